@@ -1,0 +1,89 @@
+"""Folders of the project: the only module that knows where things are."""
+
+import os
+import re
+from pathlib import Path
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class NotFound(Exception):
+    """A campaign, notebook or folder that was asked for and is not there. One sentence."""
+
+
+def root() -> Path:
+    """The project folder: $NOISEFLOOR_HOME, else the nearest parent of this file or of the
+    working directory that holds ``notebooks/`` and ``environment.yml``."""
+    if home := os.environ.get("NOISEFLOOR_HOME"):
+        return Path(home).resolve()
+    for start in (Path(__file__).resolve(), Path.cwd() / "x"):
+        for folder in start.parents:
+            if (folder / "environment.yml").exists() and (folder / "notebooks").is_dir():
+                return folder
+    return Path.cwd()
+
+
+def notebooks() -> Path:
+    """Folder of the notebooks, one a study."""
+    return root() / "notebooks"
+
+
+def published() -> Path:
+    """Folder of the facts from the literature, each with its source."""
+    return root() / "data" / "raw" / "published"
+
+
+def recorded() -> Path:
+    """Folder of the project's own reference campaigns, committed."""
+    return root() / "data" / "raw" / "recorded"
+
+
+def runs() -> Path:
+    """Folder of live campaigns: $NOISEFLOOR_RUNS, else ``data/raw/runs``."""
+    return Path(os.environ.get("NOISEFLOOR_RUNS") or root() / "data" / "raw" / "runs")
+
+
+def processed() -> Path:
+    """Folder of tidy tables, a cache rebuilt from raw."""
+    return root() / "data" / "processed"
+
+
+def reports() -> Path:
+    """Folder of rendered pages: $NOISEFLOOR_REPORTS, else ``reports``."""
+    return Path(os.environ.get("NOISEFLOOR_REPORTS") or root() / "reports")
+
+
+def engines() -> Path:
+    """Folder of fetched server builds: $NOISEFLOOR_ENGINES, else ``.engines``."""
+    return Path(os.environ.get("NOISEFLOOR_ENGINES") or root() / ".engines")
+
+
+def campaign(name: str) -> Path:
+    """The folder of a campaign, live or recorded, by its name (a folder name, never a path).
+
+    Raises NotFound with the names that exist."""
+    if not _NAME.fullmatch(name):
+        raise NotFound(
+            f"campaign {name!r} is not a folder name (letters, digits, '.', '_' and '-'); "
+            "nothing was opened"
+        )
+    for parent in (runs(), recorded()):
+        if (parent / name / "campaign.json").exists():
+            return parent / name
+    known = ", ".join(campaigns()) or "none"
+    raise NotFound(f"no campaign is called {name!r}; there are: {known}")
+
+
+def campaigns(study: str = "") -> list[str]:
+    """Names of all campaigns whose name begins with `study`, recorded ones first."""
+    return [
+        p.parent.name
+        for parent in (recorded(), runs())
+        for p in sorted(parent.glob(f"{study}*/campaign.json"))
+    ]
+
+
+def shown(path: Path) -> str:
+    """`path` relative to the project folder, for pages and messages: never an absolute home path."""
+    path = Path(path)
+    return str(path.relative_to(root())) if path.is_relative_to(root()) else path.name
