@@ -1,0 +1,446 @@
+"""Server builds: find one (fetched, on PATH, a folder, conda), or fetch one into ``.engines/``.
+
+Nothing here needs root and nothing is installed on the machine: archives are unpacked into a
+private folder, and MySQL runs there with the C library that it was built for.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from noisefloor import paths
+
+_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+_KEYRINGS = tuple(f"/usr/share/keyrings/debian-archive-keyring.{end}" for end in ("gpg", "pgp"))
+# mysqld looks for these two beside itself before it reads the ones in a data directory
+_MANIFEST = '{"read_local_manifest": true}\n'
+_CONFIG = '{"read_local_config": true}\n'
+
+
+class EngineMissing(Exception):
+    """No such server build here. One sentence with the way to get it."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A server build that can be started. `command` is what to exec: its process is the server."""
+
+    kind: str  # "mysql" or "mariadb"
+    version: str
+    command: tuple[str, ...]
+    basedir: Path | None = None
+    plugin_dir: Path | None = None
+    messages_dir: Path | None = None
+    client_dir: Path | None = None  # mysql and mysqldump, when the build brings them
+    install_db: tuple[str, ...] = ()  # empty: mysqld --initialize-insecure
+    origin: str = "PATH"  # "fetched", "PATH", "folder" or "conda"
+    note: str = ""  # one sentence when this is a fall-back
+    keyring: bool = False
+    thread_pool: bool = False
+    clone: bool = False
+
+
+def label(engine: Engine) -> str:
+    """The name to show: ``MySQL 9.7.4``."""
+    return f"{'MariaDB' if engine.kind == 'mariadb' else 'MySQL'} {engine.version}"
+
+
+def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
+    """The server build called `name`: ``mysql`` (9.7, or its fall-backs in this order: the newest
+    9.7 of the archive, mysqld on PATH, MariaDB), ``mysql-8.0``, ``mariadb``, or the path of a
+    build's folder or of its mysqld. With `fetch` a missing build is downloaded.
+
+    Raises EngineMissing, one sentence with the way to get it."""
+    finders = {"mysql": _mysql, "mysql-8.0": _mysql80, "mariadb": _mariadb}
+    if name in finders:
+        return finders[name](fetch)
+    if os.sep not in name and name != ".":
+        raise EngineMissing(
+            f"no engine is called {name!r}: it is mysql, mysql-8.0, mariadb or the path of a folder "
+            "that holds a server; nothing was started"
+        )
+    return _folder(Path(name).expanduser().resolve())
+
+
+def pins() -> dict:
+    """What ``engines.toml`` pins: series, suite, version and sha256 of the MySQL packages."""
+    return tomllib.loads((Path(__file__).parent / "engines.toml").read_text())["mysql"]
+
+
+# MySQL 9.7 -------------------------------------------------------------------------------------
+
+
+def _mysql(fetch: bool) -> Engine:
+    if found := _fetched_mysql():
+        return found
+    conda = Path(os.environ.get("CONDA_PREFIX") or "/nonexistent")
+    if (conda / "bin" / "mysqld").exists():
+        return _folder(conda)
+    why = "it is not fetched yet (noisefloor doctor --fetch)"
+    if fetch:
+        try:
+            with _lock():
+                return _fetched_mysql() or _fetch_mysql()
+        except EngineMissing as error:
+            why = str(error)
+    if found := shutil.which("mysqld", path=_PATH):
+        engine = _folder(Path(found))
+        return replace(engine, note=f"MySQL 9.7 is not used: {why}; took {label(engine)} on PATH")
+    try:
+        engine = _mariadb(fetch)
+    except EngineMissing as error:
+        raise EngineMissing(f"no server build here: {why}; {error}") from None
+    return replace(engine, note=f"MySQL 9.7 is not used: {why}; took {label(engine)}")
+
+
+def _fetched_mysql() -> Engine | None:
+    pin = pins()
+    others = sorted(paths.engines().glob(f"mysql-{pin['series']}.*"), reverse=True)
+    for prefix in (paths.engines() / f"mysql-{pin['version']}", *others):
+        if (prefix / "bin" / "mysqld").exists():
+            note = prefix / "note.txt"
+            return replace(
+                _folder(prefix),
+                origin="fetched",
+                note=note.read_text().strip() if note.exists() else "",
+            )
+    return None
+
+
+def _fetch_mysql() -> Engine:
+    """MySQL of the pinned version, else the newest of its series, unpacked under ``.engines/``."""
+    pin, cache = pins(), paths.engines() / "cache"
+    version, note, names = pin["version"], "", ("mysql-server-core", "mysql-client-core")
+    if not (archives := _cached(cache, version)):
+        with _private_apt(cache, pin["suite"]) as apt:
+            versions = _versions(apt, names[0], pin["series"])
+            if version not in versions:
+                if not versions:
+                    raise EngineMissing(
+                        f"no Debian mirror of this machine offers mysql-server-core {pin['series']}"
+                    )
+                note = f"MySQL {version} is no longer on the mirror: took {versions[0]}"
+                version = versions[0]
+            _say(f"fetching MySQL {version} from the Debian mirror (about 60 MB)")
+            archives = _download(apt, cache, [f"{name}={version}" for name in names])
+        if not note:
+            _verify(archives, pin)
+        _remember(cache, version, archives)
+    with _building(paths.engines() / f"mysql-{version}") as prefix:
+        _say(f"unpacking MySQL {version} ({len(archives)} packages)")
+        for archive in archives:
+            _run("dpkg-deb", "-x", archive, prefix)
+        _dress(prefix)
+        if note:
+            (prefix / "note.txt").write_text(note + "\n")
+        _version((str(prefix / "bin" / "mysqld"),))
+    return _fetched_mysql() or _folder(paths.engines() / f"mysql-{version}")
+
+
+def _dress(prefix: Path) -> None:
+    """Wrappers in ``bin/`` that run the programs with the prefix's own C library, and the two files
+    that let a data directory bring its own keyring."""
+    loader = next((p for p in sorted(prefix.glob("usr/lib*/ld-linux-*.so.*"))), None)
+    libraries = next((p for p in sorted(prefix.glob("usr/lib/*-linux-gnu"))), None)
+    server = prefix / "usr/sbin/mysqld"
+    if not (loader and libraries and server.exists()):
+        raise EngineMissing("the MySQL packages do not hold mysqld and its C library")
+    (prefix / "bin").mkdir()
+    for program in (server, *sorted((prefix / "usr/bin").glob("mysql*"))):
+        if program.read_bytes()[:4] != b"\x7fELF":
+            continue  # a script for a system-wide server
+        wrapper = prefix / "bin" / program.name
+        wrapper.write_text(
+            "#!/bin/sh\n"
+            'p=$(dirname "$(dirname "$(readlink -f "$0")")")\n'
+            f'exec "$p/{loader.relative_to(prefix)}" --inhibit-cache'
+            f' --library-path "$p/{libraries.relative_to(prefix)}"'
+            f' "$p/{program.relative_to(prefix)}" "$@"\n'
+        )
+        wrapper.chmod(0o755)
+    (prefix / "usr/sbin/mysqld.my").write_text(_MANIFEST)
+    (prefix / "usr/lib/mysql/plugin/component_keyring_file.cnf").write_text(_CONFIG)
+
+
+# A private apt ---------------------------------------------------------------------------------
+
+
+def mirrors() -> list[str]:
+    """Addresses of the Debian mirrors in this machine's own apt configuration, in its order."""
+    if not shutil.which("apt-get"):
+        return []
+    listed = _run(
+        "apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)", "Created-By: Packages"
+    )  # fmt: skip
+    addresses = dict.fromkeys(line.rstrip("/") for line in listed.splitlines())
+    return [a for a in addresses if re.search(r"/debian(\.list)?$", a) and "cdrom:" not in a]
+
+
+@contextlib.contextmanager
+def _private_apt(cache: Path, suite: str) -> Iterator[Path]:
+    """The configuration of an apt with its own lists and an empty machine, updated for `suite`.
+
+    The signature of Debian's archive decides what is believed, so a third party's folder that is
+    also called debian is refused by apt itself."""
+    keyring = next((k for k in _KEYRINGS if Path(k).exists()), None)
+    found = mirrors()
+    if not (found and keyring):
+        raise EngineMissing(
+            "this machine's apt configuration names no Debian mirror"
+            if not found
+            else "the package debian-archive-keyring is missing (apt-get install it)"
+        )
+    (cache / "partial").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="noisefloor-apt-") as folder:
+        state = Path(folder)
+        for name in ("lists/partial", "preferences.d", "sources.d", "trusted.d"):
+            (state / name).mkdir(parents=True)
+        # mysql-server-core wants perl for one script that nothing here runs: pretend it is there
+        (state / "status").write_text(
+            "Package: perl\nStatus: install ok installed\nVersion: 99\nArchitecture: all\n"
+            "Multi-Arch: allowed\nMaintainer: none\nDescription: pretended\n"
+        )
+        own = state / "apt.conf"
+        # only how the machine reaches the network is kept of its configuration, no hooks
+        kept = re.findall(
+            r"^Acquire::(?:https?|Retries|Force).*$", _run("apt-config", "dump"), re.M
+        )
+        own.write_text(
+            "\n".join(kept)
+            + f"""
+Dir::State "{state}";
+Dir::State::status "{state}/status";
+Dir::State::Lists "{state}/lists";
+Dir::Cache "{state}";
+Dir::Cache::archives "{cache}";
+Dir::Etc::sourcelist "{state}/sources.list";
+Dir::Etc::sourceparts "{state}/sources.d";
+Dir::Etc::preferences "{state}/none";
+Dir::Etc::preferencesparts "{state}/preferences.d";
+Dir::Etc::trusted "{state}/none";
+Dir::Etc::trustedparts "{state}/trusted.d";
+Dir::Etc::main "{state}/none";
+Dir::Etc::parts "{state}/preferences.d";
+Acquire::Languages "none";
+Acquire::Check-Valid-Until "false";
+Acquire::http::Timeout "30";
+APT::Install-Recommends "false";
+APT::Sandbox::User "root";
+"""
+        )
+        problem = ""
+        for mirror in found:
+            (state / "sources.list").write_text(
+                f"deb [signed-by={keyring}] {mirror} {suite} main\n"
+            )
+            updated = _apt(own, "apt-get", "-q", "update", "--error-on=any")
+            if updated.returncode == 0:
+                yield own
+                return
+            problem = (updated.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise EngineMissing(
+            f"the Debian mirror's {suite} could not be read ({_anonymous(problem)})"
+        )
+
+
+def _apt(config: Path, *argv: str) -> subprocess.CompletedProcess:
+    env = {
+        **os.environ,
+        "APT_CONFIG": str(config),
+        "LC_ALL": "C",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+
+def _versions(apt: Path, package: str, series: str) -> list[str]:
+    """Versions of `package` in `series` that the mirror offers, newest first (as apt prints them)."""
+    printed = _apt(apt, "apt-cache", "madison", package).stdout
+    offered = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
+    return [v for v in dict.fromkeys(offered) if v.startswith(series + ".")]
+
+
+def _download(apt: Path, cache: Path, wanted: list[str]) -> list[Path]:
+    """Archives of `wanted` (name=version) and of all that they depend on, in the cache."""
+    printed = _apt(apt, "apt-get", "-qq", "--print-uris", "install", *wanted)
+    names = re.findall(r"^'[^']+' (\S+\.deb) ", printed.stdout, re.M)
+    got = _apt(apt, "apt-get", "-qqy", "--download-only", "install", *wanted)
+    archives = [cache / name for name in names]
+    if got.returncode or not archives or not all(a.exists() for a in archives):
+        reason = (got.stderr.strip().splitlines() or ["an archive is missing"])[0]
+        raise EngineMissing(f"{' '.join(wanted)} could not be downloaded ({_anonymous(reason)})")
+    return archives
+
+
+def _verify(archives: list[Path], pin: dict) -> None:
+    """Raises EngineMissing when a package of the pinned version is not the pinned file."""
+    arch = _run("dpkg", "--print-architecture").strip()
+    for name, wanted in pin["sha256"].get(arch, {}).items():
+        archive = next(a for a in archives if a.name.startswith(f"{name}_"))
+        if _sha256(archive) != wanted:
+            archive.unlink()
+            raise EngineMissing(
+                f"{archive.name} from the mirror has not the checksum pinned in engines.toml; "
+                "it was thrown away"
+            )
+
+
+def _remember(cache: Path, version: str, archives: list[Path]) -> None:
+    lines = [f"{_sha256(a)}  {a.name}\n" for a in archives]
+    (cache / f"mysql-{version}.sha256").write_text("".join(lines))
+
+
+def _cached(cache: Path, version: str) -> list[Path]:
+    """Archives of an earlier download of `version` when all are there and unchanged, else none."""
+    listed = cache / f"mysql-{version}.sha256"
+    lines = listed.read_text().split("\n")[:-1] if listed.exists() else []
+    archives = [(cache / line.split()[1], line.split()[0]) for line in lines]
+    whole = all(path.exists() and _sha256(path) == digest for path, digest in archives)
+    return [path for path, _ in archives] if whole else []
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Builds that are there -------------------------------------------------------------------------
+
+
+def _mysql80(fetch: bool) -> Engine:
+    raise EngineMissing("mysql-8.0 is not fetched yet")
+
+
+def _mariadb(fetch: bool) -> Engine:
+    found = shutil.which("mariadbd", path=_PATH)
+    if not found:
+        raise EngineMissing(
+            "MariaDB is not here: apt-get install mariadb-server-core mariadb-client-core"
+        )
+    return _folder(Path(found))
+
+
+def _folder(path: Path) -> Engine:
+    """The build at `path`: the folder that holds ``bin/mysqld`` (or sbin, or usr/sbin), or mysqld."""
+    names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
+    server = (
+        path if path.is_file() else next((path / n for n in names if (path / n).exists()), None)
+    )
+    if server is None:
+        raise EngineMissing(f"{path.name} holds no bin/mysqld; name the folder of a server build")
+    base = server.parent.parent
+    if (base / "usr/lib/mysql/plugin").is_dir():  # an unpacked package
+        base = base / "usr"
+    command = (str(server),)
+    printed = _version(command)
+    kind = "mariadb" if "MariaDB" in printed else "mysql"
+    plugins = _first(base, "lib/mysql/plugin", "lib64/mysql/plugin", "lib/plugin", "lib/*/plugin")
+    messages = _first(
+        base, "share/mysql", "share", "share/mysql-*", "share/*", holding="english/errmsg.sys"
+    )
+    client = next((d for d in (server.parent, base / "bin") if (d / "mysqldump").exists()), None)
+    install = next(
+        (
+            d / "mariadb-install-db"
+            for d in (base / "bin", base / "scripts")
+            if (d / "mariadb-install-db").exists()
+        ),
+        None,
+    )
+
+    def holds(*files: str) -> bool:
+        return bool(plugins) and all((plugins / f).exists() for f in files)
+
+    return Engine(
+        kind=kind,
+        version=re.search(r"Ver (\d+\.\d+\.\d+)", printed)[1],
+        command=command,
+        basedir=base,
+        plugin_dir=plugins,
+        messages_dir=messages,
+        client_dir=client,
+        install_db=(str(install),) if kind == "mariadb" and install else (),
+        origin="conda" if (base / "conda-meta").is_dir() else "folder",
+        keyring=holds(
+            "file_key_management.so" if kind == "mariadb" else "component_keyring_file.so"
+        ),
+        thread_pool=kind == "mariadb" or holds("thread_pool.so"),
+        clone=holds("mysql_clone.so"),
+    )
+
+
+def _first(base: Path, *patterns: str, holding: str = "") -> Path | None:
+    return next((p for g in patterns for p in sorted(base.glob(g)) if (p / holding).exists()), None)
+
+
+@functools.cache
+def _version(command: tuple[str, ...]) -> str:
+    """What ``mysqld --version`` prints. Raises EngineMissing when it does not run here."""
+    try:
+        ran = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise EngineMissing(
+            f"{Path(command[-1]).name} does not start here ({error.strerror})"
+        ) from None
+    if ran.returncode or not re.search(r"Ver (\d+\.\d+\.\d+)", ran.stdout):
+        reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
+        raise EngineMissing(f"{Path(command[-1]).name} does not start here ({reason})")
+    return ran.stdout
+
+
+# Small pieces ----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _building(final: Path) -> Iterator[Path]:
+    """A temporary folder beside `final` that takes its name only when everything went well."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
+    try:
+        yield folder
+        folder.chmod(0o755)
+        folder.rename(final)
+    finally:
+        if folder.exists():
+            shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def _lock() -> Iterator[None]:
+    """One fetch at a time on this machine; the second finds what the first fetched."""
+    paths.engines().mkdir(parents=True, exist_ok=True)
+    with (paths.engines() / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _run(*argv) -> str:
+    try:
+        return subprocess.run(
+            [str(a) for a in argv], capture_output=True, text=True, check=True
+        ).stdout
+    except FileNotFoundError:
+        raise EngineMissing(f"{argv[0]} is not on this machine") from None
+    except subprocess.CalledProcessError as error:
+        reason = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
+        raise EngineMissing(f"{argv[0]} failed ({reason})") from None
+
+
+def _anonymous(text: str) -> str:
+    """`text` without addresses: they belong to this machine's configuration, not to a report."""
+    return re.sub(r"\S+://\S+", "the mirror", text)
+
+
+def _say(text: str) -> None:
+    print(f"noisefloor: {text}", file=sys.stderr, flush=True)
