@@ -35,3 +35,203 @@ METRICS = {
         Metric("value", "Value", "", "higher", ""),
     )
 }
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of a comparison.
+
+    `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
+    (side by side design); `prepare`: SQL that makes this arm's data directory out of the loaded
+    one; `expect`: evidence name -> state that every run must show.
+    """
+
+    name: str
+    switch: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    prepare: tuple[str, ...] = ()
+    expect: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is measured, under the same conditions for both arms.
+
+    `settings` are dynamic variables; `writes_per_s` throttles the disk; `threads` is a family of
+    comparisons; `deciding` are the metrics whose verdicts end the campaign.
+    """
+
+    name: str
+    why: str
+    tool: str = "sysbench"
+    script: str = "oltp_read_write"
+    options: tuple[str, ...] = ("--rand-type=uniform",)
+    threads: tuple[int, ...] = (4,)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    writes_per_s: int | None = None
+    metrics: tuple[str, ...] = (
+        "tps",
+        "cpu_per_transaction",
+        "p95",
+        "p99",
+        "binlog_bytes_per_transaction",
+    )
+    deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How long and how finely to measure. Seconds, except `budget_min`.
+
+    `blocks`: starts of the server that a verdict must rest on (switched, side by side)."""
+
+    name: str
+    budget_min: float
+    slice_s: float
+    warmup_s: float
+    settle_s: float
+    blocks: tuple[int, int]
+    rows: int
+    threads: tuple[int, ...]
+
+
+PROFILES = {
+    p.name: p
+    for p in (
+        Profile("smoke", 0.35, 1, 1, 0.2, (2, 2), 1_000, (4,)),
+        Profile("quick", 1, 1.5, 1, 0.5, (2, 6), 20_000, (4,)),
+        Profile("standard", 20, 3, 3, 1.5, (4, 10), 100_000, (1, 4, 16, 64)),
+        Profile("full", 720, 300, 30, 10, (4, 10), 100_000, (4,)),
+    )
+}
+
+AGAIN = " again"  # the A/A control: a verbatim copy of the baseline as an arm
+DESIGNS = ("switched", "side by side")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to compare, readable in one screen."""
+
+    name: str
+    title: str
+    question: str
+    baseline: Arm
+    arms: tuple[Arm, ...]
+    workloads: tuple[Workload, ...]
+    design: str
+    profile: Profile
+    settings: Mapping[str, str] = field(default_factory=dict)
+    tables: int = 5
+    keyring: bool = False
+    margin_pct: float = 2.0
+
+    @property
+    def control(self) -> Arm:
+        """The A/A control arm."""
+        return replace(self.baseline, name=self.baseline.name + AGAIN)
+
+    def arm(self, name: str) -> Arm:
+        """The arm, baseline or control called `name`."""
+        return {a.name: a for a in (self.baseline, self.control, *self.arms)}[name]
+
+    def workload(self, name: str) -> Workload:
+        """The workload called `name`."""
+        return {w.name: w for w in self.workloads}[name]
+
+
+class StudyError(ValueError):
+    """A parameter that a study does not allow: given, allowed, what was done."""
+
+
+# durable writes, no surprises from the machine's size; everything else is the server's default
+_SERVER = {"innodb_buffer_pool_size": "256M", "max_connections": "2200"}
+
+
+def binlog_encryption(
+    profile: str = "quick",
+    engine: str = "mysql",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 2.0,
+    budget_min: float = 0.0,
+) -> Study:
+    """Binary log encryption, off against on (source: an 8.0.45 study, 4 threads, 300 s)."""
+    chosen = _profile(profile, budget_min)
+    threads = tuple(threads) or chosen.threads
+    mariadb = engine == "mariadb"
+    plain, encrypted = (
+        Arm(name, expect={"binlog": name}, **{"settings" if mariadb else "switch": {switch: value}})
+        for switch in ("encrypt_binlog" if mariadb else "binlog_encryption",)
+        for name, value in (("plain", "OFF"), ("encrypted", "ON"))
+    )
+    few = (4,) if 4 in threads else threads[:1]
+    durable = {"sync_binlog": "1"}
+    main = Workload(
+        "in memory",
+        "Every commit synced to the log (sync_binlog=1), data in memory: the processor is busy.",
+        threads=threads,
+        settings=durable,
+    )
+    more = (
+        Workload(
+            "sync_binlog=0",
+            "The log is left to the operating system: commits wait for nothing, so a cost of the"
+            " processor has nowhere to hide.",
+            threads=few,
+            settings={"sync_binlog": "0"},
+        ),
+        Workload(
+            "throttled disk",
+            "At most 200 writes a second, sync_binlog=1: an I/O-bound server, as on a slow volume.",
+            threads=few,
+            settings=durable,
+            writes_per_s=200,
+        ),
+        Workload(
+            "replica",
+            "The replica's applier is stopped, transactions pile up in its relay log, it starts"
+            " again: transactions caught up per second, both servers' logs plain or encrypted.",
+            tool="replica",
+            script="oltp_write_only",
+            threads=few,
+            settings=durable,
+            metrics=("apply_rate", "apply_cpu"),
+            deciding=("apply_rate",),
+        ),
+    )
+    if mariadb:  # encrypt_binlog needs a restart: side by side, and no pair of pairs for a replica
+        more = more[:2]
+    if chosen.name == "smoke":
+        more = ()
+    return Study(
+        name="binlog-encryption",
+        title="Binary log encryption",
+        question="What does encrypting the binary log cost?",
+        baseline=plain,
+        arms=(encrypted,),
+        workloads=(main, *more),
+        design="side by side" if mariadb else "switched",
+        profile=chosen,
+        settings=_SERVER | ({"log_bin": "binlog"} if mariadb else {}),
+        keyring=True,
+        margin_pct=margin_pct,
+    )
+
+
+STUDIES = {"binlog-encryption": binlog_encryption}
+
+
+def load(name: str, **parameters) -> Study:
+    """The study called `name` with its parameters. Raises StudyError."""
+    if name not in STUDIES:
+        raise StudyError(f"no study is called {name!r}; there are: {', '.join(STUDIES)}")
+    return STUDIES[name](**parameters)
+
+
+def _profile(name: str, budget_min: float) -> Profile:
+    if name not in PROFILES:
+        raise StudyError(
+            f"profile {name!r} is not one of {', '.join(PROFILES)}; nothing was measured"
+        )
+    p = PROFILES[name]
+    return replace(p, budget_min=budget_min) if budget_min else p

@@ -1,0 +1,477 @@
+"""Throwaway servers: start, stop, kill, copy; settings read back; the disk made slow on purpose.
+
+The only module that speaks SQL. A server lives in a private folder (0700), listens on a unix
+socket, opens TCP on loopback only when asked, and dies with the process that started it.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket as sockets
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+import sqlalchemy as sa
+
+from . import paths
+from .engines import Engine
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+# not variables of their own: checked in another way, or without an effect to read back
+_NOT_READ_BACK = {"user", "plugin_load_add", "skip_networking", "early_plugin_load"}
+_VOLATILE = re.compile(r"gtid_|timestamp|^pseudo_|rand_seed|last_insert_id|insert_id|^identity$")
+
+
+class ServerError(Exception):
+    """A server that did not start, stop or accept a setting. One sentence."""
+
+
+class SettingError(ServerError):
+    """A setting that was asked for and is not in force: names wanted and got."""
+
+
+def die_with_parent() -> None:
+    """For `preexec_fn`: the kernel kills the child when the process that started it ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def sweep() -> list[Path]:
+    """Remove server folders whose owner is gone (killed with -9); returns them."""
+    gone = []
+    for folder in sorted((paths.root() / ".servers").glob("*/")):
+        with contextlib.suppress(OSError), open(folder / "lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(OSError):
+                shutil.rmtree((folder / "short").readlink(), ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            gone.append(folder)
+    return gone
+
+
+@contextlib.contextmanager
+def workshop() -> Iterator[Path]:
+    """A private folder (0700) for servers, removed at the end; leftovers of dead owners go first.
+
+    ``short/`` in it is a link to a folder with a short path: a socket's path may have 107 bytes."""
+    sweep()
+    parent = paths.root() / ".servers"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="w", dir=parent))
+    short = Path(tempfile.mkdtemp(prefix="nf"))
+    (folder / "short").symlink_to(short)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(short, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A TCP port that is free on loopback now."""
+    with sockets.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def _secret_file(path: Path, text: str) -> Path:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as f:
+        f.write(text)
+    return path
+
+
+class Server:
+    """One throwaway server. `settings` are my.cnf lines (name -> value); names use underscores."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        settings: Mapping[str, object] = {},
+        *,
+        tcp: bool = False,
+        keyring: bool = False,
+    ):
+        self.engine, self.folder = engine, Path(folder)
+        self.settings = {k.replace("-", "_"): str(v) for k, v in settings.items()}
+        self.keyring = keyring
+        self.port = free_port() if tcp else None
+        self.datadir = self.folder / "data"
+        self.process: subprocess.Popen | None = None
+        short = (self.folder.parent / "short").readlink()
+        self.socket = short / f"{self.folder.name}.sock"
+        self._sql: sa.Engine | None = None
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _write_cnf(self) -> Path:
+        e = self.engine
+        lines = {
+            "basedir": e.basedir,
+            "plugin_dir": e.plugin_dir,
+            "lc_messages_dir": e.messages_dir,
+            "datadir": self.datadir,
+            "tmpdir": self.folder / "tmp",
+            "socket": self.socket,
+            "pid_file": self.folder / "pid",
+            "log_error": self.folder / "error.log",
+            "user": "root" if os.geteuid() == 0 else None,
+        }
+        if e.kind == "mysql":
+            lines |= {"secure_file_priv": "NULL"}
+            if int(e.version.split(".")[0]) >= 8:
+                lines |= {"mysqlx": "OFF"}
+        if self.port:
+            lines |= {"bind_address": "127.0.0.1", "port": self.port}
+        else:
+            lines |= {"skip_networking": "ON"}
+        lines |= self.settings
+        body = "".join(f"{k}={v}\n" for k, v in lines.items() if v is not None)
+        return _secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
+
+    def _write_keyring(self) -> None:
+        """The two manifests in the data directory, without which the keyring stays disabled."""
+        if self.engine.kind == "mysql":
+            where = {"path": str(self.folder / "keyring"), "read_only": False}
+            _secret_file(
+                self.datadir / "mysqld.my", '{"components":"file://component_keyring_file"}'
+            )
+            _secret_file(self.datadir / "component_keyring_file.cnf", json.dumps(where))
+        else:
+            _secret_file(self.folder / "keyring", f"1;{secrets.token_hex(32)}\n")
+
+    # -- life ----------------------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, engine: Engine, folder: Path, settings=(), **options) -> "Server":
+        """A server with a fresh data directory and a random root password; not started."""
+        self = cls(engine, folder, dict(settings), **options)
+        for sub in (self.folder, self.folder / "tmp"):
+            sub.mkdir(mode=0o700)
+        cnf = self._write_cnf()
+        if engine.install_db:
+            argv = [*engine.install_db, f"--defaults-file={cnf}", f"--datadir={self.datadir}"]
+            argv += ["--auth-root-authentication-method=normal", "--skip-test-db"]
+            argv += ["--skip-name-resolve"]
+        else:
+            argv = [*engine.command, f"--defaults-file={cnf}", "--initialize-insecure"]
+        log = self.folder / "initialise.log"
+        with open(log, "w") as out:
+            done = subprocess.run(
+                argv, stdout=out, stderr=out, preexec_fn=die_with_parent, timeout=300, check=False
+            )
+        if done.returncode:
+            raise ServerError(f"{engine.kind} {engine.version} did not initialise: {self._tail()}")
+        if self.keyring:
+            self._write_keyring()
+        password = secrets.token_urlsafe(18)
+        _secret_file(
+            self.folder / "client.cnf",
+            f"[client]\nuser=root\npassword={password}\nsocket={self.socket}\n",
+        )
+        _secret_file(
+            self.folder / "init.sql",
+            f"ALTER USER root@localhost IDENTIFIED BY '{password}';\n",
+        )
+        self.start(first=True)
+        self.stop()
+        (self.folder / "init.sql").unlink()
+        return self
+
+    def copy(self, folder: Path, settings: Mapping[str, object] = {}, **options) -> "Server":
+        """A stopped copy of this stopped server: data directory, keyring and password (reflink
+        where the file system has it); `settings` are added to this server's."""
+        options = {"tcp": self.port is not None, "keyring": self.keyring, **options}
+        other = Server(self.engine, folder, self.settings | dict(settings), **options)
+        for sub in (other.folder, other.folder / "tmp"):
+            sub.mkdir(mode=0o700)
+        subprocess.run(
+            ["cp", "-a", "--reflink=auto", str(self.datadir), str(other.datadir)], check=True
+        )
+        (other.datadir / "auto.cnf").unlink(missing_ok=True)
+        text = (self.folder / "client.cnf").read_text()
+        _secret_file(
+            other.folder / "client.cnf", text.replace(str(self.socket), str(other.socket))
+        )
+        if other.keyring:
+            other._write_keyring()
+            if (self.folder / "keyring").exists():
+                shutil.copy2(self.folder / "keyring", other.folder / "keyring")
+        return other
+
+    def start(self, *, first: bool = False, timeout: float = 120) -> float:
+        """Start and wait for the first answered query; returns the seconds that took.
+
+        Raises ServerError with the end of the error log, SettingError for a setting not in force.
+        """
+        cnf = self._write_cnf()
+        argv = [*self.engine.command, f"--defaults-file={cnf}"]
+        if first:
+            argv.append(f"--init-file={self.folder / 'init.sql'}")
+        self.socket.unlink(missing_ok=True)
+        began = time.monotonic()
+        with open(self.folder / "output.log", "a") as out:
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent
+            )
+        while True:
+            if self.process.poll() is not None:
+                raise ServerError(
+                    f"{self.engine.kind} {self.engine.version} ended while starting: {self._tail()}"
+                )
+            try:
+                if self.socket.exists():
+                    self.query("SELECT 1")
+                    break
+            except sa.exc.OperationalError:
+                self._sql = None
+            if time.monotonic() - began > timeout:
+                self.kill()
+                raise ServerError(f"the server did not answer within {timeout:g} s; it was killed")
+            time.sleep(0.02)
+        took = time.monotonic() - began
+        if not first:
+            self.check(self.settings)
+        return took
+
+    def stop(self, timeout: float = 120) -> float:
+        """Clean shutdown; returns its seconds. Does nothing when the server is not running."""
+        if self.process is None:
+            return 0.0
+        began = time.monotonic()
+        self._forget()
+        self.process.terminate()
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise ServerError(f"the server did not stop within {timeout:g} s; it was killed") from None
+        finally:
+            self.process = None
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process is not None:
+            self._forget()
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def restart(self) -> float:
+        """Stop cleanly and start again; returns the seconds until the first answered query."""
+        self.stop()
+        return self.start()
+
+    def remove(self) -> None:
+        """Kill the server and delete its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _forget(self) -> None:
+        if self._sql is not None:
+            self._sql.dispose()
+            self._sql = None
+
+    def _tail(self) -> str:
+        """The errors in the server's log, shortened to one line."""
+        for name in ("error.log", "initialise.log", "output.log"):
+            with contextlib.suppress(OSError):
+                lines = (self.folder / name).read_text(errors="replace").splitlines()
+                bad = [s for s in lines if "[ERROR]" in s or "FATAL" in s] or lines
+                if bad:
+                    return " ".join(" ".join(bad[-2:]).split())[-400:]
+        return "its log is empty"
+
+    def __enter__(self) -> "Server":
+        self.start()
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.kill()
+
+    # -- SQL -----------------------------------------------------------------------------------
+
+    @property
+    def sql(self) -> sa.Engine:
+        """The SQLAlchemy engine of the administrator's connection (one, kept open)."""
+        if self._sql is None:
+            self._sql = sa.create_engine(
+                "mysql+mysqldb://",
+                poolclass=sa.pool.StaticPool,
+                isolation_level="AUTOCOMMIT",
+                connect_args={
+                    "read_default_file": str(self.folder / "client.cnf"),
+                    "unix_socket": str(self.socket),
+                    "charset": "utf8mb4",
+                    "connect_timeout": 5,
+                },
+            )
+        return self._sql
+
+    def query(self, statement: str, **values) -> list[dict]:
+        """Rows of `statement` as dicts; [] for statements without rows. `:name` binds values."""
+        with self.sql.connect() as c:
+            result = c.execute(sa.text(statement), values)
+            return [dict(r._mapping) for r in result] if result.returns_rows else []
+
+    def script(self, *statements: str) -> None:
+        """Execute statements one after the other."""
+        for s in statements:
+            self.query(s)
+
+    def variables(self) -> dict[str, str]:
+        """All global variables but those that change by themselves (GTID sets, timestamps)."""
+        rows = self.query("SHOW GLOBAL VARIABLES")
+        found = {r["Variable_name"]: str(r["Value"]) for r in rows}
+        return {k: v for k, v in sorted(found.items()) if not _VOLATILE.search(k)}
+
+    def status(self, *names: str) -> dict[str, float]:
+        """Global status counters by lower-case name (all of the named ones, as numbers)."""
+        rows = self.query("SHOW GLOBAL STATUS")
+        found = {r["Variable_name"].lower(): r["Value"] for r in rows}
+        return {n: float(found[n.lower()]) for n in names if n.lower() in found}
+
+    def set(self, settings: Mapping[str, object]) -> None:
+        """SET GLOBAL each setting, then read back. Raises SettingError."""
+        for name, value in settings.items():
+            shown = value if re.fullmatch(r"-?\d+(\.\d+)?|ON|OFF", str(value)) else f"'{value}'"
+            self.query(f"SET GLOBAL {_identifier(name)} = {shown}")
+        self.check(settings)
+
+    def check(self, settings: Mapping[str, object]) -> None:
+        """Raise SettingError for the first setting that is not in force."""
+        if not settings:
+            return
+        got = self.variables()
+        for name, wanted in settings.items():
+            name = name.removeprefix("loose_")
+            if name in _NOT_READ_BACK:
+                continue
+            if name not in got:
+                raise SettingError(f"{name}: wanted {wanted}, but the server has no such variable")
+            if _value(got[name]) != _value(wanted):
+                raise SettingError(f"{name}: wanted {wanted}, got {got[name]}")
+
+    # -- what the process used ----------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def usage(self) -> dict[str, float]:
+        """CPU seconds and bytes written and read by the server process since its start."""
+        p = psutil.Process(self.pid)
+        cpu, io = p.cpu_times(), p.io_counters()
+        return {
+            "cpu_s": cpu.user + cpu.system,
+            "written_B": io.write_bytes,
+            "read_B": io.read_bytes,
+        }
+
+    def settle(self, limit_s: float) -> dict[str, float]:
+        """Wait until flushing and purge are down, at most `limit_s`; what was left, and whether
+        it had settled (dirty pages under 1 % of the pool, history list under 1,000)."""
+        began = time.monotonic()
+        while True:
+            s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
+            dirty, total = s.values()
+            left = self.query(
+                "SELECT count AS n FROM information_schema.innodb_metrics"
+                " WHERE name = 'trx_rseg_history_len'"
+            )
+            history = float(left[0]["n"]) if left else 0.0
+            took = time.monotonic() - began
+            settled = dirty <= 0.01 * total and history < 1000
+            if settled or took >= limit_s:
+                return {
+                    "settled": settled,
+                    "seconds": round(took, 3),
+                    "dirty_pages": dirty,
+                    "history": history,
+                }
+            time.sleep(0.05)
+
+
+def _identifier(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
+        raise SettingError(f"{name!r} is not the name of a variable; nothing was set")
+    return name
+
+
+def _value(text: object) -> object:
+    """A setting's value in a form that compares: 128M and 134217728, ON and 1 are the same."""
+    s = str(text).strip().strip("'\"").upper()
+    if s in ("ON", "TRUE", "YES"):
+        return 1.0
+    if s in ("OFF", "FALSE", "NO"):
+        return 0.0
+    if m := re.fullmatch(r"(-?\d+(?:\.\d+)?)([KMGT]?)", s):
+        return float(m[1]) * 1024 ** " KMGT".index(m[2] or " ")
+    return s.replace(" ", "").rstrip("/")
+
+
+# -- a slow disk on purpose ------------------------------------------------------------------------
+
+
+class Throttle:
+    """A cgroup that limits the writes a second of a server's disk. `limit(n)` and `limit(None)`.
+
+    Buffered writes escape it: only what is synced waits. Raises ServerError where not allowed."""
+
+    def __init__(self, server: Server):
+        device = os.stat(server.datadir).st_dev
+        block = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+        if not block.exists():
+            raise ServerError("the data directory is not on a block device that can be throttled")
+        if (block / "partition").exists():
+            block = block.resolve().parent
+        self.device = (block / "dev").read_text().strip() if (block / "dev").exists() else ""
+        v1, v2 = Path("/sys/fs/cgroup/blkio"), Path("/sys/fs/cgroup")
+        name = f"noisefloor-{os.getpid()}"
+        self.v1 = v1.is_dir()
+        self.group = (v1 if self.v1 else v2) / name
+        self._home = None
+        try:
+            if not self.v1:
+                (v2 / "cgroup.subtree_control").write_text("+io")
+            self.group.mkdir(exist_ok=True)
+            self.limit(100)
+            self.limit(None)
+            self._home = self.group.parent / "cgroup.procs"
+            (self.group / "cgroup.procs").write_text(str(server.pid))
+        except OSError as e:
+            self.close()
+            raise ServerError(f"the disk cannot be throttled here ({e.strerror})") from None
+
+    def limit(self, writes_per_s: int | None) -> None:
+        """At most so many writes a second from now on; None lifts the limit."""
+        if self.v1:
+            line = f"{self.device} {writes_per_s or 0}"
+            (self.group / "blkio.throttle.write_iops_device").write_text(line)
+        else:
+            (self.group / "io.max").write_text(f"{self.device} wiops={writes_per_s or 'max'}")
+
+    def close(self) -> None:
+        """Lift the limit, move the server out and remove the group."""
+        with contextlib.suppress(OSError):
+            self.limit(None)
+        with contextlib.suppress(OSError):
+            for pid in (self.group / "cgroup.procs").read_text().split():
+                self._home.write_text(pid)
+        with contextlib.suppress(OSError):
+            self.group.rmdir()
