@@ -1,0 +1,55 @@
+"""What both parsers need: the error, the clean text, and where in it something stands."""
+
+from .secrets import scrub
+
+SHOWN = 200
+
+
+class ParseError(ValueError):
+    """`line` (from 1) of the text, that line's `text` (secrets removed, shortened), the `reason`."""
+
+    def __init__(self, line: int, text: str, reason: str):
+        super().__init__(line, text, reason)
+        self.line, self.text, self.reason = line, text, reason
+
+    def __str__(self):
+        repeats = self.text and self.text in self.reason
+        return f"line {self.line}: {self.reason}" + ("" if repeats else f"; it reads {self.text!r}")
+
+
+def plain(text: str | bytes) -> str:
+    """`text` as str with a line feed before each line, also the first one, and no carriage returns.
+
+    So the line that begins at position p has number ``count("\\n", 0, p)`` and "\\nX" finds an X
+    at a line's beginning without a regular expression. UTF-16 bytes with a mark are decoded.
+    Raises ParseError for NUL bytes: a damaged file, or UTF-16 without a mark.
+    """
+    if isinstance(text, bytes):
+        utf16 = text[:2] in (b"\xff\xfe", b"\xfe\xff")
+        text = text.decode("utf-16" if utf16 else "utf-8", "replace")
+    text = "\n" + text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    if (at := text.find("\0")) >= 0:
+        raise error(text, at, "NUL bytes: a damaged file, or UTF-16 read as something else")
+    return text
+
+
+def error(text: str, at: int, reason: str) -> ParseError:
+    """The ParseError for position `at` of a `plain` text."""
+    at = min(at, len(text))
+    begin = text.rfind("\n", 0, at) + 1
+    end = text.find("\n", at)
+    line = text[begin : begin + SHOWN if end < 0 else min(end, begin + SHOWN)]
+    return ParseError(max(1, text.count("\n", 0, begin)), shown(line), reason)
+
+
+def shown(line: str) -> str:
+    """`line` safe for a terminal and a page: no secret, no control character, not endless."""
+    line = scrub(line)[0][: 2 * SHOWN]
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+
+
+def last_line(text: str) -> int:
+    """Position of the last line of a `plain` text that is not blank."""
+    return max(0, len(text.rstrip()) - 1)
