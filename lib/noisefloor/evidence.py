@@ -107,5 +107,11 @@ def keyring(server: Server) -> dict[str, str]:
     return {"key management plugin": rows[0]["v"].lower() if rows else "disabled"}
 
 
-CHECKS = {"binlog": binlog, "keyring": keyring}
+def relay_log(server: Server) -> dict[str, str]:
+    """State of the relay log that the replica reads, by its first bytes."""
+    newest = max(server.datadir.glob("*relay-bin.[0-9]*"), key=lambda p: p.stat().st_mtime_ns)
+    head = _head(newest, 4)
+    return {f"first four bytes of the relay log, {head.hex()}": _MAGIC.get(head, "neither")}
 
+
+CHECKS = {"binlog": binlog, "relay log": relay_log, "keyring": keyring}

@@ -29,7 +29,7 @@ from .engines import Engine
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 # not variables of their own: checked in another way, or without an effect to read back
-_NOT_READ_BACK = {"user", "plugin_load_add", "skip_networking", "early_plugin_load"}
+_NOT_READ_BACK = {"user", "skip_networking"}
 _VOLATILE = re.compile(r"gtid_|timestamp|^pseudo_|rand_seed|last_insert_id|insert_id|^identity$")
 
 
@@ -86,7 +86,8 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
-def _secret_file(path: Path, text: str) -> Path:
+def secret_file(path: Path, text: str) -> Path:
+    """Write `text` to `path`, readable by the owner only."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w") as f:
         f.write(text)
@@ -134,24 +135,30 @@ class Server:
             lines |= {"secure_file_priv": "NULL"}
             if int(e.version.split(".")[0]) >= 8:
                 lines |= {"mysqlx": "OFF"}
+        elif self.keyring:
+            lines |= {
+                "plugin_load_add": "file_key_management",
+                "file_key_management_filename": self.folder / "keyring",
+            }
         if self.port:
             lines |= {"bind_address": "127.0.0.1", "port": self.port}
         else:
             lines |= {"skip_networking": "ON"}
         lines |= self.settings
         body = "".join(f"{k}={v}\n" for k, v in lines.items() if v is not None)
-        return _secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
+        return secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
 
     def _write_keyring(self) -> None:
-        """The two manifests in the data directory, without which the keyring stays disabled."""
+        """MariaDB: a key file. MySQL: the two manifests in the data directory, without which the
+        keyring stays disabled."""
         if self.engine.kind == "mysql":
             where = {"path": str(self.folder / "keyring"), "read_only": False}
-            _secret_file(
+            secret_file(
                 self.datadir / "mysqld.my", '{"components":"file://component_keyring_file"}'
             )
-            _secret_file(self.datadir / "component_keyring_file.cnf", json.dumps(where))
-        else:
-            _secret_file(self.folder / "keyring", f"1;{secrets.token_hex(32)}\n")
+            secret_file(self.datadir / "component_keyring_file.cnf", json.dumps(where))
+        elif not (self.folder / "keyring").exists():
+            secret_file(self.folder / "keyring", f"1;{secrets.token_hex(32)}\n")
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -162,6 +169,8 @@ class Server:
         for sub in (self.folder, self.folder / "tmp"):
             sub.mkdir(mode=0o700)
         cnf = self._write_cnf()
+        if self.keyring and engine.kind == "mariadb":
+            self._write_keyring()
         if engine.install_db:
             argv = [*engine.install_db, f"--defaults-file={cnf}", f"--datadir={self.datadir}"]
             argv += ["--auth-root-authentication-method=normal", "--skip-test-db"]
@@ -175,18 +184,19 @@ class Server:
             )
         if done.returncode:
             raise ServerError(f"{engine.kind} {engine.version} did not initialise: {self._tail()}")
-        if self.keyring:
+        if self.keyring and engine.kind == "mysql":
             self._write_keyring()
         password = secrets.token_urlsafe(18)
-        _secret_file(
+        secret_file(
             self.folder / "client.cnf",
             f"[client]\nuser=root\npassword={password}\nsocket={self.socket}\n",
         )
-        _secret_file(
+        secret_file(
             self.folder / "init.sql",
             f"ALTER USER root@localhost IDENTIFIED BY '{password}';\n",
         )
-        self.start(first=True)
+        self.spawn(first=True)
+        self.ready()
         self.stop()
         (self.folder / "init.sql").unlink()
         return self
@@ -202,49 +212,56 @@ class Server:
             ["cp", "-a", "--reflink=auto", str(self.datadir), str(other.datadir)], check=True
         )
         (other.datadir / "auto.cnf").unlink(missing_ok=True)
-        text = (self.folder / "client.cnf").read_text()
-        _secret_file(
-            other.folder / "client.cnf", text.replace(str(self.socket), str(other.socket))
-        )
+        for name in ("client.cnf", "sysbench.cnf"):
+            if (self.folder / name).exists():
+                text = (self.folder / name).read_text()
+                secret_file(other.folder / name, text.replace(str(self.socket), str(other.socket)))
         if other.keyring:
-            other._write_keyring()
             if (self.folder / "keyring").exists():
                 shutil.copy2(self.folder / "keyring", other.folder / "keyring")
+            other._write_keyring()
         return other
 
-    def start(self, *, first: bool = False, timeout: float = 120) -> float:
-        """Start and wait for the first answered query; returns the seconds that took.
-
-        Raises ServerError with the end of the error log, SettingError for a setting not in force.
-        """
-        cnf = self._write_cnf()
-        argv = [*self.engine.command, f"--defaults-file={cnf}"]
+    def spawn(self, *, first: bool = False) -> None:
+        """Start the process without waiting; `ready` waits."""
+        argv = [*self.engine.command, f"--defaults-file={self._write_cnf()}"]
         if first:
             argv.append(f"--init-file={self.folder / 'init.sql'}")
         self.socket.unlink(missing_ok=True)
-        began = time.monotonic()
+        self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
             self.process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent
             )
+
+    def ready(self, *, timeout: float = 120) -> float:
+        """Wait for the first answered query; returns the seconds since the process was started.
+
+        Raises ServerError with the end of the error log."""
         while True:
             if self.process.poll() is not None:
                 raise ServerError(
                     f"{self.engine.kind} {self.engine.version} ended while starting: {self._tail()}"
                 )
-            try:
+            with contextlib.suppress(sa.exc.OperationalError):
                 if self.socket.exists():
                     self.query("SELECT 1")
-                    break
-            except sa.exc.OperationalError:
-                self._sql = None
-            if time.monotonic() - began > timeout:
+                    return time.monotonic() - self._began
+            if time.monotonic() - self._began > timeout:
                 self.kill()
                 raise ServerError(f"the server did not answer within {timeout:g} s; it was killed")
             time.sleep(0.02)
-        took = time.monotonic() - began
-        if not first:
+
+    def start(self, *, timeout: float = 120) -> float:
+        """Start, wait for the first answered query, read every setting back; returns the seconds
+        until that answer. Raises ServerError, SettingError for a setting not in force."""
+        self.spawn()
+        took = self.ready(timeout=timeout)
+        try:
             self.check(self.settings)
+        except SettingError:
+            self.kill()
+            raise
         return took
 
     def stop(self, timeout: float = 120) -> float:
@@ -259,7 +276,9 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise ServerError(f"the server did not stop within {timeout:g} s; it was killed") from None
+            raise ServerError(
+                f"the server did not stop within {timeout:g} s; it was killed"
+            ) from None
         finally:
             self.process = None
         return time.monotonic() - began
@@ -362,10 +381,24 @@ class Server:
             name = name.removeprefix("loose_")
             if name in _NOT_READ_BACK:
                 continue
+            if name == "plugin_load_add":
+                self._check_plugin(str(wanted))
+                continue
+            if name == "log_bin" and _value(wanted) != 0.0:
+                wanted = "ON"  # asked for with a file name, read back as a switch
             if name not in got:
                 raise SettingError(f"{name}: wanted {wanted}, but the server has no such variable")
             if _value(got[name]) != _value(wanted):
                 raise SettingError(f"{name}: wanted {wanted}, got {got[name]}")
+
+    def _check_plugin(self, library: str) -> None:
+        """A plugin whose library is missing does not stop the server from starting."""
+        rows = self.query(
+            "SELECT PLUGIN_LIBRARY AS l, PLUGIN_STATUS AS s FROM information_schema.plugins"
+        )
+        active = {str(r["l"]).removesuffix(".so") for r in rows if r["s"] == "ACTIVE"}
+        if library.removesuffix(".so") not in active:
+            raise SettingError(f"plugin_load_add: wanted {library}, but it is not active")
 
     # -- what the process used ----------------------------------------------------------------
 
@@ -385,7 +418,8 @@ class Server:
 
     def settle(self, limit_s: float) -> dict[str, float]:
         """Wait until flushing and purge are down, at most `limit_s`; what was left, and whether
-        it had settled (dirty pages under 1 % of the pool, history list under 1,000)."""
+        it had settled: dirty pages under 10 % of the pool (below innodb_max_dirty_pages_pct_lwm's
+        default the server stops flushing ahead) and a history list under 1,000."""
         began = time.monotonic()
         while True:
             s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
@@ -396,7 +430,7 @@ class Server:
             )
             history = float(left[0]["n"]) if left else 0.0
             took = time.monotonic() - began
-            settled = dirty <= 0.01 * total and history < 1000
+            settled = dirty <= 0.1 * total and history < 1000
             if settled or took >= limit_s:
                 return {
                     "settled": settled,

@@ -1,0 +1,613 @@
+"""Run what is missing of a study into data/raw, one folder a run. Resumes; only one at a time.
+
+The only module that starts measuring tools. A run's folder is written as ``<run>.partial`` and
+renamed when whole; a pair counts when both of its runs are whole.
+"""
+
+import contextlib
+import dataclasses
+import json
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+
+from . import doctor, engines, evidence, parse, paths, schedule, tidy, tools
+from .schedule import Cell
+from .server import Server, ServerError, SettingError, Throttle, workshop
+from .study import Arm, Study
+
+ATTEMPTS = 2
+GIVE_UP = 3  # pairs lost one after the other
+
+
+class CampaignError(Exception):
+    """A campaign that cannot go on: what happened, and what was kept. One sentence."""
+
+
+class PairLost(Exception):
+    """A run failed in every attempt; its pair is not counted."""
+
+
+# -- one measurement at a time on a machine ------------------------------------------------------
+
+
+@contextlib.contextmanager
+def alone(say: Callable[[str], None] = lambda s: None) -> Iterator[None]:
+    """Hold the machine: a second campaign waits here until the first one ends, however it ends."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        waited = False
+        while True:
+            try:
+                lock.bind("\0noisefloor-measuring")
+                break
+            except OSError:
+                if not waited:
+                    say("another campaign is measuring on this machine; waiting for it to end")
+                waited = True
+                time.sleep(0.5)
+        yield
+
+
+# -- the campaign's folder -----------------------------------------------------------------------
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _write_json(path: Path, content: object) -> None:
+    """Whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(json.dumps(content, indent=1, sort_keys=True, default=str) + "\n")
+    partial.replace(path)
+
+
+def _commit() -> str:
+    asked = ["git", "-C", str(paths.root()), "describe", "--always", "--dirty"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(
+            asked, capture_output=True, text=True, timeout=5, check=True
+        ).stdout.strip()
+    return ""
+
+
+def _meta(study: Study, engine: engines.Engine, parameters: dict, host: dict) -> dict:
+    arms = (study.baseline, *study.arms, study.control)
+    return {
+        "format": tidy.FORMAT,
+        "study": study.name,
+        "title": study.title,
+        "question": study.question,
+        "profile": dataclasses.asdict(study.profile),
+        "parameters": parameters,
+        "design": study.design,
+        "margin_pct": study.margin_pct,
+        "baseline": study.baseline.name,
+        "control": study.control.name,
+        "arms": {a.name: dataclasses.asdict(a) for a in arms},
+        "workloads": [dataclasses.asdict(w) for w in study.workloads],
+        "settings": dict(study.settings),
+        "tables": study.tables,
+        "engine": {"label": engines.label(engine), "kind": engine.kind, "version": engine.version}
+        | {"origin": engine.origin, "note": engine.note},
+        "host": host,
+        "commit": _commit(),
+        "seed": secrets.randbelow(1 << 31),
+        "created": _now(),
+        "finished": "",
+        "ended_because": "",
+        "spent_s": 0.0,
+        "skipped": {},
+    }
+
+
+def _resumable(study: Study, parameters: dict) -> Path | None:
+    """The newest unfinished campaign that the same command began."""
+    for name in reversed(paths.campaigns(f"{study.name}-{study.profile.name}-")):
+        folder = paths.campaign(name)
+        with contextlib.suppress(tidy.Damaged):
+            found = tidy.meta(folder)
+            if not found["finished"] and found["parameters"] == parameters:
+                return folder
+    return None
+
+
+class Campaign:
+    """The state of one execution of a study: its folder, and what is known from it."""
+
+    def __init__(self, study: Study, folder: Path, meta: dict, progress: "Progress"):
+        self.study, self.folder, self.meta, self.progress = study, folder, meta, progress
+        self.seed = meta["seed"]
+        self.rows: list[dict] = []
+        self.began = time.monotonic()
+        self.lost = 0
+        self.slice_s = study.profile.slice_s
+        self._sweep()
+        runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
+        for facts in runs:
+            with contextlib.suppress(tidy.Damaged, tidy.Unusable, parse.ParseError):
+                self.rows += tidy.rows(folder / facts["run"])
+        self.block = max((f["block"] for f in runs), default=-1)
+
+    def _sweep(self) -> None:
+        """What an interrupted campaign left: half-written runs go, whole runs without their
+        partner are set aside, so that their pair is measured anew and exactly once."""
+        for half in self.folder.glob("*.partial"):
+            shutil.rmtree(half) if half.is_dir() else half.unlink()
+        by_pair: dict[str, list[str]] = {}
+        for run in tidy.run_folders(self.folder):
+            facts = tidy.read(run, verify=False)
+            if not facts["warmup"]:
+                by_pair.setdefault(facts["pair_id"], []).append(facts["run"])
+        for names in by_pair.values():
+            if len(names) == 1:
+                self.set_aside(names[0], "unpaired")
+
+    def set_aside(self, run: str, why: str) -> None:
+        """Rename a run's folder so that it is kept and not counted."""
+        n = 1
+        while (self.folder / f"{run}.{why}{n}").exists():
+            n += 1
+        (self.folder / run).rename(self.folder / f"{run}.{why}{n}")
+        self.rows = [r for r in self.rows if r["run"] != run]
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The tidy table so far."""
+        return tidy.frame(self.rows, self.study.design)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds spent, those before an interruption included."""
+        return self.meta["spent_s"] + time.monotonic() - self.began
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left of the budget."""
+        return self.study.profile.budget_min * 60 - self.spent_s
+
+    def save(self, **changes) -> None:
+        """Write campaign.json with what was spent."""
+        now = time.monotonic()
+        self.meta["spent_s"] += now - self.began
+        self.began = now
+        self.meta |= changes
+        _write_json(self.folder / "campaign.json", self.meta)
+
+    def done(self) -> dict[str, int]:
+        """Cell key -> pairs measured."""
+        t = self.table
+        t = t[~t["warmup"]].drop_duplicates("pair_id")
+        return t["pair_id"].str.rsplit("-p", n=1).str[0].value_counts().to_dict()
+
+    def verdicts(self) -> pd.DataFrame:
+        """The verdict table so far, with the pairs that the rest of the budget can buy."""
+        t = self.table
+        if t[~t["warmup"]].empty:
+            return pd.DataFrame()
+        seconds = 2 * (self.slice_s + 0.5)
+        pairs = t[~t["warmup"]]["pair_id"].nunique()
+        each = self.left_s / seconds / max(1, len(schedule.cells(self.study)))
+        per_cell = pairs / max(1, len(self.done())) + each
+        return schedule.verdicts(
+            self.study, t[~t["warmup"]], pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
+        )
+
+    def open_cells(self) -> list[Cell]:
+        """Comparisons that need more pairs; [] ends the campaign."""
+        found = schedule.open_cells(
+            self.study,
+            self.table,
+            self.verdicts(),
+            self.study.profile.blocks[self.study.design != "switched"],
+        )
+        return [c for c in found if c.workload.name not in self.meta["skipped"]]
+
+    # -- one run ---------------------------------------------------------------------------------
+
+    def run(self, bench: "Bench", cell: Cell, arm: Arm, name: str, seconds: float, **facts) -> None:
+        """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
+
+        Raises PairLost when no attempt gave a whole run, EvidenceError when the arm was not in
+        force."""
+        reason = ""
+        for _ in range(ATTEMPTS):
+            partial = self.folder / f"{name}.partial"
+            partial.mkdir()
+            began = time.monotonic()
+            try:
+                self._measure(bench, cell, arm, partial, name, seconds, facts)
+            except (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError) as e:
+                reason = str(e)
+                (partial / "failure.txt").write_text(f"{_now()}\n{reason}\n")
+                n = len(list(self.folder.glob(f"{name}.failed*"))) + 1
+                partial.rename(self.folder / f"{name}.failed{n}")
+                continue
+            except BaseException:
+                shutil.rmtree(partial, ignore_errors=True)
+                raise
+            self.rows += tidy.rows(partial.rename(self.folder / name))
+            self.progress.run_took(time.monotonic() - began)
+            return
+        raise PairLost(f"{name} failed {ATTEMPTS} times: {reason}")
+
+    def _measure(self, bench, cell, arm, folder, name, seconds, facts) -> None:
+        self.progress.show(self, f"{cell.workload.name}, {cell.threads} threads, {arm.name}")
+        server = bench.server_of(arm, facts["slot"])
+        replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
+        if replica:
+            server, follower = replica
+            follower.set(arm.switch)
+        server.set(dict(cell.workload.settings) | dict(arm.switch))
+        bench.throttle(server, cell.workload.writes_per_s)
+        settled = server.settle(self.study.profile.settle_s)
+        slice_ = tools.Slice(
+            self.study, server, arm, cell.workload, cell.threads, seconds, folder,
+            idle=bench.idle(server), replica=replica[1] if replica else None,
+        )  # fmt: skip
+        start = _now()
+        result = tools.TOOLS[cell.workload.tool](slice_)
+        end = _now()
+        if result["exit_code"]:
+            raise tools.ToolError(self._said(folder, result["exit_code"]))
+        bench.throttle(server, None)
+        _write_json(folder / "evidence.json", evidence.collect(server, arm.expect))
+        _write_json(folder / "variables.json", self._variables(server))
+        facts = {
+            "format": tidy.FORMAT,
+            "study": self.study.name,
+            "campaign": self.folder.name,
+            "run": name,
+            "workload": cell.workload.name,
+            "workload_tool": cell.workload.tool,
+            "threads": cell.threads,
+            "arm": arm.name,
+            "slice_s": seconds,
+            "start": start,
+            "end": end,
+            "seed": self.seed,
+            "settle": settled,
+            "versions": {"server": self.meta["engine"]["label"], **self.meta["host"]["tools"]},
+            "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
+            "warnings": _warnings(result, settled),
+            **facts,
+            **result,
+        }
+        files = sorted(p for p in folder.iterdir() if p.name != "run.json")
+        facts["sha256"] = {p.name: tidy.sha256(p) for p in files}
+        tidy.metrics(facts, folder)  # raises before the run counts
+        _write_json(folder / "run.json", facts)
+
+    def _said(self, folder: Path, code: int) -> str:
+        text = folder / "sysbench.txt"
+        if text.exists():
+            parse.sysbench(text.read_text(errors="replace"))  # names the FATAL line
+        return f"the tool ended with exit code {code}"
+
+    def _variables(self, server: Server) -> dict:
+        """All global variables, stored once per content; the run's file points there."""
+        text = json.dumps(server.variables(), indent=0, sort_keys=True)
+        for private in (str(server.folder), str(server.folder.parent), str(paths.root())):
+            text = text.replace(private, "<server>")
+        text = text.replace(str(server.socket.parent), "<socket>")
+        text = text.replace(socket.gethostname(), "<host>")
+        import hashlib
+
+        name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
+        if not (self.folder / name).exists():
+            _write_json(self.folder / name, json.loads(text))
+        return {"file": name}
+
+    def pair(self, bench: "Bench", cell: Cell) -> None:
+        """Both runs of a pair, in the order that the coin says."""
+        number = self.done().get(cell.key, 0)
+        arm_first = schedule.order(self.seed, self.block, cell, number)
+        arms = [cell.arm, self.study.baseline] if arm_first else [self.study.baseline, cell.arm]
+        pair_id = f"{cell.key}-p{number:03d}"
+        names = [f"{pair_id}-{i}-{schedule.slug(a.name)}" for i, a in enumerate(arms)]
+        try:
+            for i, (arm, name) in enumerate(zip(arms, names, strict=True)):
+                self.run(
+                    bench, cell, arm, name, self.slice_s, block=self.block, pair=number,
+                    pair_id=pair_id, position=i, warmup=False, slot=int(arm is cell.arm),
+                )  # fmt: skip
+            self.lost = 0
+        except PairLost as e:
+            if (self.folder / names[0]).exists():
+                self.set_aside(names[0], "unpaired")
+            self.lost += 1
+            self.progress.say(f"{e}; the pair is not counted")
+            if self.lost >= GIVE_UP:
+                raise CampaignError(
+                    f"{GIVE_UP} pairs in a row were lost, the last because {e}; whole runs are kept in "
+                    f"{paths.shown(self.folder)}"
+                ) from None
+
+    def warm(self, bench: "Bench", slots: list[tuple[int, Arm]]) -> None:
+        """A warm-up slice per server: kept, marked, never judged."""
+        first = self.study.workloads[0]
+        cell = Cell(first, max(first.threads), self.study.baseline)
+        for slot, arm in slots:
+            name = f"warm-up-b{self.block:02d}-{slot}-{schedule.slug(arm.name)}"
+            self.run(
+                bench, cell, arm, name, self.study.profile.warmup_s, block=self.block, pair=-1,
+                pair_id=name, position=slot, warmup=True, slot=slot,
+            )  # fmt: skip
+
+
+def _warnings(result: dict, settled: dict) -> list[str]:
+    """What makes a run less trustworthy, as sentences."""
+    found = []
+    server = result["usage"].get("server")
+    for name, idle in result["usage"].items():
+        if name not in ("server", "source", "replica"):
+            for what, word in (("cpu_s", "CPU"), ("written_B", "writes")):
+                if idle[what] > 0.02 * server[what] > 0:
+                    share = 100 * idle[what] / server[what]
+                    found.append(f"carry-over: the idle server used {share:.1f} % of the {word}")
+    if not settled["settled"]:
+        found.append(f"not settled: {settled['dirty_pages']:.0f} dirty pages after the wait")
+    return found
+
+
+# -- the servers of a campaign -------------------------------------------------------------------
+
+
+class Bench:
+    """The servers that a block measures on: one (switched) or two (side by side)."""
+
+    def __init__(self, folder: Path, templates: dict[str, Server]):
+        self.folder, self.templates = folder, templates
+        self.servers: list[Server] = []
+        self.pair: tuple[Server, Server] | None = None
+        self._throttle: tuple[Server, Throttle] | None = None
+        self._count = 0
+
+    def fresh(self, arm: Arm, **settings) -> Server:
+        """A stopped copy of the arm's data directory."""
+        self._count += 1
+        template = self.templates.get(arm.name) or self.templates[""]
+        own = dict(arm.settings) | settings
+        return template.copy(self.folder / f"s{self._count}", own, tcp=bool(settings))
+
+    def server_of(self, arm: Arm, slot: int) -> Server:
+        return self.servers[min(slot, len(self.servers) - 1)]
+
+    def idle(self, active: Server) -> dict[str, Server]:
+        """Servers that run but are not being measured."""
+        return {f"idle{i}": s for i, s in enumerate(self.servers) if s is not active and s.process}
+
+    def replica_pair(self, workload) -> tuple[Server, Server]:
+        """A source and its replica, started when first needed in a block."""
+        if self.pair is None:
+            arm = Arm("")
+            source = self.fresh(arm, server_id=11)
+            replica = self.fresh(arm, server_id=12, skip_replica_start="ON")
+            for s in (source, replica):
+                s.spawn()
+            for s in (source, replica):
+                s.ready()
+                s.check(s.settings)
+                s.set(workload.settings)
+            self.pair = (source, replica)
+            tools.attach(replica, source)
+        return self.pair
+
+    def throttle(self, server: Server, writes_per_s: int | None) -> None:
+        """Limit the server's writes a second; None lifts the limit. Raises ServerError."""
+        if self._throttle and self._throttle[0] is not server:
+            self.release()
+        if writes_per_s and not self._throttle:
+            self._throttle = (server, Throttle(server))
+        if self._throttle:
+            self._throttle[1].limit(writes_per_s)
+
+    def release(self) -> None:
+        if self._throttle:
+            self._throttle[1].close()
+            self._throttle = None
+
+    def close(self, *, keep: bool = False) -> None:
+        """End the replica pair, and the measured servers unless `keep`."""
+        self.release()
+        for s in (*(self.pair or ()), *(() if keep else self.servers)):
+            s.remove()
+        self.pair = None
+        if not keep:
+            self.servers = []
+
+
+def _templates(study: Study, engine: engines.Engine, folder: Path) -> dict[str, Server]:
+    """Loaded data directories to copy from, by arm name ("" for arms that need none of their
+    own). Initialised and loaded once."""
+    base = Server.create(engine, folder / "base", study.settings, keyring=study.keyring)
+    with base:
+        tools.load(base, study)
+        base.stop()
+    found = {"": base}
+    for arm in (study.baseline, *study.arms):
+        if arm.prepare:
+            own = base.copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
+            with own:
+                own.script(*arm.prepare)
+                own.stop()
+            found[arm.name] = own
+    if study.baseline.name in found:
+        found[study.control.name] = found[study.baseline.name]
+    return found
+
+
+# -- the campaign --------------------------------------------------------------------------------
+
+
+def measure(study: Study, *, engine: str = "mysql", parameters: dict | None = None) -> Path:
+    """Measure until every comparison has a verdict or the budget is spent; the campaign's folder.
+
+    The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
+    ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
+    progress = Progress()
+    build = engines.find(engine)
+    if build.note:
+        progress.say(build.note)
+    parameters = json.loads(json.dumps(parameters or {})) | {"engine": engine}
+    with alone(progress.say):
+        folder = _resumable(study, parameters)
+        if folder is None:
+            stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+            folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
+            folder.mkdir(parents=True)
+            _write_json(folder / "campaign.json", _meta(study, build, parameters, doctor.facts()))
+        else:
+            progress.say(f"continuing {folder.name}")
+        campaign = Campaign(study, folder, tidy.meta(folder), progress)
+        with workshop() as shop:
+            progress.say(f"{engines.label(build)}: initialising, loading {study.tables} tables")
+            templates = _templates(study, build, shop)
+            bench = Bench(shop, templates)
+            campaign.began = time.monotonic()  # set-up is not measuring
+            try:
+                {"switched": _switched, "side by side": _side_by_side}[study.design](
+                    campaign, bench
+                )
+            finally:
+                bench.close()
+                campaign.save()
+        because = "the budget is spent" if campaign.open_cells() else "every comparison is settled"
+        campaign.save(finished=_now(), ended_because=because)
+        progress.close(f"{folder.name}: {because}, {campaign.meta['spent_s']:.0f} s of measuring")
+    return folder
+
+
+def _rounds(c: Campaign, bench: Bench, until: float, keep: Callable[[Cell], bool]) -> None:
+    """Rounds of pairs until the block's time is up; at least one."""
+    number = 0
+    while cells := [x for x in c.open_cells() if keep(x)]:
+        for cell in schedule.round_of(c.seed, c.block, number, cells, c.done()):
+            if number and time.monotonic() > until:
+                return
+            if c.left_s < 2 * c.slice_s and c.done().get(cell.key, 0) >= 2:
+                return
+            if cell.workload.name in c.meta["skipped"]:
+                continue
+            try:
+                c.pair(bench, cell)
+            except ServerError as e:
+                if not cell.workload.writes_per_s or isinstance(e, SettingError):
+                    raise
+                c.meta["skipped"][cell.workload.name] = str(e)
+                c.progress.say(f"{cell.workload.name} is skipped: {e}")
+        number += 1
+        if time.monotonic() > until:
+            return
+
+
+def _block_seconds(c: Campaign) -> float:
+    """The budget spread over twice the blocks that a verdict needs, half a minute at least."""
+    profile = c.study.profile
+    least = profile.blocks[c.study.design != "switched"]
+    return max(min(30.0, profile.budget_min * 60 / least), profile.budget_min * 60 / (2 * least))
+
+
+def _switched(c: Campaign, bench: Bench) -> None:
+    """One server, restarted for every block; the arm is switched between slices."""
+    bench.servers = [bench.fresh(c.study.baseline)]
+    server = bench.servers[0]
+    while c.open_cells() and c.left_s > 0:
+        c.block += 1
+        began = time.monotonic()
+        server.restart()
+        c.warm(bench, [(0, c.study.baseline)])
+        _rounds(c, bench, began + _block_seconds(c), lambda cell: True)
+        bench.close(keep=True)
+        c.save()
+
+
+def _side_by_side(c: Campaign, bench: Bench) -> None:
+    """Two servers; for every block fresh copies are dealt to the arms by coin and both start."""
+    while c.open_cells() and c.left_s > 0:
+        c.block += 1
+        began = time.monotonic()
+        t = c.table
+        blocks = t[~t["warmup"]].groupby("arm")["block"].nunique().to_dict()
+        arm = schedule.block_arm(c.seed, c.block, c.study, blocks)
+        arms = [c.study.baseline, arm]
+        dealt = schedule.coin(c.seed, c.block, "deal").permutation(2)
+        made = {int(i): bench.fresh(arms[i]) for i in dealt}  # the coin decides who comes first
+        for i in dealt:
+            made[int(i)].spawn()
+        bench.servers = [made[0], made[1]]
+        for s in bench.servers:
+            s.ready()
+            s.check(s.settings)
+        c.warm(bench, [(int(i), arms[i]) for i in dealt])
+        _rounds(c, bench, began + _block_seconds(c), lambda cell, a=arm: cell.arm == a)
+        bench.close()
+        c.save()
+
+
+# -- progress --------------------------------------------------------------------------------------
+
+
+class Progress:
+    """A bar in a terminal and in Jupyter, plain lines every ten seconds elsewhere."""
+
+    def __init__(self):
+        self._bar = self._display = None
+        self._last = 0.0
+        if "ipykernel" in sys.modules:
+            from IPython.display import display
+
+            self._display = display({"text/plain": "measuring"}, raw=True, display_id=True)
+
+    def say(self, text: str) -> None:
+        """One line."""
+        if self._display:
+            self._display.update({"text/plain": text}, raw=True)
+        elif self._bar:
+            self._bar.write(text, file=sys.stderr)
+        else:
+            print(f"noisefloor: {text}", file=sys.stderr, flush=True)
+
+    def run_took(self, seconds: float) -> None:
+        """Count a run."""
+
+    def show(self, c: Campaign, doing: str) -> None:
+        """Where the campaign is: budget, block, current arm, verdicts so far."""
+        now = time.monotonic()
+        total = round(c.study.profile.budget_min * 60)
+        text = f"block {c.block}, {doing}"
+        if self._display or not sys.stderr.isatty():
+            if now - self._last > (1 if self._display else 10):
+                self._last = now
+                self.say(f"{min(c.spent_s, total):.0f} of {total} s, {text}; {self._words(c)}")
+            return
+        if self._bar is None:
+            from tqdm import tqdm
+
+            bar = "{l_bar}{bar}| {n:.0f}/{total:.0f} s {postfix}"
+            self._bar = tqdm(total=total, bar_format=bar, leave=False, desc=c.study.name)
+        self._bar.n = min(c.spent_s, total)
+        self._bar.set_postfix_str(f"{text}; {self._words(c)}")
+
+    def _words(self, c: Campaign) -> str:
+        """Verdicts so far, counted."""
+        table = c.verdicts()
+        if table.empty:
+            return "no verdict yet"
+        own = table[~table["control"] & ~table["joint"]]
+        return ", ".join(f"{n} {w}" for w, n in own["verdict"].value_counts().items())
+
+    def close(self, text: str) -> None:
+        """The last line."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        self.say(text)

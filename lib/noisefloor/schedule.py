@@ -1,0 +1,114 @@
+"""Which run comes next: coin-flipped pairs, blocks, and when to stop. Pure: no disk, no servers.
+
+Every coin is a function of the campaign's seed and of what it decides, so a resumed campaign
+deals as an uninterrupted one would have."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from . import stats
+from .study import AGAIN, Arm, Study, Workload
+
+CONTROL_SHARE = 0.2  # of the pairs (switched) or blocks (side by side); a quarter at the most
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One comparison of the family: a workload at a thread count, baseline against `arm`."""
+
+    workload: Workload
+    threads: int
+    arm: Arm
+
+    @property
+    def control(self) -> bool:
+        """Whether both runs of its pairs are made under the baseline."""
+        return self.arm.name.endswith(AGAIN)
+
+    @property
+    def key(self) -> str:
+        """Name of the cell, fit for a folder's name."""
+        return slug(f"{self.workload.name} t{self.threads} {self.arm.name}")
+
+
+def slug(text: str) -> str:
+    """`text` with nothing but lower-case letters, digits and single dashes."""
+    kept = "".join(c if c.isalnum() and c.isascii() else " " for c in text.lower())
+    return "-".join(kept.split())
+
+
+def cells(study: Study) -> list[Cell]:
+    """All comparisons, the study's own first, then the A/A controls of the first workload."""
+    own = [Cell(w, t, a) for a in study.arms for w in study.workloads for t in w.threads]
+    first = study.workloads[0]
+    return own + [Cell(first, t, study.control) for t in first.threads]
+
+
+def coin(seed: int, *key: object) -> np.random.Generator:
+    """The generator that decides what `key` names."""
+    words = [int.from_bytes(str(k).encode(), "little") % (1 << 62) for k in key]
+    return np.random.default_rng([seed, *words])
+
+
+def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
+    """Whether the arm of this pair is measured before the baseline."""
+    return bool(coin(seed, block, cell.key, pair).integers(2))
+
+
+def round_of(seed: int, block: int, number: int, open_cells: list[Cell], done: dict[str, int]):
+    """The cells of one round in random order: every open comparison once, and a control pair
+    while controls hold less than their share; the one with the fewest pairs so far.
+
+    done: cell key -> pairs measured."""
+    own = [c for c in open_cells if not c.control]
+    controls = [c for c in open_cells if c.control]
+    if controls:
+        spent = sum(n for k, n in done.items() if k.endswith(slug(AGAIN)))
+        total = sum(done.values()) + len(own)
+        if spent < CONTROL_SHARE * total:
+            own = [*own, min(controls, key=lambda c: done.get(c.key, 0))]
+    return [own[i] for i in coin(seed, block, number, "round").permutation(len(own))]
+
+
+def block_arm(seed: int, block: int, study: Study, done: dict[str, int]) -> Arm:
+    """Side by side: the arm that a block compares with the baseline. The control takes its share
+    of the blocks, evenly spread; the others take turns. done: arm name -> blocks so far."""
+    if done.get(study.control.name, 0) < CONTROL_SHARE * block - 0.5:
+        return study.control
+    fewest = min(done.get(a.name, 0) for a in study.arms)
+    ties = [a for a in study.arms if done.get(a.name, 0) == fewest]
+    return ties[int(coin(seed, block, "arm").integers(len(ties)))]
+
+
+def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pairs: int | None):
+    """The verdict table of what has been measured: the stop rule's and the report's."""
+    judged = {(w.name, m) for w in study.workloads for m in w.metrics}
+    kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
+    return stats.table(
+        tidy[kept],
+        margin_pct=study.margin_pct,
+        baseline=study.baseline.name,
+        pair_seconds=pair_seconds,
+        budget_pairs=budget_pairs,
+    )
+
+
+def open_cells(study: Study, tidy: pd.DataFrame, table: pd.DataFrame, blocks: int) -> list[Cell]:
+    """The comparisons that still need pairs: without a settled verdict in a deciding metric, or
+    resting on fewer than `blocks` blocks. Controls stay open while any other cell is."""
+    if not len(table):
+        return cells(study)
+    seen = tidy[~tidy["warmup"]].groupby(["workload", "threads", "arm"])["block"].nunique()
+    singles = table[~table["joint"]]
+    settled = singles.set_index(["workload", "metric", "threads", "arm"])["settled"]
+
+    def is_open(c: Cell) -> bool:
+        if seen.get((c.workload.name, c.threads, c.arm.name), 0) < blocks:
+            return True
+        keys = ((c.workload.name, m, c.threads, c.arm.name) for m in c.workload.deciding)
+        return not all(bool(settled.get(k, False)) for k in keys)
+
+    own = [c for c in cells(study) if not c.control and is_open(c)]
+    return own + [c for c in cells(study) if c.control] if own else []

@@ -1,0 +1,257 @@
+"""Run folders -> one table. The only reader of campaigns; text becomes numbers in `parse`.
+
+Tidy table: one row per run and metric, columns `COLUMNS`, base units (s, B, 1/s).
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from . import parse
+from .study import METRICS
+
+COLUMNS = [
+    *("study", "campaign", "workload", "threads", "block", "pair", "pair_id", "position", "arm"),
+    *("metric", "value", "unit", "warmup", "run"),
+]
+FORMAT = 1  # of run.json and campaign.json; 1: first
+
+
+class Damaged(Exception):
+    """A run folder that is not what was written: a file is missing, edited or unreadable."""
+
+
+class Unusable(Exception):
+    """A run whose tool printed a whole result that must not be averaged in."""
+
+
+def meta(campaign: Path) -> dict:
+    """campaign.json. Raises Damaged."""
+    try:
+        found = json.loads((campaign / "campaign.json").read_text())
+    except (OSError, ValueError) as e:
+        raise Damaged(f"{campaign.name}/campaign.json cannot be read ({e})") from None
+    if found.get("format") != FORMAT:
+        raise Damaged(
+            f"{campaign.name}/campaign.json has format {found.get('format')}; this version reads"
+            f" {FORMAT}"
+        )
+    return found
+
+
+def run_folders(campaign: Path) -> list[Path]:
+    """The whole runs of a campaign, in the order they were made."""
+    found = [p.parent for p in campaign.glob("*/run.json") if "." not in p.parent.name]
+    return sorted(found, key=lambda p: json.loads((p / "run.json").read_text())["start"])
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def read(run: Path, *, verify: bool = True) -> dict:
+    """run.json of one run, its files checked against their sha256. Raises Damaged."""
+    try:
+        facts = json.loads((run / "run.json").read_text())
+        for name, digest in facts["sha256"].items() if verify else ():
+            if sha256(run / name) != digest:
+                raise Damaged(f"{run.name}/{name} was changed after the run (its sha256 differs)")
+    except (OSError, ValueError, KeyError) as e:
+        raise Damaged(f"{run.name} cannot be read ({e})") from None
+    return facts
+
+
+def sysbench(run: Path) -> dict:
+    """The parsed sysbench text of a run. Raises parse.ParseError."""
+    return parse.sysbench((run / "sysbench.txt").read_text(errors="replace"))
+
+
+def metrics(facts: dict, run: Path) -> dict[str, float]:
+    """Metric -> value in base units of one run. Raises ParseError, Unusable."""
+    out = sysbench(run)
+    n, used = out["transactions"], facts["usage"]
+    if facts["workload_tool"] == "replica":
+        return {
+            "apply_rate": n / facts["apply_s"],
+            "apply_cpu": used["replica"]["cpu_s"] / n,
+        }
+    if out["reconnects"]:
+        raise Unusable(f"{out['reconnects']} reconnects")
+    if out["ignored_errors"] > 0.001 * n:
+        raise Unusable(f"{out['ignored_errors']} errors in {n} transactions")
+    if out["duration_s"] < 0.9 * facts["slice_s"]:
+        raise Unusable(f"ended after {out['duration_s']:g} of {facts['slice_s']:g} s")
+    if not n:
+        raise Unusable("no transaction was finished")
+    server = used["server"]
+    found = {
+        "tps": n / out["duration_s"],
+        "cpu_per_transaction": server["cpu_s"] / n,
+        "mean_latency": out["latency"]["mean"],
+        "max_latency": out["latency"]["max"],
+        "binlog_bytes_per_transaction": server["binlog_B"] / n,
+        "written_bytes_per_transaction": server["written_B"] / n,
+    }
+    if out.get("histogram_s") is not None and len(out["histogram_s"]):
+        for q in (95, 99):
+            found[f"p{q}"] = parse.quantile(out["histogram_s"], out["histogram_counts"], q / 100)
+    return found
+
+
+def rows(run: Path) -> list[dict]:
+    """Tidy rows of one run. Raises Damaged, ParseError, Unusable."""
+    facts = read(run)
+    key = {c: facts[c] for c in COLUMNS if c in facts}
+    return [
+        key | {"metric": m, "value": float(v), "unit": METRICS[m].unit, "run": run.name}
+        for m, v in metrics(facts, run).items()
+        if np.isfinite(v)
+    ]
+
+
+def frame(found: list[dict], design: str) -> pd.DataFrame:
+    """Tidy rows as a table; the design stands in ``attrs``."""
+    table = pd.DataFrame(found, columns=COLUMNS).astype({"threads": "Int64", "warmup": bool})
+    table.attrs["design"] = design
+    return table
+
+
+def table(campaign: Path) -> pd.DataFrame:
+    """The tidy table of a campaign: runs of whole pairs and warm-ups. What is left out stands in
+    ``attrs["problems"]`` (one sentence each)."""
+    facts = meta(campaign)
+    found, problems = [], []
+    for run in run_folders(campaign):
+        try:
+            found += rows(run)
+        except (Damaged, parse.ParseError, Unusable) as e:
+            problems.append(f"{run.name}: {e}")
+    result = frame(found, facts["design"])
+    pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
+    half = set(pairs[pairs != 2].index)
+    problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
+    result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
+    problems += [
+        f"{p.name}: a run that failed or lost its partner; kept, not judged"
+        for p in sorted(campaign.glob("*.failed*")) + sorted(campaign.glob("*.unpaired*"))
+    ]
+    result.attrs |= {"design": facts["design"], "problems": problems}
+    return result
+
+
+def _runs(campaign: Path, *, warmup: bool) -> Iterator[tuple[dict, Path]]:
+    for run in run_folders(campaign):
+        facts = read(run, verify=False)
+        if warmup or not facts["warmup"]:
+            yield facts, run
+
+
+def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
+    """Per-second rows: run block arm workload threads warmup start_s t_s tps p99_s.
+
+    `start_s` is the run's start in seconds since the campaign's first run."""
+    parts, zero = [], None
+    for facts, run in _runs(campaign, warmup=True):
+        began = pd.Timestamp(facts["start"]).timestamp()
+        zero = began if zero is None else zero
+        if (workload and facts["workload"] != workload) or not (run / "sysbench.txt").exists():
+            continue
+        found = sysbench(run)["intervals"]
+        part = pd.DataFrame({k: np.asarray(found[k]) for k in ("t_s", "tps", "latency_s")})
+        keep = ("block", "arm", "workload", "threads", "warmup")
+        parts.append(part.assign(run=run.name, start_s=began - zero, **{k: facts[k] for k in keep}))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+
+
+def quantiles(campaign: Path, workload: str, threads: int) -> pd.DataFrame:
+    """Latency quantiles of each arm: columns arm q value_s lo hi (median run, and the range that
+    holds the middle half of the runs)."""
+    found = []
+    for facts, run in _runs(campaign, warmup=False):
+        if facts["workload"] == workload and facts["threads"] == threads:
+            out = sysbench(run)
+            found += [
+                {
+                    "arm": facts["arm"],
+                    "q": q,
+                    "v": parse.quantile(out["histogram_s"], out["histogram_counts"], q),
+                }
+                for q in QUANTILES
+            ]
+    grouped = pd.DataFrame(found, columns=["arm", "q", "v"]).groupby(["arm", "q"], sort=False)["v"]
+    summary = grouped.quantile([0.25, 0.5, 0.75]).unstack()
+    return summary.rename(columns={0.25: "lo", 0.5: "value_s", 0.75: "hi"}).reset_index()
+
+
+def runs(campaign: Path) -> pd.DataFrame:
+    """One row a run: what it was, how long it took, what the servers used, warnings."""
+    found = [
+        {
+            "run": run.name,
+            **{
+                k: facts.get(k) for k in ("workload", "threads", "block", "pair", "position", "arm")
+            },
+            **{k: facts.get(k) for k in ("warmup", "start", "slice_s", "exit_code", "steal_s")},
+            "warnings": "; ".join(facts["warnings"]),
+        }
+        for facts, run in _runs(campaign, warmup=True)
+    ]
+    return pd.DataFrame(found)
+
+
+def evidence(campaign: Path) -> pd.DataFrame:
+    """Evidence counted over runs: columns arm, check, found, expected, runs."""
+    found = []
+    for facts, run in _runs(campaign, warmup=True):
+        checks = json.loads((run / "evidence.json").read_text())["checks"]
+        found += [c | {"arm": facts["arm"]} for c in checks + facts.get("replica_evidence", [])]
+    columns = ["arm", "evidence", "check", "found", "expected"]
+    return pd.DataFrame(found, columns=columns).value_counts(sort=False).reset_index(name="runs")
+
+
+def variables(campaign: Path) -> dict[str, dict[str, str]]:
+    """Arm -> all global variables read back with one of its runs of the first workload."""
+    found: dict[str, dict[str, str]] = {}
+    for facts, run in _runs(campaign, warmup=False):
+        if facts["arm"] not in found:
+            pointer = json.loads((run / "variables.json").read_text())
+            found[facts["arm"]] = json.loads((campaign / pointer["file"]).read_text())
+    return found
+
+
+_OWN = {  # differ between any two servers
+    *("datadir", "general_log_file", "hostname", "innodb_undo_directory", "log_bin_basename"),
+    *("log_bin_index", "log_error", "pid_file", "port", "relay_log", "relay_log_basename"),
+    *("relay_log_index", "server_uuid", "slow_query_log_file", "socket", "tmpdir", "server_id"),
+    *(
+        "innodb_data_home_dir",
+        "innodb_log_group_home_dir",
+        "slave_load_tmpdir",
+        "relay_log_info_file",
+    ),
+    *("replica_load_tmpdir", "file_key_management_filename", "innodb_temp_tablespaces_dir"),
+}
+
+
+def differences(campaign: Path) -> pd.DataFrame:
+    """Variables that differ between arms: columns variable, one per arm, asked (for)."""
+    by_arm = pd.DataFrame(variables(campaign))
+    arms = list(by_arm.columns)
+    by_arm = by_arm[~by_arm.index.isin(_OWN)]
+    differ = by_arm[by_arm.fillna("").nunique(axis=1) > 1]
+    asked = {
+        k
+        for arm in meta(campaign)["arms"].values()
+        for part in ("switch", "settings")
+        for k in arm[part]
+    }
+    differ = differ.assign(asked=differ.index.isin(asked))
+    return differ.rename_axis("variable").reset_index()[["variable", *arms, "asked"]]

@@ -1,0 +1,214 @@
+"""Measuring tools: each runs once under one arm, keeps what it printed, and what it used.
+
+Started by `collect` only. A tool gets a `Slice`, writes its text into the run's folder and returns
+what stands in run.json: argv, exit code, CPU and bytes of each process.
+"""
+
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import evidence, workloads
+from .server import Server, ServerError, die_with_parent, secret_file
+from .study import Arm, Study, Workload
+
+
+class ToolError(Exception):
+    """A run that failed: what the tool said. It is recorded, retried once, never averaged in."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One run to make: which server, under which arm, into which folder."""
+
+    study: Study
+    server: Server
+    arm: Arm
+    workload: Workload
+    threads: int
+    seconds: float
+    folder: Path
+    idle: Mapping[str, Server] = field(default_factory=dict)
+    replica: Server | None = None
+
+
+def load(server: Server, study: Study) -> str:
+    """Create the schema, the canary's table, a measuring user without other rights, and the
+    sysbench tables; returns what sysbench printed. Leaves its password in ``sysbench.cnf``."""
+    password = secrets.token_urlsafe(18)
+    schema = workloads.SCHEMA
+    server.script(
+        f"CREATE DATABASE IF NOT EXISTS {schema}",
+        f"CREATE TABLE {schema}.canary (id INT PRIMARY KEY, word VARCHAR(80)) ENGINE=InnoDB",
+        f"CREATE USER noisefloor@localhost IDENTIFIED BY '{password}'",
+        f"GRANT ALL ON {schema}.* TO noisefloor@localhost",
+    )
+    options = secret_file(
+        server.folder / "sysbench.cnf",
+        workloads.option_file("noisefloor", password, server.socket),
+    )
+    script = study.workloads[0].script
+    argv = workloads.prepare(options, script, study.tables, study.profile.rows)
+    code, text, _ = _run(argv, 1800)
+    if code:
+        raise ServerError(f"loading the tables failed: {_last(text)}")
+    server.script("RESET BINARY LOGS AND GTIDS" if _new_words(server) else "RESET MASTER")
+    return text
+
+
+def _new_words(server: Server) -> bool:
+    return server.engine.kind == "mysql" and not server.engine.version.startswith("8.0")
+
+
+def _last(text: str) -> str:
+    lines = [s for s in text.splitlines() if "FATAL" in s] or text.splitlines() or ["nothing"]
+    return lines[0].strip()[:300]
+
+
+def _run(argv: list[str], timeout: float, out: Path | None = None) -> tuple[int, str, float]:
+    """Exit code, output and CPU seconds (user + sys) of a child that dies with this process."""
+    before = os.times()
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        preexec_fn=die_with_parent,
+    ) as child:
+        try:
+            text, _ = child.communicate(timeout=timeout)
+            code = child.returncode
+        except subprocess.TimeoutExpired:
+            child.kill()
+            text, _ = child.communicate()
+            code = -9
+        except BaseException:
+            child.kill()
+            raise
+    after = os.times()
+    if out is not None:
+        out.write_bytes(text)
+    cpu = after.children_user + after.children_system
+    cpu -= before.children_user + before.children_system
+    return code, text.decode(errors="replace"), round(cpu, 3)
+
+
+def steal() -> float:
+    """Seconds of processor time that the host took away since boot, over all cores."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+
+
+def _binlog_bytes(server: Server) -> int:
+    """Bytes in the binary logs on disk."""
+    return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
+
+
+def _meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
+    return {n: s.usage() | {"binlog_B": _binlog_bytes(s)} for n, s in servers.items()}
+
+
+def _used(before: dict, after: dict) -> dict[str, dict[str, float]]:
+    return {n: {k: round(after[n][k] - v, 3) for k, v in b.items()} for n, b in before.items()}
+
+
+def sysbench(s: Slice) -> dict:
+    """One sysbench run; text in ``sysbench.txt``, usage of the measured and the idle servers."""
+    argv = workloads.sysbench(
+        s.workload,
+        s.server.folder / "sysbench.cnf",
+        tables=s.study.tables,
+        rows=s.study.profile.rows,
+        threads=s.threads,
+        seconds=s.seconds,
+    )
+    meters = {"server": s.server, **s.idle}
+    stolen, before = steal(), _meter(meters)
+    code, _, cpu = _run(argv, 3 * s.seconds + 60, s.folder / "sysbench.txt")
+    return {
+        "argv": workloads.shown(argv),
+        "exit_code": code,
+        "usage": _used(before, _meter(meters)),
+        "client_cpu_s": cpu,
+        "steal_s": round(steal() - stolen, 3),
+    }
+
+
+EVENTS = 3000  # transactions that pile up before the applier starts again
+
+
+def replica(s: Slice) -> dict:
+    """Transactions caught up by a replica whose applier had been stopped.
+
+    Text of the load in ``sysbench.txt``; the seconds to catch up stand in the result."""
+    source, replica = s.server, s.replica
+    replica.query("STOP REPLICA SQL_THREAD")
+    argv = workloads.sysbench(
+        s.workload,
+        source.folder / "sysbench.cnf",
+        tables=s.study.tables,
+        rows=s.study.profile.rows,
+        threads=s.threads,
+        events=EVENTS,
+    )
+    code, text, _ = _run(argv, 120, s.folder / "sysbench.txt")
+    if code:
+        raise ToolError(_last(text))
+    wanted = source.query("SELECT @@global.gtid_executed AS g")[0]["g"]
+    _wait(
+        lambda: replica.query(
+            "SELECT GTID_SUBSET(:g, CONCAT(RECEIVED_TRANSACTION_SET, ',', @@global.gtid_executed))"
+            " AS x FROM performance_schema.replication_connection_status",
+            g=wanted,
+        )[0]["x"],
+        "the replica did not receive the transactions",
+    )
+    proof = evidence.collect(replica, s.arm.expect | {"relay log": s.arm.expect["binlog"]})
+    meters = {"replica": replica, "source": source}
+    stolen, before = steal(), _meter(meters)
+    began = time.monotonic()
+    replica.query("START REPLICA SQL_THREAD")
+    late = replica.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(:g, 120) AS x", g=wanted)[0]["x"]
+    took = time.monotonic() - began
+    if late:
+        raise ToolError("the replica did not catch up within 120 s")
+    return {
+        "argv": workloads.shown(argv),
+        "exit_code": code,
+        "usage": _used(before, _meter(meters)),
+        "apply_s": round(took, 4),
+        "replica_evidence": proof["checks"],
+        "steal_s": round(steal() - stolen, 3),
+    }
+
+
+def _wait(condition: Callable[[], object], sentence: str, limit_s: float = 60) -> None:
+    began = time.monotonic()
+    while not condition():
+        if time.monotonic() - began > limit_s:
+            raise ToolError(f"{sentence} within {limit_s:g} s")
+        time.sleep(0.02)
+
+
+def attach(replica: Server, source: Server) -> None:
+    """Make `replica` follow `source` over loopback TCP, with a user of its own."""
+    password = secrets.token_urlsafe(18)
+    source.script(
+        f"CREATE USER replica@'127.0.0.1' IDENTIFIED BY '{password}'",
+        "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'",
+    )
+    replica.query(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=:port,"
+        " SOURCE_USER='replica', SOURCE_PASSWORD=:password, SOURCE_AUTO_POSITION=1,"
+        " GET_SOURCE_PUBLIC_KEY=1",
+        port=source.port,
+        password=password,
+    )
+    replica.query("START REPLICA")
+
+
+TOOLS: dict[str, Callable[[Slice], dict]] = {"sysbench": sysbench, "replica": replica}
