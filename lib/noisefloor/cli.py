@@ -19,3 +19,106 @@ class Sentence(click.ClickException):
 def main():
     """What a change to a MySQL-family server really costs, with the evidence, and 'cannot tell'
     when the difference is noise."""
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--fetch",
+    is_flag=False,
+    flag_value="mysql",
+    default="",
+    metavar="[ENGINE]",
+    help="Download a server build first: mysql (the default), mysql-8.0 or mariadb.",
+)
+def doctor(as_json, fetch):
+    """What this machine can measure, what is missing, and how to get it."""
+    import json
+
+    from noisefloor import doctor as examination
+
+    if fetch not in ("", "mysql", "mysql-8.0", "mariadb"):
+        raise Sentence(
+            f"--fetch knows mysql, mysql-8.0 and mariadb, not {fetch!r}; nothing was done"
+        )
+    found = examination.examine(fetch)
+    click.echo(json.dumps(found, indent=2) if as_json else examination.text(found))
+    if fetch and "missing" in found["engines"][fetch]:
+        raise Sentence(found["engines"][fetch]["missing"], exit_code=1)
+
+
+class _TwoSides(click.Command):
+    """A command whose files stand on both sides of `--`; options may stand anywhere."""
+
+    def parse_args(self, ctx, args):
+        ctx.meta["sides"] = args.count("--")
+        return super().parse_args(ctx, [_SIDE if a == "--" else a for a in args])
+
+
+_SIDE = "\0--"  # no file can have this name
+
+
+@main.command(cls=_TwoSides, options_metavar="[OPTIONS]")
+@click.argument("files", nargs=-1, metavar="BEFORE... -- AFTER...")
+@click.option("--paired", is_flag=True, help="The logs are pairs, in the order given.")
+@click.option("--restarts", is_flag=True, help="The server was restarted between the runs.")
+@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
+@click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
+@click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
+@click.option("--json", "form", flag_value="json", help="Print it as JSON.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print it as Markdown.")
+@click.pass_context
+def compare(ctx, files, paired, restarts, margin, baseline_name, arm_name, form):
+    """Judge sysbench or `time` logs: two sets of files, or two folders.
+
+    \b
+    noisefloor compare before/*.txt -- after/*.txt
+    noisefloor compare --paired 1-off.txt 2-off.txt -- 1-on.txt 2-on.txt
+
+    Test, thread counts and duration are read from the logs; several thread counts are one family
+    (Holm). Logs that do not belong together are refused. `cannot tell` is an answer: exit code 0.
+    """
+    from noisefloor import compare as logs
+
+    if ctx.meta["sides"] != 1:
+        raise Sentence(
+            f"{ctx.meta['sides']} times `--` between the files, once is needed: "
+            "noisefloor compare before/*.txt -- after/*.txt; nothing was read"
+        )
+    _margin(margin)
+    at = files.index(_SIDE)
+    before, after = files[:at], files[at + 1 :]
+    names = logs.names(before, after)
+    names = (baseline_name or names[0], arm_name or names[1])
+    if names[0] == names[1]:
+        raise Sentence(f"both arms are called {names[0]!r}: two names are needed; nothing was read")
+    try:
+        first, second = (logs.runs(f, n) for f, n in zip((before, after), names, strict=True))
+        rows = logs.rows(
+            first,
+            second,
+            baseline=names[0],
+            arm=names[1],
+            paired=paired,
+            restarts=restarts,
+            margin_pct=margin,
+        )
+    except logs.Refused as e:
+        raise Sentence(e, e.code) from None
+    if form == "json":
+        click.echo(logs.as_json(rows))
+    elif form == "csv":
+        click.echo(logs.as_csv(rows), nl=False)
+    else:
+        if form is None:
+            click.echo(logs.headline(rows) + "\n")
+        click.echo(logs.table(rows, form or "text"))
+
+
+def _margin(margin):
+    """Refuse a margin that is not a positive number below 100."""
+    if not 0 < margin < 100:
+        raise Sentence(
+            f"--margin {margin:g}: a margin above 0 and below 100 % is needed; nothing was judged"
+        )

@@ -1,0 +1,607 @@
+"""Logs from anywhere to verdict rows: sysbench or `time` text, k runs an arm or pairs.
+
+No pandas here: the answer to a folder of logs has to be there within a second.
+"""
+
+import csv
+import io
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from noisefloor import parse
+from noisefloor.stats import student
+
+MOST_BYTES = 64 * 2**20  # a sysbench log of a day with a row a second has 13 MB
+REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
+HIGHER = ("tps", "events_per_s")  # metrics of which more is better
+PERCENTILES = ("p95", "p99")
+FLOOR_OF = {"events_per_s": "tps", "wall": "tps", "user_sys": "cpu_per_transaction"}
+LABEL = {
+    "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
+    "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
+}  # fmt: skip
+COLUMNS = (
+    "study", "workload", "metric", "threads", "baseline", "arm", "n_baseline", "n_arm",
+    "overhead_pct", "lo_pct", "hi_pct", "p", "p_adjusted", "verdict", "noise_floor_pct",
+    "deciding_cv_pct", "runs_needed", "minutes_needed", "warnings",
+)  # fmt: skip
+# options that say where and how long, not what; threads and duration are looked at by themselves
+_PRIVATE = {
+    "threads", "num-threads", "time", "max-time", "events", "max-requests", "report-interval",
+    "histogram", "percentile", "rand-seed", "test", "rate", "db-driver", "verbosity", "debug",
+    *(f"{server}-{what}" for server in ("mysql", "pgsql") for what in
+      ("host", "port", "socket", "user", "password", "db")),
+}  # fmt: skip
+
+
+class Refused(Exception):
+    """Logs that cannot be compared: one sentence. `code` 2 for wrong usage, 1 for a log that
+    holds no measurement."""
+
+    def __init__(self, message, code=2):
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one log says about one run; values in base units (s, 1/s)."""
+
+    name: str
+    values: dict
+    threads: int | None = None
+    keys: dict = field(default_factory=dict)  # must agree before runs are pooled
+    seconds: float | None = None
+    rows: np.ndarray | None = None  # transactions per second, row by row
+    notes: tuple = ()
+
+
+def runs(paths, arm, most_bytes=MOST_BYTES):
+    """The runs in `paths` (files, or folders of them), in the order given.
+
+    Raises Refused for what is missing, unreadable, too large, cut, failed or not a log."""
+    found, seen = [], {}
+    for path in _files(paths, arm):
+        text = _text(path, most_bytes)
+        if (twin := seen.setdefault(text, path)) is not path:
+            raise Refused(
+                f"{path} holds the same text as {twin}: one run cannot count twice; nothing was judged"
+            )
+        found += _runs(path, text)
+    return found
+
+
+def _files(paths, arm):
+    files = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            files.append(path)
+            continue
+        try:
+            inside = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] != ".")
+        except OSError as e:
+            raise Refused(f"{path} cannot be read ({e.strerror}); nothing was judged", 1) from None
+        if not inside:
+            raise Refused(f"{path} holds no file; nothing was judged")
+        files += inside
+    if not files:
+        raise Refused(
+            f"no file for {arm}: write `noisefloor compare before/*.txt -- after/*.txt`; "
+            "nothing was judged"
+        )
+    return files
+
+
+def _text(path, most_bytes):
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most_bytes + 1)
+    except OSError as e:
+        raise Refused(f"{path} cannot be read ({e.strerror}); nothing was judged", 1) from None
+    if len(data) > most_bytes:
+        raise Refused(
+            f"{path} is larger than {most_bytes >> 20} MiB, the most that is read of one log; "
+            "nothing was judged"
+        )
+    return data
+
+
+def _runs(path, text):
+    kind = parse.kind(text)
+    if kind is None:
+        why = "binary data" if b"\0" in text[:8192] else "text of something else"
+        raise Refused(
+            f"{path} holds neither sysbench nor `time` output but "
+            f"{why if text.strip() else 'nothing'}; nothing was judged",
+            1,
+        )
+    try:
+        if kind == "sysbench":
+            return [_sysbench(path.name, parse.sysbench(text))]
+        return [_time(path.name, result) for result in parse.time(text)]
+    except parse.ParseError as e:
+        raise Refused(
+            f"{path}, line {e.line}: {e.reason}; nothing was judged, give logs of whole runs", 1
+        ) from None
+
+
+def _sysbench(name, d):
+    values, notes = {}, [f"{name}: {w}" for w in d["warnings"]]
+    database = bool(d["transactions"])
+    values["tps" if database else "events_per_s"] = d["tps"] if database else d["events_per_s"]
+    values["mean_latency"] = d["latency"]["mean"]
+    for share in (95, 99):
+        if d["histogram_counts"].size:
+            values[f"p{share}"] = parse.quantile(
+                d["histogram_s"], d["histogram_counts"], share / 100
+            )
+        elif share in d["latency"]["percentile"]:
+            values[f"p{share}"] = d["latency"]["percentile"][share]
+    for label in ("ignored_errors", "reconnects"):
+        if d[label]:
+            notes.append(f"{name}: {d[label]} {label.replace('_', ' ')}")
+    keys = {"tool": "sysbench", "test": d["test"]}
+    if database and d["reads"] is not None:
+        each = (round(d[k] / d["transactions"]) for k in ("reads", "writes", "other"))
+        keys["statements a transaction"] = "{} read, {} write, {} other".format(*each)
+    keys |= {k: d["options"][k] for k in d["options"] if k not in _PRIVATE}
+    keys |= {"sysbench version": d["version"], "rate": d["rate"] or "none"}
+    rows = d["intervals"].get("tps" if database else "events_per_s")
+    return Run(
+        name,
+        {k: v for k, v in values.items() if v is not None},
+        d["threads"],
+        {k: v for k, v in keys.items() if v is not None},
+        d["duration_s"],
+        rows[d["intervals"]["ok"]] if rows is not None else None,
+        tuple(notes),
+    )
+
+
+def _time(name, d):
+    if d["exit_code"]:
+        raise Refused(
+            f"{name}, line {d['line']}: the timed command ended with {d['exit_code']}, a failed run; "
+            "nothing was judged",
+            1,
+        )
+    values = {"wall": d["real_s"], "user_sys": d["user_s"] + d["sys_s"]}
+    return Run(name, {k: v for k, v in values.items() if v is not None}, keys={"tool": "time"})
+
+
+def rows(
+    before,
+    after,
+    *,
+    baseline="before",
+    arm="after",
+    paired=False,
+    restarts=False,
+    margin_pct=2.0,
+    floor=None,
+    alpha=0.05,
+):
+    """Verdict rows (dicts with COLUMNS) of two lists of Run, a family of thread counts a metric.
+
+    floor: {metric: {"cv_pct", "df"}}, the start-to-start CV that widens every interval unless the
+    server was restarted between the runs (`restarts`); None takes `recorded_floor`. Raises Refused
+    for runs that do not belong together."""
+    floor = {} if restarts else recorded_floor() if floor is None else floor
+    shared = _together(before, after, baseline, arm)
+    a, b = _by_threads(before), _by_threads(after)
+    counts = [t for t in a if t in b]
+    if not counts:
+        raise Refused(
+            f"no thread count stands on both sides ({_listed(a)} in {baseline}, {_listed(b)} in "
+            f"{arm}); nothing was judged"
+        )
+    left = [f"{_listed(x)} only in {n}: left out" for x, n in ((set(a) - set(b), baseline), (set(b) - set(a), arm)) if x]  # fmt: skip
+    shared += [f"threads {x}" for x in left]
+    if paired and (odd := next((t for t in counts if len(a[t]) != len(b[t])), counts)) != counts:
+        raise Refused(
+            f"pairs need as many runs in {baseline} as in {arm}, and there are {len(a[odd])} and "
+            f"{len(b[odd])}{f' at {odd} threads' if odd else ''}; nothing was judged"
+        )
+    out = []
+    for metric in _metrics(a, b, counts):
+        effects = []
+        for t in counts:
+            one = [[r.values[metric] for r in side[t]] for side in (a, b)]
+            effects.append(_effect(metric, t, one, a[t], b[t], paired, floor, restarts, alpha))
+        for e, p in zip(effects, _holm([e.p for e in effects]), strict=True):
+            out.append(_row(e, p, metric, baseline, arm, margin_pct, alpha, a, b, shared))
+        if len(effects) > 1 and all(math.isfinite(e.variance) for e in effects):
+            e = _joint(effects, floor, metric)
+            out.append(_row(e, e.p, metric, baseline, arm, margin_pct, alpha, a, b, shared))
+    return out
+
+
+def recorded_floor():
+    """Start-to-start CVs of the recorded A/A session: {metric: {"cv_pct", "df"}}."""
+    text = Path(__file__).with_name("floor.json").read_text(encoding="utf-8")
+    return {k: v for k, v in json.loads(text).items() if isinstance(v, dict)}
+
+
+def _listed(counts):
+    return ", ".join("none" if t is None else str(t) for t in counts)
+
+
+def _by_threads(side):
+    groups = {}
+    for run in sorted(side, key=lambda r: r.threads or 0):
+        groups.setdefault(run.threads, []).append(run)
+    return groups
+
+
+def _metrics(a, b, counts):
+    """Metrics that every run has; the others cannot be pooled."""
+    each = [r.values for side in (a, b) for t in counts for r in side[t]]
+    return [m for m in each[0] if all(m in v and v[m] > 0 for v in each)]
+
+
+def _together(before, after, baseline, arm):
+    """Notes about keys that differ between runs; Refused for those that make a comparison senseless."""
+    notes = [n for run in (*before, *after) for n in run.notes]
+    seen = {}
+    for run in (*before, *after):
+        for key, value in run.keys.items():
+            seen.setdefault(key, {}).setdefault(str(value), []).append(run.name)
+    spans = [r.seconds for r in (*before, *after) if r.seconds]
+    if spans and max(spans) > 1.05 * min(spans):
+        for run in (*before, *after):
+            if run.seconds:
+                span = f"{run.seconds:.3g} s"
+                seen.setdefault("duration", {}).setdefault(span, []).append(run.name)
+    for key, values in seen.items():
+        if len(values) < 2:
+            continue
+        names = ", ".join(
+            f"{value} in {who[0]}{f' and {len(who) - 1} more' if len(who) > 1 else ''}"
+            for value, who in list(values.items())[:3]
+        )
+        if key in REFUSED:
+            raise Refused(f"the logs differ in {key}: {names}; nothing was judged")
+        notes.append(f"the logs differ in {key}: {names}")
+    if set(seen.get("rate", {})) - {"none"}:
+        notes.append("the runs had a fixed --rate: throughput is what was asked for")
+    return notes
+
+
+@dataclass
+class _Effect:
+    """A log overhead (positive is worse) with its variance in parts."""
+
+    threads: int | None
+    n: tuple
+    estimate: float
+    parts: list  # (variance, df) of what the runs themselves scatter
+    floor: tuple  # (variance, df), (0, 1) without
+    p: float
+    sd: float  # of one run (of one pair when paired)
+    paired: bool
+    seconds: float | None
+    joint: bool = False
+    only: str = ""  # why the verdict can only be `cannot tell`
+    warnings: list = field(default_factory=list)
+
+    @property
+    def variance(self):
+        return sum(v for v, _ in self.parts) + self.floor[0]
+
+    @property
+    def df(self):
+        """Degrees of freedom of the sum (Welch and Satterthwaite)."""
+        each = [(v, k) for v, k in (*self.parts, self.floor) if v > 0]
+        return self.variance**2 / sum(v * v / k for v, k in each) if each else 1.0
+
+
+def _effect(metric, threads, values, a, b, paired, floor, restarts, alpha):
+    """The _Effect of one metric at one thread count."""
+    sign = -1 if metric in HIGHER else 1
+    x, y = (np.log(np.asarray(v, float)) for v in values)
+    n = (len(x), len(y))
+    entry = floor.get(FLOOR_OF.get(metric, metric))
+    start = (2 * (entry["cv_pct"] / 100) ** 2, entry["df"]) if entry else (0.0, 1.0)
+    seconds = max((r.seconds or 0 for r in (*a, *b)), default=0) or None
+    e = _Effect(
+        threads, n, float(sign * (y.mean() - x.mean())), [], start, 1.0, math.nan, paired, seconds
+    )
+    grain = metric in PERCENTILES
+    step = math.log1p(parse.RESOLUTION)
+    if entry and max(n) > 1:
+        known = {m: floor[m]["cv_pct"] for m in floor if FLOOR_OF.get(m, m) in floor}
+        each = ", ".join(
+            f"{LABEL.get(m, m.replace('_', ' '))} {cv:.2g} %" for m, cv in known.items()
+        )
+        e.warnings.append(
+            "nothing says that the server was restarted between the runs: the recorded start-to-start "
+            f"scatter widens the intervals (CV: {each}); --restarts leaves it out"
+        )
+    if min(n) < 2:
+        _single(e, metric, x, y, a, b)
+    elif paired:
+        d = sign * (y - x)
+        e.sd = float(d.std(ddof=1))
+        e.parts = [(e.sd**2 / len(d), len(d) - 1)]
+        if len(d) < 6:
+            e.warnings.append(f"{len(d)} pairs: sign flips of fewer than 6 cannot reach 5 %")
+    else:
+        var = [float(v.var(ddof=1)) for v in (x, y)]
+        e.sd = math.sqrt(sum(var) / 2)
+        e.parts = [(v / k, k - 1) for v, k in zip(var, n, strict=True)]
+        e.warnings.append(
+            "the logs do not say in which order the runs were made: a drift of the machine would "
+            "look like a difference"
+        )
+        if min(n) < 4:
+            e.warnings.append(f"{min(n)} runs an arm: a rank test of fewer than 4 cannot reach 5 %")
+    if grain and e.parts:
+        e.parts.append((step**2 / 12 * (1 / n[0] + 1 / n[1]), 1e9))
+    if min(n) > 1 and not sum(v for v, _ in e.parts) > 0:
+        e.only = "the runs of an arm do not scatter at all: rounded or copied numbers"
+    if grain and max(np.exp(x).max(), np.exp(y).max()) >= parse.CLIP_S * 0.999:
+        e.only = f"clipped at {parse.CLIP_S:g} s, the end of sysbench's histogram"
+    if grain and not e.only and 0 < abs(e.estimate) <= 1.001 * step:
+        e.only = "the percentiles lie in the same or the neighbouring histogram bucket (1.8 % wide)"
+    if metric == "mean_latency":
+        e.warnings.append("the same measurement as the throughput (Little's law), not a second one")
+    if math.isfinite(e.variance) and e.variance > 0 and min(n) > 1:
+        e.p = student.two_sided(e.estimate / math.sqrt(e.variance), e.df)
+        if paired and len(x) >= 6:
+            e.p = max(e.p, _sign_flips(sign * (y - x)))
+    return e
+
+
+def _single(e, metric, x, y, a, b):
+    """Fill in an effect where an arm has one run: an interval from its rows at best, no verdict."""
+    e.only = "one run an arm: how much runs scatter is not known"
+    inside = [within(r[0].rows) if r[0].rows is not None else None for r in (a, b)]
+    if metric in HIGHER and max(e.n) == 1 and all(inside):
+        e.parts = [(se * se, df) for se, df, *_ in inside]
+        e.warnings.append(
+            "the interval comes from the rows within the runs: a lower bound, since it does not "
+            "hold what differs from run to run"
+        )
+        e.warnings += [
+            f"{r[0].name}: {w}" for r, i in zip((a, b), inside, strict=True) for w in i[2]
+        ]
+    elif max(e.n) > 1:
+        many = x if len(x) > 1 else y
+        e.sd = float(many.std(ddof=1))
+        e.parts = [(e.sd**2 * (1 / e.n[0] + 1 / e.n[1]), max(e.n) - 1)]
+        e.only = "one run in one arm: its own scatter is not known"
+    else:
+        e.parts = [(math.inf, 1.0)]
+
+
+def within(rates):
+    """(standard error of the log mean, df, warnings) from rows of one run, or None below 20 rows.
+
+    The warm-up is cut by MSER-5 (White 1997), then the means of ten batches stand for independent
+    values: rows next to each other are alike, whole batches hardly."""
+    rates = np.asarray(rates, float)
+    if len(rates) < 20 or not (rates > 0).all():
+        return None
+    warnings = []
+    fives = rates[: len(rates) // 5 * 5].reshape(-1, 5).mean(axis=1)
+    half = len(fives) // 2
+    mser = [fives[k:].var() / (len(fives) - k) for k in range(half + 1)]
+    cut = 5 * int(np.argmin(mser))
+    if cut:
+        warnings.append(f"the first {cut} rows look like warm-up and do not count")
+    kept = rates[cut:]
+    batches = np.array([part.mean() for part in np.array_split(kept, min(10, len(kept) // 2))])
+    first, second = np.array_split(batches, 2)
+    spread = math.sqrt(first.var(ddof=1) / len(first) + second.var(ddof=1) / len(second))
+    if spread and abs(first.mean() - second.mean()) > 4 * spread:
+        warnings.append("throughput steps or drifts within the run")
+    return (
+        batches.std(ddof=1) / batches.mean() / math.sqrt(len(batches)),
+        len(batches) - 1,
+        warnings,
+    )
+
+
+def _joint(effects, floor, metric):
+    """Mean effect over thread counts; the start-to-start part is the same in all of them."""
+    k = len(effects)
+    parts = [(v / k**2, df) for e in effects for v, df in e.parts]
+    n = tuple(sum(e.n[i] for e in effects) for i in (0, 1))
+    sd = math.sqrt(sum(e.sd**2 for e in effects) / k)
+    e = _Effect(
+        None, n, sum(e.estimate for e in effects) / k, parts, effects[0].floor, 1.0, sd,
+        effects[0].paired, effects[0].seconds, True, next((e.only for e in effects if e.only), ""),
+    )  # fmt: skip
+    e.warnings = [w for w in dict.fromkeys(w for e in effects for w in e.warnings)]
+    if e.variance > 0:
+        e.p = student.two_sided(e.estimate / math.sqrt(e.variance), e.df)
+    return e
+
+
+def _sign_flips(d):
+    """Two-sided p of the mean under random signs: all of them up to 14 pairs, else 20,000."""
+    n = len(d)
+    if n <= 14:
+        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+    else:
+        signs = np.random.default_rng(0).choice([-1, 1], (20_000, n))
+        signs[0] = 1
+    return float((np.abs(signs @ d) >= abs(d.sum()) * (1 - 1e-12)).mean())
+
+
+def _holm(p):
+    """Holm's adjusted p-values in the order given."""
+    out, top = list(p), 0.0
+    for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        top = max(top, min(1.0, p[i] * (len(p) - rank)))
+        out[i] = top
+    return out
+
+
+def _row(e, p_adjusted, metric, baseline, arm, margin_pct, alpha, a, b, shared):
+    margin = math.log1p(margin_pct / 100)
+    known = math.isfinite(e.variance) and e.variance > 0
+    half = student.quantile(1 - alpha / 2, e.df) * math.sqrt(e.variance) if known else math.inf
+    lo, hi = e.estimate - half, e.estimate + half
+    if e.only or not known:
+        word = "cannot tell"
+    elif lo > -margin and hi < margin:
+        word = "same"
+    elif p_adjusted <= alpha and half < abs(e.estimate):
+        word = "slower" if e.estimate > 0 else "faster"
+    else:
+        word = "cannot tell"
+    warnings = [*([e.only] if e.only else []), *e.warnings, *shared]
+    needed = min(e.n) if word != "cannot tell" else _needed(e, margin, alpha)
+    if needed is None and e.floor[0] > 0 and min(e.n) > 1:
+        warnings.append(
+            "more runs of the same server starts cannot settle it: restart the servers between runs"
+        )
+    runs_a_minute = 60 / (2 * e.seconds) if e.seconds else None
+    bounded = known and not (
+        e.only.startswith("one run") and metric not in HIGHER and max(e.n) == 1
+    )
+    return {
+        "study": "compare",
+        "workload": _workload(a, b),
+        "metric": metric,
+        "threads": e.threads,
+        "baseline": baseline,
+        "arm": arm,
+        "n_baseline": e.n[0],
+        "n_arm": e.n[1],
+        "overhead_pct": 100 * math.expm1(e.estimate),
+        "lo_pct": 100 * math.expm1(lo) if bounded else None,
+        "hi_pct": 100 * math.expm1(hi) if bounded else None,
+        "p": e.p if known and min(e.n) > 1 else None,
+        "p_adjusted": p_adjusted if known and min(e.n) > 1 else None,
+        "verdict": word,
+        "noise_floor_pct": 100 * math.expm1(half) if known and min(e.n) > 1 else None,
+        "deciding_cv_pct": _deciding_cv(e, alpha),
+        "runs_needed": needed,
+        "minutes_needed": needed / runs_a_minute if needed and runs_a_minute else None,
+        "warnings": list(dict.fromkeys(warnings)),
+        "joint": e.joint,
+    }
+
+
+def _workload(a, b):
+    keys = next(iter(a.values()))[0].keys
+    return keys.get("test") or keys.get("statements a transaction") or keys["tool"]
+
+
+def _deciding_cv(e, alpha):
+    """Run-to-run CV in percent below which the difference would be real; None for a joint effect."""
+    if e.joint:
+        return None
+    if min(e.n) < 2:
+        t = student.quantile(1 - alpha / 2, 1e9)
+    else:
+        t = student.quantile(1 - alpha / 2, e.n[0] - 1 if e.paired else sum(e.n) - 2)
+    return 100 * abs(e.estimate) / (t * math.sqrt(1 / e.n[0] + 1 / e.n[1]))
+
+
+def _needed(e, margin, alpha, most=100_000):
+    """Runs an arm (pairs when paired) that settle it in 9 of 10 cases if the estimate is the truth;
+    None when no number of them does, or when nothing is known about the scatter."""
+    if not e.sd > 0 or e.joint:
+        return None
+    sides = 1 if e.paired else 2
+
+    def settles(n):
+        se = math.sqrt(sides * e.sd**2 / n + e.floor[0])
+        t = student.quantile(1 - alpha / 2, sides * (n - 1))
+        return (t + 1.28) * se < abs(e.estimate) or (t + 1.65) * se < margin - abs(e.estimate)
+
+    low = high = max(min(e.n), 2)
+    while not settles(high):
+        low, high = high, 2 * high
+        if high > most:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if settles(middle) else (middle, high)
+    return high
+
+
+def table(rows, form="text"):
+    """The rows as text for a terminal or as a Markdown table; each warning once, by number.
+
+    The verdict stands first: one short line a row, then what the numbers mean."""
+    notes = list(dict.fromkeys(w for row in rows for w in row["warnings"]))
+    head = ("metric", "threads", "verdict", "overhead", "interval", "runs", "noise floor", "notes")
+    if all(row["threads"] is None for row in rows):
+        head = tuple(h for h in head if h != "threads")
+    cells = []
+    for row in rows:
+        cell = {
+            "metric": LABEL.get(row["metric"], row["metric"]),
+            "threads": "all" if row["joint"] else str(row["threads"] or ""),
+            "verdict": row["verdict"],
+            "overhead": percent(row["overhead_pct"]),
+            "interval": "none"
+            if row["lo_pct"] is None
+            else f"{percent(row['lo_pct'])} to {percent(row['hi_pct'])}",
+            "runs": f"{row['n_baseline']} / {row['n_arm']}",
+            "noise floor": percent(row["noise_floor_pct"], sign=False),
+            "notes": " ".join(str(1 + notes.index(w)) for w in row["warnings"]),
+        }
+        cells.append([cell[h] for h in head])
+    if form == "markdown":
+        lines = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
+        return "\n".join([*lines, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
+    width = [max(len(line[i]) for line in (head, *cells)) for i in range(len(head))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(line, width, strict=True)).rstrip() for line in (head, *cells)]  # fmt: skip
+    marks = [f"{i:>3}  {n}" for i, n in enumerate(notes, 1)]
+    return "\n".join([*lines, "", *marks])
+
+
+def headline(rows):
+    """One sentence: the verdicts, the throughput (or wall time) first."""
+    first = [r for r in rows if r["metric"] == rows[0]["metric"]]
+    words = {w: [r for r in first if r["verdict"] == w] for w in dict.fromkeys(r["verdict"] for r in first)}  # fmt: skip
+    parts = []
+    for word, group in words.items():
+        where = ", ".join("all threads" if r["joint"] else str(r["threads"]) for r in group if r["threads"] or r["joint"])  # fmt: skip
+        parts.append(f"{word}{f' (threads: {where})' if len(first) > 1 and where else ''}")
+    r = first[0]
+    return f"{', '.join(parts)}: {r['arm']} against {r['baseline']}, {LABEL.get(r['metric'], r['metric'])}"
+
+
+def percent(value, sign=True):
+    """+3.7 %, with digits that mean something; `none` for a number that is not there."""
+    if value is None or math.isnan(value):
+        return "none"
+    if math.isinf(value) or abs(value) > 9999:
+        return f"{'-' if value < 0 else '+'}>9999 %"
+    digits = 0 if abs(value) >= 99.95 else 1
+    return f"{value:{'+' if sign else ''}.{digits}f} %"
+
+
+def as_json(rows):
+    """The rows as JSON, with the keys of every verdict table."""
+    return json.dumps({"comparisons": [{k: r[k] for k in COLUMNS} for r in rows]}, indent=1)
+
+
+def as_csv(rows):
+    """The rows as CSV; warnings separated by ' | '."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({**r, "warnings": " | ".join(r["warnings"])} for r in rows)
+    return text.getvalue()
+
+
+def names(before, after):
+    """Names of the two arms: the folders that the files lie in when those tell them apart."""
+
+    def folder(paths):
+        parents = {(p if p.is_dir() else p.parent).name for p in map(Path, paths)}
+        return parents.pop() if len(parents) == 1 else ""
+
+    pair = folder(before), folder(after)
+    return pair if all(pair) and pair[0] != pair[1] else ("before", "after")
