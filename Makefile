@@ -24,7 +24,7 @@ bench: setup ## how long the command takes to answer
 	$(BIN)/python tests/bench.py
 
 lock: setup ## compile requirements.txt anew from pyproject.toml
-	UV_NATIVE_TLS=1 $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra dev pyproject.toml -o requirements.txt
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra dev pyproject.toml -o requirements.txt
 
 clean: ## remove what can be made again; measurements stay
 	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache

@@ -45,7 +45,7 @@ fi
 # 2. Python packages
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   stop "$python is $("$python" -V); Python 3.11 or newer is needed: make setup PYTHON=..."
-export UV_NATIVE_TLS=1 UV_PYTHON_DOWNLOADS=never PIP_DISABLE_PIP_VERSION_CHECK=1
+export UV_SYSTEM_CERTS=1 UV_PYTHON_DOWNLOADS=never PIP_DISABLE_PIP_VERSION_CHECK=1
 [[ -z ${SSL_CERT_FILE-} ]] || export PIP_CERT=${PIP_CERT:-$SSL_CERT_FILE}
 .venv/bin/python -c '' 2>/dev/null || { rm -rf .venv && "$python" -m venv .venv; }
 if [[ ! -x .venv/bin/uv ]]; then

@@ -22,7 +22,6 @@ from pathlib import Path
 
 from noisefloor import paths
 
-_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
 _KEYRINGS = tuple(f"/usr/share/keyrings/debian-archive-keyring.{end}" for end in ("gpg", "pgp"))
 # mysqld looks for these two beside itself before it reads the ones in a data directory
 _MANIFEST = '{"read_local_manifest": true}\n'
@@ -77,6 +76,12 @@ def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
     return _folder(Path(name).expanduser().resolve())
 
 
+def which(program: str) -> str | None:
+    """Path of a program, also where an ordinary user's PATH does not look: servers are in sbin."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+    return shutil.which(program, path=path)
+
+
 def pins(name: str = "mysql") -> dict:
     """What ``engines.toml`` pins for an engine: its version, where it is from, its sha256."""
     return tomllib.loads((Path(__file__).parent / "engines.toml").read_text())[name]
@@ -98,7 +103,7 @@ def _mysql(fetch: bool) -> Engine:
                 return _fetched_mysql() or _fetch_mysql()
         except EngineMissing as error:
             why = str(error)
-    if found := shutil.which("mysqld", path=_PATH):
+    if found := which("mysqld"):
         engine = replace(_folder(Path(found)), origin="PATH")
         if engine.kind == "mysql":
             note = f"MySQL 9.7 is not used: {why}; took {label(engine)} on PATH"
@@ -184,7 +189,7 @@ def _dress(prefix: Path) -> None:
 
 def mirrors() -> list[str]:
     """Addresses of the Debian mirrors in this machine's own apt configuration, in its order."""
-    if not shutil.which("apt-get"):
+    if not which("apt-get"):
         return []
     listed = _run(
         "apt-get", "indextargets", "--no-release-info", "--format", "$(REPO_URI)", "Created-By: Packages"
@@ -342,7 +347,7 @@ def _fetch_mysql80(pin: dict, prefix: Path) -> None:
     _, name, version = pin["artifact"].split(":")
     jar = cache / f"{name}-{version}.jar"
     if not (jar.exists() and _sha256(jar) == pin["sha256"]):
-        if not shutil.which("mvn"):
+        if not which("mvn"):
             raise EngineMissing(
                 f"MySQL {pin['version']} comes with Maven, which is missing: apt-get install maven"
             )
@@ -365,13 +370,13 @@ def _fetch_mysql80(pin: dict, prefix: Path) -> None:
 def _mariadb(fetch: bool) -> Engine:
     """MariaDB of the machine, with the plugins of the same version where they are not installed:
     the package mariadb-server brings them, and would also start a system-wide server."""
-    found = shutil.which("mariadbd", path=_PATH)
+    found = which("mariadbd")
     if not found:
         raise EngineMissing(
             "MariaDB is not here: apt-get install mariadb-server-core mariadb-client-core"
         )
     engine = replace(_folder(Path(found)), origin="PATH")
-    if engine.keyring or not shutil.which("dpkg-query"):
+    if engine.keyring or not which("dpkg-query"):
         return engine
     with contextlib.suppress(EngineMissing):  # a build of another maker, or no archive to ask
         version = _run("dpkg-query", "-W", "-f", "${Version}", "mariadb-server-core")
@@ -451,18 +456,23 @@ def _with_manifest(engine: Engine, server: Path) -> Engine:
     view = paths.engines() / f"view-{key}"
     program = server.relative_to(engine.basedir)
     plugins = engine.plugin_dir.relative_to(engine.basedir)
-    if not view.exists():
-        with _lock(), _building(view) as folder:
-            _links(engine.basedir, folder, [program.parent, plugins])
-            for file, content in (
-                (program, real.read_bytes()),
-                (program.parent / "mysqld.my", _MANIFEST.encode()),
-                (plugins / "component_keyring_file.cnf", _CONFIG.encode()),
-            ):
-                (folder / file).unlink(missing_ok=True)
-                (folder / file).write_bytes(content)
-            (folder / program).chmod(0o755)
+    with _lock():
+        if not view.exists():
+            _make_view(engine, real.read_bytes(), program, plugins, view)
     return replace(engine, command=(str(view / program),), plugin_dir=view / plugins)
+
+
+def _make_view(engine: Engine, server: bytes, program: Path, plugins: Path, view: Path) -> None:
+    with _building(view) as folder:
+        _links(engine.basedir, folder, [program.parent, plugins])
+        for file, content in (
+            (program, server),  # a copy: mysqld looks beside its real file, not beside a link
+            (program.parent / "mysqld.my", _MANIFEST.encode()),
+            (plugins / "component_keyring_file.cnf", _CONFIG.encode()),
+        ):
+            (folder / file).unlink(missing_ok=True)
+            (folder / file).write_bytes(content)
+        (folder / program).chmod(0o755)
 
 
 def _links(real: Path, view: Path, opened: list[Path]) -> None:
