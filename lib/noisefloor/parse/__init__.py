@@ -6,8 +6,9 @@ number comes back only when the text is whole where the number stands.
 """
 
 from .base import ParseError
+from .histogram import CLIP_S, RESOLUTION, quantile
 from .secrets import scrub
-from .sysbench_text import CLIP_S, RESOLUTION, looks_like_sysbench, quantile, sysbench
+from .sysbench_text import looks_like_sysbench, sysbench
 from .time_text import looks_like_time, time
 
 __all__ = ["CLIP_S", "RESOLUTION", "ParseError", "kind", "quantile", "scrub", "sysbench", "time"]

@@ -7,33 +7,38 @@ import shlex
 import numpy as np
 
 from .base import error, last_line, plain, shown
+from .checks import disagreements
 from .secrets import scrub
-
-RESOLUTION = 1e8 ** (1 / 1023) - 1
-"""Width of a histogram bucket: 1,024 logarithmic ones from 0.001 to 100,000 ms, 1.8 %."""
-CLIP_S = 100.0
-"""Value of the last bucket: whatever took longer was counted there."""
 
 _IMPOSSIBLE = 1e12
 _STAMP = r"\[ *+[0-9]{1,9}(?:\.[0-9]{1,3})?s ?\] "
 _N = r"[0-9]{1,9}+"
 _F = r"[0-9]{1,25}+\.[0-9]{2}"
 _ROWS = {
-    # columns of one row, in the order in which its numbers stand
-    ("t", "threads", "tps", "qps", "reads", "writes", "other", "percentile", "ms", "err", "rec"): (
+    # words that only this form has: (columns in the order of a row's numbers, form of a row)
+    " qps: ": (
+        "t threads tps qps reads writes other percentile ms err rec",
         rf"thds: {_N} tps: {_F} qps: {_F} \(r/w/o: {_F}/{_F}/{_F}\) lat \(ms,{_N}%\): {_F}"
-        rf" err/s:? {_F} reconn/s:? {_F}"
+        rf" err/s:? {_F} reconn/s:? {_F}",
     ),
-    ("t", "threads", "eps", "percentile", "ms"): rf"thds: {_N} eps: {_F} lat \(ms,{_N}%\): {_F}",
-    ("t", "threads", "tps", "reads", "writes", "ms", "percentile", "err", "rec"): (
+    " eps: ": (
+        "t threads eps percentile ms",
+        rf"thds: {_N} eps: {_F} lat \(ms,{_N}%\): {_F}",
+    ),
+    ", reads: ": (
+        "t threads tps reads writes ms percentile err rec",
         rf"threads: {_N}, tps: {_F}, reads: {_F}, writes: {_F}, response time: {_F}ms \({_N}%\)"
-        rf", errors: {_F}, reconnects: *+{_F}"
+        rf", errors: {_F}, reconnects: *+{_F}",
     ),
-    ("t", "threads", "tps", "reads", "writes", "ms", "percentile"): (
-        rf"threads: {_N}, tps: {_F}, reads/s: {_F}, writes/s: {_F}, response time: {_F}ms \({_N}%\)"
+    ", reads/s: ": (
+        "t threads tps reads writes ms percentile",
+        rf"threads: {_N}, tps: {_F}, reads/s: {_F}, writes/s: {_F}, response time: {_F}ms \({_N}%\)",
     ),
 }
-_ROWS = {columns: re.compile(rf"(?:\n{_STAMP}{row} *+(?=\n))++") for columns, row in _ROWS.items()}
+_ROWS = {
+    hint: (tuple(columns.split()), re.compile(rf"(?:\n{_STAMP}{row} *+(?=\n))++"))
+    for hint, (columns, row) in _ROWS.items()
+}
 _ROW_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}(?:thds|threads):[^\n]*")
 _QUEUE = re.compile(rf"\n{_STAMP}queue length: ({_N}),? concurrency: ({_N}) *+(?=\n)")
 _HISTOGRAM = re.compile(
@@ -69,6 +74,7 @@ _SUMMARY = re.compile(
 )
 _LABEL = re.compile(r"\n[ \t]*+([A-Za-z0-9/][A-Za-z0-9 ./()]*+):([^\n]*)")
 _EVENTS = "total number of events:"
+_LONGEST = 5000  # characters from a summary's heading to its events
 _INT, _FLOAT = r"([0-9]{1,18})", r"([0-9]{1,25}\.[0-9]+)"
 _RATE = re.compile(rf"{_INT} *\( *{_FLOAT} per sec(?:\.|ond)\)")
 _WHOLE = re.compile(_INT)
@@ -112,7 +118,7 @@ _HEAD = {
     "warmup_s": re.compile(r"\nWarmup time: ([0-9]{1,9})s"),
 }
 _RUNNING = "\nRunning the test with following options:"
-_ECHO = re.compile(r"\n[^\n]{0,2000}?\bsysbench[ \t]+(?=-|[A-Za-z/.])((?:\\\n|[^\n]){1,8000})")
+_ECHO = re.compile(r"sysbench[ \t]{1,9}(?=-|[A-Za-z/.])((?:\\\n|[^\n]){1,8000})")
 _SIGNS = ("thds: ", "General statistics:", "Throughput:", "OLTP test statistics:", _RUNNING[1:])
 _SIGN = re.compile(
     r"\n(?:sysbench v?[0-9]+\.[0-9]+[.: ]|Running the test with following options:"
@@ -131,22 +137,6 @@ def looks_like_sysbench(text: str | bytes) -> bool:
     if not (any(sign in text for sign in _SIGNS) or "sysbench" in text):
         return False
     return _SIGN.search("\n" + text.removeprefix("\ufeff").replace("\r", "")) is not None
-
-
-def quantile(upper_s, counts, q: float) -> float:
-    """Quantile `q` (0..1) in s of a histogram (bucket values in s, events in each), as sysbench
-    takes it: the value of the bucket in which event number round(q * n) is.
-
-    True within half of RESOLUTION; CLIP_S means "that or longer". Raises ValueError for an empty
-    histogram or a `q` outside 0..1.
-    """
-    total = np.cumsum(np.asarray(counts, dtype=float))
-    if not 0 <= q <= 1 or not total.size or total[-1] <= 0:
-        raise ValueError(
-            f"quantile {q!r} of {total.size} buckets: needs 0 <= q <= 1 and at least one event"
-        )
-    wanted = max(1.0, np.floor(total[-1] * q + 0.5))
-    return float(np.asarray(upper_s, dtype=float)[np.searchsorted(total, wanted)])
 
 
 def sysbench(text: str | bytes) -> dict:
@@ -199,7 +189,7 @@ def sysbench(text: str | bytes) -> dict:
         "cut": False,
     }
     _threads(text, result, end)
-    _check(result)
+    result["warnings"] += disagreements(result)
     return result
 
 
@@ -221,7 +211,8 @@ def _blocks(text: str, start: int) -> list[tuple[int, int]]:
     """(begin, end) of each summary; all but the last one are checkpoint reports."""
     blocks, low = [], start
     while (at := text.find(_EVENTS, low)) >= 0:
-        begin = min((p for h in _HEADINGS if (p := text.find("\n" + h, low, at)) >= 0), default=-1)
+        near = max(low, at - _LONGEST)
+        begin = min((p for h in _HEADINGS if (p := text.find("\n" + h, near, at)) >= 0), default=-1)
         if begin < 0:
             raise error(text, at, "a part of a summary without its heading")
         found = _SUMMARY.match(text, begin)
@@ -241,7 +232,7 @@ def _blocks(text: str, start: int) -> list[tuple[int, int]]:
         raise error(
             text, last_line(text), "checkpoint reports only: the run's own summary is missing"
         )
-    for heading in _HEADINGS:
+    for heading in ("SQL statistics:", "OLTP test statistics:", "General statistics:"):
         if (more := text.find("\n" + heading, low)) >= 0:
             raise error(text, more + 1, "a second summary begins here; one text holds one run")
     return [block[:2] for block in blocks]
@@ -287,7 +278,7 @@ def _named(text: str, end: int, got: dict, percentiles: dict) -> dict:
         return next((kind(got[name][place]) for name in labels if name in got), None)
 
     old = "total time taken by event execution" in got
-    needed = [("total time", "time elapsed"), ("min",), ("avg",), ("max",)]
+    needed = [("total time", "time elapsed"), (_EVENTS[:-1],), ("min",), ("avg",), ("max",)]
     needed += [] if old else [("sum",)]
     missing = next((names for names in needed if not any(n in got for n in names)), None)
     if missing is None and not percentiles and "percentile stats" not in got:
@@ -344,16 +335,15 @@ def _intervals(text: str, start: int, end: int, warnings: list) -> tuple[dict, f
     first = text.find("\n[", start, end)
     if first < 0:
         return {}, None
-    count, best = 0, ((), np.empty((0, 0)))
-    for columns, rule in _ROWS.items():
-        if found := rule.findall(text, first, end + 1):
-            table = _numbers("".join(found)).reshape(-1, len(columns))
-            count += len(table)
-            best = max(best, (columns, table), key=lambda b: len(b[1]))
-    columns, table = best
-    if count != len(table) or count != text.count("thds: ", first, end) + text.count(
-        " threads: ", first, end
-    ):
+    end = text.find("\n", text.rfind("\n[", first, end) + 1) + 1
+    forms = [
+        (columns, _numbers("".join(found)).reshape(-1, len(columns)))
+        for hint, (columns, rule) in _ROWS.items()
+        if text.find(hint, first, end) >= 0 and (found := rule.findall(text, first, end))
+    ]
+    columns, table = forms[0] if forms else ((), np.empty((0, 0)))
+    words = text.count("thds: ", first, end) + text.count(" threads: ", first, end)
+    if len(forms) > 1 or words != len(table):
         _refuse_rows(text, first, end, len(table))
     if not len(table):
         return {}, None
@@ -385,16 +375,11 @@ def _refuse_rows(text: str, first: int, end: int, count: int) -> None:
     none (the words stood in somebody else's line)."""
     good = 0
     for like in _ROW_LIKE.finditer(text, first, end):
-        matching = [
-            rule for rule in _ROWS.values() if rule.fullmatch(text, like.start(), like.end() + 1)
-        ]
-        if not any(rule.match(text, like.start()) for rule in _ROWS.values()) and not matching:
-            raise error(
-                text, like.start() + 1, "an interval row that is not whole or not sysbench's form"
-            )
+        if not any(rule.match(text, like.start(), end) for _, rule in _ROWS.values()):
+            raise error(text, like.start() + 1, "an interval row that is not whole")
         good += 1
     if good != count:
-        raise error(text, first + 1, "interval rows of two formats: two runs in one text")
+        raise error(text, first + 1, "interval rows of two forms: two runs in one text")
 
 
 def _histogram(text: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
@@ -430,10 +415,11 @@ def _queue(text: str, start: int, end: int) -> dict:
 
 def _echo(text: str, end: int) -> dict:
     """{test, options} from the command line where the text shows it; secrets removed."""
-    none = {"test": None, "options": {}}
-    if text.find("sysbench", 0, end) < 0:
-        return none
-    for found in _ECHO.finditer(text, 0, end + 1):
+    at = -1
+    while (at := text.find("sysbench", at + 1, end)) >= 0:
+        found = _ECHO.match(text, at)
+        if found is None:
+            continue
         line = scrub(found[1].replace("\\\n", " "))[0]
         try:
             words = shlex.split(line)
@@ -446,13 +432,10 @@ def _echo(text: str, end: int) -> dict:
             name.removeprefix("--").replace("_", "-"): value
             for name, _, value in (w.partition("=") for w in words if w.startswith("--"))
         }
-        names = [w for w in words if not w.startswith("-") and w != "sysbench"]
-        test = options.get("test") or (names[0] if names else None)
-        return {
-            "test": os.path.basename(test).removesuffix(".lua") if test else None,
-            "options": options,
-        }
-    return none
+        names = [w for w in words if not w.startswith("-")]
+        test = options.get("test") or (names[0] if names else "")
+        return {"test": os.path.basename(test).removesuffix(".lua") or None, "options": options}
+    return {"test": None, "options": {}}
 
 
 def _threads(text: str, result: dict, end: int) -> None:
@@ -491,82 +474,3 @@ def _threads(text: str, result: dict, end: int) -> None:
 
 def _number(value: str | None) -> float | None:
     return float(value) if value and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value) else None
-
-
-def _check(r: dict) -> None:
-    """Adds a warning for each number of the text that does not agree with another one."""
-    warn, latency, seconds = r["warnings"].append, r["latency"], r["duration_s"]
-    if r["checkpoints"]:
-        warn("checkpoint reports: the last summary may cover only the time after the last one")
-        spans = [seconds, seconds - r["checkpoints"][-1]["duration_s"]]
-    else:
-        spans = [seconds]
-    if r["tps"] and not any(
-        s > 0 and abs(r["transactions"] / s / r["tps"] - 1) < 0.02 for s in spans
-    ):
-        warn(
-            f"{r['transactions']} transactions in {seconds:g} s are not the {r['tps']:g} per second printed"
-        )
-    if r["queries"] is not None and None not in (r["reads"], r["writes"], r["other"]):
-        if r["reads"] + r["writes"] + r["other"] != r["queries"]:
-            warn(f"reads, writes and other do not add up to {r['queries']} queries")
-        if (
-            r["tps"]
-            and r["qps"]
-            and abs(r["queries"] / r["transactions"] / (r["qps"] / r["tps"]) - 1) > 0.02
-        ):
-            warn("queries per transaction differ between the counts and the rates")
-    if (
-        r["events"]
-        and abs(latency["sum"] / r["events"] - latency["mean"]) > 1e-5 + 0.01 * latency["mean"]
-    ):
-        warn("the mean latency is not the sum of latencies over the events")
-    _check_histogram(r)
-    # with --rate an event waits in a queue, so Little's law holds for another number than threads
-    if r["transactions"] and r["threads"] and not r["rate"] and latency["mean"] > 0.0002:
-        busy = latency["sum"] / max(spans[-1], 1e-9) / r["threads"]
-        if not 0.95 < busy < 1.05:
-            warn(
-                f"tps times mean latency is {busy * r['threads']:.3g} of {r['threads']} threads"
-                " (Little's law): time was spent outside of transactions, or two numbers are of two runs"
-            )
-    _check_rows(r)
-
-
-def _check_histogram(r: dict) -> None:
-    """Histogram against events and printed percentiles; clipping."""
-    warn, counts = r["warnings"].append, r["histogram_counts"]
-    if counts.size and counts.sum() != r["events"]:
-        warn(f"the histogram holds {counts.sum()} events, the summary {r['events']}")
-    clipped = counts[r["histogram_s"] >= CLIP_S - 1e-6].sum()
-    if clipped:
-        warn(f"{clipped} events in the histogram's last bucket: {CLIP_S:g} s or longer (clipped)")
-    for share, value in r["latency"]["percentile"].items():
-        if value >= CLIP_S:
-            warn(f"percentile {share:g} is clipped at {CLIP_S:g} s")
-        if counts.sum() and not r["checkpoints"]:
-            own = quantile(r["histogram_s"], counts, min(share, 100) / 100)
-            if abs(own - value) > 2 * RESOLUTION * value + 1e-5:
-                warn(
-                    f"percentile {share:g} is {value:g} s in the summary, {own:g} s in the histogram"
-                )
-
-
-def _check_rows(r: dict) -> None:
-    """Interval rows against the summary: gaps, doubled stamps, transactions."""
-    rows, warn = r["intervals"], r["warnings"].append
-    rates = rows.get("tps", rows.get("events_per_s")) if rows else None
-    if rates is None or len(rates) < 2:
-        return
-    steps = np.diff(rows["t_s"], prepend=0.0)
-    usual = r["report_interval"] or float(np.median(steps))
-    if (steps[1:] == 0).any():
-        warn("two rows with the same time stamp")
-    if (steps > 1.5 * usual + 1).any():
-        warn("rows are missing: the time stamps have gaps")
-    elif not r["checkpoints"] and not r["warmup_s"] and r["events"]:
-        covered = min(1.0, rows["t_s"][-1] / max(r["duration_s"], 1e-9))
-        if rows["t_s"][-1] > r["duration_s"] + usual + 1:
-            warn("rows after the end of the run: two runs in one text")
-        elif covered > 0.8 and abs((rates * steps).sum() / (r["events"] * covered) - 1) > 0.1:
-            warn("the rows do not add up to the summary's events")

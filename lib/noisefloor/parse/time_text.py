@@ -1,6 +1,8 @@
 """Text of ``time`` in the forms of shells and GNU time -> list of dicts."""
 
 import re
+from dataclasses import dataclass
+from functools import cached_property
 
 from .base import error, last_line, plain
 from .secrets import scrub
@@ -9,76 +11,98 @@ _D = r"[0-9]{1,12}(?:[.,][0-9]{1,9})?"
 _F = r"[0-9]{1,12}[.,][0-9]{1,9}"
 _CLOCK = rf"(?:[0-9]{{1,9}}:)?(?:[0-9]{{1,9}}:)?{_F}|[0-9]{{1,9}}:[0-9]{{2}}:[0-9]{{2}}"
 _HMS = rf"(?:[0-9]{{1,9}}h ?)?(?:[0-9]{{1,9}}m ?)?{_F}s"
-_END = r"[ \t]*(?=\n|\Z)"
+_F2 = r"[0-9]{1,12}[.,][0-9]{2,6}"
 _EXIT = (
-    r"(?:\nCommand (?P<how>exited with non-zero status|terminated by signal) (?P<code>[0-9]{1,5}))?"
+    r"(?:\nCommand (?P<how>exited with non-zero status|terminated by signal|stopped by signal)"
+    r" (?P<code>[0-9]{1,5}))?"
 )
+_GNU_V_REST = r"Average|Major|Minor|Voluntary|Involuntary|Swaps|File|Socket|Signals|Page"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """One form of ``time``: words without which it cannot be there, the beginning of a result
+    (which must be inside a whole one), and the whole result."""
+
+    hint: str
+    opening: str
+    whole: str
+
+    @cached_property
+    def opening_rule(self) -> re.Pattern | None:
+        return re.compile(r"\n" + self.opening) if self.opening else None
+
+    @cached_property
+    def rule(self) -> re.Pattern:
+        return re.compile(self.whole + r"[ \t]{0,20}(?=\n|\Z)")
+
+
 _FORMS = {
-    "GNU -v": re.compile(
-        r"(?:\nCommand (?P<how>exited with non-zero status|terminated by signal|stopped by signal) (?P<code>[0-9]{1,5}))?"
-        rf"\n[ \t]+Command being timed: \"(?P<label>[^\n]*)\""
+    "GNU -v": _Form(
+        " (seconds): ",
+        r"[ \t]+(?:Command being timed:|User time \(sec|System time \(sec|Elapsed \(wall)",
+        rf"{_EXIT}\n[ \t]+Command being timed: \"(?P<label>[^\n]*)\""
         rf"\n[ \t]+User time \(seconds\): (?P<user>{_F})"
         rf"\n[ \t]+System time \(seconds\): (?P<sys>{_F})"
         rf"\n[ \t]+Percent of CPU this job got: (?:(?P<cpu>{_D})|\?)%"
         rf"\n[ \t]+Elapsed \(wall clock\) time \(h:mm:ss or m:ss\): (?P<real>{_CLOCK})"
-        r"(?:\n[ \t]+(?:Average|Major|Minor|Voluntary|Involuntary|Swaps|File|Socket|Signals|Page)[^\n]*"
+        rf"(?:\n[ \t]+(?:{_GNU_V_REST})[^\n]*"
         r"|\n[ \t]+Maximum resident set size \(kbytes\): (?P<rss>[0-9]{1,15}))*"
-        r"\n[ \t]+Exit status: (?P<status>[0-9]{1,5})" + _END
+        r"\n[ \t]+Exit status: (?P<status>[0-9]{1,5})",
     ),
-    "GNU": re.compile(
-        rf"{_EXIT}\n(?P<user>{_F})user (?P<sys>{_F})system (?P<real>{_CLOCK})elapsed (?:(?P<cpu>{_D})|\?)%CPU"
+    "GNU": _Form(
+        "user ",
+        r"[0-9.,]{1,20}user [0-9.,]{1,20}s",
+        rf"{_EXIT}\n(?P<user>{_F})user (?P<sys>{_F})system (?P<real>{_CLOCK})elapsed"
+        rf" (?:(?P<cpu>{_D})|\?)%CPU"
         r" \([0-9]{1,15}avgtext\+[0-9]{1,15}avgdata (?P<rss>[0-9]{1,15})maxresident\)k"
-        rf"(?:\n[0-9]{{1,15}}inputs\+[0-9]{{1,15}}outputs \([^\n]{{0,80}}\)pagefaults [0-9]{{1,15}}swaps)?{_END}"
+        r"(?:\n[0-9]{1,15}inputs\+[0-9]{1,15}outputs \([^\n]{0,80}\)pagefaults [0-9]{1,15}swaps)?",
     ),
-    "bash": re.compile(
-        rf"\nreal[ \t]+(?P<real>{_HMS})\nuser[ \t]+(?P<user>{_HMS})\nsys[ \t]+(?P<sys>{_HMS}){_END}"
+    "bash": _Form(
+        "\nreal",
+        r"(?:real|user|sys)[ \t]+[0-9]",
+        rf"\nreal[ \t]+(?P<real>{_HMS})\nuser[ \t]+(?P<user>{_HMS})\nsys[ \t]+(?P<sys>{_HMS})",
     ),
-    "POSIX": re.compile(
-        rf"{_EXIT}\nreal[ \t]+(?P<real>[0-9]{{1,12}}[.,][0-9]{{2,6}})\nuser[ \t]+(?P<user>[0-9]{{1,12}}[.,][0-9]{{2,6}})"
-        rf"\nsys[ \t]+(?P<sys>[0-9]{{1,12}}[.,][0-9]{{2,6}}){_END}"
+    "POSIX": _Form(
+        "\nreal",
+        "",
+        rf"{_EXIT}\nreal[ \t]+(?P<real>{_F2})\nuser[ \t]+(?P<user>{_F2})\nsys[ \t]+(?P<sys>{_F2})",
     ),
-    "zsh": re.compile(
-        rf"\n(?P<label>[^\n]{{0,4000}}?)[ \t]*(?<![0-9.,:])(?P<user>{_F})s user (?P<sys>{_F})s system (?P<cpu>{_D})% cpu (?P<real>{_CLOCK}) total{_END}"
+    "zsh": _Form(
+        "s user ",
+        r"[^\n]{0,4000}?[0-9]s user [0-9.,]{1,20}s",
+        rf"\n(?P<label>[^\n]{{0,4000}}?)(?<![0-9.,:])(?P<user>{_F})s user (?P<sys>{_F})s system"
+        rf" (?P<cpu>{_D})% cpu (?P<real>{_CLOCK}) total",
     ),
-    "csh": re.compile(
-        rf"\n[ \t]*(?P<user>{_F})u (?P<sys>{_F})s (?P<real>{_CLOCK}) (?P<cpu>{_F})%(?:[ \t]+[0-9]+\+[0-9]+k [0-9]+\+[0-9]+io [0-9]+pf\+[0-9]+w)?{_END}"
+    "csh": _Form(
+        "u ",
+        r"[ \t]{0,99}[0-9.,]{1,20}u [0-9.,]{1,20}s [0-9]",
+        rf"\n[ \t]{{0,99}}(?P<user>{_F})u (?P<sys>{_F})s (?P<real>{_CLOCK}) (?P<cpu>{_D})%"
+        r"(?:[ \t]+[0-9]{1,15}\+[0-9]{1,15}k [0-9]{1,15}\+[0-9]{1,15}io [0-9]{1,15}pf\+[0-9]{1,15}w)?",
     ),
-    "mksh": re.compile(
-        rf"\n[ \t]+(?P<real>{_HMS}) real[ \t]+(?P<user>{_HMS}) user[ \t]+(?P<sys>{_HMS}) system{_END}"
+    "mksh": _Form(
+        "s real ",
+        r"[ \t]{1,99}[0-9hms.,]{1,40}s real[ \t]",
+        rf"\n[ \t]+(?P<real>{_HMS}) real[ \t]+(?P<user>{_HMS}) user[ \t]+(?P<sys>{_HMS}) system",
     ),
-    "BSD": re.compile(
-        rf"\n[ \t]+(?P<real>{_F}) real[ \t]+(?P<user>{_F}) user[ \t]+(?P<sys>{_F}) sys{_END}"
+    "BSD": _Form(
+        " real ",
+        r"[ \t]{1,99}[0-9.,]{1,40} real[ \t]",
+        rf"\n[ \t]+(?P<real>{_F}) real[ \t]+(?P<user>{_F}) user[ \t]+(?P<sys>{_F}) sys",
     ),
-    "times": re.compile(rf"\n(?:{_HMS}) (?:{_HMS})\n(?P<user>{_HMS}) (?P<sys>{_HMS}){_END}"),
+    "times": _Form("m", "", rf"\n(?:{_HMS}) (?:{_HMS})\n(?P<user>{_HMS}) (?P<sys>{_HMS})"),
     # numbers without names: taken only when the percentage agrees with them (see _agree)
-    "TIMEFORMAT": re.compile(
-        rf"\n(?P<real>{_F}) (?P<user>{_F}) (?P<sys>{_F}) (?P<cpu>{_F})%{_END}"
+    "TIMEFORMAT": _Form(
+        "%", "", rf"\n(?P<real>{_F}) (?P<user>{_F}) (?P<sys>{_F}) (?P<cpu>{_F})%(?=\n)"
     ),
-    "GNU -f": re.compile(
-        rf"{_EXIT}\n(?P<real>{_F}) (?P<user>{_F}) (?P<sys>{_F}) (?P<cpu>[0-9]{{1,9}})%(?: (?P<rss>[0-9]{{1,15}})(?=\n))?{_END}"
+    "GNU -f": _Form(
+        "%",
+        "",
+        rf"{_EXIT}\n(?P<real>{_F}) (?P<user>{_F}) (?P<sys>{_F}) (?P<cpu>[0-9]{{1,9}})%"
+        r"(?: (?P<rss>[0-9]{1,15}))?(?=\n)",
     ),
 }
 _UNNAMED = ("TIMEFORMAT", "GNU -f")
-# a line that only `time` prints: each must be inside a result, or the result is cut
-_OPENING = re.compile(
-    r"\n(?:real[ \t]+[0-9]|user[ \t]+[0-9]|sys[ \t]+[0-9]|[ \t]+(?:Command being timed:|User time \(seconds\)|System time \(seconds\)|Elapsed \(wall|Exit status: [0-9])"
-    r"|[0-9.,]{1,20}user [0-9.,]{1,20}s|[0-9.,]{1,20}u [0-9.,]{1,20}s [0-9]"
-    r"|[^\n]{0,4000}?[0-9]s user [0-9.,]{1,20}s system|[ \t]+[0-9hms.,]{1,40} real[ \t]+[0-9])"
-)
-_HINTS = ("real", "user", "time", "elapsed", "u ", "% ", "%\n", "0m")
-_NAMED_HINTS = {
-    "GNU -v": "Command being timed",
-    "GNU": "elapsed",
-    "bash": "\nreal",
-    "POSIX": "\nreal",
-    "zsh": "% cpu ",
-    "csh": "u ",
-    "mksh": " real",
-    "BSD": " real",
-    "times": "m",
-    "TIMEFORMAT": "%",
-    "GNU -f": "%",
-}
 
 
 def looks_like_time(text: str | bytes) -> bool:
@@ -87,9 +111,7 @@ def looks_like_time(text: str | bytes) -> bool:
         text = plain(text)
     except ValueError:
         return False
-    if not any(hint in text for hint in _HINTS):
-        return False
-    return bool(_OPENING.search(text)) or bool(_results(text))
+    return next(_openings(text), None) is not None or bool(_results(text))
 
 
 def time(text: str | bytes) -> list[dict]:
@@ -106,7 +128,7 @@ def time(text: str | bytes) -> list[dict]:
     text = plain(text)
     found = _results(text)
     spans = [m.span() for _, m in found]
-    for opening in _OPENING.finditer(text):
+    for opening in _openings(text):
         if not any(a <= opening.start() < b for a, b in spans):
             raise error(text, opening.start() + 1, "a result of `time` that is not whole")
     if not found:
@@ -114,12 +136,19 @@ def time(text: str | bytes) -> list[dict]:
     return [_result(text, form, match) for form, match in found]
 
 
+def _openings(text: str):
+    """Matches of the first words of results, whole or not."""
+    for form in _FORMS.values():
+        if form.opening_rule and form.hint in text:
+            yield from form.opening_rule.finditer(text)
+
+
 def _results(text: str) -> list[tuple[str, re.Match]]:
     found: list[tuple[str, re.Match]] = []
-    for form, rule in _FORMS.items():
-        if _NAMED_HINTS[form] not in text:
+    for form, parts in _FORMS.items():
+        if parts.hint not in text:
             continue
-        for match in rule.finditer(text):
+        for match in parts.rule.finditer(text):
             if form in _UNNAMED and not _agree(match):
                 continue
             if not any(m.start() < match.end() and match.start() < m.end() for _, m in found):
