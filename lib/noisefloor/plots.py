@@ -170,66 +170,87 @@ def _responsive(draw):
     return drawn
 
 
-def _canvas(width, height, rows=1, columns=1, **grid):
-    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.04, h_pad=0.06, wspace=0.04, hspace=0.05)
+def _canvas(size, rows=1, columns=1, **grid):
+    figure = Figure(figsize=(size[0] / 72, size[1] / 72), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.04, h_pad=0.06, wspace=0.05, hspace=0.06)
     return figure, figure.subplots(rows, columns, squeeze=False, **grid)
 
 
-def _above(ax, text, title=""):
-    """Panel title in bold, and under it what the y axis shows, set level instead of turned."""
-    ax.set_title(title, pad=22 if title else 8)
-    ax.text(0, 1, text, transform=ax.transAxes, va="bottom", ha="left", color=MUTED)
+def _panels(count, narrow, high):
+    """A figure with `count` panels, two in a row where there is room, and the axes used."""
+    columns = 1 if narrow else min(count, 2)
+    rows = math.ceil(count / columns)
+    figure, grid = _canvas((NARROW if narrow else WIDE, high * rows + 8), rows, columns)
+    for ax in grid.flat[count:]:
+        ax.set_visible(False)
+    return figure, list(grid.flat[:count]), narrow or columns > 1
 
 
-def _percent_axis(ax, axis="y"):
+def _note(ax, text, xy, shift=(0, 0), at="data", **style):
+    """Text at a point of the panel, moved by `shift` pixels; it takes no part in the layout."""
+    style = {"color": MUTED, "fontsize": 10, "annotation_clip": False} | style
+    note = ax.annotate(text, xy, shift, xycoords=at, textcoords="offset points", **style)
+    note.set_in_layout(False)
+    return note
+
+
+def _above(ax, text, title="", names=(), ink=None):
+    """Panel title in bold, under it what the y axis shows, set level instead of turned; at the
+    right the arms' names in their colours."""
+    lines = max(len(names) - (2 if title else 1), 0)
+    ax.set_title(title or " ", pad=(22 if title else 4) + 15 * lines)
+    _note(ax, text, (0, 1), (0, 5), "axes fraction", fontsize=11, va="bottom")
+    for i, (name, words) in enumerate(dict(names).items() if names else ()):
+        colour = ink[name] if ink[name] != CONTROL else MUTED
+        shift = (0, 5 + 15 * (len(names) - 1 - i))
+        style = {"ha": "right", "va": "bottom", "weight": "bold", "color": colour}
+        _note(ax, words, (1, 1), shift, "axes fraction", **style)
+
+
+def _percent_axis(ax, axis="y", ticks=6):
     which = getattr(ax, f"{axis}axis")
-    which.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], min_n_ticks=3))
+    which.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], min_n_ticks=3))
     which.set_major_formatter(
         FuncFormatter(lambda v, _: f"{'−' if v < 0 else '+' if v > 0 else ''}{abs(v):g}\u202f%")
     )
 
 
-def _margin(ax, margin, axis="y", label=True):
-    """The band inside which a difference does not matter, and the line of no difference."""
+def _margin(ax, margin, axis="y"):
+    """The band inside which a difference does not matter, named, and the line of no difference."""
     span, line = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
     span(-margin, margin, color=BAND, alpha=0.13, lw=0, zorder=0)
     line(0, color=MUTED, lw=0.9, zorder=1)
-    if label and axis == "y":
-        ax.text(
-            *(0.995, -margin),
-            f"within ±{margin:g}\u202f% counts as same",
-            transform=ax.get_yaxis_transform(),
-            ha="right",
-            va="top",
-            color=BAND,
-            fontsize=10,
-        )
+    if axis == "y":
+        words = f"within ±{margin:g}\u202f% counts as same"
+        at = ax.get_yaxis_transform()
+        _note(ax, words, (0, -margin), (4, -3), at, color=BAND, va="top", zorder=7)
 
 
 def _limit(frame, margin, floor=0.0):
     """Half height of an overhead axis: everything that matters, not every endless interval."""
     centre = frame["overhead_pct"].abs().replace(np.inf, np.nan).max()
-    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()]).replace(np.inf, np.nan)
-    wanted = [margin * 2, floor * 1.15, (centre if pd.notna(centre) else 0) * 1.3]
-    if ends.notna().any():
-        wanted.append(min(ends.max() * 1.12, max(3 * margin, 3 * (centre or 0), 3 * ends.median())))
+    centre = 0.0 if pd.isna(centre) else centre
+    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()]).astype(float)
+    ends = ends.replace(np.inf, np.nan).dropna()
+    wanted = [margin * 2, floor * 1.15, centre * 1.3]
+    if len(ends):
+        wanted.append(min(ends.max() * 1.12, max(3 * margin, 3 * centre, 3 * ends.median())))
     return max(wanted)
 
 
-def _whisker(ax, x, lo, hi, limit, colour, axis="y", width=5.0, alpha=0.38):
-    """An interval as a thick bar; an end beyond the axis gets an arrow instead of a cap."""
-    if pd.isna(lo) or pd.isna(hi):
+def _whisker(ax, x, ends, limit, **style):
+    """An interval as a thick bar; an end beyond the axis gets an arrow instead."""
+    level = style.pop("level", False)
+    style = {"lw": 7, "alpha": 0.38, "zorder": 3} | style
+    if any(pd.isna(e) for e in ends):
         return
-    ends = [max(lo, -limit), min(hi, limit)]
-    across = [x, x]
-    points = (across, ends) if axis == "y" else (ends, across)
-    ax.plot(*points, color=colour, lw=width, alpha=alpha, zorder=3)
-    for end, beyond, mark in ((ends[0], lo < -limit, 0), (ends[1], hi > limit, 1)):
+    cut = [max(ends[0], -limit), min(ends[1], limit)]
+    ax.plot(*((cut, [x, x]) if level else ([x, x], cut)), **style)
+    for end, beyond, mark in ((cut[0], ends[0] < -limit, 0), (cut[1], ends[1] > limit, 1)):
         if beyond:
-            shape = ("v^" if axis == "y" else "<>")[mark]
-            spot = (x, end) if axis == "y" else (end, x)
-            ax.plot(*spot, shape, color=colour, ms=6, zorder=4, clip_on=False)
+            spot = (end, x) if level else (x, end)
+            shape = ("<>" if level else "v^")[mark]
+            ax.plot(*spot, shape, color=style["color"], ms=6, zorder=4, clip_on=False)
 
 
 @_responsive
@@ -239,153 +260,120 @@ def overhead(
     """Overhead against thread count: the signature figure.
 
     `verdicts`: verdict table; `metric`: a name or several (one panel each). `by`: the column that
-    makes the panels when there is one metric (`workload`, `arm`, `study`). The A/A control is
-    drawn in grey, the noise floor as a dashed pair of lines, the joint effect as a diamond at the
-    right. `published`: columns threads, overhead_pct and optionally lo_pct, hi_pct, label.
+    makes the panels when there is one metric (`workload` or `arm` when these differ, `study`). The
+    A/A control is drawn in grey, the noise floor as a dashed pair of lines, the joint effect as a
+    diamond at the right. `published`: columns threads, overhead_pct and optionally lo_pct, hi_pct,
+    label; drawn over ours.
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     frame = verdicts[verdicts["metric"].isin(metrics)].copy()
-    frame["joint"] = is_joint(frame)
-    frame["control"] = is_control(frame)
-    ink = colours(verdicts)
-    if by == "metric" and len(metrics) == 1:
-        by = next(
-            (c for c in ("workload", "arm") if frame.loc[~frame["control"], c].nunique() > 1),
-            "metric",
-        )
+    frame["joint"], frame["control"] = is_joint(frame), is_control(frame)
     real = frame[~frame["control"]]
+    if by == "metric" and len(metrics) == 1:
+        several = [c for c in ("workload", "arm") if c in real and real[c].nunique() > 1]
+        by = (several or ["metric"])[0]
     keys = metrics if by == "metric" else list(pd.unique(real[by]))
-    keys = [k for k in keys if k in set(frame[by])] or metrics[:1]
-    columns = 1 if narrow else min(len(keys), 2)
-    rows = math.ceil(len(keys) / columns)
-    high = 300 if narrow or columns > 1 else 360
-    figure, grid = _canvas(NARROW if narrow else WIDE, high * rows + 8, rows, columns)
-    floors = frame["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
-    for ax, key in zip(grid.flat, keys, strict=False):
+    keys = [k for k in keys if k in set(frame[by])]
+    if not keys:
+        raise ValueError(f"the verdict table has no row of metric {metric!r} to draw")
+    figure, axes, small = _panels(len(keys), narrow, 290 if narrow or len(keys) > 1 else 350)
+    for ax, key in zip(axes, keys, strict=True):
         panel = frame[(frame[by] == key) | ((by == "arm") & frame["control"])]
-        drawn = frame if by != "metric" else panel
-        floor = floors[drawn.index].median()
+        drawn = panel if by == "metric" else frame  # same metric, same scale
+        floor = drawn["noise_floor_pct"].astype(float).replace(np.inf, np.nan).median()
         limit = _limit(drawn, margin_pct, 0.0 if pd.isna(floor) else floor)
         if published is not None:
             limit = max(limit, 1.2 * published["overhead_pct"].abs().max())
-        name = metric_label(key) if by == "metric" else str(key)
-        small = narrow or columns > 1
-        _overhead_panel(ax, panel, margin_pct, limit, ink, small, published)
-        _above(ax, "overhead against the baseline", title or name)
-    for ax in grid.flat[len(keys) :]:
-        ax.set_visible(False)
+        _margin(ax, margin_pct)
+        _overhead_panel(ax, panel, (limit, margin_pct), colours(verdicts), small, published)
+        name = title or (metric_label(key) if by == "metric" else str(key))
+        _above(ax, "overhead (↑ slower, ↓ faster)", name, _arm_names(panel), colours(verdicts))
     return figure
 
 
-def _overhead_panel(ax, panel, margin, limit, ink, small, published):
-    counts = sorted({int(t) for t in panel.loc[~panel["joint"], "threads"].dropna()})
-    at = {t: math.log2(t) for t in counts}
-    joint = panel["joint"].any() and len(counts) > 1
-    last = max(at.values(), default=0.0)
-    step = 1.0 if len(counts) < 2 else (last - min(at.values())) / (len(counts) - 1)
+def _arm_names(panel):
+    names = {}
+    for row in panel.itertuples():
+        words = f"{row.arm} against {row.baseline}"
+        names[row.arm] = f"{row.arm} (A/A control)" if row.control else words
+    return dict(sorted(names.items(), key=lambda item: item[0].endswith(AGAIN)))
+
+
+def _overhead_panel(ax, panel, scale, ink, small, published):
+    limit, margin = scale
+    single = panel[~panel["joint"] & panel["threads"].notna()]
+    counts = {int(t) for t in single["threads"]}
+    counts |= set() if published is None else {int(t) for t in published["threads"]}
+    at = {t: math.log2(t) for t in sorted(counts)}
+    first, last = min(at.values(), default=0.0), max(at.values(), default=0.0)
+    step = (last - first) / (len(at) - 1) if len(at) > 1 else 1.0
+    joint = panel[panel["joint"] & ~panel["control"]] if len(at) > 1 else panel[:0]
     end = last + 0.95 * step
-    _margin(ax, margin)
-    rest = panel[~panel["control"]]
-    floor = rest[~rest["joint"]].set_index("threads")["noise_floor_pct"].astype(float)
-    floor = floor.replace(np.inf, np.nan).dropna().groupby(level=0).max().sort_index()
-    floor = floor[floor < limit]
-    if len(floor):
-        xs = [at[int(t)] for t in floor.index]
-        xs = [xs[0] - 0.4 * step, *xs, xs[-1] + 0.4 * step]
-        for sign in (1, -1):
-            ys = sign * floor.to_numpy()[[0, *range(len(floor)), -1]]
-            ax.plot(xs, ys, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
-        ax.text(
-            *(xs[0], floor.iloc[0]),
-            "noise floor: less could not be told from zero",
-            **dict(ha="left", va="bottom", color=MUTED, fontsize=10),
-        )
-    arms = [a for a in pd.unique(rest["arm"])]
-    wide = 0.16 * step
-    offsets = {a: (i - (len(arms) - 1) / 2) * wide for i, a in enumerate(arms)}
-    for row in panel.sort_values("control", ascending=False).itertuples():
-        if row.joint and (not joint or row.control):
-            continue
-        if not row.joint and pd.isna(row.threads):
-            continue
-        colour = ink[row.arm]
-        x = (end if row.joint else at[int(row.threads)]) + offsets.get(row.arm, 0.0)
-        if row.control:
-            x += 0.16 * step + max(offsets.values(), default=0.0)
-        _whisker(ax, x, row.lo_pct, row.hi_pct, limit, colour, width=4 if row.control else 7)
+    floor = _floor_lines(ax, single[~single["control"]], at, step, limit)
+    arms = list(pd.unique(panel.loc[~panel["control"], "arm"]))
+    place = {a: (i - (len(arms) - 1) / 2) * 0.2 * step for i, a in enumerate(arms)}
+    aside = 0.14 * step + max(place.values(), default=0.0)
+    for row in single[single["control"]].itertuples():
+        x = at[int(row.threads)] + aside
+        _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=ink[row.arm], lw=4)
         y = np.clip(row.overhead_pct, -limit, limit)
-        mark = "D" if row.joint else "o"
-        if row.control:
-            ax.plot(x, y, mark, ms=5, mfc="none", mec=colour, mew=1.3, zorder=4)
-            continue
-        ax.plot(x, y, mark, ms=7, color=colour, zorder=5)
-        top = min(row.hi_pct, limit) if pd.notna(row.hi_pct) else y
-        ax.annotate(
-            row.verdict,
-            (x, max(top, y)),
-            xytext=(0, 5),
-            textcoords="offset points",
-            **dict(ha="center", va="bottom", color=colour, fontsize=10 if small else 11),
-            **dict(weight="bold", zorder=6, annotation_clip=False),
-        )
-    for arm in arms:
-        line = rest[(rest["arm"] == arm) & ~rest["joint"]].dropna(subset=["threads"])
-        line = line.sort_values("threads")
-        xs = [at[int(t)] + offsets[arm] for t in line["threads"]]
-        ax.plot(xs, line["overhead_pct"].clip(-limit, limit), color=ink[arm], lw=1, alpha=0.6)
-    if published is not None and len(published):
-        for row in published.itertuples():
-            x = math.log2(row.threads) - 0.2 * step
-            _whisker(
-                *(ax, x, getattr(row, "lo_pct", None), getattr(row, "hi_pct", None)),
-                *(limit, INK),
-                width=1.2,
-                alpha=1,
-            )
-            ax.plot(x, row.overhead_pct, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
-            ax.annotate(
-                getattr(row, "label", "published"),
-                (x, row.overhead_pct),
-                xytext=(-8, 0),
-                textcoords="offset points",
-                **dict(ha="right", va="center", fontsize=10, annotation_clip=False),
-            )
-        counts = sorted({*counts, *(int(t) for t in published["threads"])})
-        at = {t: math.log2(t) for t in counts}
-    first = min(at.values(), default=0.0)
-    ax.set_xlim(
-        first - 0.55 * step, (end if joint else max(at.values(), default=0.0)) + 0.55 * step
-    )
-    ax.set_ylim(-limit, limit * 1.18)
-    ticks, names = [at[t] for t in counts], [str(t) for t in counts]
-    if joint:
+        ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
+    for arm, line in single[~single["control"]].sort_values("threads").groupby("arm", sort=False):
+        xs = [at[int(t)] + place[arm] for t in line["threads"]]
+        ys = line["overhead_pct"].clip(-limit, limit)
+        ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
+        for x, row in zip(xs, line.itertuples(), strict=True):
+            _judged(ax, x, row, limit, ink[arm], "o", small)
+    for row in joint.itertuples():
+        _judged(ax, end + place[row.arm], row, limit, ink[row.arm], "D", small)
+    for row in () if published is None else published.itertuples():
+        x = at[int(row.threads)] - 0.16 * step
+        ends = (getattr(row, "lo_pct", np.nan), getattr(row, "hi_pct", np.nan))
+        _whisker(ax, x, ends, limit, color=INK, lw=1.2, alpha=1)
+        ax.plot(x, row.overhead_pct, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
+        words = getattr(row, "label", "published")
+        _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
+    ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
+    low = panel["lo_pct"].clip(lower=-limit).min()
+    low = min([-2 * margin, *(v for v in (1.1 * low, -1.25 * floor) if pd.notna(v))])
+    ax.set_ylim(max(low, -limit), limit * 1.15)
+    ticks, names = list(at.values()), [str(t) for t in at]
+    if len(joint):
         ticks, names = [*ticks, end], [*names, "all"]
         ax.axvline(end - 0.5 * step, color=RULE, lw=0.8)
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.set_xticklabels(names)
-    ax.set_xlabel("threads (log scale)" + (", all = joint effect" if joint else ""))
+    ax.set_xlabel("threads (log scale)" + ("; all: joint effect" if len(joint) else ""))
     _percent_axis(ax)
-    for y, text, va in ((0.965, "↑ slower", "top"), (0.02, "↓ faster", "bottom")):
-        ax.text(0.005, y, text, transform=ax.transAxes, va=va, color=MUTED, fontsize=11)
-    _key(ax, panel, ink, arms)
 
 
-def _key(ax, panel, ink, arms):
-    """Names of the arms beside their colours, at the top right, in the colour itself."""
-    names = [*arms, *pd.unique(panel.loc[panel["control"], "arm"])]
-    base = panel["baseline"].iloc[0] if len(panel) else ""
-    if len(names) == 1 and names[0] not in arms:
-        return
-    for i, name in enumerate(names):
-        text = f"{name} against {base}" if name in arms else f"{name} (A/A control)"
-        ax.annotate(
-            text,
-            (1, 1),
-            xycoords="axes fraction",
-            xytext=(0, -4 - 15 * i),
-            textcoords="offset points",
-            **dict(ha="right", va="top", color=ink[name] if name in arms else MUTED, fontsize=10),
-        )
+def _floor_lines(ax, rows, at, step, limit):
+    """The noise floor of each comparison as dashed lines above and below zero; the highest."""
+    floor = rows.set_index("threads")["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
+    floor = floor.dropna().groupby(level=0).max().sort_index()
+    floor = floor[floor < limit]
+    if floor.empty:
+        return 0.0
+    xs = [at[int(t)] for t in floor.index]
+    xs = [xs[0] - 0.4 * step, *xs, xs[-1] + 0.4 * step]
+    ys = floor.to_numpy()[[0, *range(len(floor)), -1]]
+    for sign in (1, -1):
+        ax.plot(xs, sign * ys, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
+    _note(ax, "noise floor", (xs[-1], -ys[-1]), (0, -3), ha="right", va="top", zorder=7)
+    return ys.max()
+
+
+def _judged(ax, x, row, limit, colour, mark, small):
+    """One comparison: interval, point, and its verdict as a word above."""
+    _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=colour)
+    y = np.clip(row.overhead_pct, -limit, limit)
+    ax.plot(x, y, mark, ms=7, color=colour, zorder=5)
+    top = y if pd.isna(row.hi_pct) else max(y, min(row.hi_pct, limit))
+    size = 10 if small else 12
+    style = {"color": colour, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
+    _note(ax, row.verdict, (x, top), (0, 5), fontsize=size, **style)
+    if not small:
+        _note(ax, percent(y), (x, y), (-9, 0), ha="right", va="center", color=colour, zorder=6)
 
 
 @_responsive
@@ -397,12 +385,8 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, title="", narrow=Fals
     (and threads when there are several).
     """
     counts = list(pd.unique(pairs_frame["threads"])) if "threads" in pairs_frame else [pd.NA]
-    columns = 1 if narrow or len(counts) == 1 else 2
-    rows = math.ceil(len(counts) / columns)
-    high = 270 if len(counts) > 1 or narrow else 330
-    figure, grid = _canvas(NARROW if narrow else WIDE, high * rows, rows, columns)
-    small = columns > 1 or narrow
-    for ax, count in zip(grid.flat, counts, strict=False):
+    figure, axes, small = _panels(len(counts), narrow, 270 if narrow or len(counts) > 1 else 330)
+    for ax, count in zip(axes, counts, strict=True):
         chosen, path = pairs_frame, path_frame
         if len(counts) > 1:
             chosen = pairs_frame[pairs_frame["threads"].eq(count).fillna(False)]
@@ -410,71 +394,51 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, title="", narrow=Fals
                 path = path[path["threads"].eq(count).fillna(False)]
         _pairs_panel(ax, chosen, path, margin_pct, small)
         name = title or threads_label(count).removeprefix("at ")
-        _above(ax, "overhead of each pair", name)
-    for ax in grid.flat[len(counts) :]:
-        ax.set_visible(False)
+        _above(ax, "overhead of each pair (↑ slower)", name)
     return figure
 
 
 def _pairs_panel(ax, frame, path, margin, small):
     frame = frame.sort_values(["block", "pair"])
     value = 100 * np.expm1(frame["overhead"].to_numpy(float))
-    n = np.arange(1, len(frame) + 1)
-    arm = frame["arm"].iloc[0] if "arm" in frame and len(frame) else ""
-    ink = colours(frame).get(arm, ARMS[0]) if arm else ARMS[0]
-    spread = np.nanquantile(np.abs(value), 0.95) if len(value) else margin
-    limit = max(2.2 * margin, 1.25 * spread)
-    if path is not None and len(path):
-        final = path.iloc[-1]
-        limit = max(
-            limit, min(4 * limit, 1.2 * np.nanmax(np.abs([final.lo_pct, final.hi_pct, 0.0])))
-        )
+    ink = colours(frame)[frame["arm"].iloc[0]] if "arm" in frame and len(frame) else ARMS[0]
+    limit = max(2.2 * margin, 1.25 * np.quantile(np.abs(value), 0.95) if len(value) else 0)
     _margin(ax, margin)
-    blocks = frame["block"].to_numpy()
-    edges = np.flatnonzero(blocks[1:] != blocks[:-1]) + 1.5
+    edges = np.flatnonzero(frame["block"].to_numpy()[1:] != frame["block"].to_numpy()[:-1]) + 1.5
     for edge in edges:
         ax.axvline(edge, color=CONTROL, lw=0.8, ls=(0, (1, 3)), zorder=1)
     if len(edges):
-        ax.annotate(
-            "server restart" if not small else "restart",
-            (edges[0], 0),
-            xycoords=("data", "axes fraction"),
-            xytext=(3, 3),
-            textcoords="offset points",
-            **dict(va="bottom", color=MUTED, fontsize=10),
-        )
+        words = "restart" if small else "dotted: server restart"
+        _note(ax, words, (edges[0], 0), (3, 3), ax.get_xaxis_transform(), va="bottom")
+    n = np.arange(1, len(frame) + 1)
     inside = np.abs(value) <= limit
     ax.plot(n[inside], value[inside], "o", ms=5, color=ink, alpha=0.55, mew=0, zorder=3)
-    for out, shape, y in (((value > limit), "^", limit), ((value < -limit), "v", -limit)):
-        ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, zorder=3, clip_on=False)
+    for out, shape, y in ((value > limit, "^", limit), (value < -limit, "v", -limit)):
+        if out.any():
+            ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
     if path is not None and len(path):
-        steps = path.dropna(subset=["lo_pct", "hi_pct"])
-        ax.fill_between(
-            steps["n"].to_numpy(float),
-            steps["lo_pct"].clip(-10 * limit, 10 * limit).to_numpy(float),
-            steps["hi_pct"].clip(-10 * limit, 10 * limit).to_numpy(float),
-            color=ink,
-            alpha=0.18,
-            lw=0,
-            zorder=2,
-        )
-        ax.plot(path["n"], path["overhead_pct"].clip(-limit, limit), color=ink, lw=2, zorder=4)
-        word = str(final.verdict) if "verdict" in path else ""
-        ax.plot(final.n, np.clip(final.overhead_pct, -limit, limit), "o", ms=8, color=ink, zorder=5)
-        ax.axvline(final.n, color=ink, lw=1, zorder=2)
-        ax.annotate(
-            f"stopped after {int(final.n)} pairs: {word}".rstrip(": "),
-            (final.n, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(-5, -2),
-            textcoords="offset points",
-            **dict(ha="right", va="top", color=ink, weight="bold", fontsize=10 if small else 11),
-        )
+        _path(ax, path, limit, ink, small)
     ax.set_ylim(-limit, limit)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
-    ax.set_xlabel("pair (line and shade: estimate and interval so far)" if not small else "pair")
+    ax.set_xlabel("pair" if small else "pair (line and shade: estimate and interval so far)")
     _percent_axis(ax)
+
+
+def _path(ax, path, limit, ink, small):
+    """The running estimate with its narrowing interval, and where it stopped."""
+    steps = path.dropna(subset=["lo_pct", "hi_pct"])
+    ends = [steps[c].clip(-5 * limit, 5 * limit).to_numpy(float) for c in ("lo_pct", "hi_pct")]
+    ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
+    ax.plot(path["n"], path["overhead_pct"].clip(-limit, limit), color=ink, lw=2, zorder=4)
+    last = path.iloc[-1]
+    ax.plot(last.n, np.clip(last.overhead_pct, -limit, limit), "o", ms=8, color=ink, zorder=5)
+    ax.axvline(last.n, color=ink, lw=1, zorder=2)
+    words = f"after {int(last.n)} pairs" + (f": {last.verdict}" if "verdict" in path else "")
+    late = last.n > 0.5 * path["n"].max()
+    style = {"ha": "right" if late else "left", "va": "top", "color": ink, "weight": "bold"}
+    style |= {"fontsize": 10 if small else 12, "zorder": 7}
+    _note(ax, words, (last.n, 1), (-5 if late else 5, -2), ax.get_xaxis_transform(), **style)
 
 
 @_responsive
@@ -485,48 +449,33 @@ def timeline(intervals_frame, *, title="", narrow=False) -> Figure:
     run began; without it the runs are laid end to end in the order of the table.
     """
     frame = intervals_frame.copy()
-    if "start_s" not in frame:
+    clock = "start_s" in frame
+    if not clock:
         length = frame.groupby("run", sort=False)["t_s"].max()
         frame["start_s"] = frame["run"].map(length.cumsum().shift(fill_value=0.0))
     frame["x"] = (frame["start_s"] - frame["start_s"].min() + frame["t_s"]).astype(float)
-    ink = colours(frame)
-    figure, grid = _canvas(NARROW if narrow else WIDE, 300 if narrow else 320)
-    ax = grid[0, 0]
     warm = frame["warmup"].eq(True) if "warmup" in frame else pd.Series(False, index=frame.index)
-    for (arm, _), run in frame[~warm].groupby(["arm", "run"], sort=False):
-        ax.plot(run["x"], run["tps"], color=ink[arm], lw=1.6, alpha=0.85)
+    ink, judged = colours(frame), frame[~warm]
+    figure, grid = _canvas((NARROW if narrow else WIDE, 300))
+    ax = grid[0, 0]
+    for (arm, _), run in judged.groupby(["arm", "run"], sort=False):
+        ax.plot(run["x"], run["tps"], color=ink[arm], lw=1.5, alpha=0.85)
     for _, run in frame[warm].groupby("run", sort=False):
         ax.plot(run["x"], run["tps"], color=CONTROL, lw=1, ls=(0, (2, 2)))
-    judged = frame[~warm]
-    order = [a for a in ink if a in set(judged["arm"])]
-    for i, arm in enumerate(order):
-        middle = judged.loc[judged["arm"] == arm, "tps"].median()
+    names = {}
+    for arm in (a for a in ink if a in set(judged["arm"])):
+        middle = judged.loc[judged["arm"].eq(arm), "tps"].median()
         ax.axhline(middle, color=ink[arm], lw=0.9, ls=(0, (5, 3)))
-        ax.annotate(
-            f"{arm}: median {middle:,.0f}",
-            (1, 1),
-            xycoords="axes fraction",
-            xytext=(0, 6 + 15 * (len(order) - 1 - i)),
-            textcoords="offset points",
-            **dict(ha="right", va="bottom", color=ink[arm], weight="bold", annotation_clip=False),
-        )
+        names[arm] = f"{arm}: median {middle:,.0f}"
     if warm.any():
-        ax.text(
-            0.005,
-            0.02,
-            "dashed grey: warm-up, not judged",
-            transform=ax.transAxes,
-            color=MUTED,
-            fontsize=10,
-        )
-    ax.set_ylim(0, frame["tps"].max() * 1.06)
+        words = "dashed grey: warm-up, not judged"
+        _note(ax, words, (0, 0), (4, 3), "axes fraction", va="bottom")
+    low, high = judged["tps"].quantile(0.002), judged["tps"].max()
+    ax.set_ylim(0 if low < 0.5 * high else 0.92 * low, high * 1.02)
     ax.set_xlim(0, frame["x"].max() * 1.01)
-    ax.set_title(title, pad=22 if title else 10 + 15 * (len(order) - 1))
-    ax.text(0, 1, "transactions per second", transform=ax.transAxes, va="bottom", color=MUTED)
+    _above(ax, "transactions per second", title, names, ink)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
-    ax.set_xlabel(
-        "seconds since the first run" if "start_s" in intervals_frame else "seconds of measuring"
-    )
+    ax.set_xlabel("seconds since the first run" if clock else "seconds of measuring")
     return figure
 
 
@@ -539,51 +488,35 @@ def quantiles(frame, *, margin_pct=2.0, baseline=None, title="", narrow=False) -
     frame = frame.sort_values("q")
     ink = colours(frame)
     baseline = baseline or next(a for a in ink if a in set(frame["arm"]))
-    width = NARROW if narrow else WIDE
-    figure, grid = _canvas(width, 400, 2, 1, sharex=True, height_ratios=[2.2, 1])
+    size = (NARROW if narrow else WIDE, 400)
+    figure, grid = _canvas(size, 2, 1, sharex=True, height_ratios=[2.1, 1])
     top, low = grid[:, 0]
     place = {q: -math.log10(1 - q) for q in pd.unique(frame["q"])}
-    base = frame[frame["arm"] == baseline].set_index("q")["value_s"]
-    ends = []
+    base = frame[frame["arm"].eq(baseline)].set_index("q")["value_s"]
+    _margin(low, margin_pct)
+    seen = 0.0
     for arm, part in frame.groupby("arm", sort=False):
         x = part["q"].map(place)
         top.plot(x, 1e3 * part["value_s"], "-o", color=ink[arm], ms=5, lw=1.8)
         if {"lo", "hi"} <= set(part) and part["lo"].notna().any():
-            top.fill_between(
-                x, 1e3 * part["lo"], 1e3 * part["hi"], color=ink[arm], alpha=0.18, lw=0
-            )
-        ends.append((1e3 * part["value_s"].iloc[-1], arm))
+            band = {"color": ink[arm], "alpha": 0.18, "lw": 0}
+            top.fill_between(x, 1e3 * part["lo"], 1e3 * part["hi"], **band)
         if arm != baseline:
             ratio = 100 * (part.set_index("q")["value_s"] / base - 1)
             low.plot([place[q] for q in ratio.index], ratio, "-o", color=ink[arm], ms=5, lw=1.8)
-    for i, (_, arm) in enumerate(sorted(ends)):
-        top.annotate(
-            str(arm),
-            (0, 1),
-            xycoords="axes fraction",
-            xytext=(8, -18 - 15 * (len(ends) - 1 - i)),
-            textcoords="offset points",
-            **dict(ha="left", va="center", color=ink[arm], weight="bold"),
-        )
+            seen = max(seen, ratio.abs().max())
     top.set_yscale("log")
     lo, hi = top.get_ylim()
-    ticks = [m * 10**e for e in range(-4, 7) for m in (1, 2, 5) if lo <= m * 10**e <= hi]
+    ticks = [m * 10.0**e for e in range(-4, 7) for m in (1, 2, 5) if lo <= m * 10.0**e <= hi]
     top.yaxis.set_major_locator(FixedLocator(ticks))
     top.yaxis.set_minor_locator(NullLocator())
     top.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}\u202fms"))
-    _above(top, "latency (log scale)", title)
-    _margin(low, margin_pct)
-    seen = max((abs(v) for line in low.lines for v in line.get_ydata()), default=0)
-    low.set_ylim(-max(2.2 * margin_pct, 1.2 * seen), max(2.2 * margin_pct, 1.2 * seen))
-    _percent_axis(low)
-    low.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
-    low.text(
-        *(0, 1),
-        f"difference from {baseline} (↑ slower)",
-        transform=low.transAxes,
-        va="bottom",
-        color=MUTED,
-    )
+    names = {a: str(a) for a in ink if a in set(frame["arm"])}
+    _above(top, "latency (log scale)", title, names, ink)
+    reach = max(2.2 * margin_pct, 1.25 * seen)
+    low.set_ylim(-reach, reach)
+    _percent_axis(low, ticks=4)
+    _above(low, f"difference from {baseline} (↑ slower)")
     low.xaxis.set_major_locator(FixedLocator(list(place.values())))
     low.set_xticklabels([f"p{100 * q:g}" for q in place])
     low.set_xlabel("quantile of the transactions")
@@ -602,69 +535,68 @@ def dots(
 ) -> Figure:
     """Forest plot: a row a comparison, with interval, margin band and verdict in words.
 
-    `by`: the columns that name a row; those that never differ are left out of the label.
+    `by`: the columns that name a row; those that never differ are left out, and the first of
+    several becomes a heading. `control`: whether the A/A comparisons are drawn too.
     """
     frame = verdicts if control else verdicts[~is_control(verdicts)]
-    frame = frame.reset_index(drop=True)
-    ink = colours(verdicts)
-    names = [c for c in by if c in frame and frame[c].astype(str).nunique() > 1]
-    if frame["arm"].nunique() > 1 and "arm" not in names:
-        names.append("arm")
-    joint = is_joint(frame)
-    limit = _limit(frame, margin_pct)
-    width = NARROW if narrow else WIDE
-    step = 46 if narrow else 30
-    figure, grid = _canvas(width, 64 + step * max(len(frame), 1) + (22 if title else 0))
-    ax = grid[0, 0]
-    _margin(ax, margin_pct, axis="x")
-    labels = []
-    for i, row in enumerate(frame.itertuples()):
-        colour = ink[row.arm]
-        _whisker(ax, i, row.lo_pct, row.hi_pct, limit, colour, axis="x", width=7)
-        ax.plot(
-            np.clip(row.overhead_pct, -limit, limit),
-            i,
-            "D" if joint[i] else "o",
-            ms=7,
-            color=colour,
-            zorder=5,
+    names = [c for c in (*by, "arm") if c in frame and frame[c].astype(str).nunique() > 1]
+    head = names.pop(0) if len(names) > 1 and frame[names[0]].nunique() < len(frame) else None
+    if head:
+        frame = frame.sort_values(
+            head, key=lambda c: c.map({v: i for i, v in enumerate(pd.unique(c))}), kind="stable"
         )
-        labels.append(_row_name(frame.loc[i], names, joint[i]))
-        words = f"{row.verdict}  {percent(row.overhead_pct)}"
+    frame = frame.reset_index(drop=True)
+    joint, ink, limit = is_joint(frame), colours(verdicts), _limit(frame, margin_pct)
+    labels = [_row_name(frame.loc[i], names, joint[i]) for i in frame.index]
+    gap = 1.7 if narrow else 1.0
+    y, rows, heads = 0.0, [], []
+    for i in frame.index:
+        if head and (i == 0 or frame.loc[i, head] != frame.loc[i - 1, head]):
+            heads.append((y + (0.15 if i else 0.0), frame.loc[i, head]))
+            y += 1.15 if i else 1.0
+        rows.append(y + (0.75 if narrow else 0.0))
+        y += gap
+    width = NARROW if narrow else WIDE
+    left = 8 if narrow else min(250, 34 + 6.6 * max((len(v) for v in labels), default=10))
+    right = 8 if narrow else 250
+    top, foot, high = (26 if title else 6), 44, 26 * y
+    figure = Figure(figsize=(width / 72, (top + high + foot) / 72), layout="none")
+    total = top + high + foot
+    ax = figure.add_axes([left / width, foot / total, (width - left - right) / width, high / total])
+    _margin(ax, margin_pct, axis="x")
+    at = ax.get_yaxis_transform()
+    bold = {"color": INK, "weight": "bold", "va": "center", "fontsize": 11}
+    for spot, value in heads:
+        words = metric_label(value) if head == "metric" else str(value)
+        words = threads_label(value).removeprefix("at ") if head == "threads" else words
+        _note(ax, words, (0, spot), (-left + 8, 0), at, **bold)
+    for i, row in enumerate(frame.itertuples()):
+        colour, ends = ink[row.arm], (row.lo_pct, row.hi_pct)
+        _whisker(ax, rows[i], ends, limit, color=colour, level=True)
+        mark = {"ms": 7, "color": colour, "zorder": 5}
+        ax.plot(np.clip(row.overhead_pct, -limit, limit), rows[i], "D" if joint[i] else "o", **mark)
+        size = {"fontsize": 11, "va": "center", "color": INK}
         if narrow:
-            ax.text(
-                0, i - 0.36, labels[-1], transform=ax.get_yaxis_transform(), color=INK, va="center"
-            )
-            ax.text(
-                1,
-                i - 0.36,
-                words,
-                transform=ax.get_yaxis_transform(),
-                ha="right",
-                va="center",
-                weight="bold",
-            )
-        else:
-            ax.text(
-                1.01, i, row.verdict, transform=ax.get_yaxis_transform(), va="center", weight="bold"
-            )
-            ax.text(
-                1.145,
-                i,
-                f"{percent(row.overhead_pct)} ({interval(row.lo_pct, row.hi_pct)})",
-                transform=ax.get_yaxis_transform(),
-                va="center",
-                color=MUTED,
-            )
-    ax.set_ylim(len(frame) - 0.4, -0.75 if narrow else -0.6)
+            _note(ax, labels[i], (0, rows[i] - 0.75), (0, 0), at, **size)
+            words = f"{row.verdict} {percent(row.overhead_pct)}"
+            _note(ax, words, (1, rows[i] - 0.75), (0, 0), at, ha="right", weight="bold", **size)
+            continue
+        _note(ax, labels[i], (0, rows[i]), (-left + (20 if head else 8), 0), at, **size)
+        _note(ax, row.verdict, (1, rows[i]), (12, 0), at, weight="bold", **size)
+        words = f"{percent(row.overhead_pct)} ({interval(*ends)})"
+        _note(
+            ax, words, (1, rows[i]), (right - 4, 0), at, **(size | {"ha": "right", "color": MUTED})
+        )
+    ax.set_ylim(y - 0.4, -0.55)
     ax.set_xlim(-limit, limit)
-    ax.yaxis.set_major_locator(FixedLocator(range(len(frame))))
-    ax.set_yticklabels([] if narrow else labels)
-    ax.tick_params(axis="y", labelcolor=INK)
+    ax.yaxis.set_major_locator(NullLocator())
     ax.grid(False, axis="y")
     ax.grid(True, axis="x")
     _percent_axis(ax, "x")
-    ax.set_xlabel(f"overhead: ← faster, slower →   (shaded: ±{margin_pct:g}\u202f% counts as same)")
+    _note(ax, "← faster", (0, 0), (0, -26), "axes fraction", va="top")
+    _note(ax, "slower →", (1, 0), (0, -26), "axes fraction", va="top", ha="right")
+    words = f"±{margin_pct:g}\u202f% counts as same"
+    _note(ax, words, (0.5, 0), (0, -26), "axes fraction", va="top", ha="center", color=BAND)
     ax.set_title(title)
     return figure
 
@@ -698,45 +630,26 @@ def runs(tidy, metric="cpu_per_transaction", *, title="", narrow=False) -> Figur
     counts = list(frame.sort_values("threads")["at"].unique())
     ink = colours(frame)
     arms = [a for a in ink if a in set(frame["arm"])]
-    figure, grid = _canvas(NARROW if narrow else WIDE, 300 if narrow else 320)
+    figure, grid = _canvas((NARROW if narrow else WIDE, 300))
     ax = grid[0, 0]
     state = np.random.get_state()
     np.random.seed(0)  # seaborn jitters from the global state; the drawing must not change
-    sns.stripplot(
-        frame,
-        **dict(x="at", y="shown", hue="arm", order=counts, hue_order=arms, palette=ink, ax=ax),
-        **dict(dodge=True, jitter=0.18, size=4.5, alpha=0.6, legend=False, linewidth=0),
-    )
+    data = {"x": "at", "y": "shown", "hue": "arm", "order": counts, "hue_order": arms}
+    look = {"dodge": True, "jitter": 0.11, "size": 4.5, "alpha": 0.6, "linewidth": 0}
+    sns.stripplot(frame, **data, **look, palette=ink, legend=False, ax=ax)
     np.random.set_state(state)
-    width = 0.8 / len(arms)
-    for i, count in enumerate(counts):
-        for j, arm in enumerate(arms):
-            part = frame.loc[frame["at"].eq(count) & frame["arm"].eq(arm), "shown"]
-            if len(part):
-                x = i - 0.4 + width * (j + 0.5)
-                ax.plot(
-                    [x - 0.4 * width, x + 0.4 * width],
-                    [part.median()] * 2,
-                    color=ink[arm],
-                    lw=2.5,
-                    zorder=5,
-                )
-    for i, arm in enumerate(arms):
-        ax.annotate(
-            str(arm),
-            (1, 1),
-            xycoords="axes fraction",
-            xytext=(0, 6 + 15 * (len(arms) - 1 - i)),
-            textcoords="offset points",
-            **dict(ha="right", va="bottom", color=ink[arm], weight="bold", annotation_clip=False),
-        )
+    width = 0.8 / max(len(arms), 1)
+    for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
+        x = counts.index(count) - 0.4 + width * (arms.index(arm) + 0.5)
+        ends = [x - 0.36 * width, x + 0.36 * width]
+        ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
+    if len(counts) == 1:
+        ax.set_xlim(-0.9, 0.9)
     if len(frame) and frame["shown"].min() > 0 and frame["shown"].max() > 20 * frame["shown"].min():
         ax.set_yscale("log")
-    ax.set_xlabel("")
-    ax.set_ylabel("")
-    ax.set_title(title, pad=22 if title else 10 + 15 * (len(arms) - 1))
-    name = f"{metric_label(metric)}{f', {unit}' if unit else ''}"
-    ax.text(0, 1, name, transform=ax.transAxes, va="bottom", color=MUTED)
+    ax.set(xlabel="", ylabel="")
+    name = f"{metric_label(metric)}{f', {unit}' if unit else ''} (line: median)"
+    _above(ax, name, title, {a: str(a) for a in arms}, ink)
     return figure
 
 
@@ -812,7 +725,7 @@ def csv_link(frame, name) -> str:
     )
 
 
-def show(figure, alt="", caption="", data=None, title="", name="figure") -> Shown:
+def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> Shown:
     """The figure as an HTML `<figure>`: inline SVG for wide and for narrow pages, caption, and
     `data` as a CSV link named `name`. `alt` says in words what the figure shows; a figure without
     it is refused."""

@@ -157,34 +157,39 @@ def ruler(row, margin_pct=2.0) -> str:
         return round(300 + 280 * max(-1.0, min(1.0, value / limit)), 1)
 
     ticks = "".join(
-        f'<line x1="{x(t)}" x2="{x(t)}" y1="52" y2="57" stroke="currentColor" stroke-opacity=".5"/>'
-        f'<text x="{x(t)}" y="71" text-anchor="middle" class="m">{_e(percent(t, 1 if step < 1 else 0))}</text>'
+        f'<path d="M{x(t)} 52v5" stroke="currentColor" stroke-opacity=".5"/><text x="{x(t)}" y="73" '
+        f'text-anchor="middle" class="m">{percent(t, 1 if step < 1 else 0)}</text>'
         for t in (step * i for i in range(-math.floor(limit / step), math.floor(limit / step) + 1))
     )
-    floor = ""
-    if _known(row.get("noise_floor_pct")) and row["noise_floor_pct"] < limit:
-        f = row["noise_floor_pct"]
+    floor, f = "", row.get("noise_floor_pct")
+    if _known(f) and f < limit:
         floor = (
-            f'<path d="M{x(-f)} 20V52M{x(f)} 20V52" stroke="var(--nf-control,#8b949e)" stroke-dasharray="3 3"/>'
-            f'<text x="{x(f) + 4}" y="18" class="m">noise floor</text>'
+            f'<path d="M{x(-f)} 22V52M{x(f)} 22V52" stroke="var(--nf-control,#8b949e)" '
+            'stroke-width="1.5" stroke-dasharray="3 3"/>'
         )
+        if _known(lo) and lo > -f and x(-f) > 120:
+            floor += (
+                f'<text x="{x(-f) - 5}" y="41" text-anchor="end" class="m w">noise floor</text>'
+            )
+        elif _known(hi) and hi < f and x(f) < 480:
+            floor += f'<text x="{x(f) + 5}" y="41" class="m w">noise floor</text>'
+    mark = "var(--nf-mark,currentColor)"
     bar = ""
     if _known(lo) and _known(hi):
         bar = (
-            f'<line x1="{x(lo)}" x2="{x(hi)}" y1="36" y2="36" stroke="var(--nf-mark)" '
-            'stroke-width="9" stroke-opacity=".4" stroke-linecap="round"/>'
+            f'<line x1="{x(lo)}" x2="{x(hi)}" y1="37" y2="37" stroke="{mark}" stroke-width="9" '
+            'stroke-opacity=".4" stroke-linecap="round"/>'
         )
     words = f"Overhead {percent(mid)}, interval {interval(lo, hi)}, margin ±{margin_pct:g} %."
     return (
-        f'<svg class="nf-ruler" viewBox="0 0 600 76" role="img" aria-label="{_e(words)}">'
-        f'<rect x="{x(-margin_pct)}" y="24" width="{x(margin_pct) - x(-margin_pct):.1f}" height="28" '
+        f'<svg class="nf-ruler" viewBox="0 0 600 80" role="img" aria-label="{_e(words)}">'
+        f'<rect x="{x(-margin_pct)}" y="22" width="{x(margin_pct) - x(-margin_pct):.1f}" height="30" '
         'fill="var(--nf-band,#2e7f9e)" fill-opacity=".15"/>'
-        f'<text x="{x(0)}" y="14" text-anchor="middle" class="b">±{margin_pct:g} % counts as same</text>'
-        f'<line x1="20" x2="580" y1="52" y2="52" stroke="currentColor" stroke-opacity=".5"/>{ticks}'
-        f'<line x1="300" x2="300" y1="20" y2="52" stroke="currentColor" stroke-opacity=".7"/>'
-        f'{floor}{bar}<circle cx="{x(mid)}" cy="36" r="6.5" fill="var(--nf-mark)"/>'
-        '<text x="20" y="46" class="m">← faster</text>'
-        '<text x="580" y="46" text-anchor="end" class="m">slower →</text></svg>'
+        f'<text x="300" y="14" text-anchor="middle" class="b">±{margin_pct:g} % counts as same</text>'
+        '<text x="4" y="14" class="m">← faster</text>'
+        '<text x="596" y="14" text-anchor="end" class="m">slower →</text>'
+        f'<path d="M4 52H596M300 22V52" stroke="currentColor" stroke-opacity=".6"/>'
+        f'{ticks}{floor}{bar}<circle cx="{x(mid)}" cy="37" r="6.5" fill="{mark}"/></svg>'
     )
 
 
@@ -984,9 +989,8 @@ def _card(file, facts) -> str:
         rows = rows[~is_control(rows) & rows["metric"].eq(main["metric"])].head(8)
         margin = facts.get("margin_pct") or 2.0
         drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin)
-        figure = plots.show(
-            drawn, plots.alt(rows), f"{metric_label(main['metric'])}.", title=title
-        ).markup
+        words = f"{metric_label(main['metric'])}."
+        figure = plots.show(drawn, alt=plots.alt(rows), caption=words, title=title).markup
     head = f'<p class="nf-word">{badge(facts["verdict"])}</p>' if facts.get("verdict") else ""
     words = f"<p>{_e(facts['headline'])}</p>" if facts.get("headline") else ""
     return (
