@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -130,7 +131,8 @@ def _runs(path, text):
 
 
 def _sysbench(name, d):
-    values, notes = {}, [f"{name}: {w}" for w in d["warnings"]]
+    # rows of leaving threads are not used here, so that a word about them would only distract
+    values, notes = {}, [w for w in d["warnings"] if not w.endswith("marked not ok")]
     database = bool(d["transactions"])
     values["tps" if database else "events_per_s"] = d["tps"] if database else d["events_per_s"]
     values["mean_latency"] = d["latency"]["mean"]
@@ -143,7 +145,7 @@ def _sysbench(name, d):
             values[f"p{share}"] = d["latency"]["percentile"][share]
     for label in ("ignored_errors", "reconnects"):
         if d[label]:
-            notes.append(f"{name}: {d[label]} {label.replace('_', ' ')}")
+            notes.append(f"{d[label]} {label.replace('_', ' ')}")
     keys = {"tool": "sysbench", "test": d["test"]}
     if database and d["reads"] is not None:
         each = (round(d[k] / d["transactions"]) for k in ("reads", "writes", "other"))
@@ -206,8 +208,11 @@ def rows(
             f"pairs need as many runs in {baseline} as in {arm}, and there are {len(a[odd])} and "
             f"{len(b[odd])}{f' at {odd} threads' if odd else ''}; nothing was judged"
         )
+    metrics = _metrics(a, b, counts)
+    if not metrics:
+        raise Refused("no number above 0 stands in all of these logs; nothing was judged", 1)
     out = []
-    for metric in _metrics(a, b, counts):
+    for metric in metrics:
         effects = []
         for t in counts:
             one = [[r.values[metric] for r in side[t]] for side in (a, b)]
@@ -245,8 +250,13 @@ def _metrics(a, b, counts):
 
 def _together(before, after, baseline, arm):
     """Notes about keys that differ between runs; Refused for those that make a comparison senseless."""
-    notes = [n for run in (*before, *after) for n in run.notes]
-    seen = {}
+    told, seen = {}, {}
+    for run in (*before, *after):
+        for note in run.notes:
+            told.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
+    notes = [
+        f"{n[0]}{f' (and {len(n) - 1} more such logs)' if n[1:] else ''}" for n in told.values()
+    ]
     for run in (*before, *after):
         for key, value in run.keys.items():
             seen.setdefault(key, {}).setdefault(str(value), []).append(run.name)
