@@ -11,7 +11,11 @@ from pathlib import Path
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_SQL = re.compile(r"^\s*(SELECT\s.+\sFROM|SET\s+(GLOBAL|SESSION|PERSIST)|SHOW\s|INSERT\s+INTO|CREATE\s|DROP\s|ALTER\s)", re.I | re.S)  # fmt: skip
+_SQL = re.compile(
+    r"\s*(SELECT\s.*\sFROM\s|(SET|SHOW)\s+(GLOBAL|SESSION|PERSIST|VARIABLES|STATUS|BINARY)\s"
+    r"|(INSERT|DELETE|UPDATE|CREATE|DROP|ALTER)\s+(INTO|FROM|TABLE|USER|DATABASE|SCHEMA|INDEX)\s)",
+    re.I | re.S,
+)
 
 
 def problems(notebook: dict) -> list[str]:

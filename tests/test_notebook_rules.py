@@ -1,0 +1,63 @@
+"""Each rule of the notebooks is broken once."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import notebook_rules
+import pytest
+
+
+def notebook(
+    *sources: str, parameters: str = 'profile = "quick"\nthreads = [1, 4]', **cell
+) -> dict:
+    cells = [{"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": [parameters]}]
+    cells += [
+        {"cell_type": "code", "metadata": {}, "source": s.splitlines(True), **cell} for s in sources
+    ]
+    return {"cells": cells}
+
+
+def test_a_notebook_that_calls_and_shows_keeps_the_rules():
+    good = "from noisefloor import plots\nplots.overhead(table, 'tps')\n[r.run for r in table]"
+    assert notebook_rules.problems(notebook(good, '"Show what differs"')) == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (notebook("1", outputs=[{"text": "1"}]), "cell 2 holds outputs"),
+        (notebook("1", execution_count=3), "cell 2 holds outputs or an execution count"),
+        ({"cells": []}, "0 cells are tagged parameters"),
+        ({"cells": notebook()["cells"] * 2}, "2 cells are tagged parameters"),
+        (notebook(parameters="threads = list(range(4))"), "more than names and literals"),
+        (notebook(parameters="import os"), "more than names and literals: import os"),
+        (notebook("def f(): pass"), "cell 2 defines a function"),
+        (notebook("f = lambda: 1"), "cell 2 defines a function"),
+        (notebook("for r in table: print(r)"), "cell 2 has a loop"),
+        (notebook("while True: pass"), "cell 2 has a loop"),
+        (notebook("import sys\nsys.path.append('lib')"), "cell 2 uses sys.path"),
+        (notebook("import os\nos.chdir('..')"), "cell 2 uses os.chdir"),
+        (notebook("q('SELECT a FROM b')"), "cell 2 holds SQL"),
+        (notebook("q('set global binlog_encryption=ON')"), "cell 2 holds SQL"),
+        (notebook("!ls"), "cell 2 has a magic or a shell command"),
+        (notebook("x ="), "cell 2 is not Python (line 1)"),
+        (notebook("open('/home/me/x')"), "cell 2 names somebody's home folder"),
+    ],
+)
+def test_each_rule(broken, says):
+    assert [p for p in notebook_rules.problems(broken) if p.startswith(says) or says in p]
+
+
+def test_the_command_names_file_and_rule(tmp_path):
+    file = tmp_path / "bad.ipynb"
+    file.write_text(json.dumps(notebook("def f(): pass")))
+    argv = [sys.executable, Path(notebook_rules.__file__)]
+    ran = subprocess.run([*argv, file], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert ran.stdout == f"{file}: cell 2 defines a function or a class: that belongs in lib\n"
+
+
+def test_the_notebooks_keep_the_rules():
+    assert notebook_rules.main([]) == 0
