@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from noisefloor import compare
 from noisefloor.compare import Refused, Run
+from noisefloor.stats import fixed
 from scipy import stats
 
 DATA = Path(__file__).parent / "data"
@@ -292,14 +293,14 @@ def test_rows_of_one_run_are_not_replicates():
         for i in range(1, 300):
             noise[i] = 0.8 * noise[i - 1] + rng.normal(0, 0.03)
         rows = 1000 * np.exp(noise)
-        error, df, _ = compare.within(rows)
+        error, df, _ = fixed.within(rows)
         missed += abs(math.log(rows.mean() / 1000)) > stats.t.ppf(0.975, df) * error
     assert missed / 400 < 0.13  # the naive interval misses in about half of them
 
 
 @pytest.mark.parametrize("rates", [[1.0] * 10, [0.0] * 100, [5.0] * 99 + [0.0]])
 def test_too_few_or_stalled_rows_give_no_interval(rates):
-    assert compare.within(rates) is None
+    assert fixed.within(rates) is None
 
 
 def test_percentiles_of_neighbouring_buckets_are_not_told_apart():

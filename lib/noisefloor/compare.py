@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from noisefloor import parse
-from noisefloor.stats import student
+from noisefloor.stats import fixed
 
 MOST_BYTES = 64 * 2**20  # a sysbench log of a day with a row a second has 13 MB
 REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
 HIGHER = ("tps", "events_per_s")  # metrics of which more is better
 PERCENTILES = ("p95", "p99")
+BUCKET = math.log1p(parse.RESOLUTION)
 FLOOR_OF = {"events_per_s": "tps", "wall": "tps", "user_sys": "cpu_per_transaction"}
 LABEL = {
     "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
@@ -208,20 +209,22 @@ def rows(
             f"pairs need as many runs in {baseline} as in {arm}, and there are {len(a[odd])} and "
             f"{len(b[odd])}{f' at {odd} threads' if odd else ''}; nothing was judged"
         )
+    keys = before[0].keys
+    workload = keys.get("test") or keys.get("statements a transaction") or keys["tool"]
     metrics = _metrics(a, b, counts)
     if not metrics:
         raise Refused("no number above 0 stands in all of these logs; nothing was judged", 1)
     out = []
     for metric in metrics:
-        effects = []
-        for t in counts:
-            one = [[r.values[metric] for r in side[t]] for side in (a, b)]
-            effects.append(_effect(metric, t, one, a[t], b[t], paired, floor, restarts, alpha))
-        for e, p in zip(effects, _holm([e.p for e in effects]), strict=True):
-            out.append(_row(e, p, metric, baseline, arm, margin_pct, alpha, a, b, shared))
-        if len(effects) > 1 and all(math.isfinite(e.variance) for e in effects):
-            e = _joint(effects, floor, metric)
-            out.append(_row(e, e.p, metric, baseline, arm, margin_pct, alpha, a, b, shared))
+        effects = [_effect(metric, t, a[t], b[t], paired, floor) for t in counts]
+        adjusted = fixed.holm([e.p for e in effects])
+        if len(effects) > 1 and all(e.estimate.known for e in effects):
+            effects.append(_joint(effects))
+            adjusted.append(effects[-1].p)
+        out += [
+            _row(e, p, metric, baseline, arm, margin_pct, alpha, workload, shared)
+            for e, p in zip(effects, adjusted, strict=True)
+        ]
     return out
 
 
@@ -283,95 +286,94 @@ def _together(before, after, baseline, arm):
 
 @dataclass
 class _Effect:
-    """A log overhead (positive is worse) with its variance in parts."""
+    """One comparison before Holm: its estimate and what has to be said about it."""
 
     threads: int | None
     n: tuple
-    estimate: float
-    parts: list  # (variance, df) of what the runs themselves scatter
-    floor: tuple  # (variance, df), (0, 1) without
-    p: float
-    sd: float  # of one run (of one pair when paired)
-    paired: bool
     seconds: float | None
+    paired: bool
+    start: tuple  # the start-to-start part of the variance, () without
+    value: float = 0.0  # log overhead
+    parts: tuple = ((math.inf, 1.0),)  # what the runs themselves scatter
+    sd: float = math.nan  # of one run (of one pair when paired)
+    p: float = 1.0
     joint: bool = False
     only: str = ""  # why the verdict can only be `cannot tell`
     warnings: list = field(default_factory=list)
 
     @property
-    def variance(self):
-        return sum(v for v, _ in self.parts) + self.floor[0]
-
-    @property
-    def df(self):
-        """Degrees of freedom of the sum (Welch and Satterthwaite)."""
-        each = [(v, k) for v, k in (*self.parts, self.floor) if v > 0]
-        return self.variance**2 / sum(v * v / k for v, k in each) if each else 1.0
+    def estimate(self):
+        return fixed.Estimate(self.value, (*self.parts, *self.start))
 
 
-def _effect(metric, threads, values, a, b, paired, floor, restarts, alpha):
+def _effect(metric, threads, a, b, paired, floor):
     """The _Effect of one metric at one thread count."""
+    x, y = (np.log([r.values[metric] for r in side]) for side in (a, b))
     sign = -1 if metric in HIGHER else 1
-    x, y = (np.log(np.asarray(v, float)) for v in values)
-    n = (len(x), len(y))
     entry = floor.get(FLOOR_OF.get(metric, metric))
-    start = (2 * (entry["cv_pct"] / 100) ** 2, entry["df"]) if entry else (0.0, 1.0)
+    start = (fixed.floor(entry["cv_pct"], entry["df"]),) if entry else ()
     seconds = max((r.seconds or 0 for r in (*a, *b)), default=0) or None
-    e = _Effect(
-        threads, n, float(sign * (y.mean() - x.mean())), [], start, 1.0, math.nan, paired, seconds
-    )
-    grain = metric in PERCENTILES
-    step = math.log1p(parse.RESOLUTION)
-    if entry and max(n) > 1:
-        known = {m: floor[m]["cv_pct"] for m in floor if FLOOR_OF.get(m, m) in floor}
-        each = ", ".join(
-            f"{LABEL.get(m, m.replace('_', ' '))} {cv:.2g} %" for m, cv in known.items()
-        )
-        e.warnings.append(
-            "nothing says that the server was restarted between the runs: the recorded start-to-start "
-            f"scatter widens the intervals (CV: {each}); --restarts leaves it out"
-        )
-    if min(n) < 2:
+    e = _Effect(threads, (len(x), len(y)), seconds, paired, start)
+    e.value = float(sign * (y.mean() - x.mean()))
+    if start and max(e.n) > 1:
+        e.warnings.append(_start_warning(floor))
+    if min(e.n) < 2:
         _single(e, metric, x, y, a, b)
     elif paired:
-        d = sign * (y - x)
-        e.sd = float(d.std(ddof=1))
-        e.parts = [(e.sd**2 / len(d), len(d) - 1)]
-        if len(d) < 6:
-            e.warnings.append(f"{len(d)} pairs: sign flips of fewer than 6 cannot reach 5 %")
+        e.sd = float((y - x).std(ddof=1))
+        e.parts = ((e.sd**2 / len(x), len(x) - 1),)
+        if len(x) < 6:
+            e.warnings.append(f"{len(x)} pairs: sign flips of fewer than 6 cannot reach 5 %")
     else:
-        var = [float(v.var(ddof=1)) for v in (x, y)]
-        e.sd = math.sqrt(sum(var) / 2)
-        e.parts = [(v / k, k - 1) for v, k in zip(var, n, strict=True)]
+        e.sd = math.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2)
+        e.parts = fixed.welch(x, y)
         e.warnings.append(
             "the logs do not say in which order the runs were made: a drift of the machine would "
             "look like a difference"
         )
-        if min(n) < 4:
-            e.warnings.append(f"{min(n)} runs an arm: a rank test of fewer than 4 cannot reach 5 %")
-    if grain and e.parts:
-        e.parts.append((step**2 / 12 * (1 / n[0] + 1 / n[1]), 1e9))
-    if min(n) > 1 and not sum(v for v, _ in e.parts) > 0:
-        e.only = "the runs of an arm do not scatter at all: rounded or copied numbers"
-    if grain and max(np.exp(x).max(), np.exp(y).max()) >= parse.CLIP_S * 0.999:
-        e.only = f"clipped at {parse.CLIP_S:g} s, the end of sysbench's histogram"
-    if grain and not e.only and 0 < abs(e.estimate) <= 1.001 * step:
-        e.only = "the percentiles lie in the same or the neighbouring histogram bucket (1.8 % wide)"
+        if min(e.n) < 4:
+            e.warnings.append(
+                f"{min(e.n)} runs an arm: a rank test of fewer than 4 cannot reach 5 %"
+            )
+    if min(e.n) > 1:
+        if not sum(v for v, _ in e.parts) > 0 and metric not in PERCENTILES:
+            e.only = "the runs of an arm do not scatter at all: rounded or copied numbers"
+        if metric in PERCENTILES:
+            e.parts += ((BUCKET**2 / 12 * (1 / len(x) + 1 / len(y)), 1e9),)
+        e.p = e.estimate.p
+        if paired and len(x) >= 6:
+            e.p = max(e.p, fixed.sign_flips(y - x))
+    if metric in PERCENTILES and not e.only:
+        if math.exp(max(*x, *y)) >= parse.CLIP_S * 0.999:
+            e.only = f"clipped at {parse.CLIP_S:g} s, the end of sysbench's histogram"
+        elif 0 < abs(e.value) <= 1.001 * BUCKET:
+            e.only = (
+                "the percentiles lie in the same or the neighbouring histogram bucket (1.8 % wide)"
+            )
     if metric == "mean_latency":
         e.warnings.append("the same measurement as the throughput (Little's law), not a second one")
-    if math.isfinite(e.variance) and e.variance > 0 and min(n) > 1:
-        e.p = student.two_sided(e.estimate / math.sqrt(e.variance), e.df)
-        if paired and len(x) >= 6:
-            e.p = max(e.p, _sign_flips(sign * (y - x)))
     return e
+
+
+def _start_warning(floor):
+    cvs = {m: v["cv_pct"] for m, v in floor.items()}
+    each = ", ".join(f"{LABEL.get(m, m.replace('_', ' '))} {cv:.2g} %" for m, cv in cvs.items())
+    return (
+        "nothing says that the server was restarted between the runs: the recorded start-to-start "
+        f"scatter widens the intervals (CV: {each}); --restarts leaves it out"
+    )
 
 
 def _single(e, metric, x, y, a, b):
     """Fill in an effect where an arm has one run: an interval from its rows at best, no verdict."""
     e.only = "one run an arm: how much runs scatter is not known"
-    inside = [within(r[0].rows) if r[0].rows is not None else None for r in (a, b)]
-    if metric in HIGHER and max(e.n) == 1 and all(inside):
-        e.parts = [(se * se, df) for se, df, *_ in inside]
+    inside = [fixed.within(r[0].rows) if r[0].rows is not None else None for r in (a, b)]
+    if max(e.n) > 1:
+        e.only = "one run in one arm: its own scatter is not known"
+        e.sd = float((x if len(x) > 1 else y).std(ddof=1))
+        e.parts = ((e.sd**2 * (1 / e.n[0] + 1 / e.n[1]), max(e.n) - 1),)
+    elif metric in HIGHER and all(inside):
+        e.parts = tuple((error**2, df) for error, df, _ in inside)
         e.warnings.append(
             "the interval comes from the rows within the runs: a lower bound, since it does not "
             "hold what differs from run to run"
@@ -379,163 +381,69 @@ def _single(e, metric, x, y, a, b):
         e.warnings += [
             f"{r[0].name}: {w}" for r, i in zip((a, b), inside, strict=True) for w in i[2]
         ]
-    elif max(e.n) > 1:
-        many = x if len(x) > 1 else y
-        e.sd = float(many.std(ddof=1))
-        e.parts = [(e.sd**2 * (1 / e.n[0] + 1 / e.n[1]), max(e.n) - 1)]
-        e.only = "one run in one arm: its own scatter is not known"
-    else:
-        e.parts = [(math.inf, 1.0)]
 
 
-def within(rates):
-    """(standard error of the log mean, df, warnings) from rows of one run, or None below 20 rows.
-
-    The warm-up is cut by MSER-5 (White 1997), then the means of ten batches stand for independent
-    values: rows next to each other are alike, whole batches hardly."""
-    rates = np.asarray(rates, float)
-    if len(rates) < 20 or not (rates > 0).all():
-        return None
-    warnings = []
-    fives = rates[: len(rates) // 5 * 5].reshape(-1, 5).mean(axis=1)
-    half = len(fives) // 2
-    mser = [fives[k:].var() / (len(fives) - k) for k in range(half + 1)]
-    cut = 5 * int(np.argmin(mser))
-    if cut:
-        warnings.append(f"the first {cut} rows look like warm-up and do not count")
-    kept = rates[cut:]
-    batches = np.array([part.mean() for part in np.array_split(kept, min(10, len(kept) // 2))])
-    first, second = np.array_split(batches, 2)
-    spread = math.sqrt(first.var(ddof=1) / len(first) + second.var(ddof=1) / len(second))
-    if spread and abs(first.mean() - second.mean()) > 4 * spread:
-        warnings.append("throughput steps or drifts within the run")
-    return (
-        batches.std(ddof=1) / batches.mean() / math.sqrt(len(batches)),
-        len(batches) - 1,
-        warnings,
-    )
-
-
-def _joint(effects, floor, metric):
+def _joint(effects):
     """Mean effect over thread counts; the start-to-start part is the same in all of them."""
-    k = len(effects)
-    parts = [(v / k**2, df) for e in effects for v, df in e.parts]
-    n = tuple(sum(e.n[i] for e in effects) for i in (0, 1))
-    sd = math.sqrt(sum(e.sd**2 for e in effects) / k)
-    e = _Effect(
-        None, n, sum(e.estimate for e in effects) / k, parts, effects[0].floor, 1.0, sd,
-        effects[0].paired, effects[0].seconds, True, next((e.only for e in effects if e.only), ""),
-    )  # fmt: skip
-    e.warnings = [w for w in dict.fromkeys(w for e in effects for w in e.warnings)]
-    if e.variance > 0:
-        e.p = student.two_sided(e.estimate / math.sqrt(e.variance), e.df)
+    k, first = len(effects), effects[0]
+    e = _Effect(None, tuple(sum(n) for n in zip(*(e.n for e in effects), strict=True)), first.seconds, first.paired, first.start)  # fmt: skip
+    e.joint = True
+    e.value = sum(e.value for e in effects) / k
+    e.parts = tuple((v / k**2, df) for e in effects for v, df in e.parts)
+    e.only = next((e.only for e in effects if e.only), "")
+    e.warnings = list(dict.fromkeys(w for e in effects for w in e.warnings))
+    e.p = e.estimate.p
     return e
 
 
-def _sign_flips(d):
-    """Two-sided p of the mean under random signs: all of them up to 14 pairs, else 20,000."""
-    n = len(d)
-    if n <= 14:
-        signs = 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-    else:
-        signs = np.random.default_rng(0).choice([-1, 1], (20_000, n))
-        signs[0] = 1
-    return float((np.abs(signs @ d) >= abs(d.sum()) * (1 - 1e-12)).mean())
-
-
-def _holm(p):
-    """Holm's adjusted p-values in the order given."""
-    out, top = list(p), 0.0
-    for rank, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
-        top = max(top, min(1.0, p[i] * (len(p) - rank)))
-        out[i] = top
-    return out
-
-
-def _row(e, p_adjusted, metric, baseline, arm, margin_pct, alpha, a, b, shared):
+def _row(e, p_adjusted, metric, baseline, arm, margin_pct, alpha, workload, shared):
     margin = math.log1p(margin_pct / 100)
-    known = math.isfinite(e.variance) and e.variance > 0
-    half = student.quantile(1 - alpha / 2, e.df) * math.sqrt(e.variance) if known else math.inf
-    lo, hi = e.estimate - half, e.estimate + half
-    if e.only or not known:
-        word = "cannot tell"
-    elif lo > -margin and hi < margin:
-        word = "same"
-    elif p_adjusted <= alpha and half < abs(e.estimate):
-        word = "slower" if e.estimate > 0 else "faster"
-    else:
-        word = "cannot tell"
+    half = e.estimate.half(alpha)
+    word = "cannot tell" if e.only else e.estimate.verdict(margin, p_adjusted, alpha)
+    repeated = min(e.n) > 1 and e.estimate.known
+    bounded = e.estimate.known
     warnings = [*([e.only] if e.only else []), *e.warnings, *shared]
-    needed = min(e.n) if word != "cannot tell" else _needed(e, margin, alpha)
-    if needed is None and e.floor[0] > 0 and min(e.n) > 1:
-        warnings.append(
-            "more runs of the same server starts cannot settle it: restart the servers between runs"
-        )
-    runs_a_minute = 60 / (2 * e.seconds) if e.seconds else None
-    bounded = known and not (
-        e.only.startswith("one run") and metric not in HIGHER and max(e.n) == 1
-    )
+    needed = min(e.n)
+    if word == "cannot tell":
+        start = sum(v for v, _ in e.start)
+        needed = None
+        if not e.joint:
+            needed = fixed.runs_needed(
+                e.value,
+                e.sd,
+                margin,
+                paired=e.paired,
+                start=start,
+                least=max(e.n[0], 2),
+                alpha=alpha,
+            )
+        if needed is None and start and repeated and not e.joint:
+            warnings.append(
+                "more runs under the same server starts cannot settle it: restart the servers "
+                "between runs"
+            )
     return {
         "study": "compare",
-        "workload": _workload(a, b),
+        "workload": workload,
         "metric": metric,
         "threads": e.threads,
         "baseline": baseline,
         "arm": arm,
         "n_baseline": e.n[0],
         "n_arm": e.n[1],
-        "overhead_pct": 100 * math.expm1(e.estimate),
-        "lo_pct": 100 * math.expm1(lo) if bounded else None,
-        "hi_pct": 100 * math.expm1(hi) if bounded else None,
-        "p": e.p if known and min(e.n) > 1 else None,
-        "p_adjusted": p_adjusted if known and min(e.n) > 1 else None,
+        "overhead_pct": 100 * math.expm1(e.value),
+        "lo_pct": 100 * math.expm1(e.value - half) if bounded else None,
+        "hi_pct": 100 * math.expm1(e.value + half) if bounded else None,
+        "p": e.p if repeated else None,
+        "p_adjusted": p_adjusted if repeated else None,
         "verdict": word,
-        "noise_floor_pct": 100 * math.expm1(half) if known and min(e.n) > 1 else None,
-        "deciding_cv_pct": _deciding_cv(e, alpha),
+        "noise_floor_pct": 100 * math.expm1(half) if repeated else None,
+        "deciding_cv_pct": None if e.joint else fixed.deciding_cv(e.value, e.n, e.paired, alpha),
         "runs_needed": needed,
-        "minutes_needed": needed / runs_a_minute if needed and runs_a_minute else None,
+        "minutes_needed": needed * 2 * e.seconds / 60 if needed and e.seconds else None,
         "warnings": list(dict.fromkeys(warnings)),
         "joint": e.joint,
     }
-
-
-def _workload(a, b):
-    keys = next(iter(a.values()))[0].keys
-    return keys.get("test") or keys.get("statements a transaction") or keys["tool"]
-
-
-def _deciding_cv(e, alpha):
-    """Run-to-run CV in percent below which the difference would be real; None for a joint effect."""
-    if e.joint:
-        return None
-    if min(e.n) < 2:
-        t = student.quantile(1 - alpha / 2, 1e9)
-    else:
-        t = student.quantile(1 - alpha / 2, e.n[0] - 1 if e.paired else sum(e.n) - 2)
-    return 100 * abs(e.estimate) / (t * math.sqrt(1 / e.n[0] + 1 / e.n[1]))
-
-
-def _needed(e, margin, alpha, most=100_000):
-    """Runs an arm (pairs when paired) that settle it in 9 of 10 cases if the estimate is the truth;
-    None when no number of them does, or when nothing is known about the scatter."""
-    if not e.sd > 0 or e.joint:
-        return None
-    sides = 1 if e.paired else 2
-
-    def settles(n):
-        se = math.sqrt(sides * e.sd**2 / n + e.floor[0])
-        t = student.quantile(1 - alpha / 2, sides * (n - 1))
-        return (t + 1.28) * se < abs(e.estimate) or (t + 1.65) * se < margin - abs(e.estimate)
-
-    low = high = max(min(e.n), 2)
-    while not settles(high):
-        low, high = high, 2 * high
-        if high > most:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if settles(middle) else (middle, high)
-    return high
 
 
 def table(rows, form="text"):
