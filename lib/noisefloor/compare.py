@@ -339,7 +339,7 @@ def _effect(metric, threads, a, b, paired, floor):
         if not sum(v for v, _ in e.parts) > 0 and metric not in PERCENTILES:
             e.only = "the runs of an arm do not scatter at all: rounded or copied numbers"
         if metric in PERCENTILES:
-            e.parts += ((BUCKET**2 / 12 * (1 / len(x) + 1 / len(y)), 1e9),)
+            e.parts += ((BUCKET**2 / 12 * (1 / len(x) + 1 / len(y)), math.inf),)
         e.p = e.estimate.p
         if paired and len(x) >= 6:
             e.p = max(e.p, fixed.sign_flips(y - x))
@@ -431,13 +431,13 @@ def _row(e, p_adjusted, metric, baseline, arm, margin_pct, alpha, workload, shar
         "arm": arm,
         "n_baseline": e.n[0],
         "n_arm": e.n[1],
-        "overhead_pct": 100 * math.expm1(e.value),
-        "lo_pct": 100 * math.expm1(e.value - half) if bounded else None,
-        "hi_pct": 100 * math.expm1(e.value + half) if bounded else None,
+        "overhead_pct": fixed.percent(e.value),
+        "lo_pct": fixed.percent(e.value - half) if bounded else None,
+        "hi_pct": fixed.percent(e.value + half) if bounded else None,
         "p": e.p if repeated else None,
         "p_adjusted": p_adjusted if repeated else None,
         "verdict": word,
-        "noise_floor_pct": 100 * math.expm1(half) if repeated else None,
+        "noise_floor_pct": fixed.percent(half) if repeated else None,
         "deciding_cv_pct": None if e.joint else fixed.deciding_cv(e.value, e.n, e.paired, alpha),
         "runs_needed": needed,
         "minutes_needed": needed * 2 * e.seconds / 60 if needed and e.seconds else None,

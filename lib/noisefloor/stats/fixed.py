@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisefloor.stats import student
+from noisefloor.stats import plan
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,9 @@ class Estimate:
     @property
     def df(self):
         """Degrees of freedom of the sum (Welch 1947, Satterthwaite 1946)."""
-        each = [(v, k) for v, k in self.parts if v > 0]
-        return self.variance**2 / sum(v * v / k for v, k in each) if each else 1.0
+        doubt = sum(v * v / k for v, k in self.parts if v > 0)
+        df = self.variance**2 / doubt if doubt else math.inf
+        return df if df < 1e7 else math.inf
 
     @property
     def known(self):
@@ -36,13 +37,13 @@ class Estimate:
         """Two-sided p of no difference; 1 when nothing is known about the scatter."""
         if not self.known:
             return 1.0
-        return student.two_sided(self.value / math.sqrt(self.variance), self.df)
+        return 2 * plan.t_tail(abs(self.value) / math.sqrt(self.variance), self.df)
 
     def half(self, alpha=0.05):
         """Half width of the interval, which is also the noise floor; infinite when not known."""
         if not self.known:
             return math.inf
-        return student.quantile(1 - alpha / 2, self.df) * math.sqrt(self.variance)
+        return plan.t_quantile(1 - alpha / 2, self.df) * math.sqrt(self.variance)
 
     def verdict(self, margin, p_adjusted=None, alpha=0.05):
         """One of the four words: `same` first, when the whole interval lies inside the margin."""
@@ -52,6 +53,11 @@ class Estimate:
         if half < abs(self.value) and (self.p if p_adjusted is None else p_adjusted) <= alpha:
             return "slower" if self.value > 0 else "faster"
         return "cannot tell"
+
+
+def percent(value):
+    """A log overhead in percent."""
+    return 100 * math.expm1(value) if value < 700 else math.inf
 
 
 def welch(x, y):
@@ -111,8 +117,8 @@ def within(rates):
 def deciding_cv(value, n, paired=False, alpha=0.05):
     """Run-to-run CV in percent below which a log overhead of `value` from n runs an arm (a pair of
     numbers) would be real; with one run an arm that CV has to be known from elsewhere."""
-    df = 1e9 if min(n) < 2 else n[0] - 1 if paired else sum(n) - 2
-    t = student.quantile(1 - alpha / 2, df)
+    df = math.inf if min(n) < 2 else n[0] - 1 if paired else sum(n) - 2
+    t = plan.t_quantile(1 - alpha / 2, df)
     return 100 * abs(value) / (t * math.sqrt(1 / n[0] + 1 / n[1]))
 
 
@@ -127,7 +133,7 @@ def runs_needed(value, sd, margin, *, paired=False, start=0.0, least=2, alpha=0.
 
     def settles(n):
         se = math.sqrt(sides * sd**2 / n + start)
-        t = student.quantile(1 - alpha / 2, sides * (n - 1))
+        t = plan.t_quantile(1 - alpha / 2, sides * (n - 1))
         return (t + 1.28) * se < abs(value) or (t + 1.65) * se < margin - abs(value)
 
     low = high = max(least, 2)
