@@ -122,3 +122,36 @@ def _margin(margin):
         raise Sentence(
             f"--margin {margin:g}: a margin above 0 and below 100 % is needed; nothing was judged"
         )
+
+
+@main.command()
+@click.argument("studies", nargs=-1, metavar="[STUDY]...")
+@click.option(
+    "--profile",
+    type=click.Choice(["smoke", "quick", "standard", "full", "recorded"]),
+    help="How long to measure; `recorded` renders each study's newest recorded campaign, without"
+    " a server.",
+)
+@click.option(
+    "-p", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="A notebook parameter."
+)
+@click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
+@click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
+@click.option("--timeout", default=3600, show_default=True, help="Seconds a cell may take.")
+def report(studies, profile, given, out, jobs, timeout):
+    """Run notebooks and write their pages, verdict tables and the index.
+
+    Without names: every study. Recorded campaigns are rendered in parallel, measurements run one
+    after another; one that fails does not stop the others, and its page of last time is set aside
+    under previous/. Exit code 1 when a page failed, 2 (and nothing run) for a wrong parameter.
+    """
+    from noisefloor import report as pages
+
+    try:
+        work = pages.plan(studies, profile, dict(given))
+    except pages.ReportError as e:
+        raise Sentence(e, e.code) from None
+    rows = pages.render_all(work, out, jobs, timeout, say=lambda line: click.echo(line, err=True))
+    click.echo(pages.summary(rows, out))
+    if any(isinstance(result, pages.ReportError) for _, result, _ in rows):
+        raise SystemExit(1)

@@ -417,7 +417,10 @@ def _pairs_panel(ax, frame, path, margin, small):
         if out.any():
             ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
     if path is not None and len(path):
-        _path(ax, path, limit, ink, small)
+        # side by side the unit of the path is the block: it moves on where a block is whole
+        ends = np.append(edges - 0.5, len(frame))
+        blocks = len(path) == len(ends) and path["n"].max() == len(ends) < len(frame)
+        _path(ax, path.assign(at=ends if blocks else path["n"]), limit, ink, small)
     ax.set_ylim(-limit, limit)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
@@ -429,16 +432,15 @@ def _path(ax, path, limit, ink, small):
     """The running estimate with its narrowing interval, and where it stopped."""
     steps = path.dropna(subset=["lo_pct", "hi_pct"])
     ends = [steps[c].clip(-5 * limit, 5 * limit).to_numpy(float) for c in ("lo_pct", "hi_pct")]
-    ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
-    ax.plot(path["n"], path["overhead_pct"].clip(-limit, limit), color=ink, lw=2, zorder=4)
+    ax.fill_between(steps["at"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
+    ax.plot(path["at"], path["overhead_pct"].clip(-limit, limit), color=ink, lw=2, zorder=4)
     last = path.iloc[-1]
-    ax.plot(last.n, np.clip(last.overhead_pct, -limit, limit), "o", ms=8, color=ink, zorder=5)
-    ax.axvline(last.n, color=ink, lw=1, zorder=2)
-    words = f"after {int(last.n)} pairs" + (f": {last.verdict}" if "verdict" in path else "")
-    late = last.n > 0.5 * path["n"].max()
-    style = {"ha": "right" if late else "left", "va": "top", "color": ink, "weight": "bold"}
-    style |= {"fontsize": 10 if small else 12, "zorder": 7}
-    _note(ax, words, (last.n, 1), (-5 if late else 5, -2), ax.get_xaxis_transform(), **style)
+    ax.plot(last["at"], np.clip(last.overhead_pct, -limit, limit), "o", ms=8, color=ink, zorder=5)
+    ax.axvline(last["at"], color=ink, lw=1, zorder=2)
+    words = f"after {int(last['at'])} pairs" + (f": {last.verdict}" if "verdict" in path else "")
+    style = {"ha": "right", "va": "top", "color": ink, "weight": "bold", "zorder": 7}
+    style |= {"fontsize": 10 if small else 12}
+    _note(ax, words, (last["at"], 1), (-5, -2), ax.get_xaxis_transform(), **style)
 
 
 @_responsive
@@ -446,7 +448,8 @@ def timeline(intervals_frame, *, title="", narrow=False) -> Figure:
     """Transactions per second over time, one short line a run in its arm's colour.
 
     `intervals_frame`: run, arm, t_s, tps, warmup, and optionally start_s, the second at which the
-    run began; without it the runs are laid end to end in the order of the table.
+    run began; without it the runs are laid end to end in the order of the table. Several values
+    of `threads` get a panel each.
     """
     frame = intervals_frame.copy()
     clock = "start_s" in frame
@@ -454,10 +457,23 @@ def timeline(intervals_frame, *, title="", narrow=False) -> Figure:
         length = frame.groupby("run", sort=False)["t_s"].max()
         frame["start_s"] = frame["run"].map(length.cumsum().shift(fill_value=0.0))
     frame["x"] = (frame["start_s"] - frame["start_s"].min() + frame["t_s"]).astype(float)
-    warm = frame["warmup"].eq(True) if "warmup" in frame else pd.Series(False, index=frame.index)
-    ink, judged = colours(frame), frame[~warm]
-    figure, grid = _canvas((NARROW if narrow else WIDE, 300))
-    ax = grid[0, 0]
+    if "warmup" not in frame:
+        frame["warmup"] = False
+    ink = colours(frame)
+    counts = list(pd.unique(frame["threads"])) if "threads" in frame else [pd.NA]
+    several = len(counts) > 1
+    figure, axes, _ = _panels(len(counts), narrow, 250 if several else 300)
+    for ax, count in zip(axes, counts, strict=True):
+        part = frame[frame["threads"].eq(count).fillna(False)] if several else frame
+        name = title or (threads_label(count).removeprefix("at ") if several else "")
+        _timeline_panel(ax, part, ink, name)
+        ax.set_xlabel("seconds since the first run" if clock else "seconds of measuring")
+    return figure
+
+
+def _timeline_panel(ax, frame, ink, title):
+    warm = frame["warmup"].eq(True)
+    judged = frame[~warm]
     for (arm, _), run in judged.groupby(["arm", "run"], sort=False):
         ax.plot(run["x"], run["tps"], color=ink[arm], lw=1.5, alpha=0.85)
     for _, run in frame[warm].groupby("run", sort=False):
@@ -470,13 +486,12 @@ def timeline(intervals_frame, *, title="", narrow=False) -> Figure:
     if warm.any():
         words = "dashed grey: warm-up, not judged"
         _note(ax, words, (0, 0), (4, 3), "axes fraction", va="bottom")
-    low, high = judged["tps"].quantile(0.002), judged["tps"].max()
-    ax.set_ylim(0 if low < 0.5 * high else 0.92 * low, high * 1.02)
-    ax.set_xlim(0, frame["x"].max() * 1.01)
+    if len(judged):
+        low, high = judged["tps"].quantile(0.002), judged["tps"].max()
+        ax.set_ylim(0 if low < 0.5 * high else 0.92 * low, high * 1.02)
+    ax.set_xlim(frame["x"].min() - 1, frame["x"].max() + 1)
     _above(ax, "transactions per second", title, names, ink)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
-    ax.set_xlabel("seconds since the first run" if clock else "seconds of measuring")
-    return figure
 
 
 @_responsive

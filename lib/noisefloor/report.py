@@ -102,31 +102,41 @@ def _joint(row) -> bool:
 def _floor(row) -> str:
     if not _known(row.get("noise_floor_pct")):
         return ""
-    n, unit = row.get("n_arm"), "pairs" if row.get("design") else "runs an arm"
-    runs = f" these {int(n)} {unit}" if _known(n) else " what was measured"
-    return f"with{runs}, less than {percent(row['noise_floor_pct'], sign=False)} is noise"
+    n = row.get("n_arm")
+    runs = f"these {int(n)} {_unit(row)}" if _known(n) else "what was measured"
+    return f"with {runs}, less than {percent(row['noise_floor_pct'], sign=False)} is noise"
+
+
+def _unit(row) -> str:
+    return {"switched": "pairs", "side by side": "blocks"}.get(row.get("design"), "runs an arm")
 
 
 def _settle(row) -> str:
-    if row.get("verdict") != "cannot tell":
-        return ""
-    parts = []
-    if _known(row.get("runs_needed")) and math.isfinite(row["runs_needed"]):
-        parts.append(
-            f"about {int(row['runs_needed']):,} {'pairs' if row.get('design') else 'runs an arm'}"
-        )
-    if _known(row.get("minutes_needed")) and math.isfinite(row["minutes_needed"]):
-        parts.append(f"{_minutes(row['minutes_needed'])} of measuring")
-    if parts:
-        return f"{', '.join(parts)} would settle it"
+    plan = _plan(row)
+    if row.get("verdict") != "cannot tell" or plan:
+        return f"about {plan} would settle it" if plan else ""
     if _known(row.get("deciding_cv_pct")):
         cv = percent(row["deciding_cv_pct"], 2, sign=False)
         return f"a run-to-run scatter (CV) below {cv} would make the difference real"
-    return "nothing planned so far would settle it"
+    return "no plan within reach would settle it"
+
+
+def _plan(row) -> str:
+    """`48 pairs, 7 min`: what would settle a row that cannot tell."""
+    parts = []
+    if row.get("verdict") == "cannot tell":
+        runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
+        if _known(runs) and math.isfinite(runs):
+            parts.append(f"{int(runs):,} {_unit(row)}")
+        if _known(minutes) and math.isfinite(minutes):
+            parts.append(_minutes(minutes))
+    return ", ".join(parts)
 
 
 def _minutes(value) -> str:
-    return f"{value:.0f} min" if value >= 3 else f"{60 * value:.0f} s"
+    if value < 3:
+        return f"{60 * value:.0f} s"
+    return f"{value:.0f} min" if value < 180 else f"{value / 60:,.0f} h"
 
 
 def _e(text) -> str:
@@ -221,21 +231,19 @@ def primary(verdicts, choice=None):
 def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=6):
     """The box at the top of a page, moved there wherever the notebook shows it.
 
-    `verdicts`: verdict table; `campaign`: the dict of campaign.json (date, machine, engine);
+    `verdicts`: verdict table; `campaign`: its folder, its name, or the dict of campaign.json;
     `primary`: see `primary`; `also`: how many other comparisons to list as single words."""
     row = _primary(verdicts, primary)
-    campaign = campaign or {}
+    campaign = _campaign(campaign)
     margin = margin_pct or campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0
     facts = [("Overhead", percent(row["overhead_pct"]))]
     facts.append(("Interval", f"{interval(row['lo_pct'], row['hi_pct'])}"))
     floor = row.get("noise_floor_pct")
     facts.append(("Noise floor", percent(floor, sign=False) if _known(floor) else "not known"))
+    if _known(row.get("n_arm")):
+        facts.append(("Measured", f"{int(row['n_arm'])} {_unit(row)}"))
     if settle := _settle(row):
-        facts.append(("To settle it", settle.removesuffix(" would settle it")))
-    elif _known(row.get("n_arm")):
-        facts.append(
-            ("Measured", f"{int(row['n_arm'])} {'pairs' if row.get('design') else 'runs an arm'}")
-        )
+        facts.append(("To settle it", _plan(row) or settle))
     if when := _when(campaign):
         facts.append(("Date", when))
     if place := machine(campaign):
@@ -275,12 +283,22 @@ def _chip(row, main) -> str:
     return where if row["arm"] == main["arm"] else f"{row['arm']}, {where}".strip(", ")
 
 
+def _campaign(what) -> dict:
+    """campaign.json as a dict, from a folder, a campaign's name, or such a dict (or nothing)."""
+    if isinstance(what, str) and what:
+        what = paths.campaign(what)
+    if isinstance(what, Path):
+        facts = json.loads((what / "campaign.json").read_text())
+        return {"campaign": what.name, "raw_files": paths.shown(what), **facts}
+    return dict(what or {})
+
+
 def _list(value) -> list:
     return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
 
 
 def _when(campaign) -> str:
-    for key in ("date", "ended", "end", "started", "start", "created"):
+    for key in ("date", "finished", "ended", "created", "started"):
         if campaign.get(key):
             return str(campaign[key])[:16].replace("T", " ").removesuffix(" 00:00")
     return ""
@@ -380,7 +398,7 @@ def verdict_table_html(
             "Interval",
             "Noise floor",
             "n",
-            "To settle it",
+            "Would settle it",
         ),
     ]
     right = {"Threads", "Overhead", "Interval", "Noise floor", "n"}
@@ -388,20 +406,20 @@ def verdict_table_html(
         f'<th scope="col"{" class=nf-r" if h in right else ""}>{_e(h)}</th>' for h in heads
     )
     for _, row in verdicts.iterrows():
-        values = {c: _e(row[c]) for c in several}
-        threads = (
-            "all" if _joint(dict(row)) else "–" if pd.isna(row["threads"]) else int(row["threads"])
-        )
+        row = dict(row)
+        threads = row["threads"]
+        count = "all" if _joint(row) else "–" if pd.isna(threads) else int(threads)
+        plan = _plan(row) or ("no plan" if row["verdict"] == "cannot tell" else "–")
         cells = [
-            *[(v, False) for v in values.values()],
+            *[(_e(row[c]), False) for c in several],
             (_e(metric_label(row["metric"])), False),
-            (str(threads), True),
+            (str(count), True),
             (badge(row["verdict"]), False),
             (_e(percent(row["overhead_pct"])), True),
             (_e(interval(row["lo_pct"], row["hi_pct"])), True),
             (_e(percent(row["noise_floor_pct"], sign=False)), True),
             (_cell(row.get("n_arm")), True),
-            (_e(_settle(dict(row)).removesuffix(" would settle it")) or "–", False),
+            (_e(plan), False),
         ]
         again = ' class="nf-again"' if row["arm"] == row["baseline"] + plots.AGAIN else ""
         rows.append(
@@ -413,22 +431,23 @@ def verdict_table_html(
     return plots.Shown(_boxed(caption, head, rows, link), verdicts.to_string())
 
 
+_FACTS = (
+    *("campaign", "raw_files", "commit", "created", "finished", "ended_because", "profile"),
+    *("parameters", "seed", "design", "margin_pct", "engine", "tools", "settings", "tables"),
+    *("host", "skipped"),
+)
+
+
 def provenance(campaign, more=None):
     """Where a page's numbers come from: campaign, commit, parameters, versions, machine, files.
 
-    `campaign`: the dict of campaign.json or a campaign's name; `more`: further facts, a dict."""
-    if isinstance(campaign, str):
-        folder = paths.campaign(campaign)
-        facts = json.loads((folder / "campaign.json").read_text())
-        facts.setdefault("campaign", campaign)
-        facts["raw files"] = paths.shown(folder)
-    else:
-        facts = dict(campaign or {})
-    facts |= more or {}
+    `campaign`: its folder, its name, or the dict of campaign.json; `more`: further facts."""
+    known = _campaign(campaign)
+    facts = {k: known[k] for k in _FACTS if k in known} | (more or {})
+    facts = {k: v for k, v in facts.items() if v not in (None, "", [], {})}
     items = "".join(
         f"<div><dt>{_e(str(key).replace('_', ' '))}</dt><dd>{_value(value)}</dd></div>"
         for key, value in facts.items()
-        if value not in (None, "", [], {}) and key not in ("hostname",)
     )
     markup = f'<dl class="nf-facts">{items}</dl>'
     return plots.Shown(markup, "\n".join(f"{k}: {v}" for k, v in facts.items()))
@@ -480,13 +499,14 @@ def save(verdicts, study, campaign=None, *, primary=None, title="") -> None:
     else under ``data/processed/`` so that exploring never changes a page."""
     folder = Path(os.environ.get(_OUT) or paths.processed())
     folder.mkdir(parents=True, exist_ok=True)
-    campaign = campaign or {}
+    campaign = _campaign(campaign)
+    profile = campaign.get("profile")
     row = _primary(verdicts, primary) if len(verdicts) else None
     facts = {
         "study": study,
-        "title": title or study.replace("-", " ").capitalize(),
+        "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
         "campaign": campaign.get("campaign") or campaign.get("name"),
-        "profile": campaign.get("profile"),
+        "profile": profile.get("name") if isinstance(profile, dict) else profile,
         "date": _when(campaign) or None,
         "machine": machine(campaign) or None,
         "engine": engine(campaign) or None,
@@ -542,7 +562,8 @@ def parameters(notebook) -> dict:
 
 def checked(notebook, given) -> dict:
     """`given` values (text as from a command line, or Python values) in the types of the
-    notebook's defaults. Raises ReportError in one sentence for a wrong name or type."""
+    notebook's defaults. Raises ReportError in one sentence for a wrong name, a wrong type, or a
+    campaign that does not exist."""
     known = parameters(notebook)
     study = Path(notebook).stem
     result = {}
@@ -556,6 +577,11 @@ def checked(notebook, given) -> dict:
                 2,
             )
         result[name] = _typed(study, known[name], value)
+    if result.get("campaign"):
+        try:
+            paths.campaign(result["campaign"])
+        except paths.NotFound as problem:
+            raise ReportError(f"{problem}; nothing was run", 2) from None
     return result
 
 
@@ -632,15 +658,10 @@ def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
     """Run the notebook of `study` with the parameters `given` and write ``<study>.html``, ``.ipynb``,
     ``.csv`` and ``.json`` into `out` (default ``reports/``). Returns the page's path.
 
-    `timeout`: seconds a cell. Raises ReportError: code 2 before anything ran, else 1, and then no
+    `timeout`: seconds a cell; `progress`: what the cells print is shown while they run. Raises ReportError: code 2 before anything ran, else 1, and then no
     file of this study is left that looks finished (see the top of this module)."""
     source = notebook(study)
     values = checked(source, given)
-    if isinstance(values.get("campaign"), str) and values["campaign"]:
-        try:
-            paths.campaign(values["campaign"])
-        except paths.NotFound as problem:
-            raise ReportError(f"{problem}; nothing was run", 2) from None
     out = Path(out or paths.reports()).resolve()
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="noisefloor-page-") as scratch:
@@ -679,6 +700,7 @@ def _execute(source, target, values, timeout, progress):
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
 
     logging.getLogger("papermill").setLevel(logging.ERROR)
     name = source.stem
@@ -692,9 +714,13 @@ def _execute(source, target, values, timeout, progress):
                 target,
                 values,
                 kernel_name="python3",
-                progress_bar=progress,
+                progress_bar=False,
+                stdout_file=sys.stderr if progress else None,
+                stderr_file=sys.stderr if progress else None,
                 execution_timeout=timeout,
                 cwd=paths.root(),
+                # a unix socket instead of TCP: nobody else on the machine can talk to the kernel
+                config=Config({"KernelManager": {"transport": "ipc"}}),
             )
     except PapermillExecutionError as problem:
         said = " ".join(str(problem.evalue).split())
@@ -926,6 +952,19 @@ def _line(row) -> str:
     return (
         f"{study}: {paths.shown(result) if isinstance(result, Path) else result} ({seconds:.0f} s)"
     )
+
+
+def summary(rows, out=None) -> str:
+    """The rows of `render_all` as a plain table with times, and where the index is."""
+    width = max((len(study) for study, _, _ in rows), default=0)
+    lines = []
+    for study, result, seconds in sorted(rows, key=lambda r: r[0]):
+        word = "page" if isinstance(result, Path) else "failed"
+        word = "skipped" if isinstance(result, str) else word
+        what = paths.shown(result) if isinstance(result, Path) else result
+        lines.append(f"{study:<{width}}  {word:<7}  {seconds:6.1f} s  {what}")
+    place = paths.shown(Path(out or paths.reports()).resolve() / "index.html")
+    return "\n".join([*lines, f"{'':<{width}}  index              {place}"])
 
 
 def index(out=None) -> Path:
