@@ -11,6 +11,8 @@ import hashlib
 import os
 import re
 import shutil
+import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -352,8 +354,12 @@ def _fetch_mysql80(pin: dict, prefix: Path) -> None:
                 f"MySQL {pin['version']} comes with Maven, which is missing: apt-get install maven"
             )
         _say(f"fetching MySQL {pin['version']} with Maven (about 50 MB)")
-        _run("mvn", "-q", "-B", f"org.apache.maven.plugins:maven-dependency-plugin:{pin['plugin']}:copy",
-             f"-Dartifact={pin['artifact']}:jar", f"-DoutputDirectory={cache}")  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            plugin = f"org.apache.maven.plugins:maven-dependency-plugin:{pin['plugin']}:copy"
+            _run(
+                *("mvn", "-q", "-B", *_java_trust(Path(folder) / "trust.jks"), plugin),
+                *(f"-Dartifact={pin['artifact']}:jar", f"-DoutputDirectory={cache}"),
+            )
         if _sha256(jar) != pin["sha256"]:
             jar.unlink()
             raise EngineMissing(
@@ -365,6 +371,24 @@ def _fetch_mysql80(pin: dict, prefix: Path) -> None:
         _run("tar", "-xzf", packed, "-C", folder)
         Path(packed).unlink()
         _version((str(folder / "bin" / "mysqld"),))
+
+
+def _java_trust(store: Path) -> list[str]:
+    """Options that make Java trust what $SSL_CERT_FILE does, as every other tool here: Java reads
+    no PEM, so the certificates are written to `store` in its own format (JKS, version 2)."""
+    pem = Path(os.environ.get("SSL_CERT_FILE") or "/nonexistent")
+    if not pem.exists():
+        return []
+    text = pem.read_text(errors="replace")
+    found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, re.S)
+    body = struct.pack(">III", 0xFEEDFEED, 2, len(found))
+    for n, der in enumerate(map(ssl.PEM_cert_to_DER_cert, found)):
+        alias = str(n).encode()
+        body += struct.pack(">IH", 2, len(alias)) + alias + bytes(8)
+        body += struct.pack(">H", 5) + b"X.509" + struct.pack(">I", len(der)) + der
+    seal = hashlib.sha1("changeit".encode("utf-16-be") + b"Mighty Aphrodite" + body).digest()
+    store.write_bytes(body + seal)
+    return [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStoreType=JKS"]
 
 
 def _mariadb(fetch: bool) -> Engine:
@@ -544,8 +568,9 @@ def _run(*argv, cwd: str | None = None) -> str:
     except FileNotFoundError:
         raise EngineMissing(f"{argv[0]} is not on this machine") from None
     except subprocess.CalledProcessError as error:
-        reason = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
-        raise EngineMissing(f"{argv[0]} failed ({reason})") from None
+        said = re.sub(r"\x1b\[\d*m", "", f"{error.stderr}\n{error.stdout}").split("\n")
+        reason = next((s for s in said if s.strip()), f"exit code {error.returncode}")
+        raise EngineMissing(f"{argv[0]} failed ({_anonymous(reason[:300])})") from None
 
 
 def _anonymous(text: str) -> str:
