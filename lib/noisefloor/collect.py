@@ -6,6 +6,7 @@ renamed when whole; a pair counts when both of its runs are whole.
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import secrets
 import shutil
@@ -22,7 +23,7 @@ import pandas as pd
 from . import doctor, engines, evidence, parse, paths, schedule, tidy, tools
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, workshop
-from .study import Arm, Study
+from .study import Arm, Study, load
 
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
@@ -79,7 +80,7 @@ def _commit() -> str:
     return ""
 
 
-def _meta(study: Study, engine: engines.Engine, parameters: dict, host: dict) -> dict:
+def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
     arms = (study.baseline, *study.arms, study.control)
     return {
         "format": tidy.FORMAT,
@@ -98,7 +99,8 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, host: dict) ->
         "tables": study.tables,
         "engine": {"label": engines.label(engine), "kind": engine.kind, "version": engine.version}
         | {"origin": engine.origin, "note": engine.note},
-        "host": host,
+        "host": doctor.facts(),
+        "tools": {k: v for k, v in doctor.tools().items() if v},
         "commit": _commit(),
         "seed": secrets.randbelow(1 << 31),
         "created": _now(),
@@ -247,8 +249,11 @@ class Campaign:
             server, follower = replica
             follower.set(arm.switch)
         server.set(dict(cell.workload.settings) | dict(arm.switch))
-        bench.throttle(server, cell.workload.writes_per_s)
-        settled = server.settle(self.study.profile.settle_s)
+        if cell.workload.writes_per_s:
+            settled = server.flush(5)
+            bench.throttle(server, cell.workload.writes_per_s)
+        else:
+            settled = server.settle(self.study.profile.settle_s)
         slice_ = tools.Slice(
             self.study, server, arm, cell.workload, cell.threads, seconds, folder,
             idle=bench.idle(server), replica=replica[1] if replica else None,
@@ -275,7 +280,10 @@ class Campaign:
             "end": end,
             "seed": self.seed,
             "settle": settled,
-            "versions": {"server": self.meta["engine"]["label"], **self.meta["host"]["tools"]},
+            "versions": {
+                "server": self.meta["engine"]["label"],
+                "sysbench": self.meta["tools"]["sysbench"],
+            },
             "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
             "warnings": _warnings(result, settled),
             **facts,
@@ -299,8 +307,6 @@ class Campaign:
             text = text.replace(private, "<server>")
         text = text.replace(str(server.socket.parent), "<socket>")
         text = text.replace(socket.gethostname(), "<host>")
-        import hashlib
-
         name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
         if not (self.folder / name).exists():
             _write_json(self.folder / name, json.loads(text))
@@ -316,7 +322,7 @@ class Campaign:
         try:
             for i, (arm, name) in enumerate(zip(arms, names, strict=True)):
                 self.run(
-                    bench, cell, arm, name, self.slice_s, block=self.block, pair=number,
+                    bench, cell, arm, name, self.slice_s * cell.workload.stretch, block=self.block, pair=number,
                     pair_id=pair_id, position=i, warmup=False, slot=int(arm is cell.arm),
                 )  # fmt: skip
             self.lost = 0
@@ -448,23 +454,23 @@ def _templates(study: Study, engine: engines.Engine, folder: Path) -> dict[str, 
 # -- the campaign --------------------------------------------------------------------------------
 
 
-def measure(study: Study, *, engine: str = "mysql", parameters: dict | None = None) -> Path:
+def measure(study: Study, *, parameters: dict | None = None) -> Path:
     """Measure until every comparison has a verdict or the budget is spent; the campaign's folder.
 
     The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
     ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
     progress = Progress()
-    build = engines.find(engine)
+    parameters = json.loads(json.dumps(parameters or {}))
+    build = engines.find(parameters.get("engine", "mysql"))
     if build.note:
         progress.say(build.note)
-    parameters = json.loads(json.dumps(parameters or {})) | {"engine": engine}
     with alone(progress.say):
         folder = _resumable(study, parameters)
         if folder is None:
             stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
             folder.mkdir(parents=True)
-            _write_json(folder / "campaign.json", _meta(study, build, parameters, doctor.facts()))
+            _write_json(folder / "campaign.json", _meta(study, build, parameters))
         else:
             progress.say(f"continuing {folder.name}")
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
@@ -484,6 +490,16 @@ def measure(study: Study, *, engine: str = "mysql", parameters: dict | None = No
         campaign.save(finished=_now(), ended_because=because)
         progress.close(f"{folder.name}: {because}, {campaign.meta['spent_s']:.0f} s of measuring")
     return folder
+
+
+def obtain(name: str, campaign: str = "", **parameters) -> Path:
+    """The folder of a campaign: the recorded or live one called `campaign`, else a new one of the
+    study called `name`, measured now. What a notebook calls.
+
+    With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
+    if campaign:
+        return paths.campaign(campaign)
+    return measure(load(name, **parameters), parameters=parameters)
 
 
 def _rounds(c: Campaign, bench: Bench, until: float, keep: Callable[[Cell], bool]) -> None:
@@ -510,10 +526,13 @@ def _rounds(c: Campaign, bench: Bench, until: float, keep: Callable[[Cell], bool
 
 
 def _block_seconds(c: Campaign) -> float:
-    """The budget spread over twice the blocks that a verdict needs, half a minute at least."""
-    profile = c.study.profile
-    least = profile.blocks[c.study.design != "switched"]
-    return max(min(30.0, profile.budget_min * 60 / least), profile.budget_min * 60 / (2 * least))
+    """How long a block is measured. Side by side the block is the unit: many short ones, so that
+    enough remain for the arm when the controls have had their share. Switched: the budget spread
+    over twice the blocks that a verdict needs, half a minute at least."""
+    budget_s, (switched, side) = c.study.profile.budget_min * 60, c.study.profile.blocks
+    if c.study.design != "switched":
+        return min(30.0, budget_s * (1 - schedule.CONTROL_SHARE) / (side + 0.5))
+    return max(min(30.0, budget_s / switched), budget_s / (2 * switched))
 
 
 def _switched(c: Campaign, bench: Bench) -> None:

@@ -44,9 +44,10 @@ def binlog_position(server: Server) -> tuple[Path, int]:
 
 
 def plant(server: Server) -> str:
-    """A random word committed to the server: the canary to look for in its files."""
+    """A random word committed to the server: the canary to look for in its files. Every server of
+    a replication pair has a row of its own, so that neither stops the other's applier."""
     canary = "canary" + secrets.token_hex(16)
-    server.query(f"REPLACE INTO {SCHEMA}.canary VALUES (1, :word)", word=canary)
+    server.query(f"REPLACE INTO {SCHEMA}.canary VALUES (@@server_id, :word)", word=canary)
     return canary
 
 

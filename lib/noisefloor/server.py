@@ -420,6 +420,20 @@ class Server:
         """Wait until flushing and purge are down, at most `limit_s`; what was left, and whether
         it had settled: dirty pages under 10 % of the pool (below innodb_max_dirty_pages_pct_lwm's
         default the server stops flushing ahead) and a history list under 1,000."""
+        return self._settle(limit_s, 0.1)
+
+    def flush(self, limit_s: float) -> dict[str, float]:
+        """As `settle`, but until hardly a page is dirty: before the disk is made slow, or a slice
+        would measure the flushing of what came before it."""
+        names = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
+        before = {n: v for n, v in self.variables().items() if n in names}
+        try:
+            self.set(dict.fromkeys(names, "0"))
+            return self._settle(limit_s, 0.002)
+        finally:
+            self.set({n: before[n] for n in reversed(names)})
+
+    def _settle(self, limit_s: float, share: float) -> dict[str, float]:
         began = time.monotonic()
         while True:
             s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
@@ -430,7 +444,7 @@ class Server:
             )
             history = float(left[0]["n"]) if left else 0.0
             took = time.monotonic() - began
-            settled = dirty <= 0.1 * total and history < 1000
+            settled = dirty <= share * total and history < 1000
             if settled or took >= limit_s:
                 return {
                     "settled": settled,

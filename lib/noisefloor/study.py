@@ -58,7 +58,9 @@ class Workload:
     """What is measured, under the same conditions for both arms.
 
     `settings` are dynamic variables; `writes_per_s` throttles the disk; `threads` is a family of
-    comparisons; `deciding` are the metrics whose verdicts end the campaign.
+    comparisons; `deciding` are the metrics whose verdicts end the campaign; `every`: one pair in
+    so many rounds, so that a short campaign spends its time on the first workload; `stretch`: its slices are so
+    many times longer.
     """
 
     name: str
@@ -77,11 +79,14 @@ class Workload:
         "binlog_bytes_per_transaction",
     )
     deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
+    every: int = 1
+    stretch: int = 1
 
 
 @dataclass(frozen=True)
 class Profile:
-    """How long and how finely to measure. Seconds, except `budget_min`.
+    """How long and how finely to measure. Whole seconds (sysbench's --time), except `budget_min`
+    and `settle_s`.
 
     `blocks`: starts of the server that a verdict must rest on (switched, side by side)."""
 
@@ -99,7 +104,7 @@ PROFILES = {
     p.name: p
     for p in (
         Profile("smoke", 0.35, 1, 1, 0.2, (2, 2), 1_000, (4,)),
-        Profile("quick", 1, 1.5, 1, 0.5, (2, 6), 20_000, (4,)),
+        Profile("quick", 1, 1, 1, 0.3, (2, 6), 20_000, (4,)),
         Profile("standard", 20, 3, 3, 1.5, (4, 10), 100_000, (1, 4, 16, 64)),
         Profile("full", 720, 300, 30, 10, (4, 10), 100_000, (4,)),
     )
@@ -186,6 +191,8 @@ def binlog_encryption(
             threads=few,
             settings=durable,
             writes_per_s=200,
+            stretch=2,
+            deciding=("tps",),
         ),
         Workload(
             "replica",
@@ -203,6 +210,8 @@ def binlog_encryption(
         more = more[:2]
     if chosen.name == "smoke":
         more = ()
+    if chosen.name == "quick":
+        more = tuple(replace(w, every=4) for w in more)
     return Study(
         name="binlog-encryption",
         title="Binary log encryption",
@@ -221,7 +230,7 @@ def binlog_encryption(
 STUDIES = {"binlog-encryption": binlog_encryption}
 
 
-def load(name: str, **parameters) -> Study:
+def load(name: str, **parameters: object) -> Study:
     """The study called `name` with its parameters. Raises StudyError."""
     if name not in STUDIES:
         raise StudyError(f"no study is called {name!r}; there are: {', '.join(STUDIES)}")
@@ -235,3 +244,26 @@ def _profile(name: str, budget_min: float) -> Profile:
         )
     p = PROFILES[name]
     return replace(p, budget_min=budget_min) if budget_min else p
+
+
+def restored(meta: Mapping) -> Study:
+    """The study as it stands in a campaign.json: what was compared, whatever the code says now."""
+
+    def made(kind, fields):
+        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+
+    arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
+    baseline = arms[meta["baseline"]]
+    return Study(
+        name=meta["study"],
+        title=meta["title"],
+        question=meta["question"],
+        baseline=baseline,
+        arms=tuple(a for n, a in arms.items() if n not in (meta["baseline"], meta["control"])),
+        workloads=tuple(made(Workload, w) for w in meta["workloads"]),
+        design=meta["design"],
+        profile=made(Profile, meta["profile"]),
+        settings=meta["settings"],
+        tables=meta["tables"],
+        margin_pct=meta["margin_pct"],
+    )

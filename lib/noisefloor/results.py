@@ -1,0 +1,111 @@
+"""What a notebook shows of a campaign: its tables, judged as the campaign itself judged them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from . import paths, schedule, stats, study, tidy
+
+
+@dataclass(frozen=True)
+class Results:
+    """One campaign, opened. Frames are read once, when first asked for."""
+
+    folder: Path
+
+    @cached_property
+    def meta(self) -> dict:
+        """campaign.json, with the campaign's name and folder."""
+        return tidy.meta(self.folder) | {
+            "campaign": self.folder.name,
+            "raw_files": paths.shown(self.folder),
+        }
+
+    @cached_property
+    def study(self) -> study.Study:
+        """The study as it was measured."""
+        return study.restored(self.meta)
+
+    @cached_property
+    def tidy(self) -> pd.DataFrame:
+        """The tidy table; what was left out stands in ``attrs["problems"]``."""
+        return tidy.table(self.folder)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a run, warm-ups included."""
+        return tidy.runs(self.folder)
+
+    @cached_property
+    def _judged(self) -> pd.DataFrame:
+        return self.tidy[~self.tidy["warmup"]]
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """The verdict table: all comparisons, joint effects and A/A controls."""
+        slices = self.runs[~self.runs["warmup"]]["slice_s"]
+        return schedule.verdicts(
+            self.study, self._judged, pair_seconds=2 * (slices.median() + 0.5), budget_pairs=None
+        )
+
+    def of(self, workload: str = "", metric: str = "", control: bool = True) -> pd.DataFrame:
+        """Rows of the verdict table; "" for all workloads or metrics."""
+        v = self.verdicts
+        kept = (v["workload"] == workload) | (workload == "")
+        return v[kept & ((v["metric"] == metric) | (metric == "")) & (control | ~v["control"])]
+
+    def pairs(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
+        """One row a pair of one workload and metric, all thread counts."""
+        found = stats.pairs(self._judged, baseline=self.study.baseline.name)
+        arm = arm or self.study.arms[0].name
+        return found[
+            (found["workload"] == workload) & (found["metric"] == metric) & (found["arm"] == arm)
+        ]
+
+    def path(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
+        """How the interval narrowed, unit by unit: `stats.path` of each thread count."""
+        parts = []
+        for threads, one in self.pairs(workload, metric, arm).groupby("threads"):
+            one.attrs["design"] = self.study.design
+            found = stats.path(one, margin_pct=self.study.margin_pct)
+            parts.append(found.assign(threads=threads))
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    @property
+    def main(self) -> str:
+        """Name of the study's first workload."""
+        return self.study.workloads[0].name
+
+    @property
+    def threads(self) -> int:
+        """The thread count that single figures show: the one that all workloads share."""
+        return self.study.workloads[-1].threads[0]
+
+    @cached_property
+    def warnings(self) -> pd.DataFrame:
+        """What makes the campaign less trustworthy: columns warning, runs."""
+        said = self.runs["warnings"].str.split("; ").explode()
+        said = said[said.fillna("") != ""].str.replace(r"[\d.]+", "…", regex=True)
+        counted = said.value_counts().rename_axis("warning").reset_index(name="runs")
+        return pd.concat(
+            [counted, pd.DataFrame({"warning": self.tidy.attrs["problems"], "runs": 1})],
+            ignore_index=True,
+        )
+
+    @property
+    def skipped(self) -> pd.DataFrame:
+        """Workloads that this machine does not allow: columns workload, reason."""
+        return pd.DataFrame(self.meta["skipped"].items(), columns=["workload", "reason"])
+
+    @property
+    def workloads(self) -> pd.DataFrame:
+        """What was measured and why: columns workload, threads, why."""
+        rows = [(w.name, ", ".join(map(str, w.threads)), w.why) for w in self.study.workloads]
+        return pd.DataFrame(rows, columns=["workload", "threads", "why"])
+
+
+def load(folder: Path) -> Results:
+    """The results of a campaign's folder."""
+    return Results(folder)
