@@ -7,12 +7,14 @@ alternative text and the data behind it.
 """
 
 import base64
+import contextlib
 import hashlib
 import html
 import io
 import math
 import re
 from functools import wraps
+from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -42,53 +44,73 @@ GLYPH = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?"}
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 AGAIN = " again"  # the A/A control is a second arm with the baseline's settings
 
+PARTS_CSS = Path(__file__).parent / "template" / "parts.css"
+LAB = '<style class="nf-lab">'  # how the output of `theme` begins; a page brings its own style
+
+RC = {
+    "figure.dpi": 72,
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "noisefloor",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 12,
+    "axes.titlesize": 13,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 12,
+    "xtick.labelsize": 12,
+    "ytick.labelsize": 12,
+    "text.color": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": RULE,
+    "xtick.color": RULE,
+    "ytick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "xtick.major.size": 4,
+    "ytick.major.size": 0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "lines.solid_capstyle": "round",
+    "axes.unicode_minus": True,
+}
 _order: list[str] = []  # arms of the study at hand, baseline first, as `theme` was told
 
 
 def theme(arms=()):
     """Set the style of every figure and, once for a notebook, the order of its arms (names or
-    objects with a `name`, baseline first) so that an arm keeps its colour in all figures."""
+    objects with a `name`, baseline first) so that an arm keeps its colour in all figures. In a
+    notebook it also shows the style sheet that makes boxes, tables and captions look right."""
     _order[:] = [getattr(a, "name", a) for a in arms]
-    sns.set_theme(
-        style="ticks",
-        rc={
-            "figure.dpi": 72,
-            "figure.constrained_layout.use": True,
-            "figure.facecolor": "none",
-            "axes.facecolor": "none",
-            "savefig.facecolor": "none",
-            "svg.fonttype": "none",
-            "svg.hashsalt": "noisefloor",
-            "font.family": "sans-serif",
-            "font.sans-serif": ["DejaVu Sans"],
-            "font.size": 11,
-            "axes.titlesize": 12,
-            "axes.titleweight": "bold",
-            "axes.titlelocation": "left",
-            "axes.labelsize": 11,
-            "xtick.labelsize": 11,
-            "ytick.labelsize": 11,
-            "text.color": INK,
-            "axes.labelcolor": MUTED,
-            "axes.edgecolor": RULE,
-            "xtick.color": RULE,
-            "ytick.color": RULE,
-            "xtick.labelcolor": MUTED,
-            "ytick.labelcolor": MUTED,
-            "xtick.major.size": 4,
-            "ytick.major.size": 0,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.spines.left": False,
-            "axes.grid": True,
-            "axes.grid.axis": "y",
-            "axes.axisbelow": True,
-            "grid.color": RULE,
-            "grid.linewidth": 0.6,
-            "lines.solid_capstyle": "round",
-            "axes.unicode_minus": True,
-        },
-    )
+    _style()
+    with contextlib.suppress(ImportError):
+        from IPython import get_ipython
+        from IPython.display import HTML, display
+
+        if get_ipython() is not None:
+            display(HTML(_lab_css()))
+
+
+def _style():
+    sns.set_theme(style="ticks", rc=RC)
+
+
+def _lab_css() -> str:
+    """The parts' style for JupyterLab, whose theme and not the system says light or dark."""
+    css = PARTS_CSS.read_text()
+    dark = 'body[data-jp-theme-light="false"]'
+    css = re.sub(r"@media \(prefers-color-scheme: dark\) \{\s*:root", f"@media all {{ {dark}", css)
+    return f"{LAB}{css}body {{ --nf-paper: var(--jp-layout-color0, #fff) }}</style>"
 
 
 def colours(frame) -> dict:
@@ -160,8 +182,8 @@ def _responsive(draw):
 
     @wraps(draw)
     def drawn(*args, **options):
-        if "svg.hashsalt" not in mpl.rcParams or mpl.rcParams["svg.hashsalt"] != "noisefloor":
-            theme(_order)
+        if mpl.rcParams["svg.hashsalt"] != RC["svg.hashsalt"]:
+            _style()
         figure = draw(*args, **options)
         if not options.get("narrow"):
             figure.narrow = lambda: draw(*args, **{**options, "narrow": True})
@@ -188,23 +210,23 @@ def _panels(count, narrow, high):
 
 def _note(ax, text, xy, shift=(0, 0), at="data", **style):
     """Text at a point of the panel, moved by `shift` pixels; it takes no part in the layout."""
-    style = {"color": MUTED, "fontsize": 10, "annotation_clip": False} | style
+    style = {"color": MUTED, "fontsize": 11, "annotation_clip": False} | style
     note = ax.annotate(text, xy, shift, xycoords=at, textcoords="offset points", **style)
     note.set_in_layout(False)
     return note
 
 
-def _above(ax, text, title="", names=(), ink=None):
-    """Panel title in bold, under it what the y axis shows, set level instead of turned; at the
-    right the arms' names in their colours."""
-    lines = max(len(names) - (2 if title else 1), 0)
-    ax.set_title(title or " ", pad=(22 if title else 4) + 15 * lines)
-    _note(ax, text, (0, 1), (0, 5), "axes fraction", fontsize=11, va="bottom")
-    for i, (name, words) in enumerate(dict(names).items() if names else ()):
-        colour = ink[name] if ink[name] != CONTROL else MUTED
-        shift = (0, 5 + 15 * (len(names) - 1 - i))
-        style = {"ha": "right", "va": "bottom", "weight": "bold", "color": colour}
-        _note(ax, words, (1, 1), shift, "axes fraction", **style)
+def _above(ax, text, title="", names=(), ink=None, small=False):
+    """Panel title in bold, under it what the y axis shows, set level instead of turned; the arms'
+    names in their colours at the right, or on lines of their own in a `small` panel."""
+    beside = 0 if small else 2 if title else 1  # lines that the names can share
+    ax.set_title(title or " ", pad=(22 if title else 4) + 15 * max(len(names) - beside, 0))
+    _note(ax, text, (0, 1), (0, 5), "axes fraction", fontsize=12, va="bottom")
+    for i, (name, words) in enumerate(reversed(dict(names).items()) if names else ()):
+        style = {"va": "bottom", "weight": "bold", "ha": "left" if small else "right"}
+        style["color"] = ink[name] if ink[name] != CONTROL else MUTED
+        shift = (0, 5 + 15 * (i + small))
+        _note(ax, words, (0 if small else 1, 1), shift, "axes fraction", **style)
 
 
 def _percent_axis(ax, axis="y", ticks=6):
@@ -276,7 +298,7 @@ def overhead(
     keys = [k for k in keys if k in set(frame[by])]
     if not keys:
         raise ValueError(f"the verdict table has no row of metric {metric!r} to draw")
-    figure, axes, small = _panels(len(keys), narrow, 290 if narrow or len(keys) > 1 else 350)
+    figure, axes, small = _panels(len(keys), narrow, 310 if narrow or len(keys) > 1 else 350)
     for ax, key in zip(axes, keys, strict=True):
         panel = frame[(frame[by] == key) | ((by == "arm") & frame["control"])]
         drawn = panel if by == "metric" else frame  # same metric, same scale
@@ -287,7 +309,9 @@ def overhead(
         _margin(ax, margin_pct)
         _overhead_panel(ax, panel, (limit, margin_pct), colours(verdicts), small, published)
         name = title or (metric_label(key) if by == "metric" else str(key))
-        _above(ax, "overhead (↑ slower, ↓ faster)", name, _arm_names(panel), colours(verdicts))
+        _above(
+            ax, "overhead (↑ slower, ↓ faster)", name, _arm_names(panel), colours(verdicts), small
+        )
     return figure
 
 
@@ -462,16 +486,16 @@ def timeline(intervals_frame, *, title="", narrow=False) -> Figure:
     ink = colours(frame)
     counts = list(pd.unique(frame["threads"])) if "threads" in frame else [pd.NA]
     several = len(counts) > 1
-    figure, axes, _ = _panels(len(counts), narrow, 250 if several else 300)
+    figure, axes, small = _panels(len(counts), narrow, 270 if several else 300)
     for ax, count in zip(axes, counts, strict=True):
         part = frame[frame["threads"].eq(count).fillna(False)] if several else frame
         name = title or (threads_label(count).removeprefix("at ") if several else "")
-        _timeline_panel(ax, part, ink, name)
+        _timeline_panel(ax, part, ink, name, small and several)
         ax.set_xlabel("seconds since the first run" if clock else "seconds of measuring")
     return figure
 
 
-def _timeline_panel(ax, frame, ink, title):
+def _timeline_panel(ax, frame, ink, title, small):
     warm = frame["warmup"].eq(True)
     judged = frame[~warm]
     for (arm, _), run in judged.groupby(["arm", "run"], sort=False):
@@ -490,7 +514,7 @@ def _timeline_panel(ax, frame, ink, title):
         low, high = judged["tps"].quantile(0.002), judged["tps"].max()
         ax.set_ylim(0 if low < 0.5 * high else 0.92 * low, high * 1.02)
     ax.set_xlim(frame["x"].min() - 1, frame["x"].max() + 1)
-    _above(ax, "transactions per second", title, names, ink)
+    _above(ax, "transactions per second", title, names, ink, small)
     ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
 
 
@@ -572,15 +596,15 @@ def dots(
         rows.append(y + (0.75 if narrow else 0.0))
         y += gap
     width = NARROW if narrow else WIDE
-    left = 8 if narrow else min(250, 34 + 6.6 * max((len(v) for v in labels), default=10))
-    right = 8 if narrow else 250
+    left = 8 if narrow else min(250, 34 + 7 * max((len(v) for v in labels), default=10))
+    right = 8 if narrow else 264
     top, foot, high = (26 if title else 6), 44, 26 * y
     figure = Figure(figsize=(width / 72, (top + high + foot) / 72), layout="none")
     total = top + high + foot
     ax = figure.add_axes([left / width, foot / total, (width - left - right) / width, high / total])
     _margin(ax, margin_pct, axis="x")
     at = ax.get_yaxis_transform()
-    bold = {"color": INK, "weight": "bold", "va": "center", "fontsize": 11}
+    bold = {"color": INK, "weight": "bold", "va": "center", "fontsize": 12}
     for spot, value in heads:
         words = metric_label(value) if head == "metric" else str(value)
         words = threads_label(value).removeprefix("at ") if head == "threads" else words
@@ -590,7 +614,7 @@ def dots(
         _whisker(ax, rows[i], ends, limit, color=colour, level=True)
         mark = {"ms": 7, "color": colour, "zorder": 5}
         ax.plot(np.clip(row.overhead_pct, -limit, limit), rows[i], "D" if joint[i] else "o", **mark)
-        size = {"fontsize": 11, "va": "center", "color": INK}
+        size = {"fontsize": 12, "va": "center", "color": INK}
         if narrow:
             _note(ax, labels[i], (0, rows[i] - 0.75), (0, 0), at, **size)
             words = f"{row.verdict} {percent(row.overhead_pct)}"
@@ -751,6 +775,7 @@ def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> S
     if narrow := getattr(figure, "narrow", None):
         drawings += f'<div class="nf-narrow" style="display:none">{svg(narrow(), title, alt)}</div>'
     link = f" {csv_link(data, name)}" if data is not None and len(data) else ""
+    caption = re.sub(r"(?<=\d) %", "\u202f%", caption)
     words = f"<span>{html.escape(caption)}</span>" if caption else ""
     markup = f'<figure class="nf-figure">{drawings}<figcaption>{words}{link}</figcaption></figure>'
     return Shown(markup, f"{title}. {alt}")

@@ -75,20 +75,18 @@ def headline(row) -> str:
     """One row as a plain statement about the arm, for the top of a page."""
     row = dict(row)
     arm, base = row["arm"], row["baseline"]
-    label = metric_label(row["metric"])
     where = threads_label(row["threads"], _joint(row))
-    what = f"{label}{f' {where}' if where else ''}"
-    size = f"{percent(row['overhead_pct'])}"
+    what = f"{metric_label(row['metric'])}{f' {where}' if where else ''}"
+    size = f"{percent(row['overhead_pct'])} overhead"
     if _known(row.get("lo_pct")):
         size += f" ({interval(row['lo_pct'], row['hi_pct'])})"
     worse, better = _WORDS.get(row["metric"], ("is slower than", "is faster than"))
-    if row["verdict"] == "slower":
-        return f"{arm} {worse} {base}: {what}, {size}."
-    if row["verdict"] == "faster":
-        return f"{arm} {better} {base}: {what}, {size}."
-    if row["verdict"] == "same":
-        return f"{arm} and {base} are the same for every purpose named: {what}, {size}."
-    return f"Cannot tell whether {arm} differs from {base}: {what}, {size}."
+    claim = {
+        "slower": f"{arm} {worse} {base}.",
+        "faster": f"{arm} {better} {base}.",
+        "same": f"{arm} or {base} makes no difference that matters.",
+    }.get(row["verdict"], f"Cannot tell whether {arm} {worse} {base}.")
+    return f"{claim[0].upper()}{claim[1:]} {what}: {size}."
 
 
 def _known(value) -> bool:
@@ -169,7 +167,8 @@ def ruler(row, margin_pct=2.0) -> str:
     ticks = "".join(
         f'<path d="M{x(t)} 52v5" stroke="currentColor" stroke-opacity=".5"/><text x="{x(t)}" y="73" '
         f'text-anchor="middle" class="m">{percent(t, 1 if step < 1 else 0)}</text>'
-        for t in (step * i for i in range(-math.floor(limit / step), math.floor(limit / step) + 1))
+        for t in (step * i for i in range(-9, 10))
+        if abs(t) < 0.94 * limit
     )
     floor, f = "", row.get("noise_floor_pct")
     if _known(f) and f < limit:
@@ -356,10 +355,11 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
     return plots.Shown(_boxed(caption, head, rows, plots.csv_link(plain, name)), frame.to_string())
 
 
-def _boxed(caption, head, rows, link) -> str:
+def _boxed(caption, head, rows, link, kind="") -> str:
     label = _e(caption or "Table")
     return (
-        f'<div class="nf-table"><div class="nf-scroll" role="region" aria-label="{label}" tabindex="0">'
+        f'<div class="nf-table{kind}"><div class="nf-scroll" role="region" aria-label="{label}" '
+        'tabindex="0">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
         f'<p class="nf-caption"><span>{_e(caption)}</span> {link}</p></div>'
     )
@@ -383,52 +383,47 @@ evidence = table
 def verdict_table_html(
     verdicts, caption="Every comparison, in words and numbers.", name="verdicts"
 ):
-    """The verdict table for reading: one row a comparison, verdict as a word, all numbers."""
-    rows, several = [], {}
-    for column in ("workload", "arm"):
-        if column in verdicts and verdicts[column].astype(str).nunique() > 1:
-            several[column] = column.title()
+    """The verdict table for reading: a group a workload and metric, one row a comparison, the
+    verdict as a word, all numbers."""
+    arms = verdicts["arm"].nunique() > 1
+    works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
     heads = [
-        *several.values(),
-        *(
-            "Metric",
-            "Threads",
-            "Verdict",
-            "Overhead",
-            "Interval",
-            "Noise floor",
-            "n",
-            "Would settle it",
-        ),
+        *(["Arm"] if arms else []),
+        *("Threads", "Verdict", "Overhead", "Interval", "Noise floor", "n", "Would settle it"),
     ]
     right = {"Threads", "Overhead", "Interval", "Noise floor", "n"}
     head = "".join(
         f'<th scope="col"{" class=nf-r" if h in right else ""}>{_e(h)}</th>' for h in heads
     )
-    for _, row in verdicts.iterrows():
-        row = dict(row)
-        threads = row["threads"]
-        count = "all" if _joint(row) else "–" if pd.isna(threads) else int(threads)
-        plan = _plan(row) or ("no plan" if row["verdict"] == "cannot tell" else "–")
-        cells = [
-            *[(_e(row[c]), False) for c in several],
-            (_e(metric_label(row["metric"])), False),
-            (str(count), True),
-            (badge(row["verdict"]), False),
-            (_e(percent(row["overhead_pct"])), True),
-            (_e(interval(row["lo_pct"], row["hi_pct"])), True),
-            (_e(percent(row["noise_floor_pct"], sign=False)), True),
-            (_cell(row.get("n_arm")), True),
-            (_e(plan), False),
-        ]
-        again = ' class="nf-again"' if row["arm"] == row["baseline"] + plots.AGAIN else ""
+    rows = []
+    for (work, metric), group in verdicts.groupby(
+        [verdicts["workload"].astype(str) if works else "metric", "metric"], sort=False
+    ):
+        label = f"{work}: {metric_label(metric)}" if works else metric_label(metric)
         rows.append(
-            f"<tr{again}>"
-            + "".join(f"<td{' class=nf-r' if r else ''}>{v}</td>" for v, r in cells)
-            + "</tr>"
+            f'<tr class="nf-group"><th scope="rowgroup" colspan="{len(heads)}">{_e(label)}</th></tr>'
         )
+        for row in group.to_dict("records"):
+            again = ' class="nf-again"' if row["arm"] == row["baseline"] + plots.AGAIN else ""
+            threads = row["threads"]
+            cells = {
+                "Arm": _e(row["arm"]),
+                "Threads": "all" if _joint(row) else "–" if pd.isna(threads) else int(threads),
+                "Verdict": badge(row["verdict"]),
+                "Overhead": _e(percent(row["overhead_pct"])),
+                "Interval": _e(interval(row["lo_pct"], row["hi_pct"])),
+                "Noise floor": _e(percent(row["noise_floor_pct"], sign=False)),
+                "n": _cell(row.get("n_arm")),
+                "Would settle it": _e(
+                    _plan(row) or ("no plan" if row["verdict"] == "cannot tell" else "–")
+                ),
+            }
+            inner = "".join(
+                f"<td{' class=nf-r' if h in right else ''}>{cells[h]}</td>" for h in heads
+            )
+            rows.append(f"<tr{again}>{inner}</tr>")
     link = plots.csv_link(flat(verdicts), name)
-    return plots.Shown(_boxed(caption, head, rows, link), verdicts.to_string())
+    return plots.Shown(_boxed(caption, head, rows, link, " nf-lines"), verdicts.to_string())
 
 
 _FACTS = (
@@ -762,7 +757,7 @@ def _scrub(text, scratch) -> str:
     return text
 
 
-_SECRET = re.compile(r"^\s*<section class=\"nf-verdict")
+_BOX = '<section class="nf-verdict'
 
 
 def _page(book, study, folder) -> str:
@@ -775,8 +770,8 @@ def _page(book, study, folder) -> str:
             text = output.get("data", {}).get("text/html")
             if text is None:
                 continue
-            if _SECRET.match(text):
-                verdict = verdict or text
+            if text.startswith((_BOX, plots.LAB)):
+                verdict = verdict or (text if text.startswith(_BOX) else "")
                 cell.outputs.remove(output)
                 continue
             # held back from nbconvert's HTML rewriting, which would lower-case the SVG
@@ -861,7 +856,7 @@ def _shell(**page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    css = (_TEMPLATE / "style.css").read_text()
+    css = plots.PARTS_CSS.read_text() + (_TEMPLATE / "style.css").read_text()
     for key in ("verdict", "body"):
         page[key] = jinja2.utils.markupsafe.Markup(page.get(key, ""))
     return environment.get_template("page.html.j2").render(
@@ -972,13 +967,15 @@ def index(out=None) -> Path:
     verdicts in words and as a small forest plot, machine, date, and links."""
     out = Path(out or paths.reports()).resolve()
     out.mkdir(parents=True, exist_ok=True)
-    cards = []
+    cards, lines = [], []
     for file in sorted(out.glob("*.html")):
         if file.stem == "index":
             continue
         beside = out / f"{file.stem}.json"
         facts = json.loads(beside.read_text()) if beside.exists() else {}
         cards.append(_card(file, facts))
+        if facts.get("primary"):
+            lines.append(_overview(file.stem, facts))
     failed = [
         f'<li><a href="{_e(f.name)}">{_e(f.name.removesuffix(".failed.ipynb"))}</a>: '
         "the last rendering failed; the notebook shows where</li>"
@@ -989,6 +986,10 @@ def index(out=None) -> Path:
         for p in sorted(out.glob("published/*/*.html"))
     ]
     body = "".join(cards) or "<p>No page has been rendered yet.</p>"
+    if len(lines) > 1:
+        heads = ("Study", "Verdict", "Overhead", "Interval", "Noise floor", "Measured")
+        head = "".join(f'<th scope="col">{h}</th>' for h in heads)
+        body = _boxed("The main comparison of every study.", head, lines, "", " nf-lines") + body
     if failed:
         body += f'<h2 id="failed">Failed</h2><ul>{"".join(failed)}</ul>'
     if archive:
@@ -1004,6 +1005,19 @@ def index(out=None) -> Path:
     )
     (out / "index.html").write_text(page)
     return out / "index.html"
+
+
+def _overview(study, facts) -> str:
+    row = facts["primary"]
+    cells = (
+        f'<a href="{_e(study)}.html">{_e(facts["title"])}</a>',
+        badge(row["verdict"]),
+        _e(percent(row["overhead_pct"])),
+        _e(interval(row["lo_pct"], row["hi_pct"])),
+        _e(percent(row["noise_floor_pct"], sign=False)),
+        _e(str(facts.get("date") or "–")[:10]),
+    )
+    return "<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
 
 
 def _card(file, facts) -> str:
