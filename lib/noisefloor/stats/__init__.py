@@ -11,9 +11,10 @@ _HOME = {
     "table": "family",
     "path": "family",
     "check": "family",
-    "slice_seconds": "samples",
+    "slice_seconds": "plan",
+    "slice_from_rows": "samples",
 }
-_MODULES = ("family", "paired", "samples", "sequential", "synthetic", "two")
+_MODULES = ("family", "outcome", "paired", "plan", "samples", "sequential", "synthetic", "two")
 
 
 def __getattr__(name):

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pandas as pd
 
-from noisefloor.stats import paired, samples, sequential
+from noisefloor.stats import paired, samples
 from noisefloor.study import METRICS
 
+FUTILE_FROM = 8  # pairs before a prediction is trusted enough to stop for it
 CONTROL = " again"  # an arm called "<baseline> again" is a verbatim copy: the A/A control
 FAMILY = ["study", "workload", "metric", "baseline", "arm"]
 COLUMNS = [
@@ -19,58 +20,55 @@ COLUMNS = [
 
 
 def baseline_of(tidy, baseline=None):
-    """Name of the baseline arm: as given, from the table's attrs, or the arm that has a control copy
-    or that stands in every pair."""
+    """Name of the baseline arm: the one given, that of the table's attrs, the arm that has a control
+    copy, or the one that stands in every pair."""
     baseline = baseline or tidy.attrs.get("baseline")
     arms = list(dict.fromkeys(tidy["arm"]))
+    listed = ", ".join(map(str, arms)) or "none"
     if baseline:
         if baseline not in arms:
             raise ValueError(
-                f"baseline {baseline!r} is not an arm of this table; its arms are "
-                f"{', '.join(map(str, arms))}; nothing was judged"
+                f"baseline {baseline!r} is not an arm of this table (its arms: {listed}); "
+                "nothing was judged"
             )
         return baseline
     copied = [a for a in arms if f"{a}{CONTROL}" in arms]
     if len(copied) == 1:
         return copied[0]
-    if "pair_id" in tidy and tidy["pair_id"].notna().any():
+    if _is_paired(tidy):
         held = tidy.dropna(subset=["pair_id"]).groupby("arm")["pair_id"].nunique()
         everywhere = held[held == tidy["pair_id"].nunique()].index.tolist()
         if len(everywhere) == 1:
             return everywhere[0]
     raise ValueError(
-        f"the arms are {', '.join(map(str, arms))}: say which one is the baseline "
-        "(baseline=, or attrs['baseline']); nothing was judged"
+        f"which arm is the baseline: {listed}? Name it (baseline=, or attrs['baseline']); "
+        "nothing was judged"
     )
 
 
 def pairs(tidy, *, baseline=None):
     """One row a pair: study workload threads metric baseline arm block pair overhead.
 
-    `overhead` is a log ratio, positive when the arm is worse. Warm-up runs, metrics that are never
-    judged and half pairs are left out; `attrs["dropped"]` counts pairs whose values have no
-    logarithm."""
+    `overhead` is a log ratio, positive when the arm is worse. Warm-up runs, metrics that are shown
+    and never judged, and half pairs are left out; `attrs["dropped"]` counts the pairs with a value
+    that has no logarithm (zero, negative, missing)."""
     baseline = baseline_of(tidy, baseline)
-    judged = [m for m in tidy["metric"].unique() if m not in METRICS or METRICS[m].judged]
-    kept = tidy[
-        tidy["metric"].isin(judged) & tidy["pair_id"].notna() & ~tidy["warmup"].astype(bool)
-    ]
+    known = tidy["metric"].map(METRICS.get)
+    judged = known.map(lambda m: m is None or m.judged).astype(bool)
+    kept = tidy[judged & tidy["pair_id"].notna() & ~tidy["warmup"].astype(bool)]
     key = ["study", "workload", "threads", "metric", "pair_id"]
-    first = kept[kept["arm"] == baseline]
-    other = kept[kept["arm"] != baseline]
-    both = other[[*key, "arm", "block", "pair", "value"]].merge(
-        first[[*key, "value"]], on=key, suffixes=("", "_baseline")
+    both = kept.loc[kept["arm"] != baseline, [*key, "arm", "block", "pair", "value"]].merge(
+        kept.loc[kept["arm"] == baseline, [*key, "value"]], on=key, suffixes=("", "_baseline")
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.log(both["value"].to_numpy(float) / both["value_baseline"].to_numpy(float))
-    higher = both["metric"].map(lambda m: METRICS[m].better == "higher" if m in METRICS else True)
-    both["overhead"] = np.where(higher, -ratio, ratio)
+    both["overhead"] = ratio * [_sign(m) for m in both["metric"]]
     both["baseline"] = baseline
     finite = np.isfinite(both["overhead"])
-    out = both.loc[
-        finite,
-        ["study", "workload", "threads", "metric", "baseline", "arm", "block", "pair", "overhead"],
-    ].sort_values(["study", "workload", "metric", "arm", "threads", "pair"], ignore_index=True)
+    columns = ["study", "workload", "threads", "metric", "baseline", "arm", "block", "pair"]
+    out = both.loc[finite, [*columns, "overhead"]].sort_values(
+        ["study", "workload", "metric", "arm", "threads", "pair"], ignore_index=True
+    )
     out.attrs = {**tidy.attrs, "baseline": baseline, "dropped": int((~finite).sum())}
     return out
 
@@ -87,67 +85,50 @@ def table(
     controls=True,
     baseline=None,
     restarts=False,
+    starts=1,
+    series=None,
 ):
-    """The verdict table: one row per comparison, and a joint row per family with several threads.
+    """The verdict table: a row per comparison, and a joint row per family of several thread counts.
 
-    floor: start-to-start CV in percent, or (CV, runs behind it), or a dict of these by metric.
-    budget_pairs: pairs a comparison can have in all; pair_seconds: what one pair costs.
-    Bounds are NaN where nothing is excluded yet. `settled` is True when measuring on is useless:
-    a verdict is there, or the prediction is over the budget."""
+    sequential: valid at every look (True), or the classical analysis of a number of pairs that was
+    settled beforehand (False). floor: start-to-start CV in percent, or (CV, A/A starts behind it),
+    or a dict of these by metric; used where the design is unknown and for unpaired runs, unless
+    restarts says that every run had its own start. budget_pairs: pairs a comparison can have in
+    all; pair_seconds: what one pair costs. starts: server starts without which a comparison is not
+    settled. series: {run: values per second}, for one run an arm.
+
+    Bounds are NaN where nothing is excluded yet. `settled`: measuring on is useless, because a
+    verdict is there or the prediction is far over the budget. p is 1 / the e-value and
+    p_adjusted Holm's over the thread counts of the family; the joint row (threads NA) is judged on
+    rounds, the k-th pair of every thread count averaged into one.
+    ValueError: margin not above 0, no baseline, no usable row."""
+    if not margin_pct > 0:
+        raise ValueError(
+            f"margin {margin_pct} %: the difference that matters must be above 0; nothing was judged"
+        )
+    if tidy.empty:
+        raise ValueError("the table has no rows; at least one run per arm is needed")
     margin = math.log1p(margin_pct / 100)
-    if not margin > 0:
-        raise ValueError(f"margin {margin_pct} %: a margin above 0 is needed; nothing was judged")
-    if "pair_id" not in tidy or tidy["pair_id"].isna().all():
-        return samples.table(
-            tidy, margin=margin, alpha=alpha, floor=floor, controls=controls,
-            baseline=baseline_of(tidy, baseline), restarts=restarts,
-        )  # fmt: skip
-    frame = pairs(tidy, baseline=baseline)
-    design = tidy.attrs.get("design") or "switched"
-    rows = []
-    for key, family in frame.groupby(FAMILY, sort=False):
-        control = key[-1] == f"{key[-2]}{CONTROL}"
-        if control and not controls:
-            continue
-        members = [
-            (t, g.sort_values("pair"))
-            for t, g in family.groupby("threads", sort=True, dropna=False)
-        ]
-        outcomes = [_one(g, design, margin, alpha) for _, g in members]
-        adjusted = holm([o.p for o in outcomes])
-        rows += [
-            _row(key, t, o, p, control, False, design, margin, alpha, budget_pairs, pair_seconds)
-            for (t, _), o, p in zip(members, outcomes, adjusted, strict=True)
-        ]
-        if len(members) > 1:
-            o = _one(_rounds([g for _, g in members]), design, margin, alpha)
-            rows.append(
-                _row(
-                    key,
-                    pd.NA,
-                    o,
-                    o.p,
-                    control,
-                    True,
-                    design,
-                    margin,
-                    alpha,
-                    budget_pairs,
-                    pair_seconds,
-                )
-            )
+    if _is_paired(tidy):
+        comparisons = _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts)
+    else:
+        comparisons = _unpaired(tidy, margin, alpha, floor, controls, baseline, restarts, series)
+    rows = [
+        _row(c, alpha=alpha, budget=budget_pairs, seconds=pair_seconds, starts=starts)
+        for c in comparisons
+    ]
     out = pd.DataFrame(rows, columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
     return out
 
 
 def path(tidy, *, margin_pct=2.0, alpha=0.05, baseline=None):
-    """How one comparison went: n overhead_pct lo_pct hi_pct e_value verdict, a row per unit.
+    """How one comparison went: n overhead_pct lo_pct hi_pct e_value verdict, a row per pair (per
+    block side by side; n counts pairs).
 
     tidy: the tidy table of one comparison, or its rows of `pairs`."""
     frame = tidy if "overhead" in tidy else pairs(tidy, baseline=baseline)
-    design = tidy.attrs.get("design") or "switched"
-    margin = math.log1p(margin_pct / 100)
+    design = tidy.attrs.get("design") or "unknown"
     frame = frame.sort_values("pair")
     d, block = frame["overhead"].to_numpy(float), frame["block"].to_numpy()
     ends = range(1, len(d) + 1)
@@ -155,11 +136,26 @@ def path(tidy, *, margin_pct=2.0, alpha=0.05, baseline=None):
         ends = np.flatnonzero(np.append(block[1:] != block[:-1], True)) + 1
     rows = []
     for end in ends:
-        o = paired.judge(d[:end], block[:end], design=design, margin=margin, alpha=alpha)
-        rows.append((o.units, _pct(o.estimate), _pct(o.lo), _pct(o.hi), 1 / o.p, o.verdict))
+        o = paired.judge(
+            d[:end], block[:end], design=design, margin=math.log1p(margin_pct / 100), alpha=alpha
+        )
+        rows.append((end, _pct(o.estimate), _pct(o.lo), _pct(o.hi), 1 / o.p, o.verdict))
     return pd.DataFrame(
         rows, columns=["n", "overhead_pct", "lo_pct", "hi_pct", "e_value", "verdict"]
     )
+
+
+def check(tidy, same=("test", "tables", "table_size", "duration_s", "version")):
+    """Warnings, one per column of `same` in which runs that are compared differ: its name and values.
+
+    Arms may differ in what the study changes; the columns named here must agree everywhere."""
+    out = []
+    for column in same:
+        if column in tidy:
+            values = list(dict.fromkeys(tidy[column].dropna().astype(str)))
+            if len(values) > 1:
+                out.append(f"the runs differ in {column}: {', '.join(sorted(values))}")
+    return out
 
 
 def holm(p):
@@ -172,43 +168,149 @@ def holm(p):
     return out
 
 
+def _is_paired(tidy):
+    return "pair_id" in tidy and tidy["pair_id"].notna().any()
+
+
+def _sign(metric):
+    """+1 where a larger value is worse."""
+    return -1.0 if metric not in METRICS or METRICS[metric].better == "higher" else 1.0
+
+
+def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts):
+    """Comparisons of paired runs, each a dict of `_row`'s inputs."""
+    frame = pairs(tidy, baseline=baseline)
+    design = tidy.attrs.get("design") or "unknown"
+    judge = paired.judge if sequential else paired.fixed
+
+    def one(g, metric):
+        unsure = design == "unknown" and not restarts and g["block"].nunique() == 1
+        return judge(
+            g["overhead"].to_numpy(float),
+            g["block"].to_numpy(),
+            design="switched" if design == "unknown" else design,
+            margin=margin,
+            alpha=alpha,
+            floor=samples.start_floor(floor, metric) if unsure else None,
+        )
+
+    for key, family in frame.groupby(FAMILY, sort=False):
+        control = key[-1] == f"{key[-2]}{CONTROL}"
+        if control and not controls:
+            continue
+        members = list(family.groupby("threads", sort=True, dropna=False))
+        outcomes = [one(g, key[2]) for _, g in members]
+        adjusted = holm([o.p for o in outcomes])
+        given = {"key": key, "control": control, "design": design}
+        for (threads, _), o, p in zip(members, outcomes, adjusted, strict=True):
+            yield {**given, "threads": threads, "outcome": o, "p_adjusted": p, "joint": False}
+        if len(members) > 1:
+            o = one(_rounds([g for _, g in members]), key[2])
+            yield {**given, "threads": pd.NA, "outcome": o, "p_adjusted": o.p, "joint": True}
+
+
 def _rounds(members):
-    """The k-th pair of every thread count averaged into one: symmetric about the mean effect."""
-    size = min(len(m) for m in members)
-    first = members[0].head(size)
-    mean = np.mean([m["overhead"].to_numpy(float)[:size] for m in members], axis=0)
-    return first.assign(overhead=mean)
-
-
-def _one(g, design, margin, alpha):
-    return paired.judge(
-        g["overhead"].to_numpy(float),
-        g["block"].to_numpy(),
-        design=design,
-        margin=margin,
-        alpha=alpha,
+    """The k-th pair of every thread count averaged into one: symmetric about the mean effect when
+    each pair is about its own. Ends with the thread count that has the fewest pairs in a block."""
+    columns = {}
+    for i, m in enumerate(members):
+        turn = m.groupby("block").cumcount()
+        columns[i] = pd.Series(
+            m["overhead"].to_numpy(float), index=pd.MultiIndex.from_arrays([m["block"], turn])
+        )
+    both = pd.DataFrame(columns).dropna().sort_index()
+    return pd.DataFrame(
+        {"overhead": both.mean(axis=1).to_numpy(), "block": both.index.get_level_values(0)}
     )
+
+
+def _unpaired(tidy, margin, alpha, floor, controls, baseline, restarts, series):
+    """Comparisons of runs without pairs, each a dict of `_row`'s inputs."""
+    baseline = baseline_of(tidy, baseline)
+    kept = tidy[[m not in METRICS or METRICS[m].judged for m in tidy["metric"]]]
+    if "warmup" in kept:
+        kept = kept[~kept["warmup"].astype(bool)]
+    for (study, workload, metric), group in kept.groupby(
+        ["study", "workload", "metric"], sort=False
+    ):
+        sign = _sign(metric)
+        arms = {arm: g for arm, g in group.groupby("arm", sort=False)}
+        if baseline not in arms:
+            continue
+        for arm in [a for a in arms if a != baseline]:
+            control = arm == f"{baseline}{CONTROL}"
+            if control and not controls:
+                continue
+            runs = [
+                {t: g for t, g in arms[x].groupby("threads", sort=True, dropna=False)}
+                for x in (baseline, arm)
+            ]
+            members = _common(*runs)
+            rule = {
+                "margin": margin,
+                "alpha": alpha,
+                "floor": None if restarts else samples.start_floor(floor, metric),
+                "known_floor": floor is not None,
+            }
+            parts = [
+                [sign * np.log(samples.positive(g["value"], metric)) for g in pair]
+                for _, *pair in members
+            ]
+            rows = [_rows_per_second(pair, series) for _, *pair in members]
+            outcomes = [
+                samples.judge([part], within=[r] if r else None, **rule)
+                for part, r in zip(parts, rows, strict=True)
+            ]
+            given = {
+                "key": (study, workload, metric, baseline, arm),
+                "control": control,
+                "design": "unpaired",
+            }
+            for (threads, *_), o, p in zip(
+                members, outcomes, holm([o.p for o in outcomes]), strict=True
+            ):
+                yield {**given, "threads": threads, "outcome": o, "p_adjusted": p, "joint": False}
+            if len(members) > 1:
+                o = samples.judge(parts, within=rows if all(rows) else None, **rule)
+                yield {**given, "threads": pd.NA, "outcome": o, "p_adjusted": o.p, "joint": True}
+
+
+def _common(baseline, arm):
+    """[(threads, baseline runs, arm runs)] of the thread counts that both have."""
+    unknown = [k for k in arm if pd.isna(k)]
+    known = [(k, baseline[k], arm[k]) for k in arm if not pd.isna(k) and k in baseline]
+    other = [k for k in baseline if pd.isna(k)]
+    return known + [(pd.NA, baseline[b], arm[a]) for a, b in zip(unknown, other, strict=False)]
+
+
+def _rows_per_second(pair, series):
+    """Values per second of the two runs, when there is one run an arm and both have them."""
+    if not series or any(len(g) != 1 for g in pair):
+        return None
+    found = [series.get(g["run"].iloc[0]) for g in pair]
+    return None if any(f is None for f in found) else found
+
+
+def _row(comparison, *, alpha, budget, seconds, starts):
+    """One row of the verdict table."""
+    o, p_adjusted = comparison["outcome"], comparison["p_adjusted"]
+    word, warnings = o.verdict, list(o.warnings)
+    if word in ("slower", "faster") and not p_adjusted <= alpha:
+        word = "cannot tell"
+        warnings.append("decided on its own, but not among all thread counts of its family (Holm)")
+    decided = word != "cannot tell"
+    needed = max(o.n_baseline, o.n_arm) if decided else o.needed
+    futile = budget is not None and o.n_arm >= FUTILE_FROM and o.best > budget
+    study, workload, metric, baseline, arm = comparison["key"]
+    return (
+        study, workload, metric, comparison["threads"], baseline, arm, o.n_baseline, o.n_arm,
+        _pct(o.estimate), _pct(o.lo), _pct(o.hi), o.p, p_adjusted if o.p == o.p else math.nan, word,
+        _pct(o.floor), 100 * o.deciding_cv, needed if math.isfinite(needed) else math.nan,
+        needed * seconds / 60 if seconds and math.isfinite(needed) else math.nan, warnings,
+        comparison["control"], comparison["joint"], o.blocks, comparison["design"],
+        bool((decided and o.blocks >= starts) or (not decided and futile)),
+    )  # fmt: skip
 
 
 def _pct(log):
     return 100 * math.expm1(log) if math.isfinite(log) else math.nan
-
-
-def _row(key, threads, o, p_adjusted, control, joint, design, margin, alpha, budget, seconds):
-    study, workload, metric, baseline, arm = key
-    word = o.verdict
-    if word in ("slower", "faster") and p_adjusted > alpha:
-        word = "cannot tell"
-    half = (o.hi - o.lo) / 2
-    needed = o.needed if word == "cannot tell" else o.units
-    futile = word == "cannot tell" and budget is not None and needed > budget and o.units >= 8
-    cv = math.nan
-    if o.units > 1:
-        t = paired.t_quantile(1 - alpha / 2, o.units - 1)
-        cv = 100 * abs(o.estimate) * math.sqrt(o.units) / (t * math.sqrt(2))
-    return (
-        study, workload, metric, threads, baseline, arm, o.units, o.units,
-        _pct(o.estimate), _pct(o.lo), _pct(o.hi), o.p, p_adjusted, word,
-        _pct(half), cv, needed, needed * seconds / 60 if seconds else math.nan, o.warnings,
-        control, joint, o.blocks, design, word != "cannot tell" or futile,
-    )  # fmt: skip

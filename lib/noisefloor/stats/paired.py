@@ -1,32 +1,80 @@
-"""One comparison of pairs: interval, verdict, p and what more it would take.
+"""One comparison of pairs: estimate, interval, verdict, p and what more it would take.
 
 Works on log overheads (positive is worse) in the order of measuring, with the block (server start)
-that each pair belongs to."""
+that each pair belongs to. `judge` is the sequential test, `fixed` the classical one for a number of
+pairs that was settled beforehand."""
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import replace
 
 import numpy as np
-from scipy import special
 
 from noisefloor.stats import sequential
+from noisefloor.stats.outcome import Outcome, verdict
+from noisefloor.stats.plan import FEWEST, t_quantile, t_tail, units_needed
 
-FEWEST = 6  # signs of fewer units cannot reach 5 % on both sides
+
+def judge(d, block, *, design, margin, alpha=0.05, floor=None):
+    """Outcome of the sequential test for one comparison; `sequential.decide` is the rule.
+
+    floor: (start-to-start sd of one arm on the log scale, its degrees of freedom), added when the
+    files do not say whether the servers were restarted."""
+    d, block = np.asarray(d, float), np.asarray(block)
+    whole = sequential.means(d, block)[: sequential.complete(block)[-1]]
+    differ = design != "side by side" and bool(sequential.unequal(d, block)[-1])
+    units = whole if design == "side by side" else d
+    bounds = [_sequential(u, margin, alpha) for u in ([units, whole] if differ else [units])]
+    lo, hi, p = (f(b) for f, b in zip((min, max, max), zip(*bounds, strict=True), strict=True))
+    code = sequential.decide(d, block, design=design, margin=margin, alpha=alpha)[-1]
+    word = sequential.WORDS[int(code)]
+    if word != verdict(lo, hi, margin):  # they agree but for the resolution of the interval
+        word = "cannot tell"
+    out = _outcome(d, block, units, whole, (lo, hi, p, word), design, differ, margin, alpha)
+    return widened(out, floor, margin, alpha) if floor else out
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one comparison says. Log scale; infinite bounds mean that nothing is excluded yet."""
+def fixed(d, block, *, design, margin, alpha=0.05, floor=None):
+    """Outcome of the classical analysis for a number of pairs settled beforehand.
 
-    estimate: float
-    lo: float
-    hi: float
-    p: float
-    verdict: str
-    units: int
-    blocks: int
-    sd: float  # of one unit
-    needed: float  # units in all that would settle it
-    warnings: list[str] = field(default_factory=list)
+    Interval: Student's t on the units; where the starts differ the wider one of pairs and block
+    means. p: sign flips of the units, all of them up to 13 units, else 9,999 drawn with a fixed
+    seed (scipy). `same` when the interval lies inside the margin: stricter than TOST."""
+    d, block = np.asarray(d, float), np.asarray(block)
+    whole = sequential.means(d, block)
+    differ = design != "side by side" and bool(sequential.unequal(d, block)[-1])
+    units = whole if design == "side by side" else d
+    judged = [units, whole] if differ else [units]
+    lo, hi = min((t_interval(u, alpha) for u in judged), key=lambda ends: ends[0] - ends[1])
+    p = max(flip_p(u) for u in judged)
+    word = verdict(lo, hi, margin)
+    if word in ("slower", "faster") and p > alpha:
+        word = "cannot tell"
+    out = _outcome(d, block, units, whole, (lo, hi, p, word), design, differ, margin, alpha)
+    return widened(out, floor, margin, alpha) if floor else out
+
+
+def widened(outcome, floor, margin, alpha=0.05):
+    """The outcome with a start-to-start difference of both arms added to its uncertainty.
+
+    floor: (sd of one arm's starts, degrees of freedom). Half widths add in quadrature; p becomes
+    that of the estimate against the widened error."""
+    sd, df = floor
+    t = t_quantile(1 - alpha / 2, df)
+    extra = t * math.sqrt(2) * sd
+    middle = outcome.estimate
+    lo = middle - math.hypot(middle - outcome.lo, extra)
+    hi = middle + math.hypot(outcome.hi - middle, extra)
+    toward_zero = middle - lo if middle > 0 else hi - middle
+    p = max(outcome.p, 2 * t_tail(t * abs(middle) / toward_zero, df)) if toward_zero else 1.0
+    word = verdict(lo, hi, margin)
+    if word != outcome.verdict:
+        word = "cannot tell"
+    note = (
+        "one start, and nothing says whether the servers were dealt anew: a start-to-start CV of "
+        f"{100 * sd:.2g} % is added"
+    )
+    warnings = [*outcome.warnings, note]
+    return replace(outcome, lo=lo, hi=hi, p=p, verdict=word, floor=(hi - lo) / 2, warnings=warnings)
 
 
 def centre(d):
@@ -36,99 +84,71 @@ def centre(d):
     return float(np.median((d[i] + d[j]) / 2))
 
 
-def t_quantile(q, df):
-    """Quantile of Student's t."""
-    return special.stdtrit(df, q)
+def t_interval(d, alpha=0.05):
+    """(lo, hi) of Student's t for the mean of d; infinite for a single value."""
+    d = np.asarray(d, float)
+    if len(d) < 2:
+        return -math.inf, math.inf
+    half = t_quantile(1 - alpha / 2, len(d) - 1) * d.std(ddof=1) / math.sqrt(len(d))
+    return float(d.mean() - half), float(d.mean() + half)
 
 
-def block_means(d, block):
-    """Mean of every block, blocks in order of appearance."""
-    d, block = np.asarray(d, float), np.asarray(block)
-    return np.array([d[block == b].mean() for b in dict.fromkeys(block.tolist())])
+def flip_p(d):
+    """Two-sided sign-flip p of the mean of d: exact up to 13 values."""
+    from scipy import stats  # late: the sequential test, run after every pair, does not need it
 
-
-def block_p(d, block):
-    """p of the one-way F test for differences between blocks; 1 when it cannot be tested."""
-    d, block = np.asarray(d, float), np.asarray(block)
-    names, index, counts = np.unique(block, return_inverse=True, return_counts=True)
-    between, within = len(names) - 1, len(d) - len(names)
-    if between < 1 or within < 1:
+    if len(d) < 2:
         return 1.0
-    means = np.bincount(index, d) / counts
-    inside = np.sum((d - means[index]) ** 2) / within
-    outside = np.sum(counts * (means - d.mean()) ** 2) / between
-    return 1.0 if inside == 0 else float(special.fdtrc(between, within, outside / inside))
+    test = stats.permutation_test(
+        (d,), np.mean, permutation_type="samples", vectorized=True, rng=1, n_resamples=9999
+    )
+    return float(test.pvalue)
 
 
-def units_needed(estimate, sd, margin, alpha=0.05):
-    """Units (pairs, or blocks side by side) after which the sequential test usually has a verdict,
-    if estimate and sd are the truth. From the calibration: 5.5 + 7.5 / (distance in sd)^2."""
-    if not sd > 0:
-        return float(FEWEST)
-    distance = max(abs(estimate), margin - abs(estimate), 1e-12) / sd
-    return float(np.ceil((5.5 + 7.5 / distance**2) * np.log(1 / alpha) / np.log(20)))
+def _sequential(units, margin, alpha):
+    """(lo, hi, p) of independent units."""
+    if not len(units):
+        return -math.inf, math.inf, 1.0
+    lo, hi = sequential.interval(units, margin=margin, alpha=alpha)
+    e_value = float(sequential.against(units, 0.0, margin)[-1])
+    return float(lo), float(hi), 1 / max(e_value, 1.0)
 
 
-def judge(d, block, *, design, margin, alpha=0.05, one_sided_alpha=None, test=True):
-    """Outcome of the sequential test for one comparison.
-
-    design "switched": the pair is the unit; when the blocks differ by more than their pairs
-    explain, the interval must also hold for block means. design "side by side": the block is the
-    unit, and the last one counts once it has as many pairs as the first."""
-    d, block = np.asarray(d, float), np.asarray(block)
-    names = list(dict.fromkeys(block.tolist()))
+def _outcome(d, block, units, whole, read, design, differ, margin, alpha):
+    lo, hi, p, word = read
+    starts = len(dict.fromkeys(block.tolist()))
+    side = design == "side by side"
     warnings = []
-    if design == "side by side":
-        size = [int((block == b).sum()) for b in names]
-        whole = len(names) if len(names) == 1 or size[-1] >= size[0] else len(names) - 1
-        units = block_means(d, block)[:whole]
-    else:
-        units = d
-    lo, hi = _interval(units, margin, alpha)
-    up, down = sequential.evidence(units)
-    p = float(min(1.0, 1 / np.max((up + down) / 2)))
-    sd = float(np.std(units, ddof=1)) if len(units) > 1 else np.nan
-    if design != "side by side" and len(names) > 1 and block_p(d, block) < 0.1:
-        means = block_means(d, block)
-        lo_b, hi_b = _interval(means, margin, alpha)
-        up, down = sequential.evidence(means)
-        lo, hi = min(lo, lo_b), max(hi, hi_b)
-        p = max(p, float(min(1.0, 1 / np.max((up + down) / 2))))
-        warnings.append(
-            "the server starts differ by more than their pairs explain: the interval is that of "
-            f"{len(names)} starts"
-        )
-    unit = "blocks" if design == "side by side" else "pairs"
     if len(units) < FEWEST:
-        warnings.append(f"{len(units)} {unit}: fewer than {FEWEST} cannot reach 5 %")
-    if len(names) == 1:
+        name = "blocks" if side else "pairs"
+        warnings.append(f"{len(units)} {name}: fewer than {FEWEST} cannot reach 5 %")
+    if differ:
         warnings.append(
-            "one server start only: a difference between two starts would look the same"
+            "the starts differ by more than their pairs explain: the interval also holds for the "
+            f"{starts} starts as units"
         )
-    if np.isnan(lo):
+    if starts == 1:
+        warnings.append("one server start only: a difference between two starts looks the same")
+    if math.isnan(lo):
         warnings.append(
             "the difference changed during the campaign: no single value fits all pairs"
         )
-    estimate = centre(units)
-    if not np.isnan(lo):
-        estimate = float(np.clip(estimate, lo, hi))
+    estimate = centre(units if len(units) else d)
+    if math.isfinite(lo + hi):
+        estimate = min(max(estimate, lo), hi)
+    basis = whole if side or differ else units
+    each = len(d) / starts if side or differ else 1
+    needed = best = cv = math.nan
+    if len(basis) > 1:
+        sd = float(np.std(basis, ddof=1))
+        nearer = sd / math.sqrt(len(basis))
+        needed = each * units_needed(estimate, sd, margin, alpha)
+        best = each * min(
+            units_needed(e, sd, margin, alpha)
+            for e in (abs(estimate) + nearer, max(abs(estimate) - nearer, 0))
+        )
+        t = t_quantile(1 - alpha / 2, len(basis) - 1)
+        cv = abs(estimate) * math.sqrt(len(basis)) / (t * math.sqrt(2))
     return Outcome(
-        estimate, lo, hi, p, verdict(lo, hi, margin), len(units), len(names), sd,
-        units_needed(estimate, sd, margin, alpha), warnings,
-    )  # fmt: skip
-
-
-def verdict(lo, hi, margin):
-    """The word for an interval: `same` inside the margin, `slower`/`faster` when it excludes zero."""
-    if lo > -margin and hi < margin:
-        return "same"
-    if lo > 0:
-        return "slower"
-    if hi < 0:
-        return "faster"
-    return "cannot tell"
-
-
-def _interval(units, margin, alpha):
-    lo, hi = sequential.interval(units, margin=margin, alpha=alpha)
-    return float(lo), float(hi)
+        estimate, lo, hi, p, word, len(d), len(d), starts, needed, best, cv, (hi - lo) / 2, warnings
+    )

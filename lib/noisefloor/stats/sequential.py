@@ -5,11 +5,14 @@ independent campaigns, so that the calibration runs ten thousand of them through
 """
 
 import numpy as np
+from scipy import special
 
-# Bets in units of the scale, and how the first coin is spread over them. Large bets end the
-# obvious cases in six pairs, small ones resolve half a pair sd.
-BETS = np.array([0.7, 1.5, 4.0])
+# Bets in units of the scale, and how the wealth is spread over them: the large one ends obvious
+# cases in six pairs, the small one lets a long campaign resolve a fifth of the pair sd.
+BETS = np.array([0.2, 0.7, 2.5])
+SHARES = np.array([0.1, 0.3, 0.6])
 LEAN = 0.4  # extra share of alpha, at the margin, for "the truth is nearer to zero"
+UNEQUAL = 0.4  # p of the F test below which the starts count as different
 
 CANNOT_TELL, SLOWER, FASTER, SAME = 0, 1, -1, 2
 WORDS = {CANNOT_TELL: "cannot tell", SLOWER: "slower", FASTER: "faster", SAME: "same"}
@@ -30,15 +33,16 @@ def evidence(y):
     scale = (np.cumsum(root, -1) / np.arange(1, y.shape[-1] + 1)) ** 2
     x = np.clip(np.divide(y, scale, out=np.zeros_like(y), where=scale > 0), -25, 25)
     up = down = 0.0
-    for bet in BETS:
+    for bet, share in zip(BETS, SHARES, strict=True):
         odds = np.exp(-2 * bet * x)
-        up = up + np.cumprod(2 / (1 + odds), -1)
-        down = down + np.cumprod(2 * odds / (1 + odds), -1)
-    return up / len(BETS), down / len(BETS)
+        gain = 2 / (1 + odds)
+        up = up + share * np.cumprod(gain, -1)
+        down = down + share * np.cumprod(gain * odds, -1)
+    return up, down
 
 
 def against(d, theta, margin):
-    """Running e-value against "the difference is theta", shaped like d, never falling.
+    """E-value after every look against "the difference is theta", shaped like d.
 
     d: [..., n]; theta: [...] (broadcast). Half of the wealth is on either side when theta is zero
     or beyond twice the margin; at the margin, where only `same` depends on it, most of it is on
@@ -48,49 +52,130 @@ def against(d, theta, margin):
     up, down = evidence(d - theta)
     lean = LEAN * np.clip(1 - np.abs(np.abs(theta) / margin - 1), 0, 1)
     inward = 0.5 + np.where(theta > 0, lean, -lean)
-    return np.maximum.accumulate(inward * down + (1 - inward) * up, -1)
+    return inward * down + (1 - inward) * up
 
 
-def decide(d, *, margin, alpha=0.05):
-    """Verdict codes [..., n] after every look: the first decisive one stays until it becomes `same`.
+def codes(d, *, margin, alpha=0.05):
+    """Verdict code after every look [..., n], for independent units d.
 
-    `slower` and `faster` when zero is ruled out, `same` when both margins are, from inside."""
+    `same` when both margins are ruled out from inside, else `slower` or `faster` when zero is."""
     d = np.asarray(d, float)
-    zero = np.zeros(d.shape[:-1])
-    limit = 1 / alpha
+    limit, inward = 1 / alpha, 0.5 + LEAN
     up, down = evidence(d)
-    differs = np.maximum.accumulate((up + down) / 2, -1) >= limit
-    sign = np.where(np.cumsum(d, -1) > 0, SLOWER, FASTER)
-    inside = (against(d, zero + margin, margin) >= limit) & (
-        against(d, zero - margin, margin) >= limit
+    inside = (inward * evidence(d - margin)[1] >= limit) & (
+        inward * evidence(d + margin)[0] >= limit
     )
-    return np.where(inside, SAME, np.where(differs, sign, CANNOT_TELL))
+    differs = np.where((up + down) / 2 >= limit, np.where(up > down, SLOWER, FASTER), CANNOT_TELL)
+    return np.where(inside, SAME, differs)
 
 
-def interval(d, *, margin, alpha=0.05, points=48, rounds=4):
-    """(lo, hi), each [...]: every difference that no look so far has ruled out at level alpha.
+def complete(block):
+    """How many blocks are complete at every look [n]: those left, and one with as many pairs as
+    the first."""
+    block = np.asarray(block)
+    starts = _starts(block)
+    current = np.searchsorted(starts, np.arange(len(block)), side="right")
+    done = np.arange(len(block)) - starts[current - 1] + 1
+    first = starts[1] if len(starts) > 1 else len(block)
+    return np.where(done >= first, current, current - 1)
 
-    Valid at every look at once. Infinite while the data cannot exclude anything (the first five
-    pairs), and NaN where everything is ruled out: the effect changed under the campaign."""
+
+def means(d, block):
+    """Mean of every block, [..., blocks]; blocks lie one after the other."""
+    d, starts = np.asarray(d, float), _starts(block)
+    return np.add.reduceat(d, starts, -1) / np.diff(np.append(starts, d.shape[-1]))
+
+
+def unequal(d, block):
+    """True [..., n] at looks where the blocks differ by more than their pairs explain: one-way
+    F test, at the generous level UNEQUAL because missing a difference is the dearer mistake."""
+    d = np.asarray(d, float)
+    n = d.shape[-1]
+    starts = _starts(block)
+    sums = np.cumsum(d, -1)
+    squares = np.cumsum(d * d, -1)
+    out = np.zeros(d.shape, bool)
+    left = np.zeros(d.shape[:-1])  # sum over the blocks left of total^2 / size
+    before = np.zeros(d.shape[:-1])
+    for k, start in enumerate(starts):
+        end = starts[k + 1] if k + 1 < len(starts) else n
+        looks = np.arange(start, end)
+        fitted = left[..., None] + (sums[..., start:end] - before[..., None]) ** 2 / (
+            looks - start + 1
+        )
+        df = looks + 1 - (k + 1)
+        if k:
+            between = (fitted - sums[..., start:end] ** 2 / (looks + 1)) / k
+            within = (squares[..., start:end] - fitted) / np.maximum(df, 1)
+            out[..., start:end] = (between > within * _f_limit(k, df)) & (df > 0)
+        left, before = fitted[..., -1], sums[..., end - 1]
+    return out
+
+
+def decide(d, block=None, *, design="switched", margin, alpha=0.05):
+    """Verdict code after every pair [..., n]: the whole rule.
+
+    block: [n], the same for all campaigns. "side by side": the blocks that are complete are the
+    units. "switched": the pairs are, and where the starts differ the verdict must also hold for
+    the complete blocks as units."""
+    d = np.asarray(d, float)
+    block = np.zeros(d.shape[-1], int) if block is None else np.asarray(block)
+    if design == "switched" and len(_starts(block)) == 1:
+        return codes(d, margin=margin, alpha=alpha)
+    by_block = codes(means(d, block), margin=margin, alpha=alpha)
+    by_block = np.concatenate([np.zeros((*d.shape[:-1], 1), int), by_block], -1)
+    by_block = by_block[..., complete(block)]
+    if design == "side by side":
+        return by_block
+    by_pair = codes(d, margin=margin, alpha=alpha)
+    return np.where(unequal(d, block) & (by_block != by_pair), CANNOT_TELL, by_pair)
+
+
+def stop(codes, allowed=None):
+    """(looks, code) at the first look with a verdict: number of pairs used [...] and its code;
+    all pairs and CANNOT_TELL when there is none. allowed: [n] looks at which stopping is allowed."""
+    hit = codes != CANNOT_TELL
+    if allowed is not None:
+        hit = hit & allowed
+    any_hit = hit.any(-1)
+    first = np.where(any_hit, hit.argmax(-1), codes.shape[-1] - 1)
+    code = np.take_along_axis(codes, first[..., None], -1)[..., 0]
+    return first + 1, np.where(any_hit, code, CANNOT_TELL)
+
+
+def interval(d, *, margin, alpha=0.05, points=48, rounds=3):
+    """(lo, hi), each [...]: every difference that the units so far do not rule out at level alpha.
+
+    Valid at every look at once; the looks are not intersected, so that the interval always speaks
+    for all units. Infinite while nothing can be excluded (the first five units)."""
     d = np.asarray(d, float)
     middle = np.median(d, -1)
     reach = 8 * np.max(np.abs(d - middle[..., None]), -1) + 1e-9
+    even = np.linspace(0, 1, points)
     ends = []
     for side in (-1, 1):
         near, far = np.zeros_like(middle), reach
-        open_end = None
+        open_end = np.zeros(middle.shape, bool)
         for step in range(rounds):
-            grid = near[..., None] + (far - near)[..., None] * np.linspace(0, 1, points)
+            share = even if step else even**3  # the end is nearer to the middle than to the reach
+            grid = near[..., None] + (far - near)[..., None] * share
             theta = middle[..., None] + side * grid
             kept = against(d[..., None, :], theta, margin)[..., -1] < 1 / alpha
-            if step == 0:
-                open_end, gone = kept[..., -1], ~kept.any(-1)
-            last = points - 1 - np.argmax(kept[..., ::-1], -1)
-            last = np.where(kept.any(-1), last, 0)
+            open_end |= kept[..., -1] & (step == 0)
+            last = np.where(kept.any(-1), points - 1 - np.argmax(kept[..., ::-1], -1), 0)
             near = np.take_along_axis(grid, last[..., None], -1)[..., 0]
-            far = np.take_along_axis(grid, np.minimum(last + 1, points - 1)[..., None], -1)[..., 0]
-        end = np.where(open_end, np.inf, middle * side + far)
-        ends.append((side * np.where(gone, middle * side, end), gone))
-    (lo, below), (hi, above) = ends
-    empty = below & above
-    return np.where(empty, np.nan, lo), np.where(empty, np.nan, hi)
+            following = np.minimum(last + 1, points - 1)
+            far = np.take_along_axis(grid, following[..., None], -1)[..., 0]
+        ends.append(np.where(open_end, side * np.inf, middle + side * far))
+    return ends[0], ends[1]
+
+
+def _starts(block):
+    """Index of the first pair of every block."""
+    block = np.asarray(block)
+    return np.flatnonzero(np.append(True, block[1:] != block[:-1]))
+
+
+def _f_limit(between, within):
+    """Upper quantile of F at UNEQUAL, for arrays of degrees of freedom."""
+    return special.fdtri(between, np.maximum(within, 1), 1 - UNEQUAL)
