@@ -15,7 +15,7 @@ test: setup ## run the tests
 	$(BIN)/python -m pytest
 
 lab: setup ## JupyterLab on the notebooks
-	$(BIN)/jupyter lab --notebook-dir notebooks
+	$(BIN)/jupyter lab --notebook-dir notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 check: setup ## ruff, format, rules of the notebooks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tests/notebook_rules.py

@@ -36,10 +36,10 @@ if ((${#missing[@]})); then
     root=(sudo)
   fi
   apt() { quiet "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qy -o DPkg::Lock::Timeout=300 "$@"; }
-  say "installing ${#missing[@]} system packages: ${missing[*]}"
+  say "installing system packages: ${missing[*]}"
   apt install --no-install-recommends --no-remove "${missing[@]}" 2>/dev/null ||
     { say "updating the package lists" && apt update && apt install --no-install-recommends --no-remove "${missing[@]}"; } ||
-    stop "the system packages could not be installed; try: ${root[*]} apt-get install ${missing[*]}"
+    stop "the system packages could not be installed; try: ${root[*]:+sudo }apt-get install ${missing[*]}"
 fi
 
 # 2. Python packages

@@ -130,7 +130,7 @@ def _try(argv: list[str]) -> str:
     if ran.returncode == 0:
         return ""
     said = ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"]
-    return said[0].removeprefix("Error: ").rstrip(".")
+    return said[0].removeprefix("Error: ").removeprefix("unshare: ").rstrip(".")
 
 
 def _throttling(device: str | None) -> tuple[str, str]:
@@ -238,7 +238,7 @@ def studies(built: dict, had: dict, allowed: dict) -> list[Part]:
         return not ability or build[ability], f"{build['label']} has no {ability}", fetch
 
     def may(right: str) -> tuple[bool, str, str]:
-        return allowed[right][0], f"{right}: {allowed[right][1]}", ""
+        return *allowed[right], ""
 
     def label(build: dict) -> str:
         return build.get("label", "")
