@@ -28,7 +28,7 @@ from .study import METRICS
 # Drawn colours are stand-ins: `svg` replaces each by a CSS variable with the light colour as
 # fall-back, because no single ink reads on both white and black. Arms after Okabe and Ito,
 # darkened or lightened until text in them has a contrast of 4.5:1 on either ground.
-INK, MUTED, RULE, BAND = "#16191d", "#5c6670", "#d3d8dd", "#2e7f9e"
+INK, MUTED, RULE, BAND = "#16191d", "#5c6670", "#d3d8dd", "#22718f"
 BASE, CONTROL = "#56616d", "#8b949e"
 ARMS = ("#0067a3", "#b84a00", "#00755a", "#a03d74", "#846000")
 CSS = {
@@ -636,6 +636,72 @@ def dots(
     _note(ax, "slower →", (1, 0), (0, -26), "axes fraction", va="top", ha="right")
     words = f"±{margin_pct:g}\u202f% counts as same"
     _note(ax, words, (0.5, 0), (0, -26), "axes fraction", va="top", ha="center", color=BAND)
+    ax.set_title(title)
+    return figure
+
+
+@_responsive
+def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
+    """Forest of published claims: each effect as a dot over the grey bar of what its own data
+    cannot tell from zero. A dot is hollow where there is no verdict; no bar, no noise floor.
+
+    `frame`: rows of a verdict table with the columns `title` (a heading) and `label`. The axis is
+    linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
+    """
+    frame = frame[frame["overhead_pct"].notna()].reset_index(drop=True)
+    gap, y, rows, heads = (1.7 if narrow else 1.0), 0.0, [], []
+    for i in frame.index:
+        if i == 0 or frame.loc[i, "title"] != frame.loc[i - 1, "title"]:
+            y += 0.3 if i else 0.0
+            heads.append((y, frame.loc[i, "title"]))
+            y += 1.0
+        rows.append(y + (0.75 if narrow else 0.0))
+        y += gap
+    width, left, right = (NARROW, 8, 8) if narrow else (WIDE, 252, 196)
+    top, foot, high = (26 if title else 6), 44, 24 * y
+    total = top + high + foot
+    figure = Figure(figsize=(width / 72, total / 72), layout="none")
+    ax = figure.add_axes([left / width, foot / total, (width - left - right) / width, high / total])
+    limit = 1.25 * frame["overhead_pct"].abs().max()
+    ax.set_xscale("symlog", linthresh=margin_pct, linscale=0.8)
+    _margin(ax, margin_pct, axis="x")
+    at = ax.get_yaxis_transform()
+    for spot, words in heads:
+        _note(ax, words, (0, spot), (-left + 8, 0), at, color=INK, weight="bold", va="center")
+    size = {"fontsize": 12, "va": "center", "color": INK}
+    for i, row in enumerate(frame.itertuples()):
+        floor, spot = row.noise_floor_pct, rows[i]
+        if pd.notna(floor):
+            low = 100 * (1 / (1 + floor / 100) - 1)
+            ax.plot([low, floor], [spot] * 2, color=CONTROL, lw=9, alpha=0.55, zorder=2)
+        told = row.verdict != "cannot tell"
+        ink = {"slower": ARMS[1], "faster": ARMS[0], "same": BAND}.get(row.verdict, INK)
+        face = {"mfc": ink} if told else {"mfc": "none"}
+        ax.plot(row.overhead_pct, spot, "o", ms=7, mec=ink, mew=1.6, zorder=5, **face)
+        if narrow:
+            _note(ax, row.label, (0, spot - 0.75), (0, 0), at, **size)
+            words = f"{GLYPH[row.verdict]} {percent(row.overhead_pct)}"
+            _note(ax, words, (1, spot - 0.75), (0, 0), at, ha="right", weight="bold", **size)
+            continue
+        _note(ax, row.label, (0, spot), (-left + 20, 0), at, **size)
+        _note(
+            ax, f"{GLYPH[row.verdict]} {row.verdict}", (1, spot), (12, 0), at, weight="bold", **size
+        )
+        words = percent(row.overhead_pct)
+        _note(ax, words, (1, spot), (right - 4, 0), at, **(size | {"ha": "right"}))
+    ax.set_ylim(y - 0.4, -0.55)
+    ax.set_xlim(-limit, limit)
+    ticks = [t for t in (2, 5, 10, 20, 50, 100, 200, 500) if t <= limit and (not narrow or t != 5)]
+    ax.xaxis.set_major_locator(FixedLocator([*(-t for t in reversed(ticks)), 0, *ticks]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: f"{v:+g}".replace("-", "−") if v else "0")
+    )
+    ax.yaxis.set_major_locator(NullLocator())
+    ax.grid(False, axis="y")
+    ax.grid(True, axis="x")
+    _note(ax, "← faster", (0, 0), (0, -26), "axes fraction", va="top")
+    _note(ax, "slower, % →", (1, 0), (0, -26), "axes fraction", va="top", ha="right")
     ax.set_title(title)
     return figure
 
