@@ -662,7 +662,10 @@ def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     total = top + high + foot
     figure = Figure(figsize=(width / 72, total / 72), layout="none")
     ax = figure.add_axes([left / width, foot / total, (width - left - right) / width, high / total])
-    limit = 1.25 * frame["overhead_pct"].abs().max()
+    ends = (
+        min(-4 * margin_pct, 1.4 * frame["overhead_pct"].min()),
+        max(4 * margin_pct, 1.4 * frame["overhead_pct"].max()),
+    )
     ax.set_xscale("symlog", linthresh=margin_pct, linscale=0.8)
     _margin(ax, margin_pct, axis="x")
     at = ax.get_yaxis_transform()
@@ -690,9 +693,9 @@ def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
         words = percent(row.overhead_pct)
         _note(ax, words, (1, spot), (right - 4, 0), at, **(size | {"ha": "right"}))
     ax.set_ylim(y - 0.4, -0.55)
-    ax.set_xlim(-limit, limit)
-    ticks = [t for t in (2, 5, 10, 20, 50, 100, 200, 500) if t <= limit and (not narrow or t != 5)]
-    ax.xaxis.set_major_locator(FixedLocator([*(-t for t in reversed(ticks)), 0, *ticks]))
+    ax.set_xlim(*ends)
+    ticks = (-300, -50, -10, -margin_pct, 0, margin_pct, 10, 50, 300)
+    ax.xaxis.set_major_locator(FixedLocator([t for t in ticks if ends[0] < t < ends[1]]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(
         FuncFormatter(lambda v, _: f"{v:+g}".replace("-", "−") if v else "0")
@@ -702,6 +705,8 @@ def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     ax.grid(True, axis="x")
     _note(ax, "← faster", (0, 0), (0, -26), "axes fraction", va="top")
     _note(ax, "slower, % →", (1, 0), (0, -26), "axes fraction", va="top", ha="right")
+    words = f"±{margin_pct:g}\u202f% is same"
+    _note(ax, words, (0, 0), (0, -26), ax.get_xaxis_transform(), va="top", ha="center", color=BAND)
     ax.set_title(title)
     return figure
 
