@@ -129,7 +129,6 @@ class Campaign:
         self.study, self.folder, self.meta, self.progress = study, folder, meta, progress
         self.seed = meta["seed"]
         self.rows: list[dict] = []
-        self.began = time.monotonic()
         self.lost = 0
         self.slice_s = study.profile.slice_s
         self._sweep()
@@ -167,20 +166,12 @@ class Campaign:
         return tidy.frame(self.rows, self.study.design)
 
     @property
-    def spent_s(self) -> float:
-        """Seconds spent, those before an interruption included."""
-        return self.meta["spent_s"] + time.monotonic() - self.began
-
-    @property
     def left_s(self) -> float:
-        """Seconds left of the budget."""
-        return self.study.profile.budget_min * 60 - self.spent_s
+        """Seconds of measuring left of the budget: restarts and loading are not measuring."""
+        return self.study.profile.budget_min * 60 - self.meta["spent_s"]
 
     def save(self, **changes) -> None:
-        """Write campaign.json with what was spent."""
-        now = time.monotonic()
-        self.meta["spent_s"] += now - self.began
-        self.began = now
+        """Write campaign.json."""
         self.meta |= changes
         _write_json(self.folder / "campaign.json", self.meta)
 
@@ -236,8 +227,9 @@ class Campaign:
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
+            finally:
+                self.meta["spent_s"] += time.monotonic() - began
             self.rows += tidy.rows(partial.rename(self.folder / name))
-            self.progress.run_took(time.monotonic() - began)
             return
         raise PairLost(f"{name} failed {ATTEMPTS} times: {reason}")
 
@@ -478,7 +470,6 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
             progress.say(f"{engines.label(build)}: initialising, loading {study.tables} tables")
             templates = _templates(study, build, shop)
             bench = Bench(shop, templates)
-            campaign.began = time.monotonic()  # set-up is not measuring
             try:
                 {"switched": _switched, "side by side": _side_by_side}[study.design](
                     campaign, bench
@@ -502,15 +493,15 @@ def obtain(name: str, campaign: str = "", **parameters) -> Path:
     return measure(load(name, **parameters), parameters=parameters)
 
 
-def _rounds(c: Campaign, bench: Bench, until: float, keep: Callable[[Cell], bool]) -> None:
-    """Rounds of pairs until the block's time is up; at least one."""
-    number = 0
+def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
+    """Rounds of pairs until the block has been measured for its time; one round at least, and no
+    workload is left without a pair while the budget lasts."""
+    number, until = 0, c.meta["spent_s"] + _block_seconds(c)
     while cells := [x for x in c.open_cells() if keep(x)]:
         for cell in schedule.round_of(c.seed, c.block, number, cells, c.done()):
-            if number and time.monotonic() > until:
-                return
-            if c.left_s < 2 * c.slice_s and c.done().get(cell.key, 0) >= 2:
-                return
+            over = number and c.meta["spent_s"] > until
+            if (over and c.done().get(cell.key)) or c.left_s <= 0:
+                continue
             if cell.workload.name in c.meta["skipped"]:
                 continue
             try:
@@ -521,7 +512,7 @@ def _rounds(c: Campaign, bench: Bench, until: float, keep: Callable[[Cell], bool
                 c.meta["skipped"][cell.workload.name] = str(e)
                 c.progress.say(f"{cell.workload.name} is skipped: {e}")
         number += 1
-        if time.monotonic() > until:
+        if c.meta["spent_s"] > until or c.left_s <= 0:
             return
 
 
@@ -541,10 +532,9 @@ def _switched(c: Campaign, bench: Bench) -> None:
     server = bench.servers[0]
     while c.open_cells() and c.left_s > 0:
         c.block += 1
-        began = time.monotonic()
         server.restart()
         c.warm(bench, [(0, c.study.baseline)])
-        _rounds(c, bench, began + _block_seconds(c), lambda cell: True)
+        _rounds(c, bench, lambda cell: True)
         bench.close(keep=True)
         c.save()
 
@@ -553,7 +543,6 @@ def _side_by_side(c: Campaign, bench: Bench) -> None:
     """Two servers; for every block fresh copies are dealt to the arms by coin and both start."""
     while c.open_cells() and c.left_s > 0:
         c.block += 1
-        began = time.monotonic()
         t = c.table
         blocks = t[~t["warmup"]].groupby("arm")["block"].nunique().to_dict()
         arm = schedule.block_arm(c.seed, c.block, c.study, blocks)
@@ -567,7 +556,7 @@ def _side_by_side(c: Campaign, bench: Bench) -> None:
             s.ready()
             s.check(s.settings)
         c.warm(bench, [(int(i), arms[i]) for i in dealt])
-        _rounds(c, bench, began + _block_seconds(c), lambda cell, a=arm: cell.arm == a)
+        _rounds(c, bench, lambda cell, a=arm: cell.arm == a)
         bench.close()
         c.save()
 
@@ -595,9 +584,6 @@ class Progress:
         else:
             print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
-    def run_took(self, seconds: float) -> None:
-        """Count a run."""
-
     def show(self, c: Campaign, doing: str) -> None:
         """Where the campaign is: budget, block, current arm, verdicts so far."""
         now = time.monotonic()
@@ -606,14 +592,16 @@ class Progress:
         if self._display or not sys.stderr.isatty():
             if now - self._last > (1 if self._display else 10):
                 self._last = now
-                self.say(f"{min(c.spent_s, total):.0f} of {total} s, {text}; {self._words(c)}")
+                self.say(
+                    f"{min(c.meta['spent_s'], total):.0f} of {total} s, {text}; {self._words(c)}"
+                )
             return
         if self._bar is None:
             from tqdm import tqdm
 
             bar = "{l_bar}{bar}| {n:.0f}/{total:.0f} s {postfix}"
             self._bar = tqdm(total=total, bar_format=bar, leave=False, desc=c.study.name)
-        self._bar.n = min(c.spent_s, total)
+        self._bar.n = min(c.meta["spent_s"], total)
         self._bar.set_postfix_str(f"{text}; {self._words(c)}")
 
     def _words(self, c: Campaign) -> str:

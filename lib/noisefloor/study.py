@@ -211,7 +211,7 @@ def binlog_encryption(
     if chosen.name == "smoke":
         more = ()
     if chosen.name == "quick":
-        more = tuple(replace(w, every=4) for w in more)
+        more = tuple(replace(w, every=3) for w in more)
     return Study(
         name="binlog-encryption",
         title="Binary log encryption",

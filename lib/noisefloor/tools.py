@@ -138,7 +138,7 @@ def sysbench(s: Slice) -> dict:
     }
 
 
-EVENTS = 3000  # transactions that pile up before the applier starts again
+EVENTS_PER_S = 1000  # transactions that pile up before the applier starts again, a slice second
 
 
 def replica(s: Slice) -> dict:
@@ -153,7 +153,7 @@ def replica(s: Slice) -> dict:
         tables=s.study.tables,
         rows=s.study.profile.rows,
         threads=s.threads,
-        events=EVENTS,
+        events=round(EVENTS_PER_S * s.seconds),
     )
     code, text, _ = _run(argv, 120, s.folder / "sysbench.txt")
     if code:
