@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_a_started_command_is_the_server_itself(tmp_path):
     argv += [f"--basedir={engine.basedir}", f"--lc-messages-dir={engine.messages_dir}"]
     with subprocess.Popen([*argv, f"--log-error={error_log}"]) as process:
         while not (tmp_path / "data" / "ibdata1").exists() and process.poll() is None:
-            pass
+            time.sleep(0.01)
         running = Path(f"/proc/{process.pid}/cmdline").read_text()
         assert process.wait(60) == 0, error_log.read_text()
     assert f"{engine.basedir}/sbin/mysqld" in running
@@ -91,7 +92,7 @@ def test_a_started_command_is_the_server_itself(tmp_path):
 
 
 def test_a_moved_build_still_runs(tmp_path):
-    moved = tmp_path / "elsewhere"
+    moved = tmp_path / "else where é"
     shutil.copytree(FETCHED, moved, symlinks=True, copy_function=_link)
     assert engines.find(str(moved)).version == engines.find("mysql", fetch=False).version
 
@@ -203,6 +204,22 @@ def test_a_view_of_links_opens_only_the_folders_it_must_write_to(tmp_path):
 
 def test_a_machine_address_is_not_passed_on():
     assert engines._anonymous("E: http://u:p@inside.test/debian is gone") == "E: the mirror is gone"
+
+
+def test_an_older_fetched_build_serves_when_a_newer_pin_cannot_be_fetched(
+    nothing_fetched, apt_sources, monkeypatch
+):
+    apt_sources(a_list="")
+    nothing_fetched.mkdir()
+    (nothing_fetched / FETCHED.name).symlink_to(FETCHED)
+    newer = {**NINE, "version": "9.7.99-1"}
+    monkeypatch.setattr(engines, "pins", lambda name="mysql": newer)
+    engine = engines.find("mysql")
+    assert engine.origin == "fetched"
+    assert engine.note == (
+        "MySQL 9.7.99-1 is not used: this machine's apt configuration names no Debian mirror; "
+        f"took MySQL {engine.version} fetched earlier"
+    )
 
 
 @pytest.mark.slow

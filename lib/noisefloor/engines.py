@@ -105,11 +105,13 @@ def _mysql(fetch: bool) -> Engine:
                 return _fetched_mysql() or _fetch_mysql()
         except EngineMissing as error:
             why = str(error)
-    if found := which("mysqld"):
-        engine = replace(_folder(Path(found)), origin="PATH")
-        if engine.kind == "mysql":
-            note = f"MySQL 9.7 is not used: {why}; took {label(engine)} on PATH"
-            return replace(engine, note=note)
+    for prefix in _prefixes(pins()["series"]):
+        engine = replace(_folder(prefix), origin="fetched")
+        note = f"MySQL {pins()['version']} is not used: {why}; took {label(engine)} fetched earlier"
+        return replace(engine, note=note)
+    if (found := which("mysqld")) and (engine := _folder(Path(found))).kind == "mysql":
+        note = f"MySQL 9.7 is not used: {why}; took {label(engine)} on PATH"
+        return replace(engine, origin="PATH", note=note)
     try:
         engine = _mariadb(fetch)
     except EngineMissing as error:
@@ -117,17 +119,21 @@ def _mysql(fetch: bool) -> Engine:
     return replace(engine, note=f"MySQL 9.7 is not used: {why}; took {label(engine)}")
 
 
+def _prefixes(series: str) -> list[Path]:
+    """Folders of the fetched builds of a series, the highest version first."""
+    found = [p.parents[1] for p in paths.engines().glob(f"mysql-{series}.*/bin/mysqld")]
+    return sorted(found, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], reverse=True)
+
+
 def _fetched_mysql() -> Engine | None:
+    """The fetched build of the pinned version, or the one that was taken because it was gone."""
     pin = pins()
-    others = sorted(paths.engines().glob(f"mysql-{pin['series']}.*"), reverse=True)
-    for prefix in (paths.engines() / f"mysql-{pin['version']}", *others):
-        if (prefix / "bin" / "mysqld").exists():
-            note = prefix / "note.txt"
-            return replace(
-                _folder(prefix),
-                origin="fetched",
-                note=note.read_text().strip() if note.exists() else "",
-            )
+    for prefix in _prefixes(pin["series"]):
+        note = prefix / "note.txt"
+        said = note.read_text().strip() if note.exists() else ""
+        pinned = prefix.name == f"mysql-{pin['version']}"
+        if pinned or said.startswith(f"MySQL {pin['version']} "):
+            return replace(_folder(prefix), origin="fetched", note="" if pinned else said)
     return None
 
 
@@ -150,15 +156,16 @@ def _fetch_mysql() -> Engine:
         if not note:
             _verify(archives, pin)
         _remember(cache, version, archives)
-    with _building(paths.engines() / f"mysql-{version}") as prefix:
-        _say(f"unpacking MySQL {version} ({len(archives)} packages)")
-        for archive in archives:
-            _run("dpkg-deb", "-x", archive, prefix)
-        _dress(prefix)
-        if note:
-            (prefix / "note.txt").write_text(note + "\n")
-        _version((str(prefix / "bin" / "mysqld"),))
-    return _fetched_mysql() or _folder(paths.engines() / f"mysql-{version}")
+    final = paths.engines() / f"mysql-{version}"
+    if not final.exists():
+        with _building(final) as prefix:
+            _say(f"unpacking MySQL {version} ({len(archives)} packages)")
+            for archive in archives:
+                _run("dpkg-deb", "-x", archive, prefix)
+            _dress(prefix)
+            _version((str(prefix / "bin" / "mysqld"),))
+    (final / "note.txt").write_text(note + "\n")
+    return _fetched_mysql() or _folder(final)
 
 
 def _dress(prefix: Path) -> None:
