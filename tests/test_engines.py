@@ -166,6 +166,14 @@ def test_a_build_that_is_not_whole_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_killed_fetch_left_is_removed_by_the_next(tmp_path):
+    (tmp_path / ".final-abc" / "usr").mkdir(parents=True)
+    with engines._building(tmp_path / "final") as folder:
+        (folder / "whole").touch()
+    assert [p.name for p in tmp_path.iterdir()] == ["final"]
+    assert (tmp_path / "final" / "whole").exists()
+
+
 def test_cached_archives_are_used_only_when_unchanged(tmp_path):
     archive = tmp_path / "a_1_amd64.deb"
     archive.write_bytes(b"whole")

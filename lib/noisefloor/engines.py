@@ -546,8 +546,11 @@ def _version(command: tuple[str, ...]) -> str:
 
 @contextlib.contextmanager
 def _building(final: Path) -> Iterator[Path]:
-    """A temporary folder beside `final` that takes its name only when everything went well."""
+    """A temporary folder beside `final` that takes its name only when everything went well. Call it
+    under `_lock`: what a killed process left half built is removed."""
     final.parent.mkdir(parents=True, exist_ok=True)
+    for left in final.parent.glob(f".{final.name}-*"):
+        shutil.rmtree(left)
     folder = Path(tempfile.mkdtemp(prefix=f".{final.name}-", dir=final.parent))
     try:
         yield folder
