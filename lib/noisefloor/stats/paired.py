@@ -129,6 +129,11 @@ def _outcome(d, block, units, whole, read, design, differ, margin, alpha):
         )
     if starts == 1:
         warnings.append("one server start only: a difference between two starts looks the same")
+    elif starts < sequential.FEW_STARTS and not side:
+        warnings.append(
+            f"{starts} server starts: fewer than {sequential.FEW_STARTS} hardly show whether the "
+            "effect differs from start to start"
+        )
     if math.isnan(lo):
         warnings.append(
             "the difference changed during the campaign: no single value fits all pairs"

@@ -12,7 +12,9 @@ from scipy import special
 BETS = np.array([0.2, 0.7, 2.5])
 SHARES = np.array([0.1, 0.3, 0.6])
 LEAN = 0.4  # extra share of alpha, at the margin, for "the truth is nearer to zero"
-UNEQUAL = 0.4  # p of the F test below which the starts count as different
+# p of the F test below which the starts count as different: generous where missing a difference
+# is the dearer mistake, strict for the few starts that could only cry wolf.
+UNEQUAL, UNEQUAL_FEW, FEW_STARTS = 0.4, 0.1, 4
 
 CANNOT_TELL, SLOWER, FASTER, SAME = 0, 1, -1, 2
 WORDS = {CANNOT_TELL: "cannot tell", SLOWER: "slower", FASTER: "faster", SAME: "same"}
@@ -88,7 +90,7 @@ def means(d, block):
 
 def unequal(d, block):
     """True [..., n] at looks where the blocks differ by more than their pairs explain: one-way
-    F test, at the generous level UNEQUAL because missing a difference is the dearer mistake."""
+    F test at the level UNEQUAL (UNEQUAL_FEW below FEW_STARTS blocks)."""
     d = np.asarray(d, float)
     n = d.shape[-1]
     starts = _starts(block)
@@ -177,5 +179,6 @@ def _starts(block):
 
 
 def _f_limit(between, within):
-    """Upper quantile of F at UNEQUAL, for arrays of degrees of freedom."""
-    return special.fdtri(between, np.maximum(within, 1), 1 - UNEQUAL)
+    """F above which blocks count as different; arrays of degrees of freedom."""
+    level = UNEQUAL if between + 1 >= FEW_STARTS else UNEQUAL_FEW
+    return special.fdtri(between, np.maximum(within, 1), 1 - level)
