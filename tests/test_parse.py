@@ -1,10 +1,15 @@
 """parse: real captured outputs, formats written by hand, damage of every kind."""
 
+import math
 import pickle
+from contextlib import suppress
 from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from noisefloor import parse
 
 DATA = Path(__file__).parent / "data"
@@ -148,3 +153,481 @@ def test_time_samples(name):
 @pytest.mark.parametrize("name", sorted(SYSBENCH))
 def test_kind_of_sysbench(name):
     assert parse.kind(SYSBENCH[name]) == "sysbench"
+
+
+WRITTEN = {p.stem: p.read_text() for p in sorted((DATA / "sysbench" / "by-hand").glob("*.txt"))}
+SUMMARY = {  # version, threads, duration_s, events, tps, queries, mean, max, percentile
+    "0.4": ("0.4.12", 2, 10.0029, 1010, 100.97, 21210, 0.01979, 0.05752, {95: 0.02751}),
+    "0.5": ("0.5", 16, 4.0016, 2020, 504.8, 40419, 0.03168, 0.09905, {95: 0.03977}),
+    "0.5-us": ("0.5", 16, 4.0016, 2020, 504.8, 40419, 0.03168, 0.09905, {95: 0.03977}),
+    "0.5-deadlocks": ("0.5", 64, 20.0016, 84810, 4240.16, 1696200, 0.01509, 0.25799, {99: 0.05075}),
+    "1.0-checkpoint-wrapped": ("1.0.20", 2, 3.0, 101, 101.0, 2020, 0.0198, 0.04533, {}),
+    "1.0-cpu-rate": ("1.0.20", 1, 2.0002, 10, None, None, 0.00022, 0.00024, {1: 0.00022}),
+    "1.1-csv-reporter": ("1.1.0-3ceba0b", 2, 3.0007, 301, 100.31, 6020, 0.01993, 0.04533, {95: 0.0215}),
+    "1.1-lua-reporter": ("1.1.0-3ceba0b", 2, 3.0007, 301, 100.31, 6020, 0.01993, 0.04533, {95: 0.0215}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(WRITTEN))
+def test_other_versions(name):
+    r = parse.sysbench(WRITTEN[name])
+    got = [r[k] for k in ("version", "threads", "duration_s", "events", "tps", "queries")]
+    latency = r["latency"]
+    assert (*got, latency["mean"], latency["max"], latency["percentile"]) == SUMMARY[name]
+    assert parse.kind(WRITTEN[name]) == "sysbench"
+
+
+@pytest.mark.parametrize("name", sorted(set(WRITTEN) - {"1.0-checkpoint-wrapped"}))
+def test_other_versions_agree_with_themselves(name):
+    assert parse.sysbench(WRITTEN[name])["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [
+        ("0.5", {"t_s": 4, "threads": 16, "tps": 510, "reads_per_s": 7140, "writes_per_s": 2040, "latency_s": 0.03902, "errors_per_s": 0.5}),
+        ("0.5-us", {"t_s": 4, "tps": 510, "latency_s": 0.03902}),
+        ("0.5-deadlocks", {"t_s": 20, "tps": 4260, "reads_per_s": 59107.08, "latency_s": 0.04744}),
+        ("1.0-cpu-rate", {"t_s": 2, "events_per_s": 5, "latency_s": 0.00024}),
+        ("1.1-lua-reporter", {"t_s": 4, "threads": 1, "tps": 1, "qps": 20, "other_per_s": 2, "latency_s": 0.9, "ok": False}),
+        ("1.1-csv-reporter", {"t_s": 4, "threads": 1, "tps": 1, "qps": 20, "other_per_s": 2, "latency_s": 0.9, "ok": False}),
+    ],
+)  # fmt: skip
+def test_last_row_of_other_versions(name, columns):
+    rows = parse.sysbench(WRITTEN[name])["intervals"]
+    assert {k: rows[k][-1] for k in columns} == {k: pytest.approx(v) for k, v in columns.items()}
+
+
+def test_errors_of_old_versions():
+    assert parse.sysbench(WRITTEN["0.5-deadlocks"])["ignored_errors"] == 2
+    assert parse.sysbench(WRITTEN["0.5"])["ignored_errors"] == 1
+    assert parse.sysbench(WRITTEN["0.5"])["qps"] == 10100.77
+
+
+def test_rate_adds_a_queue():
+    r = parse.sysbench(SYSBENCH["mariadb-rate"])
+    assert r["rate"] == 500
+    assert plain_numbers(r["queue"]) == {
+        "t_s": (1, 2, 3),
+        "length": (0,) * 3,
+        "concurrency": (0,) * 3,
+    }
+    queue = parse.sysbench(WRITTEN["1.0-cpu-rate"])["queue"]
+    assert (queue["length"][0], queue["concurrency"][0]) == (3, 1)
+
+
+def test_last_block_after_a_checkpoint_is_the_run_and_the_wrapped_row_is_left_out():
+    r = parse.sysbench(WRITTEN["1.0-checkpoint-wrapped"])
+    assert [c["events"] for c in r["checkpoints"]] == [200]
+    assert r["intervals"]["t_s"].tolist() == [1, 3]
+    assert "latency_s" not in r["intervals"]  # percentile disabled: 0.00 is no latency
+    assert any("impossible rate" in w for w in r["warnings"])
+
+
+def test_only_a_checkpoint_is_no_run():
+    text = WRITTEN["1.0-checkpoint-wrapped"]
+    with pytest.raises(parse.ParseError, match="checkpoint reports only"):
+        parse.sysbench(text[: text.rindex("SQL statistics")])
+
+
+def test_command_line_gives_test_and_options_without_secrets():
+    r = parse.sysbench(WRITTEN["1.1-lua-reporter"])
+    assert r["test"] == "oltp_read_write"
+    assert r["options"] == {
+        "mysql-host": "db1", "mysql-user": "sbtest", "mysql-password": "***", "threads": "2", "time": "3",
+        "tables": "4", "table-size": "1000", "report-interval": "1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("echo", "test"),
+    [
+        ("sysbench --test=/usr/share/doc/sysbench/tests/db/oltp.lua --num-threads=4 run", "oltp"),
+        ("$ sysbench cpu --cpu-max-prime=20000 run", "cpu"),
+        (
+            "sysbench --mysql-user=x \\\n  --tables=10 \\\n  oltp_point_select run",
+            "oltp_point_select",
+        ),
+        ("sysbench oltp_read_only --tables=10 prepare", None),
+        ("we use sysbench for this", None),
+        ("sysbench 'oltp_read_only run", None),
+    ],
+)
+def test_command_line_forms(echo, test):
+    assert parse.sysbench(echo + "\n" + RW)["test"] == test
+
+
+def test_junk_around_a_run_is_skipped():
+    vmstat = "procs -----------memory----------\n r  b   swpd   free\n 1  0      0 123456\n"
+    explain = "           id: 1\n  select_type: SIMPLE\n          max: 3 apples\n"
+    prepare = "sysbench 1.0.20 (using system LuaJIT)\n\nCreating table 'sbtest1'...\n"
+    whole = plain_numbers(parse.sysbench(RW))
+    assert plain_numbers(parse.sysbench(prepare + explain + RW + "rc=0\n" + vmstat)) == whole
+
+
+def test_rows_between_which_something_else_was_printed():
+    text = RW.replace("[ 5s ]", "mysql: [Warning] something\n[ 5s ]")
+    assert plain_numbers(parse.sysbench(text)) == plain_numbers(parse.sysbench(RW))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.replace("\n", "\r\n"),
+        lambda t: t.encode(),
+        lambda t: t.encode("utf-16"),
+        lambda t: "\ufeff" + t,
+        lambda t: t.rstrip("\n"),
+        lambda t: t.replace("\r", "").replace("lat (ms,99%)", "lat (ms,99%)"),
+    ],
+)
+def test_same_numbers_in_another_encoding(change):
+    assert plain_numbers(parse.sysbench(change(RW))) == plain_numbers(parse.sysbench(RW))
+
+
+OTHER = SYSBENCH["mariadb-write-only"]
+BROKEN = {
+    "NUL bytes": RW[:500] + "\0\0" + RW[500:],
+    "NUL bytes: a damaged": RW.encode("utf-16-le"),
+    "not a whole number": RW.replace(".", ","),
+    "interval row that is not whole": RW.replace("tps: 576.18", "tps: 576"),
+    "histogram row that is not whole": RW.replace("1.608 |*", "1,608 |*"),
+    "inside the summary": RW.replace("General statistics:", "WARNING: x\nGeneral statistics:"),
+    "stands twice": RW.replace(
+        "         avg:", "         min:                   1.00\n         avg:"
+    ),
+    "second run": RW + RW,
+    "second summary": RW + "x\n" + RW[RW.index("SQL statistics") :],
+    "second summary begins": RW + "x\nSQL statistics:\n    queries performed:\n        read:    71",
+    "row after the summary": RW + "[ 11s ] thds: 4 tps: 1.00",
+    "time runs backwards": RW.replace("[ 5s ]", "[ 2s ]"),
+    "two forms": RW.replace("[ 5s ]", "[ 5s ] thds: 4 eps: 5.00 lat (ms,99%): 1.00\n[ 5s ]"),
+    "rows of 16 threads": RW.replace("thds: 4 tps: 576.18", "thds: 16 tps: 576.18"),
+    "heading says 64 threads": RW.replace("Number of threads: 4", "Number of threads: 64"),
+    "values do not rise": RW.replace("       1.637 |", "       1.523 |"),
+    "histogram after": OTHER + "Latency histogram (values are in milliseconds)\n",
+    "no 'sum'": RW[: RW.index("         sum:")],
+    "no summary": RW[: RW.index("SQL statistics")],
+    "sysbench failed: FATAL: The --max-time": RW.replace(
+        "SQL stat", "FATAL: The --max-time limit\nSQL stat"
+    ),
+    "no summary: the run": "",
+    "whole number": RW.replace("(507.16 per sec.)", "(inf per sec.)"),
+    "total time": RW.replace("10.0161s", "10.01s"),
+    "does not go on": RW.replace("5080   (", "9" * 5000 + " ("),
+}
+
+
+@pytest.mark.parametrize("reason", BROKEN)
+def test_broken_text_is_a_parse_error(reason):
+    with pytest.raises(parse.ParseError) as caught:
+        parse.sysbench(BROKEN[reason])
+    assert reason in caught.value.reason
+
+
+def test_error_names_the_line():
+    text = RW.replace("tps: 576.18", "tps: 576")
+    with pytest.raises(parse.ParseError) as caught:
+        parse.sysbench(text)
+    line = next(i for i, line in enumerate(text.split("\n"), 1) if "tps: 576 " in line)
+    assert (caught.value.line, caught.value.text) == (line, text.split("\n")[line - 1])
+
+
+def test_error_shows_no_secret_and_no_control_character():
+    text = "sysbench 1.0.20\nFATAL: \x1b[31mmysql://u:hunter2@h refused\n"
+    with pytest.raises(parse.ParseError) as caught:
+        parse.sysbench(text)
+    assert "hunter2" not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+WARNED = {
+    "are not the 600": RW.replace("(507.16 per", "(600.00 per"),
+    "do not add up to 101600 queries": RW.replace("71120", "71121"),
+    "queries per transaction": RW.replace("(10143.29 per", "(9143.29 per"),
+    "the histogram holds 5079": RW.replace("29.194 |                                         1", "29.194 |                                         0"),
+    "percentile 99 is 0.1 s": RW.replace("21.11\n", "100.00\n"),
+    "percentile 99 is clipped": RW.replace("21.11\n", "100000.00\n"),
+    "events in the histogram's last bucket": RW.replace(" 108.685 |", "100000.000 |"),
+    "Little's law": RW.replace("40008.67", "20008.67").replace(" 7.88\n", " 3.94\n"),
+    "the mean latency is not the sum": RW.replace("40008.67", "20008.67"),
+    "not between": RW.replace(" 1.51\n", " 9.51\n"),
+    "5081 events": RW.replace("events:              5080", "events:              5081"),
+    "same time stamp": RW.replace("[ 5s ]", "[ 4s ]"),
+    "gaps": RW.replace("[ 10s ]", "[ 20s ]"),
+    "rows after the end": RW.replace("10.0161s", "3.0161s"),
+    "add up to the summary's events": RW.replace("tps: 5", "tps: 9"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("warning", WARNED)
+def test_numbers_that_disagree_are_warned_about(warning):
+    assert any(warning in w for w in parse.sysbench(WARNED[warning])["warnings"])
+
+
+def test_runs_cuts_a_log_of_several():
+    echo = "+ sysbench oltp_write_only --mysql-password=x run\n"
+    log = "uptime\n" + echo + OTHER + echo + RW
+    pieces = parse.runs(log)
+    assert "".join(p for _, p in pieces) == log
+    assert [parse.sysbench(p)["events"] for _, p in pieces] == [10927, 5080]
+    assert [parse.sysbench(p)["test"] for _, p in pieces] == ["oltp_write_only"] * 2
+    assert log.split("\n")[pieces[1][0] - 1] == echo.strip()
+    assert parse.runs(RW) == [(1, RW)]
+
+
+@pytest.mark.parametrize("text", WHOLE)
+def test_cut_anywhere_gives_the_same_numbers_or_none(text):
+    whole = SYSBENCH[text]
+    expected = plain_numbers(parse.sysbench(whole))
+    complete = 0
+    for end in range(len(whole)):
+        try:
+            result = parse.sysbench(whole[:end])
+        except parse.ParseError:
+            continue
+        complete += 1
+        assert plain_numbers(result) == expected
+    assert complete < 100  # only the fairness lines may be missing
+
+
+# ---- time ------------------------------------------------------------------------------------
+
+RESULTS = [
+    # text, format, real, user, sys, others
+    ("real\t1m23.456s\nuser\t0m1.000s\nsys\t0m0.500s\n", "bash", 83.456, 1.0, 0.5, {}),
+    ("real\t1m23,456s\nuser\t0m1,000s\nsys\t0m0,500s\n", "bash", 83.456, 1.0, 0.5, {}),
+    ("real\t1h 2m 3.00s\nuser\t0m 1.00s\nsys\t0m 0.50s\n", "bash", 3723.0, 1.0, 0.5, {}),
+    ("real 83.46\nuser 1.00\nsys 0.50\n", "POSIX", 83.46, 1.0, 0.5, {}),
+    ("real 83,46\nuser 1,00\nsys 0,50", "POSIX", 83.46, 1.0, 0.5, {}),
+    ("561.777u 159.042s 24:45.89 48.5%\n", "csh", 1485.89, 561.777, 159.042, {"cpu_pct": 48.5}),
+    ("2.006u 0.011s 0:02.05 98.0%\t0+0k 0+0io 0pf+0w\n", "csh", 2.05, 2.006, 0.011, {"cpu_pct": 98.0}),
+    ("make -j4  561.77s user 159.04s system 48% cpu 24:45.89 total\n", "zsh", 1485.89, 561.77, 159.04, {"label": "make -j4"}),
+    ("x  1.00s user 1.00s system 0% cpu 1:02:03.50 total\n", "zsh", 3723.5, 1.0, 1.0, {"label": "x"}),
+    ("561.77user 159.04system 24:45.89elapsed 48%CPU (0avgtext+0avgdata 1696maxresident)k\n", "GNU", 1485.89, 561.77, 159.04, {"cpu_pct": 48, "maxrss_B": 1736704}),
+    ("5.00user 1.00system 1:02:03elapsed 0%CPU (0avgtext+0avgdata 1maxresident)k\n", "GNU", 3723.0, 5.0, 1.0, {}),
+    ("Command terminated by signal 9\n0.00user 0.00system 0:00.00elapsed ?%CPU (0avgtext+0avgdata 1maxresident)k\n", "GNU", 0.0, 0.0, 0.0, {"exit_code": -9, "cpu_pct": None}),
+    ("    1m02.20s real     0m01.00s user     0m00.50s system\n", "mksh", 62.2, 1.0, 0.5, {}),
+    ("        0.20 real         0.10 user         0.05 sys\n", "BSD", 0.2, 0.1, 0.05, {}),
+    ("10.000 4.000 1.000 50.00%\n", "TIMEFORMAT", 10.0, 4.0, 1.0, {"cpu_pct": 50.0}),
+    ("10.00 4.00 1.00 50% 1656\n", "GNU -f", 10.0, 4.0, 1.0, {"cpu_pct": 50, "maxrss_B": 1695744}),
+    ("0m0.010000s 0m0.020000s\n1m0.500000s 0m1.250000s\n", "times", None, 60.5, 1.25, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RESULTS, ids=lambda c: c[0][:25])
+def test_time_forms(case):
+    text, form, real, user, sys, others = case
+    [r] = parse.time("some output\n" + text)
+    assert (r["format"], r["real_s"], r["user_s"], r["sys_s"]) == (form, real, user, sys)
+    assert {k: r[k] for k in others} == others
+    assert parse.kind(text) == "time"
+
+
+def test_several_results_keep_their_order_and_lines():
+    text = TIME["zsh-time"] + TIME["bash-time"] + TIME["gnu-time-v-fail"] + RESULTS[5][0]
+    found = parse.time(text)
+    assert [r["format"] for r in found] == ["zsh", "zsh", "bash", "GNU -v", "csh"]
+    assert [r["line"] for r in found] == [1, 2, 4, 7, 31]
+    assert (found[3]["exit_code"], found[3]["label"], found[3]["maxrss_B"]) == (1, "false", 1134592)
+
+
+def test_time_label_holds_no_secret():
+    [r] = parse.time("mysql -uroot -phunter2  0.01s user 0.01s system 5% cpu 0.40 total\n")
+    assert r["label"] == "mysql -uroot -p***"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hello\n",
+        "real\t0m1.000s\nuser\t0m1.000s\n",
+        "real\t0m1.000s\nuser\t0m1.000s\nsys\t0m0.0",
+        "real 1.00\nuser 1.00\nsys 0.0",
+        TIME["bash-time"] + "real\t0m1.000s\n",
+        "561.777u 159.042s 24:45.8",
+        "make  561.77s user 159.04s system 48% cpu 24:4",
+        "10.00 4.00 1.00 90% 1656\n",  # the percentage is not of these numbers
+        "10.00 4.00 1.00 50% 16",  # cut, or not: no line end
+        TIME["gnu-time-v"][:600],
+        TIME["bash-time"].replace("0", "\0"),
+    ],
+)
+def test_time_refuses(text):
+    with pytest.raises(parse.ParseError):
+        parse.time(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello", "innodb_buffer_pool_size = 1G\n", "100 200 300\n", "\0\0", b"\xff\xfe", "sysbench run",
+     "a sysbench of 1.0 kind, in real user time\n", " 1  0  0 123456  0.5 99.5\n", b"\x89PNG\r\n\x1a\n"],
+)  # fmt: skip
+def test_kind_of_something_else(text):
+    assert parse.kind(text) is None
+
+
+def test_sysbench_under_time_is_sysbench():
+    assert parse.kind(RW + TIME["bash-time"]) == "sysbench"
+
+
+# ---- secrets ---------------------------------------------------------------------------------
+
+SECRETS = [
+    "sysbench --mysql-password=hunter2 --threads=4 run",
+    "sysbench --mysql-password='hunter2 and more' run",
+    "mysql --password hunter2",
+    "mysql -uroot -phunter2 -h db",
+    "mysqldump -p'hunter2' x",
+    "MYSQL_PWD=hunter2 mysql",
+    "export PGPASSWORD=hunter2",
+    "mysql://user:hunter2@host/db",
+    "mysql+mysqldb://u:hunter2@h/db?ssl=1",
+    "https://h/?user=a&password=hunter2&x=1",
+    "openssl enc -aes-256-cbc -pass pass:hunter2 -in x",
+    "openssl enc -k hunter2 -in x",
+    "openssl req -passin pass:hunter2",
+    "CREATE USER a IDENTIFIED BY 'hunter2'",
+    "CREATE USER a IDENTIFIED WITH caching_sha2_password BY 'hunter2'",
+    "CHANGE MASTER TO MASTER_PASSWORD='hunter2'",
+    "SET PASSWORD FOR x = 'hunter2'",
+    "SET PASSWORD = PASSWORD('hunter2')",
+    '{"password": "hunter2"}',
+    "password = hunter2",
+    "  mysql_password: hunter2",
+    "xtrabackup --encrypt=AES256 --encrypt-key=hunter2 --encrypt-threads=2",
+    "AWS_SECRET_ACCESS_KEY=hunter2",
+    "Authorization: Bearer hunter2",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_scrub_removes_the_secret_and_nothing_twice(text):
+    clean, n = parse.scrub(text)
+    assert "hunter2" not in clean
+    assert n == 1
+    assert parse.scrub(clean) == (clean, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FATAL: error 1045: Access denied for user 'sbtest'@'localhost' (using password: YES)",
+        "disconnect_on_expired_password=ON",
+        "default_password_lifetime\t0",
+        "caching_sha2_password_digest_rounds=5000",
+        "default_authentication_plugin=caching_sha2_password",
+        "xtrabackup --encrypt-key-file=/p/key --encrypt-threads=2",
+        "https://example.org/a:b/c@d",
+        "mysql -P3306 --print-defaults",
+        "mkdir -p /tmp/x",
+        "ssl-key=/a/b.pem",
+        "compass: north",
+        "mysql-password=",
+    ],
+)
+def test_scrub_keeps_what_is_no_secret(text):
+    assert parse.scrub(text) == (text, 0)
+
+
+@pytest.mark.parametrize("name", sorted(SYSBENCH))
+def test_scrub_leaves_real_logs_alone(name):
+    assert parse.scrub(SYSBENCH[name]) == (SYSBENCH[name], 0)
+
+
+# ---- damage ----------------------------------------------------------------------------------
+
+LOGS = [*SYSBENCH.values(), *WRITTEN.values(), *TIME.values()]
+
+
+@st.composite
+def damaged(draw):
+    """A real log after one to three mutations, as text or bytes."""
+    text = draw(st.sampled_from(LOGS))
+    for _ in range(draw(st.integers(1, 3))):
+        other = draw(st.sampled_from(LOGS))
+        i, j = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
+        k = draw(st.integers(0, len(other)))
+        scrap = draw(
+            st.sampled_from(
+                [
+                    "\0",
+                    "\r",
+                    "é",
+                    "٣",
+                    "\x1b[31m",
+                    "inf",
+                    "nan",
+                    "1e9",
+                    "-",
+                    "9" * 30,
+                    "9" * 5000,
+                    ".",
+                    " ",
+                ]
+            )
+        )
+        text = draw(
+            st.sampled_from(
+                [
+                    text[:i],
+                    text[:i] + other[k:],
+                    text[:i] + text[j:],
+                    text[:j] + text[i:],
+                    text + other,
+                    text[:i] + scrap + text[i:],
+                    text[:i] + scrap + text[i + 1 :],
+                    text.replace("\n", "\r\n"),
+                    text.replace(".", ","),
+                ]
+            )
+        )  # fmt: skip
+    encoding = draw(st.sampled_from([None, None, None, "utf-8", "utf-16", "utf-16-le", "latin-1"]))
+    return text.encode(encoding, "replace") if encoding else text
+
+
+@settings(max_examples=600, deadline=None, derandomize=True)
+@given(damaged())
+def test_damaged_logs_give_a_result_or_a_parse_error(text):
+    parse.kind(text)
+    for read in (parse.sysbench, parse.time):
+        try:
+            result = read(text)
+        except parse.ParseError as e:
+            result = [e.line] if e.text.isprintable() else [math.nan]
+        assert all(math.isfinite(n) for n in numbers(result))
+    for _, piece in parse.runs(text.replace("\0", "") if isinstance(text, str) else ""):
+        assert isinstance(piece, str)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text() | st.binary())
+def test_any_text_gives_a_result_or_a_parse_error(text):
+    parse.kind(text)
+    for read in (parse.sysbench, parse.time):
+        with pytest.raises(parse.ParseError):
+            read(text)
+
+
+def test_a_long_line_takes_no_longer_than_its_length():
+    began = perf_counter()
+    for piece in (
+        " ",
+        "0",
+        "mysql ",
+        "sysbench ",
+        "1.00s user ",
+        "[",
+        "a_",
+        "password=",
+        "\t",
+        "real ",
+    ):
+        line = piece * (200_000 // len(piece))
+        for text in (line, RW + line, RW.replace("[ 5s ]", line + "\n[ 5s ]"), line + "\n" + RW):
+            parse.kind(text)
+            for read in (parse.sysbench, parse.time):
+                with suppress(parse.ParseError):
+                    read(text)
+    assert perf_counter() - began < 20  # quadratic takes minutes

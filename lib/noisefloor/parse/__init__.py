@@ -8,10 +8,20 @@ number comes back only when the text is whole where the number stands.
 from .base import ParseError
 from .histogram import CLIP_S, RESOLUTION, quantile
 from .secrets import scrub
-from .sysbench_text import looks_like_sysbench, sysbench
+from .sysbench_text import looks_like_sysbench, runs, sysbench
 from .time_text import looks_like_time, time
 
-__all__ = ["CLIP_S", "RESOLUTION", "ParseError", "kind", "quantile", "scrub", "sysbench", "time"]
+__all__ = [
+    "CLIP_S",
+    "RESOLUTION",
+    "ParseError",
+    "kind",
+    "quantile",
+    "runs",
+    "scrub",
+    "sysbench",
+    "time",
+]
 
 
 def kind(text: str | bytes) -> str | None:

@@ -1,8 +1,11 @@
-"""What both parsers need: the error, the clean text, and where in it something stands."""
+"""What the parsers share: the error, the clean text, and where in it something stands."""
+
+import numpy as np
 
 from .secrets import scrub
 
 SHOWN = 200
+_DIGITS = bytes(c if chr(c) in "0123456789." else 32 for c in range(256))
 
 
 class ParseError(ValueError):
@@ -53,3 +56,17 @@ def shown(line: str) -> str:
 def last_line(text: str) -> int:
     """Position of the last line of a `plain` text that is not blank."""
     return max(0, len(text.rstrip()) - 1)
+
+
+def numbers(rows: str) -> np.ndarray:
+    """All numbers without a sign in `rows`, in order."""
+    return np.array(rows.encode("ascii", "replace").translate(_DIGITS).split(), dtype=float)
+
+
+def share(label: str) -> int | float:
+    """95 for "95", 99.9 for "99.9" and for the "999" of patched builds."""
+    value = float(label)
+    while value > 100:
+        value /= 10
+    value = round(value, 6)
+    return int(value) if value == int(value) else value

@@ -4,57 +4,11 @@ import os
 import re
 import shlex
 
-import numpy as np
-
-from .base import error, last_line, plain, shown
+from .base import error, last_line, plain, share, shown
 from .checks import disagreements
+from .histogram import read_histogram
+from .rows import intervals, queue, refuse_rows_after
 from .secrets import scrub
-
-_IMPOSSIBLE = 1e12
-_STAMP = r"\[ *+[0-9]{1,9}(?:\.[0-9]{1,3})?s ?\] "
-_N = r"[0-9]{1,9}+"
-_F = r"[0-9]{1,25}+\.[0-9]{2}"
-_ROWS = {
-    # words that only this form has: (columns in the order of a row's numbers, form of a row)
-    " qps: ": (
-        "t threads tps qps reads writes other percentile ms err rec",
-        rf"thds: {_N} tps: {_F} qps: {_F} \(r/w/o: {_F}/{_F}/{_F}\) lat \(ms,{_N}%\): {_F}"
-        rf" err/s:? {_F} reconn/s:? {_F}",
-    ),
-    " eps: ": (
-        "t threads eps percentile ms",
-        rf"thds: {_N} eps: {_F} lat \(ms,{_N}%\): {_F}",
-    ),
-    ", reads: ": (
-        "t threads tps reads writes ms percentile err rec",
-        rf"threads: {_N}, tps: {_F}, reads: {_F}, writes: {_F}, response time: {_F}ms \({_N}%\)"
-        rf", errors: {_F}, reconnects: *+{_F}",
-    ),
-    ", reads/s: ": (
-        "t threads tps reads writes ms percentile",
-        rf"threads: {_N}, tps: {_F}, reads/s: {_F}, writes/s: {_F}, response time: {_F}ms \({_N}%\)",
-    ),
-}
-_ROWS = {
-    hint: (tuple(columns.split()), re.compile(rf"(?:\n{_STAMP}{row} *+(?=\n))++"))
-    for hint, (columns, row) in _ROWS.items()
-}
-_ROW_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}(?:thds|threads):[^\n]*")
-_QUEUE = re.compile(rf"\n{_STAMP}queue length: ({_N}),? concurrency: ({_N}) *+(?=\n)")
-_HISTOGRAM = re.compile(
-    r"\nLatency histogram[^\n]*\n *value +-[^\n]*count *"
-    r"((?:\n *+[0-9]{1,9}+\.[0-9]{3} \|\**+ *+[0-9]{1,15}+(?=\n))*+)"
-)
-_DIGITS = bytes(c if chr(c) in "0123456789." else 32 for c in range(256))
-_COLUMNS = {
-    "t": "t_s",
-    "eps": "events_per_s",
-    "reads": "reads_per_s",
-    "writes": "writes_per_s",
-    "other": "other_per_s",
-    "err": "errors_per_s",
-    "rec": "reconnects_per_s",
-}
 
 _HEADINGS = (
     "SQL statistics:",
@@ -148,7 +102,8 @@ def sysbench(text: str | bytes) -> dict:
     rates in 1/s, None for what this kind of test does not print. `latency` is {min, mean, max,
     sum, percentile: {95: s}}. `intervals` is a dict of equally long arrays (t_s, threads, tps or
     events_per_s, qps, reads_per_s, writes_per_s, other_per_s, latency_s at `percentile`,
-    errors_per_s, reconnects_per_s, and `ok`: False where threads were already leaving). `cut` is
+    errors_per_s, reconnects_per_s, and `ok`: False where threads had left or were
+    not there yet). `cut` is
     always False: a cut text raises.
 
     Raises ParseError for a failed run (with the first FATAL text), a cut text, two runs in one
@@ -170,10 +125,12 @@ def sysbench(text: str | bytes) -> dict:
     banner = _BANNER.search(text, start)
     summaries = [_summary(text, *block) for block in blocks]
     end = blocks[-1][0]
-    if (late := _ROW_LIKE.search(text, blocks[-1][1])) is not None:
-        raise error(text, late.start() + 1, "a row after the summary; one text holds one run")
-    intervals, percentile = _intervals(text, start, end, warnings)
-    histogram_s, counts = _histogram(text, start, end)
+    refuse_rows_after(text, blocks[-1][1])
+    rows, percentile = intervals(text, start, end, warnings)
+    shares = list(summaries[-1]["latency"]["percentile"])
+    if percentile is None and "latency_s" in rows and len(shares) == 1:
+        percentile = shares[0]
+    histogram_s, counts = read_histogram(text, start, end)
     result = {
         "version": banner[1].rstrip(":") if banner else None,
         **_echo(text, running if running >= 0 else end),
@@ -182,8 +139,8 @@ def sysbench(text: str | bytes) -> dict:
         "percentile": percentile,
         "histogram_s": histogram_s,
         "histogram_counts": counts,
-        "intervals": intervals,
-        "queue": _queue(text, start, end),
+        "intervals": rows,
+        "queue": queue(text, start, end),
         "checkpoints": summaries[:-1],
         "warnings": warnings,
         "cut": False,
@@ -215,6 +172,9 @@ def _blocks(text: str, start: int) -> list[tuple[int, int]]:
         begin = min((p for h in _HEADINGS if (p := text.find("\n" + h, near, at)) >= 0), default=-1)
         if begin < 0:
             raise error(text, at, "a part of a summary without its heading")
+        for heading in ("SQL statistics:", "OLTP test statistics:"):
+            if (far := text.find("\n" + heading, low, begin)) >= 0:
+                raise error(text, far + 1, "a summary that does not go on as sysbench's does")
         found = _SUMMARY.match(text, begin)
         if found is None or found.end() <= at:
             stop = found.end() if found else begin
@@ -244,8 +204,8 @@ def _summary(text: str, begin: int, end: int) -> dict:
     percentiles: dict[float, float] = {}
     for found in _LABEL.finditer(text, begin, end):
         label = " ".join(found[1].lower().split())
-        share = _PERCENTILE.fullmatch(label)
-        rule = _MS if share else _LABELS.get(label)
+        found_share = _PERCENTILE.fullmatch(label)
+        rule = _MS if found_share else _LABELS.get(label)
         value = found[2].strip()
         if rule is None or value.startswith("IOPS="):
             continue
@@ -255,20 +215,15 @@ def _summary(text: str, begin: int, end: int) -> dict:
                 text, found.start() + 1, f"{label!r} is not a whole number of sysbench's form"
             )
         if label in got:
-            raise error(text, found.start() + 1, f"{label!r} stands twice in one summary")
+            raise error(
+                text,
+                found.start() + 1,
+                f"{label!r} stands twice in one summary; one text holds one run",
+            )
         got[label] = match.groups()
-        if share:
-            percentiles[_share(share[1])] = float(match[1] + "e-3")
+        if found_share:
+            percentiles[share(found_share[1])] = float(match[1] + "e-3")
     return _named(text, end, got, percentiles)
-
-
-def _share(label: str) -> int | float:
-    """95 for "95", 99.9 for "99.9" and for the "999" of patched builds."""
-    share = float(label)
-    while share > 100:
-        share /= 10
-    share = round(share, 6)
-    return int(share) if share == int(share) else share
 
 
 def _named(text: str, end: int, got: dict, percentiles: dict) -> dict:
@@ -325,100 +280,15 @@ def _ms(got: dict, label: str) -> float:
     return float(got[label][0] + "e-3")
 
 
-def _numbers(rows: str) -> np.ndarray:
-    """All numbers in ASCII `rows`, in order."""
-    return np.array(rows.encode("ascii", "replace").translate(_DIGITS).split(), dtype=float)
-
-
-def _intervals(text: str, start: int, end: int, warnings: list) -> tuple[dict, float | None]:
-    """(columns of the interval rows, the percentile of their latency)."""
-    first = text.find("\n[", start, end)
-    if first < 0:
-        return {}, None
-    end = text.find("\n", text.rfind("\n[", first, end) + 1) + 1
-    forms = [
-        (columns, _numbers("".join(found)).reshape(-1, len(columns)))
-        for hint, (columns, rule) in _ROWS.items()
-        if text.find(hint, first, end) >= 0 and (found := rule.findall(text, first, end))
-    ]
-    columns, table = forms[0] if forms else ((), np.empty((0, 0)))
-    words = text.count("thds: ", first, end) + text.count(" threads: ", first, end)
-    if len(forms) > 1 or words != len(table):
-        _refuse_rows(text, first, end, len(table))
-    if not len(table):
-        return {}, None
-    column = dict(zip(columns, table.T, strict=True))
-    late = np.flatnonzero(np.diff(column["t"]) < 0)
-    if late.size:
-        at = next(m for i, m in enumerate(_ROW_LIKE.finditer(text, first, end)) if i == late[0] + 1)
-        raise error(text, at.start() + 1, "time runs backwards: two runs in one text")
-    sane = (table < _IMPOSSIBLE).all(axis=1)
-    if not sane.all():
-        times = ", ".join(f"{t:g}" for t in column["t"][~sane][:5])
-        warnings.append(
-            f"{(~sane).sum()} rows with an impossible rate left out (an unsigned counter wrapped,"
-            f" usually after a checkpoint), at {times} s"
-        )
-        column = {name: values[sane] for name, values in column.items()}
-    shares = np.unique(column.pop("percentile"))
-    percentile = _share(f"{shares[0]:g}") if shares.size == 1 and shares[0] > 0 else None
-    latency = column.pop("ms") / 1e3
-    if percentile is not None:
-        column["latency_s"] = latency
-    result = {_COLUMNS.get(name, name): values for name, values in column.items()}
-    result["threads"] = result["threads"].astype(int)
-    return result, percentile
-
-
-def _refuse_rows(text: str, first: int, end: int, count: int) -> None:
-    """Raises ParseError at the first row-like line that no format matches; returns when there is
-    none (the words stood in somebody else's line)."""
-    good = 0
-    for like in _ROW_LIKE.finditer(text, first, end):
-        if not any(rule.match(text, like.start(), end) for _, rule in _ROWS.values()):
-            raise error(text, like.start() + 1, "an interval row that is not whole")
-        good += 1
-    if good != count:
-        raise error(text, first + 1, "interval rows of two forms: two runs in one text")
-
-
-def _histogram(text: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """(bucket values in s, events in each), both empty without --histogram."""
-    at = text.find("\nLatency histogram", start)
-    if at > end:
-        raise error(text, at + 1, "a histogram after the summary; one text holds one run")
-    if at < 0:
-        return np.empty(0), np.empty(0, dtype=int)
-    found = _HISTOGRAM.match(text, at)
-    following = text[found.end() + 1 if found else at + 1 :][:300].split("\n", maxsplit=1)[0]
-    if found is None or "|" in following:
-        raise error(text, (found.end() if found else at) + 1, "a histogram row that is not whole")
-    if (second := text.find("\nLatency histogram", found.end())) >= 0:
-        raise error(text, second + 1, "a second histogram; one text holds one run")
-    table = _numbers(found[1]).reshape(-1, 2)
-    if (np.diff(table[:, 0]) <= 0).any():
-        raise error(text, at + 1, "the histogram's values do not rise: two histograms in one")
-    return table[:, 0] / 1e3, table[:, 1].astype(int)
-
-
-def _queue(text: str, start: int, end: int) -> dict:
-    """Columns of the second line that --rate adds to each row; {} without."""
-    if text.find("queue length:", start, end) < 0:
-        return {}
-    rows = _numbers("".join(m[0] for m in _QUEUE.finditer(text, start, end + 1))).reshape(-1, 3)
-    return {
-        "t_s": rows[:, 0],
-        "length": rows[:, 1].astype(int),
-        "concurrency": rows[:, 2].astype(int),
-    }
-
-
 def _echo(text: str, end: int) -> dict:
     """{test, options} from the command line where the text shows it; secrets removed."""
     at = -1
     while (at := text.find("sysbench", at + 1, end)) >= 0:
         found = _ECHO.match(text, at)
         if found is None:
+            continue
+        at = found.end() - 1
+        if " run" not in found[1]:
             continue
         line = scrub(found[1].replace("\\\n", " "))[0]
         try:
@@ -468,9 +338,30 @@ def _threads(text: str, result: dict, end: int) -> None:
     rows["ok"] = rows["threads"] == result["threads"]
     if limit and not result["warmup_s"]:
         rows["ok"] &= rows["t_s"] <= limit
-    if leaving := int((~rows["ok"]).sum()):
-        result["warnings"].append(f"{leaving} rows with threads already leaving, marked not ok")
 
 
 def _number(value: str | None) -> float | None:
     return float(value) if value and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value) else None
+
+
+def runs(text: str | bytes) -> list[tuple[int, str]]:
+    """(number of its first line, text) of each run in a log that holds several.
+
+    Cut above the command line echo or the version line of each run but the first; one piece when
+    there is one run. Each piece is for `sysbench`, which refuses the log as a whole.
+    """
+    text = plain(text)
+    cuts, at = [0], text.find(_RUNNING)
+    while at >= 0 and (following := text.find(_RUNNING, at + 1)) >= 0:
+        cut = max(at + 1, text.rfind("\nsysbench ", at + 1, following))
+        cut = following if cut == at + 1 else cut
+        above = text.rfind("\n", at + 1, cut)
+        if above >= 0 and "sysbench " in text[above:cut]:
+            cut = above
+        cuts.append(cut)
+        at = following
+    ends = [*cuts[1:], len(text)]
+    return [
+        (text.count("\n", 0, cut + 1), text[cut + 1 : end] + ("\n" if end < len(text) else ""))
+        for cut, end in zip(cuts, ends, strict=True)
+    ]

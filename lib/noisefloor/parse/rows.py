@@ -1,0 +1,146 @@
+"""The rows that sysbench prints while it runs, of all versions and reporters -> columns."""
+
+import re
+
+import numpy as np
+
+from .base import error, numbers, share
+
+_IMPOSSIBLE = 1e12
+_STAMP = r"\[ *+[0-9]{1,9}(?:\.[0-9]{1,3})?s ?\] "
+_N = r"[0-9]{1,9}+"
+_F = r"[0-9]{1,25}+\.[0-9]{2}"
+_OLD = rf"{_STAMP}threads: {_N}, tps: {_F}, reads"
+
+
+def _forms(forms: dict[str, tuple[str, str]]) -> dict[str, tuple[tuple[str, ...], re.Pattern]]:
+    """{words that only this form has: (columns in the order of a row's numbers, runs of rows)}."""
+    return {
+        hint: (tuple(columns.split()), re.compile(rf"(?:\n{row} *+(?=\n))++"))
+        for hint, (columns, row) in forms.items()
+    }
+
+
+_STAMPED = _forms(
+    {
+        " qps: ": (
+            "t threads tps qps reads writes other percentile ms err rec",
+            rf"{_STAMP}thds: {_N} tps: {_F} qps: {_F} \(r/w/o: {_F}/{_F}/{_F}\) lat \(ms,{_N}%\): {_F}"
+            rf" err/s:? {_F} reconn/s:? {_F}",
+        ),
+        " eps: ": (
+            "t threads eps percentile ms",
+            rf"{_STAMP}thds: {_N} eps: {_F} lat \(ms,{_N}%\): {_F}",
+        ),
+        "ms (": (
+            "t threads tps reads writes ms percentile err rec",
+            rf"{_OLD}: {_F}, writes: {_F}, response time: {_F}ms \({_N}%\), errors: {_F}, reconnects: *+{_F}",
+        ),
+        "us (": (
+            "t threads tps reads writes us percentile err rec",
+            rf"{_OLD}: {_F}, writes: {_F}, response time: {_F}us \({_N}%\), errors: {_F}, reconnects: *+{_F}",
+        ),
+        ", reads/s: ": (
+            "t threads tps reads writes ms percentile",
+            rf"{_OLD}/s: {_F}, writes/s: {_F}, response time: {_F}ms \({_N}%\)",
+        ),
+    }
+)
+_CSV = _forms(
+    {",": ("t threads tps qps reads writes other ms err rec", rf"{_N},{_N}(?:,{_F}){{8}}")}
+)
+_STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}(?:thds|threads):[^\n]*")
+_CSV_LIKE = re.compile(r"\n[0-9]{1,9},[0-9]{1,9},[0-9.][^\n]*")
+_QUEUE = re.compile(rf"\n{_STAMP}queue length: {_N},? concurrency: {_N} *+(?=\n)")
+_COLUMNS = {
+    "t": "t_s",
+    "eps": "events_per_s",
+    "reads": "reads_per_s",
+    "writes": "writes_per_s",
+    "other": "other_per_s",
+    "err": "errors_per_s",
+    "rec": "reconnects_per_s",
+}
+
+
+def intervals(text: str, start: int, end: int, warnings: list) -> tuple[dict, int | float | None]:
+    """(columns of the rows of a `plain` text between two positions, percentile of their latency).
+
+    {} without rows. Rows with a rate that cannot be are left out with a line in `warnings`.
+    ParseError for a row that is not whole, rows of two forms and time that runs backwards.
+    """
+    first, like, forms = text.find("\n[", start, end), _STAMPED_LIKE, _STAMPED
+    if first < 0:
+        found = _CSV_LIKE.search(text, start, end + 1)
+        if found is None:
+            return {}, None
+        first, end, like, forms = found.start(), end + 1, _CSV_LIKE, _CSV
+        there = len(like.findall(text, first, end))
+    else:
+        end = text.find("\n", text.rfind("\n[", first, end) + 1) + 1
+        there = text.count("thds: ", first, end) + text.count(" threads: ", first, end)
+    tables = [
+        (columns, numbers("".join(found)).reshape(-1, len(columns)))
+        for hint, (columns, rule) in forms.items()
+        if text.find(hint, first, end) >= 0 and (found := rule.findall(text, first, end))
+    ]
+    columns, table = tables[0] if tables else ((), np.empty((0, 0)))
+    if len(tables) > 1 or there != len(table):
+        _refuse(text, first, end, like, forms, len(table))
+    if not len(table):
+        return {}, None
+    backwards = np.flatnonzero(np.diff(table[:, 0]) < 0)
+    if backwards.size:
+        at = [m.start() for m in like.finditer(text, first, end)][backwards[0] + 1]
+        raise error(text, at + 1, "time runs backwards: two runs in one text")
+    possible = (table < _IMPOSSIBLE).all(axis=1)
+    if not possible.all():
+        times = ", ".join(f"{t:g}" for t in table[~possible, 0][:5])
+        warnings.append(
+            f"rows with an impossible rate left out, at {times} s: {(~possible).sum()}"
+            " (a counter wrapped, usually after a checkpoint)"
+        )
+        table = table[possible]
+    return _columns(dict(zip(columns, table.T, strict=True)))
+
+
+def _columns(column: dict) -> tuple[dict, int | float | None]:
+    """(columns under our names and in our units, the one percentile of their latency)."""
+    shares = np.unique(column.pop("percentile", np.empty(0)))
+    percentile = share(f"{shares[0]:g}") if shares.size == 1 and shares[0] > 0 else None
+    latency = column.pop("ms") / 1e3 if "ms" in column else column.pop("us") / 1e6
+    result = {_COLUMNS.get(name, name): values for name, values in column.items()}
+    result["threads"] = result["threads"].astype(int)
+    if percentile is not None or not shares.size:
+        result["latency_s"] = latency
+    return result, percentile
+
+
+def _refuse(text: str, first: int, end: int, like: re.Pattern, forms: dict, count: int) -> None:
+    """Raises ParseError at the first row-like line that no form matches; returns when there is
+    none (the words stood in somebody else's line)."""
+    there = 0
+    for line in like.finditer(text, first, end):
+        if not any(rule.match(text, line.start(), end) for _, rule in forms.values()):
+            raise error(text, line.start() + 1, "an interval row that is not whole")
+        there += 1
+    if there != count:
+        raise error(text, first + 1, "interval rows of two forms: two runs in one text")
+
+
+def refuse_rows_after(text: str, end: int) -> None:
+    """Raises ParseError for a row after the summary."""
+    if (row := _STAMPED_LIKE.search(text, end)) is not None:
+        raise error(text, row.start() + 1, "a row after the summary; one text holds one run")
+
+
+def queue(text: str, start: int, end: int) -> dict:
+    """Columns t_s, length, concurrency of the second line that --rate adds to each row; {} without."""
+    if text.find("queue length: ", start, end) < 0:
+        return {}
+    rows = numbers("".join(_QUEUE.findall(text, start, end + 1))).reshape(-1, 3)
+    return {
+        "t_s": rows[:, 0],
+        "length": rows[:, 1].astype(int),
+        "concurrency": rows[:, 2].astype(int),
+    }
