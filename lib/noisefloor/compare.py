@@ -502,7 +502,11 @@ def percent(value, sign=True):
 
 def as_json(rows):
     """The rows as JSON, with the keys of every verdict table."""
-    return json.dumps({"comparisons": [{k: r[k] for k in COLUMNS} for r in rows]}, indent=1)
+
+    def plain(value):
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps({"comparisons": [{k: plain(r[k]) for k in COLUMNS} for r in rows]}, indent=1)
 
 
 def as_csv(rows):
