@@ -74,6 +74,17 @@ class Results:
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     @property
+    def maxima(self) -> pd.DataFrame:
+        """Maximum latency of the first workload's runs in ms: columns threads, arm, runs, median,
+        highest. Shown, never judged."""
+        rows = self._judged[self._judged["metric"] == "max_latency"]
+        rows = rows[rows["workload"] == self.main]
+        found = rows.groupby(["threads", "arm"])["value"].agg(
+            runs="count", median="median", highest="max"
+        )
+        return (found * [1, 1e3, 1e3]).round(1).astype({"runs": int}).reset_index()
+
+    @property
     def main(self) -> str:
         """Name of the study's first workload."""
         return self.study.workloads[0].name
@@ -109,3 +120,32 @@ class Results:
 def load(folder: Path) -> Results:
     """The results of a campaign's folder."""
     return Results(folder)
+
+
+def advice(row: pd.Series, margin_pct: float) -> pd.DataFrame:
+    """Who should switch it on: the two domains of the binlog document, each with what it advised
+    and what the verdict in `row` means for it. Columns domain, the document advised, this
+    campaign says."""
+    most, least = row["hi_pct"], row["lo_pct"]
+    known = pd.notna(most)
+    cost = f"it costs at most {most:.1f} %" if known and most > 0 else "no cost was resolved"
+    strict = f"Switch it on: {cost}, and that is the price of the rule."
+    open_ = {
+        "same": f"Switch it on: the cost lies within ±{margin_pct:g} %.",
+        "faster": "Switch it on: no cost was found, the encrypted arm was not slower.",
+        "slower": f"It is not free: between {least:.1f} and {most:.1f} %. Switch it on where the"
+        " log leaves the machine; else weigh it.",
+        "cannot tell": (
+            f"Not decided here: anything from {least:.1f} to {most:.1f} % is possible."
+            if known
+            else "Not decided here: too few pairs for an interval."
+        )
+        + " Measure longer before you rely on a cost of nothing.",
+    }[row["verdict"]]
+    return pd.DataFrame(
+        [
+            ("finance, medicine", "required: a leak is a legal disaster", strict),
+            ("other services", "recommended: the loss is slight with AES instructions", open_),
+        ],
+        columns=["domain", "the document advised", "this campaign says"],
+    )
