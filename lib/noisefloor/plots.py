@@ -122,7 +122,8 @@ def colours(frame) -> dict:
         if name not in names:
             names.append(name)
     if not _order and not bases:  # no roles known: a control names its baseline, else by name
-        names.sort(key=lambda n: (f"{n}{AGAIN}" not in names, str(n)))
+        known = set(names)
+        names.sort(key=lambda n: (f"{n}{AGAIN}" not in known, str(n)))
     if not bases:
         bases = names[:1]
     inks = iter(ARMS * (1 + len(names) // len(ARMS)))

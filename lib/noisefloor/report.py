@@ -71,6 +71,14 @@ def sentence(row) -> str:
     return " ".join(parts)
 
 
+def finding(verdicts) -> str:
+    """The rows of a verdict table in words, one sentence a comparison, controls last."""
+    rows = verdicts[~is_control(verdicts)].to_dict("records")
+    again = verdicts[is_control(verdicts)].to_dict("records")
+    words = [sentence(r) for r in rows] + [f"A/A control: {sentence(r)}" for r in again]
+    return " ".join(words)
+
+
 def headline(row) -> str:
     """One row as a plain statement about the arm, for the top of a page."""
     row = dict(row)
@@ -193,7 +201,7 @@ def ruler(row, margin_pct=2.0) -> str:
     return (
         f'<svg class="nf-ruler" viewBox="0 0 600 80" role="img" aria-label="{_e(words)}">'
         f'<rect x="{x(-margin_pct)}" y="22" width="{x(margin_pct) - x(-margin_pct):.1f}" height="30" '
-        'fill="var(--nf-band,#2e7f9e)" fill-opacity=".15"/>'
+        'fill="var(--nf-band,#22718f)" fill-opacity=".15"/>'
         f'<text x="300" y="14" text-anchor="middle" class="b">±{margin_pct:g} % counts as same</text>'
         '<text x="4" y="14" class="m">← faster</text>'
         '<text x="596" y="14" text-anchor="end" class="m">slower →</text>'
@@ -697,6 +705,7 @@ def _execute(source, target, values, timeout, progress):
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
+    sockets = target.parent / "kernel"
     logging.getLogger("papermill").setLevel(logging.ERROR)
     name = source.stem
     before = os.environ.get(_OUT)
@@ -709,13 +718,14 @@ def _execute(source, target, values, timeout, progress):
                 target,
                 values,
                 kernel_name="python3",
+                language="python",
                 progress_bar=False,
                 stdout_file=sys.stderr if progress else None,
                 stderr_file=sys.stderr if progress else None,
                 execution_timeout=timeout,
                 cwd=paths.root(),
-                # a unix socket instead of TCP: nobody else on the machine can talk to the kernel
-                config=Config({"KernelManager": {"transport": "ipc"}}),
+                # unix sockets in our private folder: nobody else can talk to the kernel
+                config=Config({"KernelManager": {"transport": "ipc", "ip": str(sockets)}}),
             )
     except PapermillExecutionError as problem:
         said = " ".join(str(problem.evalue).split())
@@ -811,7 +821,11 @@ def _tamed(text) -> str:
     if 'class="dataframe"' not in text:
         return text
     text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.S)
-    text = text.replace(' border="1"', "").replace(' style="text-align: right;"', "")
+    text = (
+        text.replace("<th></th>", "<td></td>")
+        .replace(' border="1"', "")
+        .replace(' style="text-align: right;"', "")
+    )
     return (
         '<div class="nf-table"><div class="nf-scroll" role="region" aria-label="Table" tabindex="0">'
         f"{text}</div></div>"

@@ -1,0 +1,336 @@
+"""Figures are checked by what was drawn (texts, lines, limits), the SVG by its bytes."""
+
+import base64
+import io
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from noisefloor import plots
+
+
+def verdicts(rows, **more):
+    """A verdict table from (metric, threads, arm, overhead, half width, verdict) tuples."""
+    frame = pd.DataFrame(
+        [
+            {
+                "study": "s",
+                "workload": "w",
+                "metric": metric,
+                "threads": threads,
+                "baseline": "plain",
+                "arm": arm,
+                "n_baseline": 12,
+                "n_arm": 12,
+                "overhead_pct": mid,
+                "lo_pct": mid - half,
+                "hi_pct": mid + half,
+                "verdict": verdict,
+                "noise_floor_pct": half,
+                "deciding_cv_pct": 1.0,
+                "runs_needed": 40,
+                "minutes_needed": 6.5,
+                "warnings": [],
+                "joint": pd.isna(threads),
+                "design": "switched",
+            }
+            | more
+            for metric, threads, arm, mid, half, verdict in rows
+        ]
+    )
+    frame["threads"] = frame["threads"].astype("Int64")
+    return frame
+
+
+TABLE = verdicts(
+    [
+        ("tps", 1, "encrypted", 4.0, 1.0, "slower"),
+        ("tps", 4, "encrypted", 1.0, 2.0, "cannot tell"),
+        ("tps", 16, "encrypted", 0.1, 1.2, "same"),
+        ("tps", pd.NA, "encrypted", 1.7, 0.8, "cannot tell"),
+        ("tps", 4, "plain again", 0.2, 1.9, "same"),
+        ("p99", 1, "encrypted", 9.0, 2.0, "slower"),
+        ("p99", 4, "encrypted", 3.0, 4.0, "cannot tell"),
+    ]
+)
+
+
+def texts(figure):
+    return [t.get_text() for ax in figure.axes for t in [*ax.texts, ax.title, ax.xaxis.label]]
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "text"),
+    [
+        (3.65, {}, "+3.6\u202f%"),
+        (-0.24, {}, "−0.2\u202f%"),
+        (0.01, {}, "0.0\u202f%"),
+        (-0.01, {}, "0.0\u202f%"),
+        (2.0, {"sign": False}, "2.0\u202f%"),
+        (1.234, {"digits": 2, "sign": False}, "1.23\u202f%"),
+        (250.4, {}, "+250\u202f%"),
+        (math.nan, {}, "not known"),
+        (None, {}, "not known"),
+        (math.inf, {}, "∞"),
+    ],
+)
+def test_a_percentage_is_printed_one_way(value, options, text):
+    assert plots.percent(value, **options) == text
+
+
+def test_an_interval_names_the_unit_once():
+    assert plots.interval(-1.2, 2.9) == "−1.2 to +2.9\u202f%"
+    assert plots.interval(math.nan, 2.9) == "no interval"
+
+
+def test_an_arm_keeps_its_colour_in_every_table():
+    plots.theme(["plain", "plain again", "TLS 1.2", "TLS 1.3"])
+    whole = plots.colours(pd.DataFrame({"arm": ["TLS 1.3", "plain", "TLS 1.2"]}))
+    one = plots.colours(pd.DataFrame({"arm": ["TLS 1.3"]}))
+    assert whole["TLS 1.3"] == one["TLS 1.3"] == plots.ARMS[1]
+    assert whole["plain"] == plots.BASE
+    assert whole["plain again"] == plots.CONTROL
+    plots.theme()
+
+
+def test_without_an_order_the_control_names_the_baseline():
+    ink = plots.colours(pd.DataFrame({"arm": ["b", "z again", "z"]}))
+    assert ink == {"z": plots.BASE, "b": plots.ARMS[0], "z again": plots.CONTROL}
+
+
+def test_overhead_says_everything_in_the_drawing():
+    figure = plots.overhead(TABLE, "tps", margin_pct=2.0)
+    words = texts(figure)
+    assert len(figure.axes) == 1
+    assert words.count("cannot tell") == 2  # 4 threads and the joint effect
+    assert {"slower", "same", "noise floor"} <= set(words)
+    assert "within ±2\u202f% counts as same" in words
+    assert "encrypted against plain" in words
+    assert "plain again (A/A control)" in words
+    assert "overhead (↑ slower, ↓ faster)" in words
+    ax = figure.axes[0]
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "4", "16", "all"]
+    assert list(ax.get_xticks()[:3]) == [0, 2, 4]  # log2
+    points = [line.get_xydata()[0] for line in ax.lines if line.get_marker() == "o"]
+    assert any(np.allclose(p, (0, 4.0)) for p in points)
+
+
+def test_overhead_draws_the_published_numbers_over_ours():
+    published = pd.DataFrame({"threads": [8], "overhead_pct": [30.0], "label": ["a blog"]})
+    figure = plots.overhead(TABLE, "tps", published=published)
+    assert "a blog" in texts(figure)
+    assert figure.axes[0].get_ylim()[1] > 30
+
+
+@pytest.mark.parametrize(
+    ("table", "metric", "panels"),
+    [
+        (TABLE, ["tps", "p99"], ["Transactions per second", "99th percentile latency"]),
+        (
+            pd.concat([TABLE, TABLE.assign(workload="throttled disk")]),
+            "tps",
+            ["w", "throttled disk"],
+        ),
+        (
+            pd.concat([TABLE, TABLE.assign(arm=TABLE["arm"].replace("encrypted", "TLS"))]),
+            "tps",
+            ["encrypted", "TLS"],
+        ),
+    ],
+)
+def test_overhead_makes_small_multiples_of_what_differs(table, metric, panels):
+    figure = plots.overhead(table.reset_index(drop=True), metric)
+    seen = [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
+    assert seen == panels
+
+
+@pytest.mark.parametrize("half", [math.nan, math.inf])
+def test_a_comparison_without_a_finite_interval_is_drawn_all_the_same(half):
+    table = verdicts([("tps", 4, "encrypted", 3.0, half, "cannot tell")])
+    for figure in (plots.overhead(table), plots.dots(table)):
+        assert "cannot tell" in texts(figure)
+        assert "<svg" in plots.svg(figure)
+
+
+def test_overhead_of_a_metric_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="no row of metric 'p95'"):
+        plots.overhead(TABLE, "p95")
+
+
+def pair_frames(blocks=5, each=4):
+    rng = np.random.default_rng(1)
+    n = blocks * each
+    pairs = pd.DataFrame(
+        {
+            "threads": pd.array([4] * n, dtype="Int64"),
+            "baseline": "plain",
+            "arm": "encrypted",
+            "block": np.repeat(np.arange(blocks), each),
+            "pair": np.arange(n),
+            "overhead": rng.normal(0.01, 0.03, n),
+        }
+    )
+    steps = np.arange(1, n + 1)
+    path = pd.DataFrame({"n": steps, "overhead_pct": 1.0, "lo_pct": -4.0, "hi_pct": 6.0})
+    return pairs, path.assign(verdict=["cannot tell"] * (n - 1) + ["same"])
+
+
+def test_pairs_show_restarts_the_path_and_where_it_stopped():
+    pairs, path = pair_frames()
+    ax = plots.pairs(pairs, path).axes[0]
+    assert "after 20 pairs: same" in [t.get_text() for t in ax.texts]
+    upright = [line.get_xdata()[0] for line in ax.lines if len(set(line.get_xdata())) == 1]
+    assert {4.5, 8.5, 12.5, 16.5} <= set(upright)
+
+
+def test_a_path_in_blocks_moves_where_a_block_ends():
+    pairs, path = pair_frames()
+    ax = plots.pairs(pairs, path.head(5).assign(verdict="slower")).axes[0]
+    assert "after 20 pairs: slower" in [t.get_text() for t in ax.texts]
+
+
+def test_pairs_far_outside_are_arrows_at_the_edge_not_a_wider_axis():
+    pairs, _ = pair_frames()
+    pairs.loc[3, "overhead"] = 1.5  # +348 %
+    ax = plots.pairs(pairs).axes[0]
+    assert ax.get_ylim()[1] < 50
+    assert "^" in [line.get_marker() for line in ax.lines]
+
+
+def rows(threads=(4,)):
+    return pd.DataFrame(
+        [
+            {"run": f"{t}-{r}", "arm": arm, "t_s": s, "tps": 100 + s + r, "warmup": r == 0}
+            | {"threads": t, "start_s": 10.0 * r}
+            for t in threads
+            for r, arm in enumerate(["plain", "plain", "encrypted"])
+            for s in (1, 2, 3)
+        ]
+    )
+
+
+def test_timeline_leaves_the_warm_up_out_of_the_medians():
+    figure = plots.timeline(rows())
+    words = texts(figure)
+    assert "encrypted: median 104" in words
+    assert "plain: median 103" in words
+    assert "dashed grey: warm-up, not judged" in words
+
+
+def test_timeline_gives_each_thread_count_a_panel():
+    titles = [ax.get_title(loc="left") for ax in plots.timeline(rows((1, 4))).axes]
+    assert titles == ["1 thread", "4 threads"]
+
+
+def test_quantiles_show_the_ratio_to_the_baseline():
+    frame = pd.DataFrame(
+        [
+            {"arm": a, "q": q, "value_s": v * k, "lo": math.nan, "hi": math.nan}
+            for a, k in (("plain", 1.0), ("encrypted", 1.1))
+            for q, v in ((0.5, 0.01), (0.99, 0.05), (0.999, 0.2))
+        ]
+    )
+    top, low = plots.quantiles(frame, baseline="plain").axes
+    assert top.get_yscale() == "log"
+    assert [t.get_text() for t in low.get_xticklabels()] == ["p50", "p99", "p99.9"]
+    drawn = [line for line in low.lines if len(line.get_ydata()) == 3]
+    assert np.allclose(drawn[0].get_ydata(), 10.0)
+
+
+def test_dots_have_a_row_a_comparison_with_its_verdict_in_words():
+    figure = plots.dots(TABLE)
+    words = texts(figure)
+    assert words.count("cannot tell") == 3
+    assert {"Transactions per second", "99th percentile latency"} <= set(words)
+    assert "1 thread, encrypted" in words
+    assert "4 threads, plain again" in words
+    assert "4 threads, plain again" not in texts(plots.dots(TABLE, control=False))
+
+
+def test_runs_draw_the_median_in_shown_units_without_warm_ups():
+    values = [0.001, 0.002, 0.003, 9.0]
+    tidy = pd.DataFrame(
+        [
+            {"arm": arm, "threads": 4, "metric": "cpu_per_transaction", "value": v, "warmup": v > 1}
+            for arm in ("plain", "encrypted")
+            for v in values
+        ]
+    )
+    ax = plots.runs(tidy, "cpu_per_transaction").axes[0]
+    levels = {line.get_ydata()[0] for line in ax.lines if len(line.get_ydata()) == 2}
+    assert levels == {2.0}  # ms
+    assert any("Server CPU per transaction, ms" in t.get_text() for t in ax.texts)
+
+
+FIGURES = {
+    "overhead": lambda: plots.overhead(TABLE, ["tps", "p99"]),
+    "pairs": lambda: plots.pairs(*pair_frames()),
+    "timeline": lambda: plots.timeline(rows()),
+    "dots": lambda: plots.dots(TABLE),
+    "runs": lambda: plots.runs(
+        pd.DataFrame({"arm": ["a", "b"] * 5, "threads": 1, "metric": "tps", "value": range(10)})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_same_table_gives_the_same_bytes(name):
+    first, second = (plots.svg(FIGURES[name](), "title", "words") for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_svg_follows_the_page(name):
+    text = plots.svg(FIGURES[name](), "What it costs & why", "in words")
+    assert "currentColor" in text
+    assert plots.INK not in text
+    assert 'role="img"' in text
+    assert ">What it costs &amp; why</title>" in text
+    assert ">in words</desc>" in text
+    assert "<text" in text
+    assert "metadata" not in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    wanted = re.findall(r'(?:href="#|url\(#)([^")]+)', text)
+    assert set(wanted) <= set(ids)
+    addresses = set(re.findall(r"https?://[^\"' )]+", text))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+
+
+def test_two_figures_on_one_page_share_no_id():
+    first, second = (plots.svg(FIGURES[n](), n) for n in ("overhead", "dots"))
+    ids = [set(re.findall(r'\bid="([^"]+)"', text)) for text in (first, second)]
+    assert not ids[0] & ids[1]
+
+
+def test_a_standalone_svg_has_plain_colours():
+    text = plots.svg(FIGURES["dots"](), themed=False)
+    assert text.startswith("<?xml")
+    assert "var(" not in text
+
+
+def test_show_embeds_the_data_and_a_narrow_drawing():
+    markup = plots.show(
+        FIGURES["overhead"](), alt="words", caption="With 95 % intervals.", data=TABLE, name="o"
+    ).markup
+    assert markup.count("<svg") == 2
+    assert 'class="nf-narrow" style="display:none"' in markup
+    assert "95\u202f% intervals" in markup
+    data = re.search(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', markup)[1]
+    back = pd.read_csv(io.BytesIO(base64.b64decode(data)))
+    assert list(back["overhead_pct"]) == list(TABLE["overhead_pct"])
+
+
+def test_a_figure_without_alternative_text_is_refused():
+    with pytest.raises(ValueError, match="alternative text"):
+        plots.show(FIGURES["dots"]())
+
+
+def test_alternative_text_comes_from_the_verdict_table():
+    assert plots.alt(TABLE.head(1)) == (
+        "Transactions per second at 1 thread, encrypted against plain: slower, +4.0\u202f% "
+        "(+3.0 to +5.0\u202f%)."
+    )
+    assert "over all thread counts" in plots.alt(TABLE, "tps")

@@ -1,0 +1,395 @@
+"""Pages are rendered by the path that users take, from small notebooks in a project of their own."""
+
+import json
+import math
+import re
+
+import nbformat
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from noisefloor import paths, report
+from noisefloor.cli import main
+from test_plots import TABLE, verdicts
+
+PARAMETERS = (
+    'campaign = ""  # a recorded campaign\n'
+    "threads = [1, 4]\n"
+    "margin_pct = 2.0  # in percent\n"
+    "loud = False\n"
+    'where = "a=b"  # has an equals sign\n'
+)
+
+
+def write(folder, name, cells, parameters=PARAMETERS):
+    """A notebook of code cells (text beginning with '#' is Markdown) under `folder`/notebooks."""
+    v4 = nbformat.v4
+    book = v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python"}})
+    if parameters:
+        book.cells.append(v4.new_code_cell(parameters, metadata={"tags": ["parameters"]}))
+    for cell in cells:
+        new = v4.new_markdown_cell if cell.startswith("#") else v4.new_code_cell
+        book.cells.append(new(cell))
+    nbformat.write(book, folder / "notebooks" / f"{name}.ipynb")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A project folder of its own, so that no test touches the real one."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "notebooks").mkdir()
+    (folder / "environment.yml").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEFLOOR_HOME", str(folder))
+        for name in ("NOISEFLOOR_REPORTS", "NOISEFLOOR_RUNS"):
+            patch.delenv(name, raising=False)
+        TABLE.to_pickle(folder / "table.pkl")
+        yield folder
+
+
+STUDY = (
+    "# What does it cost?\n\nA question with an answer.",
+    "import os, pathlib\nimport pandas as pd\nfrom noisefloor import paths, plots, report\n"
+    "plots.theme(['plain', 'plain again', 'encrypted'])\n"
+    "table = pd.read_pickle(paths.root() / 'table.pkl')\n"
+    "print('measured in', pathlib.Path.cwd(), pathlib.Path.home() / 'x')",
+    "## The verdict",
+    "report.verdict_box(table, {'host': {'cpu': 'Epyc', 'cores': 2}, 'finished': '2026-11-20T22:10'})",
+    "## Overhead",
+    "plots.show(plots.overhead(table), alt=plots.alt(table), caption='Overhead.', data=table)",
+    "## Overhead",
+    "report.verdict_table_html(table)",
+    "table.head()",
+    "report.provenance({'campaign': 'c', 'parameters': {'threads': threads}, 'seed': 7})",
+    "report.save(table, 'good', {'finished': '2026-11-20T22:10', 'margin_pct': margin_pct})",
+)
+
+
+@pytest.fixture(scope="module")
+def page(home):
+    write(home, "good", STUDY)
+    out = report.render("good", {"threads": "2,8"})
+    return out.read_text()
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def row(**changes):
+    return verdicts([("tps", 16, "encrypted", 0.8, 2.0, "cannot tell")], **changes).iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {},
+            "Transactions per second at 16 threads: cannot tell. Overhead +0.8 % (−1.2 to +2.8 %); "
+            "with these 12 pairs, less than 2.0 % is noise. About 40 pairs, 6 min would settle it.",
+        ),
+        (
+            {"verdict": "slower", "design": "side by side", "n_arm": 6},
+            "Transactions per second at 16 threads: slower. Overhead +0.8 % (−1.2 to +2.8 %); "
+            "with these 6 blocks, less than 2.0 % is noise.",
+        ),
+        (
+            {
+                "lo_pct": math.nan,
+                "hi_pct": math.nan,
+                "noise_floor_pct": None,
+                "runs_needed": None,
+                "minutes_needed": None,
+                "deciding_cv_pct": 1.28,
+            },
+            "Transactions per second at 16 threads: cannot tell. Overhead +0.8 %. A run-to-run "
+            "scatter (CV) below 1.28 % would make the difference real.",
+        ),
+        (
+            {"joint": True, "threads": pd.NA, "verdict": "same", "noise_floor_pct": None},
+            "Transactions per second over all thread counts: same. Overhead +0.8 % "
+            "(−1.2 to +2.8 %).",
+        ),
+    ],
+)
+def test_a_row_becomes_a_sentence(changes, text):
+    assert report.sentence(row(**changes)).replace("\u202f", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("changes", "start"),
+    [
+        ({}, "Cannot tell whether encrypted is slower than plain. Transactions"),
+        ({"verdict": "slower"}, "Encrypted is slower than plain. Transactions per second at 16"),
+        ({"verdict": "faster"}, "Encrypted is faster than plain."),
+        ({"verdict": "same"}, "Encrypted or plain makes no difference that matters."),
+        (
+            {"verdict": "slower", "metric": "cpu_per_transaction"},
+            "Encrypted takes more server CPU than plain. Server CPU per transaction at 16",
+        ),
+    ],
+)
+def test_the_headline_says_what_the_verdict_means(changes, start):
+    assert report.headline(row(**changes)).startswith(start)
+
+
+def test_the_box_holds_word_interval_floor_date_machine_and_what_would_settle_it():
+    campaign = {
+        "finished": "2026-11-20T22:29:41",
+        "engine": {"label": "MySQL 9.7.4"},
+        "host": {"cpu": "AMD EPYC", "cores": 2, "memory_B": 24 * 2**30, "system": "Debian 12"},
+    }
+    box = report.verdict_box(TABLE, campaign, primary={"metric": "tps", "threads": 4}).markup
+    plain = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", box)).replace("\u202f", " ")
+    for words in (
+        "? cannot tell",
+        "Interval −1.0 to +3.0 %",
+        "Noise floor 2.0 %",
+        "To settle it 40 pairs, 6 min",
+        "Date 2026-11-20 22:29",
+        "Machine AMD EPYC, 2 cores, 24 GiB, Debian 12",
+        "Server MySQL 9.7.4",
+        "1 thread ▲ slower +4.0 %",
+        "16 threads = same +0.1 %",
+    ):
+        assert words in plain
+    assert "again" not in plain
+
+
+def test_the_box_is_about_the_joint_effect_unless_told():
+    assert report.primary(TABLE)["joint"]
+    assert report.primary(TABLE, "p99")["threads"] == 4
+    assert report.primary(TABLE, {"metric": "tps", "threads": 1})["overhead_pct"] == 4.0
+    with pytest.raises(report.ReportError, match="no comparison"):
+        report.primary(TABLE, "p95")
+
+
+def test_names_from_outside_cannot_become_markup():
+    evil = "<script>alert(1)</script>"
+    table = verdicts([("tps", 1, evil, 1.0, 0.5, "slower")], warnings=[evil])
+    for shown in (
+        report.verdict_box(table, {"host": {"cpu": evil}}),
+        report.verdict_table_html(table),
+        report.table(pd.DataFrame({evil: [evil]}), evil),
+        report.provenance({"campaign": evil, "parameters": {evil: [evil]}}),
+    ):
+        assert "<script" not in shown.markup
+
+
+# --- parameters ---------------------------------------------------------------------------------
+
+
+def test_parameters_are_read_with_their_help(home):
+    write(home, "typed", ["1"])
+    found = report.parameters(home / "notebooks" / "typed.ipynb")
+    assert {p.name: p.default for p in found.values()} == {
+        "campaign": "",
+        "threads": [1, 4],
+        "margin_pct": 2.0,
+        "loud": False,
+        "where": "a=b",
+    }
+    assert found["where"].help == "has an equals sign"
+    assert found["threads"].help == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("threads", "1,4,16", [1, 4, 16]),
+        ("threads", "[8]", [8]),
+        ("threads", "8", [8]),
+        ("threads", (2, 4), [2, 4]),
+        ("margin_pct", "3", 3.0),
+        ("loud", "true", True),
+        ("where", "8", "8"),
+    ],
+)
+def test_text_becomes_the_type_of_the_default(home, name, text, value):
+    write(home, "typed", ["1"])
+    assert report.checked(home / "notebooks" / "typed.ipynb", {name: text}) == {name: value}
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"thread": 4}, "typed has no parameter 'thread' (did you mean 'threads'?)"),
+        ({"zzz": 4}, "it has: campaign, threads, margin_pct, loud, where; nothing was run"),
+        ({"threads": "four"}, "'threads' of typed was given 'four'; it is a list like [1, 4]"),
+        ({"threads": "1,x"}, "it is a list like [1, 4]"),
+        ({"margin_pct": "wide"}, "'margin_pct' of typed was given 'wide'; it is a number"),
+        ({"margin_pct": True}, "it is a number"),
+        ({"loud": 1}, "it is true or false"),
+        ({"where": 3}, "it is text"),
+        ({"campaign": "nope"}, "no campaign is called 'nope'; there are: none; nothing was run"),
+    ],
+)
+def test_a_wrong_parameter_is_one_sentence(home, given, sentence):
+    write(home, "typed", ["1"])
+    with pytest.raises(report.ReportError) as caught:
+        report.checked(home / "notebooks" / "typed.ipynb", given)
+    assert sentence in str(caught.value)
+    assert caught.value.code == 2
+
+
+def test_a_default_that_is_no_literal_is_refused(home):
+    write(home, "typed", ["1"], parameters="threads = list(range(3))")
+    with pytest.raises(report.ReportError, match="which is not a literal"):
+        report.parameters(home / "notebooks" / "typed.ipynb")
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+def test_the_page_stands_alone(page):
+    assert len(page.encode()) < 1_500_000
+    outside = re.sub(r'xmlns="http://www.w3.org/2000/svg"', "", page)
+    assert "http://" not in outside
+    assert "https://" not in outside
+    assert "<script" not in page
+    assert "<link" not in page
+    assert "@import" not in page
+    assert page.startswith('<!doctype html>\n<html lang="en">')
+
+
+def test_the_page_opens_with_its_verdict(page):
+    inside = page[page.index("<main") :]
+    assert inside.index('<section class="nf-verdict') < inside.index("<p>A question")
+    assert page.count("<h1>What does it cost?</h1>") == page.count("<h1") == 1
+    assert '<meta name="description" content="Cannot tell whether encrypted is slower' in page
+    assert page.count("nf-lab") == 0
+
+
+def test_headings_make_the_contents_and_each_id_once(page):
+    assert re.findall(r'<li><a href="#([^"]+)">', page) == ["the-verdict", "overhead", "overhead-2"]
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+
+
+def test_code_is_folded_with_what_it_printed(page):
+    code = re.findall(r'<details class="nf-code"><summary>(.*?)</summary>', page)
+    assert code[:3] == ["Parameters and their defaults", "Parameters of this page", "Code"]
+    assert "measured in ." in page
+
+
+def test_neither_page_nor_notebook_holds_a_path_of_this_machine(home, page):
+    book = (paths.reports() / "good.ipynb").read_text()
+    for text in (page, book):
+        assert str(home) not in text
+        assert str(paths.Path.home()) + "/" not in text
+        assert "noisefloor-page-" not in text
+
+
+def test_every_figure_and_table_can_be_read_without_eyes(page):
+    assert len(re.findall(r"<svg[^>]*role=\"img\"", page)) == page.count("<svg")
+    assert not re.findall(r"<img(?![^>]*alt=)", page)
+    assert page.count('class="nf-scroll" role="region" aria-label=') == 2
+
+
+def test_the_tables_lie_beside_the_page(page):
+    facts = json.loads((paths.reports() / "good.json").read_text())
+    assert facts["verdict"] == "cannot tell"
+    assert facts["machine"] is None
+    assert len(facts["comparisons"]) == len(TABLE)
+    assert facts["comparisons"][3]["threads"] is None
+    table = pd.read_csv(paths.reports() / "good.csv")
+    assert list(table["verdict"]) == list(TABLE["verdict"])
+    for name in re.findall(r'href="([^"#:]+)"', page):
+        assert name == "index.html" or (paths.reports() / name).exists()
+
+
+def test_rendering_again_gives_the_same_bytes(page):
+    before = [(paths.reports() / f"good{p}").read_bytes() for p in report.PARTS]
+    report.render("good", {"threads": [2, 8]})
+    assert before == [(paths.reports() / f"good{p}").read_bytes() for p in report.PARTS]
+
+
+@pytest.mark.parametrize(
+    ("cell", "timeout", "sentence"),
+    [
+        ("raise ValueError('no\\ngood')", 60, "bad stopped in cell 2: ValueError: no good"),
+        ("import os\nos.kill(os.getpid(), 9)", 60, "bad stopped: its kernel was killed or died"),
+        ("import time\ntime.sleep(30)", 1, "bad stopped: a cell took longer than 1 s"),
+        ("raise SystemExit(0)", 60, "bad ended early: cell 4 of 4 never ran"),
+    ],
+)
+def test_a_failed_run_leaves_nothing_that_looks_finished(home, tmp_path, cell, timeout, sentence):
+    write(home, "bad", ["# Bad", cell, "1"])
+    for part in report.PARTS:
+        (tmp_path / f"bad{part}").write_text("of last time")
+    with pytest.raises(report.ReportError) as caught:
+        report.render("bad", None, tmp_path, timeout)
+    assert str(caught.value) == sentence
+    assert caught.value.code == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.failed.ipynb", "previous"]
+    assert (tmp_path / "previous" / "bad.html").read_text() == "of last time"
+
+
+def test_outside_a_page_the_table_is_saved_where_no_page_is(home):
+    report.save(TABLE, "loose")
+    assert (home / "data" / "processed" / "loose.csv").exists()
+    assert not (paths.reports() / "loose.csv").exists()
+
+
+# --- many pages ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def campaigns(home):
+    """Three recorded campaigns, the newest one by date not the last by name."""
+    for name, study, date in (
+        ("many-a", "many", "2026-11-20T10:00"),
+        ("many-b", "many", "2026-11-19T10:00"),
+        ("other-a", "other", "2026-11-21T10:00"),
+    ):
+        folder = paths.recorded() / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "campaign.json").write_text(json.dumps({"study": study, "finished": date}))
+
+
+def test_recorded_means_the_newest_recorded_campaign(home, campaigns):
+    write(home, "many", ["1"], 'campaign = ""\nprofile = "quick"\n')
+    write(home, "none", ["1"], 'campaign = ""\nprofile = "quick"\n')
+    assert report.plan(["many"], "recorded") == [("many", {"campaign": "many-a"}, False)]
+    assert report.plan(["many"], "quick") == [("many", {"profile": "quick"}, True)]
+    with pytest.raises(report.ReportError, match="none has no recorded campaign; nothing was run"):
+        report.plan(["none"], "recorded")
+    (home / "notebooks" / "none.ipynb").unlink()
+
+
+def test_one_failure_does_not_stop_the_others(home, tmp_path):
+    for old in (home / "notebooks").glob("*.ipynb"):
+        old.unlink()
+    write(home, "good", (*STUDY[:2], STUDY[-1]))
+    write(home, "bad", ["1 / 0"])
+    result = CliRunner().invoke(main, ["report", "--out", str(tmp_path), "--jobs", "2"])
+    assert result.exit_code == 1
+    assert "bad   failed" in result.output
+    assert "ZeroDivisionError" in result.output
+    assert "good  page" in result.output
+    index = (tmp_path / "index.html").read_text()
+    assert 'href="good.html"' in index
+    assert "cannot tell" in index
+    assert 'href="bad.failed.ipynb"' in index
+    assert 'href="bad.html"' not in index
+    assert "<script" not in index
+    assert "https://" not in index
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nothing"], "no study is called 'nothing'; there are: bad, good; nothing was run"),
+        (["../good"], "no study is called '../good'"),
+        (["good", "-p", "thread", "4"], "good has no parameter 'thread'"),
+        (["-p", "thread", "4"], "no study has a parameter 'thread'"),
+    ],
+)
+def test_a_wrong_request_runs_nothing(home, tmp_path, words, sentence):
+    write(home, "good", STUDY)
+    write(home, "bad", ["1 / 0"])
+    for extra in set(report.studies()) - {"good", "bad"}:
+        (home / "notebooks" / f"{extra}.ipynb").unlink()
+    result = CliRunner().invoke(main, ["report", *words, "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert sentence in result.output
+    assert list(tmp_path.iterdir()) == []
