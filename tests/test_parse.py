@@ -160,7 +160,7 @@ SUMMARY = {  # version, threads, duration_s, events, tps, queries, mean, max, pe
     "0.4": ("0.4.12", 2, 10.0029, 1010, 100.97, 21210, 0.01979, 0.05752, {95: 0.02751}),
     "0.5": ("0.5", 16, 4.0016, 2020, 504.8, 40419, 0.03168, 0.09905, {95: 0.03977}),
     "0.5-us": ("0.5", 16, 4.0016, 2020, 504.8, 40419, 0.03168, 0.09905, {95: 0.03977}),
-    "0.5-deadlocks": ("0.5", 64, 20.0016, 84810, 4240.16, 1696200, 0.01509, 0.25799, {99: 0.05075}),
+    "0.5-deadlocks": ("0.5", 64, 20.0016, 84810, 4240.16, 1696200, 0.01509, 0.25, {99: 0.0507}),
     "1.0-checkpoint-wrapped": ("1.0.20", 2, 3.0, 101, 101.0, 2020, 0.0198, 0.04533, {}),
     "1.0-cpu-rate": ("1.0.20", 1, 2.0002, 10, None, None, 0.00022, 0.00024, {1: 0.00022}),
     "1.1-csv-reporter": ("1.1.0-3ceba0b", 2, 3.0007, 301, 100.31, 6020, 0.01993, 0.04533, {95: 0.0215}),
@@ -187,7 +187,7 @@ def test_other_versions_agree_with_themselves(name):
     [
         ("0.5", {"t_s": 4, "threads": 16, "tps": 510, "reads_per_s": 7140, "writes_per_s": 2040, "latency_s": 0.03902, "errors_per_s": 0.5}),
         ("0.5-us", {"t_s": 4, "tps": 510, "latency_s": 0.03902}),
-        ("0.5-deadlocks", {"t_s": 20, "tps": 4260, "reads_per_s": 59107.08, "latency_s": 0.04744}),
+        ("0.5-deadlocks", {"t_s": 20, "tps": 4260, "reads_per_s": 59640, "latency_s": 0.0474}),
         ("1.0-cpu-rate", {"t_s": 2, "events_per_s": 5, "latency_s": 0.00024}),
         ("1.1-lua-reporter", {"t_s": 4, "threads": 1, "tps": 1, "qps": 20, "other_per_s": 2, "latency_s": 0.9, "ok": False}),
         ("1.1-csv-reporter", {"t_s": 4, "threads": 1, "tps": 1, "qps": 20, "other_per_s": 2, "latency_s": 0.9, "ok": False}),
@@ -257,6 +257,43 @@ def test_command_line_forms(echo, test):
     assert parse.sysbench(echo + "\n" + RW)["test"] == test
 
 
+FILEIO = """\
+sysbench 0.4.12:  multi-threaded system evaluation benchmark
+
+Running the test with following options:
+Number of threads: 1
+
+Operations performed:  600 Read, 400 Write, 1280 Other = 2280 Total
+Read 9.375Mb  Written 6.25Mb  Total transferred 15.625Mb  (1.5624Mb/sec)
+   99.99 Requests/sec executed
+
+Test execution summary:
+    total time:                          10.0008s
+    total number of events:              1000
+    total time taken by event execution: 0.5100
+    per-request statistics:
+         min:                                  0.01ms
+         avg:                                  0.51ms
+         max:                                 12.10ms
+         approx.  95 percentile:               0.55ms
+
+Threads fairness:
+    events (avg/stddev):           1000.0000/0.00
+    execution time (avg/stddev):   0.5100/0.00
+"""
+
+
+def test_other_kinds_of_test_have_events_and_no_transactions():
+    for text, events, rate in [
+        (SYSBENCH["mariadb-memory"], 14277324, 7135545.99),
+        (SYSBENCH["mariadb-cpu"], 8983, 4489.3),
+        (FILEIO, 1000, pytest.approx(99.992)),
+    ]:
+        r = parse.sysbench(text)
+        assert (r["events"], r["events_per_s"]) == (events, rate)
+        assert {r[k] for k in ("transactions", "tps", "queries", "qps")} == {None}
+
+
 def test_junk_around_a_run_is_skipped():
     vmstat = "procs -----------memory----------\n r  b   swpd   free\n 1  0      0 123456\n"
     explain = "           id: 1\n  select_type: SIMPLE\n          max: 3 apples\n"
@@ -306,6 +343,7 @@ BROKEN = {
     "heading says 64 threads": RW.replace("Number of threads: 4", "Number of threads: 64"),
     "values do not rise": RW.replace("       1.637 |", "       1.523 |"),
     "histogram after": OTHER + "Latency histogram (values are in milliseconds)\n",
+    "a summary without them": RW.replace("SQL statistics:", "SQL statistic:"),
     "no 'sum'": RW[: RW.index("         sum:")],
     "no summary": RW[: RW.index("SQL statistics")],
     "sysbench failed: FATAL: The --max-time": RW.replace(

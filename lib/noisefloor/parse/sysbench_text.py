@@ -22,7 +22,7 @@ _HEADINGS = (
     "Test execution summary:",
 )
 _SUMMARY = re.compile(
-    r"(?:\n(?:[ \t][^\n]*+|[0-9.]++ MiB transferred[^\n]*+|(?:"
+    r"(?:\n(?:[ \t][^\n]*+|[0-9.]++ Mi?B transferred[^\n]*+|Read [0-9.]++[KMGT]?b  Written [^\n]*+|(?:"
     + "|".join(map(re.escape, (*_HEADINGS, "Latency (ms):", "Threads fairness:")))
     + r")[^\n]*+|(?=\n|\Z)))++"
 )
@@ -102,9 +102,8 @@ def sysbench(text: str | bytes) -> dict:
     rates in 1/s, None for what this kind of test does not print. `latency` is {min, mean, max,
     sum, percentile: {95: s}}. `intervals` is a dict of equally long arrays (t_s, threads, tps or
     events_per_s, qps, reads_per_s, writes_per_s, other_per_s, latency_s at `percentile`,
-    errors_per_s, reconnects_per_s, and `ok`: False where threads had left or were
-    not there yet). `cut` is
-    always False: a cut text raises.
+    errors_per_s, reconnects_per_s, and `ok`: False for rows after --time or with fewer
+    threads than the run). `cut` is always False: a cut text raises.
 
     Raises ParseError for a failed run (with the first FATAL text), a cut text, two runs in one
     text, and any line of sysbench that is not whole.
@@ -130,6 +129,8 @@ def sysbench(text: str | bytes) -> dict:
     shares = list(summaries[-1]["latency"]["percentile"])
     if percentile is None and "latency_s" in rows and len(shares) == 1:
         percentile = shares[0]
+    if "tps" in rows and summaries[-1]["transactions"] is None:
+        raise error(text, end + 1, "rows of transactions, but a summary without them")
     histogram_s, counts = read_histogram(text, start, end)
     result = {
         "version": banner[1].rstrip(":") if banner else None,
@@ -291,6 +292,7 @@ def _echo(text: str, end: int) -> dict:
         if " run" not in found[1]:
             continue
         line = scrub(found[1].replace("\\\n", " "))[0]
+        line = "".join(c if c.isprintable() else " " for c in line)
         try:
             words = shlex.split(line)
         except ValueError:

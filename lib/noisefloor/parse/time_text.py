@@ -4,8 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 
-from .base import error, last_line, plain
-from .secrets import scrub
+from .base import error, last_line, plain, shown
 
 _D = r"[0-9]{1,12}(?:[.,][0-9]{1,9})?"
 _F = r"[0-9]{1,12}[.,][0-9]{1,9}"
@@ -190,6 +189,6 @@ def _result(text: str, form: str, match: re.Match) -> dict:
         "cpu_pct": _seconds(part["cpu"]) if part.get("cpu") else None,
         "maxrss_B": int(part["rss"]) * 1024 if part.get("rss") else None,
         "exit_code": exit_code,
-        "label": scrub(label)[0] or None,
+        "label": shown(label) or None,
         "line": text.count("\n", 0, match.start() + 1),
     }
