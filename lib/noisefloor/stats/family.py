@@ -9,6 +9,8 @@ from noisefloor.stats import paired, samples
 from noisefloor.study import METRICS
 
 FUTILE_FROM = 8  # pairs before a prediction is trusted enough to stop for it
+CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
+PERCENTILES, BUCKET = ("p95", "p99"), math.log(1.01817)
 CONTROL = " again"  # an arm called "<baseline> again" is a verbatim copy: the A/A control
 FAMILY = ["study", "workload", "metric", "baseline", "arm"]
 COLUMNS = [
@@ -50,8 +52,8 @@ def pairs(tidy, *, baseline=None):
     """One row a pair: study workload threads metric baseline arm block pair overhead.
 
     `overhead` is a log ratio, positive when the arm is worse. Warm-up runs, metrics that are shown
-    and never judged, and half pairs are left out; `attrs["dropped"]` counts the pairs with a value
-    that has no logarithm (zero, negative, missing)."""
+    and never judged, and half pairs are left out; `attrs["dropped"]` counts, by (metric, arm), the
+    pairs with a value that has no logarithm (zero, negative, missing)."""
     baseline = baseline_of(tidy, baseline)
     known = tidy["metric"].map(METRICS.get)
     judged = known.map(lambda m: m is None or m.judged).astype(bool)
@@ -65,11 +67,12 @@ def pairs(tidy, *, baseline=None):
     both["overhead"] = ratio * [_sign(m) for m in both["metric"]]
     both["baseline"] = baseline
     finite = np.isfinite(both["overhead"])
+    dropped = both.loc[~finite].groupby(["metric", "arm"]).size().to_dict()
     columns = ["study", "workload", "threads", "metric", "baseline", "arm", "block", "pair"]
     out = both.loc[finite, [*columns, "overhead"]].sort_values(
         ["study", "workload", "metric", "arm", "threads", "pair"], ignore_index=True
     )
-    out.attrs = {**tidy.attrs, "baseline": baseline, "dropped": int((~finite).sum())}
+    out.attrs = {**tidy.attrs, "baseline": baseline, "dropped": dropped}
     return out
 
 
@@ -183,6 +186,8 @@ def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts
     design = tidy.attrs.get("design") or "unknown"
     judge = paired.judge if sequential else paired.fixed
 
+    carried = 0.0 if "carry_over" not in tidy else float(tidy["carry_over"].mean())
+
     def one(g, metric):
         unsure = design == "unknown" and not restarts and g["block"].nunique() == 1
         return judge(
@@ -201,26 +206,34 @@ def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts
         members = list(family.groupby("threads", sort=True, dropna=False))
         outcomes = [one(g, key[2]) for _, g in members]
         adjusted = holm([o.p for o in outcomes])
-        given = {"key": key, "control": control, "design": design}
+        given = {"key": key, "control": control, "design": design, "notes": []}
+        if lost := frame.attrs["dropped"].get((key[2], key[-1])):
+            given["notes"].append(f"{lost} pairs left out: a value is missing, zero or negative")
+        if carried > CARRY_OVER:
+            given["notes"].append(
+                f"carry-over: the idle server still used {100 * carried:.0f} % of the active one's "
+                "CPU, which hides a part of the overhead"
+            )
         for (threads, _), o, p in zip(members, outcomes, adjusted, strict=True):
             yield {**given, "threads": threads, "outcome": o, "p_adjusted": p, "joint": False}
-        if len(members) > 1:
-            o = one(_rounds([g for _, g in members]), key[2])
+        rounds = _rounds([g for _, g in members])
+        if len(members) > 1 and len(rounds):
+            o = one(rounds, key[2])
             yield {**given, "threads": pd.NA, "outcome": o, "p_adjusted": o.p, "joint": True}
 
 
 def _rounds(members):
-    """The k-th pair of every thread count averaged into one: symmetric about the mean effect when
-    each pair is about its own. Ends with the thread count that has the fewest pairs in a block."""
-    columns = {}
-    for i, m in enumerate(members):
-        turn = m.groupby("block").cumcount()
-        columns[i] = pd.Series(
-            m["overhead"].to_numpy(float), index=pd.MultiIndex.from_arrays([m["block"], turn])
-        )
-    both = pd.DataFrame(columns).dropna().sort_index()
+    """The k-th pair in a block of every thread count averaged into one: symmetric about the mean
+    effect when each pair is about its own. Pairs without a partner at every thread count drop out."""
+    rounds = {}
+    for m in members:
+        turn = {}
+        for block, overhead in zip(m["block"].tolist(), m["overhead"].tolist(), strict=True):
+            turn[block] = turn.get(block, -1) + 1
+            rounds.setdefault((block, turn[block]), []).append(overhead)
+    full = sorted(key for key, values in rounds.items() if len(values) == len(members))
     return pd.DataFrame(
-        {"overhead": both.mean(axis=1).to_numpy(), "block": both.index.get_level_values(0)}
+        {"overhead": [np.mean(rounds[k]) for k in full], "block": [k[0] for k in full]}
     )
 
 
@@ -249,8 +262,9 @@ def _unpaired(tidy, margin, alpha, floor, controls, baseline, restarts, series):
             rule = {
                 "margin": margin,
                 "alpha": alpha,
-                "floor": None if restarts else samples.start_floor(floor, metric),
-                "known_floor": floor is not None,
+                "floor": samples.start_floor(floor, metric),
+                "known_floor": metric in floor if isinstance(floor, dict) else floor is not None,
+                "restarts": restarts,
             }
             parts = [
                 [sign * np.log(samples.positive(g["value"], metric)) for g in pair]
@@ -294,14 +308,17 @@ def _rows_per_second(pair, series):
 def _row(comparison, *, alpha, budget, seconds, starts):
     """One row of the verdict table."""
     o, p_adjusted = comparison["outcome"], comparison["p_adjusted"]
-    word, warnings = o.verdict, list(o.warnings)
+    study, workload, metric, baseline, arm = comparison["key"]
+    word, warnings = o.verdict, o.warnings + comparison.get("notes", [])
     if word in ("slower", "faster") and not p_adjusted <= alpha:
         word = "cannot tell"
         warnings.append("decided on its own, but not among all thread counts of its family (Holm)")
+    if word in ("slower", "faster") and metric in PERCENTILES and abs(o.estimate) < BUCKET:
+        word = "cannot tell"
+        warnings.append("the difference is within one bucket of sysbench's histogram (1.8 %)")
     decided = word != "cannot tell"
     needed = max(o.n_baseline, o.n_arm) if decided else o.needed
     futile = budget is not None and o.n_arm >= FUTILE_FROM and o.best > budget
-    study, workload, metric, baseline, arm = comparison["key"]
     return (
         study, workload, metric, comparison["threads"], baseline, arm, o.n_baseline, o.n_arm,
         _pct(o.estimate), _pct(o.lo), _pct(o.hi), o.p, p_adjusted if o.p == o.p else math.nan, word,

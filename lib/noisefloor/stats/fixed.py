@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from noisefloor.stats import plan
+from noisefloor.stats.two import KNOWN_RUNS
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,9 @@ def within(rates):
 
 def deciding_cv(value, n, paired=False, alpha=0.05):
     """Run-to-run CV in percent below which a log overhead of `value` from n runs an arm (a pair of
-    numbers) would be real; with one run an arm that CV has to be known from elsewhere."""
-    df = math.inf if min(n) < 2 else n[0] - 1 if paired else sum(n) - 2
+    numbers) would be real; with one run an arm that CV has to be known from elsewhere, as well as
+    the recorded A/A session knows it."""
+    df = KNOWN_RUNS - 1 if min(n) < 2 else n[0] - 1 if paired else sum(n) - 2
     t = plan.t_quantile(1 - alpha / 2, df)
     return 100 * abs(value) / (t * math.sqrt(1 / n[0] + 1 / n[1]))
 

@@ -13,6 +13,8 @@ from noisefloor.stats import sequential
 from noisefloor.stats.outcome import Outcome, verdict
 from noisefloor.stats.plan import FEWEST, t_quantile, t_tail, units_needed
 
+ALIKE = "a lasting difference between two servers looks the same"
+
 
 def judge(d, block, *, design, margin, alpha=0.05, floor=None):
     """Outcome of the sequential test for one comparison; `sequential.decide` is the rule.
@@ -80,8 +82,8 @@ def widened(outcome, floor, margin, alpha=0.05):
 def centre(d):
     """Hodges-Lehmann location of d: the median of all pairwise means, hardly moved by stalls."""
     d = np.asarray(d, float)
-    i, j = np.triu_indices(len(d))
-    return float(np.median((d[i] + d[j]) / 2))
+    both = (d[:, None] + d)[np.triu(np.ones((len(d), len(d)), bool))]
+    return float(np.median(both) / 2)
 
 
 def t_interval(d, alpha=0.05):
@@ -128,15 +130,14 @@ def _outcome(d, block, units, whole, read, design, differ, margin, alpha):
             f"{starts} starts as units"
         )
     if starts == 1:
-        warnings.append("one server start only: a difference between two starts looks the same")
+        warnings.append(
+            "one server start only: "
+            + ("the effect at another start is unknown" if design == "switched" else ALIKE)
+        )
     elif starts < sequential.FEW_STARTS and not side:
         warnings.append(
             f"{starts} server starts: fewer than {sequential.FEW_STARTS} hardly show whether the "
             "effect differs from start to start"
-        )
-    if math.isnan(lo):
-        warnings.append(
-            "the difference changed during the campaign: no single value fits all pairs"
         )
     estimate = centre(units if len(units) else d)
     if math.isfinite(lo + hi):
@@ -148,10 +149,11 @@ def _outcome(d, block, units, whole, read, design, differ, margin, alpha):
         sd = float(np.std(basis, ddof=1))
         nearer = sd / math.sqrt(len(basis))
         needed = each * units_needed(estimate, sd, margin, alpha)
-        best = each * min(
-            units_needed(e, sd, margin, alpha)
-            for e in (abs(estimate) + nearer, max(abs(estimate) - nearer, 0))
-        )
+        if len(basis) >= 4:  # the sd of two or three units is too wild to give up on
+            best = each * min(
+                units_needed(e, sd, margin, alpha)
+                for e in (abs(estimate) + nearer, max(abs(estimate) - nearer, 0))
+            )
         t = t_quantile(1 - alpha / 2, len(basis) - 1)
         cv = abs(estimate) * math.sqrt(len(basis)) / (t * math.sqrt(2))
     return Outcome(

@@ -3,6 +3,7 @@
 Plain Python: `noisefloor judge` answers in a third of a second, and importing scipy takes longer.
 """
 
+import functools
 import math
 
 FEWEST = 6  # the signs of fewer units cannot reach 5 % on both sides
@@ -17,6 +18,7 @@ def t_tail(t, df):
     return tail if t > 0 else 1 - tail
 
 
+@functools.cache
 def t_quantile(q, df):
     """The q-quantile of Student's t, by bisection."""
     if q < 0.5:

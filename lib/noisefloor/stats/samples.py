@@ -43,12 +43,13 @@ def positive(values, metric):
     return values
 
 
-def judge(parts, *, margin, alpha=0.05, floor=None, known_floor=False, within=None):
+def judge(parts, *, margin, alpha=0.05, floor=None, known_floor=False, restarts=False, within=None):
     """Outcome for runs without pairs: Welch on logs of run values, over one or more thread counts.
 
     parts: [(baseline logs, arm logs), ...], positive is worse; with several parts the mean effect
-    over them. floor: (start-to-start sd, df), added once: all runs of an arm may share a start.
-    known_floor: the floor was given by the user, so that single runs can be judged against it.
+    over them. floor: (start-to-start sd, df), added once, because all runs of an arm may share a
+    start, unless restarts says that none do. known_floor: the floor was given by the user, so that
+    single runs can be judged against it.
     within: [(baseline rows, arm rows), ...] of values per second, for one run an arm."""
     parts = [(np.asarray(a, float), np.asarray(b, float)) for a, b in parts]
     sizes = [min(len(a) for a, _ in parts), min(len(b) for _, b in parts)]
@@ -66,7 +67,7 @@ def judge(parts, *, margin, alpha=0.05, floor=None, known_floor=False, within=No
         )
     terms = [(v / len(parts) ** 2, df) for v, df in terms]
     runs_sd = math.sqrt(sum(v for v, _ in terms)) if terms else math.nan
-    if floor and (known_floor or not single):
+    if floor and (known_floor if single else not restarts):
         terms.append((2 * floor[0] ** 2, floor[1]))
         if not known_floor:
             warnings.append(

@@ -145,7 +145,7 @@ def stop(codes, allowed=None):
     return first + 1, np.where(any_hit, code, CANNOT_TELL)
 
 
-def interval(d, *, margin, alpha=0.05, points=48, rounds=3):
+def interval(d, *, margin, alpha=0.05, points=40, rounds=3):
     """(lo, hi), each [...]: every difference that the units so far do not rule out at level alpha.
 
     Valid at every look at once; the looks are not intersected, so that the interval always speaks
@@ -154,22 +154,22 @@ def interval(d, *, margin, alpha=0.05, points=48, rounds=3):
     middle = np.median(d, -1)
     reach = 8 * np.max(np.abs(d - middle[..., None]), -1) + 1e-9
     even = np.linspace(0, 1, points)
-    ends = []
-    for side in (-1, 1):
-        near, far = np.zeros_like(middle), reach
-        open_end = np.zeros(middle.shape, bool)
-        for step in range(rounds):
-            share = even if step else even**3  # the end is nearer to the middle than to the reach
-            grid = near[..., None] + (far - near)[..., None] * share
-            theta = middle[..., None] + side * grid
-            kept = against(d[..., None, :], theta, margin)[..., -1] < 1 / alpha
-            open_end |= kept[..., -1] & (step == 0)
-            last = np.where(kept.any(-1), points - 1 - np.argmax(kept[..., ::-1], -1), 0)
-            near = np.take_along_axis(grid, last[..., None], -1)[..., 0]
-            following = np.minimum(last + 1, points - 1)
-            far = np.take_along_axis(grid, following[..., None], -1)[..., 0]
-        ends.append(np.where(open_end, side * np.inf, middle + side * far))
-    return ends[0], ends[1]
+    middle, reach = middle[..., None], reach[..., None]
+    side = np.array([-1.0, 1.0])  # the last axis: the lower and the upper end
+    near, far = np.zeros((*middle.shape[:-1], 2)), np.repeat(reach, 2, -1)
+    for step in range(rounds):
+        share = even if step else even**3  # the ends are nearer to the middle than to the reach
+        grid = near[..., None] + (far - near)[..., None] * share
+        theta = middle[..., None] + side[:, None] * grid
+        kept = against(d[..., None, None, :], theta, margin)[..., -1] < 1 / alpha
+        if step == 0:
+            unbounded = kept[..., -1]
+        last = np.where(kept.any(-1), points - 1 - np.argmax(kept[..., ::-1], -1), 0)
+        near = np.take_along_axis(grid, last[..., None], -1)[..., 0]
+        following = np.minimum(last + 1, points - 1)
+        far = np.take_along_axis(grid, following[..., None], -1)[..., 0]
+    ends = np.where(unbounded, side * np.inf, middle + side * far)
+    return ends[..., 0], ends[..., 1]
 
 
 def _starts(block):
