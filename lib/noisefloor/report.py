@@ -352,15 +352,20 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
         f'<th scope="col"{" class=nf-r" if c in right else ""}>{_e(str(c).replace("_", " "))}</th>'
         for c in frame
     )
+    long = {c for c in frame if c not in raw and frame[c].map(lambda v: len(_cell(v))).max() > 30}
     rows = []
     for values in frame.itertuples(index=False):
         cells = "".join(
-            f"<td{' class=nf-r' if c in right else ''}>{v if c in raw else _e(_cell(v))}</td>"
+            f"<td{_class(c in right, c in long)}>{v if c in raw else _e(_cell(v))}</td>"
             for c, v in zip(frame, values, strict=True)
         )
         rows.append(f"<tr>{cells}</tr>")
     plain = frame.drop(columns=[c for c in raw if c in frame])
     return plots.Shown(_boxed(caption, head, rows, plots.csv_link(plain, name)), frame.to_string())
+
+
+def _class(right, long) -> str:
+    return " class=nf-r" if right else " class=nf-w" if long else ""
 
 
 def _boxed(caption, head, rows, link, kind="") -> str:
