@@ -261,7 +261,7 @@ def test_one_run_an_arm_is_never_a_verdict():
     assert row["lo_pct"] is None
     assert row["p"] is None
     assert row["deciding_cv_pct"] == pytest.approx(
-        100 * math.log(2.5) / (1.959964 * math.sqrt(2)), rel=1e-6
+        100 * math.log(2.5) / (stats.t.ppf(0.975, 44) * math.sqrt(2)), rel=1e-6
     )
 
 

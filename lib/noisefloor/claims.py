@@ -13,7 +13,7 @@ import pandas as pd
 
 from noisefloor import parse, paths, plots, report
 from noisefloor.compare import recorded_floor
-from noisefloor.stats import fixed, plan
+from noisefloor.stats import fixed, plan, two
 
 LIKELY_CV_PCT = (
     2.0  # run-to-run CV assumed for a plan; point releases of 8.0 and 8.4 show 0.8-1.7 %
@@ -107,7 +107,7 @@ def _binlog(facts):
     worst = _values(facts, "binlog-encryption", metric="max_latency")
     common = dict(
         study="binlog-encryption", workload="oltp_read_write", threads=4,
-        baseline="encryption off", arm="encryption on", n=(1, 1), seconds=300,
+        baseline="encryption off", arm="encryption on", n=(1, 1),
         floor_from="none: one run an arm, no control",
     )  # fmt: skip
     yield _claim(
@@ -115,7 +115,7 @@ def _binlog(facts):
         claim_id="tps",
         metric="tps",
         label="TPS",
-        said="221.19 TPS without, 229.41 with: similar, within the error",
+        said="similar, within the error",
         value=math.log(tps["encryption off"] / tps["encryption on"]),
         why="QPS and mean latency repeat the same measurement, so there is one number an arm and "
         "nothing that shows how much runs scatter",
@@ -125,7 +125,7 @@ def _binlog(facts):
         claim_id="max-latency",
         metric="max_latency",
         label="maximum latency",
-        said="maximum latency 15.5 % higher: proof of an intermittent effect of encryption",
+        said="15.5 % higher, proof of an effect",
         value=math.log(worst["encryption on"] / worst["encryption off"]),
         claimed=_claimed(facts, "binlog-encryption", "max-latency"),
         refused="a maximum is one transaction of some 66,000: of two identical servers one is more "
@@ -146,11 +146,11 @@ def _tablespace(facts, start):
     floor = f"its own in-memory table: {k} differences where nothing is decrypted"
     starts = fixed.floor(start["cv_pct"], start["df"])
     also = (
-        f"; recorded start-to-start CV {start['cv_pct']:.2g} %, which no mean over threads removes"
+        f"; recorded start-to-start CV {start['cv_pct']:.2g} %, that no mean over threads removes"
     )
     common = dict(
         study=source, workload="oltp_read_only, I/O-bound", metric="tps", baseline=arms[0],
-        arm=arms[1], seconds=300, floor_from=floor,
+        arm=arms[1], floor_from=floor,
     )  # fmt: skip
     stated = _rows(facts, source, "io-bound", metric="claimed_ratio").set_index("threads")["value"]
     for threads, value in hard.items():
@@ -162,15 +162,15 @@ def _tablespace(facts, start):
             n=(1, 1),
             key=threads == 32,
             label=f"{threads} thread{'s' if threads > 1 else ''}",
-            said=f"{stated[threads]:.2f} times the throughput without encryption",
+            said=f"ratio {stated[threads]:.2f}",
             claimed=claimed,
             value=value,
             parts=(part,),
             why=f"the control's differences scatter by {100 * math.sqrt(part[0]):.1f} %",
         )
     groups = (
-        (hard[hard.index <= 16], "1 to 16 threads", "up to 9 % penalty at low concurrency"),
-        (hard[hard.index >= 64], "64 to 2048 threads", "no measurable difference at high concurrency"),
+        (hard[hard.index <= 16], "1 to 16 threads", "up to 9 % penalty"),
+        (hard[hard.index >= 64], "64 to 2048 threads", "no difference"),
     )  # fmt: skip
     for group, where, said in groups:
         low = where.startswith("1 ")
@@ -190,7 +190,7 @@ def _tablespace(facts, start):
             f"{fixed.percent(strict.half()):.1f} %, and the verdict {strict.verdict(0.0)}"
             if low
             else "all wait for a disk that gives no more, which hides the CPU that decryption "
-            "takes, and one server start an arm cannot show `same`",
+            "takes, and one server start an arm cannot show that two arms are the same",
         )
     common |= {
         "workload": "oltp_read_only, in memory",
@@ -202,12 +202,12 @@ def _tablespace(facts, start):
         joint=True,
         n=(k, k),
         label="all data in memory",
-        said="no measurable difference when the data fits into memory",
+        said="no difference",
         claimed=0.0,
         value=float(control.mean()),
         parts=((float(control.var(ddof=1)) / k, k - 1), starts),
         why="nothing is decrypted here, so the mean shows that the control does not lean; one "
-        "server start an arm cannot show `same`",
+        "server start an arm cannot show that two arms are the same",
     )
 
 
@@ -235,9 +235,7 @@ def _backup(facts, times):
                     key=metric == "wall" or arm != "sm4",
                     claim_id=f"{phase}-{arm}",
                     label=f"{phase} with {arm}, {what}",
-                    said=f"{stated:.2f} % longer"
-                    if metric == "wall"
-                    else "not claimed; the `time` outputs hold it",
+                    said=f"{stated:.2f} % longer" if metric == "wall" else "not claimed",
                     claimed=stated if metric == "wall" else None,
                     value=float(value - v["none", phase]),
                     parts=((one * (1 + 1 / n), 2),),
@@ -260,7 +258,7 @@ def _backup(facts, times):
         key=False,
         claim_id="file-size",
         label="size of the backup",
-        said="no difference between ciphers, all 7.4G",
+        said="no difference",
         claimed=0.0,
         value=0.0,
         parts=(((rounding / plan.t_quantile(0.975, math.inf)) ** 2, math.inf),),
@@ -285,7 +283,7 @@ def _ssl(facts):
         arm="native TLS",
         n=(10, 10),
         label="native, against an SSH tunnel",
-        said="100 or 22 connections per second are unrealistic, 470-480 through a tunnel usable",
+        said="100 or 22 against 470-480 a second",
         value=math.log(tunnel / native),
         why="more than fourfold even between the nearest ends, hard to explain by noise, but the "
         "table with mean and sd is lost and the sentence names no server",
@@ -299,7 +297,7 @@ def _ssl(facts):
         arm="TLS 1024 bit",
         n=(10, 10),
         label="over a long distance",
-        said="1024-bit TLS does not matter much at 40 or 170 ms",
+        said="hardly matters with 1024 bit",
         value=math.nan,
         refused="both tables are lost; one ping line (44.6 ms, mdev 3.2 ms) is left",
         settle="connections per second at 0, 40 and 170 ms with both kinds of connection",
@@ -312,11 +310,11 @@ def _upgrade(facts):
     ratio = stated.loc[stated["metric"] == "claimed_ratio", "value"].iloc[0]
     for claim_id, factor, label, said, why in (
         ("upgrade-16", 1 + change / 100, "4 cores",
-         "about 16 % faster than 8.0",
+         "about 16 % faster",
          "the numbers stood in a chart that is lost; operating system and redo log differ between "
          "the arms as well, so that not all of it could be the version's"),
         ("upgrade-2x", ratio, "32 cores",
-         "about twice as fast on a customer's machine",
+         "about twice as fast",
          "hearsay: neither numbers nor settings, only that it was reported"),
     ):  # fmt: skip
         yield _claim(
@@ -331,7 +329,6 @@ def _upgrade(facts):
             said=said,
             claimed=fixed.percent(-math.log(factor)),
             value=-math.log(factor),
-            seconds=100 if claim_id == "upgrade-16" else None,
             floor_from="none: repetitions not stated",
             why=why,
             settle="the same operating system and redo log in both arms, one factor at a time, "
@@ -364,7 +361,7 @@ def _star(facts):
                 key=(metric == "wall") == (base == "off"),
                 claim_id=f"tls-{arm.replace(' ', '-')}",
                 label=f"{said}, {what}",
-                said=f"{said} to {'the strong one' if base == 'strong' else 'none'}: the printed times",
+                said="times only",
                 value=float(y.mean() - x.mean()),
                 parts=fixed.welch(x, y),
                 floor_from="three repetitions an arm (Welch on logs)",
@@ -391,7 +388,7 @@ def _thread_pool(facts):
             n=(2, 2),
             claim_id=f"thread-pool-{tier}",
             label=f"pool on, {tier}",
-            said="{:.0f}-{:.0f} TPS with the pool, {:.0f}-{:.0f} without".format(
+            said="{:.0f}-{:.0f} against {:.0f}-{:.0f} TPS".format(
                 *np.exp([y.min(), y.max(), x.min(), x.max()])
             ),
             value=float(x.mean() - y.mean()),
@@ -417,7 +414,7 @@ def _versions(facts):
             n=(1, 1),
             claim_id="version-ladder",
             label=f"{old} to {new}",
-            said=f"{qps[old]:,.0f} queries per second, then {qps[new]:,.0f}",
+            said=f"{qps[old]:,.0f}, then {qps[new]:,.0f} QPS",
             claimed=fixed.percent(math.log(qps[old] / qps[new])),
             value=math.log(qps[old] / qps[new]),
             floor_from="none: one number a version",
@@ -438,7 +435,7 @@ def _alibaba(facts):
             n=(1, 1),
             claim_id=claim_id,
             label=f"{where} concurrency",
-            said=f"loses {'up to' if where == 'low' else 'less than'} {loss:.0f} %",
+            said=f"{'up to' if where == 'low' else 'under'} {loss:.0f} % loss",
             claimed=fixed.percent(value),
             value=value,
             floor_from="none: a bound without numbers behind it",
@@ -554,8 +551,7 @@ def _claim(
     refused="",
     why="",
     settle="{plan}",
-    seconds=None,
-    sd=LIKELY_CV_PCT / 100,
+    sd=None,
     warnings=(),
     key=True,
     **words,
@@ -564,7 +560,7 @@ def _claim(
     estimate = fixed.Estimate(value, parts)
     return dict(
         words, estimate=estimate, n=n, threads=threads, joint=joint, claimed=claimed,
-        refused=refused, why=why, settle=settle, seconds=seconds, sd=sd, warnings=list(warnings), key=key,
+        refused=refused, why=why, settle=settle, sd=sd, warnings=list(warnings), key=key,
     )  # fmt: skip
 
 
@@ -575,8 +571,9 @@ def _row(c, margin):
     judged = e.known and not c["refused"]
     numbers = math.isfinite(e.value)
     open_ = word == "cannot tell" and numbers and not c["refused"]
-    needed = plan.units_needed(e.value, math.sqrt(2) * c["sd"], margin) if open_ else None
-    minutes = needed * 2 * c["seconds"] / 60 if needed and c["seconds"] else None
+    pair_sd = math.sqrt(2) * c["sd"] if c["sd"] else two.RECORDED_PAIR_SD["tps"]
+    needed = plan.units_needed(e.value, pair_sd, margin) if open_ else None
+    minutes = needed * 2 * (two.SLICE_S + two.GAP_S) / 60 if needed and not c["sd"] else None
     warnings = c["warnings"]
     if word != "cannot tell" and (limit := _start_limit(e, margin, word)):
         warnings = [
@@ -609,17 +606,15 @@ def _row(c, margin):
 
 
 def _settle(c, word, needed, minutes):
+    """What would settle a claim, in words; a pair is of short slices unless the source's runs have
+    a scatter of their own."""
     if word != "cannot tell":
-        return "settled by its own data"
+        return ""
     text = "more runs, in coin-flipped pairs"
-    if needed:
-        how_long = f" of {c['seconds']} s runs ({minutes:.0f} min)" if minutes else ""
-        assumed = (
-            f"if runs scatter by {LIKELY_CV_PCT:g} %"
-            if c["sd"] == LIKELY_CV_PCT / 100
-            else "if runs scatter as these do"
-        )
-        text = f"{needed} coin-flipped pairs{how_long}, {assumed}"
+    if minutes:
+        text = f"{needed} coin-flipped pairs of {two.SLICE_S} s slices ({minutes:.0f} min), if pairs scatter as recorded"
+    elif needed:
+        text = f"{needed} coin-flipped pairs, if runs scatter as these do"
     return c["settle"].format(plan=text)
 
 
@@ -691,37 +686,54 @@ def findings(verdicts):
 
 
 def shown(verdicts, source):
-    """The claims of one source as a table for reading."""
+    """The claims of one source as a table for reading, with the reasons below it."""
     kept = verdicts[verdicts["study"] == source]
-    cv = [
-        plots.percent(x, 2 if x < 10 else 0, sign=False) if pd.notna(x) else "–"
-        for x in kept["deciding_cv_pct"]
+    percent = {
+        "noise_floor_pct": dict(sign=False),
+        "overhead_pct": {},
+        "deciding_cv_pct": dict(digits=2, sign=False),
+    }
+    text = {
+        c: [plots.percent(x, **style) if pd.notna(x) else "–" for x in kept[c]]
+        for c, style in percent.items()
+    }
+    plans = [
+        f"{n:.0f} pairs" if pd.notna(n) and math.isfinite(n) else "–" for n in kept["runs_needed"]
     ]
-    known = kept["lo_pct"].notna()
     frame = pd.DataFrame(
         {
             "compared": kept["label"],
             "claimed": kept["said"],
             "verdict": kept["verdict"].map(report.badge),
-            "overhead": kept["overhead_pct"].map(lambda x: plots.percent(x) if pd.notna(x) else "lost"),
+            "overhead": text["overhead_pct"],
             "interval": [
-                plots.interval(a, b) if k else "none"
-                for a, b, k in zip(kept["lo_pct"], kept["hi_pct"], known, strict=True)
+                plots.interval(*ends) if pd.notna(ends[0]) else "–"
+                for ends in zip(kept["lo_pct"], kept["hi_pct"], strict=True)
             ],
-            "noise floor": [
-                plots.percent(x, sign=False) if k else "none"
-                for x, k in zip(kept["noise_floor_pct"], known, strict=True)
-            ],
-            "real if CV below": cv,
-            "why": kept["why"],
-            "would settle it": kept["settle"],
+            "noise floor": text["noise_floor_pct"],
+            "CV limit": text["deciding_cv_pct"],
+            "to settle it": plans,
         }
-    )  # fmt: skip
-    right = ("overhead", "interval", "noise floor", "real if CV below")
-    floors = "; ".join(dict.fromkeys(kept["floor_from"]))
-    notes = "; ".join(dict.fromkeys(w for ws in kept["warnings"] for w in ws if "stands" not in w))
-    caption = f"{TITLES[source]}. Noise floor: {floors}.{f' Mind: {notes}.' if notes else ''}"
-    return report.table(frame, caption, name=f"claims-{source}", numbers=right, raw=("verdict",))
+    )
+    right = ("overhead", "interval", "noise floor", "CV limit", "to settle it")
+    floors = dict.fromkeys("; ".join(kept["floor_from"]).split("; "))
+    caption = f"{TITLES[source]}. Noise floor: {'; '.join(floors)}."
+    table = report.table(frame, caption, name=f"claims-{source}", numbers=right, raw=("verdict",))
+    notes = "".join(f"<li>{html.escape(n)}</li>" for n in reasons(kept))
+    return plots.Shown(f'{table.markup}<ul class="nf-notes">{notes}</ul>', table.text)
+
+
+def reasons(kept):
+    """Why each verdict is what it is, what would settle it, and what to mind: sentences."""
+    lines = []
+    for why, group in kept.groupby("why", sort=False):
+        names = [*group["label"]] if len(group) < len(kept) or len(kept) == 1 else ["all"]
+        names = names if len(names) < 4 else [names[0], "…", names[-1]]
+        other = dict.fromkeys(s for s in group["settle"] if s and not s[0].isdigit())
+        settle = f" To settle it: {'; '.join(other)}." if other else ""
+        lines.append(f"{', '.join(names)}: {why}.{settle}".replace(", …,", " …"))
+    weakest = kept[kept["verdict"].ne("cannot tell")]["warnings"].explode().dropna()
+    return lines + [f"{w[0].upper()}{w[1:]}." for w in dict.fromkeys(weakest) if "stands" not in w]
 
 
 def lost(facts):

@@ -1,5 +1,7 @@
 """The command line: parses and calls, nothing else. Imports stay inside the commands."""
 
+import re
+
 import click
 
 
@@ -94,7 +96,7 @@ def compare(ctx, files, paired, restarts, margin, baseline_name, arm_name, form)
     if names[0] == names[1]:
         raise Sentence(f"both arms are called {names[0]!r}: two names are needed; nothing was read")
     try:
-        first, second = (logs.runs(f, n) for f, n in zip((before, after), names, strict=True))
+        first, second = logs.sides(before, after, *names)
         rows = logs.rows(
             first,
             second,
@@ -155,3 +157,88 @@ def report(studies, profile, given, out, jobs, timeout):
     click.echo(pages.summary(rows, out))
     if any(isinstance(result, pages.ReportError) for _, result, _ in rows):
         raise SystemExit(1)
+
+
+class _Above(click.Command):
+    """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
+
+    def parse_args(self, ctx, args):
+        for arg in args:
+            if re.match(r"-([0-9.]|inf|nan)", arg, re.I):
+                raise Sentence(f"{arg}: a number above 0 is needed; nothing was judged")
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as e:
+            raise Sentence(f"{e.format_message().rstrip('.')}; nothing was judged") from None
+
+
+@main.command(cls=_Above, options_metavar="[OPTIONS]")
+@click.argument("a", type=float)
+@click.argument("b", type=float)
+@click.option("--threads", type=int, help="Client threads of both runs.")
+@click.option("--seconds", type=float, help="Length of one run.")
+@click.option("--latency", type=float, nargs=2, metavar="A B", help="Mean latencies, in ms.")
+@click.option("--metric", default="tps", show_default=True, help="What the numbers are.")
+@click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
+@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@click.option("--floor", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs.")
+@click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
+@click.option("--sd", type=float, nargs=2, metavar="A B", help="What stands behind the ±.")
+@click.option("--n", type=int, help="Repetitions behind --sd.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def judge(
+    a, b, threads, seconds, latency, metric, lower_is_better, margin, floor, floor_runs, sd, n, as_json
+):  # fmt: skip
+    """Judge two published numbers, A without and B with a change: is it noise?
+
+    \b
+    noisefloor judge 221.19 229.41 --threads 4 --seconds 300
+    noisefloor judge 172 181 --metric wall --floor 0.2 --floor-runs 3
+    noisefloor judge 980 1010 --sd 12 15 --n 5
+
+    The verdict comes first, then the run-to-run scatter below which it would be real, and the
+    shortest plan that would settle it. `cannot tell` is an answer: exit code 0.
+    """
+    from noisefloor.stats import two
+    from noisefloor.study import METRICS
+
+    if metric not in METRICS:
+        raise Sentence(
+            f"--metric {metric!r}: known are {', '.join(METRICS)}; for anything else take `value`, "
+            "with --lower-is-better where less is better; nothing was judged"
+        )
+    for name, number in (("threads", threads), ("seconds", seconds)):
+        if number is not None and not 0 < number < float("inf"):
+            raise Sentence(f"--{name} {number:g}: a number above 0 is needed; nothing was judged")
+    if floor_runs is not None and floor is None:
+        raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
+    try:
+        row = two.judge(
+            a,
+            b,
+            metric=metric,
+            better="lower" if lower_is_better else METRICS[metric].better,
+            threads=threads,
+            seconds=seconds,
+            latency=latency,
+            margin_pct=margin,
+            floor_cv_pct=floor,
+            floor_runs=floor_runs,
+            sd=sd,
+            n=n,
+        )
+    except ValueError as e:
+        text = str(e)
+        raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
+    lines = row.pop("text")
+    row.pop("plan")
+    if as_json:
+        import json
+
+        click.echo(json.dumps({"comparisons": [row]}, indent=1))
+        return
+    first, *rest = lines
+    word, _, gap = first.partition(": ")
+    click.echo(f"{click.style(word, bold=True)}: {gap}\n")
+    for line in rest:
+        click.echo(click.wrap_text(line, 88, "  ", "    "))

@@ -8,7 +8,8 @@ import io
 import json
 import math
 import re
-from dataclasses import dataclass, field
+import textwrap
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +61,7 @@ class Run:
     seconds: float | None = None
     rows: np.ndarray | None = None  # transactions per second, row by row
     notes: tuple = ()
+    source: int = 0  # the same for all runs of one text
 
 
 def runs(paths, arm, most_bytes=MOST_BYTES):
@@ -73,7 +75,7 @@ def runs(paths, arm, most_bytes=MOST_BYTES):
             raise Refused(
                 f"{path} holds the same text as {twin}: one run cannot count twice; nothing was judged"
             )
-        found += _runs(path, text)
+        found += [replace(run, source=hash(text)) for run in _runs(path, text)]
     return found
 
 
@@ -174,6 +176,18 @@ def _time(name, d):
         )
     values = {"wall": d["real_s"], "user_sys": d["user_s"] + d["sys_s"]}
     return Run(name, {k: v for k, v in values.items() if v is not None}, keys={"tool": "time"})
+
+
+def sides(before, after, baseline="before", arm="after"):
+    """The runs of both arms, from their files; Refused when a log stands on both sides."""
+    first, second = runs(before, baseline), runs(after, arm)
+    twice = {r.source for r in first} & {r.source for r in second}
+    if twice:
+        raise Refused(
+            f"{sorted(r.name for r in first if r.source in twice)[0]} stands on both sides: one run "
+            "cannot be compared with itself; nothing was judged"
+        )
+    return first, second
 
 
 def rows(
@@ -474,20 +488,38 @@ def table(rows, form="text"):
         return "\n".join([*lines, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
     width = [max(len(line[i]) for line in (head, *cells)) for i in range(len(head))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(line, width, strict=True)).rstrip() for line in (head, *cells)]  # fmt: skip
-    marks = [f"{i:>3}  {n}" for i, n in enumerate(notes, 1)]
+    marks = [
+        textwrap.fill(f"{i:>3}  {n}", 96, subsequent_indent="     ", break_on_hyphens=False)
+        for i, n in enumerate(notes, 1)
+    ]
     return "\n".join([*lines, "", *marks])
 
 
 def headline(rows):
-    """One sentence: the verdicts, the throughput (or wall time) first."""
+    """The verdicts of the first metric (throughput or wall time), then what would settle it."""
     first = [r for r in rows if r["metric"] == rows[0]["metric"]]
-    words = {w: [r for r in first if r["verdict"] == w] for w in dict.fromkeys(r["verdict"] for r in first)}  # fmt: skip
     parts = []
-    for word, group in words.items():
-        where = ", ".join("all threads" if r["joint"] else str(r["threads"]) for r in group if r["threads"] or r["joint"])  # fmt: skip
-        parts.append(f"{word}{f' (threads: {where})' if len(first) > 1 and where else ''}")
-    r = first[0]
-    return f"{', '.join(parts)}: {r['arm']} against {r['baseline']}, {LABEL.get(r['metric'], r['metric'])}"
+    for word in dict.fromkeys(r["verdict"] for r in first):
+        where = ", ".join(_where(r) for r in first if r["verdict"] == word)
+        parts.append(f"{word} ({where})" if len(first) > 1 else word)
+    label = LABEL.get(first[0]["metric"], first[0]["metric"])
+    text = f"{', '.join(parts)}: {first[0]['arm']} against {first[0]['baseline']}, {label}"
+    plans = [_plan(r, len(first) > 1) for r in first if r["verdict"] == "cannot tell"]
+    return "\n".join([text, *(f"  {p}" for p in plans if p)])
+
+
+def _where(row):
+    return "all threads" if row["joint"] else "" if row["threads"] is None else f"{row['threads']} threads"  # fmt: skip
+
+
+def _plan(row, several):
+    at = f" at {_where(row)}" if several and not row["joint"] else ""
+    if row["runs_needed"]:
+        minutes = f" ({row['minutes_needed']:.0f} min)" if row["minutes_needed"] else ""
+        return f"To settle it{at}: {row['runs_needed']} runs an arm{minutes}, if they scatter as these do."
+    if min(row["n_baseline"], row["n_arm"]) == 1 and row["deciding_cv_pct"]:
+        return f"It would be real{at} if runs scattered by less than {row['deciding_cv_pct']:.2f} % (CV)."
+    return ""
 
 
 def percent(value, sign=True):

@@ -1,0 +1,207 @@
+"""`judge` and `compare` as a person calls them; golden text under data/cli."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from noisefloor.cli import main
+
+DATA = Path(__file__).parent / "data"
+KEYS = [
+    "study", "workload", "metric", "threads", "baseline", "arm", "n_baseline", "n_arm",
+    "overhead_pct", "lo_pct", "hi_pct", "p", "p_adjusted", "verdict", "noise_floor_pct",
+    "deciding_cv_pct", "runs_needed", "minutes_needed", "warnings",
+]  # fmt: skip
+BEFORE = [str(p) for p in sorted((DATA / "compare").glob("00-*A.txt"))]
+AFTER = [str(p) for p in sorted((DATA / "compare").glob("00-*B.txt"))]
+BACKUP = Path(__file__).parents[1] / "data" / "raw" / "published" / "backup-encryption"
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def golden(name, text):
+    """Compare with data/cli/<name>.txt; a mismatch leaves <name>.got beside it."""
+    path = DATA / "cli" / f"{name}.txt"
+    if not path.exists() or path.read_text() != text:
+        path.with_suffix(".got").write_text(text)
+    assert text == path.read_text(), f"see {name}.got"
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("judge-published", "221.19 229.41 --threads 4 --seconds 300"),
+        ("judge-little", "221.19 229.41 --threads 4 --seconds 300 --latency 18.07 17.43"),
+        ("judge-floor", "172 181 --metric wall --floor 0.2 --floor-runs 3"),
+        ("judge-maximum", "274.03 316.57 --metric max_latency"),
+        ("judge-sd", "980 1010 --sd 12 15 --n 5"),
+    ],
+)
+def test_judge_says(name, args):
+    result = run("judge", *args.split())
+    assert result.exit_code == 0
+    golden(name, result.output)
+
+
+def test_the_published_example_cannot_be_told_from_noise():
+    text = run("judge", "221.19", "229.41", "--threads", "4", "--seconds", "300").output
+    assert text.startswith("cannot tell: ")
+    for number in ("1.28 %", "1.14 %", "0.93 %"):
+        assert number in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "0 5", "-1 5", "5 -1", "nan 5", "5 inf", "5 -inf", "x 5", "5",
+        "4 5 --margin 0", "4 5 --margin -2", "4 5 --margin nan",
+        "4 5 --floor 0", "4 5 --floor -1", "4 5 --floor nan", "4 5 --floor-runs 5",
+        "4 5 --floor 1 --floor-runs 1",
+        "4 5 --sd 1 1", "4 5 --sd 0 1 --n 5", "4 5 --sd nan 1 --n 5", "4 5 --sd 1 1 --n 1",
+        "4 5 --sd 1 1 --n 0",
+        "4 5 --threads 0", "4 5 --seconds 0", "4 5 --seconds inf",
+        "4 5 --latency 1 2", "4 5 --threads 2 --latency 0 2", "4 5 --metric tpz",
+    ],
+)  # fmt: skip
+def test_judge_refuses_in_one_sentence(args):
+    result = run("judge", *args.split())
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("noisefloor: ")
+    assert result.stderr.count("\n") == 1
+    assert "nothing was judged" in result.stderr
+
+
+def test_judge_and_compare_print_the_same_keys():
+    for args in (["judge", "4", "5", "--json"], ["compare", "--json", *BEFORE, "--", *AFTER]):
+        result = run(*args)
+        assert result.exit_code == 0
+        rows = json.loads(result.output)["comparisons"]
+        assert [list(row) for row in rows] == [KEYS] * len(rows)
+
+
+def test_judge_lower_is_better_turns_the_sign():
+    def overhead(*more):
+        return json.loads(run("judge", "4", "5", "--json", *more).output)["comparisons"][0][
+            "overhead_pct"
+        ]
+
+    assert overhead() == pytest.approx(-20)
+    assert overhead("--lower-is-better") == pytest.approx(25)
+    assert overhead("--metric", "p95") == pytest.approx(25)
+
+
+def test_compare_says(monkeypatch):
+    recorded = {"tps": {"cv_pct": 1.3, "df": 9}, "p95": {"cv_pct": 1.5, "df": 9}}
+    monkeypatch.setattr("noisefloor.compare.recorded_floor", lambda: recorded)
+    result = run("compare", *BEFORE, "--", *AFTER)
+    assert result.exit_code == 0
+    golden("compare", result.output)
+
+
+def test_compare_says_pairs():
+    result = run("compare", "--paired", "--restarts", *BEFORE, "--", *AFTER, "--margin", "5")
+    assert result.exit_code == 0
+    golden("compare-paired", result.output)
+
+
+def test_compare_reads_the_published_time_outputs():
+    result = run(
+        *("compare", BACKUP / "none-backup.txt", "--", BACKUP / "sm4-backup.txt"),
+        *("--baseline-name", "plain", "--arm-name", "sm4", "--markdown"),
+    )
+    assert result.exit_code == 0
+    golden("compare-time", result.output)
+
+
+def test_compare_csv_has_a_row_a_comparison():
+    result = run("compare", "--csv", *BEFORE, "--", *AFTER)
+    rows = list(csv.DictReader(io.StringIO(result.output)))
+    assert list(rows[0]) == KEYS
+    assert [r["metric"] for r in rows] == ["tps", "mean_latency", "p95", "p99"]
+    assert {r["verdict"] for r in rows} == {"cannot tell"}
+
+
+def test_compare_takes_folders_and_their_names(tmp_path):
+    for arm, logs in (("off", BEFORE), ("on", AFTER)):
+        (tmp_path / arm).mkdir()
+        for log in logs:
+            (tmp_path / arm / Path(log).name).write_bytes(Path(log).read_bytes())
+    result = run("compare", tmp_path / "off", "--", tmp_path / "on", "--json")
+    row = json.loads(result.output)["comparisons"][0]
+    assert (row["baseline"], row["arm"], row["n_arm"]) == ("off", "on", 4)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        ([], 2, "0 times `--`"),
+        (["--"], 2, "no file for before"),
+        ([BEFORE[0], "--"], 2, "no file for after"),
+        (["--", AFTER[0]], 2, "no file for before"),
+        ([*BEFORE, *AFTER], 2, "0 times `--`"),
+        ([BEFORE[0], "--", AFTER[0], "--", AFTER[1]], 2, "2 times `--`"),
+        ([BEFORE[0], "--", BEFORE[0]], 2, "stands on both sides"),
+        ([BEFORE[0], "--", AFTER[0], "--margin", "0"], 2, "--margin 0"),
+        ([BEFORE[0], "--", AFTER[0], "--margin", "nan"], 2, "--margin nan"),
+        ([BEFORE[0], "--", AFTER[0], "--arm-name", "compare", "--baseline-name", "compare"], 2, "both arms are called"),
+        ([*BEFORE, "--paired", "--", *AFTER[:2]], 2, "there are 4 and 2 at 4 threads"),
+        ([BEFORE[0], "--", "nowhere.txt"], 1, "cannot be read"),
+        ([BEFORE[0], "--", DATA / "sysbench" / "mysql97-fail-kill9-midrun.txt"], 1, "sysbench failed"),
+        ([BEFORE[0], "--", DATA / "sysbench" / "mysql97-ok-ro-hist.txt"], 2, "differ in statements a transaction"),
+        ([BEFORE[0], "--", DATA / "time" / "gnu-time-v.txt"], 2, "differ in tool"),
+        ([BEFORE[0], "--", DATA / "time" / "gnu-time-v-fail.txt"], 1, "a failed run"),
+        ([BEFORE[0], "--", Path(__file__)], 1, "neither sysbench nor `time` output"),
+    ],
+)  # fmt: skip
+def test_compare_refuses_in_one_sentence(args, code, words, tmp_path, monkeypatch):
+    args = [os.path.abspath(a) if Path(str(a)).exists() else a for a in args]
+    monkeypatch.chdir(tmp_path)
+    result = run("compare", *args)
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert result.stderr.startswith("noisefloor: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "limit"),
+    [
+        (["judge", "221.19", "229.41", "--threads", "4", "--seconds", "300"], 0.33),
+        (["compare", *BEFORE, "--", *AFTER], 1.0),
+    ],
+    ids=["judge", "compare"],
+)
+def test_answers_at_once(args, limit):
+    code = (
+        f"import sys; sys.argv = ['noisefloor', *{args!r}]; from noisefloor.cli import main; main()"
+    )
+
+    def seconds():
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        return time.perf_counter() - begin
+
+    assert min(seconds() for _ in range(5)) < limit
+
+
+@pytest.mark.parametrize("module", ["pandas", "scipy", "matplotlib", "statsmodels"])
+def test_judge_imports_nothing_slow(module):
+    code = (
+        "import sys; sys.argv = ['noisefloor', 'judge', '4', '5']\n"
+        "from noisefloor.cli import main\n"
+        "main(standalone_mode=False)\n"
+        f"assert {module!r} not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
