@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+
 from noisefloor import plots
 
 
@@ -244,9 +245,9 @@ def test_dots_have_a_row_a_comparison_with_its_verdict_in_words():
     words = texts(figure)
     assert words.count("cannot tell") == 3
     assert {"Transactions per second", "99th percentile latency"} <= set(words)
-    assert "1 thread, encrypted" in words
-    assert "4 threads, plain again" in words
-    assert "4 threads, plain again" not in texts(plots.dots(TABLE, control=False))
+    assert "1 thread" in words
+    assert "4 threads, A/A control" in words
+    assert "4 threads, A/A control" not in texts(plots.dots(TABLE, control=False))
 
 
 def test_runs_draw_the_median_in_shown_units_without_warm_ups():

@@ -41,6 +41,14 @@ CSS = {
     **{c: f"var(--nf-arm{i},{c})" for i, c in enumerate(ARMS, 1)},
 }
 GLYPH = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?"}
+SHORT = {  # metrics where room is short
+    "tps": "TPS",
+    "cpu_per_transaction": "CPU a transaction",
+    "p95": "p95 latency",
+    "p99": "p99 latency",
+    "binlog_bytes_per_transaction": "binlog a transaction",
+    "written_bytes_per_transaction": "written a transaction",
+}
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 AGAIN = " again"  # the A/A control is a second arm with the baseline's settings
 
@@ -491,18 +499,24 @@ def timeline(intervals_frame, *, title="", narrow=False) -> Figure:
     for ax, count in zip(axes, counts, strict=True):
         part = frame[frame["threads"].eq(count).fillna(False)] if several else frame
         name = title or (threads_label(count).removeprefix("at ") if several else "")
-        _timeline_panel(ax, part, ink, name, small and several)
+        _timeline_panel(ax, part, ink, name, narrow or (small and several))
         ax.set_xlabel("seconds since the first run" if clock else "seconds of measuring")
     return figure
+
+
+def _seconds(ax, run, **style):
+    """Rows a second as steps, each over the second that it counts: one row is a line, too."""
+    x, y = run["x"].to_numpy(), run["tps"].to_numpy()
+    ax.plot([x[0] - 1, *x], [y[0], *y], drawstyle="steps-pre", **style)
 
 
 def _timeline_panel(ax, frame, ink, title, small):
     warm = frame["warmup"].eq(True)
     judged = frame[~warm]
     for (arm, _), run in judged.groupby(["arm", "run"], sort=False):
-        ax.plot(run["x"], run["tps"], color=ink[arm], lw=1.5, alpha=0.85)
+        _seconds(ax, run, color=ink[arm], lw=1.5, alpha=0.85)
     for _, run in frame[warm].groupby("run", sort=False):
-        ax.plot(run["x"], run["tps"], color=CONTROL, lw=1, ls=(0, (2, 2)))
+        _seconds(ax, run, color=CONTROL, lw=1, ls=(0, (2, 2)))
     names = {}
     for arm in (a for a in ink if a in set(judged["arm"])):
         middle = judged.loc[judged["arm"].eq(arm), "tps"].median()
@@ -552,7 +566,7 @@ def quantiles(frame, *, margin_pct=2.0, baseline=None, title="", narrow=False) -
     top.yaxis.set_minor_locator(NullLocator())
     top.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}\u202fms"))
     names = {a: str(a) for a in ink if a in set(frame["arm"])}
-    _above(top, "latency (log scale)", title, names, ink)
+    _above(top, "latency (log scale)", title, names, ink, narrow)
     reach = max(2.2 * margin_pct, 1.25 * seen)
     low.set_ylim(-reach, reach)
     _percent_axis(low, ticks=4)
@@ -579,7 +593,9 @@ def dots(
     several becomes a heading. `control`: whether the A/A comparisons are drawn too.
     """
     frame = verdicts if control else verdicts[~is_control(verdicts)]
-    names = [c for c in (*by, "arm") if c in frame and frame[c].astype(str).nunique() > 1]
+    names = [c for c in by if c in frame and frame[c].astype(str).nunique() > 1]
+    if frame.loc[~is_control(frame), "arm"].nunique() > 1 and "arm" not in names:
+        names.append("arm")
     head = names.pop(0) if len(names) > 1 and frame[names[0]].nunique() < len(frame) else None
     if head:
         frame = frame.sort_values(
@@ -597,7 +613,7 @@ def dots(
         rows.append(y + (0.75 if narrow else 0.0))
         y += gap
     width = NARROW if narrow else WIDE
-    left = 8 if narrow else min(250, 34 + 7 * max((len(v) for v in labels), default=10))
+    left = 8 if narrow else min(250, 34 + 7.4 * max((len(v) for v in labels), default=10))
     right = 8 if narrow else 264
     top, foot, high = (26 if title else 6), 44, 26 * y
     figure = Figure(figsize=(width / 72, (top + high + foot) / 72), layout="none")
@@ -717,11 +733,13 @@ def _row_name(row, names, joint) -> str:
     for name in names:
         value = row[name]
         if name == "metric":
-            value = metric_label(value)
+            value = SHORT.get(value, metric_label(value))
         elif name == "threads":
             value = "all threads" if joint else threads_label(value).removeprefix("at ")
-        if not pd.isna(value) and value != "":
+        if not pd.isna(value) and value != "" and (name != "arm" or not value.endswith(AGAIN)):
             parts.append(str(value))
+    if str(row["arm"]).endswith(AGAIN):
+        parts.append("A/A control")
     return ", ".join(parts) or metric_label(row["metric"])
 
 
@@ -760,7 +778,7 @@ def runs(tidy, metric="cpu_per_transaction", *, title="", narrow=False) -> Figur
         ax.set_yscale("log")
     ax.set(xlabel="", ylabel="")
     name = f"{metric_label(metric)}{f', {unit}' if unit else ''} (line: median)"
-    _above(ax, name, title, {a: str(a) for a in arms}, ink)
+    _above(ax, name, title, {a: str(a) for a in arms}, ink, narrow)
     return figure
 
 

@@ -166,7 +166,7 @@ def ruler(row, margin_pct=2.0) -> str:
         abs(v) for v in (lo, hi, mid, row.get("noise_floor_pct")) if _known(v) and math.isfinite(v)
     ]
     limit = max([2 * margin_pct, 1.15 * max(finite)]) if finite else 2 * margin_pct
-    limit = min(limit, max(4 * margin_pct, 3 * abs(mid)))
+    limit = min(limit, max(60, 4 * margin_pct, 3 * abs(mid)))
     step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e9) if limit / s <= 3.5)
 
     def x(value):
