@@ -13,8 +13,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,6 +99,7 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
         "workloads": [dataclasses.asdict(w) for w in study.workloads],
         "settings": dict(study.settings),
         "tables": study.tables,
+        "pairs": study.pairs,
         "engine": {"label": engines.label(engine), "kind": engine.kind, "version": engine.version}
         | {"origin": engine.origin, "note": engine.note},
         "host": doctor.facts(),
@@ -206,18 +209,28 @@ class Campaign:
 
     # -- one run ---------------------------------------------------------------------------------
 
-    def run(self, bench: "Bench", cell: Cell, arm: Arm, name: str, seconds: float, **facts) -> None:
+    def run(
+        self,
+        bench: "Bench",
+        cell: Cell,
+        arm: Arm,
+        name: str,
+        seconds: float,
+        gate: threading.Barrier | None = None,
+        **facts,
+    ) -> None:
         """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
 
-        Raises PairLost when no attempt gave a whole run, EvidenceError when the arm was not in
-        force."""
+        `gate`: where the two runs of a duet wait for each other (one attempt: a second one would
+        be alone). Raises PairLost when no attempt gave a whole run, EvidenceError when the arm was
+        not in force."""
         reason = ""
-        for _ in range(ATTEMPTS):
+        for _ in range(1 if gate else ATTEMPTS):
             partial = self.folder / f"{name}.partial"
             partial.mkdir()
             began = time.monotonic()
             try:
-                self._measure(bench, cell, arm, partial, name, seconds, facts)
+                self._measure(bench, cell, arm, partial, name, seconds, gate, facts)
             except (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError) as e:
                 reason = str(e)
                 (partial / "failure.txt").write_text(f"{_now()}\n{reason}\n")
@@ -226,14 +239,16 @@ class Campaign:
                 continue
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
+                if gate:
+                    gate.abort()
                 raise
             finally:
-                self.meta["spent_s"] += time.monotonic() - began
+                self.meta["spent_s"] += (time.monotonic() - began) / (2 if gate else 1)
             self.rows += tidy.rows(partial.rename(self.folder / name))
             return
         raise PairLost(f"{name} failed {ATTEMPTS} times: {reason}")
 
-    def _measure(self, bench, cell, arm, folder, name, seconds, facts) -> None:
+    def _measure(self, bench, cell, arm, folder, name, seconds, gate, facts) -> None:
         self.progress.show(self, f"{cell.workload.name}, {cell.threads} threads, {arm.name}")
         server = bench.server_of(arm, facts["slot"])
         replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
@@ -250,6 +265,8 @@ class Campaign:
             self.study, server, arm, cell.workload, cell.threads, seconds, folder,
             idle=bench.idle(server), replica=replica[1] if replica else None,
         )  # fmt: skip
+        if gate:
+            gate.wait(60)
         start = _now()
         result = tools.TOOLS[cell.workload.tool](slice_)
         end = _now()
@@ -311,16 +328,27 @@ class Campaign:
         arms = [cell.arm, self.study.baseline] if arm_first else [self.study.baseline, cell.arm]
         pair_id = f"{cell.key}-p{number:03d}"
         names = [f"{pair_id}-{i}-{schedule.slug(a.name)}" for i, a in enumerate(arms)]
+        seconds = self.slice_s * cell.workload.stretch
+
+        def one(i: int, gate: threading.Barrier | None = None) -> None:
+            self.run(
+                bench, cell, arms[i], names[i], seconds, gate, block=self.block, pair=number,
+                pair_id=pair_id, position=i, warmup=False, slot=int(arms[i] is cell.arm),
+            )  # fmt: skip
+
         try:
-            for i, (arm, name) in enumerate(zip(arms, names, strict=True)):
-                self.run(
-                    bench, cell, arm, name, self.slice_s * cell.workload.stretch, block=self.block, pair=number,
-                    pair_id=pair_id, position=i, warmup=False, slot=int(arm is cell.arm),
-                )  # fmt: skip
+            if self.study.design == "duet":
+                gate = threading.Barrier(2)
+                with ThreadPoolExecutor(2) as both:
+                    list(both.map(lambda i: one(i, gate), (0, 1)))
+            else:
+                one(0)
+                one(1)
             self.lost = 0
-        except PairLost as e:
-            if (self.folder / names[0]).exists():
-                self.set_aside(names[0], "unpaired")
+        except (PairLost, threading.BrokenBarrierError) as e:
+            for name in names:
+                if (self.folder / name).exists():
+                    self.set_aside(name, "unpaired")
             self.lost += 1
             self.progress.say(f"{e}; the pair is not counted")
             if self.lost >= GIVE_UP:
@@ -362,8 +390,8 @@ def _warnings(result: dict, settled: dict) -> list[str]:
 class Bench:
     """The servers that a block measures on: one (switched) or two (side by side)."""
 
-    def __init__(self, folder: Path, templates: dict[str, Server]):
-        self.folder, self.templates = folder, templates
+    def __init__(self, folder: Path, templates: dict[str, Server], *, duet: bool = False):
+        self.folder, self.templates, self.duet = folder, templates, duet
         self.servers: list[Server] = []
         self.pair: tuple[Server, Server] | None = None
         self._throttle: tuple[Server, Throttle] | None = None
@@ -381,6 +409,8 @@ class Bench:
 
     def idle(self, active: Server) -> dict[str, Server]:
         """Servers that run but are not being measured."""
+        if self.duet:
+            return {}
         return {f"idle{i}": s for i, s in enumerate(self.servers) if s is not active and s.process}
 
     def replica_pair(self, workload) -> tuple[Server, Server]:
@@ -469,11 +499,9 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
         with workshop() as shop:
             progress.say(f"{engines.label(build)}: initialising, loading {study.tables} tables")
             templates = _templates(study, build, shop)
-            bench = Bench(shop, templates)
+            bench = Bench(shop, templates, duet=study.design == "duet")
             try:
-                {"switched": _switched, "side by side": _side_by_side}[study.design](
-                    campaign, bench
-                )
+                DESIGNS[study.design](campaign, bench)
             finally:
                 bench.close()
                 campaign.save()
@@ -559,6 +587,9 @@ def _side_by_side(c: Campaign, bench: Bench) -> None:
         _rounds(c, bench, lambda cell, a=arm: cell.arm == a)
         bench.close()
         c.save()
+
+
+DESIGNS = {"switched": _switched, "side by side": _side_by_side, "duet": _side_by_side}
 
 
 # -- progress --------------------------------------------------------------------------------------

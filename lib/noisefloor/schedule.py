@@ -98,6 +98,14 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
 def open_cells(study: Study, tidy: pd.DataFrame, table: pd.DataFrame, blocks: int) -> list[Cell]:
     """The comparisons that still need pairs: without a settled verdict in a deciding metric, or
     resting on fewer than `blocks` blocks. Controls stay open while any other cell is."""
+    if study.pairs:
+        judged = tidy[~tidy["warmup"]]
+        made = judged.groupby(["workload", "threads", "arm"])["pair_id"].nunique()
+        return [
+            c
+            for c in cells(study)
+            if not c.control and made.get((c.workload.name, c.threads, c.arm.name), 0) < study.pairs
+        ]
     if not len(table):
         return cells(study)
     seen = tidy[~tidy["warmup"]].groupby(["workload", "threads", "arm"])["block"].nunique()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,14 @@ class Arm:
     """One side of a comparison.
 
     `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
-    (side by side design); `prepare`: SQL that makes this arm's data directory out of the loaded
+    (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes this arm's data directory out of the loaded
     one; `expect`: evidence name -> state that every run must show.
     """
 
     name: str
     switch: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     expect: Mapping[str, str] = field(default_factory=dict)
 
@@ -111,12 +113,14 @@ PROFILES = {
 }
 
 AGAIN = " again"  # the A/A control: a verbatim copy of the baseline as an arm
-DESIGNS = ("switched", "side by side")
 
 
 @dataclass(frozen=True)
 class Study:
-    """What to compare, readable in one screen."""
+    """What to compare, readable in one screen.
+
+    `pairs`: measure so many pairs a comparison whatever they say (calibration), instead of until
+    the verdict is there."""
 
     name: str
     title: str
@@ -130,6 +134,7 @@ class Study:
     tables: int = 5
     keyring: bool = False
     margin_pct: float = 2.0
+    pairs: int = 0
 
     @property
     def control(self) -> Arm:
@@ -227,7 +232,66 @@ def binlog_encryption(
     )
 
 
-STUDIES = {"binlog-encryption": binlog_encryption}
+# rounds of hashing that add about so many percent to a transaction's processor time; what they
+# really add is measured by the heaviest arm in the same campaign
+INJECTED = {0.5: 43, 1.0: 87, 2.0: 174, 5.0: 435, 10.0: 870, 50.0: 4350}
+
+
+def calibration(
+    profile: str = "quick",
+    engine: str = "mysql",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 2.0,
+    budget_min: float = 0.0,
+    *,
+    design: str = "side by side",
+    injected: tuple[float, ...] = (),
+    pairs: int = 30,
+) -> Study:
+    """The instrument against a truth that is known: two identical servers (no `injected`), or
+    known slowdowns in percent, in one of the three designs."""
+    chosen = _profile(profile, budget_min or 600)
+    short = chosen.name in ("smoke", "quick")
+    seconds = 1 if short else 2 if injected else 3
+    chosen = replace(chosen, slice_s=seconds, settle_s=0.3 if short else 0.5)
+
+    def arm(name: str, rounds: int = 0) -> Arm:
+        return Arm(name, options=(f"--work={rounds}",), expect={})
+
+    arms = [arm(f"+{p:g} %", INJECTED[p]) for p in injected] or [arm("other server")]
+    main = Workload(
+        "read/write",
+        "oltp_read_write with a known amount of work added to every transaction.",
+        script="work.lua",
+        threads=tuple(threads) or (4,),
+        settings={"sync_binlog": "1"},
+        metrics=("tps", "cpu_per_transaction", "p95", "p99"),
+    )
+    kind = f"known slowdowns, {design}" if injected else "two identical servers"
+    return Study(
+        name=f"calibration-{design.replace(' ', '-') if injected else 'aa'}",
+        title=f"Calibration: {kind}",
+        question="Is the instrument honest on this machine?",
+        baseline=arm("nothing added" if injected else "one server"),
+        arms=tuple(arms),
+        workloads=(main,),
+        design=design,
+        profile=chosen,
+        settings=_SERVER,
+        margin_pct=margin_pct,
+        pairs=6 if short else pairs,
+    )
+
+
+STUDIES = {
+    "binlog-encryption": binlog_encryption,
+    "calibration-aa": partial(calibration, pairs=200),
+    "calibration-switched": partial(
+        calibration, design="switched", injected=(0.5, 1.0, 2.0, 5.0, 10.0, 50.0), pairs=24
+    ),
+    "calibration-side-by-side": partial(calibration, injected=(5.0,)),
+    "calibration-duet": partial(calibration, design="duet", injected=(5.0, 50.0)),
+}
 
 
 def load(name: str, **parameters: object) -> Study:
@@ -266,4 +330,5 @@ def restored(meta: Mapping) -> Study:
         settings=meta["settings"],
         tables=meta["tables"],
         margin_pct=meta["margin_pct"],
+        pairs=meta["pairs"],
     )

@@ -68,7 +68,7 @@ def read(run: Path, *, verify: bool = True) -> dict:
 
 def sysbench(run: Path) -> dict:
     """The parsed sysbench text of a run. Raises parse.ParseError."""
-    return parse.sysbench((run / "sysbench.txt").read_text(errors="replace"))
+    return parse.sysbench((run / "sysbench.txt").read_bytes())
 
 
 def metrics(facts: dict, run: Path) -> dict[str, float]:

@@ -7,6 +7,7 @@ what stands in run.json: argv, exit code, CPU and bytes of each process.
 import os
 import secrets
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -70,31 +71,34 @@ def _last(text: str) -> str:
 
 
 def _run(argv: list[str], timeout: float, out: Path | None = None) -> tuple[int, str, float]:
-    """Exit code, output and CPU seconds (user + sys) of a child that dies with this process."""
-    before = os.times()
-    with subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        preexec_fn=die_with_parent,
-    ) as child:
+    """Exit code, output and CPU seconds (user + sys, by wait4) of a child that dies with this
+    process. A child that takes longer than `timeout` seconds is killed: exit code -9."""
+    with open(out, "w+b") if out else tempfile.TemporaryFile() as text:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=text,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
+        deadline = time.monotonic() + timeout
         try:
-            text, _ = child.communicate(timeout=timeout)
-            code = child.returncode
-        except subprocess.TimeoutExpired:
-            child.kill()
-            text, _ = child.communicate()
-            code = -9
+            while True:
+                pid, status, used = os.wait4(child.pid, os.WNOHANG)
+                if pid:
+                    break
+                if time.monotonic() > deadline:
+                    child.kill()
+                    deadline = float("inf")
+                time.sleep(0.005)
         except BaseException:
             child.kill()
+            child.wait()
             raise
-    after = os.times()
-    if out is not None:
-        out.write_bytes(text)
-    cpu = after.children_user + after.children_system
-    cpu -= before.children_user + before.children_system
-    return code, text.decode(errors="replace"), round(cpu, 3)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        text.seek(0)
+        said = text.read().decode(errors="replace")
+    return child.returncode, said, round(used.ru_utime + used.ru_stime, 3)
 
 
 def steal() -> float:
@@ -125,6 +129,7 @@ def sysbench(s: Slice) -> dict:
         rows=s.study.profile.rows,
         threads=s.threads,
         seconds=s.seconds,
+        options=s.arm.options,
     )
     meters = {"server": s.server, **s.idle}
     stolen, before = steal(), _meter(meters)
