@@ -11,9 +11,7 @@ from noisefloor.stats import outcome, sequential
 M = np.log(1.02)
 
 
-@pytest.mark.parametrize(
-    "size", [[1.0] * 8, [1, 2, 3, 4, 5, 6, 7, 8], [100, 1, 1, 1, 1, 1, 1, 50]]
-)
+@pytest.mark.parametrize("size", [[1.0] * 8, [1, 2, 3, 4, 5, 6, 7, 8], [100, 1, 1, 1, 1, 1, 1, 50]])
 def test_e_value_averages_one_over_all_coin_flips(size):
     signs = np.array(list(itertools.product([-1, 1], repeat=8)))
     for wealth in sequential.evidence(signs * np.asarray(size, float)):

@@ -11,7 +11,7 @@ import numpy as np
 
 from noisefloor.stats import sequential
 from noisefloor.stats.outcome import Outcome, verdict
-from noisefloor.stats.plan import FEWEST, t_quantile, t_tail, units_needed
+from noisefloor.stats.plan import DOUBT, FEWEST, t_quantile, t_tail, units_needed
 
 ALIKE = "a lasting difference between two servers looks the same"
 
@@ -25,8 +25,10 @@ def judge(d, block, *, design, margin, alpha=0.05, floor=None):
     whole = sequential.means(d, block)[: sequential.complete(block)[-1]]
     differ = design != "side by side" and bool(sequential.unequal(d, block)[-1])
     units = whole if design == "side by side" else d
-    bounds = [_sequential(u, margin, alpha) for u in ([units, whole] if differ else [units])]
-    lo, hi, p = (f(b) for f, b in zip((min, max, max), zip(*bounds, strict=True), strict=True))
+    lo, hi, p = _sequential(units, margin, alpha)
+    if differ:
+        lo_b, hi_b = (ends[-1] for ends in sequential.block_interval(d, block, alpha=alpha))
+        lo, hi, p = min(lo, float(lo_b)), max(hi, float(hi_b)), max(p, min(1, 10 * t_p(whole)))
     code = sequential.decide(d, block, design=design, margin=margin, alpha=alpha)[-1]
     word = sequential.WORDS[int(code)]
     if word != verdict(lo, hi, margin):  # they agree but for the resolution of the interval
@@ -40,14 +42,14 @@ def fixed(d, block, *, design, margin, alpha=0.05, floor=None):
 
     Interval: Student's t on the units; where the starts differ the wider one of pairs and block
     means. p: sign flips of the units, all of them up to 13 units, else 9,999 drawn with a fixed
-    seed (scipy). `same` when the interval lies inside the margin: stricter than TOST."""
+    seed (scipy); where the starts differ the larger one of that and Student's t on block means. `same` when the interval lies inside the margin: stricter than TOST."""
     d, block = np.asarray(d, float), np.asarray(block)
     whole = sequential.means(d, block)
     differ = design != "side by side" and bool(sequential.unequal(d, block)[-1])
     units = whole if design == "side by side" else d
     judged = [units, whole] if differ else [units]
     lo, hi = min((t_interval(u, alpha) for u in judged), key=lambda ends: ends[0] - ends[1])
-    p = max(flip_p(u) for u in judged)
+    p = max(flip_p(units), t_p(whole)) if differ else flip_p(units)
     word = verdict(lo, hi, margin)
     if word in ("slower", "faster") and p > alpha:
         word = "cannot tell"
@@ -69,7 +71,8 @@ def widened(outcome, floor, margin, alpha=0.05):
     toward_zero = middle - lo if middle > 0 else hi - middle
     p = max(outcome.p, 2 * t_tail(t * abs(middle) / toward_zero, df)) if toward_zero else 1.0
     word = verdict(lo, hi, margin)
-    if word != outcome.verdict:
+    doubt = abs(middle) + math.hypot((hi - lo) / 2, DOUBT * extra)
+    if word != outcome.verdict or (word == "same" and doubt >= margin):
         word = "cannot tell"
     note = (
         "one start, and nothing says whether the servers were dealt anew: a start-to-start CV of "
@@ -93,6 +96,14 @@ def t_interval(d, alpha=0.05):
         return -math.inf, math.inf
     half = t_quantile(1 - alpha / 2, len(d) - 1) * d.std(ddof=1) / math.sqrt(len(d))
     return float(d.mean() - half), float(d.mean() + half)
+
+
+def t_p(d):
+    """Two-sided p of Student's t for the mean of d; 1 for a single value."""
+    if len(d) < 2:
+        return 1.0
+    error = np.std(d, ddof=1) / math.sqrt(len(d))
+    return 2 * t_tail(abs(float(np.mean(d))) / error, len(d) - 1) if error else 0.0
 
 
 def flip_p(d):

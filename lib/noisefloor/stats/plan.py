@@ -6,6 +6,9 @@ Plain Python: `noisefloor judge` answers in a third of a second, and importing s
 import functools
 import math
 
+from noisefloor.stats.outcome import verdict
+
+DOUBT = 1.5  # times by which a floor may have been underestimated without a false `same`
 FEWEST = 6  # the signs of fewer units cannot reach 5 % on both sides
 
 
@@ -56,6 +59,37 @@ def _beta(a, b, x):
         if abs(c * d - 1) < 1e-14:
             break
     return front * value / a
+
+
+def welch(overhead, terms, alpha=0.05):
+    """(lo, hi, p, df) of a log difference whose variance is a sum of estimated variances.
+
+    terms: [(variance, degrees of freedom), ...] (Welch-Satterthwaite). Without terms nothing is
+    known: infinite bounds, p NaN."""
+    variance = sum(v for v, _ in terms)
+    if not terms:
+        return -math.inf, math.inf, math.nan, math.nan
+    if variance == 0:
+        return overhead, overhead, float(overhead == 0), math.inf
+    df = variance**2 / sum(v**2 / k for v, k in terms)
+    error = math.sqrt(variance)
+    half = t_quantile(1 - alpha / 2, df) * error
+    return overhead - half, overhead + half, 2 * t_tail(abs(overhead) / error, df), df
+
+
+def judged(overhead, terms, floor, margin, alpha=0.05):
+    """(verdict, (lo, hi, p, df)) for `terms` as in `welch` plus the floor's [(variance, df)].
+
+    A floor comes from other runs than these. `same` therefore must also hold, at level alpha, if
+    the floor was measured DOUBT times too small."""
+    found = welch(overhead, [*terms, *floor], alpha)
+    word = verdict(found[0], found[1], margin)
+    if word == "same" and floor:
+        doubtful = [*terms, *((DOUBT**2 * v, k) for v, k in floor)]
+        lo, hi, *_ = welch(overhead, doubtful, 2 * alpha)
+        word = verdict(lo, hi, margin)
+        word = word if word == "same" else "cannot tell"
+    return word, found
 
 
 def deciding_cv(overhead, df, alpha=0.05):

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from noisefloor.stats.outcome import Outcome, verdict
-from noisefloor.stats.plan import deciding_cv, slice_seconds, t_quantile, t_tail
+from noisefloor.stats.outcome import Outcome
+from noisefloor.stats.plan import deciding_cv, judged, slice_seconds, t_quantile, t_tail
 
 __all__ = ["judge", "mser5", "positive", "slice_from_rows", "start_floor", "within_run"]
 
@@ -67,8 +67,9 @@ def judge(parts, *, margin, alpha=0.05, floor=None, known_floor=False, restarts=
         )
     terms = [(v / len(parts) ** 2, df) for v, df in terms]
     runs_sd = math.sqrt(sum(v for v, _ in terms)) if terms else math.nan
+    floor_terms = []
     if floor and (known_floor if single else not restarts):
-        terms.append((2 * floor[0] ** 2, floor[1]))
+        floor_terms = [(2 * floor[0] ** 2, floor[1])]
         if not known_floor:
             warnings.append(
                 "the logs do not say whether the server was restarted between runs: a start-to-start "
@@ -78,8 +79,8 @@ def judge(parts, *, margin, alpha=0.05, floor=None, known_floor=False, restarts=
         warnings.append("one run an arm and no noise floor: how much two runs differ is unknown")
     elif min(sizes) < 4:
         warnings.append(f"{min(sizes)} runs an arm: below 4 even a rank test cannot reach 5 %")
-    lo, hi, p, df = _welch(estimate, terms, alpha)
-    word = verdict(lo, hi, margin)
+    word, (lo, hi, p, df) = judged(estimate, terms, floor_terms, margin, alpha)
+    terms += floor_terms
     decided = not single or bool(floor and known_floor)
     needed = math.nan
     if decided and terms:
@@ -106,19 +107,6 @@ def _terms(a, b):
         (((own or other)[0]) / len(x), (own or other)[1])
         for x, own, other in zip((a, b), spread, spread[::-1], strict=True)
     ]
-
-
-def _welch(estimate, terms, alpha):
-    """(lo, hi, p, df) of an estimate whose variance is a sum of estimated ones (Satterthwaite)."""
-    variance = sum(v for v, _ in terms)
-    if not terms:
-        return -math.inf, math.inf, math.nan, math.nan
-    if variance == 0:
-        return estimate, estimate, float(estimate == 0), math.inf
-    df = variance**2 / sum(v**2 / k for v, k in terms)
-    half = t_quantile(1 - alpha / 2, df) * math.sqrt(variance)
-    p = 2 * t_tail(abs(estimate) / math.sqrt(variance), df)
-    return estimate - half, estimate + half, p, df
 
 
 def mser5(rows):

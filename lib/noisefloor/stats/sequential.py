@@ -109,28 +109,50 @@ def unequal(d, block):
         if k:
             between = (fitted - sums[..., start:end] ** 2 / (looks + 1)) / k
             within = (squares[..., start:end] - fitted) / np.maximum(df, 1)
-            out[..., start:end] = (between > within * _f_limit(k, df)) & (df > 0)
+            rounding = 1e-12 * squares[..., start:end]
+            out[..., start:end] = (between > within * _f_limit(k, df) + rounding) & (df > 0)
         left, before = fitted[..., -1], sums[..., end - 1]
     return out
+
+
+def block_interval(d, block, *, alpha=0.05):
+    """(lo, hi), each [..., n]: Student's t on the complete blocks at every look, at a tenth of alpha
+    because it is looked at after every pair. Infinite for fewer than two blocks."""
+    values = means(d, block)
+    k = np.arange(1, values.shape[-1] + 1)
+    mean = np.cumsum(values, -1) / k
+    centred = values - mean[..., -1:]  # sums of squares of small numbers
+    square = np.cumsum(centred**2, -1) - k * (mean - mean[..., -1:]) ** 2
+    error = np.sqrt(np.maximum(square, 0) / np.maximum(k - 1, 1) / k)
+    half = np.where(k > 1, special.stdtrit(np.maximum(k - 1, 1), 1 - alpha / 20) * error, np.inf)
+    nothing = np.full((*values.shape[:-1], 1), np.inf)
+    at = complete(block)
+    lo = np.concatenate([-nothing, mean - half], -1)[..., at]
+    return lo, np.concatenate([nothing, mean + half], -1)[..., at]
 
 
 def decide(d, block=None, *, design="switched", margin, alpha=0.05):
     """Verdict code after every pair [..., n]: the whole rule.
 
     block: [n], the same for all campaigns. "side by side": the blocks that are complete are the
-    units. "switched": the pairs are, and where the starts differ the verdict must also hold for
-    the complete blocks as units."""
+    units. "switched": the pairs are, and where the starts differ by more than their pairs explain
+    the interval of the block means must agree."""
     d = np.asarray(d, float)
     block = np.zeros(d.shape[-1], int) if block is None else np.asarray(block)
-    if design == "switched" and len(_starts(block)) == 1:
-        return codes(d, margin=margin, alpha=alpha)
-    by_block = codes(means(d, block), margin=margin, alpha=alpha)
-    by_block = np.concatenate([np.zeros((*d.shape[:-1], 1), int), by_block], -1)
-    by_block = by_block[..., complete(block)]
     if design == "side by side":
-        return by_block
+        by_block = codes(means(d, block), margin=margin, alpha=alpha)
+        nothing = np.full((*d.shape[:-1], 1), CANNOT_TELL)
+        return np.concatenate([nothing, by_block], -1)[..., complete(block)]
     by_pair = codes(d, margin=margin, alpha=alpha)
-    return np.where(unequal(d, block) & (by_block != by_pair), CANNOT_TELL, by_pair)
+    if len(_starts(block)) == 1:
+        return by_pair
+    lo, hi = block_interval(d, block, alpha=alpha)
+    agrees = np.select(
+        [by_pair == SAME, by_pair == SLOWER, by_pair == FASTER],
+        [(lo > -margin) & (hi < margin), lo > 0, hi < 0],
+        True,
+    )
+    return np.where(agrees | ~unequal(d, block), by_pair, CANNOT_TELL)
 
 
 def stop(codes, allowed=None):

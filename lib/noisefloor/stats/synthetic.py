@@ -112,7 +112,7 @@ def cell(
 
     All sizes are fractions (`effect` and `margin` are overheads, 0.02 is 2 %). Campaigns stop at
     the first look with a verdict, at most after n_pairs. starts: no stop before so many complete
-    blocks (default: 4 where the effect differs between starts, else 1). rule: function like
+    blocks (default: 4 where the effect differs between starts, else 0). rule: function like
     `sequential.decide` (d, block, design=, margin=, alpha=) -> codes.
 
     n campaigns, slower, faster, same, cannot_tell: counts; wrong: `slower`/`faster` against the
@@ -127,7 +127,7 @@ def cell(
     )  # fmt: skip
     decide = rule or sequential.decide
     if starts is None:
-        starts = 4 if block_cv and design == "switched" else 1
+        starts = 4 if block_cv and design == "switched" else 0
     allowed = sequential.complete(block) >= starts
     # Most campaigns end early: judge the first looks of all, then all looks of those still open.
     looks, code = np.full(n_campaigns, n_pairs), np.zeros(n_campaigns, int)
@@ -162,21 +162,58 @@ def cell(
 def covered(d, block, looks, theta, *, design, margin, alpha=0.05):
     """True [campaigns] where the interval at the look that ended the campaign holds theta: the test
     of theta has not ruled it out, which is what `sequential.interval` inverts."""
-    limit, rows = 1 / alpha, np.arange(len(d))
-    at = np.full(len(d), theta)
-    whole = sequential.complete(block)
-    ends = whole[looks - 1]
-    by_block = np.ones(len(d), bool)
-    if ends.max():
-        tested = sequential.against(sequential.means(d, block), at, margin)
-        by_block = (ends == 0) | (tested[rows, np.maximum(ends, 1) - 1] < limit)
+    rows, at = np.arange(len(d)), np.full(len(d), theta)
     if design == "side by side":
-        return by_block
-    by_pair = sequential.against(d, at, margin)[rows, looks - 1] < limit
-    if len(np.unique(block)) == 1:
-        return by_pair
-    # Where the starts differ the interval is the union of both.
-    return by_pair | (by_block & sequential.unequal(d, block)[rows, looks - 1])
+        ends = sequential.complete(block)[looks - 1]
+        tested = sequential.against(sequential.means(d, block), at, margin)
+        return (ends == 0) | (tested[rows, np.maximum(ends, 1) - 1] < 1 / alpha)
+    held = sequential.against(d, at, margin)[rows, looks - 1] < 1 / alpha
+    if len(np.unique(block)) > 1:  # where the starts differ the interval is the union of both
+        lo, hi = sequential.block_interval(d, block, alpha=alpha)
+        between = ((lo <= theta) & (theta <= hi) & sequential.unequal(d, block))[rows, looks - 1]
+        held |= between
+    return held
+
+
+def peeking_t(d, block, *, design, margin, alpha):
+    """Mutant: a paired t-test after every pair from the sixth on."""
+    n = np.arange(1, d.shape[-1] + 1)
+    mean = np.cumsum(d, -1) / n
+    variance = (np.cumsum(d * d, -1) - n * mean**2) / np.maximum(n - 1, 1)
+    t = mean / np.sqrt(np.maximum(variance, 1e-300) / n)
+    hit = (np.abs(t) > special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2)) & (n >= 6)
+    return np.where(hit, np.where(t > 0, sequential.SLOWER, sequential.FASTER), 0)
+
+
+def population_sd(d, block, *, design, margin, alpha):
+    """Mutant: one t-test after six pairs, with the sd divided by n instead of n - 1."""
+    first = d[..., :6]
+    t = first.mean(-1) / first.std(-1) * np.sqrt(6)
+    out = np.zeros(d.shape, int)
+    decided = np.abs(t) > special.stdtrit(5, 1 - alpha / 2)
+    out[..., 5] = np.where(decided, np.where(t > 0, sequential.SLOWER, sequential.FASTER), 0)
+    return out
+
+
+def rows_as_runs(d, block, *, design, margin, alpha):
+    """Mutant: every run counted as five, as if its seconds were replicates."""
+    codes = sequential.codes(np.repeat(d, 5, -1), margin=margin, alpha=alpha)
+    return codes[..., 4::5]
+
+
+def pairs_as_units(d, block, *, design, margin, alpha):
+    """Mutant: side by side, the pairs inside a block counted as independent."""
+    return sequential.codes(d, margin=margin, alpha=alpha)
+
+
+# What each mutant is and the noise that must expose it: arguments of `cell`.
+MUTANTS = {
+    "peeking": {"rule": peeking_t},
+    "ddof 0": {"rule": population_sd},
+    "rows as runs": {"rule": rows_as_runs},
+    "unclustered blocks": {"rule": pairs_as_units, "design": "side by side", "block_cv": 0.02},
+    "fixed order": {"rule": sequential.decide, "order": "fixed", "drift": "slot penalty"},
+}
 
 
 def clopper_pearson(count, n, alpha=0.05):

@@ -4,8 +4,7 @@ Plain Python, no numpy: the command answers in a third of a second."""
 
 import math
 
-from noisefloor.stats.outcome import verdict
-from noisefloor.stats.plan import deciding_cv, t_quantile, t_tail, units_needed
+from noisefloor.stats.plan import deciding_cv, judged, t_quantile, units_needed
 
 # A CV known as well as the recorded A/A session of one start knows it: 45 pairs, 44 df.
 KNOWN_RUNS = 45
@@ -67,8 +66,8 @@ def judge(
         text += lines
         warnings.append("repetitions under one server start are a lower bound on the noise")
     elif floor:
-        lo, hi, p = _against(overhead, [(2 * floor[0] ** 2, floor[1])], alpha)
-        word, spread = verdict(lo, hi, margin), floor[0]
+        word, (lo, hi, p, _) = judged(overhead, [], _floor_terms(floor), margin, alpha)
+        spread = floor[0]
         if floor_runs is None:
             warnings.append(f"the floor is taken as measured by {FLOOR_RUNS} A/A runs")
     else:
@@ -81,7 +80,7 @@ def judge(
     plan = _plan(overhead, metric, a, b, margin, alpha, floor, spread)
     df = floor[1] if floor else KNOWN_RUNS - 1
     decided = word != "cannot tell"
-    judged = metric not in MAXIMA
+    judgeable = metric not in MAXIMA
     row = {
         "study": None,
         "workload": None,
@@ -98,21 +97,21 @@ def judge(
         "p_adjusted": p,
         "verdict": word,
         "noise_floor_pct": None if lo is None else 100 * math.expm1((hi - lo) / 2),
-        "deciding_cv_pct": 100 * deciding_cv(overhead, df, alpha) if judged else None,
-        "runs_needed": max(counts) if decided else (plan["pairs"] if judged else None),
-        "minutes_needed": None if decided or not judged else plan["minutes"],
+        "deciding_cv_pct": 100 * deciding_cv(overhead, df, alpha) if judgeable else None,
+        "runs_needed": max(counts) if decided else (plan["pairs"] if judgeable else None),
+        "minutes_needed": None if decided or not judgeable else plan["minutes"],
         "warnings": warnings,
     }
-    if judged and not sds:
+    if judgeable and not sds:
         text.append(
             f"It would be real if two runs of the same server had a CV below {cvs[KNOWN_RUNS]:.2f} % "
             f"(well known: {KNOWN_RUNS} A/A pairs), {cvs[10]:.2f} % (10 A/A runs) or {cvs[5]:.2f} % (5 A/A runs)."
         )
     text = [_headline(row, a, b, seconds, lo, hi), *text, *consistency]
     text += [f"Note: {w}." for w in warnings if w not in consistency]
-    if judged and not decided:
+    if judgeable and not decided:
         text.append(plan["text"])
-    return {**row, "text": text, "plan": plan if judged and not decided else None}
+    return {**row, "text": text, "plan": plan if judgeable and not decided else None}
 
 
 def _headline(row, a, b, seconds, lo, hi):
@@ -127,8 +126,7 @@ def _headline(row, a, b, seconds, lo, hi):
 
 def _repeated(overhead, values, sds, counts, floor, margin, alpha):
     """Verdict, (lo, hi, p), sd of one run and text for mean ± sd, under all three readings of ±."""
-    extra = [(2 * floor[0] ** 2, floor[1])] if floor else []
-    readings = {}
+    words, readings = {}, {}
     for reading in ("sd", "standard error", "interval"):
         terms = []
         for value, spread, k in zip(values, sds, counts, strict=True):
@@ -138,8 +136,9 @@ def _repeated(overhead, values, sds, counts, floor, margin, alpha):
             elif reading == "interval":
                 error /= t_quantile(1 - alpha / 2, k - 1)
             terms.append((error**2, k - 1))
-        readings[reading] = _against(overhead, terms + extra, alpha)
-    words = {name: verdict(lo, hi, margin) for name, (lo, hi, _) in readings.items()}
+        words[reading], (*readings[reading], _) = judged(
+            overhead, terms, _floor_terms(floor), margin, alpha
+        )
     widest = max(readings.values(), key=lambda r: r[1] - r[0])
     run_sd = max(s / v for s, v in zip(sds, values, strict=True))
     if len(set(words.values())) == 1:
@@ -148,15 +147,9 @@ def _repeated(overhead, values, sds, counts, floor, margin, alpha):
     return "cannot tell", widest, run_sd, [f"The verdict depends on what ± means: {listed}."]
 
 
-def _against(overhead, terms, alpha):
-    """(lo, hi, p) of a log difference whose variance is a sum of (variance, df) (Satterthwaite)."""
-    variance = sum(v for v, _ in terms)
-    if variance == 0:
-        return overhead, overhead, float(overhead == 0)
-    df = variance**2 / sum(v**2 / k for v, k in terms)
-    error = math.sqrt(variance)
-    half = t_quantile(1 - alpha / 2, df) * error
-    return overhead - half, overhead + half, 2 * t_tail(abs(overhead) / error, df)
+def _floor_terms(floor):
+    """Variance of the difference of two runs, with its degrees of freedom, from a floor."""
+    return [(2 * floor[0] ** 2, floor[1])] if floor else []
 
 
 def _little(a, b, metric, threads, latency):
