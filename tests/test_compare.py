@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
+
 from noisefloor import compare
 from noisefloor.compare import Refused, Run
 from noisefloor.stats import fixed
-from scipy import stats
 
 DATA = Path(__file__).parent / "data"
 SLICES = sorted((DATA / "compare").glob("00-*.txt"))
@@ -208,6 +209,17 @@ def test_the_start_floor_widens_and_says_so():
     assert unknown["noise_floor_pct"] > 100 * math.expm1(0.98 * least)
     assert unknown["runs_needed"] is None
     assert any("restart the servers between runs" in w for w in unknown["warnings"])
+
+
+@pytest.mark.parametrize("metric", ["mean_latency", "p99", "events_per_s", "wall"])
+def test_a_metric_without_its_own_floor_takes_that_of_throughput(metric):
+    x, y = lognormal(5, 10, 10, 0.005), lognormal(6, 10, 9.9, 0.005)
+    narrow, wide = (
+        only(compare.rows(made(x, metric=metric), made(y, metric=metric), **how), metric=metric)
+        for how in ({"restarts": True}, {"floor": FLOOR})
+    )
+    assert wide["noise_floor_pct"] > 3 * narrow["noise_floor_pct"]
+    assert any("--restarts" in w for w in wide["warnings"])
 
 
 def test_same_only_when_the_interval_lies_inside_the_margin():

@@ -22,7 +22,7 @@ REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "
 HIGHER = ("tps", "events_per_s")  # metrics of which more is better
 PERCENTILES = ("p95", "p99")
 BUCKET = math.log1p(parse.RESOLUTION)
-FLOOR_OF = {"events_per_s": "tps", "wall": "tps", "user_sys": "cpu_per_transaction"}
+FLOOR_OF = {"user_sys": "cpu_per_transaction"}  # whose floor a metric without its own takes
 LABEL = {
     "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
     "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
@@ -324,7 +324,7 @@ def _effect(metric, threads, a, b, paired, floor):
     """The _Effect of one metric at one thread count."""
     x, y = (np.log([r.values[metric] for r in side]) for side in (a, b))
     sign = -1 if metric in HIGHER else 1
-    entry = floor.get(FLOOR_OF.get(metric, metric))
+    entry = floor.get(metric) or floor.get(FLOOR_OF.get(metric, "tps"))
     start = (fixed.floor(entry["cv_pct"], entry["df"]),) if entry else ()
     seconds = max((r.seconds or 0 for r in (*a, *b)), default=0) or None
     e = _Effect(threads, (len(x), len(y)), seconds, paired, start)

@@ -1,0 +1,249 @@
+import math
+import re
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from noisefloor import claims, paths, plots
+from noisefloor.stats import fixed, two
+
+FACTS, TIMES = claims.facts(), claims.times()
+START = {"cv_pct": 1.3, "df": 9}
+VERDICTS = claims.judge(FACTS, TIMES, start=START)
+COLUMNS = [
+    "source", "claim_id", "arm", "threads", "metric", "value", "unit", "n", "seconds",
+    "where_in_source", "url", "date", "environment", "note",
+]  # fmt: skip
+
+
+def row(study, label):
+    kept = VERDICTS[(VERDICTS["study"] == study) & (VERDICTS["label"] == label)]
+    assert len(kept) == 1, (study, label)
+    return kept.iloc[0]
+
+
+# facts
+
+
+@pytest.mark.parametrize("path", sorted(paths.published().glob("*.csv")), ids=lambda p: p.stem)
+def test_a_file_of_facts_is_tidy(path):
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    assert list(frame.columns) == COLUMNS
+    assert set(frame["source"]) == {path.stem}
+    assert (frame["where_in_source"] != "").all()
+    assert (frame["metric"] != "").all()
+    # a number that is not there says that it is lost or not stated; a source without an address too
+    empty = frame.loc[frame["value"] == "", "note"]
+    assert empty.str.contains("lost in the copy|not stated").all()
+    bare = frame.loc[frame["url"] == "", "note"]
+    assert bare.str.contains("address").all()
+    assert not frame.duplicated(["claim_id", "arm", "threads", "metric", "where_in_source", "note", "value"]).any()  # fmt: skip
+
+
+def test_no_secret_came_along():
+    for path in paths.published().rglob("*"):
+        if path.is_file():
+            text = path.read_text()
+            assert not re.search(r"[0-9A-F]{32}|-pass |password=", text), path
+
+
+def test_every_source_has_a_title_and_a_verdict():
+    files = {p.stem for p in paths.published().glob("*.csv")}
+    assert files == set(claims.TITLES) == set(VERDICTS["study"])
+    named = FACTS["claim_id"].dropna()
+    judged = set(VERDICTS["claim_id"])
+    context = {"qps", "mean-latency", "upgrade-confounders", "cipher-cpu"}
+    same_cipher = {n for n in named if n.endswith(("sm4-cbc", "baseline"))}
+    assert set(named) - judged - context - same_cipher == set()
+
+
+def test_raw_time_outputs_agree_with_the_facts():
+    for r in TIMES.itertuples():
+        kept = FACTS[(FACTS["source"] == "backup-encryption") & (FACTS["arm"] == r.arm)]
+        value = kept.set_index("metric")["value"]
+        assert r.wall == pytest.approx(value[f"{r.phase}_real"])
+        assert r.user_sys == pytest.approx(value[f"{r.phase}_user"] + value[f"{r.phase}_sys"])
+    assert len(TIMES) == 8
+
+
+# verdicts
+
+
+def test_the_published_example():
+    r = row("binlog-encryption", "TPS")
+    assert r["verdict"] == "cannot tell"
+    assert r["overhead_pct"] == pytest.approx(100 * (221.19 / 229.41 - 1))
+    judged = two.judge(221.19, 229.41, threads=4, seconds=300)
+    for key in ("overhead_pct", "deciding_cv_pct", "verdict", "runs_needed", "minutes_needed"):
+        assert r[key] == pytest.approx(judged[key]) if key != "verdict" else r[key] == judged[key]
+    assert r["deciding_cv_pct"] == pytest.approx(1.28, abs=0.005)
+
+
+def test_a_maximum_is_refused():
+    r = row("binlog-encryption", "maximum latency")
+    assert r["verdict"] == "cannot tell"
+    assert r["overhead_pct"] == pytest.approx(15.5, abs=0.05)
+    assert math.isnan(r["deciding_cv_pct"])
+    assert math.isnan(r["runs_needed"])
+
+
+def test_nine_percent_is_real_and_three_percent_is_not():
+    disk = {1: (389.11, 423.47), 4: (1531.48, 1673.2), 16: (5583.04, 6055), 32: (8250.61, 8479.61)}
+    memory = np.log(
+        np.array([567.65, 2275.12, 8584.06, 13513.39, 19821.48, 19587.56, 19307.82, 18693.93,
+                  18372.13, 18453.69, 18332.59])
+        / np.array([578.91, 2289.13, 8304.1, 13324.02, 20007.22, 19613.82, 19254.68, 18694.05,
+                    18431.97, 18571.43, 18509.73])
+    )  # fmt: skip
+    error = math.sqrt(np.mean(memory**2))  # what is known to be zero, so 11 degrees of freedom
+    for threads, (encrypted, plain) in disk.items():
+        r = row("tablespace-encryption", f"{threads} thread{'s' if threads > 1 else ''}")
+        effect = math.log(plain / encrypted)
+        assert r["p"] == pytest.approx(2 * stats.t.sf(effect / error, 11))
+        assert r["p_adjusted"] >= r["p"]
+        assert r["verdict"] == ("cannot tell" if threads == 32 else "slower")
+        assert r["noise_floor_pct"] == pytest.approx(
+            100 * math.expm1(stats.t.ppf(0.975, 11) * error)
+        )
+    assert row("tablespace-encryption", "1 to 16 threads together")["verdict"] == "slower"
+
+
+def test_one_server_start_an_arm_cannot_show_that_arms_are_the_same():
+    labels = ("64 to 2048 threads together", "all data in memory")
+    assert {row("tablespace-encryption", x)["verdict"] for x in labels} == {"cannot tell"}
+    steady = claims.judge(FACTS, TIMES, start={"cv_pct": 0.1, "df": 200})
+    kept = steady[steady["label"].isin(labels)]
+    assert set(kept["verdict"]) == {"same"}
+
+
+def test_one_cipher_under_two_names_is_the_floor_of_the_backups():
+    wall = {"none": 171.668, "aes": 180.913, "sm4": 273.858, "sm4-cbc": 273.006}
+    gaps = [math.log(273.858 / 273.006), math.log(370.457 / 369.693)]
+    error = math.sqrt(np.mean(np.square(gaps)))
+    r = row("backup-encryption", "backup with aes-128-cbc, time")
+    effect = math.log(wall["aes"] / wall["none"])
+    half = stats.t.ppf(0.975, 2) * error
+    assert r["lo_pct"] == pytest.approx(100 * math.expm1(effect - half))
+    assert r["hi_pct"] == pytest.approx(100 * math.expm1(effect + half))
+    assert r["verdict"] == "slower"
+    assert row("backup-encryption", "restore with aes-128-cbc, time")["verdict"] == "same"
+    assert row("backup-encryption", "restore with aes-128-cbc, CPU time")["verdict"] == "slower"
+
+
+@pytest.mark.parametrize(
+    ("label", "base", "arm", "word"),
+    [
+        ("weak cipher, time", (1485.89, 1430.06, 1442.37), (1690.64, 1707.83, 1733.16), "slower"),
+        ("strong cipher, time", (1485.89, 1430.06, 1442.37), (1724.23, 1794.05, 1830.62), "slower"),
+        ("compression added, time", (1724.23, 1794.05, 1830.62), (1747.26, 1694.63, 1746.14), "cannot tell"),
+    ],
+)  # fmt: skip
+def test_three_repetitions_are_judged_by_welch(label, base, arm, word):
+    r = row("star-bnl", label)
+    expected = stats.ttest_ind(np.log(arm), np.log(base), equal_var=False)
+    interval = expected.confidence_interval()
+    assert r["p"] == pytest.approx(expected.pvalue)
+    assert r["lo_pct"] == pytest.approx(100 * math.expm1(interval.low))
+    assert r["hi_pct"] == pytest.approx(100 * math.expm1(interval.high))
+    assert r["verdict"] == word
+
+
+@pytest.mark.parametrize(
+    "study", ["version-upgrade", "mdcallag-versions", "alibaba-tde", "ssl-connections"]
+)
+def test_one_number_an_arm_is_never_a_verdict(study):
+    kept = VERDICTS[VERDICTS["study"] == study]
+    assert set(kept["verdict"]) == {"cannot tell"}
+    assert kept["noise_floor_pct"].isna().all()
+
+
+def test_holm_runs_within_source_and_metric():
+    kept = VERDICTS[(VERDICTS["study"] == "star-bnl") & (VERDICTS["metric"] == "wall")]
+    np.testing.assert_allclose(kept["p_adjusted"], fixed.holm([*kept["p"]]))
+
+
+def test_every_row_keeps_the_rules_of_a_verdict_table():
+    v = VERDICTS
+    assert set(v["verdict"]) <= {"slower", "faster", "same", "cannot tell"}
+    decided = v[v["verdict"] != "cannot tell"]
+    assert decided["noise_floor_pct"].notna().all()
+    inside = (decided["lo_pct"] > -2 / 1.02) & (decided["hi_pct"] < 2)
+    assert (inside == (decided["verdict"] == "same")).all()
+    assert (decided.loc[decided["verdict"] == "slower", "lo_pct"] > 0).all()
+    assert (decided.loc[decided["verdict"] == "faster", "hi_pct"] < 0).all()
+    assert (decided["p_adjusted"][decided["verdict"].isin(["slower", "faster"])] <= 0.05).all()
+    assert v["why"].ne("").all()
+    assert v.loc[v["verdict"] == "cannot tell", "settle"].ne("").all()
+
+
+def test_a_wider_margin_makes_no_difference_real():
+    for margin in (0.5, 2, 10):
+        v = claims.judge(FACTS, TIMES, margin, start=START)
+        words = v.set_index(["study", "label", "metric"])["verdict"]
+        for key, word in words.items():
+            before = VERDICTS.set_index(["study", "label", "metric"])["verdict"][key]
+            assert {word, before} != {"slower", "faster"}
+    assert (v["verdict"] == "same").sum() > (VERDICTS["verdict"] == "same").sum()
+
+
+def test_verdicts_come_from_the_files(tmp_path):
+    """Another number in the folder of facts gives another verdict: nothing is written into code."""
+    folder = shutil.copytree(paths.published(), tmp_path / "published")
+    path = folder / "tablespace-encryption.csv"
+    path.write_text(path.read_text().replace("8250.61", "7250.61"))
+    v = claims.judge(claims.facts(folder), claims.times(folder), start=START)
+    assert v.set_index("label")["verdict"]["32 threads"] == "slower"
+
+
+# consistency, and the page
+
+
+def test_numbers_that_are_one_measurement_agree():
+    checks = claims.checks(FACTS, TIMES)
+    little = checks[checks["check"].str.contains("mean latency")]
+    assert len(little) == 2
+    assert (abs(little["recomputed"] / little["stated"] - 1) < 0.001).all()
+    queries = checks[checks["check"].str.contains("queries a transaction")]
+    assert queries["recomputed"].tolist() == pytest.approx([20, 20], abs=0.001)
+    by_hand = {
+        "rise of the maximum latency, %": 15.524,
+        "backup with aes-128-cbc, % longer": 5.385,
+        "backup with sm4, % longer": 59.528,
+        "restore with sm4, % longer": 37.967,
+    }
+    got = checks.set_index("check")["recomputed"]
+    for check, value in by_hand.items():
+        assert got[check] == pytest.approx(value, abs=0.001)
+
+
+def test_lost_numbers_are_listed_not_filled_in():
+    lost = claims.lost(FACTS)
+    assert set(lost["source"]) >= {"version-upgrade", "ssl-connections", "binlog-encryption"}
+    assert len(lost) == FACTS["printed"].isna().sum() > 10
+
+
+def test_the_headline_counts():
+    counts = VERDICTS["verdict"].value_counts()
+    text = claims.headline(VERDICTS)
+    assert f"{len(VERDICTS)} comparisons from 9 published sources" in text
+    assert f"for {counts['cannot tell']} of them" in text
+    assert f"{counts['slower']} slower" in text
+    assert claims.box(VERDICTS).markup.startswith('<section class="nf-verdict')
+    assert "cannot tell, −3.6" in claims.findings(VERDICTS)[0]
+
+
+def test_each_source_can_be_shown_and_drawn():
+    for source in claims.TITLES:
+        shown = claims.shown(VERDICTS, source).markup
+        kept = VERDICTS[VERDICTS["study"] == source]
+        assert shown.count("<tr>") == len(kept) + 1
+        for why in kept["why"]:
+            assert why.split(",")[0].split("`")[0].split("'")[0] in shown
+    figure = plots.claims(VERDICTS[VERDICTS["key"]])
+    words = [t.get_text() for t in figure.axes[0].texts]
+    drawn = VERDICTS[VERDICTS["key"] & VERDICTS["overhead_pct"].notna()]
+    assert sum(w == "? cannot tell" for w in words) == (drawn["verdict"] == "cannot tell").sum()
+    assert set(drawn["label"]) <= set(words)
