@@ -159,6 +159,49 @@ def report(studies, profile, given, out, jobs, timeout):
         raise SystemExit(1)
 
 
+@main.command()
+@click.argument("study")
+@click.option(
+    "--profile", default="quick", show_default=True, help="smoke, quick, standard or full."
+)
+@click.option("--engine", default="mysql", show_default=True, help="mysql, mariadb or a folder.")
+@click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
+@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's]")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
+def run(study, profile, engine, threads, margin, budget, as_json):
+    """Measure STUDY on throwaway servers. The same command continues an interrupted campaign."""
+    import json
+
+    from noisefloor import study as studies
+
+    try:
+        counts = [int(t) for t in threads.split(",") if t.strip()]
+    except ValueError:
+        counts = [0]
+    if any(t < 1 for t in counts):
+        raise Sentence(f"--threads {threads}: whole numbers above 0, such as 1,4,16, are needed")
+    _margin(margin)
+    asked = {"profile": profile, "engine": engine, "threads": counts}
+    asked |= {"margin_pct": margin, "budget_min": budget}
+    try:
+        studies.load(study, **asked)
+    except studies.StudyError as e:
+        raise Sentence(e) from None
+    from noisefloor import collect, report, results
+
+    try:
+        folder = collect.obtain(study, **asked)
+    except collect.FAILURES as e:
+        raise Sentence(e, 1) from None
+    except KeyboardInterrupt:
+        raise Sentence("stopped; whole runs are kept, the same command continues", 130) from None
+    found = results.load(folder)
+    if as_json:
+        return click.echo(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
+    click.echo("\n".join(report.sentence(row) for _, row in found.verdicts.iterrows()))
+
+
 class _Above(click.Command):
     """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
 

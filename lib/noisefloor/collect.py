@@ -22,13 +22,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import doctor, engines, evidence, parse, paths, schedule, tidy, tools
+from . import doctor, engines, evidence, parse, paths, schedule, stats, tidy, tools
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, workshop
-from .study import Arm, Study, load
+from .study import Arm, Study, StudyError, load
 
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
+SLICE_MAX_S = 6  # longer slices leave too few pairs for a verdict
 
 
 class CampaignError(Exception):
@@ -133,7 +134,7 @@ class Campaign:
         self.seed = meta["seed"]
         self.rows: list[dict] = []
         self.lost = 0
-        self.slice_s = study.profile.slice_s
+        self.slice_s = meta.get("slice", {}).get("s", study.profile.slice_s)
         self._sweep()
         runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
         for facts in runs:
@@ -206,6 +207,23 @@ class Campaign:
             self.study.profile.blocks[self.study.design != "switched"],
         )
         return [c for c in found if c.workload.name not in self.meta["skipped"]]
+
+    def tune(self) -> None:
+        """Set the length of a slice by the cost model, from the seconds of the first block
+        (standard profile; the others have the length that they are named for)."""
+        if self.study.profile.name != "standard" or self.study.pairs or "slice" in self.meta:
+            return
+        first = self.study.workloads[0]
+        seconds = tidy.intervals(self.folder, first.name)
+        seconds = seconds[(seconds["arm"] == self.study.baseline.name) & ~seconds["warmup"]]
+        seconds = seconds[seconds["threads"] == first.threads[len(first.threads) // 2]]
+        rows = [g["tps"].to_numpy() for _, g in seconds.groupby("run")]
+        cost = self.meta["spent_s"] / max(1, len(tidy.run_folders(self.folder))) - self.slice_s
+        best = stats.slice_from_rows(
+            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=SLICE_MAX_S
+        )
+        self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
+        self.slice_s = round(best)
 
     # -- one run ---------------------------------------------------------------------------------
 
@@ -511,6 +529,18 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
     return folder
 
 
+# what can go wrong with a measurement, each one sentence for its reader
+FAILURES = (
+    engines.EngineMissing,
+    ServerError,
+    evidence.EvidenceError,
+    CampaignError,
+    StudyError,
+    tidy.Damaged,
+    paths.NotFound,
+)
+
+
 def obtain(name: str, campaign: str = "", **parameters) -> Path:
     """The folder of a campaign: the recorded or live one called `campaign`, else a new one of the
     study called `name`, measured now. What a notebook calls.
@@ -564,6 +594,7 @@ def _switched(c: Campaign, bench: Bench) -> None:
         c.warm(bench, [(0, c.study.baseline)])
         _rounds(c, bench, lambda cell: True)
         bench.close(keep=True)
+        c.tune()
         c.save()
 
 
@@ -586,6 +617,7 @@ def _side_by_side(c: Campaign, bench: Bench) -> None:
         c.warm(bench, [(int(i), arms[i]) for i in dealt])
         _rounds(c, bench, lambda cell, a=arm: cell.arm == a)
         bench.close()
+        c.tune()
         c.save()
 
 
