@@ -703,9 +703,9 @@ def shown(verdicts, source):
     frame = pd.DataFrame(
         {
             "compared": kept["label"],
-            "claimed": kept["said"],
             "verdict": kept["verdict"].map(report.badge),
             "overhead": text["overhead_pct"],
+            "claimed": kept["said"],
             "interval": [
                 plots.interval(*ends) if pd.notna(ends[0]) else "–"
                 for ends in zip(kept["lo_pct"], kept["hi_pct"], strict=True)
