@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from noisefloor.cli import main
 
 DATA = Path(__file__).parent / "data"
