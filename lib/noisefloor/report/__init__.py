@@ -1,0 +1,44 @@
+"""Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
+
+Modules, each reading only from those above it: `words` (findings in prose), `saved` (the verdict
+table beside the page), `pieces` (box, tables, provenance), `given` (parameters, checked before anything
+runs), `pages` (one notebook to one page), `batch` (many pages and the index).
+"""
+
+from .batch import index, plan, recorded_campaign, render_all, summary
+from .given import Parameter, checked, parameters
+from .pages import PARTS, notebook, render, studies
+from .pieces import badge, provenance, ruler, table, verdict_box, verdict_table_html
+from .saved import flat, records, save
+from .words import ReportError, engine, finding, headline, machine, primary, sentence
+
+__all__ = [
+    "PARTS",
+    "Parameter",
+    "ReportError",
+    "badge",
+    "checked",
+    "engine",
+    "finding",
+    "flat",
+    "headline",
+    "index",
+    "machine",
+    "notebook",
+    "parameters",
+    "plan",
+    "primary",
+    "provenance",
+    "recorded_campaign",
+    "records",
+    "render",
+    "render_all",
+    "ruler",
+    "save",
+    "sentence",
+    "studies",
+    "summary",
+    "table",
+    "verdict_box",
+    "verdict_table_html",
+]

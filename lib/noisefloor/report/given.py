@@ -1,0 +1,113 @@
+"""A notebook's parameters, checked in one sentence before anything runs."""
+
+import ast
+import difflib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import paths
+from .words import ReportError
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a notebook's parameters cell."""
+
+    name: str
+    default: object
+    help: str = ""
+
+
+def parameters(notebook) -> dict:
+    """Name to Parameter, read from the cell tagged `parameters` (literals only, one a line, a
+    trailing comment is the help). papermill's own inspection is not used: it stumbles over '='
+    inside a string. A notebook without such a cell has none."""
+    cells = json.loads(Path(notebook).read_text()).get("cells", [])
+    source = next(
+        ("".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])), ""
+    )
+    lines, found = source.splitlines(), {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            target = node.targets[0]
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            target = node.target
+        else:
+            continue
+        try:
+            value = ast.literal_eval(node.value)
+        except ValueError:
+            raise ReportError(
+                f"the parameters cell of {Path(notebook).name} assigns {ast.unparse(node)!r}, "
+                "which is not a literal; nothing was run"
+            ) from None
+        rest = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
+        found[target.id] = Parameter(target.id, value, rest.partition("#")[2].strip())
+    return found
+
+
+def checked(notebook, given) -> dict:
+    """`given` values (text as from a command line, or Python values) in the types of the
+    notebook's defaults. Raises ReportError in one sentence for a wrong name, a wrong type, or a
+    campaign that does not exist."""
+    known = parameters(notebook)
+    study = Path(notebook).stem
+    result = {}
+    for name, value in (given or {}).items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ReportError(
+                f"{study} has no parameter {name!r}{hint}; it has: "
+                f"{', '.join(known) or 'none'}; nothing was run",
+                2,
+            )
+        result[name] = _typed(study, known[name], value)
+    if result.get("campaign"):
+        try:
+            paths.campaign(result["campaign"])
+        except paths.NotFound as problem:
+            raise ReportError(f"{problem}; nothing was run", 2) from None
+    return result
+
+
+def _typed(study, parameter, value):
+    want = parameter.default
+    if isinstance(value, str) and not isinstance(want, str):
+        value = _literal(value)
+    if isinstance(want, (list, tuple)):
+        items = list(value) if isinstance(value, (list, tuple)) else [value]
+        kinds = {type(v) for v in want}
+        if not kinds or all(any(_fits(i, k) for k in kinds) for i in items):
+            return items
+    elif isinstance(want, float) and _fits(value, float):
+        return float(value)
+    elif want is None or _fits(value, type(want)):
+        return value
+    kind = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(
+        type(want),
+        "a list like " + json.dumps(want) if isinstance(want, (list, tuple)) else "a dict",
+    )
+    raise ReportError(
+        f"parameter {parameter.name!r} of {study} was given {value!r}; it is {kind}; nothing was run",
+        2,
+    )
+
+
+def _fits(value, kind) -> bool:
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _literal(text):
+    plain = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in plain:
+        return plain[text.lower()]
+    for attempt in (text, f"[{text}]"):
+        try:
+            return ast.literal_eval(attempt)
+        except (ValueError, SyntaxError):
+            continue
+    return text

@@ -1,0 +1,281 @@
+"""What a notebook shows besides figures: the verdict box, tables, provenance. HTML, no script."""
+
+import html
+import math
+import platform
+from importlib import metadata
+
+import pandas as pd
+
+from .. import plots
+from ..plots import GLYPH, interval, is_control, metric_label, percent, threads_label
+from .saved import flat
+from .words import (
+    campaign_facts,
+    engine,
+    headline,
+    joint,
+    known,
+    machine,
+    plan_text,
+    sentence,
+    settle,
+    unit,
+    when,
+)
+from .words import primary as main_row
+
+_FACTS = (
+    *("campaign", "raw_files", "commit", "created", "finished", "ended_because", "profile"),
+    *("parameters", "seed", "design", "margin_pct", "engine", "tools", "settings", "tables"),
+    *("host", "skipped"),
+)
+
+
+def badge(verdict) -> str:
+    """The verdict as a coloured word with its sign; never the colour alone."""
+    kind = escaped(verdict).replace(" ", "-")
+    glyph = GLYPH.get(verdict, "")
+    return f'<span class="nf-badge nf-{kind}"><span aria-hidden="true">{glyph}</span> {escaped(verdict)}</span>'
+
+
+def ruler(row, margin_pct=2.0) -> str:
+    """A small inline SVG of one comparison: interval, margin band and noise floor on a ruler."""
+    row = dict(row)
+    lo, hi, mid = (row.get(k) for k in ("lo_pct", "hi_pct", "overhead_pct"))
+    if not known(mid):
+        return ""
+    finite = [
+        abs(v) for v in (lo, hi, mid, row.get("noise_floor_pct")) if known(v) and math.isfinite(v)
+    ]
+    limit = max([2 * margin_pct, 1.15 * max(finite)]) if finite else 2 * margin_pct
+    limit = min(limit, max(60, 4 * margin_pct, 3 * abs(mid)))
+    step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e9) if limit / s <= 3.5)
+
+    def x(value):
+        return round(300 + 280 * max(-1.0, min(1.0, value / limit)), 1)
+
+    ticks = "".join(
+        f'<path d="M{x(t)} 52v5" stroke="currentColor" stroke-opacity=".5"/><text x="{x(t)}" y="73" '
+        f'text-anchor="middle" class="m">{percent(t, 1 if step < 1 else 0)}</text>'
+        for t in (step * i for i in range(-9, 10))
+        if abs(t) < 0.94 * limit
+    )
+    floor, f = "", row.get("noise_floor_pct")
+    if known(f) and f < limit:
+        floor = (
+            f'<path d="M{x(-f)} 22V52M{x(f)} 22V52" stroke="var(--nf-control,#8b949e)" '
+            'stroke-width="1.5" stroke-dasharray="3 3"/>'
+        )
+        if known(lo) and lo > -f and x(-f) > 120:
+            floor += (
+                f'<text x="{x(-f) - 5}" y="41" text-anchor="end" class="m w">noise floor</text>'
+            )
+        elif known(hi) and hi < f and x(f) < 480:
+            floor += f'<text x="{x(f) + 5}" y="41" class="m w">noise floor</text>'
+    mark = "var(--nf-mark,currentColor)"
+    bar = ""
+    if known(lo) and known(hi):
+        bar = (
+            f'<line x1="{x(lo)}" x2="{x(hi)}" y1="37" y2="37" stroke="{mark}" stroke-width="9" '
+            'stroke-opacity=".4" stroke-linecap="round"/>'
+        )
+    words = f"Overhead {percent(mid)}, interval {interval(lo, hi)}, margin ±{margin_pct:g} %."
+    return (
+        f'<svg class="nf-ruler" viewBox="0 0 600 80" role="img" aria-label="{escaped(words)}">'
+        f'<rect x="{x(-margin_pct)}" y="22" width="{x(margin_pct) - x(-margin_pct):.1f}" height="30" '
+        'fill="var(--nf-band,#22718f)" fill-opacity=".15"/>'
+        f'<text x="300" y="14" text-anchor="middle" class="b">±{margin_pct:g} % counts as same</text>'
+        '<text x="4" y="14" class="m">← faster</text>'
+        '<text x="596" y="14" text-anchor="end" class="m">slower →</text>'
+        f'<path d="M4 52H596M300 22V52" stroke="currentColor" stroke-opacity=".6"/>'
+        f'{ticks}{floor}{bar}<circle cx="{x(mid)}" cy="37" r="6.5" fill="{mark}"/></svg>'
+    )
+
+
+def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=6):
+    """The box at the top of a page, moved there wherever the notebook shows it.
+
+    `verdicts`: verdict table; `campaign`: its folder, its name, or the dict of campaign.json;
+    `primary`: see `primary`; `also`: how many other comparisons to list as single words."""
+    row = main_row(verdicts, primary)
+    campaign = campaign_facts(campaign)
+    margin = margin_pct or campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0
+    facts = [("Overhead", percent(row["overhead_pct"]))]
+    facts.append(("Interval", f"{interval(row['lo_pct'], row['hi_pct'])}"))
+    floor = row.get("noise_floor_pct")
+    facts.append(("Noise floor", percent(floor, sign=False) if known(floor) else "not known"))
+    if known(row.get("n_arm")):
+        facts.append(("Measured", f"{int(row['n_arm'])} {unit(row)}"))
+    facts += [
+        ("To settle it", plan_text(row) or settle(row)),
+        ("Date", when(campaign)),
+        ("Machine", machine(campaign)),
+        ("Server", engine(campaign)),
+    ]
+    facts = [(name, words) for name, words in facts if words]
+    others = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
+    others = others[others["metric"].eq(row["metric"])]
+    if "workload" in others:
+        others = others[others["workload"].astype(str).eq(str(row["workload"]))]
+    chips = "".join(
+        f"<li>{escaped(_chip(o, row))} {badge(o['verdict'])} "
+        f'<span class="nf-num">{escaped(percent(o["overhead_pct"]))}</span></li>'
+        for _, o in others.head(also).iterrows()
+    )
+    notes = "".join(f"<li>{escaped(w)}</li>" for w in _list(row.get("warnings")))
+    kind = row["verdict"].replace(" ", "-")
+    markup = (
+        f'<section class="nf-verdict nf-{kind}" aria-label="Verdict">'
+        f'<p class="nf-word">{badge(row["verdict"])}</p>'
+        f'<p class="nf-headline">{escaped(headline(row))}</p>{ruler(row, margin)}'
+        f"<dl>{''.join(f'<div><dt>{escaped(k)}</dt><dd>{escaped(v)}</dd></div>' for k, v in facts)}</dl>"
+        + (f'<ul class="nf-chips">{chips}</ul>' if chips else "")
+        + (f'<ul class="nf-notes">{notes}</ul>' if notes else "")
+        + "</section>"
+    )
+    return plots.Shown(markup, f"{row['verdict']}: {sentence(row)}")
+
+
+def _chip(row, main) -> str:
+    where = "all threads" if joint(dict(row)) else threads_label(row["threads"]).removeprefix("at ")
+    return where if row["arm"] == main["arm"] else f"{row['arm']}, {where}".strip(", ")
+
+
+def _list(value) -> list:
+    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
+
+
+def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
+    """Any frame as a quiet HTML table with its caption and its data as a CSV link.
+
+    `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
+    already. The table scrolls inside its own box on a narrow screen."""
+    frame = frame.reset_index() if index else frame
+    right = {c for c in frame if c in numbers or pd.api.types.is_numeric_dtype(frame[c])}
+    head = "".join(
+        f'<th scope="col"{" class=nf-r" if c in right else ""}>{escaped(str(c).replace("_", " "))}</th>'
+        for c in frame
+    )
+    long = {c for c in frame if c not in raw and frame[c].map(lambda v: len(cell(v))).max() > 30}
+    rows = []
+    for values in frame.itertuples(index=False):
+        cells = "".join(
+            f"<td{_class(c in right, c in long)}>{v if c in raw else escaped(cell(v))}</td>"
+            for c, v in zip(frame, values, strict=True)
+        )
+        rows.append(f"<tr>{cells}</tr>")
+    plain = frame.drop(columns=[c for c in raw if c in frame])
+    return plots.Shown(boxed(caption, head, rows, plots.csv_link(plain, name)), frame.to_string())
+
+
+def _class(right, long) -> str:
+    return " class=nf-r" if right else " class=nf-w" if long else ""
+
+
+def boxed(caption, head, rows, link, kind="") -> str:
+    """A table in a box of its own that scrolls sideways, with caption and CSV link."""
+    label = escaped(caption or "Table")
+    return (
+        f'<div class="nf-table{kind}"><div class="nf-scroll" role="region" aria-label="{label}" '
+        'tabindex="0">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f'<p class="nf-caption"><span>{escaped(caption)}</span> {link}</p></div>'
+    )
+
+
+def cell(value) -> str:
+    """A value of a table as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return "; ".join(map(str, value))
+    if not known(value):
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.4g}".replace("-", "−")
+    return str(value)
+
+
+def verdict_table_html(
+    verdicts, caption="Every comparison, in words and numbers.", name="verdicts"
+):
+    """The verdict table for reading: a group a workload and metric, one row a comparison, the
+    verdict as a word, all numbers."""
+    arms = verdicts["arm"].nunique() > 1
+    works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
+    heads = [
+        *(["Arm"] if arms else []),
+        *("Threads", "Verdict", "Overhead", "Interval", "Noise floor", "n", "Would settle it"),
+    ]
+    right = {"Threads", "Overhead", "Interval", "Noise floor", "n"}
+    head = "".join(
+        f'<th scope="col"{" class=nf-r" if h in right else ""}>{escaped(h)}</th>' for h in heads
+    )
+    rows = []
+    for (work, metric), group in verdicts.groupby(
+        [verdicts["workload"].astype(str) if works else "metric", "metric"], sort=False
+    ):
+        label = f"{work}: {metric_label(metric)}" if works else metric_label(metric)
+        rows.append(
+            f'<tr class="nf-group"><th scope="rowgroup" colspan="{len(heads)}">{escaped(label)}</th></tr>'
+        )
+        for row in group.to_dict("records"):
+            again = ' class="nf-again"' if row["arm"] == row["baseline"] + plots.AGAIN else ""
+            threads = row["threads"]
+            cells = {
+                "Arm": escaped(row["arm"]),
+                "Threads": "all" if joint(row) else "–" if pd.isna(threads) else int(threads),
+                "Verdict": badge(row["verdict"]),
+                "Overhead": escaped(percent(row["overhead_pct"])),
+                "Interval": escaped(interval(row["lo_pct"], row["hi_pct"])),
+                "Noise floor": escaped(percent(row["noise_floor_pct"], sign=False)),
+                "n": cell(row.get("n_arm")),
+                "Would settle it": escaped(
+                    plan_text(row) or ("no plan" if row["verdict"] == "cannot tell" else "–")
+                ),
+            }
+            inner = "".join(
+                f"<td{' class=nf-r' if h in right else ''}>{cells[h]}</td>" for h in heads
+            )
+            rows.append(f"<tr{again}>{inner}</tr>")
+    link = plots.csv_link(flat(verdicts), name)
+    return plots.Shown(boxed(caption, head, rows, link, " nf-lines"), verdicts.to_string())
+
+
+def provenance(campaign, more=None):
+    """Where a page's numbers come from: campaign, commit, parameters, versions, machine, files.
+
+    `campaign`: its folder, its name, or the dict of campaign.json; `more`: further facts."""
+    known = campaign_facts(campaign)
+    facts = {k: known[k] for k in _FACTS if k in known} | {"software": _software()} | (more or {})
+    facts = {k: v for k, v in facts.items() if v not in (None, "", [], {})}
+    items = "".join(
+        f"<div><dt>{escaped(str(key).replace('_', ' '))}</dt><dd>{_value(value)}</dd></div>"
+        for key, value in facts.items()
+    )
+    markup = f'<dl class="nf-facts">{items}</dl>'
+    return plots.Shown(markup, "\n".join(f"{k}: {v}" for k, v in facts.items()))
+
+
+def _software() -> dict:
+    names = ("noisefloor", "numpy", "pandas", "scipy", "statsmodels", "matplotlib", "nbconvert")
+    return {"python": platform.python_version()} | {n: metadata.version(n) for n in names}
+
+
+def _value(value) -> str:
+    if isinstance(value, dict):
+        inner = ", ".join(
+            f"{escaped(str(k).replace('_', ' '))}\u202f=\u202f{_value(v)}"
+            for k, v in value.items()
+            if v not in (None, "", [], {})
+        )
+        return f"<span>{inner}</span>"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_value(v) for v in value)
+    return f"<span>{escaped(value)}</span>"
+
+
+def escaped(text) -> str:
+    """Text as HTML, quotes included."""
+    return html.escape(str(text), quote=True)

@@ -1,0 +1,66 @@
+"""The verdict table beside its page, as CSV and JSON."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pandas as pd
+
+from .. import paths
+from .words import campaign_facts, engine, headline, known, machine, when
+from .words import primary as main_row
+
+OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
+
+
+def flat(verdicts) -> pd.DataFrame:
+    """The verdict table with lists joined, for CSV."""
+    frame = verdicts.copy()
+    for column in frame.columns[frame.dtypes.eq(object)]:
+        frame[column] = [
+            "; ".join(map(str, v)) if isinstance(v, (list, tuple)) else v for v in frame[column]
+        ]
+    return frame
+
+
+def records(verdicts) -> list:
+    """The verdict table as JSON rows: NaN and NA become null."""
+    rows = []
+    for row in verdicts.to_dict("records"):
+        rows.append({k: v if isinstance(v, list) else plain(v) for k, v in row.items()})
+    return rows
+
+
+def plain(value):
+    """A cell as JSON can hold it."""
+    if not known(value):
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def save(verdicts, study, campaign=None, *, primary=None, title="") -> None:
+    """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
+    else under ``data/processed/`` so that exploring never changes a page."""
+    folder = Path(os.environ.get(OUT) or paths.processed())
+    folder.mkdir(parents=True, exist_ok=True)
+    campaign = campaign_facts(campaign)
+    profile = campaign.get("profile")
+    row = main_row(verdicts, primary) if len(verdicts) else None
+    facts = {
+        "study": study,
+        "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
+        "campaign": campaign.get("campaign") or campaign.get("name"),
+        "profile": profile.get("name") if isinstance(profile, dict) else profile,
+        "date": when(campaign) or None,
+        "machine": machine(campaign) or None,
+        "engine": engine(campaign) or None,
+        "margin_pct": campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0,
+        "verdict": row["verdict"] if row is not None else None,
+        "headline": headline(row) if row is not None else None,
+        "primary": records(row.to_frame().T)[0] if row is not None else None,
+        "comparisons": records(verdicts),
+    }
+    (folder / f"{study}.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+    flat(verdicts).to_csv(folder / f"{study}.csv", index=False, lineterminator="\n")
