@@ -8,6 +8,7 @@ import nbformat
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+
 from noisefloor import paths, report
 from noisefloor.cli import main
 from test_plots import TABLE, verdicts
@@ -361,16 +362,20 @@ def test_one_failure_does_not_stop_the_others(home, tmp_path):
         old.unlink()
     write(home, "good", (*STUDY[:2], STUDY[-1]))
     write(home, "bad", ["1 / 0"])
-    result = CliRunner().invoke(main, ["report", "--out", str(tmp_path), "--jobs", "2"])
+    write(home, "worse", ["import os\nos.kill(os.getppid(), 9)"])  # ends the rendering process
+    (tmp_path / "worse.html").write_text("of last time")
+    result = CliRunner().invoke(main, ["report", "--out", str(tmp_path), "--jobs", "3"])
     assert result.exit_code == 1
-    assert "bad   failed" in result.output
+    assert "bad    failed" in result.output
+    assert "worse stopped: its process was killed or died" in result.output
     assert "ZeroDivisionError" in result.output
-    assert "good  page" in result.output
+    assert "good   page" in result.output
     index = (tmp_path / "index.html").read_text()
     assert 'href="good.html"' in index
     assert "cannot tell" in index
     assert 'href="bad.failed.ipynb"' in index
     assert 'href="bad.html"' not in index
+    assert 'href="worse.html"' not in index
     assert "<script" not in index
     assert "https://" not in index
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from .. import paths, plots
 from ..plots import interval, is_control, metric_label, percent
+from ..study import STUDIES
 from .given import checked, parameters
 from .pages import notebook, render, set_aside, shell, studies
 from .pieces import badge, boxed, escaped
@@ -68,7 +69,11 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print) -> list:
     jobs = [j for j in jobs if j[1] is not None]
     ready = [(study, values) for study, values, live in jobs if not live]
     for study, values, live in jobs:
-        if live:
+        if live and study not in STUDIES:  # the notebook measures in a way of its own
+            say(f"{study}: measuring")
+            rows.append(_timed(study, values, out, timeout, True))
+            say(_line(rows[-1]))
+        elif live:
             say(f"{study}: measuring")
             start = time.monotonic()
             try:
@@ -116,6 +121,8 @@ def _timed(study, values, out, timeout, progress=False):
         result = render(study, values, out, timeout, progress)
     except ReportError as problem:
         result = problem
+    except Exception as problem:  # whatever it is, the other pages are still to be made
+        result = ReportError(f"{study} stopped: {type(problem).__name__}: {problem}")
     return study, result, time.monotonic() - start
 
 

@@ -57,7 +57,7 @@ def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
         try:
             book = _execute(source, scratch / f"{study}.ipynb", values, timeout, progress)
             page = _page(book, study, scratch)
-        except ReportError:
+        except Exception:
             set_aside(study, out)
             if (scratch / f"{study}.ipynb").exists():
                 text = _scrub((scratch / f"{study}.ipynb").read_text(), scratch)
