@@ -3,6 +3,7 @@
 Every coin is a function of the campaign's seed and of what it decides, so a resumed campaign
 deals as an uninterrupted one would have."""
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,8 +49,9 @@ def cells(study: Study) -> list[Cell]:
 
 def coin(seed: int, *key: object) -> np.random.Generator:
     """The generator that decides what `key` names."""
-    words = [int.from_bytes(str(k).encode(), "little") % (1 << 62) for k in key]
-    return np.random.default_rng([seed, *words])
+    # all of the key counts: cells that differ in their thread count only flip coins of their own
+    digest = hashlib.blake2b(repr([str(k) for k in key]).encode(), digest_size=16).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest)])
 
 
 def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
@@ -72,13 +74,19 @@ def round_of(seed: int, block: int, number: int, open_cells: list[Cell], done: d
     return [own[i] for i in coin(seed, block, number, "round").permutation(len(own))]
 
 
-def block_arm(seed: int, block: int, study: Study, done: dict[str, int]) -> Arm:
-    """Side by side: the arm that a block compares with the baseline. The control takes its share
-    of the blocks, evenly spread; the others take turns. done: arm name -> blocks so far."""
-    if done.get(study.control.name, 0) < CONTROL_SHARE * block - 0.5:
-        return study.control
-    fewest = min(done.get(a.name, 0) for a in study.arms)
-    ties = [a for a in study.arms if done.get(a.name, 0) == fewest]
+def block_arm(
+    seed: int, block: int, study: Study, open_cells: list[Cell], done: dict[str, int]
+) -> Arm:
+    """Side by side: the arm that a block compares with the baseline, one with open comparisons.
+    The control takes its share of the blocks, evenly spread; the others take turns. done: arm name
+    -> blocks so far."""
+    names = {c.arm.name for c in open_cells}
+    control = study.control
+    if control.name in names and done.get(control.name, 0) < CONTROL_SHARE * block - 0.5:
+        return control
+    arms = [a for a in study.arms if a.name in names]
+    fewest = min(done.get(a.name, 0) for a in arms)
+    ties = [a for a in arms if done.get(a.name, 0) == fewest]
     return ties[int(coin(seed, block, "arm").integers(len(ties)))]
 
 
