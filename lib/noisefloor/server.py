@@ -17,6 +17,7 @@ import socket as sockets
 import subprocess
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -30,7 +31,11 @@ _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 # not variables of their own: checked in another way, or without an effect to read back
 _NOT_READ_BACK = {"user", "skip_networking"}
-_VOLATILE = re.compile(r"gtid_|timestamp|^pseudo_|rand_seed|last_insert_id|insert_id|^identity$")
+_VOLATILE = re.compile(
+    r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
+    r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
+)
+_running: weakref.WeakSet["Server"] = weakref.WeakSet()
 
 
 class ServerError(Exception):
@@ -61,22 +66,34 @@ def sweep() -> list[Path]:
 
 @contextlib.contextmanager
 def workshop() -> Iterator[Path]:
-    """A private folder (0700) for servers, removed at the end; leftovers of dead owners go first.
+    """A private folder (0700) for servers, removed at the end with every server still running in
+    it; leftovers of dead owners go first.
 
     ``short/`` in it is a link to a folder with a short path: a socket's path may have 107 bytes."""
-    sweep()
     parent = paths.root() / ".servers"
     parent.mkdir(mode=0o700, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="w", dir=parent))
-    short = Path(tempfile.mkdtemp(prefix="nf"))
-    (folder / "short").symlink_to(short)
-    with open(folder / "lock", "w") as lock:
+    with contextlib.ExitStack() as locked:
+        door = locked.enter_context(open(parent / "lock", "w"))
+        fcntl.flock(door, fcntl.LOCK_EX)  # no sweep between making a folder and locking it
+        sweep()
+        folder = Path(tempfile.mkdtemp(prefix="w", dir=parent))
+        lock = open(folder / "lock", "w")  # noqa: SIM115
         fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock:
+        short = Path(tempfile.mkdtemp(prefix="nf", dir=_short_parent()))
+        (folder / "short").symlink_to(short)
         try:
             yield folder
         finally:
+            for server in [s for s in _running if s.folder.parent == folder]:
+                server.kill()
             shutil.rmtree(short, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _short_parent() -> str | None:
+    """/tmp, whatever TMPDIR says, where it may be written to."""
+    return "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else None
 
 
 def free_port() -> int:
@@ -233,6 +250,7 @@ class Server:
             self.process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent
             )
+        _running.add(self)
 
     def ready(self, *, timeout: float = 120) -> float:
         """Wait for the first answered query; returns the seconds since the process was started.
@@ -357,7 +375,7 @@ class Server:
         """All global variables but those that change by themselves (GTID sets, timestamps)."""
         rows = self.query("SHOW GLOBAL VARIABLES")
         found = {r["Variable_name"]: str(r["Value"]) for r in rows}
-        return {k: v for k, v in sorted(found.items()) if not _VOLATILE.search(k)}
+        return {k: v for k, v in sorted(found.items()) if not _VOLATILE.fullmatch(k)}
 
     def status(self, *names: str) -> dict[str, float]:
         """Global status counters by lower-case name (all of the named ones, as numbers)."""
@@ -368,8 +386,12 @@ class Server:
     def set(self, settings: Mapping[str, object]) -> None:
         """SET GLOBAL each setting, then read back. Raises SettingError."""
         for name, value in settings.items():
-            shown = value if re.fullmatch(r"-?\d+(\.\d+)?|ON|OFF", str(value)) else f"'{value}'"
-            self.query(f"SET GLOBAL {_identifier(name)} = {shown}")
+            text = str(value)
+            kind = int if re.fullmatch(r"-?\d+", text) else float
+            number = re.fullmatch(r"-?\d+(\.\d+)?", text)
+            self.query(
+                f"SET GLOBAL {_identifier(name)} = :value", value=kind(text) if number else text
+            )
         self.check(settings)
 
     def check(self, settings: Mapping[str, object]) -> None:
