@@ -205,7 +205,7 @@ def test_plan_budget_and_minutes():
     assert not stats.table(decided, starts=4).iloc[0].settled
 
 
-@pytest.mark.parametrize("design", ["switched", "side by side"])
+@pytest.mark.parametrize("design", ["switched", "side by side", "duet", None])
 def test_path_ends_where_the_table_stands(design):
     tidy = built(0.03 + noise(32, 0.02, 4), design=design)
     path = stats.path(tidy)
@@ -217,7 +217,7 @@ def test_path_ends_where_the_table_stands(design):
     )
     assert last.verdict == row.verdict
     assert last.e_value == pytest.approx(1 / row.p)
-    assert len(path) == (32 if design == "switched" else 8)
+    assert len(path) == (32 if design in ("switched", None) else 8)
 
 
 def runs(arm, values, threads=4, metric="tps"):

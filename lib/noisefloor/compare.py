@@ -317,7 +317,7 @@ class _Effect:
 
     @property
     def estimate(self):
-        return fixed.Estimate(self.value, (*self.parts, *self.start))
+        return fixed.Estimate(self.value, tuple(self.parts), tuple(self.start))
 
 
 def _effect(metric, threads, a, b, paired, floor):

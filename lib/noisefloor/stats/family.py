@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 
 from noisefloor.stats import paired, samples
+from noisefloor.stats.fixed import holm
 from noisefloor.study import METRICS
 
 FUTILE_FROM = 8  # pairs before a prediction is trusted enough to stop for it
+UNKNOWN = "unknown"  # design of pairs from elsewhere
 CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
 PERCENTILES, BUCKET = ("p95", "p99"), math.log(1.01817)
 CONTROL = " again"  # an arm called "<baseline> again" is a verbatim copy: the A/A control
@@ -131,16 +133,16 @@ def path(tidy, *, margin_pct=2.0, alpha=0.05, baseline=None):
 
     tidy: the tidy table of one comparison, or its rows of `pairs`."""
     frame = tidy if "overhead" in tidy else pairs(tidy, baseline=baseline)
-    design = tidy.attrs.get("design") or "unknown"
+    design = tidy.attrs.get("design") or UNKNOWN
     frame = frame.sort_values("pair")
-    d, block = frame["overhead"].to_numpy(float), frame["block"].to_numpy()
-    ends = range(1, len(d) + 1)
-    if design == "side by side":
+    ends = range(1, len(frame) + 1)
+    if design not in ("switched", UNKNOWN):
+        block = frame["block"].to_numpy()
         ends = np.flatnonzero(np.append(block[1:] != block[:-1], True)) + 1
     rows = []
     for end in ends:
-        o = paired.judge(
-            d[:end], block[:end], design=design, margin=math.log1p(margin_pct / 100), alpha=alpha
+        o = _one(
+            frame.head(end), paired.judge, design, margin=math.log1p(margin_pct / 100), alpha=alpha
         )
         rows.append((end, _pct(o.estimate), _pct(o.lo), _pct(o.hi), 1 / o.p, o.verdict))
     return pd.DataFrame(
@@ -161,16 +163,6 @@ def check(tidy, same=("test", "tables", "table_size", "duration_s", "version")):
     return out
 
 
-def holm(p):
-    """Holm's adjusted p-values, in the order given (NaN counts as 1)."""
-    p = np.nan_to_num(np.asarray(p, float), nan=1.0)
-    order = np.argsort(p)
-    steps = np.maximum.accumulate(p[order] * (len(p) - np.arange(len(p))))
-    out = np.empty_like(p)
-    out[order] = np.minimum(steps, 1)
-    return out
-
-
 def _is_paired(tidy):
     return "pair_id" in tidy and tidy["pair_id"].notna().any()
 
@@ -183,28 +175,20 @@ def _sign(metric):
 def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts):
     """Comparisons of paired runs, each a dict of `_row`'s inputs."""
     frame = pairs(tidy, baseline=baseline)
-    design = tidy.attrs.get("design") or "unknown"
+    design = tidy.attrs.get("design") or UNKNOWN
     judge = paired.judge if sequential else paired.fixed
 
     carried = 0.0 if "carry_over" not in tidy else float(tidy["carry_over"].mean())
 
-    def one(g, metric):
-        unsure = design == "unknown" and not restarts and g["block"].nunique() == 1
-        return judge(
-            g["overhead"].to_numpy(float),
-            g["block"].to_numpy(),
-            design="switched" if design == "unknown" else design,
-            margin=margin,
-            alpha=alpha,
-            floor=samples.start_floor(floor, metric) if unsure else None,
-        )
+    def one(g):
+        return _one(g, judge, design, margin=margin, alpha=alpha, floor=floor, restarts=restarts)
 
     for key, family in frame.groupby(FAMILY, sort=False):
         control = key[-1] == f"{key[-2]}{CONTROL}"
         if control and not controls:
             continue
         members = list(family.groupby("threads", sort=True, dropna=False))
-        outcomes = [one(g, key[2]) for _, g in members]
+        outcomes = [one(g) for _, g in members]
         adjusted = holm([o.p for o in outcomes])
         given = {"key": key, "control": control, "design": design, "notes": []}
         if lost := frame.attrs["dropped"].get((key[2], key[-1])):
@@ -218,8 +202,22 @@ def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts
             yield {**given, "threads": threads, "outcome": o, "p_adjusted": p, "joint": False}
         rounds = _rounds([g for _, g in members])
         if len(members) > 1 and len(rounds):
-            o = one(rounds, key[2])
+            o = one(rounds)
             yield {**given, "threads": pd.NA, "outcome": o, "p_adjusted": o.p, "joint": True}
+
+
+def _one(g, judge, design, *, margin, alpha, floor=None, restarts=False):
+    """Outcome of one comparison from its pairs in order. Where nothing says how the arms were dealt,
+    pairs of one start carry a start-to-start floor."""
+    unsure = design == UNKNOWN and not restarts and g["block"].nunique() == 1
+    return judge(
+        g["overhead"].to_numpy(float),
+        g["block"].to_numpy(),
+        design="switched" if design == UNKNOWN else design,
+        margin=margin,
+        alpha=alpha,
+        floor=samples.start_floor(floor, g["metric"].iloc[0]) if unsure else None,
+    )
 
 
 def _rounds(members):
@@ -233,7 +231,11 @@ def _rounds(members):
             rounds.setdefault((block, turn[block]), []).append(overhead)
     full = sorted(key for key, values in rounds.items() if len(values) == len(members))
     return pd.DataFrame(
-        {"overhead": [np.mean(rounds[k]) for k in full], "block": [k[0] for k in full]}
+        {
+            "overhead": [np.mean(rounds[k]) for k in full],
+            "block": [k[0] for k in full],
+            "metric": members[0]["metric"].iloc[0],
+        }
     )
 
 

@@ -2,58 +2,13 @@
 answer to two numbers or to a folder of logs is there at once. Log scale; positive is worse."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from noisefloor.stats import plan
 from noisefloor.stats.two import KNOWN_RUNS
 
-
-@dataclass(frozen=True)
-class Estimate:
-    """A log overhead and the variances that add up in it, each with its degrees of freedom."""
-
-    value: float
-    parts: tuple[tuple[float, float], ...]
-
-    @property
-    def variance(self):
-        return sum(v for v, _ in self.parts)
-
-    @property
-    def df(self):
-        """Degrees of freedom of the sum (Welch 1947, Satterthwaite 1946)."""
-        doubt = sum(v * v / k for v, k in self.parts if v > 0)
-        df = self.variance**2 / doubt if doubt else math.inf
-        return df if df < 1e7 else math.inf
-
-    @property
-    def known(self):
-        """Whether there is a scatter to judge by at all."""
-        return math.isfinite(self.variance) and self.variance > 0
-
-    @property
-    def p(self):
-        """Two-sided p of no difference; 1 when nothing is known about the scatter."""
-        if not self.known:
-            return 1.0
-        return 2 * plan.t_tail(abs(self.value) / math.sqrt(self.variance), self.df)
-
-    def half(self, alpha=0.05):
-        """Half width of the interval, which is also the noise floor; infinite when not known."""
-        if not self.known:
-            return math.inf
-        return plan.t_quantile(1 - alpha / 2, self.df) * math.sqrt(self.variance)
-
-    def verdict(self, margin, p_adjusted=None, alpha=0.05):
-        """One of the four words: `same` first, when the whole interval lies inside the margin."""
-        half = self.half(alpha)
-        if abs(self.value) + half < margin:
-            return "same"
-        if half < abs(self.value) and (self.p if p_adjusted is None else p_adjusted) <= alpha:
-            return "slower" if self.value > 0 else "faster"
-        return "cannot tell"
+Estimate = plan.Estimate  # what the functions below make the parts of
 
 
 def percent(value):

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from noisefloor.stats import sequential
+from noisefloor.stats.fixed import sign_flips
 from noisefloor.stats.outcome import Outcome, verdict
 from noisefloor.stats.plan import DOUBT, FEWEST, t_quantile, t_tail, units_needed
 
@@ -23,8 +24,8 @@ def judge(d, block, *, design, margin, alpha=0.05, floor=None):
     files do not say whether the servers were restarted."""
     d, block = np.asarray(d, float), np.asarray(block)
     whole = sequential.means(d, block)[: sequential.complete(block)[-1]]
-    differ = design != "side by side" and bool(sequential.unequal(d, block)[-1])
-    units = whole if design == "side by side" else d
+    differ = design == "switched" and bool(sequential.unequal(d, block)[-1])
+    units = whole if design != "switched" else d
     lo, hi, p = _sequential(units, margin, alpha)
     if differ:
         lo_b, hi_b = (ends[-1] for ends in sequential.block_interval(d, block, alpha=alpha))
@@ -41,15 +42,14 @@ def fixed(d, block, *, design, margin, alpha=0.05, floor=None):
     """Outcome of the classical analysis for a number of pairs settled beforehand.
 
     Interval: Student's t on the units; where the starts differ the wider one of pairs and block
-    means. p: sign flips of the units, all of them up to 13 units, else 9,999 drawn with a fixed
-    seed (scipy); where the starts differ the larger one of that and Student's t on block means. `same` when the interval lies inside the margin: stricter than TOST."""
+    means. p: sign flips of the units; where the starts differ the larger one of that and Student's t on block means. `same` when the interval lies inside the margin: stricter than TOST."""
     d, block = np.asarray(d, float), np.asarray(block)
     whole = sequential.means(d, block)
-    differ = design != "side by side" and bool(sequential.unequal(d, block)[-1])
-    units = whole if design == "side by side" else d
+    differ = design == "switched" and bool(sequential.unequal(d, block)[-1])
+    units = whole if design != "switched" else d
     judged = [units, whole] if differ else [units]
     lo, hi = min((t_interval(u, alpha) for u in judged), key=lambda ends: ends[0] - ends[1])
-    p = max(flip_p(units), t_p(whole)) if differ else flip_p(units)
+    p = max(sign_flips(units), t_p(whole)) if differ else sign_flips(units)
     word = verdict(lo, hi, margin)
     if word in ("slower", "faster") and p > alpha:
         word = "cannot tell"
@@ -106,18 +106,6 @@ def t_p(d):
     return 2 * t_tail(abs(float(np.mean(d))) / error, len(d) - 1) if error else 0.0
 
 
-def flip_p(d):
-    """Two-sided sign-flip p of the mean of d: exact up to 13 values."""
-    from scipy import stats  # late: the sequential test, run after every pair, does not need it
-
-    if len(d) < 2:
-        return 1.0
-    test = stats.permutation_test(
-        (d,), np.mean, permutation_type="samples", vectorized=True, rng=1, n_resamples=9999
-    )
-    return float(test.pvalue)
-
-
 def _sequential(units, margin, alpha):
     """(lo, hi, p) of independent units."""
     if not len(units):
@@ -130,7 +118,7 @@ def _sequential(units, margin, alpha):
 def _outcome(d, block, units, whole, read, design, differ, margin, alpha):
     lo, hi, p, word = read
     starts = len(dict.fromkeys(block.tolist()))
-    side = design == "side by side"
+    side = design != "switched"
     warnings = []
     if len(units) < FEWEST:
         name = "blocks" if side else "pairs"

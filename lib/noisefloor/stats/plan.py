@@ -5,8 +5,7 @@ Plain Python: `noisefloor judge` answers in a third of a second, and importing s
 
 import functools
 import math
-
-from noisefloor.stats.outcome import verdict
+from dataclasses import dataclass
 
 DOUBT = 1.5  # times by which a floor may have been underestimated without a false `same`
 FEWEST = 6  # the signs of fewer units cannot reach 5 % on both sides
@@ -61,35 +60,58 @@ def _beta(a, b, x):
     return front * value / a
 
 
-def welch(overhead, terms, alpha=0.05):
-    """(lo, hi, p, df) of a log difference whose variance is a sum of estimated variances.
+@dataclass(frozen=True)
+class Estimate:
+    """A log overhead and the variances that add up in it, each with its degrees of freedom.
 
-    terms: [(variance, degrees of freedom), ...] (Welch-Satterthwaite). Without terms nothing is
-    known: infinite bounds, p NaN."""
-    variance = sum(v for v, _ in terms)
-    if not terms:
-        return -math.inf, math.inf, math.nan, math.nan
-    if variance == 0:
-        return overhead, overhead, float(overhead == 0), math.inf
-    df = variance**2 / sum(v**2 / k for v, k in terms)
-    error = math.sqrt(variance)
-    half = t_quantile(1 - alpha / 2, df) * error
-    return overhead - half, overhead + half, 2 * t_tail(abs(overhead) / error, df), df
+    parts: what these runs themselves scatter; floor: what was measured on other runs."""
 
+    value: float
+    parts: tuple[tuple[float, float], ...]
+    floor: tuple[tuple[float, float], ...] = ()
 
-def judged(overhead, terms, floor, margin, alpha=0.05):
-    """(verdict, (lo, hi, p, df)) for `terms` as in `welch` plus the floor's [(variance, df)].
+    @property
+    def variance(self):
+        return sum(v for v, _ in (*self.parts, *self.floor))
 
-    A floor comes from other runs than these. `same` therefore must also hold, at level alpha, if
-    the floor was measured DOUBT times too small."""
-    found = welch(overhead, [*terms, *floor], alpha)
-    word = verdict(found[0], found[1], margin)
-    if word == "same" and floor:
-        doubtful = [*terms, *((DOUBT**2 * v, k) for v, k in floor)]
-        lo, hi, *_ = welch(overhead, doubtful, 2 * alpha)
-        word = verdict(lo, hi, margin)
-        word = word if word == "same" else "cannot tell"
-    return word, found
+    @property
+    def df(self):
+        """Degrees of freedom of the sum (Welch 1947, Satterthwaite 1946)."""
+        doubt = sum(v * v / k for v, k in (*self.parts, *self.floor) if v > 0)
+        df = self.variance**2 / doubt if doubt else math.inf
+        return df if df < 1e7 else math.inf
+
+    @property
+    def known(self):
+        """Whether there is a scatter to judge by at all."""
+        return math.isfinite(self.variance) and self.variance > 0
+
+    @property
+    def p(self):
+        """Two-sided p of no difference; 1 when nothing is known about the scatter."""
+        if not self.known:
+            return 1.0
+        return 2 * t_tail(abs(self.value) / math.sqrt(self.variance), self.df)
+
+    def half(self, alpha=0.05):
+        """Half width of the interval, which is also the noise floor; infinite when not known."""
+        if not self.known:
+            return math.inf
+        return t_quantile(1 - alpha / 2, self.df) * math.sqrt(self.variance)
+
+    def verdict(self, margin, p_adjusted=None, alpha=0.05):
+        """One of the four words: `same` first, when the whole interval lies inside the margin and,
+        at level alpha, would if the floor had been measured DOUBT times too small."""
+        half = self.half(alpha)
+        if abs(self.value) + half < margin:
+            doubted = Estimate(
+                self.value, (*self.parts, *((DOUBT**2 * v, k) for v, k in self.floor))
+            )
+            inside = abs(self.value) + doubted.half(2 * alpha) < margin
+            return "same" if inside else "cannot tell"
+        if half < abs(self.value) and (self.p if p_adjusted is None else p_adjusted) <= alpha:
+            return "slower" if self.value > 0 else "faster"
+        return "cannot tell"
 
 
 def deciding_cv(overhead, df, alpha=0.05):

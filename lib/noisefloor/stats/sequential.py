@@ -134,12 +134,12 @@ def block_interval(d, block, *, alpha=0.05):
 def decide(d, block=None, *, design="switched", margin, alpha=0.05):
     """Verdict code after every pair [..., n]: the whole rule.
 
-    block: [n], the same for all campaigns. "side by side": the blocks that are complete are the
-    units. "switched": the pairs are, and where the starts differ by more than their pairs explain
+    block: [n], the same for all campaigns. Side by side (and duet): the blocks that are complete are
+    the units. "switched": the pairs are, and where the starts differ by more than their pairs explain
     the interval of the block means must agree."""
     d = np.asarray(d, float)
     block = np.zeros(d.shape[-1], int) if block is None else np.asarray(block)
-    if design == "side by side":
+    if design != "switched":
         by_block = codes(means(d, block), margin=margin, alpha=alpha)
         nothing = np.full((*d.shape[:-1], 1), CANNOT_TELL)
         return np.concatenate([nothing, by_block], -1)[..., complete(block)]

@@ -78,7 +78,7 @@ def campaigns(
     block = np.arange(n_pairs) // block_pairs
     d = effect + coin * second_less_first
     if block_cv:
-        size = block_cv * (np.sqrt(2) if design == "side by side" else 1)
+        size = block_cv * (np.sqrt(2) if design != "switched" else 1)
         d = (
             d
             + np.repeat(size * rng.standard_normal((n_campaigns, block[-1] + 1)), block_pairs, 1)[
@@ -163,7 +163,7 @@ def covered(d, block, looks, theta, *, design, margin, alpha=0.05):
     """True [campaigns] where the interval at the look that ended the campaign holds theta: the test
     of theta has not ruled it out, which is what `sequential.interval` inverts."""
     rows, at = np.arange(len(d)), np.full(len(d), theta)
-    if design == "side by side":
+    if design != "switched":
         ends = sequential.complete(block)[looks - 1]
         tested = sequential.against(sequential.means(d, block), at, margin)
         return (ends == 0) | (tested[rows, np.maximum(ends, 1) - 1] < 1 / alpha)

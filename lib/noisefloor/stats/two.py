@@ -4,7 +4,7 @@ Plain Python, no numpy: the command answers in a third of a second."""
 
 import math
 
-from noisefloor.stats.plan import deciding_cv, judged, t_quantile, units_needed
+from noisefloor.stats.plan import Estimate, deciding_cv, t_quantile, units_needed
 
 # A CV known as well as the recorded A/A session of one start knows it: 45 pairs, 44 df.
 KNOWN_RUNS = 45
@@ -66,8 +66,12 @@ def judge(
         text += lines
         warnings.append("repetitions under one server start are a lower bound on the noise")
     elif floor:
-        word, (lo, hi, p, _) = judged(overhead, [], _floor_terms(floor), margin, alpha)
-        spread = floor[0]
+        found = Estimate(overhead, (), _floor_terms(floor))
+        word, (lo, hi, p), spread = (
+            found.verdict(margin, alpha=alpha),
+            _ends(found, alpha),
+            floor[0],
+        )
         if floor_runs is None:
             warnings.append(f"the floor is taken as measured by {FLOOR_RUNS} A/A runs")
     else:
@@ -136,9 +140,9 @@ def _repeated(overhead, values, sds, counts, floor, margin, alpha):
             elif reading == "interval":
                 error /= t_quantile(1 - alpha / 2, k - 1)
             terms.append((error**2, k - 1))
-        words[reading], (*readings[reading], _) = judged(
-            overhead, terms, _floor_terms(floor), margin, alpha
-        )
+        found = Estimate(overhead, tuple(terms), _floor_terms(floor))
+        words[reading] = found.verdict(margin, alpha=alpha)
+        readings[reading] = _ends(found, alpha)
     widest = max(readings.values(), key=lambda r: r[1] - r[0])
     run_sd = max(s / v for s, v in zip(sds, values, strict=True))
     if len(set(words.values())) == 1:
@@ -147,9 +151,15 @@ def _repeated(overhead, values, sds, counts, floor, margin, alpha):
     return "cannot tell", widest, run_sd, [f"The verdict depends on what ± means: {listed}."]
 
 
+def _ends(estimate, alpha):
+    """(lo, hi, p) of an estimate."""
+    half = estimate.half(alpha)
+    return estimate.value - half, estimate.value + half, estimate.p
+
+
 def _floor_terms(floor):
     """Variance of the difference of two runs, with its degrees of freedom, from a floor."""
-    return [(2 * floor[0] ** 2, floor[1])] if floor else []
+    return ((2 * floor[0] ** 2, floor[1]),) if floor else ()
 
 
 def _little(a, b, metric, threads, latency):
