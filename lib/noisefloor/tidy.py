@@ -3,6 +3,7 @@
 Tidy table: one row per run and metric, columns `COLUMNS`, base units (s, B, 1/s).
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -44,9 +45,16 @@ def meta(campaign: Path) -> dict:
 
 
 def run_folders(campaign: Path) -> list[Path]:
-    """The whole runs of a campaign, in the order they were made."""
+    """The whole runs of a campaign, in the order they were made (unreadable ones come first)."""
+
+    def start(run: Path) -> str:
+        try:
+            return read(run, verify=False)["start"]
+        except Damaged:
+            return ""
+
     found = [p.parent for p in campaign.glob("*/run.json") if "." not in p.parent.name]
-    return sorted(found, key=lambda p: json.loads((p / "run.json").read_text())["start"])
+    return sorted(found, key=lambda p: (start(p), p.name))
 
 
 def sha256(path: Path) -> str:
@@ -58,10 +66,12 @@ def read(run: Path, *, verify: bool = True) -> dict:
     """run.json of one run, its files checked against their sha256. Raises Damaged."""
     try:
         facts = json.loads((run / "run.json").read_text())
+        if facts["format"] != FORMAT:
+            raise ValueError(f"it has format {facts['format']}; this version reads {FORMAT}")
         for name, digest in facts["sha256"].items() if verify else ():
             if sha256(run / name) != digest:
                 raise Damaged(f"{run.name}/{name} was changed after the run (its sha256 differs)")
-    except (OSError, ValueError, KeyError) as e:
+    except (OSError, ValueError, KeyError, TypeError) as e:
         raise Damaged(f"{run.name} cannot be read ({e})") from None
     return facts
 
@@ -137,32 +147,38 @@ def table(campaign: Path) -> pd.DataFrame:
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
     result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
     problems += [
-        f"{p.name}: a run that failed or lost its partner; kept, not judged"
-        for p in sorted(campaign.glob("*.failed*")) + sorted(campaign.glob("*.unpaired*"))
+        f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
+        for why in ("failed", "unpaired", "damaged")
+        for p in sorted(campaign.glob(f"*.{why}*"))
     ]
     result.attrs |= {"design": facts["design"], "problems": problems}
     return result
 
 
 def _runs(campaign: Path, *, warmup: bool) -> Iterator[tuple[dict, Path]]:
+    """The runs as they were written; damaged ones stand among the problems of `table`."""
     for run in run_folders(campaign):
-        facts = read(run, verify=False)
-        if warmup or not facts["warmup"]:
-            yield facts, run
+        with contextlib.suppress(Damaged):
+            facts = read(run)
+            if warmup or not facts["warmup"]:
+                yield facts, run
 
 
 def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
-    """Per-second rows: run block arm workload threads warmup start_s t_s tps p99_s.
+    """Per-second rows: run block arm workload threads warmup start_s t_s tps.
 
-    `start_s` is the run's start in seconds since the campaign's first run."""
+    `start_s` is the run's start in seconds since the campaign's first run. A run too short for a
+    row of its own stands with its mean."""
     parts, zero = [], None
     for facts, run in _runs(campaign, warmup=True):
         began = pd.Timestamp(facts["start"]).timestamp()
         zero = began if zero is None else zero
         if (workload and facts["workload"] != workload) or not (run / "sysbench.txt").exists():
             continue
-        found = sysbench(run)["intervals"]
-        part = pd.DataFrame({k: np.asarray(found[k]) for k in ("t_s", "tps", "latency_s")})
+        out = sysbench(run)
+        mean = {"t_s": [out["duration_s"]], "tps": [out["tps"]]}
+        seconds = out["intervals"] or mean
+        part = pd.DataFrame({k: np.asarray(seconds[k]) for k in mean})
         keep = ("block", "arm", "workload", "threads", "warmup")
         parts.append(part.assign(run=run.name, start_s=began - zero, **{k: facts[k] for k in keep}))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
