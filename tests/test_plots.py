@@ -72,6 +72,7 @@ def texts(figure):
         (2.0, {"sign": False}, "2.0\u202f%"),
         (1.234, {"digits": 2, "sign": False}, "1.23\u202f%"),
         (250.4, {}, "+250\u202f%"),
+        (6292759.0, {}, ">1000\u202f%"),
         (math.nan, {}, "not known"),
         (None, {}, "not known"),
         (math.inf, {}, "∞"),

@@ -86,7 +86,7 @@ def row(**changes):
         (
             {},
             "Transactions per second at 16 threads: cannot tell. Overhead +0.8 % (−1.2 to +2.8 %); "
-            "with these 12 pairs, less than 2.0 % is noise. About 40 pairs, 6 min would settle it.",
+            "with these 12 pairs, less than 2.0 % is noise. About 40 pairs, 6.5 min would settle it.",
         ),
         (
             {"verdict": "slower", "design": "side by side", "n_arm": 6},
@@ -145,7 +145,7 @@ def test_the_box_holds_word_interval_floor_date_machine_and_what_would_settle_it
         "? cannot tell",
         "Interval −1.0 to +3.0 %",
         "Noise floor 2.0 %",
-        "To settle it 40 pairs, 6 min",
+        "To settle it 40 pairs, 6.5 min",
         "Date 2026-11-20 22:29",
         "Machine AMD EPYC, 2 cores, 24 GiB, Debian 12",
         "Server MySQL 9.7.4",

@@ -146,6 +146,8 @@ def percent(value, digits=1, sign=True) -> str:
         return "not known"
     if math.isinf(value):
         return ("−" if value < 0 else "") + "∞"
+    if abs(value) >= 1000:
+        return (">" if value > 0 else "<−") + "1000\u202f%"
     if abs(value) >= 100:
         digits = 0
     text = f"{abs(value):.{digits}f}"
@@ -644,7 +646,10 @@ def dots(
             ax, words, (1, rows[i]), (right - 4, 0), at, **(size | {"ha": "right", "color": MUTED})
         )
     ax.set_ylim(y - 0.4, -0.55)
-    ax.set_xlim(-limit, limit)
+    seen = frame[["lo_pct", "overhead_pct", "hi_pct"]].astype(float).clip(-limit, limit)
+    ax.set_xlim(
+        min(-2 * margin_pct, 1.08 * seen.min().min()), max(2 * margin_pct, 1.08 * seen.max().max())
+    )
     ax.yaxis.set_major_locator(NullLocator())
     ax.grid(False, axis="y")
     ax.grid(True, axis="x")
@@ -850,8 +855,14 @@ def csv_link(frame, name) -> str:
     data = base64.b64encode(text.encode()).decode()
     return (
         f'<a class="nf-data" download="{html.escape(name)}.csv" '
-        f'href="data:text/csv;charset=utf-8;base64,{data}">data (CSV, {len(frame)} rows)</a>'
+        f'href="data:text/csv;charset=utf-8;base64,{data}">data (CSV, {len(frame)} row{"s" * (len(frame) != 1)})</a>'
     )
+
+
+def caption_html(text) -> str:
+    """A caption as HTML: percent signs stay with their number, a full stop at the end."""
+    text = re.sub(r"(?<=\d) %", "\u202f%", text.strip())
+    return html.escape(text if not text or text[-1] in ".?!:" else f"{text}.")
 
 
 def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> Shown:
@@ -865,7 +876,6 @@ def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> S
     if narrow := getattr(figure, "narrow", None):
         drawings += f'<div class="nf-narrow" style="display:none">{svg(narrow(), title, alt)}</div>'
     link = f" {csv_link(data, name)}" if data is not None and len(data) else ""
-    caption = re.sub(r"(?<=\d) %", "\u202f%", caption)
-    words = f"<span>{html.escape(caption)}</span>" if caption else ""
+    words = f"<span>{caption_html(caption)}</span>" if caption else ""
     markup = f'<figure class="nf-figure">{drawings}<figcaption>{words}{link}</figcaption></figure>'
     return Shown(markup, f"{title}. {alt}")

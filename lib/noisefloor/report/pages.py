@@ -43,11 +43,12 @@ def studies(everything=False) -> list:
 
 
 def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
-    """Run the notebook of `study` with the parameters `given` and write ``<study>.html``, ``.ipynb``,
-    ``.csv`` and ``.json`` into `out` (default ``reports/``). Returns the page's path.
+    """Run the notebook of `study` with the parameters `given` and write ``<study>.html``,
+    ``.ipynb``, ``.csv`` and ``.json`` into `out` (default ``reports/``). Returns the page's path.
 
-    `timeout`: seconds a cell; `progress`: what the cells print is shown while they run. Raises ReportError: code 2 before anything ran, else 1, and then no
-    file of this study is left that looks finished (see the top of this module)."""
+    `timeout`: seconds a cell; `progress`: what the cells print is shown while they run. Raises
+    ReportError: code 2 before anything ran, else 1, and then no file of this study is left that
+    looks finished (see the top of this module)."""
     source = notebook(study)
     values = checked(source, given)
     out = Path(out or paths.reports()).resolve()
@@ -149,7 +150,7 @@ def _scrub(text, scratch) -> str:
         (Path.home(), "~"),
     ):
         if len(str(folder)) > 1:
-            text = re.sub(rf"{re.escape(str(folder))}(?![\w.-])", word, text)
+            text = re.sub(rf"(?<![\w.-]){re.escape(str(folder))}(?![\w.-])", word, text)
     return text
 
 
@@ -195,7 +196,6 @@ def _page(book, study, folder) -> str:
         contents=contents,
         links=links,
         kind="study",
-        date=facts.get("date"),
     )
 
 

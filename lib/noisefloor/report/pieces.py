@@ -152,7 +152,12 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
     `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
     already. The table scrolls inside its own box on a narrow screen."""
     frame = frame.reset_index() if index else frame
-    right = {c for c in frame if c in numbers or pd.api.types.is_numeric_dtype(frame[c])}
+    kind = pd.api.types
+    right = {
+        c
+        for c in frame
+        if c in numbers or (kind.is_numeric_dtype(frame[c]) and not kind.is_bool_dtype(frame[c]))
+    }
     head = "".join(
         f'<th scope="col"{" class=nf-r" if c in right else ""}>{escaped(str(c).replace("_", " "))}</th>'
         for c in frame
@@ -180,7 +185,7 @@ def boxed(caption, head, rows, link, kind="") -> str:
         f'<div class="nf-table{kind}"><div class="nf-scroll" role="region" aria-label="{label}" '
         'tabindex="0">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-        f'<p class="nf-caption"><span>{escaped(caption)}</span> {link}</p></div>'
+        f'<p class="nf-caption"><span>{plots.caption_html(caption)}</span> {link}</p></div>'
     )
 
 

@@ -47,9 +47,12 @@ def sentence(row) -> str:
 
 def finding(verdicts) -> str:
     """The rows of a verdict table in words, one sentence a comparison, controls last."""
-    rows = verdicts[~is_control(verdicts)].to_dict("records")
-    again = verdicts[is_control(verdicts)].to_dict("records")
-    words = [sentence(r) for r in rows] + [f"A/A control: {sentence(r)}" for r in again]
+    several = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
+    words = []
+    for control, rows in verdicts.groupby(is_control(verdicts)):
+        for row in rows.to_dict("records"):
+            where = f"{row['workload']}: " if several else ""
+            words.append(f"{'A/A control: ' if control else ''}{where}{sentence(row)}")
     return " ".join(words)
 
 
@@ -143,8 +146,10 @@ def plan_text(row) -> str:
 
 
 def _minutes(value) -> str:
-    if value < 3:
+    if value < 2:
         return f"{60 * value:.0f} s"
+    if value < 10:
+        return f"{value:.1f} min"
     return f"{value:.0f} min" if value < 180 else f"{value / 60:,.0f} h"
 
 
