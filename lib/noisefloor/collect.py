@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pandas as pd
@@ -25,7 +26,7 @@ import pandas as pd
 from . import doctor, engines, evidence, parse, paths, schedule, stats, tidy, tools
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, workshop
-from .study import Arm, Study, StudyError, load
+from .study import Arm, Study, StudyError, load, restored
 
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
@@ -36,7 +37,7 @@ class CampaignError(Exception):
     """A campaign that cannot go on: what happened, and what was kept. One sentence."""
 
 
-class PairLost(Exception):
+class PairLost(CampaignError):
     """A run failed in every attempt; its pair is not counted."""
 
 
@@ -70,7 +71,7 @@ def _now() -> str:
 def _write_json(path: Path, content: object) -> None:
     """Whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(content, indent=1, sort_keys=True, default=str) + "\n")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
     partial.replace(path)
 
 
@@ -81,6 +82,11 @@ def _commit() -> str:
             asked, capture_output=True, text=True, timeout=5, check=True
         ).stdout.strip()
     return ""
+
+
+def _build(engine: engines.Engine) -> dict:
+    label = engines.label(engine)
+    return {"label": label} | {k: getattr(engine, k) for k in ("kind", "version", "origin")}
 
 
 def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
@@ -100,9 +106,9 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
         "workloads": [dataclasses.asdict(w) for w in study.workloads],
         "settings": dict(study.settings),
         "tables": study.tables,
+        "keyring": study.keyring,
         "pairs": study.pairs,
-        "engine": {"label": engines.label(engine), "kind": engine.kind, "version": engine.version}
-        | {"origin": engine.origin, "note": engine.note},
+        "engine": _build(engine) | {"note": engine.note},
         "host": doctor.facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v},
         "commit": _commit(),
@@ -115,14 +121,17 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
     }
 
 
-def _resumable(study: Study, parameters: dict) -> Path | None:
-    """The newest unfinished campaign that the same command began."""
-    for name in reversed(paths.campaigns(f"{study.name}-{study.profile.name}-")):
-        folder = paths.campaign(name)
-        with contextlib.suppress(tidy.Damaged):
-            found = tidy.meta(folder)
-            if not found["finished"] and found["parameters"] == parameters:
-                return folder
+def _resumable(study: Study, engine: engines.Engine) -> Path | None:
+    """The newest unfinished live campaign of the same study on the same build."""
+    for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
+        with contextlib.suppress(tidy.Damaged, KeyError, TypeError):
+            found = tidy.meta(file.parent)
+            if (
+                not found["finished"]
+                and _build(engine).items() <= found["engine"].items()
+                and restored(found) == study
+            ):
+                return file.parent
     return None
 
 
@@ -149,7 +158,12 @@ class Campaign:
             shutil.rmtree(half) if half.is_dir() else half.unlink()
         by_pair: dict[str, list[str]] = {}
         for run in tidy.run_folders(self.folder):
-            facts = tidy.read(run, verify=False)
+            try:
+                facts = tidy.read(run)
+            except tidy.Damaged as e:
+                self.progress.say(f"{e}; it is set aside")
+                self.set_aside(run.name, "damaged")
+                continue
             if not facts["warmup"]:
                 by_pair.setdefault(facts["pair_id"], []).append(facts["run"])
         for names in by_pair.values():
@@ -206,7 +220,8 @@ class Campaign:
             self.verdicts(),
             self.study.profile.blocks[self.study.design != "switched"],
         )
-        return [c for c in found if c.workload.name not in self.meta["skipped"]]
+        found = [c for c in found if c.workload.name not in self.meta["skipped"]]
+        return found if any(not c.control for c in found) else []
 
     def tune(self) -> None:
         """Set the length of a slice by the cost model, from the seconds of the first block
@@ -254,6 +269,8 @@ class Campaign:
                 (partial / "failure.txt").write_text(f"{_now()}\n{reason}\n")
                 n = len(list(self.folder.glob(f"{name}.failed*"))) + 1
                 partial.rename(self.folder / f"{name}.failed{n}")
+                if gate:
+                    gate.abort()
                 continue
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -271,9 +288,9 @@ class Campaign:
         server = bench.server_of(arm, facts["slot"])
         replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
         if replica:
-            server, follower = replica
-            follower.set(arm.switch)
-        server.set(dict(cell.workload.settings) | dict(arm.switch))
+            server = replica[0]
+        for s in replica or (server,):
+            s.only(dict(cell.workload.settings) | dict(arm.switch))
         if cell.workload.writes_per_s:
             settled = server.flush(5)
             bench.throttle(server, cell.workload.writes_per_s)
@@ -281,16 +298,18 @@ class Campaign:
             settled = server.settle(self.study.profile.settle_s)
         slice_ = tools.Slice(
             self.study, server, arm, cell.workload, cell.threads, seconds, folder,
-            idle=bench.idle(server), replica=replica[1] if replica else None,
+            idle=bench.idle(server, *(replica or ())), replica=replica[1] if replica else None,
         )  # fmt: skip
         if gate:
             gate.wait(60)
         start = _now()
-        result = tools.TOOLS[cell.workload.tool](slice_)
+        try:
+            result = tools.TOOLS[cell.workload.tool](slice_)
+        finally:  # a failed run must not leave a slow disk to the next one
+            bench.throttle(server, None)
         end = _now()
         if result["exit_code"]:
             raise tools.ToolError(self._said(folder, result["exit_code"]))
-        bench.throttle(server, None)
         _write_json(folder / "evidence.json", evidence.collect(server, arm.expect))
         _write_json(folder / "variables.json", self._variables(server))
         facts = {
@@ -332,7 +351,7 @@ class Campaign:
         text = json.dumps(server.variables(), indent=0, sort_keys=True)
         for private in (str(server.folder), str(server.folder.parent), str(paths.root())):
             text = text.replace(private, "<server>")
-        text = text.replace(str(server.socket.parent), "<socket>")
+        text = text.replace(str(server.socket), "<socket>")
         text = text.replace(socket.gethostname(), "<host>")
         name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
         if not (self.folder / name).exists():
@@ -341,7 +360,8 @@ class Campaign:
 
     def pair(self, bench: "Bench", cell: Cell) -> None:
         """Both runs of a pair, in the order that the coin says."""
-        number = self.done().get(cell.key, 0)
+        taken = {p for p in self.table["pair_id"] if p.startswith(f"{cell.key}-p")}
+        number = next(n for n in count() if f"{cell.key}-p{n:03d}" not in taken)
         arm_first = schedule.order(self.seed, self.block, cell, number)
         arms = [cell.arm, self.study.baseline] if arm_first else [self.study.baseline, cell.arm]
         pair_id = f"{cell.key}-p{number:03d}"
@@ -363,6 +383,7 @@ class Campaign:
                 one(0)
                 one(1)
             self.lost = 0
+            self.save()  # what was spent is known to who continues
         except (PairLost, threading.BrokenBarrierError) as e:
             for name in names:
                 if (self.folder / name).exists():
@@ -390,7 +411,7 @@ class Campaign:
 def _warnings(result: dict, settled: dict) -> list[str]:
     """What makes a run less trustworthy, as sentences."""
     found = []
-    server = result["usage"].get("server")
+    server = result["usage"].get("server") or result["usage"]["replica"]
     for name, idle in result["usage"].items():
         if name not in ("server", "source", "replica"):
             for what, word in (("cpu_s", "CPU"), ("written_B", "writes")):
@@ -425,11 +446,12 @@ class Bench:
     def server_of(self, arm: Arm, slot: int) -> Server:
         return self.servers[min(slot, len(self.servers) - 1)]
 
-    def idle(self, active: Server) -> dict[str, Server]:
+    def idle(self, *active: Server | None) -> dict[str, Server]:
         """Servers that run but are not being measured."""
         if self.duet:
             return {}
-        return {f"idle{i}": s for i, s in enumerate(self.servers) if s is not active and s.process}
+        up = [s for s in (*self.servers, *(self.pair or ())) if s.process and s not in active]
+        return {f"idle{i}": s for i, s in enumerate(up)}
 
     def replica_pair(self, workload) -> tuple[Server, Server]:
         """A source and its replica, started when first needed in a block."""
@@ -505,7 +527,7 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
     if build.note:
         progress.say(build.note)
     with alone(progress.say):
-        folder = _resumable(study, parameters)
+        folder = _resumable(study, build)
         if folder is None:
             stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"

@@ -329,6 +329,7 @@ def restored(meta: Mapping) -> Study:
         profile=made(Profile, meta["profile"]),
         settings=meta["settings"],
         tables=meta["tables"],
+        keyring=meta["keyring"],
         margin_pct=meta["margin_pct"],
         pairs=meta["pairs"],
     )
