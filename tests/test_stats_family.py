@@ -183,6 +183,12 @@ def test_warmup_half_pairs_maxima_and_missing_values_are_left_out():
     assert any("1 pairs left out" in w for w in got.warnings[0])
 
 
+def test_pairs_of_two_campaigns_do_not_mix():
+    tidy = built(0.1 + noise(8))
+    other = tidy.assign(campaign="later", pair=tidy.pair + 8, block=tidy.block + 2)
+    assert len(stats.pairs(joined(tidy, other))) == 16
+
+
 def test_carry_over_and_bucket_are_warnings():
     tidy = built(0.1 + noise(12)).assign(carry_over=0.05)
     assert any("carry-over" in w for w in stats.table(tidy).warnings[0])

@@ -60,7 +60,8 @@ def pairs(tidy, *, baseline=None):
     known = tidy["metric"].map(METRICS.get)
     judged = known.map(lambda m: m is None or m.judged).astype(bool)
     kept = tidy[judged & tidy["pair_id"].notna() & ~tidy["warmup"].astype(bool)]
-    key = ["study", "workload", "threads", "metric", "pair_id"]
+    key = ["study", "campaign", "workload", "threads", "metric", "pair_id"]
+    key = [k for k in key if k in kept]  # a pair's name is unique within its campaign only
     both = kept.loc[kept["arm"] != baseline, [*key, "arm", "block", "pair", "value"]].merge(
         kept.loc[kept["arm"] == baseline, [*key, "value"]], on=key, suffixes=("", "_baseline")
     )
