@@ -570,7 +570,11 @@ def obtain(name: str, campaign: str = "", **parameters) -> Path:
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
         return paths.campaign(campaign)
-    return measure(load(name, **parameters), parameters=parameters)
+    study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
+    if "engine" in parameters:  # a path, or a fall-back: the build says what kind it is
+        kind = engines.find(parameters["engine"]).kind
+        study = load(name, **(parameters | {"engine": kind}))
+    return measure(study, parameters=parameters)
 
 
 def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
