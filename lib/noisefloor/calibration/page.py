@@ -20,7 +20,7 @@ LIMIT, BOUND = 0.05, 0.06  # of an error rate, and of its upper 95 % bound
 COVERAGE = (0.935, 0.97)
 PRICE = {0.0: 8.5, 2.0: 10.5, 5.0: 6.5}  # pairs to a verdict at a pair sd of 2 %
 SECONDS = 600
-GOAL_COLUMNS = ["goal", "limit", "measured", "bound", "where", "reached"]
+GOAL_COLUMNS = ["goal", "reached", "measured", "bound", "limit", "where"]
 
 
 def _needs(*studies):
@@ -70,15 +70,25 @@ class Calibration:
             decided_pct=100 * (1 - cells["cannot_tell"] / cells["n"]),
         )
 
-    @property
+    @cached_property
     def at_zero(self):
         """Cells whose truth is 0."""
-        return self.cells[self.cells["effect"] == 0]
+        return self._cells("wrong", "false_alarm_pct", self.cells["effect"] == 0)
 
-    @property
+    @cached_property
     def at_margin(self):
         """Cells whose truth is the margin."""
-        return self.cells[self.cells["effect"] == truth.MARGIN]
+        return self._cells("false_same", "false_same_pct", self.cells["effect"] == truth.MARGIN)
+
+    @cached_property
+    def coverage(self):
+        """All cells, with what their intervals hold."""
+        return self._cells("covered", "coverage_pct", self.cells["effect"] >= 0)
+
+    def _cells(self, count, rate, kept):
+        """Rows and columns of `cells` that one figure shows: a page carries them as CSV."""
+        columns = [*truth.KEY[:-1], "noise_label", "effect", "n", count, rate]
+        return self.cells.loc[kept, columns].reset_index(drop=True)
 
     @cached_property
     def components(self):
@@ -134,8 +144,8 @@ class Calibration:
 
     @cached_property
     def goals(self):
-        """Every goal: columns goal, limit, measured, bound, where, reached ("yes", "no", "not
-        measured")."""
+        """Every goal: columns goal, reached ("yes", "no", "not measured"), measured,
+        bound, limit, where."""
         rows = [*_errors(self), *_coverage(self), *_prices(self), *_proofs(self), *_live(self)]
         return pd.DataFrame(rows, columns=GOAL_COLUMNS)
 
@@ -166,12 +176,33 @@ class Calibration:
 
     @property
     def rates(self):
-        """What the grid does not ask, in percent (pairs to a verdict in pairs)."""
+        """What the grid does not ask: columns question, cases, least_pct, most_pct, bound_pct,
+        where (the case of the most)."""
         rates = self.figures["rates"]
-        rates = rates[~rates["question"].str.contains("mutant")].drop(columns="count")
-        share = rates["question"] != "pairs to a verdict"
-        scaled = {c: rates[c].where(~share, 100 * rates[c]) for c in ("value", "lo", "hi")}
-        return rates.assign(**scaled)
+        kept = ~rates["question"].str.contains("mutant") & (
+            rates["question"] != "pairs to a verdict"
+        )
+        rows = []
+        for question, part in rates[kept].groupby("question", sort=False):
+            least = question.startswith("coverage")
+            worst = part.loc[part["value"].idxmin() if least else part["value"].idxmax()]
+            rows.append(
+                (
+                    question, len(part), 100 * part["value"].min(), 100 * part["value"].max(),
+                    100 * worst["lo" if least else "hi"], worst["case"],
+                )
+            )  # fmt: skip
+        columns = ["question", "cases", "least_pct", "most_pct", "bound_pct", "worst case"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def price(self):
+        """Mean pairs to the end of a campaign at a pair sd of 2 %: a row a truth, a column a design."""
+        rates = self.figures["rates"]
+        cases = rates[rates["question"] == "pairs to a verdict"]
+        split = cases["case"].str.split(", ", n=1, expand=True)
+        table = pd.DataFrame({"truth": split[0], "design": split[1], "pairs": cases["value"]})
+        return table.pivot(index="truth", columns="design", values="pairs").reset_index()
 
     @property
     def mutants(self):
@@ -193,7 +224,7 @@ class Calibration:
         bound = 100 * synthetic.clopper_pearson(int(worst["wrong"]), int(worst["n"]))[1]
         honest = worst["false_alarm_pct"] <= 100 * LIMIT and bound <= 100 * BOUND
         words = (
-            f"The instrument {'keeps its word' if honest else 'does not keep its word'}: in the worst "
+            f"The instrument is {'' if honest else 'not '}honest: in the worst "
             f"of {len(self.at_zero)} kinds of noise it calls two equal arms different in "
             f"{worst['false_alarm_pct']:.1f} % of campaigns (bound {bound:.1f} %), looking after "
             "every pair."
@@ -477,7 +508,7 @@ def _open(study, name):
 
 def _goal(name, limit, measured, bound, where, reached):
     word = "not measured" if reached is None else "yes" if reached else "no"
-    return dict(zip(GOAL_COLUMNS, (name, limit, measured, bound, where, word), strict=True))
+    return dict(zip(GOAL_COLUMNS, (name, word, measured, bound, limit, where), strict=True))
 
 
 def _rate_goal(name, rows, where):
@@ -486,7 +517,7 @@ def _rate_goal(name, rows, where):
     high = synthetic.clopper_pearson(int(worst["count"]), int(worst["n"]))[1]
     return _goal(
         name,
-        f"at most {_pct(LIMIT)}, bound at most {_pct(BOUND)}",
+        f"≤ {_pct(LIMIT)}, bound ≤ {_pct(BOUND)}",
         _pct(worst["value"]),
         _pct(high),
         f"worst of {len(rows)}: {where(worst)}",
