@@ -293,6 +293,17 @@ def test_the_floor_file_is_what_compare_reads(tmp_path):
         assert entry["df"] == 19
 
 
+def test_this_machines_floor_goes_before_the_recorded_one(tmp_path, monkeypatch):
+    from noisefloor import compare
+
+    monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
+    shipped = compare.recorded_floor()
+    live.write_floor(identical(block_sd=0.03), tmp_path / "floor.json")
+    own = compare.recorded_floor()
+    assert own["tps"]["cv_pct"] != shipped["tps"]["cv_pct"]
+    assert own["tps"]["df"] == 19
+
+
 def test_real_pairs_resampled_alarm_as_they_should():
     found = live.alarms(identical(block_sd=0.02), draws=3000).set_index(["question", "case"])
     for metric in live.METRICS:
