@@ -60,11 +60,13 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
 
 
 def round_of(seed: int, block: int, number: int, open_cells: list[Cell], done: dict[str, int]):
-    """The cells of one round in random order: every open comparison whose turn it is
-    once, and a control pair while controls hold less than their share; the one with the fewest pairs so far.
+    """The cells of one round in random order: every open comparison whose turn it is once, and,
+    while controls hold less than their share, a pair of the control with the fewest pairs so far.
 
     done: cell key -> pairs measured."""
-    own = [c for c in open_cells if not c.control and (number + 1) % c.workload.every == 0]
+    own = [c for c in open_cells if not c.control]
+    most = max((done.get(c.key, 0) for c in own), default=0)
+    own = [c for c in own if done.get(c.key, 0) * c.workload.every <= most]
     controls = [c for c in open_cells if c.control]
     if controls:
         spent = sum(n for k, n in done.items() if k.endswith(slug(AGAIN)))
