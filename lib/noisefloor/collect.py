@@ -351,8 +351,9 @@ class Campaign:
     def _variables(self, server: Server) -> dict:
         """All global variables, stored once per content; the run's file points there."""
         text = json.dumps(server.variables(), indent=0, sort_keys=True)
-        for private in (str(server.folder), str(server.folder.parent), str(paths.root())):
-            text = text.replace(private, "<server>")
+        own = (server.folder, server.folder.parent, paths.engines(), paths.root())
+        for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
+            text = text.replace(str(private), f"<{shown}>")
         text = text.replace(str(server.socket), "<socket>")
         text = text.replace(socket.gethostname(), "<host>")
         name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
