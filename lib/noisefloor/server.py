@@ -402,15 +402,14 @@ class Server:
 
     def set(self, settings: Mapping[str, object]) -> None:
         """SET GLOBAL each setting, then read back. Raises SettingError."""
-        if not settings.keys() <= self._before.keys():
-            self._before = {
-                k: v for k, v in self.variables().items() if k in settings
-            } | self._before
+        found = {} if settings.keys() <= self._before.keys() else self.variables()
         for name, value in settings.items():
             try:
                 self.query(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
             except sa.exc.DBAPIError as e:
                 raise SettingError(f"{name}: wanted {value}, refused: {e.orig.args[-1]}") from None
+            if name in found:
+                self._before.setdefault(name, found[name])
         self.check(settings)
 
     def only(self, settings: Mapping[str, object]) -> None:
