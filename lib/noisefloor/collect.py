@@ -31,7 +31,7 @@ from .study import Arm, Study, StudyError, first_look, load, restored
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
 PAIRS_A_START = 4  # of a calibration
-SLICE_MAX_S = 6  # longer slices leave too few pairs for a verdict
+PAIRS_LEAST = 16  # that a budget should buy every comparison
 
 
 class CampaignError(Exception):
@@ -237,8 +237,11 @@ class Campaign:
         seconds = seconds[seconds["threads"] == first.threads[len(first.threads) // 2]]
         rows = [g["tps"].to_numpy() for _, g in seconds.groupby("run")]
         cost = self.meta["spent_s"] / max(1, len(tidy.run_folders(self.folder))) - self.slice_s
+        # the price of a long slice is fewer pairs, and a handful cannot reach any verdict
+        runs = 2 * PAIRS_LEAST * len(schedule.cells(self.study))
+        longest = max(2.0, self.study.profile.budget_min * 60 / runs - cost)
         best = stats.slice_from_rows(
-            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=SLICE_MAX_S
+            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=longest
         )
         self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
         self.slice_s = round(best)
