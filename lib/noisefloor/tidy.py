@@ -233,8 +233,9 @@ def evidence(campaign: Path) -> pd.DataFrame:
 def variables(campaign: Path) -> dict[str, dict[str, str]]:
     """Arm -> all global variables read back with one of its runs of the first workload."""
     found: dict[str, dict[str, str]] = {}
+    first = meta(campaign)["workloads"][0]["name"]  # another one sets variables for both arms
     for facts, run in _runs(campaign, warmup=False):
-        if facts["arm"] not in found:
+        if facts["arm"] not in found and facts["workload"] == first:
             pointer = json.loads((run / "variables.json").read_text())
             found[facts["arm"]] = json.loads((campaign / pointer["file"]).read_text())
     return found
