@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import resource
 import secrets
 import shutil
 import socket
@@ -25,8 +26,8 @@ import pandas as pd
 
 from . import doctor, engines, evidence, parse, paths, schedule, stats, tidy, tools
 from .schedule import Cell
-from .server import Server, ServerError, SettingError, Throttle, workshop
-from .study import Arm, Study, StudyError, load, restored
+from .server import Server, ServerError, SettingError, Throttle, pin, workshop
+from .study import Arm, Study, StudyError, Workload, load, restored, with_pinned
 
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
@@ -89,8 +90,9 @@ def _build(engine: engines.Engine) -> dict:
     return {"label": label} | {k: getattr(engine, k) for k in ("kind", "version", "origin")}
 
 
-def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
+def _meta(study: Study, builds: dict[str, engines.Engine], parameters: dict) -> dict:
     arms = (study.baseline, *study.arms, study.control)
+    engine = builds[""]
     return {
         "format": tidy.FORMAT,
         "study": study.name,
@@ -108,7 +110,9 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
         "tables": study.tables,
         "keyring": study.keyring,
         "pairs": study.pairs,
+        "upgrade_path": study.upgrade,
         "engine": _build(engine) | {"note": engine.note},
+        "engines": {a.name: _build(builds[a.engine]) for a in arms},
         "host": doctor.facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v},
         "commit": _commit(),
@@ -220,7 +224,8 @@ class Campaign:
             self.verdicts(),
             self.study.profile.blocks[self.study.design != "switched"],
         )
-        found = [c for c in found if c.workload.name not in self.meta["skipped"]]
+        left_out = self.meta["skipped"]
+        found = [c for c in found if not {c.workload.name, c.arm.name} & left_out.keys()]
         return found if any(not c.control for c in found) else []
 
     def tune(self) -> None:
@@ -239,6 +244,19 @@ class Campaign:
         )
         self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
         self.slice_s = round(best)
+
+    def prepare(self, bench: "Bench", values: dict) -> None:
+        """What is found out once, before the first block: pinned values, arms that have no effect
+        here, the upgrade of a data directory. values: variables of each arm's build."""
+        study, shop, templates = self.study, bench.folder, bench.templates
+        if "pinned" not in self.meta:
+            self.meta["pinned"] = _pinned(study, templates, values, shop)
+            self.meta["skipped"] |= _without_effect(study, bench)
+            if study.upgrade:
+                build = templates[study.arms[0].name].engine
+                self.meta["upgrade"] = tools.upgrade(templates[""], build, shop)
+            self.save()
+        self.study = with_pinned(study, self.meta["pinned"])
 
     # -- one run ---------------------------------------------------------------------------------
 
@@ -291,9 +309,9 @@ class Campaign:
             server = replica[0]
         for s in replica or (server,):
             s.only(dict(cell.workload.settings) | dict(arm.switch))
-        if cell.workload.writes_per_s:
+        if cell.workload.throttled:
             settled = server.flush(5)
-            bench.throttle(server, cell.workload.writes_per_s)
+            bench.throttle(server, cell.workload)
         else:
             settled = server.settle(self.study.profile.settle_s)
         slice_ = tools.Slice(
@@ -306,11 +324,12 @@ class Campaign:
         try:
             result = tools.TOOLS[cell.workload.tool](slice_)
         finally:  # a failed run must not leave a slow disk to the next one
-            bench.throttle(server, None)
+            bench.throttle(server)
         end = _now()
         if result["exit_code"]:
             raise tools.ToolError(self._said(folder, result["exit_code"]))
-        _write_json(folder / "evidence.json", evidence.collect(server, arm.expect))
+        asked = dict(arm.expect) | (dict(arm.prove) if facts["warmup"] else {})
+        _write_json(folder / "evidence.json", evidence.collect(server, asked))
         _write_json(folder / "variables.json", self._variables(server))
         facts = {
             "format": tidy.FORMAT,
@@ -327,7 +346,7 @@ class Campaign:
             "seed": self.seed,
             "settle": settled,
             "versions": {
-                "server": self.meta["engine"]["label"],
+                "server": engines.label(server.engine),
                 "sysbench": self.meta["tools"]["sysbench"],
             },
             "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
@@ -433,7 +452,7 @@ class Bench:
         self.folder, self.templates, self.duet = folder, templates, duet
         self.servers: list[Server] = []
         self.pair: tuple[Server, Server] | None = None
-        self._throttle: tuple[Server, Throttle] | None = None
+        self._throttle: tuple[Server, int, Throttle] | None = None
         self._count = 0
 
     def fresh(self, arm: Arm, **settings) -> Server:
@@ -441,7 +460,9 @@ class Bench:
         self._count += 1
         template = self.templates.get(arm.name) or self.templates[""]
         own = dict(arm.settings) | settings
-        return template.copy(self.folder / f"s{self._count}", own, tcp=bool(settings))
+        return template.copy(
+            self.folder / f"s{self._count}", own, tcp=bool(settings), environment=arm.environment
+        )
 
     def server_of(self, arm: Arm, slot: int) -> Server:
         return self.servers[min(slot, len(self.servers) - 1)]
@@ -469,18 +490,19 @@ class Bench:
             tools.attach(replica, source)
         return self.pair
 
-    def throttle(self, server: Server, writes_per_s: int | None) -> None:
-        """Limit the server's writes a second; None lifts the limit. Raises ServerError."""
-        if self._throttle and self._throttle[0] is not server:
+    def throttle(self, server: Server, workload: Workload | None = None) -> None:
+        """Limit the server's disk as the workload says; None lifts the limit. Raises ServerError."""
+        if self._throttle and self._throttle[:2] != (server, server.pid):
             self.release()
-        if writes_per_s and not self._throttle:
-            self._throttle = (server, Throttle(server))
+        if workload and not self._throttle:
+            self._throttle = (server, server.pid, Throttle(server))
         if self._throttle:
-            self._throttle[1].limit(writes_per_s)
+            limits = (workload.writes_per_s, workload.reads_per_s) if workload else ()
+            self._throttle[2].limit(*limits)
 
     def release(self) -> None:
         if self._throttle:
-            self._throttle[1].close()
+            self._throttle[2].close()
             self._throttle = None
 
     def close(self, *, keep: bool = False) -> None:
@@ -493,23 +515,64 @@ class Bench:
             self.servers = []
 
 
-def _templates(study: Study, engine: engines.Engine, folder: Path) -> dict[str, Server]:
-    """Loaded data directories to copy from, by arm name ("" for arms that need none of their
-    own). Initialised and loaded once."""
-    base = Server.create(engine, folder / "base", study.settings, keyring=study.keyring)
-    with base:
-        tools.load(base, study)
-        base.stop()
-    found = {"": base}
-    for arm in (study.baseline, *study.arms):
-        if arm.prepare:
-            own = base.copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
-            with own:
-                own.script(*arm.prepare)
-                own.stop()
-            found[arm.name] = own
-    if study.baseline.name in found:
-        found[study.control.name] = found[study.baseline.name]
+def _templates(
+    study: Study, builds: dict[str, engines.Engine], folder: Path
+) -> tuple[dict[str, Server], dict[str, dict[str, str]]]:
+    """Loaded data directories to copy from, by arm name ("": the baseline's), and the variables of
+    each build, by arm name. Initialised and loaded once; two at a time, nothing is measured yet."""
+    arms = (study.baseline, *study.arms)
+    bases: dict[str, Server] = {}
+    for n, name in enumerate(dict.fromkeys(a.engine for a in arms)):
+        where = folder / f"base{n}"
+        bases[name] = Server(builds[name], where, study.settings, keyring=study.keyring)
+
+    def loaded(base: Server) -> dict[str, str]:
+        base.initialise()
+        with base:
+            tools.load(base, study)
+            values = base.variables()
+            base.stop()
+        return values
+
+    def prepared(arm: Arm) -> Server:
+        if not arm.prepare:
+            return bases[arm.engine]
+        own = bases[arm.engine].copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
+        with own:
+            own.script(*arm.prepare)
+            own.stop()
+        return own
+
+    with ThreadPoolExecutor(2) as both:
+        values = dict(zip(bases, both.map(loaded, bases.values()), strict=True))
+        found = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
+    found |= dict.fromkeys(("", study.control.name), found[study.baseline.name])
+    return found, {a.name: values[a.engine] for a in arms}
+
+
+def _pinned(study: Study, templates: dict[str, Server], values: dict, folder: Path) -> dict:
+    """Arm name -> {"settings": values of the arm that it is pinned to, "refused": {name: why}}."""
+    found = {}
+    for arm in study.arms:
+        if arm.pin:
+            wanted = tidy.pinnable(values[arm.pin], values[arm.name])
+            kept, refused = pin(templates[arm.name], folder / "pin", wanted)
+            found[arm.name] = {"settings": kept, "refused": refused}
+    return found
+
+
+def _without_effect(study: Study, bench: "Bench") -> dict[str, str]:
+    """Arms whose environment does nothing to this build on this machine -> the reason."""
+    found = {}
+    for arm in study.arms:
+        if arm.environment:
+            try:
+                with bench.fresh(arm) as server:
+                    evidence.collect(server, {"AES": arm.prove["AES"]})
+            except evidence.EvidenceError as e:
+                found[arm.name] = str(e)
+            finally:
+                server.remove()
     return found
 
 
@@ -523,24 +586,33 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
     ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
     progress = Progress()
     parameters = json.loads(json.dumps(parameters or {}))
-    build = engines.find(parameters.get("engine", "mysql"))
+    name = parameters.get("engine", "mysql")
+    builds = {
+        n: engines.find(n or name)
+        for n in {"", *(a.engine for a in study.arms), study.baseline.engine}
+    }
+    build = builds[""]
     if build.note:
         progress.say(build.note)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
     with alone(progress.say):
         folder = _resumable(study, build)
         if folder is None:
             stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
             folder.mkdir(parents=True)
-            _write_json(folder / "campaign.json", _meta(study, build, parameters))
+            _write_json(folder / "campaign.json", _meta(study, builds, parameters))
         else:
             progress.say(f"continuing {folder.name}")
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
         with workshop() as shop:
-            progress.say(f"{engines.label(build)}: initialising, loading {study.tables} tables")
-            templates = _templates(study, build, shop)
+            labels = " and ".join(sorted({engines.label(b) for b in builds.values()}))
+            progress.say(f"{labels}: initialising, loading {study.tables} tables")
+            templates, values = _templates(study, builds, shop)
             bench = Bench(shop, templates, duet=study.design == "duet")
             try:
+                campaign.prepare(bench, values)
                 DESIGNS[study.design](campaign, bench)
             finally:
                 bench.close()
@@ -587,7 +659,7 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
             try:
                 c.pair(bench, cell)
             except ServerError as e:
-                if not cell.workload.writes_per_s or isinstance(e, SettingError):
+                if not cell.workload.throttled or isinstance(e, SettingError):
                     raise
                 c.meta["skipped"][cell.workload.name] = str(e)
                 c.progress.say(f"{cell.workload.name} is skipped: {e}")

@@ -42,7 +42,13 @@ def slug(text: str) -> str:
 
 def cells(study: Study) -> list[Cell]:
     """All comparisons, the study's own first, then the A/A controls of the first workload."""
-    own = [Cell(w, t, a) for a in study.arms for w in study.workloads for t in w.threads]
+    own = [
+        Cell(w, t, a)
+        for a in study.arms
+        for w in study.workloads
+        for t in w.threads
+        if not w.arms or a.name in w.arms
+    ]
     first = study.workloads[0]
     return own + [Cell(first, t, study.control) for t in first.threads]
 
@@ -64,7 +70,9 @@ def round_of(seed: int, block: int, number: int, open_cells: list[Cell], done: d
     once, and a control pair while controls hold less than their share; the one with the fewest pairs so far.
 
     done: cell key -> pairs measured."""
-    own = [c for c in open_cells if not c.control and (number + 1) % c.workload.every == 0]
+    own = [c for c in open_cells if not c.control]
+    most = max((done.get(c.key, 0) for c in own), default=0)
+    own = [c for c in own if c.workload.every * done.get(c.key, 0) <= most]
     controls = [c for c in open_cells if c.control]
     if controls:
         spent = sum(n for k, n in done.items() if k.endswith(slug(AGAIN)))

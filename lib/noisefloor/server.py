@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import MySQLdb
 import psutil
 import sqlalchemy as sa
 
@@ -123,10 +124,11 @@ class Server:
         *,
         tcp: bool = False,
         keyring: bool = False,
+        environment: Mapping[str, str] = {},
     ):
         self.engine, self.folder = engine, Path(folder)
         self.settings = {k.replace("-", "_"): str(v) for k, v in settings.items()}
-        self.keyring = keyring
+        self.keyring, self.environment = keyring, dict(environment)
         self.port = free_port() if tcp else None
         self.datadir = self.folder / "data"
         self.process: subprocess.Popen | None = None
@@ -185,6 +187,12 @@ class Server:
     def create(cls, engine: Engine, folder: Path, settings=(), **options) -> "Server":
         """A server with a fresh data directory and a random root password; not started."""
         self = cls(engine, folder, dict(settings), **options)
+        self.initialise()
+        return self
+
+    def initialise(self) -> None:
+        """Make the data directory with a random root password."""
+        engine = self.engine
         for sub in (self.folder, self.folder / "tmp"):
             sub.mkdir(mode=0o700)
         cnf = self._write_cnf()
@@ -218,7 +226,6 @@ class Server:
         self.ready()
         self.stop()
         (self.folder / "init.sql").unlink()
-        return self
 
     def copy(self, folder: Path, settings: Mapping[str, object] = {}, **options) -> "Server":
         """A stopped copy of this stopped server: data directory, keyring and password (reflink
@@ -251,8 +258,9 @@ class Server:
         self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
             self.process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent
-            )
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent,
+                env=os.environ | self.environment,
+            )  # fmt: skip
         _running.add(self)
 
     def ready(self, *, timeout: float = 120) -> float:
@@ -326,6 +334,11 @@ class Server:
         if self._sql is not None:
             self._sql.dispose()
             self._sql = None
+
+    def said(self, pattern: str) -> list[str]:
+        """Messages of the error log that match `pattern`, without their times."""
+        lines = (self.folder / "error.log").read_text(errors="replace").splitlines()
+        return [line.split(" ", 2)[-1] for line in lines if re.search(pattern, line)]
 
     def _tail(self) -> str:
         """The errors in the server's log, shortened to one line."""
@@ -450,6 +463,29 @@ class Server:
     def pid(self) -> int:
         return self.process.pid
 
+    def cipher(self) -> str:
+        """The TLS cipher of a new connection made as the measuring tool's; "" without TLS."""
+        options = dict(
+            line.split("=", 1) for line in (self.folder / "sysbench.cnf").read_text().split()
+        )
+        connection = MySQLdb.connect(
+            user=options["mysql-user"],
+            passwd=options["mysql-password"],
+            unix_socket=str(self.socket),
+        )
+        with contextlib.closing(connection):
+            cursor = connection.cursor()
+            cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+            return cursor.fetchone()[1]
+
+    def checkpoint_age(self) -> float:
+        """Bytes of redo that a recovery would have to read: since the last checkpoint."""
+        if self.engine.kind == "mariadb":
+            return self.status("Innodb_checkpoint_age")["innodb_checkpoint_age"]
+        now, then = "innodb_redo_log_current_lsn", "innodb_redo_log_checkpoint_lsn"
+        found = self.status(now, then)
+        return found[now] - found[then] if len(found) == 2 else float("nan")
+
     def usage(self) -> dict[str, float]:
         """CPU seconds and bytes written and read by the server process since its start."""
         try:
@@ -528,11 +564,33 @@ def _value(text: object) -> object:
     return s.replace(" ", "").rstrip("/")
 
 
+def pin(
+    template: Server, folder: Path, wanted: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Which of the `wanted` settings a server accepts at its start, tried on a copy of `template`:
+    (those in force, {name: why not} for the others)."""
+    kept, refused = dict(wanted), {}
+    while True:
+        server = template.copy(folder, kept)
+        try:
+            server.start()
+            return kept, refused
+        except ServerError as e:
+            said = str(e)
+            name = next((k for k in kept if re.search(rf"\b{k}\b", said.replace("-", "_"))), None)
+            if name is None:
+                raise
+            refused[name] = said
+            del kept[name]
+        finally:
+            server.remove()
+
+
 # -- a slow disk on purpose ------------------------------------------------------------------------
 
 
 class Throttle:
-    """A cgroup that limits the writes a second of a server's disk. `limit(n)` and `limit(None)`.
+    """A cgroup that limits the writes and reads a second of a server's disk; `limit()` lifts it.
 
     Buffered writes escape it: only what is synced waits. Raises ServerError where not allowed."""
 
@@ -553,26 +611,28 @@ class Throttle:
             if not self.v1:
                 (v2 / "cgroup.subtree_control").write_text("+io")
             self.group.mkdir(exist_ok=True)
-            self.limit(100)
-            self.limit(None)
+            self.limit(100, 100)
+            self.limit()
             self._home = self.group.parent / "cgroup.procs"
             (self.group / "cgroup.procs").write_text(str(server.pid))
         except OSError as e:
             self.close()
             raise ServerError(f"the disk cannot be throttled here ({e.strerror})") from None
 
-    def limit(self, writes_per_s: int | None) -> None:
-        """At most so many writes a second from now on; None lifts the limit."""
+    def limit(self, writes_per_s: int | None = None, reads_per_s: int | None = None) -> None:
+        """At most so many a second from now on; None: as many as the disk can."""
         if self.v1:
-            line = f"{self.device} {writes_per_s or 0}"
-            (self.group / "blkio.throttle.write_iops_device").write_text(line)
+            for what, n in (("write", writes_per_s), ("read", reads_per_s)):
+                file = self.group / f"blkio.throttle.{what}_iops_device"
+                file.write_text(f"{self.device} {n or 0}")
         else:
-            (self.group / "io.max").write_text(f"{self.device} wiops={writes_per_s or 'max'}")
+            both = f"wiops={writes_per_s or 'max'} riops={reads_per_s or 'max'}"
+            (self.group / "io.max").write_text(f"{self.device} {both}")
 
     def close(self) -> None:
         """Lift the limit, move the server out and remove the group."""
         with contextlib.suppress(OSError):
-            self.limit(None)
+            self.limit()
         with contextlib.suppress(OSError):
             for pid in (self.group / "cgroup.procs").read_text().split():
                 self._home.write_text(pid)

@@ -6,6 +6,7 @@ Tidy table: one row per run and metric, columns `COLUMNS`, base units (s, B, 1/s
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,9 @@ def sysbench(run: Path) -> dict:
 
 def metrics(facts: dict, run: Path) -> dict[str, float]:
     """Metric -> value in base units of one run. Raises ParseError, Unusable."""
+    if facts["workload_tool"] == "restart":
+        found = {m: facts[m] for m in ("restart_s", "recovery_s", "warmup_s")}
+        return found | {"checkpoint_age": facts["checkpoint_age_B"]}
     out = sysbench(run)
     n, used = out["transactions"], facts["usage"]
     if facts["workload_tool"] == "replica":
@@ -106,7 +110,9 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
         "max_latency": out["latency"]["max"],
         "binlog_bytes_per_transaction": server["binlog_B"] / n,
         "written_bytes_per_transaction": server["written_B"] / n,
+        "read_bytes_per_transaction": server["read_B"] / n,
     }
+    found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
         for q in (95, 99):
             found[f"p{q}"] = parse.quantile(out["histogram_s"], out["histogram_counts"], q / 100)
@@ -257,6 +263,22 @@ _OWN = {  # differ between any two servers
 }
 
 
+# of a build or its place, or sized by its own code: not a default that somebody could keep
+_BUILD = re.compile(
+    r"(innodb_)?version.*|build_id|.*(dir|_file|socket|basename|index|log_error|uuid)"
+    r"|performance_schema_.*|group_replication_.*|optimizer_switch|system_time_zone|license"
+)
+
+
+def pinnable(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    """Values of `old` that `new` could be given: those that differ and belong to no build."""
+    return {
+        k: v
+        for k, v in sorted(old.items())
+        if k in new and new[k] != v and k not in _OWN and not _BUILD.fullmatch(k)
+    }
+
+
 def differences(campaign: Path) -> pd.DataFrame:
     """Variables that differ between arms: columns variable, one per arm, asked (for)."""
     by_arm = pd.DataFrame(variables(campaign))
@@ -269,5 +291,7 @@ def differences(campaign: Path) -> pd.DataFrame:
         for part in ("switch", "settings")
         for k in arm[part]
     }
+    pinned = meta(campaign).get("pinned", {})
+    asked |= {k for arm in pinned.values() for k in arm["settings"]}
     differ = differ.assign(asked=differ.index.isin(asked))
     return differ.rename_axis("variable").reset_index()[["variable", *arms, "asked"]]

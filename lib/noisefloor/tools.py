@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import evidence, workloads
+from . import evidence, stats, workloads
+from .engines import Engine, label
 from .server import Server, ServerError, die_with_parent, secret_file
 from .study import Arm, Study, Workload
 
@@ -112,6 +113,25 @@ def _binlog_bytes(server: Server) -> int:
     return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
 
 
+def _pool(server: Server) -> dict[str, float]:
+    """Counters of the thread pool; {} where there is none."""
+    handling = server.variables().get("thread_handling")
+    if handling == "loaded-dynamically":
+        sums = "SUM(QUERIES_EXECUTED) AS executed, SUM(QUERIES_QUEUED) AS queued"
+        row = server.query(
+            f"SELECT {sums}, SUM(STALLED_QUERIES_EXECUTED) AS stalled"
+            " FROM performance_schema.tp_thread_group_stats"
+        )[0]
+    elif handling == "pool-of-threads":
+        row = server.query(
+            "SELECT SUM(DEQUEUES_BY_WORKER) AS executed, SUM(POLLS_BY_LISTENER) AS queued,"
+            " SUM(STALLS) AS stalled FROM information_schema.thread_pool_stats"
+        )[0]
+    else:
+        return {}
+    return {k: float(v or 0) for k, v in row.items()}
+
+
 def _meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
     return {n: s.usage() | {"binlog_B": _binlog_bytes(s)} for n, s in servers.items()}
 
@@ -132,15 +152,117 @@ def sysbench(s: Slice) -> dict:
         options=s.arm.options,
     )
     meters = {"server": s.server, **s.idle}
+    pool = _pool(s.server)
     stolen, before = steal(), _meter(meters)
     code, _, cpu = _run(argv, 3 * s.seconds + 60, s.folder / "sysbench.txt")
-    return {
+    found = {
         "argv": workloads.shown(argv),
         "exit_code": code,
         "usage": _used(before, _meter(meters)),
         "client_cpu_s": cpu,
         "steal_s": round(steal() - stolen, 3),
     }
+    return found | ({"pool": _used({"": pool}, {"": _pool(s.server)})[""]} if pool else {})
+
+
+SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
+
+
+def restart(s: Slice) -> dict:
+    """A clean restart, the warm-up after it, kill -9 under load and the recovery.
+
+    Seconds until the first answered query, both times; transactions per second since the start in
+    ``throughput.csv``, the load's text in ``load.txt``."""
+    server, settings = s.server, dict(s.workload.settings) | dict(s.arm.switch)
+    stop_s = server.stop()
+    restart_s = server.start()
+    server.set(settings)
+    argv = workloads.sysbench(
+        s.workload,
+        server.folder / "sysbench.cnf",
+        tables=s.study.tables,
+        rows=s.study.profile.rows,
+        threads=s.threads,
+        seconds=s.seconds + 60,
+    )
+    with open(s.folder / "load.txt", "wb") as text:
+        load = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=text,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
+    try:
+        rows = _throughput(server, s.seconds)
+        if load.poll() is not None:
+            raise ToolError(_last((s.folder / "load.txt").read_text(errors="replace")))
+        age = server.checkpoint_age()
+    finally:
+        server.kill()
+        load.kill()  # without its server it ends, but slowly
+        load.wait()
+    recovery_s = server.start()
+    server.set(settings)
+    table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
+    (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
+    cut = stats.fixed.mser5([n for _, n in rows])
+    return {
+        "argv": workloads.shown(argv),
+        "exit_code": 0,
+        "usage": {"server": server.usage()},
+        "stop_s": round(stop_s, 3),
+        "restart_s": round(restart_s, 3),
+        "recovery_s": round(recovery_s, 3),
+        "warmup_s": round(rows[max(cut - 1, 0)][0], 3),
+        "checkpoint_age_B": age,
+        "data_B": sum(p.stat().st_size for p in server.datadir.rglob("*.ibd")),
+    }
+
+
+def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:
+    """Transactions per second so far, sampled: (seconds since the first look, value)."""
+    began = time.monotonic()
+    at, count, rows = 0.0, server.status("Com_commit")["com_commit"], []
+    while at < seconds:
+        time.sleep(SAMPLE_S)
+        now, total = time.monotonic() - began, server.status("Com_commit")["com_commit"]
+        rows.append((now, (total - count) / (now - at)))
+        at, count = now, total
+    return rows
+
+
+def upgrade(old: Server, build: Engine, folder: Path) -> dict:
+    """A copy of a stopped server's data directory opened by another build: seconds until it
+    answers, checksums of all tables before and after, and what the server said."""
+    before = old.copy(folder / "before")
+    with before:
+        sums = _checksums(before)
+        before.stop()
+    after = before.copy(folder / "after")
+    after.engine = build
+    found = {"from": label(old.engine), "to": label(build), "took_s": None, "checksums": ""}
+    try:
+        try:
+            found["took_s"] = round(after.start(timeout=600), 2)
+            found["checksums"] = "equal" if _checksums(after) == sums else "different"
+        finally:
+            found["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
+    except ServerError as e:
+        found["refused"] = str(e)
+    finally:
+        before.remove()
+        after.remove()
+    return found
+
+
+def _checksums(server: Server) -> dict[str, object]:
+    tables = server.query(
+        "SELECT TABLE_NAME AS t FROM information_schema.tables WHERE TABLE_SCHEMA = :schema",
+        schema=workloads.SCHEMA,
+    )
+    names = ", ".join(f"{workloads.SCHEMA}.{r['t']}" for r in tables)
+    return {r["Table"]: r["Checksum"] for r in server.query(f"CHECKSUM TABLE {names}")}
 
 
 EVENTS_PER_S = 1000  # transactions that pile up before the applier starts again, a slice second
@@ -227,4 +349,8 @@ def attach(replica: Server, source: Server) -> None:
     replica.query("START REPLICA")
 
 
-TOOLS: dict[str, Callable[[Slice], dict]] = {"sysbench": sysbench, "replica": replica}
+TOOLS: dict[str, Callable[[Slice], dict]] = {
+    "sysbench": sysbench,
+    "replica": replica,
+    "restart": restart,
+}

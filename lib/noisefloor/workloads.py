@@ -45,7 +45,7 @@ def sysbench(
         script(workload.script),
         f"--config-file={option_file}",
         f"--tables={tables}",
-        f"--table-size={rows}",
+        f"--table-size={round(rows * workload.share)}",
         f"--threads={threads}",
         *length,
         "--report-interval=1",
