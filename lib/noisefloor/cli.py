@@ -317,15 +317,15 @@ def calibrate(small, seed, live, profile, out, as_json):
     """Is the instrument honest? Error rates on campaigns whose truth is known.
 
     Ten thousand campaigns for every kind of noise, effect and design; with --live also two
-    identical servers and known slowdowns on this machine. A goal that is missed is an answer: exit
-    code 0.
+    identical servers and known slowdowns on this machine, whose start-to-start scatter `compare`
+    then takes as its floor. A goal that is missed is an answer: exit code 0.
     """
     import functools
     import json
 
     from tqdm import tqdm
 
-    from noisefloor import calibration, collect, report, results
+    from noisefloor import calibration, collect, paths, report, results
 
     opened = {}
     if live:
@@ -335,6 +335,7 @@ def calibrate(small, seed, live, profile, out, as_json):
             except collect.CampaignError as e:
                 raise Sentence(e, exit_code=1) from None
             opened[study.replace("-", "_")] = results.load(folder)
+        calibration.write_floor(opened["aa"], paths.runs() / "floor.json")
     bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
     figures = calibration.measure(
         seed, **({"n": 1000, "step": 25} if small else {}), progress=lambda jobs, n: bar(jobs, total=n)

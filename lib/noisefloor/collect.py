@@ -302,7 +302,9 @@ class Campaign:
         raise PairLost(f"{name} failed {ATTEMPTS} times: {reason}")
 
     def _measure(self, bench, cell, arm, folder, name, seconds, gate, facts) -> None:
-        self.progress.show(self, f"{cell.workload.name}, {cell.threads} threads, {arm.name}")
+        pair = "warm-up" if facts["warmup"] else f"pair {facts['pair'] + 1}"
+        where = f"{cell.workload.name}, {cell.threads} threads"
+        self.progress.show(self, f"{where}, {pair}, {arm.name}")
         server = bench.server_of(arm, facts["slot"])
         replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
         if replica:
@@ -368,8 +370,9 @@ class Campaign:
     def _variables(self, server: Server) -> dict:
         """All global variables, stored once per content; the run's file points there."""
         text = json.dumps(server.variables(), indent=0, sort_keys=True)
-        for private in (str(server.folder), str(server.folder.parent), str(paths.root())):
-            text = text.replace(private, "<server>")
+        own = (server.folder, server.folder.parent, paths.engines(), paths.root())
+        for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
+            text = text.replace(str(private), f"<{shown}>")
         text = text.replace(str(server.socket), "<socket>")
         text = text.replace(socket.gethostname(), "<host>")
         name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
@@ -642,7 +645,11 @@ def obtain(name: str, campaign: str = "", **parameters) -> Path:
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
         return paths.campaign(campaign)
-    return measure(load(name, **parameters), parameters=parameters)
+    study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
+    if "engine" in parameters:  # a path, or a fall-back: the build says what kind it is
+        kind = engines.find(parameters["engine"]).kind
+        study = load(name, **(parameters | {"engine": kind}))
+    return measure(study, parameters=parameters)
 
 
 def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
@@ -671,11 +678,11 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
 def _block_seconds(c: Campaign) -> float:
     """How long a block is measured. Side by side the block is the unit: many short ones, so that
     enough remain for the arm when the controls have had their share. Switched: the budget spread
-    over twice the blocks that a verdict needs, half a minute at least."""
+    over twice the blocks that a verdict needs, but a quarter of a minute at least."""
     budget_s, (switched, side) = c.study.profile.budget_min * 60, c.study.profile.blocks
     if c.study.design != "switched":
         return min(30.0, budget_s * (1 - schedule.CONTROL_SHARE) / (side + 0.5))
-    return max(min(30.0, budget_s / switched), budget_s / (2 * switched))
+    return max(min(15.0, budget_s / switched), budget_s / (2 * switched))
 
 
 def _switched(c: Campaign, bench: Bench) -> None:
@@ -721,6 +728,10 @@ DESIGNS = {"switched": _switched, "side by side": _side_by_side, "duet": _side_b
 # -- progress --------------------------------------------------------------------------------------
 
 
+def _clock(seconds: float) -> str:
+    return f"{seconds // 60:.0f}:{seconds % 60:02.0f}"
+
+
 class Progress:
     """A bar in a terminal and in Jupyter, plain lines every ten seconds elsewhere."""
 
@@ -742,24 +753,24 @@ class Progress:
             print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
     def show(self, c: Campaign, doing: str) -> None:
-        """Where the campaign is: budget, block, current arm, verdicts so far."""
-        now = time.monotonic()
-        total = round(c.study.profile.budget_min * 60)
-        text = f"block {c.block}, {doing}"
+        """Where the campaign is: block, pair and arm, verdicts so far, time left at the most."""
+        now, spent, left = time.monotonic(), c.meta["spent_s"], max(c.left_s, 0.0)
+        if c.study.pairs and (made := sum(c.done().values())):
+            wanted = c.study.pairs * sum(not x.control for x in schedule.cells(c.study))
+            left = spent / made * max(wanted - made, 0)
+        text = f"block {c.block}, {doing}; {self._words(c)}"
         if self._display or not sys.stderr.isatty():
             if now - self._last > (1 if self._display else 10):
                 self._last = now
-                self.say(
-                    f"{min(c.meta['spent_s'], total):.0f} of {total} s, {text}; {self._words(c)}"
-                )
+                self.say(f"{text}; {_clock(left)} left")
             return
         if self._bar is None:
             from tqdm import tqdm
 
-            bar = "{l_bar}{bar}| {n:.0f}/{total:.0f} s {postfix}"
-            self._bar = tqdm(total=total, bar_format=bar, leave=False, desc=c.study.name)
-        self._bar.n = min(c.meta["spent_s"], total)
-        self._bar.set_postfix_str(f"{text}; {self._words(c)}")
+            bar = "{desc} {percentage:3.0f} %|{bar}| {postfix}"
+            self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=c.study.name)
+        self._bar.n = min(spent / (spent + left + 1e-9), 1.0)
+        self._bar.set_postfix_str(f"{_clock(left)} left; {text}")
 
     def _words(self, c: Campaign) -> str:
         """Verdicts so far, counted."""

@@ -66,20 +66,22 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
 
 
 def round_of(seed: int, block: int, number: int, open_cells: list[Cell], done: dict[str, int]):
-    """The cells of one round in random order: every open comparison whose turn it is
-    once, and a control pair while controls hold less than their share; the one with the fewest pairs so far.
+    """The cells of one round in random order: every open comparison whose turn it is once, and,
+    while controls hold less than their share, a pair of the control with the fewest pairs so far.
+    Controls alone (a block of theirs, side by side) are all measured. Never empty.
 
     done: cell key -> pairs measured."""
     own = [c for c in open_cells if not c.control]
-    most = max((done.get(c.key, 0) for c in own), default=0)
-    own = [c for c in own if c.workload.every * done.get(c.key, 0) <= most]
     controls = [c for c in open_cells if c.control]
-    if controls:
+    chosen = controls
+    if own:
+        turn = [done.get(c.key, 0) * c.workload.every for c in own]
+        most = max(done.get(c.key, 0) for c in own)
+        chosen = [c for c, t in zip(own, turn, strict=True) if t <= max(most, min(turn))]
         spent = sum(n for k, n in done.items() if k.endswith(slug(AGAIN)))
-        total = sum(done.values()) + len(own)
-        if spent < CONTROL_SHARE * total:
-            own = [*own, min(controls, key=lambda c: done.get(c.key, 0))]
-    return [own[i] for i in coin(seed, block, number, "round").permutation(len(own))]
+        if controls and spent < CONTROL_SHARE * (sum(done.values()) + len(chosen)):
+            chosen = [*chosen, min(controls, key=lambda c: done.get(c.key, 0))]
+    return [chosen[i] for i in coin(seed, block, number, "round").permutation(len(chosen))]
 
 
 def block_arm(

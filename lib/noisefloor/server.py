@@ -36,7 +36,8 @@ _VOLATILE = re.compile(
     r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
     r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
 )
-_LOST = {2002, 2006, 2013}  # client errors: no server, gone, lost during the query
+# client errors (no server, gone, lost in a query): how long the process may take to be gone, too
+_LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
 _running: weakref.WeakSet["Server"] = weakref.WeakSet()
 
 
@@ -272,7 +273,7 @@ class Server:
                 raise ServerError(
                     f"{self.engine.kind} {self.engine.version} ended while starting: {self._tail()}"
                 )
-            with contextlib.suppress(sa.exc.OperationalError):
+            with contextlib.suppress(sa.exc.OperationalError, ServerError):
                 if self.socket.exists():
                     self.query("SELECT 1")
                     return time.monotonic() - self._began
@@ -383,15 +384,16 @@ class Server:
                 result = c.execute(sa.text(statement), values)
                 return [dict(r._mapping) for r in result] if result.returns_rows else []
         except sa.exc.DBAPIError as e:
-            if e.orig.args[0] in _LOST and self._ended():
+            code = e.orig.args[0]
+            if code in _LOST and self._ended(_LOST[code]):
                 raise ServerError(f"the server is not running: {self._tail()}") from None
             raise
 
-    def _ended(self) -> bool:
-        """Whether the process is gone (its connections close a moment before it ends)."""
+    def _ended(self, seconds: float) -> bool:
+        """Whether the process is gone, or goes within so many seconds."""
         if self.process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(0.2)
+                self.process.wait(seconds)
         return self.process is None or self.process.returncode is not None
 
     def script(self, *statements: str) -> None:
@@ -413,15 +415,14 @@ class Server:
 
     def set(self, settings: Mapping[str, object]) -> None:
         """SET GLOBAL each setting, then read back. Raises SettingError."""
-        if not settings.keys() <= self._before.keys():
-            self._before = {
-                k: v for k, v in self.variables().items() if k in settings
-            } | self._before
+        found = {} if settings.keys() <= self._before.keys() else self.variables()
         for name, value in settings.items():
             try:
                 self.query(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
             except sa.exc.DBAPIError as e:
                 raise SettingError(f"{name}: wanted {value}, refused: {e.orig.args[-1]}") from None
+            if name in found:
+                self._before.setdefault(name, found[name])
         self.check(settings)
 
     def only(self, settings: Mapping[str, object]) -> None:

@@ -133,7 +133,7 @@ PROFILES = {
     p.name: p
     for p in (
         Profile("smoke", 0.35, 1, 1, 0.2, (2, 2), 1_000, (4,)),
-        Profile("quick", 1, 1, 1, 0.3, (2, 6), 20_000, (4,)),
+        Profile("quick", 1, 1, 1, 0.3, (4, 6), 20_000, (4,)),
         Profile("standard", 20, 3, 3, 1.5, (4, 10), 100_000, (1, 4, 16, 64)),
         Profile("full", 720, 300, 30, 10, (4, 10), 100_000, (4,)),
     )
@@ -244,7 +244,7 @@ def binlog_encryption(
     if chosen.name == "smoke":
         more = ()
     if chosen.name == "quick":
-        more = tuple(replace(w, every=3) for w in more)
+        more = tuple(replace(w, every=12) for w in more)
     return Study(
         name="binlog-encryption",
         title="Binary log encryption",
@@ -560,7 +560,8 @@ def restored(meta: Mapping) -> Study:
     """The study as it stands in a campaign.json: what was compared, whatever the code says now."""
 
     def made(kind, fields):
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        known = {k: v for k, v in fields.items() if k in kind.__dataclass_fields__}
+        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
 
     arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
     baseline = arms[meta["baseline"]]

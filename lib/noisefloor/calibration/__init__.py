@@ -4,6 +4,7 @@ Modules, each reading only from those above it: `rivals` (how others decide), `t
 campaigns), `live` (what real campaigns say), `figures`, `page` (goals, tables, words).
 """
 
+from noisefloor.calibration.live import write_floor
 from noisefloor.calibration.page import (
     STUDIES,
     Calibration,
@@ -27,4 +28,5 @@ __all__ = [
     "say_power",
     "summary",
     "write",
+    "write_floor",
 ]

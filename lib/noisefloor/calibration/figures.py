@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from noisefloor.calibration import live
@@ -59,8 +61,11 @@ def strip(
         row = frame[frame[by] == label]
         y = i + (0.32 if narrow else 0.0)
         shift = spread[np.arange(len(row)) % 7] if len(row) > 3 else np.zeros(len(row))
-        inks = [colour[k] for k in (row[ink] if ink else [None] * len(row))]
-        ax.scatter(row[value], y + shift, s=15 if len(row) > 3 else 46, c=inks, alpha=0.55 if len(row) > 3 else 1, lw=0, zorder=3)  # fmt: skip
+        many = len(row) > 3
+        for kind in kinds:
+            mine = (row[ink] == kind).to_numpy() if ink else np.ones(len(row), bool)
+            points = np.column_stack([row[value], y + shift])[mine]
+            _dots(ax, points, colour[kind], *((4, 0.55) if many else (7, 1.0)))
         worst = row[value].min() if far else row[value].max()
         words = (
             f"{'≥' if far else '≤'}\u202f{worst:.1f}\u202f%"
@@ -195,6 +200,15 @@ def information(designs, *, narrow=False):
     words = "information a minute, side by side = 1 (log scale)"
     _note(ax, words, (0, 0), (0, -26), "axes fraction", va="top")
     return figure
+
+
+def _dots(ax, points, colour, size, alpha):
+    """Points as one path of round caps: a tenth of the bytes of as many markers."""
+    codes = np.tile([Path.MOVETO, Path.LINETO], len(points))
+    path = Path(np.repeat(points, 2, axis=0), codes)
+    path.should_simplify = False
+    style = {"ec": colour, "lw": size, "alpha": alpha, "capstyle": "round", "zorder": 3}
+    ax.add_patch(PathPatch(path, fill=False, **style))
 
 
 def _percents(ax, axis="x"):

@@ -67,7 +67,7 @@ def start_to_start(d, block, *, seed=1, draws=100_000):
 
 def components(aa):
     """`start_to_start` of every judged metric of an A/A campaign, a row each."""
-    rows = [{"metric": m} | start_to_start(*_pairs(aa, m)) for m in aa.study.workloads[0].metrics]
+    rows = [{"metric": m} | start_to_start(*_pairs(aa, m)) for m in _judged(aa)]
     return pd.DataFrame(rows)
 
 
@@ -127,7 +127,7 @@ def windows(aa, blocks=10):
     """The A/A campaign cut into campaigns of consecutive blocks, as they were dealt: one row each,
     columns metric, from_block, pairs, overhead_pct, lo_pct, hi_pct, verdict."""
     rows = []
-    for metric in aa.study.workloads[0].metrics:
+    for metric in _judged(aa):
         d, block = _pairs(aa, metric)
         for first in range(0, block.max() + 2 - blocks, blocks):
             part = (block >= first) & (block < first + blocks)
@@ -322,6 +322,12 @@ def _pairs(r, metric, arm=""):
     """(log overheads, block) of one comparison, in the order of measuring."""
     found = r.pairs(r.main, metric, arm).sort_values("pair")
     return found["overhead"].to_numpy(float), found["block"].to_numpy(int)
+
+
+def _judged(r):
+    """The metrics of a campaign that are judged and were measured."""
+    measured = set(r.tidy["metric"])
+    return [m for m in r.study.workloads[0].metrics if m in measured]
 
 
 def _blocks(d, block):

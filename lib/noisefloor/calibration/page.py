@@ -20,7 +20,7 @@ LIMIT, BOUND = 0.05, 0.06  # of an error rate, and of its upper 95 % bound
 COVERAGE = (0.935, 0.97)
 PRICE = {0.0: 8.5, 2.0: 10.5, 5.0: 6.5}  # pairs to a verdict at a pair sd of 2 %
 SECONDS = 600
-GOAL_COLUMNS = ["goal", "limit", "measured", "bound", "where", "reached"]
+GOAL_COLUMNS = ["goal", "reached", "measured", "bound", "limit", "where"]
 
 
 def _needs(*studies):
@@ -70,15 +70,25 @@ class Calibration:
             decided_pct=100 * (1 - cells["cannot_tell"] / cells["n"]),
         )
 
-    @property
+    @cached_property
     def at_zero(self):
         """Cells whose truth is 0."""
-        return self.cells[self.cells["effect"] == 0]
+        return self._cells("wrong", "false_alarm_pct", self.cells["effect"] == 0)
 
-    @property
+    @cached_property
     def at_margin(self):
         """Cells whose truth is the margin."""
-        return self.cells[self.cells["effect"] == truth.MARGIN]
+        return self._cells("false_same", "false_same_pct", self.cells["effect"] == truth.MARGIN)
+
+    @cached_property
+    def coverage(self):
+        """All cells, with what their intervals hold."""
+        return self._cells("covered", "coverage_pct", self.cells["effect"] >= 0)
+
+    def _cells(self, count, rate, kept):
+        """Rows and columns of `cells` that one figure shows: a page carries them as CSV."""
+        columns = [*truth.KEY[:-1], "noise_label", "effect", "n", count, rate]
+        return self.cells.loc[kept, columns].reset_index(drop=True)
 
     @cached_property
     def components(self):
@@ -134,8 +144,8 @@ class Calibration:
 
     @cached_property
     def goals(self):
-        """Every goal: columns goal, limit, measured, bound, where, reached ("yes", "no", "not
-        measured")."""
+        """Every goal: columns goal, reached ("yes", "no", "not measured"), measured,
+        bound, limit, where."""
         rows = [*_errors(self), *_coverage(self), *_prices(self), *_proofs(self), *_live(self)]
         return pd.DataFrame(rows, columns=GOAL_COLUMNS)
 
@@ -166,12 +176,33 @@ class Calibration:
 
     @property
     def rates(self):
-        """What the grid does not ask, in percent (pairs to a verdict in pairs)."""
+        """What the grid does not ask: columns question, cases, least_pct, most_pct, bound_pct,
+        where (the case of the most)."""
         rates = self.figures["rates"]
-        rates = rates[~rates["question"].str.contains("mutant")].drop(columns="count")
-        share = rates["question"] != "pairs to a verdict"
-        scaled = {c: rates[c].where(~share, 100 * rates[c]) for c in ("value", "lo", "hi")}
-        return rates.assign(**scaled)
+        kept = ~rates["question"].str.contains("mutant") & (
+            rates["question"] != "pairs to a verdict"
+        )
+        rows = []
+        for question, part in rates[kept].groupby("question", sort=False):
+            least = question.startswith("coverage")
+            worst = part.loc[part["value"].idxmin() if least else part["value"].idxmax()]
+            rows.append(
+                (
+                    question, len(part), 100 * part["value"].min(), 100 * part["value"].max(),
+                    100 * worst["lo" if least else "hi"], worst["case"],
+                )
+            )  # fmt: skip
+        columns = ["question", "cases", "least_pct", "most_pct", "bound_pct", "worst case"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def price(self):
+        """Mean pairs to the end of a campaign at a pair sd of 2 %: a row a truth, a column a design."""
+        rates = self.figures["rates"]
+        cases = rates[rates["question"] == "pairs to a verdict"]
+        split = cases["case"].str.split(", ", n=1, expand=True)
+        table = pd.DataFrame({"truth": split[0], "design": split[1], "pairs": cases["value"]})
+        return table.pivot(index="truth", columns="design", values="pairs").reset_index()
 
     @property
     def mutants(self):
@@ -193,7 +224,7 @@ class Calibration:
         bound = 100 * synthetic.clopper_pearson(int(worst["wrong"]), int(worst["n"]))[1]
         honest = worst["false_alarm_pct"] <= 100 * LIMIT and bound <= 100 * BOUND
         words = (
-            f"The instrument {'keeps its word' if honest else 'does not keep its word'}: in the worst "
+            f"The instrument is {'' if honest else 'not '}honest: in the worst "
             f"of {len(self.at_zero)} kinds of noise it calls two equal arms different in "
             f"{worst['false_alarm_pct']:.1f} % of campaigns (bound {bound:.1f} %), looking after "
             "every pair."
@@ -277,36 +308,83 @@ class Calibration:
     @_needs("aa")
     def show_components(self):
         """Table: start-to-start variance."""
+        c = self.components
+        shown = pd.DataFrame(
+            {
+                "metric": c["metric"].map(plots.metric_label),
+                "blocks": c["blocks"],
+                "pairs": c["pairs"],
+                "sd of a pair": c["pair_sd_pct"].map(_unsigned),
+                "sd of block means": c["block_sd_pct"].map(_unsigned),
+                "start-to-start CV": _with_interval(c, "cv_pct", "lo_pct", "hi_pct", 2),
+                "default floor": [_unsigned(v, 2) for v in c["upper_pct"]],
+                "p, starts equal": c["p"].round(3),
+            }
+        )
         return report.table(
-            self.components.rename(columns={"p": "p_starts_equal"}),
-            "How much a server differs from start to start: CV with its 95 % interval, and the upper "
-            "bound that serves as the default floor. All but blocks, pairs, df and p in percent.",
+            shown,
+            "How much a server differs from start to start beyond what the pairs explain, with its "
+            "95 % interval; the one-sided upper bound is the default floor.",
             name="components",
         )
 
     @_needs("aa")
     def show_alarms(self):
         """Table: false alarms of resampled A/A pairs."""
+        a = self.alarms
+        shown = pd.DataFrame(
+            {
+                "metric": a["case"].map(plots.metric_label),
+                "judged": a["question"].str.split(", ").str[1],
+                "false alarms": _with_interval(
+                    100 * a[["value", "lo", "hi"]], "value", "lo", "hi", 2
+                ),
+                "same": (100 * a["same"]).map(_unsigned),
+            }
+        )
         return report.table(
-            self.alarms.assign(value=100 * self.alarms["value"], lo=100 * self.alarms["lo"], hi=100 * self.alarms["hi"]),
+            shown,
             f"{live.DRAWS:,} campaigns of {live.SHORT} blocks drawn from the real ones, their arms dealt "
-            "anew: false alarms in percent, judged by blocks and, as a warning, by pairs.",
+            "anew: judged by blocks and, as a warning, by pairs.",
             name="alarms",
-        )  # fmt: skip
+        )
 
     @_needs("aa")
     def show_windows(self):
         """Table: the A/A campaign as it was dealt, in pieces."""
-        return report.table(self.windows, "The A/A campaign cut into campaigns of ten blocks.", name="windows")  # fmt: skip
+        w = self.windows
+        shown = pd.DataFrame(
+            {
+                "metric": w["metric"].map(plots.metric_label),
+                "from block": w["from_block"] + 1,
+                "pairs": w["pairs"],
+                "difference": _with_interval(w, "overhead_pct", "lo_pct", "hi_pct", sign=True),
+                "verdict": w["verdict"],
+            }
+        )
+        return report.table(
+            shown, "The A/A campaign cut into campaigns of ten blocks.", name="windows"
+        )
 
     @_needs("aa")
     def show_machine_time(self):
         """Table: measured machine time against the usual plan."""
-        time = self.machine_time
+        t = self.machine_time
+        shown = pd.DataFrame(
+            {
+                "metric": t["metric"].map(plots.metric_label),
+                "true overhead": t["truth_pct"].map(_unsigned),
+                "right verdict": (100 * t["right"]).map(_unsigned),
+                "wrong verdict": (100 * t["wrong"]).map(_unsigned),
+                "pairs": t["pairs"].round(1),
+                "measured minutes": t["minutes"].round(1),
+                "less than the usual plan": t["saved_pct"].map(_unsigned),
+            }
+        )
         return report.table(
-            time.assign(right=100 * time["right"], wrong=100 * time["wrong"]),
-            "Measured minutes to a verdict on the real A/A noise, against 100 minutes for ten and ten "
-            "runs of 300 s. Right and wrong verdicts in percent of campaigns.",
+            shown,
+            "Campaigns drawn from the real A/A blocks, shifted to the true overhead: mean time under "
+            f"load to a verdict, against {live.REFERENCE_MIN:.0f} minutes for ten and ten runs of 300 s.",
             name="machine-time",
         )
 
@@ -326,8 +404,21 @@ class Calibration:
     @_needs("switched")
     def show_injected(self):
         """Table: known slowdowns against what was found."""
+        i = self.injected
+        shown = pd.DataFrame(
+            {
+                "metric": i["metric"].map(lambda m: plots.SHORT.get(m, m)),
+                "design": i["design"],
+                "pairs": i["pairs"],
+                "truth": i["truth_pct"].map(plots.percent),
+                "found": _with_interval(i, "overhead_pct", "lo_pct", "hi_pct", sign=True),
+                "verdict": i["verdict"],
+                "holds the truth": i["held"],
+                "bias": _with_interval(i, "bias_pct", "bias_lo_pct", "bias_hi_pct", sign=True),
+            }
+        )
         return report.table(
-            self.injected,
+            shown,
             "Known slowdowns. The truth follows from the heaviest arm: a round of hashing costs the "
             "same in every arm. Bias: found less true, with a 95 % interval that knows both errors.",
             name="injected",
@@ -376,13 +467,26 @@ class Calibration:
     @_needs("switched", "side-by-side", "duet")
     def show_designs(self):
         """Table: the three designs in numbers."""
-        return report.table(self.designs, "The three designs.", name="designs")
+        d = self.designs
+        shown = pd.DataFrame(
+            {
+                "design": d["design"],
+                "metric": d["metric"].map(plots.metric_label),
+                "pairs": d["pairs"],
+                "blocks": d["blocks"],
+                "sd of a pair": d["pair_sd_pct"].map(_unsigned),
+                "seconds a pair": d["seconds_a_pair"].round(1),
+                "information a minute": d["against_side_by_side"].map("{:.1f} times".format),
+            }
+        )
+        return report.table(shown, "The three designs; side by side is 1.", name="designs")
 
     @_needs("switched", "side-by-side", "duet")
     def show_decision(self):
         """Table: where duet is offered."""
+        d = self.decision.drop(columns="up_to_pct")
         return report.table(
-            self.decision,
+            d.assign(metric=d["metric"].map(plots.metric_label)),
             "Duet is offered where the interval of its bias stays within the margin up to the effect "
             "named, and a minute of it tells more than a minute side by side; else it is refused.",
             name="decision",
@@ -477,7 +581,7 @@ def _open(study, name):
 
 def _goal(name, limit, measured, bound, where, reached):
     word = "not measured" if reached is None else "yes" if reached else "no"
-    return dict(zip(GOAL_COLUMNS, (name, limit, measured, bound, where, word), strict=True))
+    return dict(zip(GOAL_COLUMNS, (name, word, measured, bound, limit, where), strict=True))
 
 
 def _rate_goal(name, rows, where):
@@ -486,7 +590,7 @@ def _rate_goal(name, rows, where):
     high = synthetic.clopper_pearson(int(worst["count"]), int(worst["n"]))[1]
     return _goal(
         name,
-        f"at most {_pct(LIMIT)}, bound at most {_pct(BOUND)}",
+        f"≤ {_pct(LIMIT)}, bound ≤ {_pct(BOUND)}",
         _pct(worst["value"]),
         _pct(high),
         f"worst of {len(rows)}: {where(worst)}",
@@ -587,7 +691,7 @@ def _live(c):
             ("Real A/A pairs", "at least 200"),
             ("Machine time against ten and ten runs of 300 s", "at least 50 % less"),
         ):
-            yield _goal(name, limit, "not measured", "", "no A/A campaign is recorded", None)
+            yield _goal(name, limit, "–", "", "no A/A campaign is recorded", None)
     else:
         found = c.alarms[c.alarms["question"].str.contains("block")]
         yield _rate_goal("False alarms on real A/A pairs", found, lambda w: w["case"])
@@ -612,7 +716,7 @@ def _live(c):
             bool(worst["saved_pct"] >= 50 and wrong <= LIMIT and time["right"].min() >= 0.9),
         )  # fmt: skip
     if c.switched is None:
-        yield _goal("Interval holds known slowdowns", f"at least {_pct(COVERAGE[0])}", "not measured", "", "no campaign with known slowdowns is recorded", None)  # fmt: skip
+        yield _goal("Interval holds known slowdowns", f"at least {_pct(COVERAGE[0])}", "–", "", "no campaign with known slowdowns is recorded", None)  # fmt: skip
     else:
         own = c.injected[c.injected["design"] != "duet"]
         held, n = int(own["held"].sum()), len(own)
@@ -623,6 +727,21 @@ def _live(c):
             f"overheads of {own['truth_pct'].min():.1f} to {own['truth_pct'].max():.1f} % on a live server",
             bool(hi >= COVERAGE[0] and held / n >= 0.9),
         )  # fmt: skip
+
+
+def _unsigned(value, digits=1):
+    return plots.percent(value, digits, sign=False)
+
+
+def _with_interval(frame, value, lo, hi, digits=1, sign=False):
+    """Column of texts: value (lo to hi)."""
+    return [
+        f"{plots.percent(v, digits, sign)} "
+        f"({plots.percent(a, digits, sign)[:-2]} to {plots.percent(b, digits, sign)})"
+        if pd.notna(a) and pd.notna(b)
+        else f"{plots.percent(v, digits, sign)} (no interval)"
+        for v, a, b in zip(frame[value], frame[lo], frame[hi], strict=True)
+    ]
 
 
 def _pct(share):

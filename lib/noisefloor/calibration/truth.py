@@ -132,7 +132,7 @@ def _job(task):
     if kind == "cell":
         return [_cell(given, seed, n)]
     if kind == "rivals":
-        return rivals.synthetic_rates(given, seed, min(n, 4000))
+        return rivals.synthetic_rates(given, seed, n)
     given = dict(given)
     return given.pop("ask")(seed=seed, n=n, **given)
 
@@ -250,7 +250,6 @@ def _doubt_live(noise, design, seed, n):
 def _doubt_floor(start_cv, run_cv, seed, n):
     """False `same` at the margin for logs from one start, judged with a floor measured 1.5 times
     too small: five runs an arm, and one run an arm."""
-    n = min(n, 4000)  # each is judged alone
     rng = np.random.default_rng(seed)
     m = np.log1p(MARGIN)
     floor = samples.start_floor((100 * start_cv / DOUBT, 10), "tps")
@@ -300,7 +299,6 @@ def _few_starts(noise, block_cv, seed, n):
 
 def _settled_beforehand(noise, design, block_cv, seed, n, pairs=24):
     """Coverage of the classical interval for a number of pairs that was settled beforehand."""
-    n = min(n, 2000)  # each is judged alone
     d, block = synthetic.campaigns(
         noise, cv=0.02, block_cv=block_cv, n_campaigns=n, seed=seed, design=design, n_pairs=pairs
     )
