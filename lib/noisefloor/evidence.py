@@ -23,9 +23,16 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict:
 
     Raises EvidenceError when one contradicts."""
     checks = []
+    words = _planted(server) if FILES.keys() & expect.keys() else ("", "")
     for name, expected in expect.items():
-        for check, found in CHECKS[name](server).items():
-            checks.append({"evidence": name, "check": check, "expected": expected, "found": found})
+        found = _in_files(server, name, words) if name in FILES else CHECKS[name](server)
+        if name in FILES and expected == PLAIN and PLAIN not in found.values():
+            words = _planted(server)  # what is written next may overwrite a canary in clear
+            found = _in_files(server, name, words)
+        checks += [
+            {"evidence": name, "check": check, "expected": expected, "found": state}
+            for check, state in found.items()
+        ]
     for c in checks:
         if c["found"] != c["expected"]:
             raise EvidenceError(
@@ -140,37 +147,31 @@ def tablespace(server: Server) -> dict[str, str]:
     return {check: words.get(next(iter(found)), "?") if len(found) == 1 else "mixed"}
 
 
-def _canary(server: Server, *patterns: str, old: bool = False) -> dict[str, str]:
-    """Whether a row just committed (or the one that it replaced, `old`) stands in any of the files
-    once its pages have been written."""
-    word = plant(server)
-    if old:
-        plant(server)
-    server.flush(10)
+# where a committed row could be read in clear: files of the data directory, and whether the place
+# holds what a row was before a change
+FILES = {
+    "table file": ((f"{SCHEMA}/canary.ibd",), False),
+    "redo log": (("#innodb_redo/#ib_redo*", "ib_logfile*"), False),
+    "undo log": (("undo_*", "undo0*", "ibdata1"), True),
+    "doublewrite": (("#ib_*.dblwr",), False),
+}
+
+
+def _planted(server: Server) -> tuple[str, str]:
+    """A row that was committed, replaced by another one and written to all files: both words."""
+    words = plant(server), plant(server)
+    server.write_out()
+    return words
+
+
+def _in_files(server: Server, name: str, words: tuple[str, str]) -> dict[str, str]:
+    """Whether the canary can be read in the files of that name."""
+    patterns, replaced = FILES[name]
+    word = words[0] if replaced else words[1]
     files = [p for pattern in patterns for p in sorted(server.datadir.glob(pattern))]
-    seen = [p for p in files if _seen(p, word) == PLAIN]
-    names = ", ".join(dict.fromkeys(patterns))
-    return {f"{'replaced ' * old}canary row in {names}": PLAIN if seen else ENCRYPTED}
-
-
-def table_file(server: Server) -> dict[str, str]:
-    """Whether a committed row can be read in the table's file."""
-    return _canary(server, f"{SCHEMA}/canary.ibd")
-
-
-def redo_log(server: Server) -> dict[str, str]:
-    """Whether a committed row can be read in the redo log."""
-    return _canary(server, "#innodb_redo/#ib_redo*", "ib_logfile*")
-
-
-def undo_log(server: Server) -> dict[str, str]:
-    """Whether a row that was replaced can be read in the undo tablespaces."""
-    return _canary(server, "undo_*", "undo0*", "ibdata1", old=True)
-
-
-def doublewrite(server: Server) -> dict[str, str]:
-    """Whether a committed row can be read in the doublewrite files."""
-    return _canary(server, "#ib_*.dblwr")
+    found = PLAIN if any(_seen(p, word) == PLAIN for p in files) else ENCRYPTED
+    kept = ", ".join(g for g in patterns if any(server.datadir.glob(g)))
+    return {f"{'replaced ' * replaced}canary row in {kept}": found}
 
 
 def tls(server: Server) -> dict[str, str]:
@@ -232,18 +233,23 @@ def memory(server: Server) -> dict[str, str]:
     return {"innodb_dedicated_server": "sized by the server" if on else "sized by hand"}
 
 
+def redo_capacity(server: Server) -> dict[str, str]:
+    """How much redo log the server may keep: more of it is faster writing."""
+    v = server.variables()
+    size = int(v.get("innodb_log_file_size", 0)) * int(v.get("innodb_log_files_in_group", 1))
+    size = int(v.get("innodb_redo_log_capacity", size))
+    return {"capacity of the redo log": f"{round(size / 2**20)} MiB"}
+
+
 CHECKS = {
     "binlog": binlog,
     "relay log": relay_log,
     "keyring": keyring,
     "tablespace": tablespace,
-    "table file": table_file,
-    "redo log": redo_log,
-    "undo log": undo_log,
-    "doublewrite": doublewrite,
     "TLS": tls,
     "AES": aes,
     "thread pool": thread_pool,
     "measuring user": measuring_user,
     "memory": memory,
+    "redo capacity": redo_capacity,
 }

@@ -48,6 +48,10 @@ SHORT = {  # metrics where room is short
     "p99": "p99 latency",
     "binlog_bytes_per_transaction": "binlog a transaction",
     "written_bytes_per_transaction": "written a transaction",
+    "read_bytes_per_transaction": "read a transaction",
+    "restart_s": "clean restart",
+    "recovery_s": "crash recovery",
+    "warmup_s": "warm-up",
 }
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 AGAIN = " again"  # the A/A control is a second arm with the baseline's settings
@@ -747,6 +751,66 @@ def _row_name(row, names, joint) -> str:
     if str(row["arm"]).endswith(AGAIN):
         parts.append("A/A control")
     return ", ".join(parts) or metric_label(row["metric"])
+
+
+@_responsive
+def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
+    """What each step adds to the overhead, one floating bar a step and the sum at the end.
+
+    `steps`: step, arm, start_pct, end_pct (overhead against the baseline before and after it),
+    lo_pct, hi_pct (where the end may lie, given the start), overhead_pct (the step's own), verdict;
+    see `results.Results.steps`.
+    """
+    ink = colours(steps)
+    figure, grid = _canvas((NARROW if narrow else WIDE, 330))
+    ax = grid[0, 0]
+    ends = steps[["start_pct", "end_pct", "lo_pct", "hi_pct"]].astype(float)
+    limit = max(2 * margin_pct, 1.3 * ends[["start_pct", "end_pct"]].abs().max().max())
+    limit = max(limit, min(1.1 * ends.abs().max().max(), 3 * limit))
+    _margin(ax, margin_pct)
+    for x, row in enumerate(steps.itertuples()):
+        colour = ink[row.arm] if row.step != "all together" else BASE
+        low, high = sorted((row.start_pct, row.end_pct))
+        ax.bar(x, high - low, 0.56, low, color=colour, alpha=0.75, lw=0, zorder=2)
+        _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=INK, lw=2, alpha=1)
+        if x + 1 < len(steps) and steps["step"].iloc[x + 1] != "all together":
+            ax.plot([x - 0.28, x + 1.28], [row.end_pct] * 2, color=MUTED, lw=0.8, zorder=3)
+        top = np.nanmax([high, min(row.hi_pct, limit) if pd.notna(row.hi_pct) else high])
+        words = f"{percent(row.overhead_pct)}\n{row.verdict}"
+        style = {"ha": "center", "va": "bottom", "color": INK, "weight": "bold", "zorder": 6}
+        _note(ax, words, (x, top), (0, 5), fontsize=10 if narrow else 12, **style)
+    floor = ends.clip(-limit, limit).min().min()
+    ax.set_ylim(min(-2 * margin_pct, 1.15 * floor), limit * 1.3)
+    ax.set_xlim(-0.6, len(steps) - 0.4)
+    ax.xaxis.set_major_locator(FixedLocator(range(len(steps))))
+    ax.set_xticklabels([s.replace(" ", "\n", 1) if narrow else s for s in steps["step"]])
+    _percent_axis(ax)
+    _above(ax, "overhead against the old version (↑ slower, ↓ faster)", title)
+    return figure
+
+
+@_responsive
+def warmup(frame, *, title="", narrow=False) -> Figure:
+    """Throughput after a restart: the median run of each arm and the middle half of its runs.
+
+    `frame`: run, arm, t_s, tps."""
+    ink = colours(frame)
+    figure, grid = _canvas((NARROW if narrow else WIDE, 300))
+    ax = grid[0, 0]
+    step = frame.groupby("run")["t_s"].diff().median()
+    names = {}
+    for arm, part in frame.groupby("arm", sort=False):
+        at = (part["t_s"] / step).round() * step
+        spread = part.groupby(at)["tps"].quantile([0.25, 0.5, 0.75]).unstack()
+        band = {"color": ink[arm], "alpha": 0.18, "lw": 0}
+        ax.fill_between(spread.index, spread[0.25], spread[0.75], **band)
+        ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
+        names[arm] = f"{arm} ({part['run'].nunique()} runs)"
+    ax.set_ylim(0)
+    ax.set_xlabel("seconds since the server answered again")
+    _above(ax, "transactions per second", title, names, ink, narrow)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    return figure
 
 
 @_responsive

@@ -479,13 +479,25 @@ class Server:
             cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
             return cursor.fetchone()[1]
 
-    def checkpoint_age(self) -> float:
-        """Bytes of redo that a recovery would have to read: since the last checkpoint."""
+    def redo(self) -> tuple[float, float]:
+        """Where the redo log is written, and where a recovery would begin, in bytes (LSN)."""
+        names = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
         if self.engine.kind == "mariadb":
-            return self.status("Innodb_checkpoint_age")["innodb_checkpoint_age"]
-        now, then = "innodb_redo_log_current_lsn", "innodb_redo_log_checkpoint_lsn"
-        found = self.status(now, then)
-        return found[now] - found[then] if len(found) == 2 else float("nan")
+            names = ("Innodb_lsn_current", "Innodb_lsn_last_checkpoint")
+        found = self.status(*names)
+        if len(found) < 2:
+            raise ServerError("the server does not say where its redo log stands")
+        return found[names[0]], found[names[1]]
+
+    def write_out(self, limit_s: float = 20) -> None:
+        """Wait until every page changed so far stands in its file: a checkpoint beyond now."""
+        wanted, _ = self.redo()
+        began = time.monotonic()
+        with self._eager_flushing():
+            while self.redo()[1] < wanted:
+                if time.monotonic() - began > limit_s:
+                    raise ServerError(f"the server wrote no checkpoint within {limit_s:g} s")
+                time.sleep(0.02)
 
     def usage(self) -> dict[str, float]:
         """CPU seconds and bytes written and read by the server process since its start."""
@@ -509,11 +521,16 @@ class Server:
     def flush(self, limit_s: float) -> dict[str, float]:
         """As `settle`, but until hardly a page is dirty: before the disk is made slow, or a slice
         would measure the flushing of what came before it."""
+        with self._eager_flushing():
+            return self._settle(limit_s, 0.002)
+
+    @contextlib.contextmanager
+    def _eager_flushing(self) -> Iterator[None]:
         names = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
         before = {n: v for n, v in self.variables().items() if n in names}
         try:
             self.set(dict.fromkeys(names, "0"))
-            return self._settle(limit_s, 0.002)
+            yield
         finally:
             self.set({n: before[n] for n in reversed(names)})
 

@@ -491,6 +491,8 @@ def version_upgrade(
         pool = {"thread_handling": "pool-of-threads", "thread_pool_size": "16"}
         pool |= {"thread_pool_stall_limit": "60"}
     same = {"measuring user": "without TP_CONNECTION_ADMIN", "memory": "sized by hand"}
+    if {engine, old} <= {"mysql", "mysql-8.0"}:
+        same["redo capacity"] = "100 MiB"
     off, on = (same | {"thread pool": state} for state in ("off", "on"))
     main = Workload(
         "read/write",

@@ -190,6 +190,19 @@ def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
 
+def warmups(campaign: Path) -> pd.DataFrame:
+    """Throughput after each clean restart: columns run arm workload threads t_s tps."""
+    parts = [
+        pd.read_csv(run / "throughput.csv").assign(
+            run=run.name, **{k: facts[k] for k in ("arm", "workload", "threads")}
+        )
+        for facts, run in _runs(campaign, warmup=False)
+        if (run / "throughput.csv").exists()
+    ]
+    columns = ["run", "arm", "workload", "threads", "t_s", "tps"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -265,8 +278,7 @@ _OWN = {  # differ between any two servers
 
 # of a build or its place, or sized by its own code: not a default that somebody could keep
 _BUILD = re.compile(
-    r"(innodb_)?version.*|build_id|.*(dir|_file|socket|basename|index|log_error|uuid)"
-    r"|performance_schema_.*|group_replication_.*|optimizer_switch|system_time_zone|license"
+    r"(innodb_)?version.*|build_id|.*dir|performance_schema_.*|group_replication_.*|optimizer_switch"
 )
 
 

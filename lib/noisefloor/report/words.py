@@ -15,6 +15,9 @@ _WORDS = {  # how a worse or better value is said, by metric; else "slower" and 
     "user_sys": ("takes more CPU time than", "takes less CPU time than"),
     "binlog_bytes_per_transaction": ("writes more than", "writes less than"),
     "written_bytes_per_transaction": ("writes more than", "writes less than"),
+    "read_bytes_per_transaction": ("reads more than", "reads less than"),
+    "restart_s": ("answers later after a restart than", "answers sooner after a restart than"),
+    "recovery_s": ("answers later after a crash than", "answers sooner after a crash than"),
 }
 
 
@@ -185,6 +188,9 @@ def machine(campaign) -> str:
 
 def engine(campaign) -> str:
     """The server of a campaign, `MySQL 9.7.4`."""
+    several = {e["label"] for e in campaign.get("engines", {}).values()}
+    if len(several) > 1:
+        return " and ".join(sorted(several))
     what = campaign.get("engine") or ""
     if isinstance(what, dict):
         kind = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(what.get("kind"), what.get("kind", ""))
