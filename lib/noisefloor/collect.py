@@ -31,6 +31,7 @@ from .study import Arm, Study, StudyError, Workload, load, restored, with_pinned
 
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
+PAIRS_A_START = 4  # of a calibration
 SLICE_MAX_S = 6  # longer slices leave too few pairs for a verdict
 
 
@@ -206,14 +207,15 @@ class Campaign:
     def verdicts(self) -> pd.DataFrame:
         """The verdict table so far, with the pairs that the rest of the budget can buy."""
         t = self.table
-        if t[~t["warmup"]].empty:
+        t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]  # no warm-up, no half
+        if t.empty:
             return pd.DataFrame()
         seconds = 2 * (self.slice_s + 0.5)
-        pairs = t[~t["warmup"]]["pair_id"].nunique()
+        pairs = t["pair_id"].nunique()
         each = self.left_s / seconds / max(1, len(schedule.cells(self.study)))
         per_cell = pairs / max(1, len(self.done())) + each
         return schedule.verdicts(
-            self.study, t[~t["warmup"]], pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
+            self.study, t, pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
         )
 
     def open_cells(self) -> list[Cell]:
@@ -678,7 +680,12 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
 def _block_seconds(c: Campaign) -> float:
     """How long a block is measured. Side by side the block is the unit: many short ones, so that
     enough remain for the arm when the controls have had their share. Switched: the budget spread
-    over twice the blocks that a verdict needs, but a quarter of a minute at least."""
+    over twice the blocks that a verdict needs, but a quarter of a minute at least. A campaign of
+    a fixed number of pairs starts anew after every fourth."""
+    if c.study.pairs:
+        arms = len(c.study.arms) if c.study.design == "switched" else 1
+        both = 1 if c.study.design == "duet" else 2
+        return (PAIRS_A_START - 0.5) * arms * both * c.slice_s
     budget_s, (switched, side) = c.study.profile.budget_min * 60, c.study.profile.blocks
     if c.study.design != "switched":
         return min(30.0, budget_s * (1 - schedule.CONTROL_SHARE) / (side + 0.5))

@@ -110,6 +110,7 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
         baseline=study.baseline.name,
         pair_seconds=pair_seconds,
         budget_pairs=budget_pairs,
+        starts=study.profile.blocks[0] if study.design == "switched" else 1,
     )
 
 

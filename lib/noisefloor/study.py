@@ -280,7 +280,7 @@ def calibration(
     known slowdowns in percent, in one of the three designs."""
     chosen = _profile(profile, budget_min or 600)
     short = chosen.name in ("smoke", "quick")
-    seconds = 1 if short else 2 if injected else 3
+    seconds = 1 if short else 2
     chosen = replace(chosen, slice_s=seconds, settle_s=0.3 if short else 0.5)
 
     def arm(name: str, rounds: int = 0) -> Arm:
@@ -526,10 +526,10 @@ STUDIES = {
     "version-upgrade": version_upgrade,
     "calibration-aa": partial(calibration, pairs=200),
     "calibration-switched": partial(
-        calibration, design="switched", injected=(0.5, 1.0, 2.0, 5.0, 10.0, 50.0), pairs=24
+        calibration, design="switched", injected=(1.0, 2.0, 5.0, 10.0, 50.0), pairs=16
     ),
-    "calibration-side-by-side": partial(calibration, injected=(5.0,)),
-    "calibration-duet": partial(calibration, design="duet", injected=(5.0, 50.0)),
+    "calibration-side-by-side": partial(calibration, injected=(5.0,), pairs=32),
+    "calibration-duet": partial(calibration, design="duet", injected=(5.0, 50.0), pairs=32),
 }
 
 

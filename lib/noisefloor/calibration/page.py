@@ -623,7 +623,6 @@ def _errors(c):
             "false same, noise underestimated",
             f"The same, noise underestimated {truth.DOUBT:g} times",
         ),
-        ("false alarm after two starts", "False slower or faster when two starts may decide"),
     ):
         yield _rate_goal(name, rates[rates["question"] == question], lambda w: w["case"])
 

@@ -144,7 +144,7 @@ def _cell(given, seed, n):
 
 
 def _questions():
-    """What the grid does not ask: families, doubtful floors, price, mutants, few starts."""
+    """What the grid does not ask: families, doubtful floors, price, mutants."""
     out = [
         {"ask": _family, "design": design, "noise": noise, "dependence": dependence,
          "block_cv": block_cv}
@@ -176,11 +176,6 @@ def _questions():
     ]
     out += [{"ask": _mutant, "name": name} for name in synthetic.MUTANTS]
     out += [
-        {"ask": _few_starts, "noise": noise, "block_cv": block_cv}
-        for noise in ("normal", "stalls")
-        for block_cv in (0.01, 0.02)
-    ]
-    out += [
         {"ask": _settled_beforehand, "noise": noise, "design": design, "block_cv": block_cv}
         for noise in synthetic.NOISES
         for design in DESIGNS
@@ -209,14 +204,16 @@ def _family(design, noise, dependence, block_cv, seed, n, alpha=0.05):
     held, alarm, alarm_joint = np.ones(d.shape[:2]), np.zeros(n, bool), np.zeros(n, bool)
     for look in np.flatnonzero(allowed):
         held = np.where(settled, held, p[..., look])
-        rank = held.argsort(0).argsort(0)
-        steps = np.sort(held, 0) * np.arange(THREADS, 0, -1)[:, None]
+        family = np.concatenate([held, p_joint[None, :, look]])  # the joint row is a member of it
+        rank = family.argsort(0).argsort(0)
+        steps = np.sort(family, 0) * np.arange(THREADS + 1, 0, -1)[:, None]
         adjusted = np.take_along_axis(np.maximum.accumulate(steps, 0), rank, 0)
+        adjusted, adjusted_joint = adjusted[:-1], adjusted[-1]
         differs = np.isin(code[..., look], (sequential.SLOWER, sequential.FASTER)) & ~settled
         found = differs & (adjusted <= alpha)
         alarm |= found.any(0)
         everything = settled.all(0)
-        alarm_joint |= np.isin(joint[:, look], (1, -1)) & (p_joint[:, look] <= alpha) & ~everything
+        alarm_joint |= np.isin(joint[:, look], (1, -1)) & (adjusted_joint <= alpha) & ~everything
         settled |= found | (~settled & (code[..., look] == sequential.SAME))
     case = f"{design}, {noise}, {dependence}, block effect {100 * block_cv:g} %"
     return [
@@ -288,13 +285,6 @@ def _mutant(name, seed, n):
         rate("mutant", name, broken["wrong"], n),
         rate("the rule in the mutant's cell", name, whole["wrong"], n),
     ]
-
-
-def _few_starts(noise, block_cv, seed, n):
-    """False alarms when a campaign may stop after two server starts (profile `quick`)."""
-    cell = synthetic.cell(noise, cv=0.02, block_cv=block_cv, n_campaigns=n, seed=seed, starts=2)
-    case = f"switched, {noise}, block effect {100 * block_cv:g} %"
-    return [rate("false alarm after two starts", case, cell["wrong"], n)]
 
 
 def _settled_beforehand(noise, design, block_cv, seed, n, pairs=24):
