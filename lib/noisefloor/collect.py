@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import count
@@ -91,9 +91,8 @@ def _build(engine: engines.Engine) -> dict:
     return {"label": label} | {k: getattr(engine, k) for k in ("kind", "version", "origin")}
 
 
-def _meta(study: Study, builds: dict[str, engines.Engine], parameters: dict) -> dict:
+def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mapping = {}) -> dict:
     arms = (study.baseline, *study.arms, study.control)
-    engine = builds[""]
     return {
         "format": tidy.FORMAT,
         "study": study.name,
@@ -113,7 +112,7 @@ def _meta(study: Study, builds: dict[str, engines.Engine], parameters: dict) -> 
         "pairs": study.pairs,
         "upgrade_path": study.upgrade,
         "engine": _build(engine) | {"note": engine.note},
-        "engines": {a.name: _build(builds[a.engine]) for a in arms},
+        "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
         "host": doctor.facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v},
         "commit": _commit(),
@@ -607,7 +606,7 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
             stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
             folder.mkdir(parents=True)
-            _write_json(folder / "campaign.json", _meta(study, builds, parameters))
+            _write_json(folder / "campaign.json", _meta(study, build, parameters, builds))
         else:
             progress.say(f"continuing {folder.name}")
         campaign = Campaign(study, folder, tidy.meta(folder), progress)

@@ -110,7 +110,7 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
         "max_latency": out["latency"]["max"],
         "binlog_bytes_per_transaction": server["binlog_B"] / n,
         "written_bytes_per_transaction": server["written_B"] / n,
-        "read_bytes_per_transaction": server["read_B"] / n,
+        "read_bytes_per_transaction": server["read_B"] / n or np.nan,  # no ratio to nothing
     }
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     if out.get("histogram_s") is not None and len(out["histogram_s"]):

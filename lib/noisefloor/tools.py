@@ -71,9 +71,15 @@ def _last(text: str) -> str:
     return lines[0].strip()[:300]
 
 
-def _run(argv: list[str], timeout: float, out: Path | None = None) -> tuple[int, str, float]:
+def _run(
+    argv: list[str],
+    timeout: float,
+    out: Path | None = None,
+    begun: Callable[[], None] | None = None,
+) -> tuple[int, str, float]:
     """Exit code, output and CPU seconds (user + sys, by wait4) of a child that dies with this
-    process. A child that takes longer than `timeout` seconds is killed: exit code -9."""
+    process. A child that takes longer than `timeout` seconds is killed: exit code -9. `begun` is
+    called once sysbench has made its connections and prepared its statements."""
     with open(out, "w+b") if out else tempfile.TemporaryFile() as text:
         child = subprocess.Popen(
             argv,
@@ -88,6 +94,9 @@ def _run(argv: list[str], timeout: float, out: Path | None = None) -> tuple[int,
                 pid, status, used = os.wait4(child.pid, os.WNOHANG)
                 if pid:
                     break
+                if begun and b"Threads started!" in os.pread(text.fileno(), 4096, 0):
+                    begun()
+                    begun = None
                 if time.monotonic() > deadline:
                     child.kill()
                     deadline = float("inf")
@@ -154,7 +163,10 @@ def sysbench(s: Slice) -> dict:
     meters = {"server": s.server, **s.idle}
     pool = _pool(s.server)
     stolen, before = steal(), _meter(meters)
-    code, _, cpu = _run(argv, 3 * s.seconds + 60, s.folder / "sysbench.txt")
+    # five hundred connections with their statements cost as much as a second of transactions
+    code, _, cpu = _run(
+        argv, 3 * s.seconds + 60, s.folder / "sysbench.txt", lambda: before.update(_meter(meters))
+    )
     found = {
         "argv": workloads.shown(argv),
         "exit_code": code,
