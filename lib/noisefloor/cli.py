@@ -177,8 +177,11 @@ def report(studies, profile, given, out, jobs, timeout, publish):
 @click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
 @click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
 @click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's]")
+@click.option(
+    "--first-look", is_flag=True, help="A duet, both servers loaded at once: fast, few metrics."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
-def run(study, profile, engine, threads, margin, budget, as_json):
+def run(study, profile, engine, threads, margin, budget, first_look, as_json):
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign."""
     import json
 
@@ -200,7 +203,7 @@ def run(study, profile, engine, threads, margin, budget, as_json):
     from noisefloor import collect, report, results
 
     try:
-        folder = collect.obtain(study, **asked)
+        folder = collect.obtain(study, look=first_look, **asked)
     except collect.FAILURES as e:
         raise Sentence(e, 1) from None
     except KeyboardInterrupt:
@@ -332,7 +335,7 @@ def calibrate(small, seed, live, profile, out, as_json):
         for study in calibration.STUDIES:
             try:
                 folder = collect.obtain(f"calibration-{study}", profile=profile)
-            except collect.CampaignError as e:
+            except collect.FAILURES as e:
                 raise Sentence(e, exit_code=1) from None
             opened[study.replace("-", "_")] = results.load(folder)
         calibration.write_floor(opened["aa"], paths.runs() / "floor.json")
@@ -343,6 +346,9 @@ def calibrate(small, seed, live, profile, out, as_json):
     if out or not small:
         calibration.write(figures, out or calibration.recorded())
     found = calibration.Calibration(figures, **opened)
+    if live:
+        duet = opened["duet"].folder.name
+        calibration.write_reach(found.decision, duet, paths.runs() / "duet.json")
     if as_json:
         facts = {**figures["facts"], "headline": found.headline}
         click.echo(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))

@@ -27,7 +27,16 @@ import pandas as pd
 from . import doctor, engines, evidence, parse, paths, schedule, stats, tidy, tools
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, pin, workshop
-from .study import Arm, Study, StudyError, Workload, load, restored, with_pinned
+from .study import (
+    Arm,
+    Study,
+    StudyError,
+    Workload,
+    first_look,
+    load,
+    restored,
+    with_pinned,
+)
 
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
@@ -111,6 +120,7 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
         "keyring": study.keyring,
         "pairs": study.pairs,
         "upgrade_path": study.upgrade,
+        "reach": dict(study.reach),
         "engine": _build(engine) | {"note": engine.note},
         "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
         "host": doctor.facts(),
@@ -639,9 +649,17 @@ FAILURES = (
 )
 
 
-def obtain(name: str, campaign: str = "", **parameters) -> Path:
+def reach() -> dict[str, float]:
+    """Metric -> the largest overhead in percent for which a duet was found honest: by
+    `noisefloor calibrate --live` on this machine, else by the recorded campaign."""
+    own = paths.runs() / "duet.json"
+    file = own if own.exists() else Path(__file__).with_name("duet.json")
+    return json.loads(file.read_text())["reach"]
+
+
+def obtain(name: str, campaign: str = "", look: bool = False, **parameters) -> Path:
     """The folder of a campaign: the recorded or live one called `campaign`, else a new one of the
-    study called `name`, measured now. What a notebook calls.
+    study called `name`, measured now; `look`: only a first look, as a duet. What a notebook calls.
 
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
@@ -650,6 +668,8 @@ def obtain(name: str, campaign: str = "", **parameters) -> Path:
     if "engine" in parameters:  # a path, or a fall-back: the build says what kind it is
         kind = engines.find(parameters["engine"]).kind
         study = load(name, **(parameters | {"engine": kind}))
+    if look:
+        study = first_look(study, reach())
     return measure(study, parameters=parameters)
 
 

@@ -104,7 +104,7 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
     """The verdict table of what has been measured: the stop rule's and the report's."""
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
-    return stats.table(
+    table = stats.table(
         tidy[kept],
         margin_pct=study.margin_pct,
         baseline=study.baseline.name,
@@ -112,6 +112,15 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
         budget_pairs=budget_pairs,
         starts=study.profile.blocks[0] if study.design == "switched" else 1,
     )
+    far = table["overhead_pct"].abs() > table["metric"].map(study.reach).astype(float)
+    for row in table.index[far]:
+        table.at[row, "verdict"] = "cannot tell"
+        table.at[row, "warnings"] = [
+            *table.at[row, "warnings"],
+            f"a first look is honest up to {study.reach[table.at[row, 'metric']]:.1f} % only: the two"
+            " servers slow each other",
+        ]
+    return table
 
 
 def open_cells(study: Study, tidy: pd.DataFrame, table: pd.DataFrame, blocks: int) -> list[Cell]:

@@ -163,6 +163,7 @@ class Study:
     margin_pct: float = 2.0
     pairs: int = 0
     upgrade: bool = False
+    reach: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def control(self) -> Arm:
@@ -540,6 +541,25 @@ def load(name: str, **parameters: object) -> Study:
     return STUDIES[name](**parameters)
 
 
+def first_look(study: Study, reach: Mapping[str, float]) -> Study:
+    """`study` as a duet: both servers loaded at once, the fast first look, in the metrics that
+    `reach` (metric -> largest honest overhead in percent, from calibration) offers.
+
+    Raises StudyError where none of the study's metrics is offered."""
+    kept = tuple(
+        replace(w, metrics=offered, deciding=offered)
+        for w in study.workloads
+        if w.tool == "sysbench" and not w.writes_per_s
+        if (offered := tuple(m for m in w.metrics if m in reach))
+    )
+    if not kept:
+        raise StudyError(
+            f"a first look at {study.name} is refused: calibration found a duet honest for "
+            f"{', '.join(reach) or 'no metric'}, and the study has none of them; nothing was measured"
+        )
+    return replace(study, design="duet", workloads=kept, reach=dict(reach))
+
+
 def _profile(name: str, budget_min: float) -> Profile:
     if name not in PROFILES:
         raise StudyError(
@@ -582,4 +602,5 @@ def restored(meta: Mapping) -> Study:
         margin_pct=meta["margin_pct"],
         pairs=meta["pairs"],
         upgrade=meta.get("upgrade_path", False),
+        reach=meta.get("reach", {}),
     )

@@ -4,7 +4,7 @@ Modules, each reading only from those above it: `rivals` (how others decide), `t
 campaigns), `live` (what real campaigns say), `figures`, `page` (goals, tables, words).
 """
 
-from noisefloor.calibration.live import write_floor
+from noisefloor.calibration.live import write_floor, write_reach
 from noisefloor.calibration.page import (
     STUDIES,
     Calibration,
@@ -29,4 +29,5 @@ __all__ = [
     "summary",
     "write",
     "write_floor",
+    "write_reach",
 ]

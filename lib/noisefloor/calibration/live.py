@@ -20,6 +20,7 @@ SHORT = 16  # blocks of a resampled campaign
 LONGEST_GAP_S = 120  # between two runs; a longer one was an interruption
 REFERENCE_MIN = 2 * 10 * 300 / 60  # ten runs an arm of five minutes each
 FLOOR = Path(__file__).parents[1] / "floor.json"
+REACH = FLOOR.with_name("duet.json")
 
 
 class TooShort(ValueError):
@@ -96,6 +97,15 @@ def floor(aa):
 def write_floor(aa, file=FLOOR):
     """Write `floor(aa)` where `judge` and `compare` look for it."""
     Path(file).write_text(json.dumps(floor(aa), indent=2, ensure_ascii=False) + "\n")
+    return Path(file)
+
+
+def write_reach(decision, source, file=REACH):
+    """Write what `decision` offers where a first look reads it: {"source", "reach": {metric: the
+    largest honest overhead in percent}}."""
+    offered = decision[decision["up_to_pct"] > 0].set_index("metric")["up_to_pct"].round(2)
+    text = json.dumps({"source": source, "reach": offered.to_dict()}, indent=2)
+    Path(file).write_text(text + "\n")
     return Path(file)
 
 
