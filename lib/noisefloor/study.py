@@ -549,7 +549,7 @@ def first_look(study: Study, reach: Mapping[str, float]) -> Study:
     kept = tuple(
         replace(w, metrics=offered, deciding=offered)
         for w in study.workloads
-        if w.tool == "sysbench" and not w.writes_per_s
+        if w.tool == "sysbench" and not w.throttled
         if (offered := tuple(m for m in w.metrics if m in reach))
     )
     if not kept:
