@@ -893,11 +893,12 @@ def alt(verdicts, metric=None) -> str:
     """Alternative text of a figure of verdicts: every comparison in words, from the table."""
     frame = verdicts if metric is None else verdicts[verdicts["metric"].eq(metric)]
     joint = is_joint(frame)
+    several = "workload" in frame and frame["workload"].nunique() > 1
     parts = []
     for index, row in frame.iterrows():
         where = threads_label(row["threads"], joint[index])
         parts.append(
-            f"{metric_label(row['metric'])}{f' {where}' if where else ''}, {row['arm']} against "
+            f"{row['workload'] + ': ' if several else ''}{metric_label(row['metric'])}{f' {where}' if where else ''}, {row['arm']} against "
             f"{row['baseline']}: {row['verdict']}, {percent(row['overhead_pct'])} "
             f"({interval(row['lo_pct'], row['hi_pct'])})"
         )
