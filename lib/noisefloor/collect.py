@@ -250,8 +250,10 @@ class Campaign:
         seconds = seconds[seconds["threads"] == first.threads[len(first.threads) // 2]]
         rows = [g["tps"].to_numpy() for _, g in seconds.groupby("run")]
         cost = self.meta["spent_s"] / max(1, len(tidy.run_folders(self.folder))) - self.slice_s
+        # several arms share the budget: it must last for enough blocks of each
+        longest = SLICE_MAX_S if len(self.study.arms) == 1 else self.slice_s
         best = stats.slice_from_rows(
-            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=SLICE_MAX_S
+            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=longest
         )
         self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
         self.slice_s = round(best)

@@ -227,8 +227,8 @@ class Results:
 
     @property
     def skipped(self) -> pd.DataFrame:
-        """Workloads that this machine does not allow: columns workload, reason."""
-        return pd.DataFrame(self.meta["skipped"].items(), columns=["workload", "reason"])
+        """Workloads and arms that this machine does not allow: columns left out, reason."""
+        return pd.DataFrame(self.meta["skipped"].items(), columns=["left out", "reason"])
 
     @property
     def workloads(self) -> pd.DataFrame:

@@ -86,7 +86,7 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
     """Metric -> value in base units of one run. Raises ParseError, Unusable."""
     if facts["workload_tool"] == "restart":
         found = {m: facts[m] for m in ("restart_s", "recovery_s", "warmup_s")}
-        return found | {"checkpoint_age": facts["checkpoint_age_B"]}
+        return found | {"checkpoint_age": facts["checkpoint_age_B"], "data_size": facts["data_B"]}
     out = sysbench(run)
     n, used = out["transactions"], facts["usage"]
     if facts["workload_tool"] == "replica":
