@@ -258,12 +258,12 @@ class Campaign:
         self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
         self.slice_s = round(best)
 
-    def prepare(self, bench: "Bench", values: dict) -> None:
+    def prepare(self, bench: "Bench") -> None:
         """What is found out once, before the first block: pinned values, arms that have no effect
-        here, the upgrade of a data directory. values: variables of each arm's build."""
+        here, the upgrade of a data directory."""
         study, shop, templates = self.study, bench.folder, bench.templates
         if "pinned" not in self.meta:
-            self.meta["pinned"] = _pinned(study, templates, values, shop)
+            self.meta["pinned"] = _pinned(study, templates, shop)
             self.meta["skipped"] |= _without_effect(study, bench)
             if study.upgrade:
                 build = templates[study.arms[0].name].engine
@@ -468,7 +468,7 @@ class Bench:
         self.folder, self.templates, self.duet = folder, templates, duet
         self.servers: list[Server] = []
         self.pair: tuple[Server, Server] | None = None
-        self._throttle: tuple[Server, int, Throttle] | None = None
+        self._throttle: tuple[Server, subprocess.Popen, Throttle] | None = None
         self._count = 0
 
     def fresh(self, arm: Arm, **settings) -> Server:
@@ -508,10 +508,10 @@ class Bench:
 
     def throttle(self, server: Server, workload: Workload | None = None) -> None:
         """Limit the server's disk as the workload says; None lifts the limit. Raises ServerError."""
-        if self._throttle and self._throttle[:2] != (server, server.pid):
+        if self._throttle and self._throttle[:2] != (server, server.process):
             self.release()
         if workload and not self._throttle:
-            self._throttle = (server, server.pid, Throttle(server))
+            self._throttle = (server, server.process, Throttle(server))
         if self._throttle:
             limits = (workload.writes_per_s, workload.reads_per_s) if workload else ()
             self._throttle[2].limit(*limits)
@@ -531,24 +531,20 @@ class Bench:
             self.servers = []
 
 
-def _templates(
-    study: Study, builds: dict[str, engines.Engine], folder: Path
-) -> tuple[dict[str, Server], dict[str, dict[str, str]]]:
-    """Loaded data directories to copy from, by arm name ("": the baseline's), and the variables of
-    each build, by arm name. Initialised and loaded once; two at a time, nothing is measured yet."""
+def _templates(study: Study, builds: dict[str, engines.Engine], folder: Path) -> dict[str, Server]:
+    """Loaded data directories to copy from, by arm name ("": the baseline's). Initialised and
+    loaded once; two at a time, nothing is measured yet."""
     arms = (study.baseline, *study.arms)
     bases: dict[str, Server] = {}
     for n, name in enumerate(dict.fromkeys(a.engine for a in arms)):
         where = folder / f"base{n}"
         bases[name] = Server(builds[name], where, study.settings, keyring=study.keyring)
 
-    def loaded(base: Server) -> dict[str, str]:
+    def loaded(base: Server) -> None:
         base.initialise()
         with base:
             tools.load(base, study)
-            values = base.variables()
             base.stop()
-        return values
 
     def prepared(arm: Arm) -> Server:
         if not arm.prepare:
@@ -560,18 +556,24 @@ def _templates(
         return own
 
     with ThreadPoolExecutor(2) as both:
-        values = dict(zip(bases, both.map(loaded, bases.values()), strict=True))
+        list(both.map(loaded, bases.values()))
         found = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
-    found |= dict.fromkeys(("", study.control.name), found[study.baseline.name])
-    return found, {a.name: values[a.engine] for a in arms}
+    return found | dict.fromkeys(("", study.control.name), found[study.baseline.name])
 
 
-def _pinned(study: Study, templates: dict[str, Server], values: dict, folder: Path) -> dict:
+def _pinned(study: Study, templates: dict[str, Server], folder: Path) -> dict:
     """Arm name -> {"settings": values of the arm that it is pinned to, "refused": {name: why}}."""
+
+    def values(name: str) -> dict[str, str]:
+        with templates[name].copy(folder / "look") as server:
+            found = server.variables()
+        server.remove()
+        return found
+
     found = {}
     for arm in study.arms:
         if arm.pin:
-            wanted = tidy.pinnable(values[arm.pin], values[arm.name])
+            wanted = tidy.pinnable(values(arm.pin), values(arm.name))
             kept, refused = pin(templates[arm.name], folder / "pin", wanted)
             found[arm.name] = {"settings": kept, "refused": refused}
     return found
@@ -625,10 +627,10 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
         with workshop() as shop:
             labels = " and ".join(sorted({engines.label(b) for b in builds.values()}))
             progress.say(f"{labels}: initialising, loading {study.tables} tables")
-            templates, values = _templates(study, builds, shop)
+            templates = _templates(study, builds, shop)
             bench = Bench(shop, templates, duet=study.design == "duet")
             try:
-                campaign.prepare(bench, values)
+                campaign.prepare(bench)
                 DESIGNS[study.design](campaign, bench)
             finally:
                 bench.close()

@@ -163,10 +163,13 @@ def sysbench(s: Slice) -> dict:
     meters = {"server": s.server, **s.idle}
     pool = _pool(s.server)
     stolen, before = steal(), _meter(meters)
-    # five hundred connections with their statements cost as much as a second of transactions
-    code, _, cpu = _run(
-        argv, 3 * s.seconds + 60, s.folder / "sysbench.txt", lambda: before.update(_meter(meters))
-    )
+
+    def begun() -> None:
+        # five hundred connections with their statements cost as much as a second of transactions
+        before.update(_meter(meters))
+        pool.update(_pool(s.server) if pool else {})
+
+    code, _, cpu = _run(argv, 3 * s.seconds + 60, s.folder / "sysbench.txt", begun)
     found = {
         "argv": workloads.shown(argv),
         "exit_code": code,
@@ -207,15 +210,16 @@ def restart(s: Slice) -> dict:
         )
     try:
         rows = _throughput(server, s.seconds)
-        if load.poll() is not None:
-            raise ToolError(_last((s.folder / "load.txt").read_text(errors="replace")))
         now, checkpoint = server.redo()
+        ended = load.poll() is not None
     finally:
         server.kill()
         load.kill()  # without its server it ends, but slowly
         load.wait()
     recovery_s = server.start()
     server.set(settings)
+    if ended:
+        raise ToolError(_last((s.folder / "load.txt").read_text(errors="replace")))
     table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
     (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
     cut = stats.fixed.mser5([n for _, n in rows])
