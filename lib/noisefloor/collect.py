@@ -312,7 +312,7 @@ class Campaign:
                 self.meta["spent_s"] += (time.monotonic() - began) / (2 if gate else 1)
             self.rows += tidy.rows(partial.rename(self.folder / name))
             return
-        raise PairLost(f"{name} failed {ATTEMPTS} times: {reason}")
+        raise PairLost(f"{name} failed in every attempt: {reason}")
 
     def _measure(self, bench, cell, arm, folder, name, seconds, gate, facts) -> None:
         pair = "warm-up" if facts["warmup"] else f"pair {facts['pair'] + 1}"
@@ -413,7 +413,11 @@ class Campaign:
             if self.study.design == "duet":
                 gate = threading.Barrier(2)
                 with ThreadPoolExecutor(2) as both:
-                    list(both.map(lambda i: one(i, gate), (0, 1)))
+                    ended = [both.submit(one, i, gate).exception for i in (0, 1)]
+                failed = [e for exception in ended if (e := exception())]
+                # the one that waited in vain does not know why
+                for e in sorted(failed, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
+                    raise e
             else:
                 one(0)
                 one(1)
@@ -722,6 +726,7 @@ def _switched(c: Campaign, bench: Bench) -> None:
     while c.open_cells() and c.left_s > 0:
         c.block += 1
         server.restart()
+        server.query("PURGE BINARY LOGS BEFORE NOW()")  # the last block's: nobody reads them
         c.warm(bench, [(0, c.study.baseline)])
         _rounds(c, bench, lambda cell: True)
         bench.close(keep=True)
