@@ -360,7 +360,9 @@ def test_a_waterfall_hangs_each_step_on_the_one_before(narrow):
     figure = plots.waterfall(STEPS, narrow=narrow)
     bars = [p for p in figure.axes[0].patches if p.get_width() == 0.56]
     ends = [sorted((b.get_y(), b.get_y() + b.get_height())) for b in bars]
-    assert ends == [pytest.approx(sorted(e)) for e in zip(STEPS.start_pct, STEPS.end_pct, strict=True)]
+    assert ends == [
+        pytest.approx(sorted(e)) for e in zip(STEPS.start_pct, STEPS.end_pct, strict=True)
+    ]
     words = " ".join(texts(figure))
     for word in ("slower", "faster", "cannot tell", "+5.0", "−30.0"):
         assert word in words
