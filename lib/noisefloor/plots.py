@@ -13,6 +13,7 @@ import html
 import io
 import math
 import re
+import textwrap
 from functools import wraps
 from pathlib import Path
 
@@ -366,13 +367,15 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
             _judged(ax, x, row, limit, ink[arm], "o", small)
     for row in joint.itertuples():
         _judged(ax, end + place[row.arm], row, limit, ink[row.arm], "D", small)
+    named = set()  # a label stands once, at the leftmost point
     for row in () if published is None else published.itertuples():
         x = at[int(row.threads)] - 0.16 * step
         ends = (getattr(row, "lo_pct", np.nan), getattr(row, "hi_pct", np.nan))
         _whisker(ax, x, ends, limit, color=INK, lw=1.2, alpha=1)
         ax.plot(x, row.overhead_pct, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
-        words = getattr(row, "label", "published")
-        _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
+        if (words := getattr(row, "label", "published")) not in named:
+            _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
+        named.add(words)
     ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
     low = panel["lo_pct"].clip(lower=-limit).min()
     low = min([-2 * margin, *(v for v in (1.1 * low, -1.25 * floor) if pd.notna(v))])
@@ -783,7 +786,7 @@ def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     ax.set_ylim(min(-2 * margin_pct, 1.15 * floor), limit * 1.3)
     ax.set_xlim(-0.6, len(steps) - 0.4)
     ax.xaxis.set_major_locator(FixedLocator(range(len(steps))))
-    ax.set_xticklabels([s.replace(" ", "\n", 1) if narrow else s for s in steps["step"]])
+    ax.set_xticklabels([textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]])
     _percent_axis(ax)
     _above(ax, "overhead against the old version (↑ slower, ↓ faster)", title)
     return figure
