@@ -22,11 +22,31 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import doctor, engines, evidence, parse, paths, schedule, stats, tidy, tools
+from . import (
+    backup,
+    connections,
+    doctor,
+    engines,
+    evidence,
+    parse,
+    paths,
+    schedule,
+    stats,
+    tidy,
+    tools,
+)
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, workshop
 from .study import Arm, Study, StudyError, load
 
+TOOLS = {
+    **tools.TOOLS,
+    "backup": backup.backup,
+    "restore": backup.restore,
+    "connect": connections.connect,
+    "pooled": connections.pooled,
+}
+KITS = {"backup": backup.Kit, "connections": connections.Kit}
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
 SLICE_MAX_S = 6  # longer slices leave too few pairs for a verdict
@@ -101,6 +121,8 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
         "settings": dict(study.settings),
         "tables": study.tables,
         "pairs": study.pairs,
+        "kit": study.kit,
+        "facts": study.facts,
         "engine": {"label": engines.label(engine), "kind": engine.kind, "version": engine.version}
         | {"origin": engine.origin, "note": engine.note},
         "host": doctor.facts(),
@@ -206,7 +228,7 @@ class Campaign:
             self.verdicts(),
             self.study.profile.blocks[self.study.design != "switched"],
         )
-        return [c for c in found if c.workload.name not in self.meta["skipped"]]
+        return [c for c in found if not {c.workload.name, c.arm.name} & set(self.meta["skipped"])]
 
     def tune(self) -> None:
         """Set the length of a slice by the cost model, from the seconds of the first block
@@ -224,6 +246,18 @@ class Campaign:
         )
         self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
         self.slice_s = round(best)
+
+    def facts(self, bench: "Bench") -> None:
+        """What is measured once a campaign, into a file each; [{"skipped": reason}] where this
+        machine does not allow it."""
+        for name in self.study.facts:
+            path = self.folder / f"fact-{schedule.slug(name)}.json"
+            if not path.exists():
+                self.progress.say(f"{self.folder.name}: measuring {name}")
+                try:
+                    _write_json(path, bench.kit.fact(name))
+                except tools.NotHere as e:
+                    _write_json(path, [{"skipped": e.reason}])
 
     # -- one run ---------------------------------------------------------------------------------
 
@@ -268,7 +302,7 @@ class Campaign:
 
     def _measure(self, bench, cell, arm, folder, name, seconds, gate, facts) -> None:
         self.progress.show(self, f"{cell.workload.name}, {cell.threads} threads, {arm.name}")
-        server = bench.server_of(arm, facts["slot"])
+        server = bench.server_of(arm, facts["slot"], cell.workload)
         replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
         if replica:
             server, follower = replica
@@ -281,12 +315,12 @@ class Campaign:
             settled = server.settle(self.study.profile.settle_s)
         slice_ = tools.Slice(
             self.study, server, arm, cell.workload, cell.threads, seconds, folder,
-            idle=bench.idle(server), replica=replica[1] if replica else None,
+            idle=bench.idle(server), replica=replica[1] if replica else None, kit=bench.kit,
         )  # fmt: skip
         if gate:
             gate.wait(60)
         start = _now()
-        result = tools.TOOLS[cell.workload.tool](slice_)
+        result = TOOLS[cell.workload.tool](slice_)
         end = _now()
         if result["exit_code"]:
             raise tools.ToolError(self._said(folder, result["exit_code"]))
@@ -408,8 +442,9 @@ def _warnings(result: dict, settled: dict) -> list[str]:
 class Bench:
     """The servers that a block measures on: one (switched) or two (side by side)."""
 
-    def __init__(self, folder: Path, templates: dict[str, Server], *, duet: bool = False):
-        self.folder, self.templates, self.duet = folder, templates, duet
+    def __init__(self, folder: Path, templates: dict[str, Server], study: Study):
+        self.folder, self.templates, self.duet = folder, templates, study.design == "duet"
+        self.kit = KITS[study.kit](self, study) if study.kit else None
         self.servers: list[Server] = []
         self.pair: tuple[Server, Server] | None = None
         self._throttle: tuple[Server, Throttle] | None = None
@@ -420,10 +455,15 @@ class Bench:
         self._count += 1
         template = self.templates.get(arm.name) or self.templates[""]
         own = dict(arm.settings) | settings
-        return template.copy(self.folder / f"s{self._count}", own, tcp=bool(settings))
+        tcp = bool(settings) or template.port is not None
+        made = template.copy(self.folder / f"s{self._count}", own, tcp=tcp)
+        if self.kit:
+            self.kit.dress(made)
+        return made
 
-    def server_of(self, arm: Arm, slot: int) -> Server:
-        return self.servers[min(slot, len(self.servers) - 1)]
+    def server_of(self, arm: Arm, slot: int, workload) -> Server:
+        own = self.kit.server(arm, workload) if self.kit else None
+        return own or self.servers[min(slot, len(self.servers) - 1)]
 
     def idle(self, active: Server) -> dict[str, Server]:
         """Servers that run but are not being measured."""
@@ -464,6 +504,8 @@ class Bench:
     def close(self, *, keep: bool = False) -> None:
         """End the replica pair, and the measured servers unless `keep`."""
         self.release()
+        if self.kit:
+            self.kit.end_block() if keep else self.kit.close()
         for s in (*(self.pair or ()), *(() if keep else self.servers)):
             s.remove()
         self.pair = None
@@ -474,7 +516,8 @@ class Bench:
 def _templates(study: Study, engine: engines.Engine, folder: Path) -> dict[str, Server]:
     """Loaded data directories to copy from, by arm name ("" for arms that need none of their
     own). Initialised and loaded once."""
-    base = Server.create(engine, folder / "base", study.settings, keyring=study.keyring)
+    tcp = study.kit == "connections"
+    base = Server.create(engine, folder / "base", study.settings, keyring=study.keyring, tcp=tcp)
     with base:
         tools.load(base, study)
         base.stop()
@@ -517,7 +560,7 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
         with workshop() as shop:
             progress.say(f"{engines.label(build)}: initialising, loading {study.tables} tables")
             templates = _templates(study, build, shop)
-            bench = Bench(shop, templates, duet=study.design == "duet")
+            bench = Bench(shop, templates, study)
             try:
                 DESIGNS[study.design](campaign, bench)
             finally:
@@ -560,10 +603,15 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
             over = number and c.meta["spent_s"] > until
             if (over and c.done().get(cell.key)) or c.left_s <= 0:
                 continue
-            if cell.workload.name in c.meta["skipped"]:
+            if {cell.workload.name, cell.arm.name} & set(c.meta["skipped"]):
                 continue
             try:
+                if bench.kit:
+                    bench.kit.ready(cell.arm, cell.workload)
                 c.pair(bench, cell)
+            except tools.NotHere as e:
+                c.meta["skipped"][e.name] = e.reason
+                c.progress.say(f"{e.name} is skipped: {e.reason}")
             except ServerError as e:
                 if not cell.workload.writes_per_s or isinstance(e, SettingError):
                     raise
@@ -592,6 +640,7 @@ def _switched(c: Campaign, bench: Bench) -> None:
         c.block += 1
         server.restart()
         c.warm(bench, [(0, c.study.baseline)])
+        c.facts(bench)
         _rounds(c, bench, lambda cell: True)
         bench.close(keep=True)
         c.tune()

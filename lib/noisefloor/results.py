@@ -107,8 +107,12 @@ class Results:
 
     @property
     def skipped(self) -> pd.DataFrame:
-        """Workloads that this machine does not allow: columns workload, reason."""
-        return pd.DataFrame(self.meta["skipped"].items(), columns=["workload", "reason"])
+        """Workloads and arms that this machine does not allow: columns left out, reason."""
+        return pd.DataFrame(self.meta["skipped"].items(), columns=["left out", "reason"])
+
+    def fact(self, name: str) -> pd.DataFrame:
+        """What was measured once in the campaign under this name; empty when it was not."""
+        return tidy.fact(self.folder, name)
 
     @property
     def workloads(self) -> pd.DataFrame:

@@ -83,7 +83,21 @@ def sysbench(run: Path) -> dict:
 
 def metrics(facts: dict, run: Path) -> dict[str, float]:
     """Metric -> value in base units of one run. Raises ParseError, Unusable."""
+    if facts["workload_tool"] in ("backup", "restore"):
+        (took,) = parse.time((run / "time.txt").read_text())
+        found = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
+        return found | ({"backup_size": facts["archive_B"]} if "archive_B" in facts else {})
     out = sysbench(run)
+    if facts["workload_tool"] == "connect":
+        n = out["events"]
+        if not n:
+            raise Unusable("no connection was made")
+        return {
+            "connections_per_second": n / out["duration_s"],
+            "cpu_per_connection": facts["usage"]["server"]["cpu_s"] / n,
+            "connect_time": facts["threads"] * out["duration_s"] / n,  # finer than the printed mean
+            "client_cpu_per_connection": facts["client_cpu_s"] / n,
+        }
     n, used = out["transactions"], facts["usage"]
     if facts["workload_tool"] == "replica":
         return {
@@ -223,12 +237,19 @@ def runs(campaign: Path) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def fact(campaign: Path, name: str) -> pd.DataFrame:
+    """Rows of what was measured once in a campaign; without rows when it was not."""
+    path = campaign / f"fact-{name.replace(' ', '-')}.json"
+    return pd.DataFrame(json.loads(path.read_text()) if path.exists() else [])
+
+
 def evidence(campaign: Path) -> pd.DataFrame:
     """Evidence counted over runs: columns arm, check, found, expected, runs."""
     found = []
     for facts, run in _runs(campaign, warmup=True):
         checks = json.loads((run / "evidence.json").read_text())["checks"]
-        found += [c | {"arm": facts["arm"]} for c in checks + facts.get("replica_evidence", [])]
+        more = facts.get("replica_evidence", []) + facts.get("evidence", [])
+        found += [c | {"arm": facts["arm"]} for c in checks + more]
     columns = ["arm", "evidence", "check", "found", "expected"]
     return pd.DataFrame(found, columns=columns).value_counts(sort=False).reset_index(name="runs")
 

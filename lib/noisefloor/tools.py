@@ -22,6 +22,14 @@ class ToolError(Exception):
     """A run that failed: what the tool said. It is recorded, retried once, never averaged in."""
 
 
+class NotHere(Exception):
+    """An arm or workload that this machine does not allow: its name, and the reason."""
+
+    def __init__(self, name: str, reason: str):
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+
 @dataclass(frozen=True)
 class Slice:
     """One run to make: which server, under which arm, into which folder."""
@@ -35,6 +43,7 @@ class Slice:
     folder: Path
     idle: Mapping[str, Server] = field(default_factory=dict)
     replica: Server | None = None
+    kit: object = None  # what the study's tools keep between runs
 
 
 def load(server: Server, study: Study) -> str:
@@ -70,9 +79,12 @@ def _last(text: str) -> str:
     return lines[0].strip()[:300]
 
 
-def _run(argv: list[str], timeout: float, out: Path | None = None) -> tuple[int, str, float]:
+def _run(
+    argv: list[str], timeout: float, out: Path | None = None, **options
+) -> tuple[int, str, float]:
     """Exit code, output and CPU seconds (user + sys, by wait4) of a child that dies with this
-    process. A child that takes longer than `timeout` seconds is killed: exit code -9."""
+    process. A child that takes longer than `timeout` seconds is killed: exit code -9. `options`
+    are Popen's (cwd, env)."""
     with open(out, "w+b") if out else tempfile.TemporaryFile() as text:
         child = subprocess.Popen(
             argv,
@@ -80,6 +92,7 @@ def _run(argv: list[str], timeout: float, out: Path | None = None) -> tuple[int,
             stdout=text,
             stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent,
+            **options,
         )
         deadline = time.monotonic() + timeout
         try:
