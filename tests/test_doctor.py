@@ -6,6 +6,7 @@ import time
 
 import pytest
 from click.testing import CliRunner
+
 from noisefloor import doctor
 from noisefloor.cli import main
 

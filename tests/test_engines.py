@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from noisefloor import engines, paths
 
 NINE = engines.pins()

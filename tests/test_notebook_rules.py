@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import notebook_rules
 import pytest
+
+import notebook_rules
 
 
 def notebook(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from noisefloor import parse
 
 DATA = Path(__file__).parent / "data"

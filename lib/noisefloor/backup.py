@@ -14,7 +14,6 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 from . import engines, workloads
@@ -23,6 +22,7 @@ from .study import Arm, Study, Workload
 from .tools import NotHere, Slice, ToolError, steal
 from .workloads import Stage
 
+ALIASES = {"sm4": "sm4-cbc"}  # one cipher under two names
 SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
 _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
 
@@ -151,8 +151,8 @@ def pipe(
         for w in waiters:
             w.start()
         try:
-            while any(w.is_alive() for w in waiters):
-                waiters[-1].join(SAMPLE_S)
+            while alive := [w for w in waiters if w.is_alive()]:
+                alive[-1].join(SAMPLE_S)
                 for c, f in zip(children, found, strict=True):
                     if "wall_s" not in f and (seen := _doing(c.pid)):
                         f["states"][seen] += 1
@@ -237,7 +237,8 @@ def _result(s: Slice, took: dict) -> dict:
     user, sys = (sum(x[k] for x in took["stages"]) for k in ("user_s", "sys_s"))
     lines = f"real {took['wall_s']:.4f}\nuser {user:.4f}\nsys {sys:.4f}\n"
     (s.folder / "time.txt").write_text(lines)
-    return {"exit_code": 0, "usage": {}, **took}
+    seconds = round(took["wall_s"], 3)
+    return {"exit_code": 0, "usage": {}, "slice_s": seconds, **took}
 
 
 def _must(took: dict) -> None:
@@ -325,17 +326,12 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
     """Prepare and start a restored copy beside `server`; "" when every table's checksum is the same,
     else what is wrong, in a sentence."""
     if server.engine.kind == "mariadb" or copier(server) == "xtrabackup":
-        own = server.folder / "keyring"
-        keys = []
-        if own.exists() and server.engine.kind == "mariadb":
-            plugins = f"--plugin-dir={server.engine.plugin_dir}"
-            keys = [plugins, "--plugin-load=file_key_management"]
-            keys.append(f"--file-key-management-filename={own}")
-        argv = [copier(server), "--prepare", f"--target-dir={restored}", *keys]
+        argv = [copier(server), "--prepare", f"--target-dir={restored}"]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode:
             return f"prepare failed: {done.stderr.strip().splitlines()[-1][:200]}"
-    folder = kit.new("revived")
+    kit.count += 1
+    folder = kit.bench.folder / f"revived-{kit.count}"  # where the workshop ends what still runs
     other = Server(server.engine, folder, server.settings, keyring=server.keyring)
     for sub in (folder, folder / "tmp"):
         sub.mkdir(mode=0o700)
@@ -371,7 +367,7 @@ def speed(kit: Kit) -> list[dict]:
     arm direction bytes_per_s."""
     rows, seen = [], {}
     for arm in kit.study.arms:
-        key = (arm.how["cipher"], arm.how.get("mask", ""))
+        key = (ALIASES.get(arm.how["cipher"], arm.how["cipher"]), arm.how.get("mask", ""))
         for direction in ("backup", "restore"):
             if key[0] == "none" or key[0] not in ciphers():
                 continue
@@ -401,7 +397,7 @@ def damage(kit: Kit) -> list[dict]:
     wrong = secret_file(kit.folder / "wrong", secrets.token_hex(16) + "\n")
     seen = set()
     for arm in (kit.study.baseline, *kit.study.arms):
-        cipher = arm.how["cipher"]
+        cipher = ALIASES.get(arm.how["cipher"], arm.how["cipher"])
         if cipher in seen or arm.prepare or (cipher != "none" and cipher not in ciphers()):
             continue
         seen.add(cipher)
@@ -445,8 +441,7 @@ def _noticed(kit: Kit, server: Server, cipher: str, archive: Path, password: Pat
     into.mkdir(mode=0o700)
     try:
         took = pipe(workloads.restore(copy, into, how, password), kit.folder, source=archive)
-        # a process that only lost its reader (SIGPIPE) noticed nothing itself
-        failed = [x for x in took["stages"] if x["exit_code"] not in (0, -13)]
+        failed = [x for x in took["stages"] if noticed(x)]
         who = " and ".join(x["name"] for x in failed)
         said = "; ".join(_short(x["said"]) for x in failed)
         if not failed:
@@ -455,6 +450,12 @@ def _noticed(kit: Kit, server: Server, cipher: str, archive: Path, password: Pat
     finally:
         shutil.rmtree(into, ignore_errors=True)
     return {"openssl alone": alone, "noticed by": who, "it said": said}
+
+
+def noticed(stage: dict) -> bool:
+    """Whether a stage failed by itself: one that only lost its reader noticed nothing."""
+    lost = stage["exit_code"] == -13 or "error writing output" in stage["said"]
+    return bool(stage["exit_code"]) and not lost
 
 
 def _short(said: str) -> str:
@@ -477,17 +478,3 @@ def table_sizes(kit: Kit) -> list[dict]:
         }
         for name, s in servers.items()
     ]
-
-
-def stages(runs: list[Mapping]) -> list[dict]:
-    """Rows workload arm stage cpu_s wall_s and the shares of its states, one a run and stage."""
-    rows = []
-    for run in runs:
-        for x in run["stages"]:
-            total = sum(x["states"].values()) or 1
-            rows.append(
-                {"workload": run["workload"], "arm": run["arm"], "stage": x["name"]}
-                | {"cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
-                | {k: v / total for k, v in x["states"].items()}
-            )
-    return rows

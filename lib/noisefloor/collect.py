@@ -236,6 +236,8 @@ class Campaign:
         if self.study.profile.name != "standard" or self.study.pairs or "slice" in self.meta:
             return
         first = self.study.workloads[0]
+        if first.tool != "sysbench":
+            return
         seconds = tidy.intervals(self.folder, first.name)
         seconds = seconds[(seconds["arm"] == self.study.baseline.name) & ~seconds["warmup"]]
         seconds = seconds[seconds["threads"] == first.threads[len(first.threads) // 2]]
@@ -251,7 +253,7 @@ class Campaign:
         """What is measured once a campaign, into a file each; [{"skipped": reason}] where this
         machine does not allow it."""
         for name in self.study.facts:
-            path = self.folder / f"fact-{schedule.slug(name)}.json"
+            path = tidy.fact_file(self.folder, name)
             if not path.exists():
                 self.progress.say(f"{self.folder.name}: measuring {name}")
                 try:

@@ -12,12 +12,9 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-
 from . import engines, parse, tools, wire, workloads
 from .evidence import EvidenceError
-from .server import Server, ServerError, secret_file
+from .server import Server, ServerError, die_with_parent, secret_file
 from .study import Arm, Study, Workload
 from .tools import NotHere, Slice, ToolError, steal
 from .wire import Link, Sshd, Tunnel
@@ -271,14 +268,21 @@ def _agree(checks: list[dict]) -> list[dict]:
     return checks
 
 
-def _s_client(kit: Kit, route: Route, *options: str) -> str:
+def _s_client(kit: Kit, route: Route, *options: str, stay_s: float = 0.0) -> str:
+    """What `openssl s_client` prints; with `stay_s` it stays so long after the handshake (the
+    tickets of TLS 1.3 come behind it)."""
     argv = [*route.enter, "openssl", "s_client", "-starttls", "mysql"]
     argv += ["-connect", f"{route.host}:{route.port}", *options]
-    done = subprocess.run(
-        argv, env=kit.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30,
-        check=False,
+    child = subprocess.Popen(
+        argv, env=kit.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent,
     )  # fmt: skip
-    return done.stdout
+    time.sleep(stay_s)
+    try:
+        return child.communicate(timeout=30)[0]
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.communicate()[0]
 
 
 def _served(kit: Kit, server: Server, route: Route, arm: Arm) -> list[dict]:
@@ -362,7 +366,7 @@ def resumption(kit: Kit) -> list[dict]:
     kit.serve(server, DEFAULT_KEY)
     route = Route(server.socket, "127.0.0.1", server.port)
     ticket, rows = kit.folder / "session.pem", []
-    _s_client(kit, route, "-sess_out", str(ticket))
+    _s_client(kit, route, "-sess_out", str(ticket), stay_s=0.5)
     for name, options in (("full", ()), ("resumed", ("-sess_in", str(ticket)))):
         if options and not ticket.exists():
             raise NotHere("resumption", "the server sent no session ticket")
@@ -413,32 +417,6 @@ def distances(kit: Kit) -> list[dict]:
     return rows
 
 
-def round_trips(rows: pd.DataFrame) -> pd.DataFrame:
-    """From `distances`: the round trips that each kind of connection costs, fitted to the two
-    shorter distances, and the time predicted for the longest against the one measured. Columns
-    kind, round trips, work_ms, rtt_ms, predicted_ms, measured_ms, off_pct, per_s_at_100_ms."""
-    found = []
-    for kind, part in rows.groupby("kind", sort=False):
-        part = part.sort_values("rtt_s")
-        x, y = part["rtt_s"].to_numpy(float), part["connect_s"].to_numpy(float)
-        trips = (y[1] - y[0]) / (x[1] - x[0])
-        work = y[0] - trips * x[0]
-        said = work + trips * x[2]
-        found.append(
-            {
-                "kind": kind,
-                "round trips": round(trips, 2),
-                "work_ms": round(1e3 * work, 2),
-                "rtt_ms": round(1e3 * x[2], 1),
-                "predicted_ms": round(1e3 * said, 1),
-                "measured_ms": round(1e3 * y[2], 1),
-                "off_pct": round(100 * (said / y[2] - 1), 1),
-                "per_s_at_100_ms": round(1 / (work + 0.1 * trips), 2),
-            }
-        )
-    return pd.DataFrame(found)
-
-
 def without_command(kit: Kit) -> list[dict]:
     """The same tunnel with a command at its far end and with -N: rows tunnel,
     connections_per_second. Raises NotHere."""
@@ -455,51 +433,3 @@ def without_command(kit: Kit) -> list[dict]:
     except (ServerError, engines.EngineMissing) as e:
         raise NotHere("tunnel with -N", str(e)) from None
     return rows
-
-
-# -- what follows from it --------------------------------------------------------------------------
-
-
-def break_even(tidy: pd.DataFrame, arm: str, baseline: str, limits=(5.0, 1.0)) -> pd.DataFrame:
-    """How many queries a connection must serve before `arm` costs less than each of `limits`
-    percent, in time (one thread's) and in server CPU. Columns counted in, connect_ms, extra_ms,
-    query_ms, query_extra_pct, then one column a limit; "never" where each query alone costs more.
-
-    From medians: the time of a connection at one thread, of a pooled query at the fewest threads."""
-    t = tidy[~tidy["warmup"]]
-
-    def median(workload: str, metric: str, name: str) -> float:
-        rows = t[(t["workload"] == workload) & (t["metric"] == metric)]
-        rows = rows[(rows["arm"] == name) & (rows["threads"] == rows["threads"].min())]
-        value = rows["value"].astype(float)
-        return float((rows["threads"] / value if metric == "tps" else value).median())
-
-    found = []
-    for what, connecting, query in (
-        ("time", ("100 connections", "connect_time"), ("pooled", "tps")),
-        (
-            "server CPU",
-            ("100 connections", "cpu_per_connection"),
-            ("pooled", "cpu_per_transaction"),
-        ),
-    ):
-        c0, c1 = (median(*connecting, a) for a in (baseline, arm))
-        q0, q1 = (median(*query, a) for a in (baseline, arm))
-        if not np.isfinite([c0, c1, q0, q1]).all():
-            continue
-        row = {
-            "counted in": what,
-            "connect_ms": round(1e3 * c0, 3),
-            "extra_ms": round(1e3 * (c1 - c0), 3),
-            "query_ms": round(1e3 * q0, 4),
-            "query_extra_pct": round(100 * (q1 / q0 - 1), 1),
-        }
-        for limit in limits:
-            spare = limit / 100 * q0 - max(q1 - q0, 0.0)
-            over = (c1 - c0) - limit / 100 * c0
-            needed = 0 if over <= 0 else over / spare if spare > 0 else np.inf
-            row[f"under {limit:g} %"] = (
-                f"{np.ceil(needed):,.0f}" if np.isfinite(needed) else "never"
-            )
-        found.append(row)
-    return pd.DataFrame(found)

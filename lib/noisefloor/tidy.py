@@ -6,6 +6,7 @@ Tidy table: one row per run and metric, columns `COLUMNS`, base units (s, B, 1/s
 import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -237,9 +238,30 @@ def runs(campaign: Path) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
+def stages(campaign: Path) -> pd.DataFrame:
+    """What every process of a pipe did: run workload arm stage cpu_s wall_s, and the share of its
+    looks in each state (runs, waits for input, waits for output, waits otherwise)."""
+    rows = []
+    for facts, run in _runs(campaign, warmup=False):
+        for x in facts.get("stages", ()):
+            looks = sum(x["states"].values()) or 1
+            rows.append(
+                {"run": run.name, "workload": facts["workload"], "arm": facts["arm"]}
+                | {"stage": x["name"], "cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
+                | {k: n / looks for k, n in x["states"].items()}
+            )
+    found = pd.DataFrame(rows)
+    return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
+
+
+def fact_file(campaign: Path, name: str) -> Path:
+    """Where a campaign keeps what it measured once under this name."""
+    return campaign / f"fact-{'-'.join(re.findall(r'[a-z0-9]+', name.lower()))}.json"
+
+
 def fact(campaign: Path, name: str) -> pd.DataFrame:
     """Rows of what was measured once in a campaign; without rows when it was not."""
-    path = campaign / f"fact-{name.replace(' ', '-')}.json"
+    path = fact_file(campaign, name)
     return pd.DataFrame(json.loads(path.read_text()) if path.exists() else [])
 
 

@@ -66,7 +66,8 @@ def load(server: Server, study: Study) -> str:
     code, text, _ = _run(argv, 1800)
     if code:
         raise ServerError(f"loading the tables failed: {_last(text)}")
-    server.script("RESET BINARY LOGS AND GTIDS" if _new_words(server) else "RESET MASTER")
+    if server.variables()["log_bin"] == "ON":
+        server.script("RESET BINARY LOGS AND GTIDS" if _new_words(server) else "RESET MASTER")
     return text
 
 

@@ -59,8 +59,9 @@ local function first(con, statement)
    return value
 end
 
-local function one(value)
-   return type(value) == "table" and value[1] or value
+local function one(value)  -- of an option that may be given several times
+   if type(value) == "table" then return value[1] end
+   return value
 end
 
 function thread_init()
