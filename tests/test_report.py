@@ -91,7 +91,7 @@ def row(**changes):
         (
             {"verdict": "slower", "design": "side by side", "n_arm": 6},
             "Transactions per second at 16 threads: slower. Overhead +0.8 % (−1.2 to +2.8 %); "
-            "with these 6 blocks, less than 2.0 % is noise.",
+            "with these 6 pairs, less than 2.0 % is noise.",
         ),
         (
             {

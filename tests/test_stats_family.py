@@ -146,8 +146,9 @@ def test_family_holm_and_joint_row():
     single, joint = verdicts[~verdicts.joint], verdicts[verdicts.joint]
     assert single.threads.tolist() == [1, 4, 16]
     assert joint.threads.isna().all()
-    assert single.p_adjusted.tolist() == pytest.approx(
-        multipletests(single.p, method="holm")[1].tolist()
+    # the joint effect is one more member of the family
+    assert verdicts.p_adjusted.tolist() == pytest.approx(
+        multipletests(verdicts.p, method="holm")[1].tolist()
     )
     assert joint.verdict.tolist() == ["slower"]
     assert (joint.hi_pct - joint.lo_pct).iloc[0] < (single.hi_pct - single.lo_pct).min()
@@ -181,6 +182,12 @@ def test_warmup_half_pairs_maxima_and_missing_values_are_left_out():
     assert got.metric.tolist() == ["tps"]
     assert got.n_arm.tolist() == [12]
     assert any("1 pairs left out" in w for w in got.warnings[0])
+
+
+def test_pairs_of_two_campaigns_do_not_mix():
+    tidy = built(0.1 + noise(8))
+    other = tidy.assign(campaign="later", pair=tidy.pair + 8, block=tidy.block + 2)
+    assert len(stats.pairs(joined(tidy, other))) == 16
 
 
 def test_carry_over_and_bucket_are_warnings():
@@ -291,3 +298,12 @@ def test_fast_enough_to_run_after_every_pair():
     stats.table(tidy, budget_pairs=60, pair_seconds=10)
     assert len(tidy) > 2000
     assert time.process_time() - began < 0.5  # 0.1 on an idle machine
+
+
+def test_no_verdict_from_fewer_starts_than_it_needs():
+    tidy = built(0.2 + noise(12), block_pairs=6)
+    few, enough = (stats.table(tidy, starts=n).iloc[0] for n in (4, 2))
+    assert enough.verdict == "slower"
+    assert few.verdict == "cannot tell"
+    assert not few.settled
+    assert any("2 of the 4 server starts" in w for w in few.warnings)

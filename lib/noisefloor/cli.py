@@ -140,7 +140,10 @@ def _margin(margin):
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
 @click.option("--timeout", default=3600, show_default=True, help="Seconds a cell may take.")
-def report(studies, profile, given, out, jobs, timeout):
+@click.option(
+    "--publish", is_flag=True, help="Copy the pages to reports/published/, where they stay."
+)
+def report(studies, profile, given, out, jobs, timeout, publish):
     """Run notebooks and write their pages, verdict tables and the index.
 
     Without names: every study. Recorded campaigns are rendered in parallel, measurements run one
@@ -155,6 +158,12 @@ def report(studies, profile, given, out, jobs, timeout):
         raise Sentence(e, e.code) from None
     rows = pages.render_all(work, out, jobs, timeout, say=lambda line: click.echo(line, err=True))
     click.echo(pages.summary(rows, out))
+    for study, result, _ in rows if publish else ():
+        if not isinstance(result, (str, pages.ReportError)):
+            try:
+                click.echo(f"published: {pages.publish(study, out)}")
+            except pages.ReportError as e:
+                raise Sentence(e, e.code) from None
     if any(isinstance(result, pages.ReportError) for _, result, _ in rows):
         raise SystemExit(1)
 
@@ -168,8 +177,11 @@ def report(studies, profile, given, out, jobs, timeout):
 @click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
 @click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
 @click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's]")
+@click.option(
+    "--first-look", is_flag=True, help="A duet, both servers loaded at once: fast, few metrics."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
-def run(study, profile, engine, threads, margin, budget, as_json):
+def run(study, profile, engine, threads, margin, budget, first_look, as_json):
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign."""
     import json
 
@@ -191,7 +203,7 @@ def run(study, profile, engine, threads, margin, budget, as_json):
     from noisefloor import collect, report, results
 
     try:
-        folder = collect.obtain(study, **asked)
+        folder = collect.obtain(study, look=first_look, **asked)
     except collect.FAILURES as e:
         raise Sentence(e, 1) from None
     except KeyboardInterrupt:
@@ -285,3 +297,60 @@ def judge(
     click.echo(f"{click.style(word, bold=True)}: {gap}\n")
     for line in rest:
         click.echo(click.wrap_text(line, 88, "  ", "    "))
+
+
+@main.command()
+@click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
+@click.option("--seed", default=1, show_default=True, help="The same seed, the same figures.")
+@click.option("--live", is_flag=True, help="Measure this machine first: about two hours.")
+@click.option(
+    "--profile",
+    type=click.Choice(["smoke", "quick", "standard"]),
+    default="standard",
+    show_default=True,
+    help="How long --live measures.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="Folder of the synthetic figures. [data/raw/recorded/; nowhere with --small]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def calibrate(small, seed, live, profile, out, as_json):
+    """Is the instrument honest? Error rates on campaigns whose truth is known.
+
+    Ten thousand campaigns for every kind of noise, effect and design; with --live also two
+    identical servers and known slowdowns on this machine, whose start-to-start scatter `compare`
+    then takes as its floor. A goal that is missed is an answer: exit code 0.
+    """
+    import functools
+    import json
+
+    from tqdm import tqdm
+
+    from noisefloor import calibration, collect, paths, report, results
+
+    opened = {}
+    if live:
+        for study in calibration.STUDIES:
+            try:
+                folder = collect.obtain(f"calibration-{study}", profile=profile)
+            except collect.FAILURES as e:
+                raise Sentence(e, exit_code=1) from None
+            opened[study.replace("-", "_")] = results.load(folder)
+        calibration.write_floor(opened["aa"], paths.runs() / "floor.json")
+    bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
+    figures = calibration.measure(
+        seed, **({"n": 1000, "step": 25} if small else {}), progress=lambda jobs, n: bar(jobs, total=n)
+    )  # fmt: skip
+    if out or not small:
+        calibration.write(figures, out or calibration.recorded())
+    found = calibration.Calibration(figures, **opened)
+    if live:
+        duet = opened["duet"].folder.name
+        calibration.write_reach(found.decision, duet, paths.runs() / "duet.json")
+    if as_json:
+        facts = {**figures["facts"], "headline": found.headline}
+        click.echo(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
+        return
+    click.echo(f"{found.headline}\n\n{calibration.summary(found.goals)}")

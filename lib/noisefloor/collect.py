@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import pandas as pd
@@ -37,7 +38,7 @@ from . import (
 )
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, workshop
-from .study import Arm, Study, StudyError, load
+from .study import Arm, Study, StudyError, first_look, load, restored
 
 TOOLS = {
     **tools.TOOLS,
@@ -49,6 +50,7 @@ TOOLS = {
 KITS = {"backup": backup.Kit, "connections": connections.Kit}
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
+PAIRS_A_START = 4  # of a calibration
 SLICE_MAX_S = 6  # longer slices leave too few pairs for a verdict
 
 
@@ -56,7 +58,7 @@ class CampaignError(Exception):
     """A campaign that cannot go on: what happened, and what was kept. One sentence."""
 
 
-class PairLost(Exception):
+class PairLost(CampaignError):
     """A run failed in every attempt; its pair is not counted."""
 
 
@@ -90,7 +92,7 @@ def _now() -> str:
 def _write_json(path: Path, content: object) -> None:
     """Whole or not at all."""
     partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(content, indent=1, sort_keys=True, default=str) + "\n")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
     partial.replace(path)
 
 
@@ -101,6 +103,11 @@ def _commit() -> str:
             asked, capture_output=True, text=True, timeout=5, check=True
         ).stdout.strip()
     return ""
+
+
+def _build(engine: engines.Engine) -> dict:
+    label = engines.label(engine)
+    return {"label": label} | {k: getattr(engine, k) for k in ("kind", "version", "origin")}
 
 
 def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
@@ -120,11 +127,12 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
         "workloads": [dataclasses.asdict(w) for w in study.workloads],
         "settings": dict(study.settings),
         "tables": study.tables,
+        "keyring": study.keyring,
         "pairs": study.pairs,
         "kit": study.kit,
         "facts": study.facts,
-        "engine": {"label": engines.label(engine), "kind": engine.kind, "version": engine.version}
-        | {"origin": engine.origin, "note": engine.note},
+        "reach": dict(study.reach),
+        "engine": _build(engine) | {"note": engine.note},
         "host": doctor.facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v},
         "commit": _commit(),
@@ -137,14 +145,17 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
     }
 
 
-def _resumable(study: Study, parameters: dict) -> Path | None:
-    """The newest unfinished campaign that the same command began."""
-    for name in reversed(paths.campaigns(f"{study.name}-{study.profile.name}-")):
-        folder = paths.campaign(name)
-        with contextlib.suppress(tidy.Damaged):
-            found = tidy.meta(folder)
-            if not found["finished"] and found["parameters"] == parameters:
-                return folder
+def _resumable(study: Study, engine: engines.Engine) -> Path | None:
+    """The newest unfinished live campaign of the same study on the same build."""
+    for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
+        with contextlib.suppress(tidy.Damaged, KeyError, TypeError):
+            found = tidy.meta(file.parent)
+            if (
+                not found["finished"]
+                and _build(engine).items() <= found["engine"].items()
+                and restored(found) == study
+            ):
+                return file.parent
     return None
 
 
@@ -171,7 +182,12 @@ class Campaign:
             shutil.rmtree(half) if half.is_dir() else half.unlink()
         by_pair: dict[str, list[str]] = {}
         for run in tidy.run_folders(self.folder):
-            facts = tidy.read(run, verify=False)
+            try:
+                facts = tidy.read(run)
+            except tidy.Damaged as e:
+                self.progress.say(f"{e}; it is set aside")
+                self.set_aside(run.name, "damaged")
+                continue
             if not facts["warmup"]:
                 by_pair.setdefault(facts["pair_id"], []).append(facts["run"])
         for names in by_pair.values():
@@ -210,14 +226,15 @@ class Campaign:
     def verdicts(self) -> pd.DataFrame:
         """The verdict table so far, with the pairs that the rest of the budget can buy."""
         t = self.table
-        if t[~t["warmup"]].empty:
+        t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]  # no warm-up, no half
+        if t.empty:
             return pd.DataFrame()
         seconds = 2 * (self.slice_s + 0.5)
-        pairs = t[~t["warmup"]]["pair_id"].nunique()
+        pairs = t["pair_id"].nunique()
         each = self.left_s / seconds / max(1, len(schedule.cells(self.study)))
         per_cell = pairs / max(1, len(self.done())) + each
         return schedule.verdicts(
-            self.study, t[~t["warmup"]], pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
+            self.study, t, pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
         )
 
     def open_cells(self) -> list[Cell]:
@@ -228,7 +245,9 @@ class Campaign:
             self.verdicts(),
             self.study.profile.blocks[self.study.design != "switched"],
         )
-        return [c for c in found if not {c.workload.name, c.arm.name} & set(self.meta["skipped"])]
+        skipped = set(self.meta["skipped"])
+        found = [c for c in found if not {c.workload.name, c.arm.name} & skipped]
+        return found if any(not c.control for c in found) else []
 
     def tune(self) -> None:
         """Set the length of a slice by the cost model, from the seconds of the first block
@@ -290,6 +309,8 @@ class Campaign:
                 (partial / "failure.txt").write_text(f"{_now()}\n{reason}\n")
                 n = len(list(self.folder.glob(f"{name}.failed*"))) + 1
                 partial.rename(self.folder / f"{name}.failed{n}")
+                if gate:
+                    gate.abort()
                 continue
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -300,16 +321,18 @@ class Campaign:
                 self.meta["spent_s"] += (time.monotonic() - began) / (2 if gate else 1)
             self.rows += tidy.rows(partial.rename(self.folder / name))
             return
-        raise PairLost(f"{name} failed {ATTEMPTS} times: {reason}")
+        raise PairLost(f"{name} failed in every attempt: {reason}")
 
     def _measure(self, bench, cell, arm, folder, name, seconds, gate, facts) -> None:
-        self.progress.show(self, f"{cell.workload.name}, {cell.threads} threads, {arm.name}")
+        pair = "warm-up" if facts["warmup"] else f"pair {facts['pair'] + 1}"
+        where = f"{cell.workload.name}, {cell.threads} threads"
+        self.progress.show(self, f"{where}, {pair}, {arm.name}")
         server = bench.server_of(arm, facts["slot"], cell.workload)
         replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
         if replica:
-            server, follower = replica
-            follower.set(arm.switch)
-        server.set(dict(cell.workload.settings) | dict(arm.switch))
+            server = replica[0]
+        for s in replica or (server,):
+            s.only(dict(cell.workload.settings) | dict(arm.switch))
         if cell.workload.writes_per_s:
             settled = server.flush(5)
             bench.throttle(server, cell.workload.writes_per_s)
@@ -317,16 +340,18 @@ class Campaign:
             settled = server.settle(self.study.profile.settle_s)
         slice_ = tools.Slice(
             self.study, server, arm, cell.workload, cell.threads, seconds, folder,
-            idle=bench.idle(server), replica=replica[1] if replica else None, kit=bench.kit,
+            idle=bench.idle(server, *(replica or ())), replica=replica[1] if replica else None, kit=bench.kit,
         )  # fmt: skip
         if gate:
             gate.wait(60)
         start = _now()
-        result = TOOLS[cell.workload.tool](slice_)
+        try:
+            result = TOOLS[cell.workload.tool](slice_)
+        finally:  # a failed run must not leave a slow disk to the next one
+            bench.throttle(server, None)
         end = _now()
         if result["exit_code"]:
             raise tools.ToolError(self._said(folder, result["exit_code"]))
-        bench.throttle(server, None)
         _write_json(folder / "evidence.json", evidence.collect(server, arm.expect))
         _write_json(folder / "variables.json", self._variables(server))
         facts = {
@@ -366,9 +391,10 @@ class Campaign:
     def _variables(self, server: Server) -> dict:
         """All global variables, stored once per content; the run's file points there."""
         text = json.dumps(server.variables(), indent=0, sort_keys=True)
-        for private in (str(server.folder), str(server.folder.parent), str(paths.root())):
-            text = text.replace(private, "<server>")
-        text = text.replace(str(server.socket.parent), "<socket>")
+        own = (server.folder, server.folder.parent, paths.engines(), paths.root())
+        for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
+            text = text.replace(str(private), f"<{shown}>")
+        text = text.replace(str(server.socket), "<socket>")
         text = text.replace(socket.gethostname(), "<host>")
         name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
         if not (self.folder / name).exists():
@@ -377,7 +403,8 @@ class Campaign:
 
     def pair(self, bench: "Bench", cell: Cell) -> None:
         """Both runs of a pair, in the order that the coin says."""
-        number = self.done().get(cell.key, 0)
+        taken = {p for p in self.table["pair_id"] if p.startswith(f"{cell.key}-p")}
+        number = next(n for n in count() if f"{cell.key}-p{n:03d}" not in taken)
         arm_first = schedule.order(self.seed, self.block, cell, number)
         arms = [cell.arm, self.study.baseline] if arm_first else [self.study.baseline, cell.arm]
         pair_id = f"{cell.key}-p{number:03d}"
@@ -394,11 +421,16 @@ class Campaign:
             if self.study.design == "duet":
                 gate = threading.Barrier(2)
                 with ThreadPoolExecutor(2) as both:
-                    list(both.map(lambda i: one(i, gate), (0, 1)))
+                    ended = [both.submit(one, i, gate).exception for i in (0, 1)]
+                failed = [e for exception in ended if (e := exception())]
+                # the one that waited in vain does not know why
+                for e in sorted(failed, key=lambda e: isinstance(e, threading.BrokenBarrierError)):
+                    raise e
             else:
                 one(0)
                 one(1)
             self.lost = 0
+            self.save()  # what was spent is known to who continues
         except (PairLost, threading.BrokenBarrierError) as e:
             for name in names:
                 if (self.folder / name).exists():
@@ -426,7 +458,7 @@ class Campaign:
 def _warnings(result: dict, settled: dict) -> list[str]:
     """What makes a run less trustworthy, as sentences."""
     found = []
-    server = result["usage"].get("server")
+    server = result["usage"].get("server") or result["usage"]["replica"]
     for name, idle in result["usage"].items():
         if name not in ("server", "source", "replica"):
             for what, word in (("cpu_s", "CPU"), ("written_B", "writes")):
@@ -444,9 +476,10 @@ def _warnings(result: dict, settled: dict) -> list[str]:
 class Bench:
     """The servers that a block measures on: one (switched) or two (side by side)."""
 
-    def __init__(self, folder: Path, templates: dict[str, Server], study: Study):
-        self.folder, self.templates, self.duet = folder, templates, study.design == "duet"
-        self.kit = KITS[study.kit](self, study) if study.kit else None
+    def __init__(self, folder: Path, templates: dict[str, Server], study: Study | None = None):
+        self.folder, self.templates = folder, templates
+        self.duet = study is not None and study.design == "duet"
+        self.kit = KITS[study.kit](self, study) if study and study.kit else None
         self.servers: list[Server] = []
         self.pair: tuple[Server, Server] | None = None
         self._throttle: tuple[Server, Throttle] | None = None
@@ -467,11 +500,12 @@ class Bench:
         own = self.kit.server(arm, workload) if self.kit else None
         return own or self.servers[min(slot, len(self.servers) - 1)]
 
-    def idle(self, active: Server) -> dict[str, Server]:
+    def idle(self, *active: Server | None) -> dict[str, Server]:
         """Servers that run but are not being measured."""
         if self.duet:
             return {}
-        return {f"idle{i}": s for i, s in enumerate(self.servers) if s is not active and s.process}
+        up = [s for s in (*self.servers, *(self.pair or ())) if s.process and s not in active]
+        return {f"idle{i}": s for i, s in enumerate(up)}
 
     def replica_pair(self, workload) -> tuple[Server, Server]:
         """A source and its replica, started when first needed in a block."""
@@ -550,7 +584,7 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
     if build.note:
         progress.say(build.note)
     with alone(progress.say):
-        folder = _resumable(study, parameters)
+        folder = _resumable(study, build)
         if folder is None:
             stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
@@ -586,14 +620,28 @@ FAILURES = (
 )
 
 
-def obtain(name: str, campaign: str = "", **parameters) -> Path:
+def reach() -> dict[str, float]:
+    """Metric -> the largest overhead in percent for which a duet was found honest: by
+    `noisefloor calibrate --live` on this machine, else by the recorded campaign."""
+    own = paths.runs() / "duet.json"
+    file = own if own.exists() else Path(__file__).with_name("duet.json")
+    return json.loads(file.read_text())["reach"]
+
+
+def obtain(name: str, campaign: str = "", look: bool = False, **parameters) -> Path:
     """The folder of a campaign: the recorded or live one called `campaign`, else a new one of the
-    study called `name`, measured now. What a notebook calls.
+    study called `name`, measured now; `look`: only a first look, as a duet. What a notebook calls.
 
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
         return paths.campaign(campaign)
-    return measure(load(name, **parameters), parameters=parameters)
+    study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
+    if "engine" in parameters:  # a path, or a fall-back: the build says what kind it is
+        kind = engines.find(parameters["engine"]).kind
+        study = load(name, **(parameters | {"engine": kind}))
+    if look:
+        study = first_look(study, reach())
+    return measure(study, parameters=parameters)
 
 
 def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
@@ -627,11 +675,16 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
 def _block_seconds(c: Campaign) -> float:
     """How long a block is measured. Side by side the block is the unit: many short ones, so that
     enough remain for the arm when the controls have had their share. Switched: the budget spread
-    over twice the blocks that a verdict needs, half a minute at least."""
+    over twice the blocks that a verdict needs, but a quarter of a minute at least. A campaign of
+    a fixed number of pairs starts anew after every fourth."""
+    if c.study.pairs:
+        arms = len(c.study.arms) if c.study.design == "switched" else 1
+        both = 1 if c.study.design == "duet" else 2
+        return (PAIRS_A_START - 0.5) * arms * both * c.slice_s
     budget_s, (switched, side) = c.study.profile.budget_min * 60, c.study.profile.blocks
     if c.study.design != "switched":
         return min(30.0, budget_s * (1 - schedule.CONTROL_SHARE) / (side + 0.5))
-    return max(min(30.0, budget_s / switched), budget_s / (2 * switched))
+    return max(min(15.0, budget_s / switched), budget_s / (2 * switched))
 
 
 def _switched(c: Campaign, bench: Bench) -> None:
@@ -678,6 +731,10 @@ DESIGNS = {"switched": _switched, "side by side": _side_by_side, "duet": _side_b
 # -- progress --------------------------------------------------------------------------------------
 
 
+def _clock(seconds: float) -> str:
+    return f"{seconds // 60:.0f}:{seconds % 60:02.0f}"
+
+
 class Progress:
     """A bar in a terminal and in Jupyter, plain lines every ten seconds elsewhere."""
 
@@ -699,24 +756,24 @@ class Progress:
             print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
     def show(self, c: Campaign, doing: str) -> None:
-        """Where the campaign is: budget, block, current arm, verdicts so far."""
-        now = time.monotonic()
-        total = round(c.study.profile.budget_min * 60)
-        text = f"block {c.block}, {doing}"
+        """Where the campaign is: block, pair and arm, verdicts so far, time left at the most."""
+        now, spent, left = time.monotonic(), c.meta["spent_s"], max(c.left_s, 0.0)
+        if c.study.pairs and (made := sum(c.done().values())):
+            wanted = c.study.pairs * sum(not x.control for x in schedule.cells(c.study))
+            left = spent / made * max(wanted - made, 0)
+        text = f"block {c.block}, {doing}; {self._words(c)}"
         if self._display or not sys.stderr.isatty():
             if now - self._last > (1 if self._display else 10):
                 self._last = now
-                self.say(
-                    f"{min(c.meta['spent_s'], total):.0f} of {total} s, {text}; {self._words(c)}"
-                )
+                self.say(f"{text}; {_clock(left)} left")
             return
         if self._bar is None:
             from tqdm import tqdm
 
-            bar = "{l_bar}{bar}| {n:.0f}/{total:.0f} s {postfix}"
-            self._bar = tqdm(total=total, bar_format=bar, leave=False, desc=c.study.name)
-        self._bar.n = min(c.meta["spent_s"], total)
-        self._bar.set_postfix_str(f"{text}; {self._words(c)}")
+            bar = "{desc} {percentage:3.0f} %|{bar}| {postfix}"
+            self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=c.study.name)
+        self._bar.n = min(spent / (spent + left + 1e-9), 1.0)
+        self._bar.set_postfix_str(f"{_clock(left)} left; {text}")
 
     def _words(self, c: Campaign) -> str:
         """Verdicts so far, counted."""

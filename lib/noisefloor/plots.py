@@ -118,7 +118,8 @@ def _lab_css() -> str:
     css = PARTS_CSS.read_text()
     dark = 'body[data-jp-theme-light="false"]'
     css = re.sub(r"@media \(prefers-color-scheme: dark\) \{\s*:root", f"@media all {{ {dark}", css)
-    return f"{LAB}{css}body {{ --nf-paper: var(--jp-layout-color0, #fff) }}</style>"
+    page = "--nf-paper: var(--jp-layout-color0, #fff); counter-reset: figure table"
+    return f"{LAB}{css}body {{ {page} }}</style>"
 
 
 def colours(frame) -> dict:

@@ -66,18 +66,22 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
 
 
 def round_of(seed: int, block: int, number: int, open_cells: list[Cell], done: dict[str, int]):
-    """The cells of one round in random order: every open comparison whose turn it is
-    once, and a control pair while controls hold less than their share; the one with the fewest pairs so far.
+    """The cells of one round in random order: every open comparison whose turn it is once, and,
+    while controls hold less than their share, a pair of the control with the fewest pairs so far.
+    Controls alone (a block of theirs, side by side) are all measured. Never empty.
 
     done: cell key -> pairs measured."""
-    own = [c for c in open_cells if not c.control and (number + 1) % c.workload.every == 0]
+    own = [c for c in open_cells if not c.control]
     controls = [c for c in open_cells if c.control]
-    if controls:
+    chosen = controls
+    if own:
+        turn = [done.get(c.key, 0) * c.workload.every for c in own]
+        most = max(done.get(c.key, 0) for c in own)
+        chosen = [c for c, t in zip(own, turn, strict=True) if t <= max(most, min(turn))]
         spent = sum(n for k, n in done.items() if k.endswith(slug(AGAIN)))
-        total = sum(done.values()) + len(own)
-        if spent < CONTROL_SHARE * total:
-            own = [*own, min(controls, key=lambda c: done.get(c.key, 0))]
-    return [own[i] for i in coin(seed, block, number, "round").permutation(len(own))]
+        if controls and spent < CONTROL_SHARE * (sum(done.values()) + len(chosen)):
+            chosen = [*chosen, min(controls, key=lambda c: done.get(c.key, 0))]
+    return [chosen[i] for i in coin(seed, block, number, "round").permutation(len(chosen))]
 
 
 def block_arm(
@@ -100,13 +104,23 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
     """The verdict table of what has been measured: the stop rule's and the report's."""
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
-    return stats.table(
+    table = stats.table(
         tidy[kept],
         margin_pct=study.margin_pct,
         baseline=study.baseline.name,
         pair_seconds=pair_seconds,
         budget_pairs=budget_pairs,
+        starts=study.profile.blocks[0] if study.design == "switched" else 1,
     )
+    far = table["overhead_pct"].abs() > table["metric"].map(study.reach).astype(float)
+    for row in table.index[far]:
+        table.at[row, "verdict"] = "cannot tell"
+        table.at[row, "warnings"] = [
+            *table.at[row, "warnings"],
+            f"a first look is honest up to {study.reach[table.at[row, 'metric']]:.1f} % only: the two"
+            " servers slow each other",
+        ]
+    return table
 
 
 def open_cells(study: Study, tidy: pd.DataFrame, table: pd.DataFrame, blocks: int) -> list[Cell]:

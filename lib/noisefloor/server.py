@@ -35,6 +35,8 @@ _VOLATILE = re.compile(
     r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
     r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
 )
+# client errors (no server, gone, lost in a query): how long the process may take to be gone, too
+_LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
 _running: weakref.WeakSet["Server"] = weakref.WeakSet()
 
 
@@ -133,6 +135,7 @@ class Server:
         short = (self.folder.parent / "short").readlink()
         self.socket = short / f"{self.folder.name}.sock"
         self._sql: sa.Engine | None = None
+        self._before: dict[str, str] = {}  # variables that were set, as they were at the start
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -246,6 +249,7 @@ class Server:
         if first:
             argv.append(f"--init-file={self.folder / 'init.sql'}")
         self.socket.unlink(missing_ok=True)
+        self._before = {}
         self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
             self.process = subprocess.Popen(
@@ -267,7 +271,7 @@ class Server:
                 raise ServerError(
                     f"{self.engine.kind} {self.engine.version} ended while starting: {self._tail()}"
                 )
-            with contextlib.suppress(sa.exc.OperationalError):
+            with contextlib.suppress(sa.exc.OperationalError, ServerError):
                 if self.socket.exists():
                     self.query("SELECT 1")
                     return time.monotonic() - self._began
@@ -368,9 +372,22 @@ class Server:
 
     def query(self, statement: str, **values) -> list[dict]:
         """Rows of `statement` as dicts; [] for statements without rows. `:name` binds values."""
-        with self.sql.connect() as c:
-            result = c.execute(sa.text(statement), values)
-            return [dict(r._mapping) for r in result] if result.returns_rows else []
+        try:
+            with self.sql.connect() as c:
+                result = c.execute(sa.text(statement), values)
+                return [dict(r._mapping) for r in result] if result.returns_rows else []
+        except sa.exc.DBAPIError as e:
+            code = e.orig.args[0]
+            if code in _LOST and self._ended(_LOST[code]):
+                raise ServerError(f"the server is not running: {self._tail()}") from None
+            raise
+
+    def _ended(self, seconds: float) -> bool:
+        """Whether the process is gone, or goes within so many seconds."""
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+        return self.process is None or self.process.returncode is not None
 
     def script(self, *statements: str) -> None:
         """Execute statements one after the other."""
@@ -391,14 +408,20 @@ class Server:
 
     def set(self, settings: Mapping[str, object]) -> None:
         """SET GLOBAL each setting, then read back. Raises SettingError."""
+        found = {} if settings.keys() <= self._before.keys() else self.variables()
         for name, value in settings.items():
-            text = str(value)
-            kind = int if re.fullmatch(r"-?\d+", text) else float
-            number = re.fullmatch(r"-?\d+(\.\d+)?", text)
-            self.query(
-                f"SET GLOBAL {_identifier(name)} = :value", value=kind(text) if number else text
-            )
+            try:
+                self.query(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
+            except sa.exc.DBAPIError as e:
+                raise SettingError(f"{name}: wanted {value}, refused: {e.orig.args[-1]}") from None
+            if name in found:
+                self._before.setdefault(name, found[name])
         self.check(settings)
+
+    def only(self, settings: Mapping[str, object]) -> None:
+        """`set` these; every other variable that was `set` since the start goes back to what it
+        was, so that no arm or workload inherits from the one before it."""
+        self.set({k: v for k, v in self._before.items() if k not in settings} | dict(settings))
 
     def check(self, settings: Mapping[str, object]) -> None:
         """Raise SettingError for the first setting that is not in force."""
@@ -436,7 +459,10 @@ class Server:
 
     def usage(self) -> dict[str, float]:
         """CPU seconds and bytes written and read by the server process since its start."""
-        io = psutil.Process(self.pid).io_counters()
+        try:
+            io = psutil.Process(self.pid).io_counters()
+        except psutil.Error:
+            raise ServerError(f"the server is not running: {self._tail()}") from None
         return {
             # the clock of another process, to the nanosecond: clock_getcpuclockid(3) in arithmetic
             "cpu_s": time.clock_gettime((~self.pid << 3) | 2),
@@ -487,6 +513,14 @@ def _identifier(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
         raise SettingError(f"{name!r} is not the name of a variable; nothing was set")
     return name
+
+
+def _literal(value: object) -> int | float | str:
+    """What SET takes: numbers without quotes."""
+    text = str(value)
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    return float(text) if re.fullmatch(r"-?\d+\.\d+", text) else text
 
 
 def _value(text: object) -> object:

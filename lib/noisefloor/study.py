@@ -75,9 +75,9 @@ class Workload:
     """What is measured, under the same conditions for both arms.
 
     `settings` are dynamic variables; `writes_per_s` throttles the disk; `threads` is a family of
-    comparisons; `deciding` are the metrics whose verdicts end the campaign; `every`: one pair in
-    so many rounds, so that a short campaign spends its time on the first workload; `stretch`: its slices are so
-    many times longer.
+    comparisons; `deciding` are the metrics whose verdicts end the campaign; `every`: one pair for
+    so many of the most measured comparison, so that a short campaign spends its time on the first
+    workload; `stretch`: its slices are so many times longer.
     """
 
     name: str
@@ -123,7 +123,7 @@ PROFILES = {
     p.name: p
     for p in (
         Profile("smoke", 0.35, 1, 1, 0.2, (2, 2), 1_000, (4,)),
-        Profile("quick", 1, 1, 1, 0.3, (2, 6), 20_000, (4,)),
+        Profile("quick", 1, 1, 1, 0.3, (4, 6), 20_000, (4,)),
         Profile("standard", 20, 3, 3, 1.5, (4, 10), 100_000, (1, 4, 16, 64)),
         Profile("full", 720, 300, 30, 10, (4, 10), 100_000, (4,)),
     )
@@ -155,6 +155,7 @@ class Study:
     pairs: int = 0
     kit: str = ""
     facts: tuple[str, ...] = ()
+    reach: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def control(self) -> Arm:
@@ -236,7 +237,7 @@ def binlog_encryption(
     if chosen.name == "smoke":
         more = ()
     if chosen.name == "quick":
-        more = tuple(replace(w, every=3) for w in more)
+        more = tuple(replace(w, every=12) for w in more)
     return Study(
         name="binlog-encryption",
         title="Binary log encryption",
@@ -272,7 +273,7 @@ def calibration(
     known slowdowns in percent, in one of the three designs."""
     chosen = _profile(profile, budget_min or 600)
     short = chosen.name in ("smoke", "quick")
-    seconds = 1 if short else 2 if injected else 3
+    seconds = 1 if short else 2
     chosen = replace(chosen, slice_s=seconds, settle_s=0.3 if short else 0.5)
 
     def arm(name: str, rounds: int = 0) -> Arm:
@@ -521,10 +522,10 @@ STUDIES = {
     "ssl-connections": ssl_connections,
     "calibration-aa": partial(calibration, pairs=200),
     "calibration-switched": partial(
-        calibration, design="switched", injected=(0.5, 1.0, 2.0, 5.0, 10.0, 50.0), pairs=24
+        calibration, design="switched", injected=(1.0, 2.0, 5.0, 10.0, 50.0), pairs=16
     ),
-    "calibration-side-by-side": partial(calibration, injected=(5.0,)),
-    "calibration-duet": partial(calibration, design="duet", injected=(5.0, 50.0)),
+    "calibration-side-by-side": partial(calibration, injected=(5.0,), pairs=32),
+    "calibration-duet": partial(calibration, design="duet", injected=(5.0, 50.0), pairs=32),
 }
 
 
@@ -533,6 +534,25 @@ def load(name: str, **parameters: object) -> Study:
     if name not in STUDIES:
         raise StudyError(f"no study is called {name!r}; there are: {', '.join(STUDIES)}")
     return STUDIES[name](**parameters)
+
+
+def first_look(study: Study, reach: Mapping[str, float]) -> Study:
+    """`study` as a duet: both servers loaded at once, the fast first look, in the metrics that
+    `reach` (metric -> largest honest overhead in percent, from calibration) offers.
+
+    Raises StudyError where none of the study's metrics is offered."""
+    kept = tuple(
+        replace(w, metrics=offered, deciding=offered)
+        for w in study.workloads
+        if w.tool == "sysbench" and not w.writes_per_s
+        if (offered := tuple(m for m in w.metrics if m in reach))
+    )
+    if not kept:
+        raise StudyError(
+            f"a first look at {study.name} is refused: calibration found a duet honest for "
+            f"{', '.join(reach) or 'no metric'}, and the study has none of them; nothing was measured"
+        )
+    return replace(study, design="duet", workloads=kept, reach=dict(reach))
 
 
 def _profile(name: str, budget_min: float) -> Profile:
@@ -548,7 +568,8 @@ def restored(meta: Mapping) -> Study:
     """The study as it stands in a campaign.json: what was compared, whatever the code says now."""
 
     def made(kind, fields):
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+        known = {k: v for k, v in fields.items() if k in kind.__dataclass_fields__}
+        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
 
     arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
     baseline = arms[meta["baseline"]]
@@ -563,8 +584,10 @@ def restored(meta: Mapping) -> Study:
         profile=made(Profile, meta["profile"]),
         settings=meta["settings"],
         tables=meta["tables"],
+        keyring=meta["keyring"],
         margin_pct=meta["margin_pct"],
         pairs=meta["pairs"],
         kit=meta.get("kit", ""),
         facts=tuple(meta.get("facts", ())),
+        reach=meta.get("reach", {}),
     )

@@ -35,12 +35,12 @@ def meta(campaign: Path) -> dict:
     """campaign.json. Raises Damaged."""
     try:
         found = json.loads((campaign / "campaign.json").read_text())
-    except (OSError, ValueError) as e:
+        version = found["format"]
+    except (OSError, ValueError, KeyError, TypeError) as e:
         raise Damaged(f"{campaign.name}/campaign.json cannot be read ({e})") from None
-    if found.get("format") != FORMAT:
+    if version != FORMAT:
         raise Damaged(
-            f"{campaign.name}/campaign.json has format {found.get('format')}; this version reads"
-            f" {FORMAT}"
+            f"{campaign.name}/campaign.json has format {version}; this version reads {FORMAT}"
         )
     return found
 
@@ -224,18 +224,15 @@ def quantiles(campaign: Path, workload: str, threads: int) -> pd.DataFrame:
 
 def runs(campaign: Path) -> pd.DataFrame:
     """One row a run: what it was, how long it took, what the servers used, warnings."""
+    columns = ["run", "workload", "threads", "block", "pair", "position", "arm", "warmup", "start"]
+    columns += ["slice_s", "exit_code", "steal_s", "warnings"]
     found = [
-        {
-            "run": run.name,
-            **{
-                k: facts.get(k) for k in ("workload", "threads", "block", "pair", "position", "arm")
-            },
-            **{k: facts.get(k) for k in ("warmup", "start", "slice_s", "exit_code", "steal_s")},
-            "warnings": "; ".join(facts["warnings"]),
-        }
+        facts | {"run": run.name, "warnings": "; ".join(facts["warnings"])}
         for facts, run in _runs(campaign, warmup=True)
     ]
-    return pd.DataFrame(found)
+    return pd.DataFrame([{c: f.get(c) for c in columns} for f in found], columns=columns).astype(
+        {"warmup": bool}
+    )
 
 
 def stages(campaign: Path) -> pd.DataFrame:

@@ -187,7 +187,7 @@ def replica(s: Slice) -> dict:
         "the replica did not receive the transactions",
     )
     proof = evidence.collect(replica, s.arm.expect | {"relay log": s.arm.expect["binlog"]})
-    meters = {"replica": replica, "source": source}
+    meters = {"replica": replica, "source": source, **s.idle}
     stolen, before = steal(), _meter(meters)
     began = time.monotonic()
     replica.query("START REPLICA SQL_THREAD")

@@ -5,7 +5,7 @@ table beside the page), `pieces` (box, tables, provenance), `given` (parameters,
 runs), `pages` (one notebook to one page), `batch` (many pages and the index).
 """
 
-from .batch import index, plan, recorded_campaign, render_all, summary
+from .batch import index, plan, publish, recorded_campaign, render_all, summary
 from .given import Parameter, checked, parameters
 from .pages import PARTS, notebook, render, studies
 from .pieces import badge, provenance, ruler, table, verdict_box, verdict_table_html
@@ -29,6 +29,7 @@ __all__ = [
     "plan",
     "primary",
     "provenance",
+    "publish",
     "recorded_campaign",
     "records",
     "render",

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -14,7 +15,7 @@ from .. import paths, plots
 from ..plots import interval, is_control, metric_label, percent
 from ..study import STUDIES
 from .given import checked, parameters
-from .pages import notebook, render, set_aside, shell, studies
+from .pages import PARTS, notebook, render, set_aside, shell, studies
 from .pieces import badge, boxed, escaped
 from .words import ReportError, when
 
@@ -133,6 +134,23 @@ def _line(row) -> str:
     return (
         f"{study}: {paths.shown(result) if isinstance(result, Path) else result} ({seconds:.0f} s)"
     )
+
+
+def publish(study, out=None) -> Path:
+    """Copy a rendered page with its notebook and verdict table to
+    ``reports/published/<study>-<date of the measurement>/``; that folder's path.
+
+    What is published stays: ReportError when the folder is there already."""
+    out = Path(out or paths.reports()).resolve()
+    facts = json.loads((out / f"{study}.json").read_text())
+    date = (facts.get("date") or time.strftime("%Y-%m-%d"))[:10]
+    target = paths.root() / "reports" / "published" / f"{study}-{date}"
+    if target.exists():
+        raise ReportError(f"{paths.shown(target)} is there already and is kept as it is", 1)
+    target.mkdir(parents=True)
+    for part in PARTS:
+        shutil.copy2(out / f"{study}{part}", target / f"{study}{part}")
+    return target
 
 
 def summary(rows, out=None) -> str:

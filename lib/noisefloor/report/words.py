@@ -119,7 +119,7 @@ def _floor(row) -> str:
 
 def unit(row) -> str:
     """What `n` and `runs_needed` of a row count."""
-    return {"switched": "pairs", "side by side": "blocks"}.get(row.get("design"), "runs an arm")
+    return "pairs" if row.get("design") in ("switched", "side by side", "duet") else "runs an arm"
 
 
 def settle(row) -> str:

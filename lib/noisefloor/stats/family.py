@@ -60,7 +60,8 @@ def pairs(tidy, *, baseline=None):
     known = tidy["metric"].map(METRICS.get)
     judged = known.map(lambda m: m is None or m.judged).astype(bool)
     kept = tidy[judged & tidy["pair_id"].notna() & ~tidy["warmup"].astype(bool)]
-    key = ["study", "workload", "threads", "metric", "pair_id"]
+    key = ["study", "campaign", "workload", "threads", "metric", "pair_id"]
+    key = [k for k in key if k in kept]  # a pair's name is unique within its campaign only
     both = kept.loc[kept["arm"] != baseline, [*key, "arm", "block", "pair", "value"]].merge(
         kept.loc[kept["arm"] == baseline, [*key, "value"]], on=key, suffixes=("", "_baseline")
     )
@@ -99,12 +100,12 @@ def table(
     settled beforehand (False). floor: start-to-start CV in percent, or (CV, A/A starts behind it),
     or a dict of these by metric; used where the design is unknown and for unpaired runs, unless
     restarts says that every run had its own start. budget_pairs: pairs a comparison can have in
-    all; pair_seconds: what one pair costs. starts: server starts without which a comparison is not
-    settled. series: {run: values per second}, for one run an arm.
+    all; pair_seconds: what one pair costs. starts: server starts without which there is no
+    verdict. series: {run: values per second}, for one run an arm.
 
     Bounds are NaN where nothing is excluded yet. `settled`: measuring on is useless, because a
     verdict is there or the prediction is far over the budget. p is 1 / the e-value and
-    p_adjusted Holm's over the thread counts of the family; the joint row (threads NA) is judged on
+    p_adjusted Holm's over the thread counts of the family and its joint row (threads NA), judged on
     rounds, the k-th pair of every thread count averaged into one.
     ValueError: margin not above 0, no baseline, no usable row."""
     if not margin_pct > 0:
@@ -189,7 +190,9 @@ def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts
             continue
         members = list(family.groupby("threads", sort=True, dropna=False))
         outcomes = [one(g) for _, g in members]
-        adjusted = holm([o.p for o in outcomes])
+        rounds = _rounds([g for _, g in members])
+        joint = one(rounds) if len(members) > 1 and len(rounds) else None
+        adjusted = holm([o.p for o in outcomes] + ([joint.p] if joint else []))
         given = {"key": key, "control": control, "design": design, "notes": []}
         if lost := frame.attrs["dropped"].get((key[2], key[-1])):
             given["notes"].append(f"{lost} pairs left out: a value is missing, zero or negative")
@@ -198,12 +201,11 @@ def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts
                 f"carry-over: the idle server still used {100 * carried:.0f} % of the active one's "
                 "CPU, which hides a part of the overhead"
             )
-        for (threads, _), o, p in zip(members, outcomes, adjusted, strict=True):
+        for (threads, _), o, p in zip(members, outcomes, adjusted, strict=False):
             yield {**given, "threads": threads, "outcome": o, "p_adjusted": p, "joint": False}
-        rounds = _rounds([g for _, g in members])
-        if len(members) > 1 and len(rounds):
-            o = one(rounds)
-            yield {**given, "threads": pd.NA, "outcome": o, "p_adjusted": o.p, "joint": True}
+        if joint:
+            last = {"threads": pd.NA, "outcome": joint, "p_adjusted": adjusted[-1], "joint": True}
+            yield {**given, **last}
 
 
 def _one(g, judge, design, *, margin, alpha, floor=None, restarts=False):
@@ -318,6 +320,11 @@ def _row(comparison, *, alpha, budget, seconds, starts):
     if word in ("slower", "faster") and metric in PERCENTILES and abs(o.estimate) < BUCKET:
         word = "cannot tell"
         warnings.append("the difference is within one bucket of sysbench's histogram (1.8 %)")
+    if word != "cannot tell" and o.blocks < starts:
+        warnings.append(
+            f"{word} so far, but {o.blocks} of the {starts} server starts that a verdict needs"
+        )
+        word = "cannot tell"
     decided = word != "cannot tell"
     needed = max(o.n_baseline, o.n_arm) if decided else o.needed
     futile = budget is not None and o.n_arm >= FUTILE_FROM and o.best > budget
@@ -327,7 +334,7 @@ def _row(comparison, *, alpha, budget, seconds, starts):
         _pct(o.floor), 100 * o.deciding_cv, needed if math.isfinite(needed) else math.nan,
         needed * seconds / 60 if seconds and math.isfinite(needed) else math.nan, warnings,
         comparison["control"], comparison["joint"], o.blocks, comparison["design"],
-        bool((decided and o.blocks >= starts) or (not decided and futile)),
+        bool(decided or futile),
     )  # fmt: skip
 
 

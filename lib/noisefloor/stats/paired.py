@@ -42,7 +42,8 @@ def fixed(d, block, *, design, margin, alpha=0.05, floor=None):
     """Outcome of the classical analysis for a number of pairs settled beforehand.
 
     Interval: Student's t on the units; where the starts differ the wider one of pairs and block
-    means. p: sign flips of the units; where the starts differ the larger one of that and Student's t on block means. `same` when the interval lies inside the margin: stricter than TOST."""
+    means. p: sign flips of the units; where the starts differ the larger one of that and Student's
+    t on block means. `same` when the interval lies inside the margin: stricter than TOST."""
     d, block = np.asarray(d, float), np.asarray(block)
     whole = sequential.means(d, block)
     differ = design == "switched" and bool(sequential.unequal(d, block)[-1])

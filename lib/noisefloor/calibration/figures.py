@@ -1,0 +1,217 @@
+"""Figures of the calibration page, in the theme of `plots`: frames in, a Figure out."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from noisefloor.calibration import live
+from noisefloor.plots import (
+    ARMS,
+    BAND,
+    BASE,
+    CONTROL,
+    INK,
+    MUTED,
+    NARROW,
+    SHORT,
+    WIDE,
+    _above,
+    _margin,
+    _note,
+    _panels,
+    _percent_axis,
+    _responsive,
+    metric_label,
+)
+
+DESIGN_INK = {"switched": ARMS[0], "side by side": ARMS[1], "duet": ARMS[2]}
+
+
+@_responsive
+def strip(
+    frame, value, *, by, ink=None, limits=(5.0,), band=None, axis="", zero=True, narrow=False
+):
+    """One dot a cell along a percent axis, a row for every value of `by`, the extreme one in words.
+
+    ink: column that colours the dots (its values are named above, at most five); limits: values
+    drawn as lines; band: (lo, hi) drawn as the range to be reached, else everything left of the
+    first limit is. axis: what the numbers are."""
+    labels = list(pd.unique(frame[by]))
+    kinds = list(pd.unique(frame[ink])) if ink else [None]
+    colour = dict(zip(kinds, (DESIGN_INK.get(k, c) for k, c in zip(kinds, ARMS * 2, strict=False)), strict=True))  # fmt: skip
+    width, left = (NARROW, 8) if narrow else (WIDE, 30 + 7.0 * max(map(len, labels)))
+    right, top, foot, each = 66, 30 if ink else 8, 44, 42 if narrow else 25
+    total = top + each * len(labels) + foot
+    figure = Figure(figsize=(width / 72, total / 72), layout="none")
+    box = (left / width, foot / total, (width - left - right) / width, each * len(labels) / total)
+    ax = figure.add_axes(box)
+    lo, hi = band or (0.0, limits[0])
+    ax.axvspan(lo, hi, color=BAND, alpha=0.13, lw=0, zorder=0)
+    for limit in limits:
+        ax.axvline(limit, color=BAND, lw=1.2, zorder=1)
+    at = ax.get_yaxis_transform()
+    far = band is not None  # the extreme that matters is the lowest
+    spread = np.linspace(-0.26, 0.26, 7)
+    for i, label in enumerate(labels):
+        row = frame[frame[by] == label]
+        y = i + (0.32 if narrow else 0.0)
+        shift = spread[np.arange(len(row)) % 7] if len(row) > 3 else np.zeros(len(row))
+        many = len(row) > 3
+        for kind in kinds:
+            mine = (row[ink] == kind).to_numpy() if ink else np.ones(len(row), bool)
+            points = np.column_stack([row[value], y + shift])[mine]
+            _dots(ax, points, colour[kind], *((4, 0.55) if many else (7, 1.0)))
+        worst = row[value].min() if far else row[value].max()
+        words = (
+            f"{'≥' if far else '≤'}\u202f{worst:.1f}\u202f%"
+            if len(row) > 1
+            else f"{worst:.1f}\u202f%"
+        )
+        _note(ax, words, (1, y), (8, 0), at, va="center", color=INK)
+        place = ((0, i - 0.28), (0, 0)) if narrow else ((0, i), (-left + 8, 0))
+        _note(ax, label, *place, at, va="center", color=INK, fontsize=12)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ends = [frame[value].min(), frame[value].max(), *limits, lo, hi]
+    pad = 0.04 * (max(ends) - min(ends))
+    ax.set_xlim(0 if zero else min(ends) - pad, max(ends) + pad)
+    _percents(ax)
+    ax.yaxis.set_major_locator(NullLocator())
+    ax.grid(False, axis="y")
+    ax.grid(True, axis="x")
+    _note(ax, axis, (0, 0), (0, -26), "axes fraction", va="top")
+    where = -left + 8
+    for kind in kinds if ink else ():
+        style = {"va": "bottom", "color": colour[kind], "weight": "bold", "fontsize": 12}
+        _note(ax, str(kind), (0, 1), (where, 8), "axes fraction", **style)
+        where += 9.0 * len(str(kind)) + 18
+    return figure
+
+
+@_responsive
+def blocks(results, metrics=live.METRICS, *, narrow=False):
+    """Mean of every block of an A/A campaign with its standard error, a panel a metric."""
+    margin = results.study.margin_pct
+    figure, axes, small = _panels(len(metrics), narrow, 270)
+    for ax, metric in zip(axes, metrics, strict=True):
+        found = results.pairs(results.main, metric)
+        value = found.assign(pct=100 * np.expm1(found["overhead"]))
+        each = value.groupby("block")["pct"].agg(["mean", "sem"]).fillna(0)
+        _margin(ax, margin)
+        ax.errorbar(each.index + 1, each["mean"], each["sem"], fmt="o", ms=5, color=BASE, ecolor=CONTROL, elinewidth=3, lw=0, zorder=3)  # fmt: skip
+        middle = each["mean"].mean()
+        ax.axhline(middle, color=ARMS[0], lw=1.6, zorder=4)
+        reach = max(2.2 * margin, 1.1 * (each["mean"].abs() + each["sem"]).max())
+        ax.set_ylim(-reach, reach)
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.set_xlabel("block (both servers restarted before each)")
+        _percent_axis(ax)
+        _above(ax, "one server against the other", metric_label(metric), small=small)
+    return figure
+
+
+@_responsive
+def bias(injected, *, margin_pct=2.0, narrow=False):
+    """What was found less what is true, with its interval, against the true overhead; a panel a
+    metric, a colour a design."""
+    metrics = list(pd.unique(injected["metric"]))
+    figure, axes, small = _panels(len(metrics), narrow, 300)
+    ink = {d: DESIGN_INK[d] for d in DESIGN_INK if d in set(injected["design"])}
+    ends = injected[["bias_lo_pct", "bias_hi_pct"]].abs().to_numpy()
+    reach = max(2.2 * margin_pct, min(1.1 * ends.max(), 4 * np.median(ends)), 1.2 * injected["bias_pct"].abs().max())  # fmt: skip
+    for ax, metric in zip(axes, metrics, strict=True):
+        part = injected[injected["metric"] == metric]
+        _margin(ax, margin_pct)
+        for k, (design, row) in enumerate(part.groupby("design", sort=False)):
+            x = row["truth_pct"].clip(lower=0.1) * 1.07 ** (k - 1)
+            ax.vlines(x, row["bias_lo_pct"].clip(-reach), row["bias_hi_pct"].clip(upper=reach), color=ink[design], lw=6, alpha=0.38)  # fmt: skip
+            ax.plot(x, row["bias_pct"], "o", color=ink[design], ms=7)
+        ax.set_xscale("log")
+        ax.set_ylim(-reach, reach)
+        ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if part["truth_pct"].min() / 1.5 <= t <= 1.5 * part["truth_pct"].max()]  # fmt: skip
+        ax.set_xticks(ticks, [f"{t:g}\u202f%" for t in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_xlabel("true overhead (log scale)")
+        _percent_axis(ax)
+        _above(ax, "found less true", metric_label(metric), {d: d for d in ink}, ink, small)
+    return figure
+
+
+@_responsive
+def power(frame, *, title="", narrow=False):
+    """Share of campaigns that end in a verdict other than `cannot tell`, or in `slower`, against
+    the true overhead: columns truth_pct, slower, same (shares), and `line` (a line each)."""
+    figure, axes, _ = _panels(1, narrow, 310)
+    ax = axes[0]
+    lines = list(pd.unique(frame["line"]))
+    names = {str(k): SHORT.get(k, str(k)) for k in lines}
+    ink = dict(zip(names, ARMS * 2, strict=False))
+    for line in lines:
+        part = frame[frame["line"] == line].sort_values("truth_pct")
+        colour = ink[str(line)]
+        ax.plot(part["truth_pct"], 100 * part["slower"], "-o", color=colour, lw=2, ms=5)
+        ax.plot(part["truth_pct"], 100 * part["same"], "--", color=colour, lw=1.2, alpha=0.8)
+    ax.set_ylim(-3, 103)
+    _percents(ax, "y")
+    _percents(ax)
+    ax.set_xlabel("true overhead (solid: slower; dashed: same)")
+    _above(ax, "campaigns that end so", title, names, ink, narrow)
+    return figure
+
+
+@_responsive
+def information(designs, *, narrow=False):
+    """Information a minute of each design against side by side, a dot with its interval (log)."""
+    frame = designs.dropna(subset=["against_side_by_side"])
+    labels = [f"{r.design}, {SHORT.get(r.metric, r.metric)}" for r in frame.itertuples()]
+    width, left, right = (NARROW, 8, 8) if narrow else (WIDE, 250, 90)
+    each, top, foot = 42 if narrow else 28, 8, 44
+    total = top + each * len(frame) + foot
+    figure = Figure(figsize=(width / 72, total / 72), layout="none")
+    ax = figure.add_axes(
+        (left / width, foot / total, (width - left - right) / width, each * len(frame) / total)
+    )
+    ax.axvline(1, color=MUTED, lw=0.9)
+    at = ax.get_yaxis_transform()
+    for i, (row, label) in enumerate(zip(frame.itertuples(), labels, strict=True)):
+        y, ink = i + (0.32 if narrow else 0.0), DESIGN_INK[row.design]
+        if not math.isnan(row.lo):
+            ax.plot([row.lo, row.hi], [y, y], color=ink, lw=7, alpha=0.38)
+        ax.plot(row.against_side_by_side, y, "o", ms=8, color=ink)
+        place = ((0, i - 0.28), (0, 0)) if narrow else ((0, i), (-left + 8, 0))
+        _note(ax, label, *place, at, va="center", color=INK, fontsize=12)
+        if not narrow:
+            _note(ax, f"{row.against_side_by_side:.1f} times", (1, y), (8, 0), at, va="center", color=INK)  # fmt: skip
+    ax.set_xscale("log")
+    low, high = ax.get_xlim()
+    ax.set_xlim(min(low, 0.4), max(high, 2.5))
+    low, high = ax.get_xlim()
+    ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= t <= high]
+    ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_locator(NullLocator())
+    ax.set_ylim(len(frame) - 0.4, -0.6)
+    ax.grid(False, axis="y")
+    ax.grid(True, axis="x")
+    words = "information a minute, side by side = 1 (log scale)"
+    _note(ax, words, (0, 0), (0, -26), "axes fraction", va="top")
+    return figure
+
+
+def _dots(ax, points, colour, size, alpha):
+    """Points as one path of round caps: a tenth of the bytes of as many markers."""
+    codes = np.tile([Path.MOVETO, Path.LINETO], len(points))
+    path = Path(np.repeat(points, 2, axis=0), codes)
+    path.should_simplify = False
+    style = {"ec": colour, "lw": size, "alpha": alpha, "capstyle": "round", "zorder": 3}
+    ax.add_patch(PathPatch(path, fill=False, **style))
+
+
+def _percents(ax, axis="x"):
+    which = getattr(ax, f"{axis}axis")
+    which.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    which.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}\u202f%"))

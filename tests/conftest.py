@@ -1,0 +1,167 @@
+"""Real servers for the tests: one MySQL and one MariaDB, initialised and loaded once a session."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from noisefloor import collect, engines, paths, study, tools
+from noisefloor.server import Server, workshop
+
+ENGINES = paths.engines()  # before a test moves the project folder
+DATA = Path(__file__).parent / "data"
+
+
+@contextlib.contextmanager
+def moved(home: Path):
+    """The project folder is `home`; server builds stay where they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEFLOOR_HOME", str(home))
+        patch.setenv("NOISEFLOOR_ENGINES", str(ENGINES))
+        patch.setenv("NOISEFLOOR_RUNS", str(home / "runs"))
+        yield home
+
+
+@pytest.fixture
+def home(tmp_path):
+    """An empty project folder, so that nothing of the real one is touched."""
+    with moved(tmp_path):
+        yield tmp_path
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory):
+    """The private folder that the session's servers live in."""
+    with contextlib.ExitStack() as stack:
+        with moved(tmp_path_factory.mktemp("home")):
+            folder = stack.enter_context(workshop())
+        yield folder
+
+
+def _template(shop: Path, name: str) -> Server:
+    chosen = study.load("binlog-encryption", profile="smoke", engine=name)
+    server = Server.create(engines.find(name), shop / name, chosen.settings, keyring=True)
+    with server:
+        tools.load(server, chosen)
+        clause = "ENCRYPTION='Y'" if server.engine.kind == "mysql" else "ENCRYPTED=YES"
+        server.script(
+            f"CREATE TABLE noisefloor.hidden (word VARCHAR(80)) {clause}",
+            "INSERT INTO noisefloor.hidden VALUES ('under the key')",
+        )
+        server.stop()
+    return server
+
+
+@pytest.fixture(scope="session")
+def mysql(shop):
+    """A stopped MySQL with a keyring and the smoke profile's tables, to copy from."""
+    return _template(shop, "mysql")
+
+
+@pytest.fixture(scope="session")
+def mariadb(shop):
+    """As `mysql`, a MariaDB."""
+    return _template(shop, "mariadb")
+
+
+@pytest.fixture(params=["mysql", "mariadb"])
+def template(request):
+    """Both servers in turn."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def copy(shop):
+    """copy(template, settings, **options) -> a stopped copy, removed after the test."""
+    made = []
+
+    def fresh(template: Server, settings=(), **options) -> Server:
+        name = f"c{sum(1 for _ in shop.iterdir())}"
+        made.append(template.copy(shop / name, dict(settings), **options))
+        return made[-1]
+
+    yield fresh
+    for server in made:
+        server.remove()
+
+
+@pytest.fixture
+def own(template, copy):
+    """A running copy of both servers in turn, for a test that harms it."""
+    server = copy(template)
+    server.start()
+    return server
+
+
+@pytest.fixture(scope="session")
+def shared(shop):
+    """Running copies by name, started when first asked for."""
+    found: dict[str, Server] = {}
+    yield found
+    for server in found.values():
+        server.remove()
+
+
+@pytest.fixture
+def running(shared, template, shop):
+    """A running copy of both servers in turn, for tests that leave it as it was."""
+    name = template.engine.kind
+    if name not in shared:
+        shared[name] = template.copy(shop / f"running-{name}")
+        shared[name].start()
+    yield shared[name]
+    shared[name].only({})
+
+
+@pytest.fixture
+def campaign(shop, home):
+    """campaign(study, template, *arms) -> (Campaign, Bench): a block with a running server for
+    each of the arms, and nothing measured yet."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(chosen: study.Study, template: Server, *arms: study.Arm):
+            folder = home / "runs" / f"{chosen.name}-test"
+            if not folder.exists():
+                folder.mkdir(parents=True)
+                meta = collect._meta(chosen, template.engine, {})
+                collect._write_json(folder / "campaign.json", meta)
+            found = collect.Campaign(chosen, folder, collect.tidy.meta(folder), collect.Progress())
+            found.block += 1
+            place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
+            bench = collect.Bench(place, {"": template})
+            place.mkdir()
+            (place / "short").symlink_to((shop / "short").readlink())
+            stack.callback(shutil.rmtree, place, ignore_errors=True)
+            stack.callback(bench.close)
+            bench.servers = [bench.fresh(a) for a in arms or (chosen.baseline,)]
+            for server in bench.servers:
+                server.start()
+            return found, bench
+
+        yield begin
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """A recorded smoke campaign, free to be damaged."""
+    return Path(shutil.copytree(DATA / "campaign", tmp_path / "campaign"))
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def command_lines() -> str:
+    """What any user of the machine sees of the running processes."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode())
+    return "\n".join(found)
