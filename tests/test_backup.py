@@ -1,5 +1,6 @@
 """Backup pipes: real zstd, openssl and tar; a real server where a copy must come to life."""
 
+import json
 import os
 import shutil
 import threading
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from noisefloor import backup, collect, engines, results, server, workloads
+from noisefloor import backup, results, schedule, server, study, tools, workloads
 from noisefloor.parse import time as time_text
 
 HERE = all(map(shutil.which, ("zstd", "openssl", "tar")))
@@ -150,30 +151,68 @@ def test_speed_of_this_processor():
     assert backup._speed("aes-128-cbc", False, False) > backup._speed("aes-128-cbc", True, False)
 
 
-def test_smoke(tmp_path, monkeypatch):
-    """A whole campaign on MariaDB: backups, restores that are proved, evidence, verdict table."""
-    try:
-        if engines.find("mariadb", fetch=False).kind != "mariadb" or not shutil.which(
-            "mariabackup"
-        ):
+@pytest.fixture
+def begun(campaign, request):
+    """A block of the study in progress: (campaign, bench, study)."""
+
+    def begin(template):
+        if template.engine.kind == "mariadb" and not shutil.which("mariabackup"):
             pytest.skip("no mariadb-backup here")
-    except engines.EngineMissing as why:
-        pytest.skip(str(why))
-    monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
-    folder = collect.obtain("backup-encryption", profile="smoke", engine="mariadb", budget_min=0.15)
-    r = results.load(folder)
-    assert set(r.verdicts["workload"]) == {"backup", "restore"}
-    proofs = [c for f in folder.glob("restore*/run.json") for c in _evidence(f)]
-    assert {"prepared, started, CHECKSUM TABLE"} <= {c["check"] for c in proofs}
-    assert all(c["found"] == "equal" for c in proofs)
-    one = next(folder.glob("backup*aes*/run.json")).parent
-    (took,) = time_text((one / "time.txt").read_text())
-    assert took["real_s"] > 0
-    noticed = r.fact("damage").set_index(["cipher", "damage"])["noticed by"]
-    assert "nobody" not in set(noticed)
+        chosen = study.load("backup-encryption", profile="smoke", engine=template.engine.kind)
+        return *campaign(chosen, template), chosen
+
+    return begin
 
 
-def _evidence(file):
-    import json
+def test_a_restored_copy_lives(begun, template):
+    """On both engines: backup and restore in pairs; every copy is started, or has the bytes of one
+    that was; a copy with other rows is found out."""
+    c, bench, chosen = begun(template)
+    for cell in schedule.cells(chosen)[:2]:
+        bench.kit.ready(cell.arm, cell.workload)
+        c.pair(bench, cell)
+        c.pair(bench, cell)
+    restored = [json.loads(f.read_text()) for f in c.folder.glob("restore*/run.json")]
+    assert len(restored) == 4
+    checks = [x["evidence"][0] for x in restored]
+    assert {x["found"] for x in checks} == {"equal"}
+    assert "prepared, started, CHECKSUM TABLE" in {x["check"] for x in checks}
+    assert {x["arm"] for x in restored} == {"none", "aes-128-cbc"}
+    named = {"mysql": ["clone", "tar"], "mariadb": ["mariabackup"]}[template.engine.kind]
+    one = next(c.folder.glob("backup*-aes-128-cbc/run.json"))
+    facts = json.loads(one.read_text())
+    assert [x["name"] for x in facts["stages"]] == [*named, "zstd", "openssl"]
+    assert str(bench.folder) not in one.read_text()
+    (took,) = time_text((one.parent / "time.txt").read_text())
+    assert took["real_s"] == pytest.approx(facts["slice_s"], abs=0.001)
+    table = c.table.set_index(["workload", "arm", "metric"])["value"]
+    sizes = [table["backup", a, "backup_size"].median() for a in ("none", "aes-128-cbc")]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.02)
 
-    return json.loads(file.read_text())["evidence"]
+    server = bench.servers[0]
+    server.query("INSERT INTO noisefloor.canary VALUES (77, 'after the backup')")
+    into = bench.kit.new("restored")
+    into.mkdir()
+    arm = chosen.arms[0]
+    stages = workloads.restore(backup.copier(server), into, arm.how, bench.kit.password)
+    backup.pipe(stages, bench.kit.folder, source=bench.kit.archives[arm.name])
+    assert backup.revive(bench.kit, server, into) == "CHECKSUM TABLE differs"
+
+
+def test_what_is_measured_once(begun, mariadb):
+    c, bench, _ = begun(mariadb)
+    c.facts(bench)
+    r = results.load(c.folder)
+    found = r.fact("damage").set_index(["cipher", "damage"])
+    assert set(found.index.get_level_values("cipher")) == {"none", "aes-128-cbc"}
+    assert "nobody" not in set(found["noticed by"])
+    assert "exit 0" in found.loc[("aes-128-cbc", "one bit flipped"), "openssl alone"]
+    assert set(r.fact("speed")["direction"]) == {"backup", "restore"}
+
+
+def test_a_cipher_that_openssl_lacks_is_skipped(begun, mariadb):
+    _, bench, chosen = begun(mariadb)
+    odd = study.Arm("rot13", how={"cipher": "rot13"})
+    with pytest.raises(tools.NotHere, match="rot13") as why:
+        bench.kit.ready(odd, chosen.workloads[0])
+    assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")

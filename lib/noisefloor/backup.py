@@ -31,6 +31,8 @@ class Kit:
     """Archives, passphrase and extra servers of a campaign. Raises NotHere for what this machine
     cannot do."""
 
+    tcp = False  # whether the servers listen on loopback
+
     def __init__(self, bench, study: Study):
         self.bench, self.study = bench, study
         self.folder = bench.folder / "backups"

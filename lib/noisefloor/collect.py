@@ -490,7 +490,7 @@ class Bench:
         self._count += 1
         template = self.templates.get(arm.name) or self.templates[""]
         own = dict(arm.settings) | settings
-        tcp = bool(settings) or template.port is not None
+        tcp = bool(settings) or (self.kit is not None and self.kit.tcp)
         made = template.copy(self.folder / f"s{self._count}", own, tcp=tcp)
         if self.kit:
             self.kit.dress(made)
@@ -552,8 +552,7 @@ class Bench:
 def _templates(study: Study, engine: engines.Engine, folder: Path) -> dict[str, Server]:
     """Loaded data directories to copy from, by arm name ("" for arms that need none of their
     own). Initialised and loaded once."""
-    tcp = study.kit == "connections"
-    base = Server.create(engine, folder / "base", study.settings, keyring=study.keyring, tcp=tcp)
+    base = Server.create(engine, folder / "base", study.settings, keyring=study.keyring)
     with base:
         tools.load(base, study)
         base.stop()

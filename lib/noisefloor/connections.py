@@ -37,6 +37,8 @@ class Kit:
     """Keys, tunnels, the link and the server at its far end. Raises NotHere for what this machine
     cannot do."""
 
+    tcp = True  # whether the servers listen on loopback
+
     def __init__(self, bench, study: Study):
         self.bench, self.study = bench, study
         self.folder = bench.folder / "connections"
