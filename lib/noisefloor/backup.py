@@ -5,6 +5,7 @@
 
 import contextlib
 import fcntl
+import functools
 import hashlib
 import os
 import re
@@ -70,10 +71,12 @@ class Kit:
         return self.folder / f"{name}-{self.count}"
 
     def end_block(self) -> None:
-        """Stop the extra servers: the next block starts them anew."""
+        """Stop the extra servers, drop the archives: the next block makes them anew."""
         for server in self.own.values():
             server.remove()
-        self.own = {}
+        for archive in self.archives.values():
+            archive.unlink(missing_ok=True)
+        self.own, self.archives = {}, {}
 
     def close(self) -> None:
         """Remove everything."""
@@ -93,6 +96,7 @@ def copier(server: Server) -> str:
     return "xtrabackup" if engines.which("xtrabackup") else "tar"
 
 
+@functools.cache
 def ciphers() -> set[str]:
     """Ciphers of the local openssl, by every name it knows."""
     said = subprocess.run(["openssl", "enc", "-list"], capture_output=True, text=True, check=False)
@@ -207,21 +211,21 @@ def _doing(pid: int) -> str:
 
 
 def backup(s: Slice) -> dict:
-    """One backup into a new archive, which replaces the arm's last one."""
+    """One backup into a new archive; the arm's first one in a block is kept for restores."""
     archive = s.kit.new("archive")
-    took = _backup(s.kit, s.server, s.arm, s.threads, archive, s.folder)
-    if old := s.kit.archives.get(s.arm.name):
-        old.unlink(missing_ok=True)
-    s.kit.archives[s.arm.name] = archive
-    return _result(s, took) | {"archive_B": archive.stat().st_size}
+    took = _backup(s.kit, s.server, s.arm, s.threads, archive)
+    size = archive.stat().st_size
+    if s.kit.archives.setdefault(s.arm.name, archive) is not archive:
+        archive.unlink()
+    return _result(s, took) | {"archive_B": size}
 
 
 def restore(s: Slice) -> dict:
-    """The arm's newest archive unpacked into an empty folder, and proved outside the clock."""
+    """The arm's archive unpacked into an empty folder, and proved outside the clock."""
     kit = s.kit
     if s.arm.name not in kit.archives:
         kit.archives[s.arm.name] = kit.new("archive")
-        _backup(kit, s.server, s.arm, s.threads, kit.archives[s.arm.name], s.folder)
+        _backup(kit, s.server, s.arm, s.threads, kit.archives[s.arm.name])
     into = kit.new("restored")
     into.mkdir(mode=0o700)
     try:
@@ -249,7 +253,7 @@ def _must(took: dict) -> None:
             raise ToolError(f"{x['name']} ended with exit code {x['exit_code']}: {x['said']}")
 
 
-def _backup(kit: Kit, server: Server, arm: Arm, threads: int, archive: Path, folder: Path) -> dict:
+def _backup(kit: Kit, server: Server, arm: Arm, threads: int, archive: Path) -> dict:
     copy, data = copier(server), kit.new("scratch")
     stolen = steal()
     clone = _clone(server, data) if copy == "tar" else None
@@ -404,7 +408,7 @@ def damage(kit: Kit) -> list[dict]:
             continue
         seen.add(cipher)
         archive = kit.new("archive")
-        _backup(kit, server, Arm(cipher, how={"cipher": cipher}), 1, archive, kit.folder)
+        _backup(kit, server, Arm(cipher, how={"cipher": cipher}), 1, archive)
         for what in DAMAGES[: 2 if cipher == "none" else 3]:
             password = wrong if what == "wrong passphrase" else kit.password
             hurt = kit.new("damaged")

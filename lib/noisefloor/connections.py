@@ -212,7 +212,8 @@ def connect(s: Slice) -> dict:
         used["cpu_s"] = round(used["cpu_s"] + used["sshd_cpu_s"], 6)
         cpu += now["client"] - own["client"]
     if not code:
-        result["evidence"] = _agree(_session(text, s.arm) + _served(kit, s.server, route, s.arm))
+        checks = _session(text, s.arm) + _served(kit, route, s.arm)
+        result["evidence"] = _agree([*checks, _required(s.server, s.arm)])
     return result | {
         "argv": _shown(kit, argv),
         "exit_code": code,
@@ -256,6 +257,14 @@ def _session(text: str, arm: Arm) -> list[dict]:
     return [_check("session", check, wanted, version or "no TLS")]
 
 
+def _required(server: Server, arm: Arm) -> dict:
+    """Evidence that the server takes nothing but encrypted connections, or any."""
+    found = server.query("SELECT @@global.require_secure_transport AS v")[0]["v"]
+    wanted = "encrypted" if "tls" in arm.how else "any"
+    said = "encrypted" if int(found) else "any"
+    return _check("connections taken", "require_secure_transport", wanted, said)
+
+
 def _check(evidence: str, check: str, expected: str, found: str) -> dict:
     return {"evidence": evidence, "check": check, "expected": expected, "found": found}
 
@@ -287,7 +296,7 @@ def _s_client(kit: Kit, route: Route, *options: str, stay_s: float = 0.0) -> str
         return child.communicate()[0]
 
 
-def _served(kit: Kit, server: Server, route: Route, arm: Arm) -> list[dict]:
+def _served(kit: Kit, route: Route, arm: Arm) -> list[dict]:
     """Evidence of the key that the server really presents; none for arms without TLS."""
     if "key" not in arm.how:
         return []

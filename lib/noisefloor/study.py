@@ -318,7 +318,7 @@ def backup_encryption(
     `threads` are those of the compressor (zstd -T)."""
     chosen = _profile(profile, budget_min)
     short = chosen.name in ("smoke", "quick")
-    rows = {"smoke": 2_000, "quick": 60_000}.get(chosen.name, 400_000)
+    rows = {"smoke": 2_000, "quick": 60_000}.get(chosen.name, 200_000)
     masked, unpacked = "aes-128-cbc, no AES instructions", "none, encrypted tables"
     arms = {
         name: Arm(name, how={"cipher": name})
@@ -358,8 +358,9 @@ def backup_encryption(
     )
     restore = Workload(
         "restore",
-        "The pipe backwards into an empty folder; what was unpacked is then proved, outside the"
-        " clock: equal to a copy that was prepared, started and compared table by table.",
+        "The pipe backwards into an empty folder, from the arm's first archive of the block; what was"
+        " unpacked is then proved, outside the clock: it is prepared, started and compared table by"
+        " table, or equal to the byte to a copy that was.",
         tool="restore",
         arms=tuple(a for a in wanted if a != unpacked),
         **common | {"metrics": ("wall", "user_sys")},
@@ -449,9 +450,7 @@ def ssl_connections(
         "sustained",
         "Connect, disconnect, again, for whole seconds and from several threads.",
         threads=counts,
-        arms=tuple(a for a in wanted if a not in ("socket", "TLS 1.2, RSA 2048"))
-        if not short
-        else (_TLS,),
+        arms=(_TLS,) if short else (_TLS, "TLS 1.3, RSA 4096", "TLS 1.3, P-256", "SSH aes256-ctr"),
         every=3 if short else 1,
         **rate,
     )
@@ -505,9 +504,8 @@ def ssl_connections(
         arms=tuple(arms[a] for a in wanted),
         workloads=(hundred, *more),
         design="switched",
-        profile=replace(
-            chosen, rows=min(chosen.rows, 10_000), settle_s=0.1, slice_s=min(chosen.slice_s, 2)
-        ),
+        # the effects are large: many short slices
+        profile=replace(chosen, rows=min(chosen.rows, 10_000), settle_s=0.1, slice_s=1, warmup_s=1),
         settings=_SERVER | {"skip_name_resolve": "ON", "max_connect_errors": "1000000"},
         tables=1,
         margin_pct=margin_pct,
