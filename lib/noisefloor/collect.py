@@ -24,7 +24,19 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import doctor, engines, evidence, parse, paths, schedule, stats, tidy, tools
+from . import (
+    backup,
+    connections,
+    doctor,
+    engines,
+    evidence,
+    parse,
+    paths,
+    schedule,
+    stats,
+    tidy,
+    tools,
+)
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, pin, workshop
 from .study import (
@@ -38,6 +50,14 @@ from .study import (
     with_pinned,
 )
 
+TOOLS = {
+    **tools.TOOLS,
+    "backup": backup.backup,
+    "restore": backup.restore,
+    "connect": connections.connect,
+    "pooled": connections.pooled,
+}
+KITS = {"backup": backup.Kit, "connections": connections.Kit}
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
 PAIRS_A_START = 4  # of a calibration
@@ -120,6 +140,8 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
         "keyring": study.keyring,
         "pairs": study.pairs,
         "upgrade_path": study.upgrade,
+        "kit": study.kit,
+        "facts": study.facts,
         "reach": dict(study.reach),
         "engine": _build(engine) | {"note": engine.note},
         "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
@@ -235,9 +257,12 @@ class Campaign:
             self.verdicts(),
             self.study.profile.blocks[self.study.design != "switched"],
         )
-        left_out = self.meta["skipped"]
-        found = [c for c in found if not {c.workload.name, c.arm.name} & left_out.keys()]
+        found = [c for c in found if not self.skips(c)]
         return found if any(not c.control for c in found) else []
+
+    def skips(self, cell: Cell) -> bool:
+        """Whether this machine does not allow the cell's workload or arm."""
+        return bool({cell.workload.name, cell.arm.name} & self.meta["skipped"].keys())
 
     def tune(self) -> None:
         """Set the length of a slice by the cost model, from the seconds of the first block
@@ -245,6 +270,8 @@ class Campaign:
         if self.study.profile.name != "standard" or self.study.pairs or "slice" in self.meta:
             return
         first = self.study.workloads[0]
+        if first.tool != "sysbench":
+            return
         seconds = tidy.intervals(self.folder, first.name)
         seconds = seconds[(seconds["arm"] == self.study.baseline.name) & ~seconds["warmup"]]
         seconds = seconds[seconds["threads"] == first.threads[len(first.threads) // 2]]
@@ -270,6 +297,18 @@ class Campaign:
                 self.meta["upgrade"] = tools.upgrade(templates[""], build, shop)
             self.save()
         self.study = with_pinned(study, self.meta["pinned"])
+
+    def facts(self, bench: "Bench") -> None:
+        """What the kit measures once, on the running servers of the first block, into a file each;
+        [{"skipped": reason}] where this machine does not allow it."""
+        for name in self.study.facts:
+            path = tidy.fact_file(self.folder, name)
+            if not path.exists():
+                self.progress.say(f"{self.folder.name}: measuring {name}")
+                try:
+                    _write_json(path, bench.kit.fact(name))
+                except tools.NotHere as e:
+                    _write_json(path, [{"skipped": e.reason}])
 
     # -- one run ---------------------------------------------------------------------------------
 
@@ -318,7 +357,7 @@ class Campaign:
         pair = "warm-up" if facts["warmup"] else f"pair {facts['pair'] + 1}"
         where = f"{cell.workload.name}, {cell.threads} threads"
         self.progress.show(self, f"{where}, {pair}, {arm.name}")
-        server = bench.server_of(arm, facts["slot"])
+        server = bench.server_of(arm, facts["slot"], cell.workload)
         replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
         if replica:
             server = replica[0]
@@ -331,13 +370,13 @@ class Campaign:
             settled = server.settle(self.study.profile.settle_s)
         slice_ = tools.Slice(
             self.study, server, arm, cell.workload, cell.threads, seconds, folder,
-            idle=bench.idle(server, *(replica or ())), replica=replica[1] if replica else None,
+            idle=bench.idle(server, *(replica or ())), replica=replica[1] if replica else None, kit=bench.kit,
         )  # fmt: skip
         if gate:
             gate.wait(60)
         start = _now()
         try:
-            result = tools.TOOLS[cell.workload.tool](slice_)
+            result = TOOLS[cell.workload.tool](slice_)
         finally:  # a failed run must not leave a slow disk to the next one
             bench.throttle(server)
         end = _now()
@@ -468,8 +507,10 @@ def _warnings(result: dict, settled: dict) -> list[str]:
 class Bench:
     """The servers that a block measures on: one (switched) or two (side by side)."""
 
-    def __init__(self, folder: Path, templates: dict[str, Server], *, duet: bool = False):
-        self.folder, self.templates, self.duet = folder, templates, duet
+    def __init__(self, folder: Path, templates: dict[str, Server], study: Study | None = None):
+        self.folder, self.templates = folder, templates
+        self.duet = study is not None and study.design == "duet"
+        self.kit = KITS[study.kit](self, study) if study and study.kit else None
         self.servers: list[Server] = []
         self.pair: tuple[Server, Server] | None = None
         self._throttle: tuple[Server, subprocess.Popen, Throttle] | None = None
@@ -480,12 +521,17 @@ class Bench:
         self._count += 1
         template = self.templates.get(arm.name) or self.templates[""]
         own = dict(arm.settings) | settings
-        return template.copy(
-            self.folder / f"s{self._count}", own, tcp=bool(settings), environment=arm.environment
+        tcp = bool(settings) or (self.kit is not None and self.kit.tcp)
+        made = template.copy(
+            self.folder / f"s{self._count}", own, tcp=tcp, environment=arm.environment
         )
+        if self.kit:
+            self.kit.dress(made)
+        return made
 
-    def server_of(self, arm: Arm, slot: int) -> Server:
-        return self.servers[min(slot, len(self.servers) - 1)]
+    def server_of(self, arm: Arm, slot: int, workload) -> Server:
+        own = self.kit.server(arm, workload) if self.kit else None
+        return own or self.servers[min(slot, len(self.servers) - 1)]
 
     def idle(self, *active: Server | None) -> dict[str, Server]:
         """Servers that run but are not being measured."""
@@ -528,6 +574,8 @@ class Bench:
     def close(self, *, keep: bool = False) -> None:
         """End the replica pair, and the measured servers unless `keep`."""
         self.release()
+        if self.kit:
+            self.kit.end_block() if keep else self.kit.close()
         for s in (*(self.pair or ()), *(() if keep else self.servers)):
             s.remove()
         self.pair = None
@@ -631,8 +679,7 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
         with workshop() as shop:
             labels = " and ".join(sorted({engines.label(b) for b in builds.values()}))
             progress.say(f"{labels}: initialising, loading {study.tables} tables")
-            templates = _templates(study, builds, shop)
-            bench = Bench(shop, templates, duet=study.design == "duet")
+            bench = Bench(shop, _templates(study, builds, shop), study)
             try:
                 campaign.prepare(bench)
                 DESIGNS[study.design](campaign, bench)
@@ -688,12 +735,15 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
     while cells := [x for x in c.open_cells() if keep(x)]:
         for cell in schedule.round_of(c.seed, c.block, number, cells, c.done()):
             over = number and c.meta["spent_s"] > until
-            if (over and c.done().get(cell.key)) or c.left_s <= 0:
-                continue
-            if cell.workload.name in c.meta["skipped"]:
+            if (over and c.done().get(cell.key)) or c.left_s <= 0 or c.skips(cell):
                 continue
             try:
+                if bench.kit:
+                    bench.kit.ready(cell.arm, cell.workload)
                 c.pair(bench, cell)
+            except tools.NotHere as e:
+                c.meta["skipped"][e.name] = e.reason
+                c.progress.say(f"{e.name} is skipped: {e.reason}")
             except ServerError as e:
                 if not cell.workload.throttled or isinstance(e, SettingError):
                     raise
@@ -728,6 +778,7 @@ def _switched(c: Campaign, bench: Bench) -> None:
         server.restart()
         server.query("PURGE BINARY LOGS BEFORE NOW()")  # the last block's: nobody reads them
         c.warm(bench, [(0, c.study.baseline)])
+        c.facts(bench)
         _rounds(c, bench, lambda cell: True)
         bench.close(keep=True)
         c.tune()

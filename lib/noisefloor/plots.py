@@ -855,6 +855,90 @@ def runs(tidy, metric="cpu_per_transaction", *, title="", narrow=False) -> Figur
     return figure
 
 
+@_responsive
+def stages(frame, *, title="", narrow=False) -> Figure:
+    """What each process of a pipe does with its time: a bar an arm and stage, divided into running
+    and the kinds of waiting; its CPU seconds beside it.
+
+    `frame`: arm, stage, cpu_s, wall_s, and shares in percent named `runs`, `waits for ...`.
+    """
+    looks = {
+        "runs": (ARMS[1], 1.0),
+        "waits for input": (ARMS[0], 0.35),
+        "waits for output": (ARMS[2], 0.35),
+        "waits otherwise": (CONTROL, 0.35),
+    }
+    arms = list(pd.unique(frame["arm"]))
+    width, left, right = (NARROW, 104, 84) if narrow else (WIDE, 190, 150)
+    top, foot = 54 + (16 if title else 0), 34
+    high = 20 * (len(frame) + 1.2 * len(arms))
+    total = top + high + foot
+    figure = Figure(figsize=(width / 72, total / 72), layout="none")
+    ax = figure.add_axes([left / width, foot / total, (width - left - right) / width, high / total])
+    at, y = ax.get_yaxis_transform(), 0.0
+    for arm in arms:
+        _note(ax, arm, (0, y), (8 - left, 0), at, color=INK, weight="bold", va="center")
+        y += 1
+        for row in frame[frame["arm"] == arm].to_dict("records"):
+            begin = 0.0
+            for state, (colour, alpha) in looks.items():
+                part = row.get(state, 0.0) * row["wall_s"] / 100
+                if part > 0:
+                    ax.barh(y, part, 0.74, begin, color=colour, alpha=alpha, lw=0)
+                    begin += part
+            size = {"va": "center", "color": INK}
+            _note(ax, row["stage"], (0, y), (20 - left, 0), at, **size)
+            share = f" ({100 * row['cpu_s'] / row['wall_s']:.0f}\u202f%)" if not narrow else ""
+            _note(ax, f"{row['cpu_s']:.2f} s CPU{share}", (1, y), (8, 0), at, **size)
+            y += 1
+        y += 0.2
+    ax.set_ylim(y - 0.4, -0.6)
+    ax.set_xlim(0, 1.02 * frame["wall_s"].max())
+    ax.yaxis.set_major_locator(NullLocator())
+    ax.grid(False, axis="y")
+    ax.grid(True, axis="x")
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}\u202fs"))
+    used = [(s, c) for s, (c, _) in looks.items() if s in frame and frame[s].sum() > 0]
+    for i, (state, colour) in enumerate(used):
+        shift = (8 - left + (i % 2 if narrow else i) * 150, 6 + (16 * (i // 2) if narrow else 0))
+        _note(
+            ax,
+            f"■ {state}",
+            (0, 1),
+            shift,
+            "axes fraction",
+            color=colour if colour != CONTROL else MUTED,
+            va="bottom",
+        )
+    ax.set_title(title, pad=30)
+    return figure
+
+
+@_responsive
+def distance(rows, trips, *, title="", narrow=False) -> Figure:
+    """Time to connect against round-trip time: points as measured, lines as predicted from the two
+    shorter distances.
+
+    `rows`: kind, rtt_s, connect_s; `trips`: kind, round trips, work_ms.
+    """
+    figure, grid = _canvas((NARROW if narrow else WIDE, 340))
+    ax = grid[0, 0]
+    kinds = list(pd.unique(rows["kind"]))
+    ink = dict(zip(kinds, (BASE, *ARMS), strict=False))
+    end = 1e3 * rows["rtt_s"].max()
+    fitted = trips.set_index("kind")
+    for kind, part in rows.groupby("kind", sort=False):
+        line = [fitted["work_ms"][kind] + fitted["round trips"][kind] * x for x in (0.0, end)]
+        ax.plot((0, end), line, color=ink[kind], lw=1.6)
+        ax.plot(1e3 * part["rtt_s"], 1e3 * part["connect_s"], "o", ms=7, color=ink[kind])
+    names = {k: f"{k}: {fitted['round trips'][k]:.1f} round trips" for k in kinds}
+    _above(ax, "time to connect, ms (line: prediction)", title, names, ink, narrow)
+    ax.set_xlabel("round trip between client and server, ms")
+    ax.set_ylim(0)
+    ax.set_xlim(-0.02 * end, 1.04 * end)
+    return figure
+
+
 def svg(figure, title="", description="", themed=True) -> str:
     """The figure as SVG text: same bytes for the same figure, text as text, no dates.
 

@@ -230,6 +230,10 @@ class Results:
         """Workloads and arms that this machine does not allow: columns left out, reason."""
         return pd.DataFrame(self.meta["skipped"].items(), columns=["left out", "reason"])
 
+    def fact(self, name: str) -> pd.DataFrame:
+        """What was measured once in the campaign under this name; empty when it was not."""
+        return tidy.fact(self.folder, name)
+
     @property
     def workloads(self) -> pd.DataFrame:
         """What was measured and why: columns workload, threads, why."""

@@ -259,9 +259,13 @@ class Server:
         self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
             self.process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=die_with_parent,
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
                 env=os.environ | self.environment,
-            )  # fmt: skip
+                preexec_fn=die_with_parent,
+            )
         _running.add(self)
 
     def ready(self, *, timeout: float = 120) -> float:
@@ -502,12 +506,12 @@ class Server:
     def usage(self) -> dict[str, float]:
         """CPU seconds and bytes written and read by the server process since its start."""
         try:
-            p = psutil.Process(self.pid)
-            cpu, io = p.cpu_times(), p.io_counters()
+            io = psutil.Process(self.pid).io_counters()
         except psutil.Error:
             raise ServerError(f"the server is not running: {self._tail()}") from None
         return {
-            "cpu_s": cpu.user + cpu.system,
+            # the clock of another process, to the nanosecond: clock_getcpuclockid(3) in arithmetic
+            "cpu_s": time.clock_gettime((~self.pid << 3) | 2),
             "written_B": io.write_bytes,
             "read_B": io.read_bytes,
         }

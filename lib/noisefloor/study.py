@@ -45,6 +45,19 @@ METRICS = {
         Metric("apply_cpu", "Replica CPU per transaction", "s", "lower", "ms", 1e3),
         Metric("wall", "Wall time", "s", "lower", "s"),
         Metric("user_sys", "CPU time (user + sys)", "s", "lower", "s"),
+        Metric("backup_size", "Size of the backup", "B", "lower", "MB", 1e-6),
+        Metric("connections_per_second", "Connections per second", "1/s", "higher", "1/s"),
+        Metric("cpu_per_connection", "Server CPU per connection", "s", "lower", "ms", 1e3),
+        Metric("connect_time", "Time to connect", "s", "lower", "ms", 1e3),
+        Metric(
+            "client_cpu_per_connection",
+            "Client CPU per connection",
+            "s",
+            "lower",
+            "ms",
+            1e3,
+            judged=False,
+        ),
         Metric("value", "Value", "", "higher", ""),
     )
 }
@@ -55,11 +68,12 @@ class Arm:
     """One side of a comparison.
 
     `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
-    (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes this arm's data directory out of the loaded
-    one; `expect`: evidence name -> state that every run must show; `prove`: the same for evidence
-    that takes its time, once for every start of the server. `engine`: the arm's own build, "" for
-    the study's; `environment`: variables of the server's process; `pin`: the arm whose values this
-    one gets wherever the two builds' defaults differ.
+    (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes
+    this arm's data directory out of the loaded one; `how`: what a tool with stages or routes is
+    told (cipher, key, tunnel); `expect`: evidence name -> state that every run must show; `prove`:
+    the same for evidence that takes its time, once for every start of the server; `engine`: the
+    arm's own build, "" for the study's; `environment`: variables of the server's process; `pin`:
+    the arm whose values this one gets wherever the two builds' defaults differ.
     """
 
     name: str
@@ -67,6 +81,7 @@ class Arm:
     settings: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
+    how: Mapping[str, str] = field(default_factory=dict)
     expect: Mapping[str, str] = field(default_factory=dict)
     prove: Mapping[str, str] = field(default_factory=dict)
     engine: str = ""
@@ -106,6 +121,7 @@ class Workload:
     stretch: int = 1
     share: float = 1.0
     arms: tuple[str, ...] = ()
+    distance_ms: int | None = None  # of a link between client and server; None: the same machine
 
     @property
     def throttled(self) -> bool:
@@ -148,7 +164,9 @@ class Study:
     """What to compare, readable in one screen.
 
     `pairs`: measure so many pairs a comparison whatever they say (calibration), instead of until
-    the verdict is there. `upgrade`: also open the baseline's data directory with the arms' build."""
+    the verdict is there. `upgrade`: also open the baseline's data directory with the arms' build.
+    `kit`: what its tools keep between runs (archives, keys, tunnels); `facts`: what the kit measures
+    once a campaign, shown and never judged."""
 
     name: str
     title: str
@@ -164,6 +182,8 @@ class Study:
     margin_pct: float = 2.0
     pairs: int = 0
     upgrade: bool = False
+    kit: str = ""
+    facts: tuple[str, ...] = ()
     reach: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -313,6 +333,9 @@ def calibration(
     )
 
 
+# OpenSSL's word for the processor's abilities, without AES-NI and carry-less multiplication
+MASK_AES = {"OPENSSL_ia32cap": "~0x200000200000000"}
+
 # 2,048 clients, each with some fifty prepared statements
 _MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
 _ROW_B = 240  # a row of sysbench on disk, with its index
@@ -340,12 +363,11 @@ def tablespace_encryption(
     plain, only, everything = _tablespace_arms(engine == "mariadb", tables)
     arms = (only, everything)
     if chosen.name in ("standard", "full"):
-        masked = {"OPENSSL_ia32cap": "~0x200000200000000"}
         arms += (
             replace(
                 everything,
                 name="everything, AES masked",
-                environment=masked,
+                environment=MASK_AES,
                 prove=everything.prove | {"AES": "masked"},
             ),
         )
@@ -526,10 +548,222 @@ def version_upgrade(
     )
 
 
+def backup_encryption(
+    profile: str = "quick",
+    engine: str = "mariadb",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 2.0,
+    budget_min: float = 0.0,
+    *,
+    ciphers: tuple[str, ...] = (),
+) -> Study:
+    """Encrypted backup streams (source: innobackupex | zstd | openssl), backup and restore.
+
+    `threads` are those of the compressor (zstd -T)."""
+    chosen = _profile(profile, budget_min)
+    short = chosen.name in ("smoke", "quick")
+    rows = {"smoke": 2_000, "quick": 60_000}.get(chosen.name, 200_000)
+    masked, unpacked = "aes-128-cbc, no AES instructions", "none, encrypted tables"
+    arms = {
+        name: Arm(name, how={"cipher": name})
+        for name in ("aes-128-cbc", "aes-256-ctr", "chacha20", "sm4-cbc", "sm4")
+    }
+    arms[masked] = Arm(masked, how={"cipher": "aes-128-cbc", "mask": "AES"})
+    for name, extra in (
+        ("1 MiB buffers", {"bufsize": "1048576"}),
+        ("1 MiB pipes", {"pipe": "1048576"}),
+    ):
+        arms[f"sm4-cbc, {name}"] = Arm(f"sm4-cbc, {name}", how={"cipher": "sm4-cbc"} | extra)
+    mysql = engine.startswith("mysql")
+    encrypt = "ENCRYPTION='Y'" if mysql else "ENCRYPTED=YES"
+    arms[unpacked] = Arm(
+        unpacked,
+        prepare=tuple(f"ALTER TABLE noisefloor.sbtest{i} {encrypt}" for i in range(1, 5)),
+        how={"cipher": "none"},
+    )
+    few = {"smoke": ("aes-128-cbc",), "quick": ("aes-128-cbc", "sm4-cbc", "sm4")}
+    wanted = tuple(ciphers) or few.get(chosen.name, tuple(arms))
+    if unknown := set(wanted) - set(arms):
+        raise StudyError(
+            f"ciphers {', '.join(sorted(unknown))}: there are {', '.join(arms)}; nothing was measured"
+        )
+    common = {
+        "threads": tuple(threads) or (2,),
+        "metrics": ("wall", "user_sys", "backup_size"),
+        "deciding": ("wall", "user_sys"),
+    }
+    copy = "clone and tar" if mysql else "mariadb-backup"
+    backup = Workload(
+        "backup",
+        f"{copy}, zstd and openssl enc in a pipe, as in the source: from the first process to"
+        " the last byte of the file.",
+        tool="backup",
+        **common,
+    )
+    restore = Workload(
+        "restore",
+        "The pipe backwards into an empty folder, from the arm's first archive of the block; what was"
+        " unpacked is then proved, outside the clock: it is prepared, started and compared table by"
+        " table, or equal to the byte to a copy that was.",
+        tool="restore",
+        arms=tuple(a for a in wanted if a != unpacked),
+        **common | {"metrics": ("wall", "user_sys")},
+    )
+    return Study(
+        name="backup-encryption",
+        title="Encrypted backups",
+        question="What does encrypting a backup stream cost?",
+        baseline=Arm("none", how={"cipher": "none"}),
+        arms=tuple(arms[a] for a in wanted),
+        workloads=(backup, restore),
+        design="switched",
+        profile=replace(chosen, rows=rows, settle_s=0.2),
+        settings=_SERVER,
+        tables=4,
+        keyring=True,
+        margin_pct=margin_pct,
+        kit="backup",
+        facts=("speed", "damage") if short else ("speed", "damage", "tables"),
+    )
+
+
+_TLS = "TLS 1.3, RSA 2048"
+
+
+def ssl_connections(
+    profile: str = "quick",
+    engine: str = "mysql",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 2.0,
+    budget_min: float = 0.0,
+) -> Study:
+    """Connections per second by kind of connection (source: the two-part connection benchmark)."""
+    chosen = _profile(profile, budget_min)
+    short = chosen.name in ("smoke", "quick")
+    counts = tuple(threads) or ((4,) if short else (1, 4, 16, 32))
+    plain = {"require_secure_transport": "OFF"}
+
+    def route(name: str, via: str, **how: str) -> Arm:
+        return Arm(name, switch=plain, how={"via": via} | how, expect={})
+
+    def tls(version: str, key: str) -> Arm:
+        return Arm(
+            f"TLS {version}, {key}",
+            switch={"require_secure_transport": "ON"},
+            how={"via": "tcp", "tls": f"TLSv{version}", "key": key},
+        )
+
+    arms = {
+        a.name: a
+        for a in (
+            route("socket", "socket"),
+            tls("1.2", "RSA 2048"),
+            tls("1.3", "RSA 2048"),
+            tls("1.3", "RSA 1024"),
+            tls("1.3", "RSA 4096"),
+            tls("1.3", "P-256"),
+            *(
+                route(f"SSH {c}", "tunnel", cipher=c)
+                for c in ("aes256-ctr", "aes256-cbc", "chacha20-poly1305", "aes256-gcm")
+            ),
+        )
+    }
+    quick = (
+        "socket",
+        "TLS 1.2, RSA 2048",
+        _TLS,
+        "TLS 1.3, RSA 4096",
+        "TLS 1.3, P-256",
+        "SSH aes256-ctr",
+    )
+    wanted = {"smoke": (_TLS, "SSH aes256-ctr"), "quick": quick}.get(chosen.name, tuple(arms))
+    long = tuple(a for a in ("TLS 1.2, RSA 2048", _TLS, "SSH aes256-ctr") if a in wanted)
+    rate = {
+        "tool": "connect",
+        "metrics": ("connections_per_second", "cpu_per_connection"),
+        "deciding": ("connections_per_second",),
+    }
+    hundred = Workload(
+        "100 connections",
+        "A hundred connections one after the other, as fast as possible, as in the source.",
+        threads=(1,),
+        options=("--events=100",),
+        **rate,
+    )
+    sustained = Workload(
+        "sustained",
+        "Connect, disconnect, again, for whole seconds and from several threads.",
+        threads=counts,
+        arms=(_TLS,) if short else (_TLS, "TLS 1.3, RSA 4096", "TLS 1.3, P-256", "SSH aes256-ctr"),
+        every=3 if short else 1,
+        **rate,
+    )
+    one = Workload(
+        "one request a connection",
+        "Connect, one point select, disconnect: what an application without a pool does.",
+        threads=(4,) if 4 in counts else counts[:1],
+        options=("--queries=1",),
+        arms=(_TLS,),
+        every=3 if short else 1,
+        **rate,
+    )
+    pooled = Workload(
+        "pooled",
+        "Point selects over connections that stay open: what encryption costs a query.",
+        tool="pooled",
+        script="oltp_point_select",
+        threads=counts,
+        arms=("socket", _TLS) if not short else (_TLS,),
+        metrics=("tps", "cpu_per_transaction"),
+        deciding=("tps",),
+        every=3 if short else 1,
+    )
+    read = replace(
+        pooled,
+        name="pooled, read-only",
+        why="Transactions of 14 reads over connections that stay open.",
+        script="oltp_read_only",
+        threads=(4,),
+        arms=(_TLS,),
+    )
+    far = tuple(
+        Workload(
+            f"{ms} ms away",
+            f"16 threads connect over a link with {ms} ms from end to end and back.",
+            threads=(16,),
+            distance_ms=ms,
+            arms=long,
+            **rate | {"metrics": ("connections_per_second",)},
+        )
+        for ms in (0, 40, 170)
+    )
+    more = {"smoke": (), "quick": (sustained, one, pooled)}.get(
+        chosen.name, (sustained, one, pooled, read, *far)
+    )
+    return Study(
+        name="ssl-connections",
+        title="TLS and SSH connections",
+        question="What does an encrypted connection cost?",
+        baseline=route("plain TCP", "tcp"),
+        arms=tuple(arms[a] for a in wanted),
+        workloads=(hundred, *more),
+        design="switched",
+        # the effects are large: many short slices
+        profile=replace(chosen, rows=min(chosen.rows, 10_000), settle_s=0.1, slice_s=1, warmup_s=1),
+        settings=_SERVER | {"skip_name_resolve": "ON", "max_connect_errors": "1000000"},
+        tables=1,
+        margin_pct=margin_pct,
+        kit="connections",
+        facts=("resumption", "round trips", "tunnel with -N"),
+    )
+
+
 STUDIES = {
     "binlog-encryption": binlog_encryption,
     "tablespace-encryption": tablespace_encryption,
     "version-upgrade": version_upgrade,
+    "backup-encryption": backup_encryption,
+    "ssl-connections": ssl_connections,
     "calibration-aa": partial(calibration, pairs=200),
     "calibration-switched": partial(
         calibration, design="switched", injected=(1.0, 2.0, 5.0, 10.0, 50.0), pairs=16
@@ -607,5 +841,7 @@ def restored(meta: Mapping) -> Study:
         margin_pct=meta["margin_pct"],
         pairs=meta["pairs"],
         upgrade=meta.get("upgrade_path", False),
+        kit=meta.get("kit", ""),
+        facts=tuple(meta.get("facts", ())),
         reach=meta.get("reach", {}),
     )

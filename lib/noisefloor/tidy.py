@@ -87,7 +87,21 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
     if facts["workload_tool"] == "restart":
         found = {m: facts[m] for m in ("restart_s", "recovery_s", "warmup_s")}
         return found | {"checkpoint_age": facts["checkpoint_age_B"], "data_size": facts["data_B"]}
+    if facts["workload_tool"] in ("backup", "restore"):
+        (took,) = parse.time((run / "time.txt").read_text())
+        found = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
+        return found | ({"backup_size": facts["archive_B"]} if "archive_B" in facts else {})
     out = sysbench(run)
+    if facts["workload_tool"] == "connect":
+        n = out["events"]
+        if not n:
+            raise Unusable("no connection was made")
+        return {
+            "connections_per_second": n / out["duration_s"],
+            "cpu_per_connection": facts["usage"]["server"]["cpu_s"] / n,
+            "connect_time": facts["threads"] * out["duration_s"] / n,  # finer than the printed mean
+            "client_cpu_per_connection": facts["client_cpu_s"] / n,
+        }
     n, used = out["transactions"], facts["usage"]
     if facts["workload_tool"] == "replica":
         return {
@@ -239,12 +253,40 @@ def runs(campaign: Path) -> pd.DataFrame:
     )
 
 
+def stages(campaign: Path) -> pd.DataFrame:
+    """What every process of a pipe did: run workload arm stage cpu_s wall_s, and the share of its
+    looks in each state (runs, waits for input, waits for output, waits otherwise)."""
+    rows = []
+    for facts, run in _runs(campaign, warmup=False):
+        for x in facts.get("stages", ()):
+            looks = sum(x["states"].values()) or 1
+            rows.append(
+                {"run": run.name, "workload": facts["workload"], "arm": facts["arm"]}
+                | {"stage": x["name"], "cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
+                | {k: n / looks for k, n in x["states"].items()}
+            )
+    found = pd.DataFrame(rows)
+    return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
+
+
+def fact_file(campaign: Path, name: str) -> Path:
+    """Where a campaign keeps what it measured once under this name."""
+    return campaign / f"fact-{'-'.join(re.findall(r'[a-z0-9]+', name.lower()))}.json"
+
+
+def fact(campaign: Path, name: str) -> pd.DataFrame:
+    """Rows of what was measured once in a campaign; without rows when it was not."""
+    path = fact_file(campaign, name)
+    return pd.DataFrame(json.loads(path.read_text()) if path.exists() else [])
+
+
 def evidence(campaign: Path) -> pd.DataFrame:
     """Evidence counted over runs: columns arm, check, found, expected, runs."""
     found = []
     for facts, run in _runs(campaign, warmup=True):
         checks = json.loads((run / "evidence.json").read_text())["checks"]
-        found += [c | {"arm": facts["arm"]} for c in checks + facts.get("replica_evidence", [])]
+        more = facts.get("replica_evidence", []) + facts.get("evidence", [])
+        found += [c | {"arm": facts["arm"]} for c in checks + more]
     columns = ["arm", "evidence", "check", "found", "expected"]
     return pd.DataFrame(found, columns=columns).value_counts(sort=False).reset_index(name="runs")
 

@@ -23,6 +23,14 @@ class ToolError(Exception):
     """A run that failed: what the tool said. It is recorded, retried once, never averaged in."""
 
 
+class NotHere(Exception):
+    """An arm or workload that this machine does not allow: its name, and the reason."""
+
+    def __init__(self, name: str, reason: str):
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+
 @dataclass(frozen=True)
 class Slice:
     """One run to make: which server, under which arm, into which folder."""
@@ -36,6 +44,7 @@ class Slice:
     folder: Path
     idle: Mapping[str, Server] = field(default_factory=dict)
     replica: Server | None = None
+    kit: object = None  # what the study's tools keep between runs
 
 
 def load(server: Server, study: Study) -> str:
@@ -58,7 +67,8 @@ def load(server: Server, study: Study) -> str:
     code, text, _ = _run(argv, 1800)
     if code:
         raise ServerError(f"loading the tables failed: {_last(text)}")
-    server.script("RESET BINARY LOGS AND GTIDS" if _new_words(server) else "RESET MASTER")
+    if server.variables()["log_bin"] == "ON":
+        server.script("RESET BINARY LOGS AND GTIDS" if _new_words(server) else "RESET MASTER")
     return text
 
 
@@ -76,10 +86,12 @@ def _run(
     timeout: float,
     out: Path | None = None,
     begun: Callable[[], None] | None = None,
+    **options,
 ) -> tuple[int, str, float]:
     """Exit code, output and CPU seconds (user + sys, by wait4) of a child that dies with this
     process. A child that takes longer than `timeout` seconds is killed: exit code -9. `begun` is
-    called once sysbench has made its connections and prepared its statements."""
+    called once sysbench has made its connections and prepared its statements; `options` are
+    Popen's (cwd, env)."""
     with open(out, "w+b") if out else tempfile.TemporaryFile() as text:
         child = subprocess.Popen(
             argv,
@@ -87,6 +99,7 @@ def _run(
             stdout=text,
             stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent,
+            **options,
         )
         deadline = time.monotonic() + timeout
         try:
@@ -253,7 +266,7 @@ def upgrade(old: Server, build: Engine, folder: Path) -> dict:
     answers, checksums of all tables before and after, and what the server said."""
     before = old.copy(folder / "before")
     with before:
-        sums = _checksums(before)
+        sums = checksums(before)
         before.stop()
     after = before.copy(folder / "after")
     after.engine = build
@@ -261,7 +274,7 @@ def upgrade(old: Server, build: Engine, folder: Path) -> dict:
     try:
         try:
             found["took_s"] = round(after.start(timeout=600), 2)
-            found["checksums"] = "equal" if _checksums(after) == sums else "different"
+            found["checksums"] = "equal" if checksums(after) == sums else "different"
         finally:
             found["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
     except ServerError as e:
@@ -272,7 +285,8 @@ def upgrade(old: Server, build: Engine, folder: Path) -> dict:
     return found
 
 
-def _checksums(server: Server) -> dict[str, object]:
+def checksums(server: Server) -> dict[str, object]:
+    """CHECKSUM TABLE of every table in the measuring schema."""
     tables = server.query(
         "SELECT TABLE_NAME AS t FROM information_schema.tables WHERE TABLE_SCHEMA = :schema",
         schema=workloads.SCHEMA,
