@@ -114,7 +114,7 @@ def upgraded(recorded):
     table = pd.DataFrame(rows, columns=columns).assign(
         workload=s.workloads[0].name, control=False, joint=True, blocks=8, threads=pd.NA
     )
-    found.__dict__ |= {"study": s, "verdicts": table}
+    found.__dict__.update(study=s, verdicts=table)  # where cached properties are kept
     return found
 
 
@@ -160,5 +160,5 @@ def test_medians_are_shown_in_the_units_of_the_page(opened):
 
 
 def test_proofs_say_where_rows_stay_readable(opened):
-    assert "nothing" in opened.exposed or "No arm" in opened.exposed
+    assert opened.exposed.startswith("No arm")
     assert set(opened.proofs.columns) >= {"evidence", "plain", "encrypted"}
