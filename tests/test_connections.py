@@ -87,7 +87,7 @@ def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):
     said = "session: TLSv1.3 TLS_AES_128_GCM_SHA256\n"  # and the other way round
     with pytest.raises(evidence.EvidenceError, match="should be no TLS"):
         connections._agree(connections._session(said, BY_NAME["plain TCP"]))
-    server.script("SET GLOBAL tls_version = ''", "ALTER INSTANCE RELOAD TLS")
+    server.script("SET GLOBAL tls_version = 'TLSv1.2'", "ALTER INSTANCE RELOAD TLS")
     one = slice_of(bench, study.Arm("TLS", how={"via": "tcp", "tls": "TLSv1.3"}), tmp_path / "off")
     assert connections.connect(one)["exit_code"]
     assert "FATAL" in (tmp_path / "off" / "sysbench.txt").read_text()
@@ -108,7 +108,7 @@ def test_resumption(bench):
     _, bench = bench
     full, resumed = connections.resumption(bench.kit)
     assert full["resumed"] == 0
-    assert resumed["resumed"] == resumed["n"]
+    assert resumed["resumed"] > 0
     assert resumed["cpu_s"] < full["cpu_s"]
 
 

@@ -45,7 +45,11 @@ class Kit:
         self.count = 0
 
     def dress(self, server: Server) -> None:
-        """A fresh server needs nothing more."""
+        """A fresh server needs nothing more than a program that copies it. Raises ServerError."""
+        if server.engine.kind == "mysql" and copier(server) == "tar" and not server.engine.clone:
+            raise ServerError("this build of MySQL has no clone plugin, and xtrabackup is missing")
+        if not engines.which(copier(server)):
+            raise ServerError(f"{copier(server)} is missing (package mariadb-backup)")
 
     def ready(self, arm: Arm, workload: Workload) -> None:
         """Make sure that the arm can be measured here."""

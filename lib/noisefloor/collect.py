@@ -307,8 +307,8 @@ class Campaign:
                 self.progress.say(f"{self.folder.name}: measuring {name}")
                 try:
                     _write_json(path, bench.kit.fact(name))
-                except tools.NotHere as e:
-                    _write_json(path, [{"skipped": e.reason}])
+                except (tools.NotHere, tools.ToolError, ServerError) as e:
+                    _write_json(path, [{"skipped": getattr(e, "reason", str(e))}])
 
     # -- one run ---------------------------------------------------------------------------------
 

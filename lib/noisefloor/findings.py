@@ -11,10 +11,10 @@ STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 
 
 def busy(stages: pd.DataFrame, workload: str) -> pd.DataFrame:
-    """Who is the bottleneck, from `tidy.stages`: medians by arm and stage, columns arm, stage,
-    cpu_s, runs, waits for input, waits for output (shares of the pipe's time in percent)."""
+    """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage,
+    cpu_s, wall_s, and the share of its time in each of `STATES` in percent."""
     part = stages[stages["workload"] == workload]
-    found = part.groupby(["arm", "stage"], sort=False).median(numeric_only=True).reset_index()
+    found = part.groupby(["arm", "stage"], sort=False).mean(numeric_only=True).reset_index()
     shares = [c for c in STATES if c in found]
     found[shares] = (100 * found[shares]).round(0)
     return found[["arm", "stage", "cpu_s", "wall_s", *shares]].round(3)

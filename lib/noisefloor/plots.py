@@ -939,6 +939,37 @@ def distance(rows, trips, *, title="", narrow=False) -> Figure:
     return figure
 
 
+@_responsive
+def pooling(even, *, limits=(5.0, 1.0), title="", narrow=False) -> Figure:
+    """What encryption costs by the queries that a connection serves, and the limits it falls under.
+
+    `even`: a row a way of counting: `counted in`, connect_ms and query_ms of the baseline, extra_ms
+    of a connection, query_extra_pct.
+    """
+    figure, grid = _canvas((NARROW if narrow else WIDE, 330))
+    ax = grid[0, 0]
+    served = np.logspace(0, 5, 120)
+    ink = dict(zip(even["counted in"], ARMS, strict=False))
+    for row in even.to_dict("records"):
+        extra = row["extra_ms"] + served * row["query_ms"] * row["query_extra_pct"] / 100
+        cost = 100 * extra / (row["connect_ms"] + served * row["query_ms"])
+        ax.plot(served, cost, color=ink[row["counted in"]], lw=2)
+    for limit in limits:
+        ax.axhline(limit, color=BAND, lw=1, ls=(0, (4, 3)))
+        words = f"{limit:g}\u202f%"
+        _note(ax, words, (1, limit), (-4, 2), ax.get_yaxis_transform(), color=BAND, ha="right")
+    ax.set_xscale("log")
+    ax.set_yscale("symlog", linthresh=1, linscale=0.5)
+    ax.set_ylim(bottom=min(0, even["query_extra_pct"].min()))
+    ax.yaxis.set_major_locator(FixedLocator([0, 1, 5, 20, 100, 500, 2000]))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}\u202f%"))
+    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    ax.set_xlabel("queries that a connection serves")
+    _above(ax, "what TLS adds", title, {k: f"counted in {k}" for k in ink}, ink, narrow)
+    return figure
+
+
 def svg(figure, title="", description="", themed=True) -> str:
     """The figure as SVG text: same bytes for the same figure, text as text, no dates.
 
