@@ -174,8 +174,9 @@ def connection_answer(
     text = (
         f"What it costs: a connection with {main} takes {times(main)} as long as {baseline}"
         f" ({near['ms'][main]:.2f} against {base['ms']:.2f} ms); with {dear} {times(dear)}."
-        f" Who pays: near, the server's private key ({near['server CPU, ms'][main]:.2f} against"
-        f" {base['server CPU, ms']:.2f} ms of its CPU)"
+        f" Who pays: near, the processors of both ends (server {near['server CPU, ms'][main]:.2f}"
+        f" against {base['server CPU, ms']:.2f} ms, client {near['client CPU, ms'][main]:.2f} against"
+        f" {base['client CPU, ms']:.2f} ms)"
     )
     if len(trips):
         n = trips.set_index("kind")["round trips"]
