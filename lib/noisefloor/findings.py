@@ -185,5 +185,8 @@ def connection_answer(
     cheap = near.loc[[a for a in near.index if a not in (baseline, "socket")], "ms"].idxmin()
     text += f". What makes it cheaper: {cheap} ({times(cheap)})"
     if len(even):
-        text += f", and a pool: under 5 % of the time from {even['under 5 %'].iloc[0]} queries a connection"
+        first = even.iloc[0]
+        text += f", and a pool: it leaves the {first['query_extra_pct']:+.1f} % of each query"
+        if first["under 5 %"] != "never":
+            text += f", under 5 % in all from {first['under 5 %']} queries a connection"
     return text + "."
