@@ -465,7 +465,7 @@ def _short(said: str) -> str:
     """An error line without its file names, addresses and process numbers."""
     if m := re.search(r":error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):", said):
         return m[1]
-    return re.sub(r"\S*/\S*", "", said).strip(" :")[:80]
+    return re.sub(r"\S*/\S*|^\[\d+\] \S+ \S+ ", "", said).strip(" :")[:80]
 
 
 def table_sizes(kit: Kit) -> list[dict]:

@@ -174,8 +174,9 @@ def connection_answer(
     text = (
         f"What it costs: a connection with {main} takes {times(main)} as long as {baseline}"
         f" ({near['ms'][main]:.2f} against {base['ms']:.2f} ms); with {dear} {times(dear)}."
-        f" Who pays: near, the server's private key ({near['server CPU, ms'][main]:.2f} against"
-        f" {base['server CPU, ms']:.2f} ms of its CPU)"
+        f" Who pays: near, the processors of both ends (server {near['server CPU, ms'][main]:.2f}"
+        f" against {base['server CPU, ms']:.2f} ms, client {near['client CPU, ms'][main]:.2f} against"
+        f" {base['client CPU, ms']:.2f} ms)"
     )
     if len(trips):
         n = trips.set_index("kind")["round trips"]
@@ -184,5 +185,8 @@ def connection_answer(
     cheap = near.loc[[a for a in near.index if a not in (baseline, "socket")], "ms"].idxmin()
     text += f". What makes it cheaper: {cheap} ({times(cheap)})"
     if len(even):
-        text += f", and a pool: under 5 % of the time from {even['under 5 %'].iloc[0]} queries a connection"
+        first = even.iloc[0]
+        text += f", and a pool: it leaves the {first['query_extra_pct']:+.1f} % of each query"
+        if first["under 5 %"] != "never":
+            text += f", under 5 % in all from {first['under 5 %']} queries a connection"
     return text + "."
