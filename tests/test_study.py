@@ -19,6 +19,22 @@ def test_a_study_is_restored_from_its_campaign(name, profile):
     assert [a.name for a in after.arms] == [a.name for a in before.arms]  # their order, too
 
 
+def test_a_campaign_recorded_before_a_field_existed_has_its_default():
+    before = study.load("binlog-encryption")
+    later = {"upgrade_path", "kit", "facts", "reach", "engine", "engines", "how", "prove", "pin"}
+    later |= {"environment", "reads_per_s", "share", "distance_ms"}
+
+    def older(fields: dict) -> dict:
+        return {k: v for k, v in fields.items() if k not in later}
+
+    meta = older(json.loads(json.dumps(collect._meta(before, engines.find("mysql"), {}))))
+    meta["arms"] = {n: older(a) for n, a in meta["arms"].items()}
+    meta["workloads"] = [older(w) for w in meta["workloads"]]
+    for w in meta["workloads"]:
+        del w["arms"]
+    assert study.restored(meta) == before
+
+
 @pytest.mark.parametrize("name", study.STUDIES)
 def test_a_study_names_metrics_arms_and_workloads_once(name):
     s = study.load(name, profile="standard")
