@@ -113,7 +113,12 @@ def test_first_line_of_the_backup_page():
 def test_first_line_of_the_connections_page():
     rows = [
         ("100 connections", arm, 1, metric, value)
-        for arm, ms in (("plain TCP", 0.25), ("TLS 1.3, RSA 2048", 2.0), ("TLS 1.3, P-256", 1.5))
+        for arm, ms in (
+            ("plain TCP", 0.25),
+            ("plain TCP again", 0.1),  # the control is no way to make a connection cheaper
+            ("TLS 1.3, RSA 2048", 2.0),
+            ("TLS 1.3, P-256", 1.5),
+        )
         for metric, value in (
             ("connections_per_second", 1e3 / ms),
             ("connect_time", ms / 1e3),

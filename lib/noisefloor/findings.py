@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from .plots import percent
+from .plots import AGAIN, percent
 
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 
@@ -14,6 +14,7 @@ def busy(stages: pd.DataFrame, workload: str) -> pd.DataFrame:
     """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage,
     cpu_s, wall_s, and the share of its time in each of `STATES` in percent."""
     part = stages[stages["workload"] == workload]
+    part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
     found = part.groupby(["arm", "stage"], sort=False).mean(numeric_only=True).reset_index()
     shares = [c for c in STATES if c in found]
     found[shares] = (100 * found[shares]).round(0)
@@ -145,6 +146,7 @@ def rates(tidy: pd.DataFrame, workload: str = "100 connections") -> pd.DataFrame
     """Medians of a workload by thread count and arm: connections a second, and what one costs the
     server and the client in CPU (ms). With a tunnel both include its ends."""
     rows = tidy[(tidy["workload"] == workload) & ~tidy["warmup"]]
+    rows = rows[~rows["arm"].str.endswith(AGAIN)]
     found = rows.pivot_table(
         index=["threads", "arm"], columns="metric", values="value", aggfunc="median", sort=False
     )
