@@ -267,9 +267,10 @@ def _margin(ax, margin, axis="y"):
 
 def _limit(frame, margin, floor=0.0):
     """Half height of an overhead axis: everything that matters, not every endless interval."""
+    frame = frame[["overhead_pct", "lo_pct", "hi_pct"]].astype(float)  # None where JSON has null
     centre = frame["overhead_pct"].abs().replace(np.inf, np.nan).max()
     centre = 0.0 if pd.isna(centre) else centre
-    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()]).astype(float)
+    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()])
     ends = ends.replace(np.inf, np.nan).dropna()
     wanted = [margin * 2, floor * 1.15, centre * 1.3]
     if len(ends):
