@@ -366,6 +366,7 @@ def tablespace_encryption(
         " half is the control of the other one.",
         threads=counts if chosen.name == "full" else few,
         share=0.05,
+        stretch=2,
         metrics=reads[:-1],
         arms=(only.name,),
     )
