@@ -167,7 +167,8 @@ def _planted(server: Server) -> tuple[str, str]:
 def _in_files(server: Server, name: str, words: tuple[str, str]) -> dict[str, str]:
     """Whether the canary can be read in the files of that name."""
     patterns, replaced = FILES[name]
-    word = words[0] if replaced else words[1]
+    # a redo log may hold only the bytes in which a row differs from the one that it replaced
+    word = (words[0] if replaced else words[1])[-16:]
     files = [p for pattern in patterns for p in sorted(server.datadir.glob(pattern))]
     found = PLAIN if any(_seen(p, word) == PLAIN for p in files) else ENCRYPTED
     kept = ", ".join(g for g in patterns if any(server.datadir.glob(g)))

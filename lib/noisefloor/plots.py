@@ -267,9 +267,10 @@ def _margin(ax, margin, axis="y"):
 
 def _limit(frame, margin, floor=0.0):
     """Half height of an overhead axis: everything that matters, not every endless interval."""
+    frame = frame[["overhead_pct", "lo_pct", "hi_pct"]].astype(float)  # None where JSON has null
     centre = frame["overhead_pct"].abs().replace(np.inf, np.nan).max()
     centre = 0.0 if pd.isna(centre) else centre
-    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()]).astype(float)
+    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()])
     ends = ends.replace(np.inf, np.nan).dropna()
     wanted = [margin * 2, floor * 1.15, centre * 1.3]
     if len(ends):
@@ -377,7 +378,7 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
             _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
         named.add(words)
     ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
-    low = panel["lo_pct"].clip(lower=-limit).min()
+    low = panel[["lo_pct", "overhead_pct"]].astype(float).clip(lower=-limit).min().min()
     low = min([-2 * margin, *(v for v in (1.1 * low, -1.25 * floor) if pd.notna(v))])
     ax.set_ylim(max(low, -limit), limit * 1.15)
     ticks, names = list(at.values()), [str(t) for t in at]
@@ -769,8 +770,9 @@ def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     ax = grid[0, 0]
     ends = steps[["start_pct", "end_pct", "lo_pct", "hi_pct"]].astype(float)
     limit = max(2 * margin_pct, 1.3 * ends[["start_pct", "end_pct"]].abs().max().max())
-    limit = max(limit, min(1.1 * ends.abs().max().max(), 3 * limit))
-    _margin(ax, margin_pct)
+    limit = np.nanmax([limit, min(1.1 * ends.abs().max().max(), 3 * limit)])
+    ax.axhspan(-margin_pct, margin_pct, color=BAND, alpha=0.13, lw=0, zorder=0)
+    ax.axhline(0, color=MUTED, lw=0.9, zorder=1)
     for x, row in enumerate(steps.itertuples()):
         colour = ink[row.arm] if row.step != "all together" else BASE
         low, high = sorted((row.start_pct, row.end_pct))
@@ -788,7 +790,9 @@ def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     ax.xaxis.set_major_locator(FixedLocator(range(len(steps))))
     ax.set_xticklabels([textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]])
     _percent_axis(ax)
-    _above(ax, "overhead against the old version (↑ slower, ↓ faster)", title)
+    words = "overhead (↑ slower, ↓ faster)"
+    words += "" if narrow else f"; in the band, ±{margin_pct:g}\u202f%, it counts as same"
+    _above(ax, words, title)
     return figure
 
 

@@ -48,9 +48,13 @@ class Results:
     def verdicts(self) -> pd.DataFrame:
         """The verdict table: all comparisons, joint effects and A/A controls."""
         slices = self.runs[~self.runs["warmup"]]["slice_s"]
-        return schedule.verdicts(
+        found = schedule.verdicts(
             self.study, self._judged, pair_seconds=2 * (slices.median() + 0.5), budget_pairs=None
         )
+        turn = {a.name: n for n, a in enumerate((*self.study.arms, self.study.control))}
+        group = found.groupby(["workload", "metric"], sort=False).ngroup()
+        rank = group * len(turn) + found["arm"].map(turn)  # arms in the order of the study
+        return found.loc[rank.sort_values(kind="stable").index].reset_index(drop=True)
 
     def of(self, workload: str = "", metric: str = "", control: bool = True) -> pd.DataFrame:
         """Rows of the verdict table; "" for all workloads or metrics."""

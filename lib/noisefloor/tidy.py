@@ -302,6 +302,7 @@ def variables(campaign: Path) -> dict[str, dict[str, str]]:
 
 
 _OWN = {  # differ between any two servers
+    *("basedir", "character_sets_dir", "lc_messages_dir", "plugin_dir"),
     *("datadir", "general_log_file", "hostname", "innodb_undo_directory", "log_bin_basename"),
     *("log_bin_index", "log_error", "pid_file", "port", "relay_log", "relay_log_basename"),
     *("relay_log_index", "server_uuid", "slow_query_log_file", "socket", "tmpdir", "server_id"),
@@ -330,6 +331,15 @@ def pinnable(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     }
 
 
+def _without_common(values: pd.Series) -> pd.Series:
+    """Lists such as optimizer_switch with only the items that they do not share."""
+    items = [str(v).split(",") for v in values if pd.notna(v)]
+    shared = set.intersection(*map(set, items)) if min(map(len, items)) > 1 else set()
+    return values.map(
+        lambda v: ",".join(i for i in v.split(",") if i not in shared), na_action="ignore"
+    )
+
+
 def differences(campaign: Path) -> pd.DataFrame:
     """Variables that differ between arms: columns variable, one per arm, asked (for)."""
     by_arm = pd.DataFrame(variables(campaign))
@@ -344,5 +354,7 @@ def differences(campaign: Path) -> pd.DataFrame:
     }
     pinned = meta(campaign).get("pinned", {})
     asked |= {k for arm in pinned.values() for k in arm["settings"]}
+    if len(differ):
+        differ = differ.apply(_without_common, axis=1)
     differ = differ.assign(asked=differ.index.isin(asked))
     return differ.rename_axis("variable").reset_index()[["variable", *arms, "asked"]]

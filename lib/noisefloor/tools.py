@@ -211,7 +211,7 @@ def restart(s: Slice) -> dict:
         tables=s.study.tables,
         rows=s.study.profile.rows,
         threads=s.threads,
-        seconds=s.seconds + 60,
+        seconds=round(s.seconds) + 60,  # until it is killed
     )
     with open(s.folder / "load.txt", "wb") as text:
         load = subprocess.Popen(
