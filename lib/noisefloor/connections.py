@@ -130,6 +130,7 @@ class Kit:
 
     def route(self, server: Server, arm: Arm, *, command: bool = True) -> Route:
         """The way to `server` under `arm`; tunnels are opened when first needed."""
+        self.open(server)
         far = server is self.far
         enter = self.link.client if far else ()
         host = self.link.hosts[1] if far else "127.0.0.1"
@@ -195,7 +196,6 @@ class Kit:
 def connect(s: Slice) -> dict:
     """Connections made and ended by sysbench with our own script; text in ``sysbench.txt``."""
     kit = s.kit
-    kit.open(s.server)
     route = kit.route(s.server, s.arm)
     if "key" in s.arm.how:
         kit.serve(s.server, s.arm.how["key"])
@@ -312,7 +312,6 @@ def _served(kit: Kit, route: Route, arm: Arm) -> list[dict]:
 def pooled(s: Slice) -> dict:
     """A stock sysbench script over connections that stay open; text in ``sysbench.txt``."""
     kit = s.kit
-    kit.open(s.server)
     route = kit.route(s.server, s.arm)
     if "key" in s.arm.how:
         kit.serve(s.server, s.arm.how["key"])
@@ -376,7 +375,7 @@ def resumption(kit: Kit) -> list[dict]:
     per handshake). libmariadb never resumes: the client is openssl's."""
     server = kit.bench.servers[0]
     kit.serve(server, DEFAULT_KEY)
-    route = Route(server.socket, "127.0.0.1", server.port)
+    route = kit.route(server, Arm("", how={"via": "tcp"}))
     ticket, rows = kit.folder / "session.pem", []
     _s_client(kit, route, "-sess_out", str(ticket), stay_s=0.5)
     for name, options in (("full", ()), ("resumed", ("-sess_in", str(ticket)))):
@@ -397,7 +396,6 @@ def resumption(kit: Kit) -> list[dict]:
 
 def _mean_connect(kit: Kit, server: Server, arm: Arm, route: Route, options) -> float:
     """Mean seconds to connect."""
-    kit.open(server)
     server.set(arm.switch)
     argv = _argv(kit, server, route, arm, 1, 0, options)
     code, text, _ = tools._run(argv, 120, env=kit.env)
