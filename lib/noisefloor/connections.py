@@ -420,8 +420,8 @@ def distances(kit: Kit) -> list[dict]:
             route = kit.route(server, arm)
             if ms == 0:  # warm: the address is known, the server's cache of passwords filled
                 _mean_connect(kit, server, arm, route, ("--events=2",))
-            rtt = kit.link.rtt(server.port)
-            took = _mean_connect(kit, server, arm, route, (f"--events={40 if ms == 0 else 4}",))
+            rtt = kit.link.rtt(server.port, 3)
+            took = _mean_connect(kit, server, arm, route, (f"--events={40 if ms == 0 else 3}",))
             rows.append({"kind": arm.name, "distance_ms": ms, "rtt_s": rtt["median"]}
                         | {"connect_s": took, "link": kit.link.with_})  # fmt: skip
     return rows
