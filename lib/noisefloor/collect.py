@@ -489,7 +489,7 @@ class Campaign:
 def _warnings(result: dict, settled: dict) -> list[str]:
     """What makes a run less trustworthy, as sentences."""
     found = []
-    server = result["usage"].get("server") or result["usage"].get("replica")  # none: a pipe
+    server = result["usage"].get("server") or result["usage"].get("replica")
     for name, idle in result["usage"].items():
         if name not in ("server", "source", "replica"):
             for what, word in (("cpu_s", "CPU"), ("written_B", "writes")):

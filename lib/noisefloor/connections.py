@@ -129,8 +129,7 @@ class Kit:
             raise NotHere(arm.name, str(e)) from None
 
     def route(self, server: Server, arm: Arm, *, command: bool = True) -> Route:
-        """The way to `server` under `arm`, open to the measuring user; tunnels are opened when first
-        needed."""
+        """The way to `server` under `arm`; tunnels are opened when first needed."""
         self.open(server)
         far = server is self.far
         enter = self.link.client if far else ()
@@ -377,7 +376,7 @@ def resumption(kit: Kit) -> list[dict]:
     server = kit.bench.servers[0]
     kit.open(server)
     kit.serve(server, DEFAULT_KEY)
-    route = Route(server.socket, "127.0.0.1", server.port)
+    route = kit.route(server, Arm("", how={"via": "tcp"}))
     ticket, rows = kit.folder / "session.pem", []
     _s_client(kit, route, "-sess_out", str(ticket), stay_s=0.5)
     for name, options in (("full", ()), ("resumed", ("-sess_in", str(ticket)))):
@@ -422,8 +421,8 @@ def distances(kit: Kit) -> list[dict]:
             route = kit.route(server, arm)
             if ms == 0:  # warm: the address is known, the server's cache of passwords filled
                 _mean_connect(kit, server, arm, route, ("--events=2",))
-            rtt = kit.link.rtt(server.port)
-            took = _mean_connect(kit, server, arm, route, (f"--events={40 if ms == 0 else 4}",))
+            rtt = kit.link.rtt(server.port, 3)
+            took = _mean_connect(kit, server, arm, route, (f"--events={40 if ms == 0 else 3}",))
             rows.append({"kind": arm.name, "distance_ms": ms, "rtt_s": rtt["median"]}
                         | {"connect_s": took, "link": kit.link.with_})  # fmt: skip
     return rows

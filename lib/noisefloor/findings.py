@@ -108,6 +108,8 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str, limits=(5.0, 1.0)) -
     def median(workload: str, metric: str, name: str) -> float:
         rows = t[(t["workload"] == workload) & (t["metric"] == metric)]
         rows = rows[(rows["arm"] == name) & (rows["threads"] == rows["threads"].min())]
+        if rows.empty:
+            return np.nan
         value = rows["value"].astype(float)
         return float((rows["threads"] / value if metric == "tps" else value).median())
 
