@@ -374,7 +374,6 @@ def resumption(kit: Kit) -> list[dict]:
     """What a resumed TLS session saves the server: rows handshake, n, resumed, cpu_s (of the server,
     per handshake). libmariadb never resumes: the client is openssl's."""
     server = kit.bench.servers[0]
-    kit.open(server)
     kit.serve(server, DEFAULT_KEY)
     route = kit.route(server, Arm("", how={"via": "tcp"}))
     ticket, rows = kit.folder / "session.pem", []
