@@ -161,5 +161,7 @@ def test_a_server_that_sizes_itself_is_refused(mysql, copy):
 
 
 def test_the_capacity_of_the_redo_log_is_compared(running):
-    with pytest.raises(EvidenceError, match=r"the redo capacity should be 7 MiB, but .* says (100|96) MiB"):
+    with pytest.raises(
+        EvidenceError, match=r"the redo capacity should be 7 MiB, but .* says (100|96) MiB"
+    ):
         evidence.collect(running, {"redo capacity": "7 MiB"})
