@@ -73,7 +73,7 @@ def test_a_build_that_refuses_the_data_directory_is_quoted(shop, mysql):
     found = tools.upgrade(mysql, older, shop)  # backwards: no version allows it
     assert found["took_s"] is None
     assert found["refused"]
-    assert [s for s in found["said"] if "Invalid MySQL server downgrade" in s]
+    assert [s for s in found["said"] if s.startswith("[ERROR]")]
     assert not [s for s in found["said"] if str(shop) in s]
 
 
