@@ -130,8 +130,8 @@ def campaign(shop, home):
             found = collect.Campaign(chosen, folder, collect.tidy.meta(folder), collect.Progress())
             found.block += 1
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
-            bench = collect.Bench(place, {"": template})
             place.mkdir()
+            bench = collect.Bench(place, {"": template}, chosen)
             (place / "short").symlink_to((shop / "short").readlink())
             stack.callback(shutil.rmtree, place, ignore_errors=True)
             stack.callback(bench.close)

@@ -99,6 +99,29 @@ def beside(facts, source="tablespace-encryption", claim="io-bound", label="publi
     ).reset_index(drop=True)
 
 
+def across(verdicts, claim, threads, label="published"):
+    """One published number for all thread counts, to be drawn over our own: threads overhead_pct
+    label."""
+    row = verdicts[verdicts["claim_id"] == claim].iloc[0]
+    counts = [int(t) for t in threads]
+    return pd.DataFrame({"threads": counts, "overhead_pct": row["overhead_pct"], "label": label})
+
+
+def over(ours, published):
+    """Rows of our verdict table with the published ones of the same metric and arm below each other,
+    their workloads told apart: to be drawn together."""
+    metric = ours["metric"].iloc[0] if len(ours) else ""
+    theirs = published[(published["metric"] == metric) & published["arm"].isin(set(ours["arm"]))]
+    both = [
+        f.assign(workload=f["workload"].astype(str) + end)
+        for f, end in ((ours[~plots.is_control(ours)], ", here"), (theirs, ", published"))
+    ]
+    kept = [c for c in ours.columns if c in theirs.columns]
+    return pd.concat([f[kept] for f in both], ignore_index=True).sort_values(
+        ["arm", "workload"], ignore_index=True
+    )
+
+
 # --- one source after the other -------------------------------------------------------------------
 
 

@@ -212,7 +212,7 @@ def run(study, profile, engine, threads, margin, budget, first_look, as_json):
     found = results.load(folder)
     if as_json:
         return click.echo(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
-    click.echo("\n".join(report.sentence(row) for _, row in found.verdicts.iterrows()))
+    click.echo("\n".join(report.findings(found.verdicts)))
 
 
 class _Above(click.Command):

@@ -276,7 +276,12 @@ def studies(built: dict, had: dict, allowed: dict) -> list[Part]:
         ),
         needs("backup-encryption", "MySQL", server(mysql, "clone"), pipe, using="clone plugin"),
         needs("ssl-connections", "TLS", *tls_here, using=label(mysql)),
-        needs("ssl-connections", "SSH tunnel", has("ssh", "sshd"), using=f"OpenSSH {had['ssh']}"),
+        needs(
+            "ssl-connections",
+            "SSH tunnel",
+            has("ssh") if engines.which("apt-get") else has("ssh", "sshd"),
+            using=f"OpenSSH {had['ssh']}" + ("" if had["sshd"] else ", its server unpacked apart"),
+        ),
         needs(
             "ssl-connections",
             "network distance",

@@ -424,12 +424,29 @@ def _mariadb(fetch: bool) -> Engine:
 
 
 def _fetch_mariadb_plugins(version: str, prefix: Path) -> None:
+    _say(f"fetching the plugins of MariaDB {prefix.name.removeprefix('mariadb-')}")
+    _unpack(prefix, f"mariadb-server={version}")
+
+
+def unpacked(*packages: str) -> Path:
+    """Folder with packages of this machine's own archive unpacked, fetched when first asked for:
+    programs that would start a daemon if they were installed, or that nothing else here needs.
+
+    Raises EngineMissing."""
+    prefix = paths.engines() / packages[0]
+    if not prefix.exists():
+        with _lock():
+            if not prefix.exists():
+                _say(f"fetching {' and '.join(packages)}")
+                _unpack(prefix, *packages)
+    return prefix
+
+
+def _unpack(prefix: Path, *packages: str) -> None:
     cache = paths.engines() / "cache"
     cache.mkdir(parents=True, exist_ok=True)
-    _say(f"fetching the plugins of MariaDB {prefix.name.removeprefix('mariadb-')}")
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        _run("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download",
-             f"mariadb-server={version}", cwd=folder)  # fmt: skip
+        _run("apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", *packages, cwd=folder)
         with _building(prefix) as building:
             for archive in Path(folder).glob("*.deb"):
                 _run("dpkg-deb", "-x", archive, building)

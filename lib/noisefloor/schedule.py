@@ -42,7 +42,13 @@ def slug(text: str) -> str:
 
 def cells(study: Study) -> list[Cell]:
     """All comparisons, the study's own first, then the A/A controls of the first workload."""
-    own = [Cell(w, t, a) for a in study.arms for w in study.workloads for t in w.threads]
+    own = [
+        Cell(w, t, a)
+        for a in study.arms
+        for w in study.workloads
+        for t in w.threads
+        if not w.arms or a.name in w.arms
+    ]
     first = study.workloads[0]
     return own + [Cell(first, t, study.control) for t in first.threads]
 

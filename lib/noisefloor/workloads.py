@@ -1,15 +1,19 @@
 """Command lines of the measuring tools. Nothing here starts anything."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from .study import Workload
+from .study import MASK_AES, Workload
 
 SCHEMA = "noisefloor"
 
 
-def option_file(user: str, password: str, socket: Path, port: int | None = None) -> str:
+def option_file(
+    user: str, password: str, socket: Path, port: int | None = None, host: str = "127.0.0.1"
+) -> str:
     """Text of a sysbench --config-file: the secrets, which must never stand in argv."""
-    where = f"mysql-host=127.0.0.1\nmysql-port={port}\n" if port else f"mysql-socket={socket}\n"
+    where = f"mysql-host={host}\nmysql-port={port}\n" if port else f"mysql-socket={socket}\n"
     return f"mysql-user={user}\nmysql-password={password}\nmysql-db={SCHEMA}\n{where}"
 
 
@@ -45,7 +49,7 @@ def sysbench(
         script(workload.script),
         f"--config-file={option_file}",
         f"--tables={tables}",
-        f"--table-size={rows}",
+        f"--table-size={round(rows * workload.share)}",
         f"--threads={threads}",
         *length,
         "--report-interval=1",
@@ -55,6 +59,54 @@ def sysbench(
         *options,
         "run",
     ]
+
+
+# -- a backup as a pipe of processes ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One process of a pipe. `env` is added to its environment."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+def backup(
+    copy: str, option_file: Path, data: Path, how: Mapping[str, str], password: Path, threads: int
+) -> list[Stage]:
+    """The stages whose last one prints the archive.
+
+    copy: `mariabackup` or `xtrabackup` (the server in `option_file`, `data` for scratch files), or
+    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none) and optionally
+    `bufsize`, `mask`. password: a file with the passphrase; it never stands in argv."""
+    if copy == "tar":
+        first = Stage("tar", ("tar", "-c", "-C", str(data), "."))
+    else:
+        argv = (copy, f"--defaults-file={option_file}", "--backup", "--stream=xbstream")
+        first = Stage(copy, (*argv, f"--target-dir={data}"))
+    return [first, Stage("zstd", ("zstd", "-q", f"-T{threads}", "-c")), *_enc(how, password)]
+
+
+def restore(copy: str, folder: Path, how: Mapping[str, str], password: Path) -> list[Stage]:
+    """The stages that read an archive of `backup` and unpack it into `folder`."""
+    unpack = {
+        "tar": ("tar", "-x", "-C", str(folder)),
+        "mariabackup": ("mbstream", "-x", "-C", str(folder)),
+        "xtrabackup": ("xbstream", "-x", "-C", str(folder)),
+    }[copy]
+    stages = [Stage("zstd", ("zstd", "-q", "-d", "-c")), Stage(unpack[0], unpack)]
+    return [*_enc(how, password, "-d"), *stages]
+
+
+def _enc(how: Mapping[str, str], password: Path, *direction: str) -> list[Stage]:
+    if how["cipher"] == "none":
+        return []
+    argv = ("openssl", "enc", *direction, f"-{how['cipher']}", "-pbkdf2", "-salt")
+    size = ("-bufsize", how["bufsize"]) if "bufsize" in how else ()
+    env = MASK_AES if how.get("mask") == "AES" else {}
+    return [Stage("openssl", (*argv, "-pass", f"file:{password}", *size), env)]
 
 
 def script(name: str) -> str:

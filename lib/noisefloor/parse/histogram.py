@@ -33,8 +33,8 @@ def read_histogram(text: str, start: int, end: int) -> tuple[np.ndarray, np.ndar
     if (second := text.find(_HEADING, after)) >= 0:
         raise error(text, second + 1, "a second histogram; one text holds one run")
     table = numbers(found[1]).reshape(-1, 2)
-    if (np.diff(table[:, 0]) <= 0).any():
-        raise error(text, at + 1, "the histogram's values do not rise: two histograms in one")
+    if (np.diff(table[:, 0]) < 0).any():  # below 0.05 ms three digits print two buckets alike
+        raise error(text, at + 1, "the histogram's values fall: two histograms in one")
     return table[:, 0] / 1e3, table[:, 1].astype(int)
 
 

@@ -93,11 +93,12 @@ def ruler(row, margin_pct=2.0) -> str:
     )
 
 
-def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=6):
+def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=6, answer=""):
     """The box at the top of a page, moved there wherever the notebook shows it.
 
     `verdicts`: verdict table; `campaign`: its folder, its name, or the dict of campaign.json;
-    `primary`: see `primary`; `also`: how many other comparisons to list as single words."""
+    `primary`: see `primary`; `also`: how many other comparisons to list as single words;
+    `answer`: a line of its own, made from the tables, before the verdict in words."""
     row = main_row(verdicts, primary)
     campaign = campaign_facts(campaign)
     margin = margin_pct or campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0
@@ -128,7 +129,8 @@ def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=
     markup = (
         f'<section class="nf-verdict nf-{kind}" aria-label="Verdict">'
         f'<p class="nf-word">{badge(row["verdict"])}</p>'
-        f'<p class="nf-headline">{escaped(headline(row))}</p>{ruler(row, margin)}'
+        + (f'<p class="nf-headline">{plots.caption_html(answer)}</p>' if answer else "")
+        + f'<p class="nf-headline">{escaped(headline(row))}</p>{ruler(row, margin)}'
         f"<dl>{''.join(f'<div><dt>{escaped(k)}</dt><dd>{escaped(v)}</dd></div>' for k, v in facts)}</dl>"
         + (f'<ul class="nf-chips">{chips}</ul>' if chips else "")
         + (f'<ul class="nf-notes">{notes}</ul>' if notes else "")

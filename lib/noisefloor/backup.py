@@ -1,0 +1,483 @@
+"""Backups through a pipe of processes: made, restored, proved; what each process did meanwhile.
+
+`Kit` is what a campaign keeps between its runs; `backup` and `restore` are the measuring tools.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+from . import engines, workloads
+from .server import Server, ServerError, die_with_parent, secret_file
+from .study import MASK_AES, Arm, Study, Workload
+from .tools import NotHere, Slice, ToolError, checksums, steal
+from .workloads import Stage
+
+ALIASES = {"sm4": "sm4-cbc"}  # one cipher under two names
+SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
+_WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
+
+
+class Kit:
+    """Archives, passphrase and extra servers of a campaign. Raises NotHere for what this machine
+    cannot do."""
+
+    tcp = False  # whether the servers listen on loopback
+
+    def __init__(self, bench, study: Study):
+        self.bench, self.study = bench, study
+        self.folder = bench.folder / "backups"
+        self.folder.mkdir(mode=0o700)
+        self.password = secret_file(self.folder / "passphrase", secrets.token_hex(16) + "\n")
+        self.archives: dict[str, Path] = {}
+        self.proved: dict[str, str] = {}  # digest of an unpacked tree -> how it was proved
+        self.own: dict[str, Server] = {}
+        self.count = 0
+
+    def dress(self, server: Server) -> None:
+        """A fresh server needs nothing more than a program that copies it. Raises ServerError."""
+        if server.engine.kind == "mysql" and copier(server) == "tar" and not server.engine.clone:
+            raise ServerError("this build of MySQL has no clone plugin, and xtrabackup is missing")
+        if not engines.which(copier(server)):
+            raise ServerError(f"{copier(server)} is missing (package mariadb-backup)")
+
+    def ready(self, arm: Arm, workload: Workload) -> None:
+        """Make sure that the arm can be measured here."""
+        for s in workloads.restore("tar", self.folder, arm.how, self.password):
+            if not engines.which(s.argv[0]):
+                raise NotHere(arm.name, f"{s.argv[0]} is not on this machine")
+        cipher = arm.how["cipher"]
+        if cipher != "none" and cipher not in ciphers():
+            raise NotHere(arm.name, f"the local openssl has no {cipher} ({openssl_version()})")
+
+    def server(self, arm: Arm, workload: Workload) -> Server | None:
+        """The arm's own server where its tables differ, started when first needed in a block."""
+        if not arm.prepare:
+            return None
+        if arm.name not in self.own:
+            self.own[arm.name] = self.bench.fresh(arm)
+            self.own[arm.name].start()
+        return self.own[arm.name]
+
+    def new(self, name: str) -> Path:
+        """A path for a new file or folder; its number keeps the page cache of old ones out."""
+        self.count += 1
+        return self.folder / f"{name}-{self.count}"
+
+    def end_block(self) -> None:
+        """Stop the extra servers, drop the archives: the next block makes them anew."""
+        for server in self.own.values():
+            server.remove()
+        for archive in self.archives.values():
+            archive.unlink(missing_ok=True)
+        self.own, self.archives = {}, {}
+
+    def close(self) -> None:
+        """Remove everything."""
+        self.end_block()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fact(self, name: str) -> list[dict]:
+        """What is measured once a campaign."""
+        return {"speed": speed, "damage": damage, "tables": table_sizes}[name](self)
+
+
+def copier(server: Server) -> str:
+    """The program that copies the server's files: mariabackup, xtrabackup where it is installed, or
+    tar after a local clone."""
+    if server.engine.kind == "mariadb":
+        return "mariabackup"
+    return "xtrabackup" if engines.which("xtrabackup") else "tar"
+
+
+@functools.cache
+def ciphers() -> set[str]:
+    """Ciphers of the local openssl, by every name it knows."""
+    said = subprocess.run(["openssl", "enc", "-list"], capture_output=True, text=True, check=False)
+    return {word.removeprefix("-") for word in said.stdout.split() if word.startswith("-")}
+
+
+def openssl_version() -> str:
+    """As `openssl version` prints it, without its library's."""
+    said = subprocess.run(["openssl", "version"], capture_output=True, text=True, check=False)
+    return " ".join(said.stdout.split()[:2])
+
+
+# -- a pipe, watched -------------------------------------------------------------------------------
+
+
+def pipe(
+    stages: list[Stage],
+    folder: Path,
+    *,
+    source: Path | None = None,
+    target: Path | None = None,
+    size: int = 0,
+) -> dict:
+    """Run the stages connected by pipes: {"wall_s", "stages": [{name, user_s, sys_s, wall_s,
+    exit_code, said, states}]}.
+
+    `said`: the last line of its stderr, kept in `folder`. `states`: how often it was seen running,
+    waiting for input, for output or for something else. `size`: bytes that each pipe can hold (0:
+    the system's own 64 KiB). All children die with this process."""
+    ends = [os.pipe() for _ in stages[1:]]
+    for _, into in ends if size else ():
+        fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, size)
+    children, found = [], []
+    with contextlib.ExitStack() as files:
+        first = files.enter_context(open(source or os.devnull, "rb"))
+        last = files.enter_context(open(target or os.devnull, "wb"))
+        began = time.monotonic()
+        try:
+            for i, stage in enumerate(stages):
+                with open(folder / f"{i}.stderr", "wb") as said:
+                    child = subprocess.Popen(
+                        stage.argv,
+                        stdin=ends[i - 1][0] if i else first,
+                        stdout=ends[i][1] if i < len(ends) else last,
+                        stderr=said,
+                        env={**os.environ, **stage.env},
+                        preexec_fn=die_with_parent,
+                    )
+                children.append(child)
+                found.append({"name": stage.name, "states": Counter()})
+        finally:
+            for end in (e for both in ends for e in both):
+                os.close(end)
+        waiters = [
+            threading.Thread(target=_wait, args=(c, f, began))
+            for c, f in zip(children, found, strict=True)
+        ]
+        for w in waiters:
+            w.start()
+        try:
+            while alive := [w for w in waiters if w.is_alive()]:
+                alive[-1].join(SAMPLE_S)
+                for c, f in zip(children, found, strict=True):
+                    if "wall_s" not in f and (seen := _doing(c.pid)):
+                        f["states"][seen] += 1
+        except BaseException:
+            for c, f in zip(children, found, strict=True):
+                if "wall_s" not in f:
+                    c.kill()
+            raise
+        finally:
+            for w in waiters:
+                w.join()
+    for i, f in enumerate(found):
+        lines = (folder / f"{i}.stderr").read_text(errors="replace").strip().splitlines()
+        f["said"] = lines[-1][:200] if lines and f["exit_code"] else ""
+    return {"wall_s": max(f["wall_s"] for f in found), "stages": found}
+
+
+def _wait(child: subprocess.Popen, found: dict, began: float) -> None:
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    found |= {
+        "exit_code": child.returncode,
+        "user_s": round(used.ru_utime, 4),
+        "sys_s": round(used.ru_stime, 4),
+    }
+    found["wall_s"] = round(time.monotonic() - began, 4)  # last: it says that the rest is there
+
+
+def _doing(pid: int) -> str:
+    """What a process is doing now: running when any of its threads is, else what most wait for."""
+    seen = Counter()
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            folder = f"/proc/{pid}/task/{task}"
+            with open(f"{folder}/stat") as f:
+                state = f.read().rpartition(")")[2].split()[0]
+            if state == "R":
+                return "runs"
+            if state in "ZX":
+                return ""
+            with open(f"{folder}/wchan") as f:
+                waits = f.read()
+            seen[next((w for k, w in _WAITS.items() if k in waits), "waits otherwise")] += 1
+    if len(seen) > 1:  # threads of a pool wait for each other while one of them waits for the pipe
+        del seen["waits otherwise"]
+    return seen.most_common(1)[0][0] if seen else ""
+
+
+# -- the measuring tools ---------------------------------------------------------------------------
+
+
+def backup(s: Slice) -> dict:
+    """One backup into a new archive; the arm's first one in a block is kept for restores."""
+    archive = s.kit.new("archive")
+    took = _backup(s.kit, s.server, s.arm, s.threads, archive)
+    size = archive.stat().st_size
+    if s.kit.archives.setdefault(s.arm.name, archive) is not archive:
+        archive.unlink()
+    return _result(s, took) | {"archive_B": size}
+
+
+def restore(s: Slice) -> dict:
+    """The arm's archive unpacked into an empty folder, and proved outside the clock."""
+    kit = s.kit
+    if s.arm.name not in kit.archives:
+        kit.archives[s.arm.name] = kit.new("archive")
+        _backup(kit, s.server, s.arm, s.threads, kit.archives[s.arm.name])
+    into = kit.new("restored")
+    into.mkdir(mode=0o700)
+    try:
+        stages = workloads.restore(copier(s.server), into, s.arm.how, kit.password)
+        size = int(s.arm.how.get("pipe", 0))
+        took = pipe(stages, kit.folder, source=kit.archives[s.arm.name], size=size)
+        _must(took)
+        checks = prove(kit, s.server, into)
+    finally:
+        shutil.rmtree(into, ignore_errors=True)
+    return _result(s, took) | {"evidence": checks}
+
+
+def _result(s: Slice, took: dict) -> dict:
+    user, sys = (sum(x[k] for x in took["stages"]) for k in ("user_s", "sys_s"))
+    lines = f"real {took['wall_s']:.4f}\nuser {user:.4f}\nsys {sys:.4f}\n"
+    (s.folder / "time.txt").write_text(lines)
+    seconds = round(took["wall_s"], 3)
+    return {"exit_code": 0, "usage": {}, "slice_s": seconds, **took}
+
+
+def _must(took: dict) -> None:
+    for x in took["stages"]:
+        if x["exit_code"]:
+            raise ToolError(f"{x['name']} ended with exit code {x['exit_code']}: {x['said']}")
+
+
+def _backup(kit: Kit, server: Server, arm: Arm, threads: int, archive: Path) -> dict:
+    copy, data = copier(server), kit.new("scratch")
+    stolen = steal()
+    clone = _clone(server, data) if copy == "tar" else None
+    if not clone:
+        data.mkdir(mode=0o700)
+    try:
+        stages = workloads.backup(copy, _options(kit, server), data, arm.how, kit.password, threads)
+        took = pipe(stages, kit.folder, target=archive, size=int(arm.how.get("pipe", 0)))
+        _must(took)
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+    argv = [[Path(a).name if "/" in a else a for a in s.argv] for s in stages]
+    if clone:
+        took = {"wall_s": took["wall_s"] + clone["wall_s"], "stages": [clone, *took["stages"]]}
+    return took | {"argv": argv, "steal_s": round(steal() - stolen, 3)}
+
+
+def _clone(server: Server, data: Path) -> dict:
+    """A physical copy by MySQL's clone plugin, as a stage: the server's CPU, to a hundredth of a
+    second."""
+    with contextlib.suppress(Exception):  # installed by an earlier run
+        server.query("INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+    before, began = server.usage()["cpu_s"], time.monotonic()
+    server.query("CLONE LOCAL DATA DIRECTORY = :where", where=str(data))
+    return {
+        "name": "clone",
+        "exit_code": 0,
+        "said": "",
+        "states": {},
+        "user_s": round(server.usage()["cpu_s"] - before, 4),
+        "sys_s": 0.0,
+        "wall_s": round(time.monotonic() - began, 4),
+    }
+
+
+def _options(kit: Kit, server: Server) -> Path:
+    """An option file for the copying program: where the server's files are, and its password."""
+    account = re.sub(r"^\[client\]", "", (server.folder / "client.cnf").read_text().strip())
+    text = (
+        server.folder / "my.cnf"
+    ).read_text() + f"[mariabackup]\n{account}\n[xtrabackup]\n{account}\n"
+    return secret_file(kit.folder / "backup.cnf", text)
+
+
+# -- proof -----------------------------------------------------------------------------------------
+
+
+def prove(kit: Kit, server: Server, restored: Path) -> list[dict]:
+    """Evidence that the unpacked files are a backup of `server`: the first copy with these very
+    bytes is prepared, started and compared by CHECKSUM TABLE; later ones by their bytes.
+
+    Raises ToolError when they are not."""
+    digest = tree(restored)
+    if digest not in kit.proved:
+        said = revive(kit, server, restored)
+        if said:
+            raise ToolError(f"the restored copy is no backup: {said}")
+        kit.proved[digest] = "prepared, started, CHECKSUM TABLE"
+        how = kit.proved[digest]
+    else:
+        how = "bytes of a copy that was started and compared"
+    return [{"evidence": "restored copy", "check": how, "expected": "equal", "found": "equal"}]
+
+
+def tree(folder: Path) -> str:
+    """Digest of all files of a folder, with their names."""
+    total = hashlib.blake2b()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        with open(path, "rb") as f:
+            total.update(f"{path.relative_to(folder)} ".encode())
+            total.update(hashlib.file_digest(f, hashlib.blake2b).digest())
+    return total.hexdigest()
+
+
+def revive(kit: Kit, server: Server, restored: Path) -> str:
+    """Prepare and start a restored copy beside `server`; "" when every table's checksum is the same,
+    else what is wrong, in a sentence."""
+    if server.engine.kind == "mariadb" or copier(server) == "xtrabackup":
+        argv = [copier(server), "--prepare", f"--target-dir={restored}"]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return f"prepare failed: {done.stderr.strip().splitlines()[-1][:200]}"
+    kit.count += 1
+    folder = kit.bench.folder / f"revived-{kit.count}"  # where the workshop ends what still runs
+    other = Server(server.engine, folder, server.settings, keyring=server.keyring)
+    for sub in (folder, folder / "tmp"):
+        sub.mkdir(mode=0o700)
+    shutil.copy2(server.folder / "client.cnf", folder / "client.cnf")
+    text = (folder / "client.cnf").read_text().replace(str(server.socket), str(other.socket))
+    secret_file(folder / "client.cnf", text)
+    restored.rename(other.datadir)
+    if other.keyring:
+        if (server.folder / "keyring").exists():
+            shutil.copy2(server.folder / "keyring", folder / "keyring")
+        other._write_keyring()
+    try:
+        other.start(timeout=60)
+        return "" if checksums(other) == checksums(server) else "CHECKSUM TABLE differs"
+    except ServerError as e:
+        return str(e)
+    finally:
+        other.remove()
+
+
+# -- measured once a campaign ----------------------------------------------------------------------
+
+
+def speed(kit: Kit) -> list[dict]:
+    """`openssl speed` of every arm's cipher, in blocks of 8 KiB as `openssl enc` reads them: rows
+    arm direction bytes_per_s."""
+    rows, seen = [], {}
+    for arm in kit.study.arms:
+        key = (ALIASES.get(arm.how["cipher"], arm.how["cipher"]), arm.how.get("mask", ""))
+        for direction in ("backup", "restore"):
+            if key[0] == "none" or key[0] not in ciphers():
+                continue
+            if (*key, direction) not in seen:
+                seen[*key, direction] = _speed(key[0], bool(key[1]), direction == "restore")
+            rate = seen[*key, direction]
+            rows.append({"arm": arm.name, "direction": direction, "bytes_per_s": rate})
+    return rows
+
+
+def _speed(cipher: str, masked: bool, decrypt: bool) -> float | None:
+    argv = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", "8192", "-evp", cipher]
+    env = os.environ | (MASK_AES if masked else {})
+    argv += ["-decrypt"] if decrypt else []
+    said = subprocess.run(argv, capture_output=True, text=True, check=False, env=env).stdout
+    last = re.search(r"^\+F:.*:(\d+(?:\.\d+)?)$", said, re.M)
+    return float(last[1]) if last else None
+
+
+DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
+
+
+def damage(kit: Kit) -> list[dict]:
+    """Which process notices a damaged archive: rows cipher, damage, openssl alone, noticed by, what
+    it said. `openssl alone`: whether decryption by itself ended as if all were well."""
+    server, rows = kit.bench.servers[0], []
+    wrong = secret_file(kit.folder / "wrong", secrets.token_hex(16) + "\n")
+    seen = set()
+    for arm in (kit.study.baseline, *kit.study.arms):
+        cipher = ALIASES.get(arm.how["cipher"], arm.how["cipher"])
+        if cipher in seen or arm.prepare or (cipher != "none" and cipher not in ciphers()):
+            continue
+        seen.add(cipher)
+        archive = kit.new("archive")
+        _backup(kit, server, Arm(cipher, how={"cipher": cipher}), 1, archive)
+        for what in DAMAGES[: 2 if cipher == "none" else 3]:
+            password = wrong if what == "wrong passphrase" else kit.password
+            hurt = kit.new("damaged")
+            shutil.copyfile(archive, hurt)
+            _hurt(hurt, what)
+            rows.append(
+                {"cipher": cipher, "damage": what} | _noticed(kit, server, cipher, hurt, password)
+            )
+            hurt.unlink()
+        archive.unlink()
+    return rows
+
+
+def _hurt(path: Path, what: str) -> None:
+    size = path.stat().st_size
+    with open(path, "r+b") as f:
+        if what == "truncated":
+            f.truncate(size - size // 20 // 16 * 16)  # a whole number of cipher blocks is missing
+        elif what == "one bit flipped":
+            f.seek(size // 2)
+            byte = f.read(1)[0]
+            f.seek(size // 2)
+            f.write(bytes([byte ^ 1]))
+
+
+def _noticed(kit: Kit, server: Server, cipher: str, archive: Path, password: Path) -> dict:
+    how, copy = {"cipher": cipher}, copier(server)
+    alone = "not in the pipe"
+    if cipher != "none":
+        stage = workloads.restore(copy, kit.folder, how, password)[:1]
+        (only,) = pipe(stage, kit.folder, source=archive)["stages"]
+        alone = (
+            f"notices: {_short(only['said'])}" if only["exit_code"] else "notices nothing, exit 0"
+        )
+    into = kit.new("restored")
+    into.mkdir(mode=0o700)
+    try:
+        took = pipe(workloads.restore(copy, into, how, password), kit.folder, source=archive)
+        failed = [x for x in took["stages"] if noticed(x)]
+        who = " and ".join(x["name"] for x in failed)
+        said = "; ".join(_short(x["said"]) for x in failed)
+        if not failed:
+            said = revive(kit, server, into)
+            who = "the server's start or its checksums" if said else "nobody"
+    finally:
+        shutil.rmtree(into, ignore_errors=True)
+    return {"openssl alone": alone, "noticed by": who, "it said": said}
+
+
+def noticed(stage: dict) -> bool:
+    """Whether a stage failed by itself: one that only lost its reader noticed nothing."""
+    lost = stage["exit_code"] == -13 or "error writing output" in stage["said"]
+    return bool(stage["exit_code"]) and not lost
+
+
+def _short(said: str) -> str:
+    """An error line without its file names, addresses and process numbers."""
+    if m := re.search(r":error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):", said):
+        return m[1]
+    return re.sub(r"\S*/\S*|^\[\d+\] \S+ \S+ ", "", said).strip(" :")[:80]
+
+
+def table_sizes(kit: Kit) -> list[dict]:
+    """Bytes of the tables on disk, plain and encrypted: rows arm bytes."""
+    servers = {kit.study.baseline.name: kit.bench.servers[0]}
+    for arm in kit.study.arms:
+        if arm.prepare:
+            servers[arm.name] = kit.server(arm, kit.study.workloads[0])
+    return [
+        {
+            "arm": name,
+            "bytes": sum(p.stat().st_size for p in (s.datadir / workloads.SCHEMA).glob("*.ibd")),
+        }
+        for name, s in servers.items()
+    ]

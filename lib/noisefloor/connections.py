@@ -1,0 +1,445 @@
+"""Connections to a server by every route: socket, TCP, TLS, SSH tunnel, near and far.
+
+`Kit` is what a campaign keeps between its runs; `connect` and `pooled` are the measuring tools.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import engines, parse, tools, wire, workloads
+from .evidence import EvidenceError
+from .server import Server, ServerError, die_with_parent, secret_file
+from .study import Arm, Study, Workload
+from .tools import NotHere, Slice, ToolError, steal
+from .wire import Link, Sshd, Tunnel
+
+DEFAULT_KEY = "RSA 2048"
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a client reaches a server: `enter` is the argv prefix of its namespace."""
+
+    socket: Path
+    host: str = ""
+    port: int | None = None
+    enter: tuple[str, ...] = ()
+    tunnel: Tunnel | None = None
+
+
+class Kit:
+    """Keys, tunnels, the link and the server at its far end. Raises NotHere for what this machine
+    cannot do."""
+
+    tcp = True  # whether the servers listen on loopback
+
+    def __init__(self, bench, study: Study):
+        self.bench, self.study = bench, study
+        self.folder = bench.folder / "connections"
+        self.folder.mkdir(mode=0o700)
+        keys = {a.how["key"] for a in study.arms if "key" in a.how} | {DEFAULT_KEY}
+        self.keys = wire.certificates(self.folder / "tls", sorted(keys))
+        self.env = {**os.environ, "OPENSSL_CONF": str(self.keys / "openssl.cnf")}
+        self.link: Link | None = None
+        self.far: Server | None = None
+        self.sshds: dict[bool, Sshd] = {}
+        self.tunnels: dict[tuple, Tunnel] = {}
+        self.opened: set[int] = set()
+        self.missing: dict[str, str] = {}
+
+    # -- servers ---------------------------------------------------------------------------------
+
+    def dress(self, server: Server) -> None:
+        """Before its start: our certificates, and the security level that lets RSA 1024 in."""
+        server.settings |= dict(self.study.settings)  # no name is looked up while a client waits
+        server.environment |= {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
+        self._place(server, DEFAULT_KEY)
+        shutil.copyfile(self.keys / "cacert.pem", server.datadir / "ca.pem")
+        if server.engine.kind == "mariadb":
+            server.settings |= {
+                "ssl_ca": "ca.pem", "ssl_cert": "server-cert.pem", "ssl_key": "server-key.pem"
+            }  # fmt: skip
+
+    def _place(self, server: Server, key: str) -> None:
+        for end in ("cert", "key"):
+            target = server.datadir / f"server-{end}.pem"
+            shutil.copyfile(self.keys / f"server {key} {end}.pem", target)
+            target.chmod(0o600)
+
+    def serve(self, server: Server, key: str) -> None:
+        """Let the running server present the certificate of `key`. Raises ServerError."""
+        self._place(server, key)
+        try:
+            server.query(
+                "ALTER INSTANCE RELOAD TLS" if server.engine.kind == "mysql" else "FLUSH SSL"
+            )
+        except Exception as e:
+            raise ServerError(f"the server refused the certificate: {e.__cause__ or e}") from None
+
+    def server(self, arm: Arm, workload: Workload) -> Server | None:
+        """The server at the far end of the link, where the workload has a distance."""
+        return None if workload.distance_ms is None else self._far(workload.distance_ms)
+
+    def _far(self, distance_ms: float) -> Server:
+        if self.link is None:
+            if "link" in self.missing:
+                raise ServerError(self.missing["link"])
+            try:
+                if os.geteuid():
+                    raise ServerError("network namespaces with a cable between them need root")
+                self.link = Link(self.folder / "link")
+            except (ServerError, engines.EngineMissing) as e:
+                self.missing["link"] = str(e)
+                raise ServerError(str(e)) from None
+        if self.far is None:
+            self.far = self.bench.fresh(Arm(""), bind_address=self.link.hosts[1])
+            engine = self.far.engine
+            self.far.engine = replace(engine, command=(*self.link.server, *engine.command))
+            self.far.start()
+        self.link.delay(distance_ms)
+        return self.far
+
+    def open(self, server: Server) -> None:
+        """Let the measuring user in from everywhere that a route ends."""
+        if server.pid not in self.opened:
+            users = server.query("SELECT host AS h FROM mysql.user WHERE user = 'noisefloor'")
+            if [u["h"] for u in users] != ["%"]:
+                server.query("RENAME USER noisefloor@localhost TO noisefloor@'%'")
+            self.opened.add(server.pid)
+
+    # -- routes ----------------------------------------------------------------------------------
+
+    def ready(self, arm: Arm, workload: Workload) -> None:
+        """Make sure that the arm and the workload can be measured here."""
+        try:
+            server = self.server(arm, workload) or self.bench.servers[0]
+        except ServerError as e:
+            raise NotHere(workload.name, str(e)) from None
+        try:
+            self.route(server, arm)
+            if "key" in arm.how:
+                self.serve(server, arm.how["key"])
+        except (ServerError, engines.EngineMissing) as e:
+            raise NotHere(arm.name, str(e)) from None
+
+    def route(self, server: Server, arm: Arm, *, command: bool = True) -> Route:
+        """The way to `server` under `arm`; tunnels are opened when first needed."""
+        self.open(server)
+        far = server is self.far
+        enter = self.link.client if far else ()
+        host = self.link.hosts[1] if far else "127.0.0.1"
+        if arm.how["via"] == "socket":
+            return Route(server.socket)
+        if arm.how["via"] == "tcp":
+            return Route(server.socket, host, server.port, enter)
+        if far not in self.sshds:
+            place = self.folder / f"sshd-{'far' if far else 'near'}"
+            self.sshds[far] = Sshd(place, host, self.link.server if far else ())
+        key = (server.port, arm.how["cipher"], command)
+        if key not in self.tunnels:
+            self.tunnels[key] = Tunnel(
+                self.sshds[far],
+                arm.how["cipher"],
+                (host, server.port),
+                enter=enter,
+                command=command,
+            )
+        return Route(server.socket, "127.0.0.1", self.tunnels[key].port, enter, self.tunnels[key])
+
+    def options(self, server: Server, route: Route) -> Path:
+        """The option file of the measuring user for a route."""
+        said = (server.folder / "sysbench.cnf").read_text()
+        password = re.search(r"^mysql-password=(.*)$", said, re.M)[1]
+        text = workloads.option_file("noisefloor", password, route.socket, route.port, route.host)
+        return secret_file(self.folder / "client.cnf", text)
+
+    # -- ends ------------------------------------------------------------------------------------
+
+    def end_block(self) -> None:
+        """The far server and all tunnels go; the next block makes them anew."""
+        for tunnel in self.tunnels.values():
+            tunnel.close()
+        self.tunnels = {}
+        if self.far:
+            self.far.remove()
+            self.far = None
+
+    def close(self) -> None:
+        """End everything and remove the keys."""
+        self.end_block()
+        for sshd in self.sshds.values():
+            sshd.close()
+        self.sshds = {}
+        if self.link:
+            self.link.close()
+            self.link = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def fact(self, name: str) -> list[dict]:
+        """What is measured once a campaign."""
+        return {
+            "resumption": resumption,
+            "round trips": distances,
+            "tunnel with -N": without_command,
+        }[name](self)
+
+
+# -- the measuring tools ---------------------------------------------------------------------------
+
+
+def connect(s: Slice) -> dict:
+    """Connections made and ended by sysbench with our own script; text in ``sysbench.txt``."""
+    kit = s.kit
+    route = kit.route(s.server, s.arm)
+    if "key" in s.arm.how:
+        kit.serve(s.server, s.arm.how["key"])
+    result = {}
+    if s.workload.distance_ms is not None:
+        result["rtt_s"] = kit.link.rtt(s.server.port)
+    argv = _argv(kit, s.server, route, s.arm, s.threads, s.seconds, s.workload.options)
+    stolen, tunnel = steal(), route.tunnel
+    before, own = s.server.usage(), tunnel.usage() if tunnel else {"client": 0.0, "server": 0.0}
+    code, text, cpu = tools._run(argv, 3 * s.seconds + 120, s.folder / "sysbench.txt", env=kit.env)
+    used = {k: round(v - before[k], 6) for k, v in s.server.usage().items()}
+    if tunnel:  # what the ends of a tunnel spend is spent for the connections
+        now = tunnel.usage()
+        used["sshd_cpu_s"] = round(now["server"] - own["server"], 6)
+        used["cpu_s"] = round(used["cpu_s"] + used["sshd_cpu_s"], 6)
+        cpu += now["client"] - own["client"]
+    if not code:
+        checks = _session(text, s.arm) + _served(kit, route, s.arm)
+        result["evidence"] = _agree([*checks, _required(s.server, s.arm)])
+    return result | {
+        "argv": _shown(kit, argv),
+        "exit_code": code,
+        "usage": {"server": used},
+        "client_cpu_s": round(cpu, 6),
+        "steal_s": round(steal() - stolen, 3),
+    }
+
+
+def _argv(kit, server, route, arm, threads, seconds, options=()) -> list[str]:
+    length = [] if any(o.startswith("--events") for o in options) else [f"--time={seconds:g}"]
+    return [
+        *route.enter,
+        "sysbench",
+        workloads.script("connect.lua"),
+        f"--config-file={kit.options(server, route)}",
+        f"--tls={arm.how.get('tls', 'none')}",
+        f"--ca={kit.keys / 'cacert.pem'}",
+        f"--table-size={kit.study.profile.rows}",
+        f"--threads={threads}",
+        *(length or ["--time=0"]),
+        "--report-interval=1",
+        "--histogram=on",
+        "--percentile=99",
+        *options,
+        "run",
+    ]
+
+
+def _shown(kit: Kit, argv: list[str]) -> list[str]:
+    return [a.replace(f"{kit.keys}/", "") for a in workloads.shown(argv)]
+
+
+def _session(text: str, arm: Arm) -> list[dict]:
+    """Evidence from the session that the script opened before the clock started: TLS version and
+    cipher as the server names them."""
+    m = re.search(r"^session: (\S*) (\S*)$", text, re.M)
+    version, cipher = (m[1], m[2]) if m else ("not asked", "")
+    wanted = arm.how.get("tls", "no TLS")
+    check = f"Ssl_version of a session, cipher {cipher}" if cipher else "Ssl_version of a session"
+    return [_check("session", check, wanted, version or "no TLS")]
+
+
+def _required(server: Server, arm: Arm) -> dict:
+    """Evidence that the server takes nothing but encrypted connections, or any."""
+    found = server.query("SELECT @@global.require_secure_transport AS v")[0]["v"]
+    wanted = "encrypted" if "tls" in arm.how else "any"
+    said = "encrypted" if int(found) else "any"
+    return _check("connections taken", "require_secure_transport", wanted, said)
+
+
+def _check(evidence: str, check: str, expected: str, found: str) -> dict:
+    return {"evidence": evidence, "check": check, "expected": expected, "found": found}
+
+
+def _agree(checks: list[dict]) -> list[dict]:
+    """The checks. Raises EvidenceError when one contradicts."""
+    for c in checks:
+        if c["found"] != c["expected"]:
+            raise EvidenceError(
+                f"the {c['evidence']} should be {c['expected']}, but {c['check']} says {c['found']}"
+            )
+    return checks
+
+
+def _s_client(kit: Kit, route: Route, *options: str, stay_s: float = 0.0) -> str:
+    """What `openssl s_client` prints; with `stay_s` it stays so long after the handshake (the
+    tickets of TLS 1.3 come behind it)."""
+    argv = [*route.enter, "openssl", "s_client", "-starttls", "mysql"]
+    argv += ["-connect", f"{route.host}:{route.port}", *options]
+    child = subprocess.Popen(
+        argv, env=kit.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent,
+    )  # fmt: skip
+    time.sleep(stay_s)
+    try:
+        return child.communicate(timeout=30)[0]
+    except subprocess.TimeoutExpired:
+        child.kill()
+        return child.communicate()[0]
+
+
+def _served(kit: Kit, route: Route, arm: Arm) -> list[dict]:
+    """Evidence of the key that the server really presents; none for arms without TLS."""
+    if "key" not in arm.how:
+        return []
+    said = _s_client(kit, route)
+    bits = re.search(r"Server public key is (\d+) bit", said)
+    curve = re.search(r"Peer signature type: (ECDSA|ecdsa_\w+)", said)
+    size = bits[1] if bits else "unknown"
+    found = f"P-{size}" if curve else f"RSA {size}"
+    return [_check("certificate", "the one served to openssl s_client", arm.how["key"], found)]
+
+
+def pooled(s: Slice) -> dict:
+    """A stock sysbench script over connections that stay open; text in ``sysbench.txt``."""
+    kit = s.kit
+    route = kit.route(s.server, s.arm)
+    if "key" in s.arm.how:
+        kit.serve(s.server, s.arm.how["key"])
+    tls = "tls" in s.arm.how
+    argv = workloads.sysbench(
+        s.workload,
+        kit.options(s.server, route),
+        tables=s.study.tables,
+        rows=s.study.profile.rows,
+        threads=s.threads,
+        seconds=s.seconds,
+        options=("--mysql-ssl=on",) if tls else (),
+    )
+    versions: list[str] = []
+    looks = threading.Thread(target=_look, args=(s.server, s.seconds / 2, versions))
+    stolen, before = steal(), tools._meter({"server": s.server})
+    looks.start()
+    code, _, cpu = tools._run(
+        [*route.enter, *argv],
+        3 * s.seconds + 60,
+        s.folder / "sysbench.txt",
+        env=kit.env,
+        cwd=kit.keys,  # sysbench takes its certificates from the working directory
+    )
+    used = tools._used(before, tools._meter({"server": s.server}))
+    looks.join()
+    wanted = s.arm.how.get("tls", "no TLS")
+    found = ", ".join(sorted(set(versions))) or "no session"
+    check = _check("session", "Ssl_version of the sessions at work", wanted, found)
+    return {
+        "argv": _shown(kit, argv),
+        "exit_code": code,
+        "usage": used,
+        "client_cpu_s": cpu,
+        "steal_s": round(steal() - stolen, 3),
+        "evidence": [] if code or found == "unknown" else _agree([check]),
+    }
+
+
+def _look(server: Server, after_s: float, found: list[str]) -> None:
+    """TLS versions of the measuring user's sessions, as the server has them after `after_s`."""
+    time.sleep(after_s)
+    if server.engine.kind != "mysql":  # MariaDB shows a session's cipher to that session only
+        found.append("unknown")
+        return
+    rows = server.query(
+        "SELECT s.VARIABLE_VALUE AS v FROM performance_schema.status_by_thread s"
+        " JOIN performance_schema.threads t USING (THREAD_ID)"
+        " WHERE t.PROCESSLIST_USER = 'noisefloor' AND s.VARIABLE_NAME = 'Ssl_version'"
+    )
+    found += [r["v"] or "no TLS" for r in rows]
+
+
+# -- measured once a campaign ----------------------------------------------------------------------
+
+HANDSHAKES = 20
+
+
+def resumption(kit: Kit) -> list[dict]:
+    """What a resumed TLS session saves the server: rows handshake, n, resumed, cpu_s (of the server,
+    per handshake). libmariadb never resumes: the client is openssl's."""
+    server = kit.bench.servers[0]
+    kit.serve(server, DEFAULT_KEY)
+    route = kit.route(server, Arm("", how={"via": "tcp"}))
+    ticket, rows = kit.folder / "session.pem", []
+    _s_client(kit, route, "-sess_out", str(ticket), stay_s=0.5)
+    for name, options in (("full", ()), ("resumed", ("-sess_in", str(ticket)))):
+        if options and not ticket.exists():
+            raise NotHere("resumption", "the server sent no session ticket")
+        before = server.usage()["cpu_s"]
+        said = [_s_client(kit, route, *options) for _ in range(HANDSHAKES)]
+        rows.append(
+            {
+                "handshake": name,
+                "n": HANDSHAKES,
+                "resumed": sum("\nReused, " in t for t in said),
+                "cpu_s": (server.usage()["cpu_s"] - before) / HANDSHAKES,
+            }
+        )
+    return rows
+
+
+def _mean_connect(kit: Kit, server: Server, arm: Arm, route: Route, options) -> float:
+    """Mean seconds to connect."""
+    server.set(arm.switch)
+    argv = _argv(kit, server, route, arm, 1, 0, options)
+    code, text, _ = tools._run(argv, 120, env=kit.env)
+    if code:
+        raise ToolError(tools._last(text))
+    found = parse.sysbench(text)
+    return found["duration_s"] / found["events"]
+
+
+def distances(kit: Kit) -> list[dict]:
+    """Time to connect by kind of connection and distance: rows kind distance_ms rtt_s connect_s.
+    Raises NotHere."""
+    rows, main = [], kit.study.workloads[0]
+    arms = [a for a in (kit.study.baseline, *kit.study.arms) if a.how["via"] != "socket"]
+    arms = [a for a in arms if a.how.get("key", DEFAULT_KEY) == DEFAULT_KEY]
+    kinds = {(a.how["via"], a.how.get("tls")): a for a in reversed(arms)}
+    for ms in (0, 40, 170):
+        workload = replace(main, distance_ms=ms)
+        for arm in reversed(kinds.values()):
+            kit.ready(arm, workload)
+            server = kit.server(arm, workload)
+            route = kit.route(server, arm)
+            if ms == 0:  # warm: the address is known, the server's cache of passwords filled
+                _mean_connect(kit, server, arm, route, ("--events=2",))
+            rtt = kit.link.rtt(server.port, 3)
+            took = _mean_connect(kit, server, arm, route, (f"--events={40 if ms == 0 else 3}",))
+            rows.append({"kind": arm.name, "distance_ms": ms, "rtt_s": rtt["median"]}
+                        | {"connect_s": took, "link": kit.link.with_})  # fmt: skip
+    return rows
+
+
+def without_command(kit: Kit) -> list[dict]:
+    """The same tunnel with a command at its far end and with -N: rows tunnel,
+    connections_per_second. Raises NotHere."""
+    server, rows = kit.bench.servers[0], []
+    arm = next((a for a in kit.study.arms if a.how["via"] == "tunnel"), None)
+    if arm is None:
+        raise NotHere("tunnel with -N", "the study has no tunnel")
+    try:
+        for name, command in (("ssh -L … cat", True), ("ssh -N -L …", False)):
+            route = kit.route(server, arm, command=command)
+            _mean_connect(kit, server, arm, route, ("--events=2",))
+            took = _mean_connect(kit, server, arm, route, ("--events=40",))
+            rows.append({"tunnel": name, "connections_per_second": 1 / took})
+    except (ServerError, engines.EngineMissing) as e:
+        raise NotHere("tunnel with -N", str(e)) from None
+    return rows

@@ -1,0 +1,173 @@
+"""Connections by every route, on a real server with real keys, sshd and namespaces."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from noisefloor import connections, engines, evidence, schedule, study, tools, wire
+from noisefloor.server import ServerError
+
+CHOSEN = study.load("ssl-connections", profile="quick")
+BY_NAME = {
+    a.name: a for a in (CHOSEN.baseline, *study.load("ssl-connections", profile="standard").arms)
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs():
+    if not all(map(shutil.which, ("sysbench", "openssl", "ssh", "ssh-keygen"))):
+        pytest.skip("sysbench, openssl or ssh is missing")
+
+
+@pytest.fixture
+def bench(campaign, mysql):
+    """A block of the quick study in progress: (campaign, bench)."""
+    return campaign(CHOSEN, mysql)
+
+
+def here(program):
+    try:
+        return program()
+    except engines.EngineMissing:
+        return None
+
+
+def slice_of(bench, arm, folder, threads=1, workload=CHOSEN.workloads[0]):
+    folder.mkdir(exist_ok=True)
+    server = bench.server_of(arm, 0, workload)
+    server.only(arm.switch)
+    return tools.Slice(CHOSEN, server, arm, workload, threads, 1, folder, kit=bench.kit)
+
+
+@pytest.mark.parametrize("mode", [0o600])
+def test_keys_are_private(mode, tmp_path):
+    folder = wire.certificates(tmp_path / "tls", ["P-256"])
+    assert {p.stat().st_mode & 0o777 for p in folder.glob("*key.pem")} == {mode}
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_every_route(bench, tmp_path):
+    """Socket, TCP, both versions of TLS with every kind of key, a tunnel: what the session and the
+    certificate say is what the arm says."""
+    _, bench = bench
+    rates = {}
+    names = ("plain TCP", "socket", "TLS 1.2, RSA 2048", "TLS 1.3, RSA 4096", "TLS 1.3, P-256")
+    for name in (*names, "SSH aes256-ctr"):
+        arm = BY_NAME[name]
+        if name.startswith("SSH") and not here(wire.sshd_program):
+            continue
+        bench.kit.ready(arm, CHOSEN.workloads[0])
+        found = connections.connect(slice_of(bench, arm, tmp_path / schedule.slug(name)))
+        said = (tmp_path / schedule.slug(name) / "sysbench.txt").read_text()
+        assert found["exit_code"] == 0, said
+        kinds = {c["evidence"]: c["found"] for c in found["evidence"]}
+        assert kinds["session"] == arm.how.get("tls", "no TLS")
+        assert kinds.get("certificate") == arm.how.get("key")
+        assert str(bench.folder) not in " ".join(found["argv"])
+        rates[name] = found["usage"]["server"]["cpu_s"]
+    assert rates["TLS 1.3, RSA 4096"] > rates["TLS 1.3, P-256"] > rates["plain TCP"] > 0
+
+
+def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):
+    _, bench = bench
+    server = bench.servers[0]
+    arm = BY_NAME["TLS 1.3, P-256"]
+    bench.kit.serve(server, "RSA 2048")
+    checks = connections._served(bench.kit, bench.kit.route(server, arm), arm)
+    with pytest.raises(evidence.EvidenceError, match=r"should be P-256, but .* says RSA 2048"):
+        connections._agree(checks)
+    said = "session:  \nThreads started!\n"  # a session without a cipher, under a TLS arm
+    with pytest.raises(evidence.EvidenceError, match="says no TLS"):
+        connections._agree(connections._session(said, arm))
+    said = "session: TLSv1.3 TLS_AES_128_GCM_SHA256\n"  # and the other way round
+    with pytest.raises(evidence.EvidenceError, match="should be no TLS"):
+        connections._agree(connections._session(said, BY_NAME["plain TCP"]))
+    server.script("SET GLOBAL tls_version = 'TLSv1.2'", "ALTER INSTANCE RELOAD TLS")
+    one = slice_of(bench, study.Arm("TLS", how={"via": "tcp", "tls": "TLSv1.3"}), tmp_path / "off")
+    assert connections.connect(one)["exit_code"]
+    assert "FATAL" in (tmp_path / "off" / "sysbench.txt").read_text()
+
+
+def test_pooled_sessions_say_what_they_are(bench, tmp_path):
+    _, bench = bench
+    workload = CHOSEN.workload("pooled")
+    for name, wanted in (("plain TCP", "no TLS"), ("TLS 1.3, RSA 2048", "TLSv1.3")):
+        found = connections.pooled(
+            slice_of(bench, BY_NAME[name], tmp_path / wanted.replace(" ", ""), 2, workload)
+        )
+        assert found["exit_code"] == 0
+        assert [c["found"] for c in found["evidence"]] == [wanted]
+
+
+def test_resumption(bench):
+    _, bench = bench
+    full, resumed = connections.resumption(bench.kit)
+    assert full["resumed"] == 0
+    assert resumed["resumed"] > 0
+    assert resumed["cpu_s"] > 0 < full["cpu_s"]
+
+
+def link_or_skip(folder):
+    if os.geteuid():
+        pytest.skip("two namespaces with a cable between them need root")
+    try:
+        return wire.Link(folder)
+    except (ServerError, engines.EngineMissing) as why:
+        pytest.skip(str(why))
+
+
+def test_distance(bench, tmp_path):
+    """connect() over the link takes the delay that was asked for, a connection three times that."""
+    link_or_skip(tmp_path / "probe").close()
+    _, bench = bench
+    workload = study.replace(CHOSEN.workloads[0], distance_ms=40, options=("--events=4",))
+    arm = BY_NAME["plain TCP"]
+    bench.kit.ready(arm, workload)
+    found = connections.connect(slice_of(bench, arm, tmp_path / "far", workload=workload))
+    assert 0.038 < found["rtt_s"]["min"] < 0.06
+    took = connections._mean_connect(
+        bench.kit, bench.kit.far, arm, bench.kit.route(bench.kit.far, arm), ("--events=4",)
+    )
+    assert 2.7 < took / 0.0405 < 3.6
+
+
+def test_nothing_is_left_after_kill_9(tmp_path):
+    """Namespaces, wire and sshd of a killed process are gone at once."""
+    link_or_skip(tmp_path / "probe").close()
+    script = (
+        "import sys, time\nfrom pathlib import Path\nfrom noisefloor import wire\n"
+        "place = Path(sys.argv[1])\nlink = wire.Link(place / 'link')\n"
+        "sshd = wire.Sshd(place / 'sshd', link.hosts[1], link.server)\n"
+        "tunnel = wire.Tunnel(sshd, 'aes256-ctr', (link.hosts[1], 9), enter=link.client)\n"
+        "print('up', flush=True)\ntime.sleep(60)\n"
+    )
+    argv = [sys.executable, "-c", script, str(tmp_path)]
+    owner = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout.readline() == "up\n"
+    below = children(owner.pid)
+    assert len(below) >= 4
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    until = time.monotonic() + 5
+    while (left := [p for p in below if alive(p)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left
+
+
+def children(pid):
+    import psutil
+
+    return [p.pid for p in psutil.Process(pid).children(recursive=True)]
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
