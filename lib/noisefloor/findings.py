@@ -174,7 +174,7 @@ def connection_answer(
 
     kinds = [a for a in near.index if a.startswith("TLS")]
     dear = near.loc[kinds, "ms"].idxmax()
-    main = next((a for a in kinds if "RSA 2048" in a and "1.3" in a), dear)
+    main = next((a for a in kinds if a == "TLS 1.3, RSA 2048"), dear)
     text = (
         f"What it costs: a connection with {main} takes {times(main)} as long as {baseline}"
         f" ({near['ms'][main]:.2f} against {base['ms']:.2f} ms); with {dear} {times(dear)}."
