@@ -333,7 +333,7 @@ def test_truth_comes_from_the_heaviest_arm():
         assert ratio == pytest.approx(0.6, abs=4 * se)
         assert rounds == 4350
     found = live.injected(r, known)
-    assert set(found["arm"]) == {"+0.5 %", "+1 %", "+2 %", "+5 %", "+10 %"}
+    assert set(found["arm"]) == {"+1 %", "+2 %", "+5 %", "+10 %"}
     assert found["held"].mean() >= 0.9
     five = found[(found["arm"] == "+5 %") & (found["metric"] == "tps")].iloc[0]
     assert five["truth_pct"] == pytest.approx(6, abs=0.2)
@@ -341,7 +341,7 @@ def test_truth_comes_from_the_heaviest_arm():
 
 
 def test_power_grows_with_the_truth():
-    r = slowdowns("calibration-switched", sd=0.02)
+    r = slowdowns("calibration-switched", sd=0.04)
     found = live.power(r, live.truths(r), draws=300).query("metric == 'tps'")
     found = found.sort_values("truth_pct")
     assert found["slower"].iloc[-1] == 1

@@ -139,7 +139,7 @@ class Server:
 
     # -- files ---------------------------------------------------------------------------------
 
-    def _write_cnf(self) -> Path:
+    def _write_cnf(self, *, keys: bool = True) -> Path:
         e = self.engine
         lines = {
             "basedir": e.basedir,
@@ -156,7 +156,7 @@ class Server:
             lines |= {"secure_file_priv": "NULL"}
             if int(e.version.split(".")[0]) >= 8:
                 lines |= {"mysqlx": "OFF"}
-        elif self.keyring:
+        elif self.keyring and keys:
             lines |= {
                 "plugin_load_add": "file_key_management",
                 "file_key_management_filename": self.folder / "keyring",
@@ -189,7 +189,7 @@ class Server:
         self = cls(engine, folder, dict(settings), **options)
         for sub in (self.folder, self.folder / "tmp"):
             sub.mkdir(mode=0o700)
-        cnf = self._write_cnf()
+        cnf = self._write_cnf(keys=False)  # mariadb-install-db looks for plugins in /usr only
         if self.keyring and engine.kind == "mariadb":
             self._write_keyring()
         if engine.install_db:

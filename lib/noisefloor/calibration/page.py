@@ -495,7 +495,13 @@ class Calibration:
     def save(self):
         """Store the A/A campaign's verdict table beside the page, for the index."""
         if self.aa is not None:
-            report.save(self.aa.verdicts, "calibration", self.aa.meta, title="Calibration")
+            report.save(
+                self.aa.verdicts,
+                "calibration",
+                self.aa.meta,
+                title="Calibration",
+                headline=self.headline,
+            )
 
 
 def load(aa="", switched="", side_by_side="", duet=""):

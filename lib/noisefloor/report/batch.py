@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -150,7 +151,26 @@ def publish(study, out=None) -> Path:
     target.mkdir(parents=True)
     for part in PARTS:
         shutil.copy2(out / f"{study}{part}", target / f"{study}{part}")
+    _tell_readme()
     return target
+
+
+_FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
+
+
+def _tell_readme():
+    """Write the headline of every study's newest published page into the README."""
+    newest = {}
+    for file in sorted(paths.root().glob("reports/published/*/*.json")):
+        facts = json.loads(file.read_text())
+        if facts.get("headline"):
+            newest[facts["study"]] = (file.with_suffix(".html"), facts)
+    lines = [
+        f"- **[{facts['title']}]({paths.shown(page)})**: {facts['headline']}\n"
+        for page, facts in newest.values()
+    ]
+    readme = paths.root() / "README.md"
+    readme.write_text(_FINDINGS.sub(lambda _: "".join(lines), readme.read_text()))
 
 
 def summary(rows, out=None) -> str:

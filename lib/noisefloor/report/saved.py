@@ -8,7 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from .. import paths
-from .words import campaign_facts, engine, headline, known, machine, when
+from .words import campaign_facts, engine, known, machine, when
+from .words import headline as said
 from .words import primary as main_row
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
@@ -40,9 +41,10 @@ def plain(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def save(verdicts, study, campaign=None, *, primary=None, title="") -> None:
+def save(verdicts, study, campaign=None, *, primary=None, title="", headline="") -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
-    else under ``data/processed/`` so that exploring never changes a page."""
+    else under ``data/processed/`` so that exploring never changes a page. `headline`: the page's
+    own sentence, where it is not about one comparison."""
     folder = Path(os.environ.get(OUT) or paths.processed())
     folder.mkdir(parents=True, exist_ok=True)
     campaign = campaign_facts(campaign)
@@ -58,7 +60,7 @@ def save(verdicts, study, campaign=None, *, primary=None, title="") -> None:
         "engine": engine(campaign) or None,
         "margin_pct": campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0,
         "verdict": row["verdict"] if row is not None else None,
-        "headline": headline(row) if row is not None else None,
+        "headline": headline or (said(row) if row is not None else None),
         "primary": records(row.to_frame().T)[0] if row is not None else None,
         "comparisons": records(verdicts),
     }
