@@ -341,7 +341,7 @@ def test_truth_comes_from_the_heaviest_arm():
 
 
 def test_power_grows_with_the_truth():
-    r = slowdowns("calibration-switched", sd=0.04)
+    r = slowdowns("calibration-switched", sd=0.08)
     found = live.power(r, live.truths(r), draws=300).query("metric == 'tps'")
     found = found.sort_values("truth_pct")
     assert found["slower"].iloc[-1] == 1

@@ -446,13 +446,13 @@ def test_a_failed_run_leaves_no_slow_disk(campaign, mysql, killer):
     chosen = replace(SMOKE, workloads=(slow,))
     c, bench = campaign(chosen, mysql)
     try:
-        bench.throttle(bench.servers[0], 50)
+        bench.throttle(bench.servers[0], slow)
     except ServerError as e:
         pytest.skip(str(e))
     killer(2)
     c.pair(bench, cell_of(chosen, workload=slow))
     assert c.lost == 1
-    group = bench._throttle[1].group
+    group = bench._throttle[-1].group
     limits = group / "blkio.throttle.write_iops_device"
     text = (limits if limits.exists() else group / "io.max").read_text()
     assert "50" not in text.split()

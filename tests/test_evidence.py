@@ -1,8 +1,10 @@
 """Proof that an arm is in force, on real servers."""
 
+from pathlib import Path
+
 import pytest
 
-from noisefloor import evidence
+from noisefloor import evidence, study
 from noisefloor.evidence import EvidenceError
 
 SWITCH = "binlog_encryption"
@@ -75,3 +77,91 @@ def test_the_keyring_is_evidence_too(running):
 
 def test_an_arm_that_expects_nothing_has_no_evidence(running):
     assert evidence.collect(running, {}) == {"checks": []}
+
+
+# -- files, TLS, thread pool -----------------------------------------------------------------------
+
+FILES = {"mysql": [*evidence.FILES], "mariadb": ["table file", "redo log", "undo log"]}
+
+
+def test_rows_can_be_read_in_every_file_of_a_plain_server(own):
+    wanted = dict.fromkeys(["tablespace", *FILES[own.engine.kind]], "plain")
+    own.query("DROP TABLE noisefloor.hidden")
+    found = evidence.collect(own, wanted)["checks"]
+    assert {c["evidence"] for c in found} == wanted.keys()
+
+
+def encrypted(template, copy, kind: str):
+    """A running copy whose arm is the tablespace study's."""
+    chosen = study.load("tablespace-encryption", profile="smoke", engine=template.engine.kind)
+    arm = chosen.arm(kind)
+    server = copy(template, arm.settings)
+    server.start()
+    server.script(*arm.prepare)
+    return server, arm
+
+
+def test_with_tables_encrypted_alone_the_logs_still_show_the_rows(template, copy):
+    server, arm = encrypted(template, copy, "tables only")
+    assert arm.prove["redo log"] == arm.prove["undo log"] == arm.expect["binlog"] == "plain"
+    assert arm.prove["table file"] == arm.expect["tablespace"] == "encrypted"
+    evidence.collect(server, arm.expect | arm.prove)
+    with pytest.raises(EvidenceError, match="the redo log should be encrypted, but canary row"):
+        evidence.collect(server, {"redo log": "encrypted"})
+
+
+def test_with_everything_encrypted_no_file_shows_a_row(mysql, copy):
+    server, arm = encrypted(mysql, copy, "everything")
+    assert set((arm.expect | arm.prove).values()) == {"encrypted", "active", "off"}
+    evidence.collect(server, arm.expect | arm.prove)
+    with pytest.raises(EvidenceError, match="the table file should be plain, but canary row"):
+        evidence.collect(server, {"table file": "plain"})
+
+
+def test_one_encrypted_table_among_plain_ones_is_seen(running):
+    with pytest.raises(EvidenceError, match=r"the tablespace should be plain, but .* says mixed"):
+        evidence.collect(running, {"tablespace": "plain"})
+
+
+def test_a_socket_is_not_tls(running):
+    assert evidence.collect(running, {"TLS": "off"})["checks"][0]["found"] == "off"
+
+
+def test_aes_instructions_can_be_masked(mysql, copy):
+    if "aes" not in Path("/proc/cpuinfo").read_text().split("flags", 1)[-1].split("\n")[0].split():
+        pytest.skip("this processor has no AES instructions")
+    for mask, state in (
+        ({}, "instructions"),
+        ({"OPENSSL_ia32cap": "~0x200000200000000"}, "masked"),
+    ):
+        with copy(mysql, environment=mask) as server:
+            evidence.collect(server, {"AES": state})
+
+
+def test_a_thread_pool_is_on_where_it_is_loaded(mysql, copy):
+    chosen = study.load("version-upgrade")
+    pooled = chosen.arms[-1]
+    expect = {k: v for k, v in pooled.expect.items() if k != "redo capacity"}
+    with copy(mysql, pooled.settings) as server:
+        evidence.collect(server, expect)
+        with pytest.raises(EvidenceError, match="the thread pool should be off, but plugin"):
+            evidence.collect(server, chosen.baseline.expect)
+        server.query("GRANT TP_CONNECTION_ADMIN ON *.* TO noisefloor@localhost")
+        with pytest.raises(EvidenceError, match="TP_CONNECTION_ADMIN, which passes by the pool"):
+            evidence.collect(server, expect)
+
+
+def test_a_server_that_sizes_itself_is_refused(mysql, copy):
+    settings = {"innodb_dedicated_server": "ON"}
+    with (
+        copy(mysql, settings) as server,
+        pytest.raises(EvidenceError, match="the memory should be sized by hand, but innodb_ded"),
+    ):
+        evidence.collect(server, {"memory": "sized by hand"})
+
+
+def test_the_capacity_of_the_redo_log_is_compared(running):
+    with pytest.raises(
+        EvidenceError, match=r"the redo capacity should be 7 MiB, but .* says (100|96) MiB"
+    ):
+        evidence.collect(running, {"redo capacity": "7 MiB"})

@@ -336,3 +336,48 @@ def test_alternative_text_comes_from_the_verdict_table():
         "(+3.0 to +5.0\u202f%)."
     )
     assert "over all thread counts" in plots.alt(TABLE, "tps")
+
+
+# -- waterfall, warm-up ----------------------------------------------------------------------------
+
+STEPS = pd.DataFrame(
+    {
+        "step": ["pinned", "new", "pool", "all together"],
+        "arm": ["pinned", "new", "pool", "pool"],
+        "overhead_pct": [5.0, -8.6, -27.1, -30.0],
+        "lo_pct": [3.0, -7.0, math.nan, -33.0],
+        "hi_pct": [7.0, -1.0, math.nan, -26.0],
+        "verdict": ["slower", "faster", "cannot tell", "faster"],
+        "blocks": 8,
+        "start_pct": [0.0, 5.0, -4.0, 0.0],
+        "end_pct": [5.0, -4.0, -30.0, -30.0],
+    }
+)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_waterfall_hangs_each_step_on_the_one_before(narrow):
+    figure = plots.waterfall(STEPS, narrow=narrow)
+    bars = [p for p in figure.axes[0].patches if p.get_width() == 0.56]
+    ends = [sorted((b.get_y(), b.get_y() + b.get_height())) for b in bars]
+    assert ends == [
+        pytest.approx(sorted(e)) for e in zip(STEPS.start_pct, STEPS.end_pct, strict=True)
+    ]
+    words = " ".join(texts(figure))
+    for word in ("slower", "faster", "cannot tell", "+5.0", "−30.0"):
+        assert word in words
+
+
+def test_a_warm_up_shows_the_median_run_of_each_arm():
+    frame = pd.DataFrame(
+        [
+            {"run": f"{arm}{i}", "arm": arm, "t_s": t / 10, "tps": base * t / 10 + i}
+            for arm, base in (("plain", 100), ("encrypted", 80))
+            for i in range(3)
+            for t in range(1, 11)
+        ]
+    )
+    figure = plots.warmup(frame)
+    tops = sorted(line.get_ydata()[-1] for line in figure.axes[0].lines)
+    assert tops == [81, 101]
+    assert "plain (3 runs)" in texts(figure)

@@ -398,3 +398,8 @@ def test_a_wrong_request_runs_nothing(home, tmp_path, words, sentence):
     assert result.exit_code == 2
     assert sentence in result.output
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_without_rows_is_a_table():
+    empty = pd.DataFrame({"threads": pd.array([], "Int64"), "arm": []})
+    assert "<tbody></tbody>" in report.table(empty, "Nothing was measured").markup

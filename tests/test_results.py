@@ -95,3 +95,70 @@ def test_advice_follows_the_verdict(verdict, lo, hi, strict, other):
     found = results.advice(row, 2.0)["this campaign says"]
     assert strict in found[0]
     assert other in found[1]
+
+
+# -- the two sweeps --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def upgraded(recorded):
+    """Verdicts of the three arms of an upgrade, over all thread counts."""
+    found = results.load(recorded)
+    s = study.load("version-upgrade")
+    rows = [
+        ("tps", s.arms[0].name, 5.0, 3.0, 7.0, "slower"),
+        ("tps", s.arms[1].name, -4.0, -6.0, -2.0, "faster"),
+        ("tps", s.arms[2].name, -30.0, -33.0, -26.0, "faster"),
+    ]
+    columns = ["metric", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+    table = pd.DataFrame(rows, columns=columns).assign(
+        workload=s.workloads[0].name, control=False, joint=True, blocks=8, threads=pd.NA
+    )
+    found.__dict__.update(study=s, verdicts=table)  # where cached properties are kept
+    return found
+
+
+def test_steps_of_an_upgrade_multiply_up_to_the_whole(upgraded):
+    steps = upgraded.steps()
+    assert list(steps["step"]) == [*(a.name for a in upgraded.study.arms), "all together"]
+    factors = 1 + steps["overhead_pct"] / 100
+    assert factors[:3].prod() == pytest.approx(factors[3])
+    assert steps["end_pct"].tolist() == pytest.approx([5.0, -4.0, -30.0, -30.0])
+    assert steps["start_pct"].tolist() == pytest.approx([0.0, 5.0, -4.0, 0.0])
+    assert steps["verdict"].tolist() == ["slower", "faster", "faster", "faster"]
+    first, second = steps.iloc[0], steps.iloc[1]
+    assert (first["lo_pct"], first["hi_pct"]) == pytest.approx((3.0, 7.0))
+    wide = second["hi_pct"] - second["lo_pct"]
+    assert 4.0 < wide < 8.0  # more than the arm's own interval, less than the sum of both
+
+
+def test_a_step_whose_ends_are_not_known_cannot_be_told(upgraded):
+    table = upgraded.verdicts.copy()
+    table.loc[0, ["lo_pct", "hi_pct", "verdict"]] = [float("nan"), float("nan"), "cannot tell"]
+    upgraded.__dict__["verdicts"] = table
+    assert upgraded.steps()["verdict"].tolist()[:3] == ["cannot tell", "cannot tell", "faster"]
+
+
+def test_the_price_in_cores_is_throughput_times_cpu(opened):
+    price = opened.price(opened.main)
+    cpu = opened.of(opened.main, "cpu_per_transaction", control=False).iloc[0]
+    row = price.iloc[0]
+    assert row["verdict"] == cpu["verdict"]
+    assert 0 < row["baseline cores"] < 64
+    share = row["more cores"] / row["baseline cores"]
+    assert share == pytest.approx(cpu["overhead_pct"] / 100, abs=0.01)
+
+
+def test_medians_are_shown_in_the_units_of_the_page(opened):
+    found = opened.medians(opened.main, ("tps", "p95"))
+    assert list(found.columns[3:]) == [
+        "Transactions per second, TPS",
+        "95th percentile latency, ms",
+    ]
+    assert set(found["arm"]) == {"plain", "encrypted", "plain again"}
+    assert (found["runs"] > 0).all()
+
+
+def test_proofs_say_where_rows_stay_readable(opened):
+    assert opened.exposed.startswith("No arm")
+    assert set(opened.proofs.columns) >= {"evidence", "plain", "encrypted"}

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from noisefloor import collect, engines, study
+from noisefloor import collect, engines, schedule, study
 
 CASES = [(s, p) for s in study.STUDIES for p in study.PROFILES]
 
@@ -17,6 +17,22 @@ def test_a_study_is_restored_from_its_campaign(name, profile):
     after = study.restored(meta)
     assert after == before
     assert [a.name for a in after.arms] == [a.name for a in before.arms]  # their order, too
+
+
+def test_a_campaign_recorded_before_a_field_existed_has_its_default():
+    before = study.load("binlog-encryption")
+    later = {"upgrade_path", "kit", "facts", "reach", "engine", "engines", "how", "prove", "pin"}
+    later |= {"environment", "reads_per_s", "share", "distance_ms"}
+
+    def older(fields: dict) -> dict:
+        return {k: v for k, v in fields.items() if k not in later}
+
+    meta = older(json.loads(json.dumps(collect._meta(before, engines.find("mysql"), {}))))
+    meta["arms"] = {n: older(a) for n, a in meta["arms"].items()}
+    meta["workloads"] = [older(w) for w in meta["workloads"]]
+    for w in meta["workloads"]:
+        del w["arms"]
+    assert study.restored(meta) == before
 
 
 @pytest.mark.parametrize("name", study.STUDIES)
@@ -85,3 +101,74 @@ def test_a_study_cannot_be_changed():
     s = study.load("binlog-encryption")
     with pytest.raises(FrozenInstanceError):
         s.margin_pct = 9
+
+
+# -- the two sweeps --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["mysql", "mariadb"])
+def test_tablespace_encryption_goes_from_nothing_to_everything(engine):
+    s = study.load("tablespace-encryption", profile="full", engine=engine)
+    assert [a.name for a in (s.baseline, *s.arms)][:3] == ["plain", "tables only", "everything"]
+    assert s.workloads[0].threads == (1, 4, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)
+    assert s.workload("in memory").threads == s.workloads[0].threads
+    only, everything = s.arms[:2]
+    assert not only.settings  # tables alone: the source's arm
+    assert "binlog" in only.expect
+    assert set(everything.expect.values()) <= {"encrypted", "active", "off"}
+    assert int(s.settings["max_connections"]) > 2048
+    pool = int(s.settings["innodb_buffer_pool_size"].removesuffix("M")) * 2**20
+    data = s.tables * s.profile.rows * 240
+    assert 9 < data / pool < 11
+    assert s.workload("in memory").share * data < 0.6 * pool
+    assert s.settings["innodb_flush_method"] == "O_DIRECT"
+
+
+def test_the_aes_arm_differs_in_the_environment_and_its_proof_only():
+    s = study.load("tablespace-encryption", profile="standard")
+    masked = s.arm("everything, AES masked")
+    assert masked.environment == {"OPENSSL_ia32cap": "~0x200000200000000"}
+    assert masked.prove["AES"] == "masked"
+    everything = s.arm("everything")
+    assert (masked.settings, masked.prepare, masked.expect) == (
+        everything.settings,
+        everything.prepare,
+        everything.expect,
+    )
+
+
+def test_an_upgrade_changes_one_factor_at_a_time():
+    s = study.load("version-upgrade", profile="full")
+    pinned, new, pooled = s.arms
+    assert {s.baseline.engine, new.engine} == {"mysql-8.0", "mysql"}
+    assert pinned.pin == s.baseline.name
+    assert (pinned.settings, new.settings, new.pin) == ({}, {}, "")
+    assert pooled.settings["thread_pool_stall_limit"] == "6"  # 60 ms
+    assert s.workloads[0].threads == (64, 100, 200, 300, 500)
+    maria = study.load("version-upgrade", engine="mariadb").arms[-1]
+    assert maria.settings["thread_pool_stall_limit"] == "60"  # 60 ms, too
+
+
+def test_builds_without_a_name_are_called_by_their_folder():
+    s = study.load("version-upgrade", engine="/opt/mysql-8.4/", old="/srv/mysql-8.0.42")
+    assert s.baseline.name == "mysql-8.0.42"
+    assert s.arms[1].name == "mysql-8.4"
+    same = study.load("version-upgrade", engine="/a/mysql", old="/b/mysql")
+    assert same.baseline.name != same.arms[1].name
+
+
+def test_a_workload_may_be_for_some_arms_only():
+    s = study.load("tablespace-encryption", profile="quick")
+    keys = {(c.workload.name, c.arm.name) for c in schedule.cells(s)}
+    assert ("restart", "everything") in keys
+    assert ("restart", "tables only") not in keys
+    assert (s.workloads[0].name, "tables only") in keys
+    assert (s.workloads[0].name, s.control.name) in keys
+
+
+def test_pinned_values_join_an_arms_own():
+    s = study.load("version-upgrade")
+    name = s.arms[0].name
+    found = study.with_pinned(s, {name: {"settings": {"gtid_mode": "OFF"}, "refused": {}}})
+    assert found.arm(name).settings == {"gtid_mode": "OFF"}
+    assert found.arms[1:] == s.arms[1:]

@@ -234,3 +234,15 @@ def test_one_row_a_run(recorded):
     assert len(found) == 10
     assert found["start"].is_monotonic_increasing
     assert pd.isna(found["steal_s"]).sum() == 0
+
+
+def test_what_can_be_pinned_is_a_default_and_not_a_place():
+    old = {"gtid_mode": "OFF", "datadir": "/a/", "version": "8", "innodb_adaptive_hash_index": "ON"}
+    old |= {"only_old": "1", "same": "x", "innodb_buffer_pool_in_core_file": "ON", "basedir": "/a"}
+    new = {"gtid_mode": "ON", "datadir": "/b/", "version": "9", "innodb_adaptive_hash_index": "OFF"}
+    new |= {"only_new": "1", "same": "x", "innodb_buffer_pool_in_core_file": "OFF", "basedir": "/b"}
+    assert tidy.pinnable(old, new) == {
+        "gtid_mode": "OFF",
+        "innodb_adaptive_hash_index": "ON",
+        "innodb_buffer_pool_in_core_file": "ON",
+    }

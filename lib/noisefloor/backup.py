@@ -19,8 +19,8 @@ from pathlib import Path
 
 from . import engines, workloads
 from .server import Server, ServerError, die_with_parent, secret_file
-from .study import Arm, Study, Workload
-from .tools import NotHere, Slice, ToolError, steal
+from .study import MASK_AES, Arm, Study, Workload
+from .tools import NotHere, Slice, ToolError, checksums, steal
 from .workloads import Stage
 
 ALIASES = {"sm4": "sm4-cbc"}  # one cipher under two names
@@ -362,13 +362,6 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
         other.remove()
 
 
-def checksums(server: Server) -> dict[str, int]:
-    """CHECKSUM TABLE of every table in the measuring schema."""
-    names = [next(iter(r.values())) for r in server.query(f"SHOW TABLES FROM {workloads.SCHEMA}")]
-    listed = ", ".join(f"{workloads.SCHEMA}.{n}" for n in sorted(names))
-    return {r["Table"]: r["Checksum"] for r in server.query(f"CHECKSUM TABLE {listed}")}
-
-
 # -- measured once a campaign ----------------------------------------------------------------------
 
 
@@ -390,7 +383,7 @@ def speed(kit: Kit) -> list[dict]:
 
 def _speed(cipher: str, masked: bool, decrypt: bool) -> float | None:
     argv = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", "8192", "-evp", cipher]
-    env = os.environ | (workloads.MASK_AES if masked else {})
+    env = os.environ | (MASK_AES if masked else {})
     argv += ["-decrypt"] if decrypt else []
     said = subprocess.run(argv, capture_output=True, text=True, check=False, env=env).stdout
     last = re.search(r"^\+F:.*:(\d+(?:\.\d+)?)$", said, re.M)

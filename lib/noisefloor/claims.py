@@ -99,6 +99,14 @@ def beside(facts, source="tablespace-encryption", claim="io-bound", label="publi
     ).reset_index(drop=True)
 
 
+def across(verdicts, claim, threads, label="published"):
+    """One published number for all thread counts, to be drawn over our own: threads overhead_pct
+    label."""
+    row = verdicts[verdicts["claim_id"] == claim].iloc[0]
+    counts = [int(t) for t in threads]
+    return pd.DataFrame({"threads": counts, "overhead_pct": row["overhead_pct"], "label": label})
+
+
 def over(ours, published):
     """Rows of our verdict table with the published ones of the same metric and arm below each other,
     their workloads told apart: to be drawn together."""

@@ -150,6 +150,7 @@ def report(studies, profile, given, out, jobs, timeout, publish):
     after another; one that fails does not stop the others, and its page of last time is set aside
     under previous/. Exit code 1 when a page failed, 2 (and nothing run) for a wrong parameter.
     """
+    from noisefloor import paths
     from noisefloor import report as pages
 
     try:
@@ -161,7 +162,7 @@ def report(studies, profile, given, out, jobs, timeout, publish):
     for study, result, _ in rows if publish else ():
         if not isinstance(result, (str, pages.ReportError)):
             try:
-                click.echo(f"published: {pages.publish(study, out)}")
+                click.echo(f"published: {paths.shown(pages.publish(study, out))}")
             except pages.ReportError as e:
                 raise Sentence(e, e.code) from None
     if any(isinstance(result, pages.ReportError) for _, result, _ in rows):
@@ -211,7 +212,7 @@ def run(study, profile, engine, threads, margin, budget, first_look, as_json):
     found = results.load(folder)
     if as_json:
         return click.echo(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
-    click.echo("\n".join(report.sentence(row) for _, row in found.verdicts.iterrows()))
+    click.echo("\n".join(report.findings(found.verdicts)))
 
 
 class _Above(click.Command):

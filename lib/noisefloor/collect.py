@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import resource
 import secrets
 import shutil
 import socket
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import count
@@ -37,8 +38,17 @@ from . import (
     tools,
 )
 from .schedule import Cell
-from .server import Server, ServerError, SettingError, Throttle, workshop
-from .study import Arm, Study, StudyError, first_look, load, restored
+from .server import Server, ServerError, SettingError, Throttle, pin, workshop
+from .study import (
+    Arm,
+    Study,
+    StudyError,
+    Workload,
+    first_look,
+    load,
+    restored,
+    with_pinned,
+)
 
 TOOLS = {
     **tools.TOOLS,
@@ -51,7 +61,7 @@ KITS = {"backup": backup.Kit, "connections": connections.Kit}
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
 PAIRS_A_START = 4  # of a calibration
-SLICE_MAX_S = 6  # longer slices leave too few pairs for a verdict
+PAIRS_LEAST = 16  # that a budget should buy every comparison
 
 
 class CampaignError(Exception):
@@ -110,7 +120,7 @@ def _build(engine: engines.Engine) -> dict:
     return {"label": label} | {k: getattr(engine, k) for k in ("kind", "version", "origin")}
 
 
-def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
+def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mapping = {}) -> dict:
     arms = (study.baseline, *study.arms, study.control)
     return {
         "format": tidy.FORMAT,
@@ -129,10 +139,12 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict) -> dict:
         "tables": study.tables,
         "keyring": study.keyring,
         "pairs": study.pairs,
+        "upgrade_path": study.upgrade,
         "kit": study.kit,
         "facts": study.facts,
         "reach": dict(study.reach),
         "engine": _build(engine) | {"note": engine.note},
+        "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
         "host": doctor.facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v},
         "commit": _commit(),
@@ -245,9 +257,12 @@ class Campaign:
             self.verdicts(),
             self.study.profile.blocks[self.study.design != "switched"],
         )
-        skipped = set(self.meta["skipped"])
-        found = [c for c in found if not {c.workload.name, c.arm.name} & skipped]
+        found = [c for c in found if not self.skips(c)]
         return found if any(not c.control for c in found) else []
+
+    def skips(self, cell: Cell) -> bool:
+        """Whether this machine does not allow the cell's workload or arm."""
+        return bool({cell.workload.name, cell.arm.name} & self.meta["skipped"].keys())
 
     def tune(self) -> None:
         """Set the length of a slice by the cost model, from the seconds of the first block
@@ -262,15 +277,31 @@ class Campaign:
         seconds = seconds[seconds["threads"] == first.threads[len(first.threads) // 2]]
         rows = [g["tps"].to_numpy() for _, g in seconds.groupby("run")]
         cost = self.meta["spent_s"] / max(1, len(tidy.run_folders(self.folder))) - self.slice_s
+        # the price of a long slice is fewer pairs, and a handful cannot reach any verdict
+        runs = 2 * PAIRS_LEAST * len(schedule.cells(self.study))
+        longest = max(2.0, self.study.profile.budget_min * 60 / runs - cost)
         best = stats.slice_from_rows(
-            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=SLICE_MAX_S
+            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=longest
         )
         self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
         self.slice_s = round(best)
 
+    def prepare(self, bench: "Bench") -> None:
+        """What is found out once, before the first block: pinned values, arms that have no effect
+        here, the upgrade of a data directory."""
+        study, shop, templates = self.study, bench.folder, bench.templates
+        if "pinned" not in self.meta:
+            self.meta["pinned"] = _pinned(study, templates, shop)
+            self.meta["skipped"] |= _without_effect(study, bench)
+            if study.upgrade:
+                build = templates[study.arms[0].name].engine
+                self.meta["upgrade"] = tools.upgrade(templates[""], build, shop)
+            self.save()
+        self.study = with_pinned(study, self.meta["pinned"])
+
     def facts(self, bench: "Bench") -> None:
-        """What is measured once a campaign, into a file each; [{"skipped": reason}] where this
-        machine does not allow it."""
+        """What the kit measures once, on the running servers of the first block, into a file each;
+        [{"skipped": reason}] where this machine does not allow it."""
         for name in self.study.facts:
             path = tidy.fact_file(self.folder, name)
             if not path.exists():
@@ -333,9 +364,9 @@ class Campaign:
             server = replica[0]
         for s in replica or (server,):
             s.only(dict(cell.workload.settings) | dict(arm.switch))
-        if cell.workload.writes_per_s:
+        if cell.workload.throttled:
             settled = server.flush(5)
-            bench.throttle(server, cell.workload.writes_per_s)
+            bench.throttle(server, cell.workload)
         else:
             settled = server.settle(self.study.profile.settle_s)
         slice_ = tools.Slice(
@@ -348,11 +379,12 @@ class Campaign:
         try:
             result = TOOLS[cell.workload.tool](slice_)
         finally:  # a failed run must not leave a slow disk to the next one
-            bench.throttle(server, None)
+            bench.throttle(server)
         end = _now()
         if result["exit_code"]:
             raise tools.ToolError(self._said(folder, result["exit_code"]))
-        _write_json(folder / "evidence.json", evidence.collect(server, arm.expect))
+        asked = dict(arm.expect) | (dict(arm.prove) if facts["warmup"] else {})
+        _write_json(folder / "evidence.json", evidence.collect(server, asked))
         _write_json(folder / "variables.json", self._variables(server))
         facts = {
             "format": tidy.FORMAT,
@@ -369,7 +401,7 @@ class Campaign:
             "seed": self.seed,
             "settle": settled,
             "versions": {
-                "server": self.meta["engine"]["label"],
+                "server": engines.label(server.engine),
                 "sysbench": self.meta["tools"]["sysbench"],
             },
             "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
@@ -482,7 +514,7 @@ class Bench:
         self.kit = KITS[study.kit](self, study) if study and study.kit else None
         self.servers: list[Server] = []
         self.pair: tuple[Server, Server] | None = None
-        self._throttle: tuple[Server, Throttle] | None = None
+        self._throttle: tuple[Server, subprocess.Popen, Throttle] | None = None
         self._count = 0
 
     def fresh(self, arm: Arm, **settings) -> Server:
@@ -491,7 +523,9 @@ class Bench:
         template = self.templates.get(arm.name) or self.templates[""]
         own = dict(arm.settings) | settings
         tcp = bool(settings) or (self.kit is not None and self.kit.tcp)
-        made = template.copy(self.folder / f"s{self._count}", own, tcp=tcp)
+        made = template.copy(
+            self.folder / f"s{self._count}", own, tcp=tcp, environment=arm.environment
+        )
         if self.kit:
             self.kit.dress(made)
         return made
@@ -523,18 +557,19 @@ class Bench:
             tools.attach(replica, source)
         return self.pair
 
-    def throttle(self, server: Server, writes_per_s: int | None) -> None:
-        """Limit the server's writes a second; None lifts the limit. Raises ServerError."""
-        if self._throttle and self._throttle[0] is not server:
+    def throttle(self, server: Server, workload: Workload | None = None) -> None:
+        """Limit the server's disk as the workload says; None lifts the limit. Raises ServerError."""
+        if self._throttle and self._throttle[:2] != (server, server.process):
             self.release()
-        if writes_per_s and not self._throttle:
-            self._throttle = (server, Throttle(server))
+        if workload and not self._throttle:
+            self._throttle = (server, server.process, Throttle(server))
         if self._throttle:
-            self._throttle[1].limit(writes_per_s)
+            limits = (workload.writes_per_s, workload.reads_per_s) if workload else ()
+            self._throttle[2].limit(*limits)
 
     def release(self) -> None:
         if self._throttle:
-            self._throttle[1].close()
+            self._throttle[2].close()
             self._throttle = None
 
     def close(self, *, keep: bool = False) -> None:
@@ -549,23 +584,66 @@ class Bench:
             self.servers = []
 
 
-def _templates(study: Study, engine: engines.Engine, folder: Path) -> dict[str, Server]:
-    """Loaded data directories to copy from, by arm name ("" for arms that need none of their
-    own). Initialised and loaded once."""
-    base = Server.create(engine, folder / "base", study.settings, keyring=study.keyring)
-    with base:
-        tools.load(base, study)
-        base.stop()
-    found = {"": base}
-    for arm in (study.baseline, *study.arms):
-        if arm.prepare:
-            own = base.copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
-            with own:
-                own.script(*arm.prepare)
-                own.stop()
-            found[arm.name] = own
-    if study.baseline.name in found:
-        found[study.control.name] = found[study.baseline.name]
+def _templates(study: Study, builds: dict[str, engines.Engine], folder: Path) -> dict[str, Server]:
+    """Loaded data directories to copy from, by arm name ("": the baseline's). Initialised and
+    loaded once; two at a time, nothing is measured yet."""
+    arms = (study.baseline, *study.arms)
+    bases: dict[str, Server] = {}
+    for n, name in enumerate(dict.fromkeys(a.engine for a in arms)):
+        where = folder / f"base{n}"
+        bases[name] = Server(builds[name], where, study.settings, keyring=study.keyring)
+
+    def loaded(base: Server) -> None:
+        base.initialise()
+        with base:
+            tools.load(base, study)
+            base.stop()
+
+    def prepared(arm: Arm) -> Server:
+        if not arm.prepare:
+            return bases[arm.engine]
+        own = bases[arm.engine].copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
+        with own:
+            own.script(*arm.prepare)
+            own.stop()
+        return own
+
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(loaded, bases.values()))
+        found = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
+    return found | dict.fromkeys(("", study.control.name), found[study.baseline.name])
+
+
+def _pinned(study: Study, templates: dict[str, Server], folder: Path) -> dict:
+    """Arm name -> {"settings": values of the arm that it is pinned to, "refused": {name: why}}."""
+
+    def values(name: str) -> dict[str, str]:
+        with templates[name].copy(folder / "look") as server:
+            found = server.variables()
+        server.remove()
+        return found
+
+    found = {}
+    for arm in study.arms:
+        if arm.pin:
+            wanted = tidy.pinnable(values(arm.pin), values(arm.name))
+            kept, refused = pin(templates[arm.name], folder / "pin", wanted)
+            found[arm.name] = {"settings": kept, "refused": refused}
+    return found
+
+
+def _without_effect(study: Study, bench: "Bench") -> dict[str, str]:
+    """Arms whose environment does nothing to this build on this machine -> the reason."""
+    found = {}
+    for arm in study.arms:
+        if arm.environment:
+            try:
+                with bench.fresh(arm) as server:
+                    evidence.collect(server, {"AES": arm.prove["AES"]})
+            except evidence.EvidenceError as e:
+                found[arm.name] = str(e)
+            finally:
+                server.remove()
     return found
 
 
@@ -579,24 +657,32 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
     ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
     progress = Progress()
     parameters = json.loads(json.dumps(parameters or {}))
-    build = engines.find(parameters.get("engine", "mysql"))
+    name = parameters.get("engine", "mysql")
+    builds = {
+        n: engines.find(n or name)
+        for n in {"", *(a.engine for a in study.arms), study.baseline.engine}
+    }
+    build = builds[""]
     if build.note:
         progress.say(build.note)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
     with alone(progress.say):
         folder = _resumable(study, build)
         if folder is None:
             stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
             folder.mkdir(parents=True)
-            _write_json(folder / "campaign.json", _meta(study, build, parameters))
+            _write_json(folder / "campaign.json", _meta(study, build, parameters, builds))
         else:
             progress.say(f"continuing {folder.name}")
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
         with workshop() as shop:
-            progress.say(f"{engines.label(build)}: initialising, loading {study.tables} tables")
-            templates = _templates(study, build, shop)
-            bench = Bench(shop, templates, study)
+            labels = " and ".join(sorted({engines.label(b) for b in builds.values()}))
+            progress.say(f"{labels}: initialising, loading {study.tables} tables")
+            bench = Bench(shop, _templates(study, builds, shop), study)
             try:
+                campaign.prepare(bench)
                 DESIGNS[study.design](campaign, bench)
             finally:
                 bench.close()
@@ -650,9 +736,7 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
     while cells := [x for x in c.open_cells() if keep(x)]:
         for cell in schedule.round_of(c.seed, c.block, number, cells, c.done()):
             over = number and c.meta["spent_s"] > until
-            if (over and c.done().get(cell.key)) or c.left_s <= 0:
-                continue
-            if {cell.workload.name, cell.arm.name} & set(c.meta["skipped"]):
+            if (over and c.done().get(cell.key)) or c.left_s <= 0 or c.skips(cell):
                 continue
             try:
                 if bench.kit:
@@ -662,7 +746,7 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
                 c.meta["skipped"][e.name] = e.reason
                 c.progress.say(f"{e.name} is skipped: {e.reason}")
             except ServerError as e:
-                if not cell.workload.writes_per_s or isinstance(e, SettingError):
+                if not cell.workload.throttled or isinstance(e, SettingError):
                     raise
                 c.meta["skipped"][cell.workload.name] = str(e)
                 c.progress.say(f"{cell.workload.name} is skipped: {e}")

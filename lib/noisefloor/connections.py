@@ -66,7 +66,7 @@ class Kit:
     def dress(self, server: Server) -> None:
         """Before its start: our certificates, and the security level that lets RSA 1024 in."""
         server.settings |= dict(self.study.settings)  # no name is looked up while a client waits
-        server.env = {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
+        server.environment |= {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
         self._place(server, DEFAULT_KEY)
         shutil.copyfile(self.keys / "cacert.pem", server.datadir / "ca.pem")
         if server.engine.kind == "mariadb":

@@ -13,6 +13,7 @@ import html
 import io
 import math
 import re
+import textwrap
 from functools import wraps
 from pathlib import Path
 
@@ -48,6 +49,10 @@ SHORT = {  # metrics where room is short
     "p99": "p99 latency",
     "binlog_bytes_per_transaction": "binlog a transaction",
     "written_bytes_per_transaction": "written a transaction",
+    "read_bytes_per_transaction": "read a transaction",
+    "restart_s": "clean restart",
+    "recovery_s": "crash recovery",
+    "warmup_s": "warm-up",
 }
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 AGAIN = " again"  # the A/A control is a second arm with the baseline's settings
@@ -262,9 +267,10 @@ def _margin(ax, margin, axis="y"):
 
 def _limit(frame, margin, floor=0.0):
     """Half height of an overhead axis: everything that matters, not every endless interval."""
+    frame = frame[["overhead_pct", "lo_pct", "hi_pct"]].astype(float)  # None where JSON has null
     centre = frame["overhead_pct"].abs().replace(np.inf, np.nan).max()
     centre = 0.0 if pd.isna(centre) else centre
-    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()]).astype(float)
+    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()])
     ends = ends.replace(np.inf, np.nan).dropna()
     wanted = [margin * 2, floor * 1.15, centre * 1.3]
     if len(ends):
@@ -362,15 +368,17 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
             _judged(ax, x, row, limit, ink[arm], "o", small)
     for row in joint.itertuples():
         _judged(ax, end + place[row.arm], row, limit, ink[row.arm], "D", small)
+    named = set()  # a label stands once, at the leftmost point
     for row in () if published is None else published.itertuples():
         x = at[int(row.threads)] - 0.16 * step
         ends = (getattr(row, "lo_pct", np.nan), getattr(row, "hi_pct", np.nan))
         _whisker(ax, x, ends, limit, color=INK, lw=1.2, alpha=1)
         ax.plot(x, row.overhead_pct, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
-        words = getattr(row, "label", "published")
-        _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
+        if (words := getattr(row, "label", "published")) not in named:
+            _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
+        named.add(words)
     ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
-    low = panel["lo_pct"].clip(lower=-limit).min()
+    low = panel[["lo_pct", "overhead_pct"]].astype(float).clip(lower=-limit).min().min()
     low = min([-2 * margin, *(v for v in (1.1 * low, -1.25 * floor) if pd.notna(v))])
     ax.set_ylim(max(low, -limit), limit * 1.15)
     ticks, names = list(at.values()), [str(t) for t in at]
@@ -750,6 +758,69 @@ def _row_name(row, names, joint) -> str:
 
 
 @_responsive
+def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
+    """What each step adds to the overhead, one floating bar a step and the sum at the end.
+
+    `steps`: step, arm, start_pct, end_pct (overhead against the baseline before and after it),
+    lo_pct, hi_pct (where the end may lie, given the start), overhead_pct (the step's own), verdict;
+    see `results.Results.steps`.
+    """
+    ink = colours(steps)
+    figure, grid = _canvas((NARROW if narrow else WIDE, 330))
+    ax = grid[0, 0]
+    ends = steps[["start_pct", "end_pct", "lo_pct", "hi_pct"]].astype(float)
+    limit = max(2 * margin_pct, 1.3 * ends[["start_pct", "end_pct"]].abs().max().max())
+    limit = np.nanmax([limit, min(1.1 * ends.abs().max().max(), 3 * limit)])
+    ax.axhspan(-margin_pct, margin_pct, color=BAND, alpha=0.13, lw=0, zorder=0)
+    ax.axhline(0, color=MUTED, lw=0.9, zorder=1)
+    for x, row in enumerate(steps.itertuples()):
+        colour = ink[row.arm] if row.step != "all together" else BASE
+        low, high = sorted((row.start_pct, row.end_pct))
+        ax.bar(x, high - low, 0.56, low, color=colour, alpha=0.75, lw=0, zorder=2)
+        _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=INK, lw=2, alpha=1)
+        if x + 1 < len(steps) and steps["step"].iloc[x + 1] != "all together":
+            ax.plot([x - 0.28, x + 1.28], [row.end_pct] * 2, color=MUTED, lw=0.8, zorder=3)
+        top = np.nanmax([high, min(row.hi_pct, limit) if pd.notna(row.hi_pct) else high])
+        words = f"{percent(row.overhead_pct)}\n{row.verdict}"
+        style = {"ha": "center", "va": "bottom", "color": INK, "weight": "bold", "zorder": 6}
+        _note(ax, words, (x, top), (0, 5), fontsize=10 if narrow else 12, **style)
+    floor = ends.clip(-limit, limit).min().min()
+    ax.set_ylim(min(-2 * margin_pct, 1.15 * floor), limit * 1.3)
+    ax.set_xlim(-0.6, len(steps) - 0.4)
+    ax.xaxis.set_major_locator(FixedLocator(range(len(steps))))
+    ax.set_xticklabels([textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]])
+    _percent_axis(ax)
+    words = "overhead (↑ slower, ↓ faster)"
+    words += "" if narrow else f"; in the band, ±{margin_pct:g}\u202f%, it counts as same"
+    _above(ax, words, title)
+    return figure
+
+
+@_responsive
+def warmup(frame, *, title="", narrow=False) -> Figure:
+    """Throughput after a restart: the median run of each arm and the middle half of its runs.
+
+    `frame`: run, arm, t_s, tps."""
+    ink = colours(frame)
+    figure, grid = _canvas((NARROW if narrow else WIDE, 300))
+    ax = grid[0, 0]
+    step = frame.groupby("run")["t_s"].diff().median()
+    names = {}
+    for arm, part in frame.groupby("arm", sort=False):
+        at = (part["t_s"] / step).round() * step
+        spread = part.groupby(at)["tps"].quantile([0.25, 0.5, 0.75]).unstack()
+        band = {"color": ink[arm], "alpha": 0.18, "lw": 0}
+        ax.fill_between(spread.index, spread[0.25], spread[0.75], **band)
+        ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
+        names[arm] = f"{arm} ({part['run'].nunique()} runs)"
+    ax.set_ylim(0)
+    ax.set_xlabel("seconds since the server answered again")
+    _above(ax, "transactions per second", title, names, ink, narrow)
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+    return figure
+
+
+@_responsive
 def runs(tidy, metric="cpu_per_transaction", *, title="", narrow=False) -> Figure:
     """Every run's value, a strip an arm within each thread count, the median as a line.
 
@@ -944,11 +1015,12 @@ def alt(verdicts, metric=None) -> str:
     """Alternative text of a figure of verdicts: every comparison in words, from the table."""
     frame = verdicts if metric is None else verdicts[verdicts["metric"].eq(metric)]
     joint = is_joint(frame)
+    several = "workload" in frame and frame["workload"].nunique() > 1
     parts = []
     for index, row in frame.iterrows():
         where = threads_label(row["threads"], joint[index])
         parts.append(
-            f"{metric_label(row['metric'])}{f' {where}' if where else ''}, {row['arm']} against "
+            f"{row['workload'] + ': ' if several else ''}{metric_label(row['metric'])}{f' {where}' if where else ''}, {row['arm']} against "
             f"{row['baseline']}: {row['verdict']}, {percent(row['overhead_pct'])} "
             f"({interval(row['lo_pct'], row['hi_pct'])})"
         )

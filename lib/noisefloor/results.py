@@ -1,5 +1,6 @@
 """What a notebook shows of a campaign: its tables, judged as the campaign itself judged them."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from . import paths, schedule, stats, study, tidy
+from .study import METRICS
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,13 @@ class Results:
     def verdicts(self) -> pd.DataFrame:
         """The verdict table: all comparisons, joint effects and A/A controls."""
         slices = self.runs[~self.runs["warmup"]]["slice_s"]
-        return schedule.verdicts(
+        found = schedule.verdicts(
             self.study, self._judged, pair_seconds=2 * (slices.median() + 0.5), budget_pairs=None
         )
+        turn = {a.name: n for n, a in enumerate((*self.study.arms, self.study.control))}
+        group = found.groupby(["workload", "metric"], sort=False).ngroup()
+        rank = group * len(turn) + found["arm"].map(turn)  # arms in the order of the study
+        return found.loc[rank.sort_values(kind="stable").index].reset_index(drop=True)
 
     def of(self, workload: str = "", metric: str = "", control: bool = True) -> pd.DataFrame:
         """Rows of the verdict table; "" for all workloads or metrics."""
@@ -72,6 +78,124 @@ class Results:
             found = stats.path(one, margin_pct=self.study.margin_pct)
             parts.append(found.assign(threads=threads))
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+    def steps(self, metric: str = "tps") -> pd.DataFrame:
+        """What each arm adds to the arm before it, in the study's order, over all thread counts:
+        columns step arm overhead_pct lo_pct hi_pct verdict blocks start_pct end_pct.
+
+        The arms were measured against the same baseline in blocks of their own, so their errors
+        are independent and add as squares. `lo_pct` and `hi_pct` are where the step ends, given
+        where it starts; the last row is the last arm against the baseline, as it was judged."""
+        rows = self.of(self.main, metric, control=False)
+        rows = rows[rows["joint"]] if rows["joint"].any() else rows
+        rows = rows.drop_duplicates("arm").set_index("arm")
+        margin = math.log1p(self.study.margin_pct / 100)
+        found, before = [], (0.0, 0.0, 0.0)
+        for arm in (a.name for a in self.study.arms if a.name in rows.index):
+            row = rows.loc[arm]
+            ends = (row["overhead_pct"], row["lo_pct"], row["hi_pct"])
+            now = tuple(math.log1p(x / 100) for x in ends)
+            lo = now[0] - before[0] - math.hypot(now[0] - now[1], before[2] - before[0])
+            hi = now[0] - before[0] + math.hypot(now[2] - now[0], before[0] - before[1])
+            word = stats.outcome.verdict(lo, hi, margin)
+            at = [100 * math.expm1(x) for x in (now[0] - before[0], before[0] + lo, before[0] + hi)]
+            found.append((arm, arm, *at, word, row["blocks"], 100 * math.expm1(before[0]), ends[0]))
+            before = now
+        if found:
+            found.append(("all together", arm, *ends, row["verdict"], row["blocks"], 0.0, ends[0]))
+        columns = ["step", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "blocks"]
+        return pd.DataFrame(found, columns=[*columns, "start_pct", "end_pct"])
+
+    def price(self, workload: str) -> pd.DataFrame:
+        """What an arm costs in processor cores at the throughput that the baseline reached: columns
+        threads, arm, at TPS, baseline cores, more cores, lo, hi (the interval of CPU per
+        transaction, at the baseline's median)."""
+        rows = self.of(workload, "cpu_per_transaction", control=False)
+        kept = self._judged[self._judged["workload"] == workload]
+        kept = kept[kept["arm"] == self.study.baseline.name]
+        middle = kept.groupby(["threads", "metric"])["value"].median().unstack()
+        rows = rows[~rows["joint"]].join(middle[["tps", "cpu_per_transaction"]], on="threads")
+        cores = rows["tps"] * rows["cpu_per_transaction"]
+        return pd.DataFrame(
+            {
+                "threads": rows["threads"],
+                "arm": rows["arm"],
+                "at TPS": rows["tps"].round(0),
+                "baseline cores": cores.round(3),
+                "more cores": (cores * rows["overhead_pct"] / 100).round(3),
+                "lo": (cores * rows["lo_pct"] / 100).round(3),
+                "hi": (cores * rows["hi_pct"] / 100).round(3),
+                "verdict": rows["verdict"],
+            }
+        )
+
+    @cached_property
+    def proofs(self) -> pd.DataFrame:
+        """Where the rows can be read: a row an evidence, a column an arm, in how many runs."""
+        seen = tidy.evidence(self.folder)
+        seen["state"] = seen["found"] + " (" + seen["runs"].astype(str) + ")"
+        arms = [
+            a.name for a in (self.study.baseline, *self.study.arms) if a.name in set(seen["arm"])
+        ]
+        table = seen.groupby(["evidence", "arm"])["state"].agg(
+            lambda s: ", ".join(dict.fromkeys(s))
+        )
+        return table.unstack().reindex(columns=arms).fillna("not looked for").reset_index()
+
+    @property
+    def exposed(self) -> str:
+        """In words: which arms encrypt something and leave rows readable elsewhere."""
+        seen = tidy.evidence(self.folder)
+        said = []
+        for arm, part in seen.groupby("arm", sort=False):
+            clear = part[part["found"] == "plain"]["evidence"].unique()
+            if len(clear) and (part["found"] == "encrypted").any():
+                said.append(f"With {arm} the rows can still be read in the {', '.join(clear)}.")
+        return " ".join(said) or "No arm that encrypts anything left rows readable elsewhere."
+
+    @property
+    def pinned(self) -> pd.DataFrame:
+        """Values of the old version given to the new one: columns arm, variable, value, refused."""
+        rows = [
+            (arm, name, value, "")
+            for arm, part in self.meta["pinned"].items()
+            for name, value in part["settings"].items()
+        ] + [
+            (arm, name, "", why)
+            for arm, part in self.meta["pinned"].items()
+            for name, why in part["refused"].items()
+        ]
+        return pd.DataFrame(rows, columns=["arm", "variable", "value", "refused"])
+
+    @property
+    def upgrade(self) -> pd.DataFrame:
+        """The old version's data directory, opened by the new one: columns fact, found."""
+        found = self.meta["upgrade"]
+        said = found.get("said", [])
+        rows = [("from", found["from"]), ("to", found["to"])]
+        if found.get("refused"):
+            rows.append(("result", "refused"))
+        else:
+            rows.append(("seconds until it answered", f"{found['took_s']:.1f}"))
+            rows.append(("checksums of all tables, before and after", found["checksums"]))
+        rows += [("the server said", line) for line in said]
+        return pd.DataFrame(rows, columns=["fact", "found"])
+
+    def medians(self, workload: str, metrics: tuple[str, ...]) -> pd.DataFrame:
+        """Medians of the runs as they are shown: columns threads, arm, runs, one a metric."""
+        kept = self._judged[self._judged["workload"] == workload]
+        kept = kept[kept["metric"].isin(metrics)]
+        shown = [
+            kept[kept["metric"] == m]
+            .groupby(["threads", "arm"])["value"]
+            .median()
+            .mul(METRICS[m].scale)
+            .round(4)
+            .rename(f"{METRICS[m].label}, {METRICS[m].shown_unit}")
+            for m in metrics
+        ]
+        runs = kept.groupby(["threads", "arm"])["run"].nunique().rename("runs")
+        return pd.concat([runs, *shown], axis=1).reset_index()
 
     @property
     def maxima(self) -> pd.DataFrame:

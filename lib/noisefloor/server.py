@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import MySQLdb
 import psutil
 import sqlalchemy as sa
 
@@ -124,11 +125,11 @@ class Server:
         *,
         tcp: bool = False,
         keyring: bool = False,
+        environment: Mapping[str, str] = {},
     ):
         self.engine, self.folder = engine, Path(folder)
-        self.env: dict[str, str] = {}  # added to the environment of the process
         self.settings = {k.replace("-", "_"): str(v) for k, v in settings.items()}
-        self.keyring = keyring
+        self.keyring, self.environment = keyring, dict(environment)
         self.port = free_port() if tcp else None
         self.datadir = self.folder / "data"
         self.process: subprocess.Popen | None = None
@@ -187,6 +188,12 @@ class Server:
     def create(cls, engine: Engine, folder: Path, settings=(), **options) -> "Server":
         """A server with a fresh data directory and a random root password; not started."""
         self = cls(engine, folder, dict(settings), **options)
+        self.initialise()
+        return self
+
+    def initialise(self) -> None:
+        """Make the data directory with a random root password."""
+        engine = self.engine
         for sub in (self.folder, self.folder / "tmp"):
             sub.mkdir(mode=0o700)
         cnf = self._write_cnf(keys=False)  # mariadb-install-db looks for plugins in /usr only
@@ -220,7 +227,6 @@ class Server:
         self.ready()
         self.stop()
         (self.folder / "init.sql").unlink()
-        return self
 
     def copy(self, folder: Path, settings: Mapping[str, object] = {}, **options) -> "Server":
         """A stopped copy of this stopped server: data directory, keyring and password (reflink
@@ -257,7 +263,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env={**os.environ, **self.env},
+                env=os.environ | self.environment,
                 preexec_fn=die_with_parent,
             )
         _running.add(self)
@@ -333,6 +339,11 @@ class Server:
         if self._sql is not None:
             self._sql.dispose()
             self._sql = None
+
+    def said(self, pattern: str) -> list[str]:
+        """Messages of the error log that match `pattern`, without their times."""
+        lines = (self.folder / "error.log").read_text(errors="replace").splitlines()
+        return [line.split(" ", 2)[-1] for line in lines if re.search(pattern, line)]
 
     def _tail(self) -> str:
         """The errors in the server's log, shortened to one line."""
@@ -457,6 +468,41 @@ class Server:
     def pid(self) -> int:
         return self.process.pid
 
+    def cipher(self) -> str:
+        """The TLS cipher of a new connection made as the measuring tool's; "" without TLS."""
+        options = dict(
+            line.split("=", 1) for line in (self.folder / "sysbench.cnf").read_text().split()
+        )
+        connection = MySQLdb.connect(
+            user=options["mysql-user"],
+            passwd=options["mysql-password"],
+            unix_socket=str(self.socket),
+        )
+        with contextlib.closing(connection):
+            cursor = connection.cursor()
+            cursor.execute("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+            return cursor.fetchone()[1]
+
+    def redo(self) -> tuple[float, float]:
+        """Where the redo log is written, and where a recovery would begin, in bytes (LSN)."""
+        names = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
+        if self.engine.kind == "mariadb":
+            names = ("Innodb_lsn_current", "Innodb_lsn_last_checkpoint")
+        found = self.status(*names)
+        if len(found) < 2:
+            raise ServerError("the server does not say where its redo log stands")
+        return found[names[0]], found[names[1]]
+
+    def write_out(self, limit_s: float = 20) -> None:
+        """Wait until every page changed so far stands in its file: a checkpoint beyond now."""
+        wanted, _ = self.redo()
+        began = time.monotonic()
+        with self._eager_flushing():
+            while self.redo()[1] < wanted:
+                if time.monotonic() - began > limit_s:
+                    raise ServerError(f"the server wrote no checkpoint within {limit_s:g} s")
+                time.sleep(0.02)
+
     def usage(self) -> dict[str, float]:
         """CPU seconds and bytes written and read by the server process since its start."""
         try:
@@ -479,11 +525,16 @@ class Server:
     def flush(self, limit_s: float) -> dict[str, float]:
         """As `settle`, but until hardly a page is dirty: before the disk is made slow, or a slice
         would measure the flushing of what came before it."""
+        with self._eager_flushing():
+            return self._settle(limit_s, 0.002)
+
+    @contextlib.contextmanager
+    def _eager_flushing(self) -> Iterator[None]:
         names = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
         before = {n: v for n, v in self.variables().items() if n in names}
         try:
             self.set(dict.fromkeys(names, "0"))
-            return self._settle(limit_s, 0.002)
+            yield
         finally:
             self.set({n: before[n] for n in reversed(names)})
 
@@ -535,11 +586,33 @@ def _value(text: object) -> object:
     return s.replace(" ", "").rstrip("/")
 
 
+def pin(
+    template: Server, folder: Path, wanted: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Which of the `wanted` settings a server accepts at its start, tried on a copy of `template`:
+    (those in force, {name: why not} for the others)."""
+    kept, refused = dict(wanted), {}
+    while True:
+        server = template.copy(folder, kept)
+        try:
+            server.start()
+            return kept, refused
+        except ServerError as e:
+            said = str(e)
+            name = next((k for k in kept if re.search(rf"\b{k}\b", said.replace("-", "_"))), None)
+            if name is None:
+                raise
+            refused[name] = said
+            del kept[name]
+        finally:
+            server.remove()
+
+
 # -- a slow disk on purpose ------------------------------------------------------------------------
 
 
 class Throttle:
-    """A cgroup that limits the writes a second of a server's disk. `limit(n)` and `limit(None)`.
+    """A cgroup that limits the writes and reads a second of a server's disk; `limit()` lifts it.
 
     Buffered writes escape it: only what is synced waits. Raises ServerError where not allowed."""
 
@@ -560,26 +633,28 @@ class Throttle:
             if not self.v1:
                 (v2 / "cgroup.subtree_control").write_text("+io")
             self.group.mkdir(exist_ok=True)
-            self.limit(100)
-            self.limit(None)
+            self.limit(100, 100)
+            self.limit()
             self._home = self.group.parent / "cgroup.procs"
             (self.group / "cgroup.procs").write_text(str(server.pid))
         except OSError as e:
             self.close()
             raise ServerError(f"the disk cannot be throttled here ({e.strerror})") from None
 
-    def limit(self, writes_per_s: int | None) -> None:
-        """At most so many writes a second from now on; None lifts the limit."""
+    def limit(self, writes_per_s: int | None = None, reads_per_s: int | None = None) -> None:
+        """At most so many a second from now on; None: as many as the disk can."""
         if self.v1:
-            line = f"{self.device} {writes_per_s or 0}"
-            (self.group / "blkio.throttle.write_iops_device").write_text(line)
+            for what, n in (("write", writes_per_s), ("read", reads_per_s)):
+                file = self.group / f"blkio.throttle.{what}_iops_device"
+                file.write_text(f"{self.device} {n or 0}")
         else:
-            (self.group / "io.max").write_text(f"{self.device} wiops={writes_per_s or 'max'}")
+            both = f"wiops={writes_per_s or 'max'} riops={reads_per_s or 'max'}"
+            (self.group / "io.max").write_text(f"{self.device} {both}")
 
     def close(self) -> None:
         """Lift the limit, move the server out and remove the group."""
         with contextlib.suppress(OSError):
-            self.limit(None)
+            self.limit()
         with contextlib.suppress(OSError):
             for pid in (self.group / "cgroup.procs").read_text().split():
                 self._home.write_text(pid)

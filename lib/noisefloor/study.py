@@ -29,6 +29,16 @@ METRICS = {
         Metric("max_latency", "Maximum latency", "s", "lower", "ms", 1e3, judged=False),
         Metric("binlog_bytes_per_transaction", "Binary log per transaction", "B", "lower", "B"),
         Metric("written_bytes_per_transaction", "Written per transaction", "B", "lower", "B"),
+        Metric("read_bytes_per_transaction", "Read from disk per transaction", "B", "lower", "B"),
+        Metric("restart_s", "Clean restart", "s", "lower", "s"),
+        Metric("recovery_s", "Crash recovery", "s", "lower", "s"),
+        Metric("warmup_s", "Warm-up", "s", "lower", "s"),
+        Metric("checkpoint_age", "Redo since checkpoint", "B", "lower", "MB", 1e-6, judged=False),
+        Metric("data_size", "Data files", "B", "lower", "MB", 1e-6, judged=False),
+        Metric("queued", "Queries queued by the pool", "1", "lower", "a transaction", judged=False),
+        Metric(
+            "stalled", "Stalled queries in the pool", "1", "lower", "a transaction", judged=False
+        ),
         Metric("apply_rate", "Replica apply rate", "1/s", "higher", "transactions/s"),
         Metric("apply_cpu", "Replica CPU per transaction", "s", "lower", "ms", 1e3),
         Metric("wall", "Wall time", "s", "lower", "s"),
@@ -56,9 +66,12 @@ class Arm:
     """One side of a comparison.
 
     `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
-    (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes this arm's data directory out of the loaded
-    one; `how`: what a tool with stages or routes is told (cipher, key, tunnel); `expect`: evidence
-    name -> state that every run must show.
+    (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes
+    this arm's data directory out of the loaded one; `how`: what a tool with stages or routes is
+    told (cipher, key, tunnel); `expect`: evidence name -> state that every run must show; `prove`:
+    the same for evidence that takes its time, once for every start of the server; `engine`: the
+    arm's own build, "" for the study's; `environment`: variables of the server's process; `pin`:
+    the arm whose values this one gets wherever the two builds' defaults differ.
     """
 
     name: str
@@ -68,16 +81,21 @@ class Arm:
     prepare: tuple[str, ...] = ()
     how: Mapping[str, str] = field(default_factory=dict)
     expect: Mapping[str, str] = field(default_factory=dict)
+    prove: Mapping[str, str] = field(default_factory=dict)
+    engine: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pin: str = ""
 
 
 @dataclass(frozen=True)
 class Workload:
     """What is measured, under the same conditions for both arms.
 
-    `settings` are dynamic variables; `writes_per_s` throttles the disk; `threads` is a family of
-    comparisons; `deciding` are the metrics whose verdicts end the campaign; `every`: one pair for
-    so many of the most measured comparison, so that a short campaign spends its time on the first
-    workload; `stretch`: its slices are so many times longer.
+    `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
+    is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign; `every`:
+    one pair for so many of the most measured comparison's, so that a short campaign spends its time
+    on the first workload; `stretch`: its slices are so many times longer; `share`: the part of
+    every table's rows that it touches; `arms`: those it is measured for, () for all.
     """
 
     name: str
@@ -88,6 +106,7 @@ class Workload:
     threads: tuple[int, ...] = (4,)
     settings: Mapping[str, str] = field(default_factory=dict)
     writes_per_s: int | None = None
+    reads_per_s: int | None = None
     metrics: tuple[str, ...] = (
         "tps",
         "cpu_per_transaction",
@@ -98,8 +117,14 @@ class Workload:
     deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
     every: int = 1
     stretch: int = 1
+    share: float = 1.0
     arms: tuple[str, ...] = ()
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the disk is made slow."""
+        return bool(self.writes_per_s or self.reads_per_s)
 
 
 @dataclass(frozen=True)
@@ -137,8 +162,9 @@ class Study:
     """What to compare, readable in one screen.
 
     `pairs`: measure so many pairs a comparison whatever they say (calibration), instead of until
-    the verdict is there. `kit`: what its tools keep between runs (archives, keys, tunnels);
-    `facts`: what the kit measures once a campaign, shown and never judged."""
+    the verdict is there. `upgrade`: also open the baseline's data directory with the arms' build.
+    `kit`: what its tools keep between runs (archives, keys, tunnels); `facts`: what the kit measures
+    once a campaign, shown and never judged."""
 
     name: str
     title: str
@@ -153,6 +179,7 @@ class Study:
     keyring: bool = False
     margin_pct: float = 2.0
     pairs: int = 0
+    upgrade: bool = False
     kit: str = ""
     facts: tuple[str, ...] = ()
     reach: Mapping[str, float] = field(default_factory=dict)
@@ -301,6 +328,222 @@ def calibration(
         settings=_SERVER,
         margin_pct=margin_pct,
         pairs=6 if short else pairs,
+    )
+
+
+# OpenSSL's word for the processor's abilities, without AES-NI and carry-less multiplication
+MASK_AES = {"OPENSSL_ia32cap": "~0x200000200000000"}
+
+# 2,048 clients, each with some fifty prepared statements
+_MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
+_ROW_B = 240  # a row of sysbench on disk, with its index
+
+
+def tablespace_encryption(
+    profile: str = "quick",
+    engine: str = "mysql",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 2.0,
+    budget_min: float = 0.0,
+) -> Study:
+    """Tablespace encryption on ten times more data than the buffer pool holds, and in memory
+    (source: Percona Server 8.0, oltp_read_only, 1 to 2,048 threads, 300 s)."""
+    chosen = _profile(profile, budget_min)
+    rows = {"smoke": 20_000, "quick": 60_000, "standard": 200_000, "full": 2_000_000}
+    chosen = replace(chosen, rows=rows[chosen.name])
+    if chosen.name == "standard":  # short slices: three arms need ten blocks each
+        chosen = replace(chosen, slice_s=2, warmup_s=2, threads=(1, 4, 64))
+    source = (1, 4, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)
+    counts = tuple(threads) or (source if chosen.name == "full" else chosen.threads)
+    few = (4,) if 4 in counts else counts[:1]
+    tables = 5
+    pool = max(5, round(chosen.rows * tables * _ROW_B / 10 / 2**20))
+    plain, only, everything = _tablespace_arms(engine == "mariadb", tables)
+    arms = (only, everything)
+    if chosen.name in ("standard", "full"):
+        arms += (
+            replace(
+                everything,
+                name="everything, AES masked",
+                environment=MASK_AES,
+                prove=everything.prove | {"AES": "masked"},
+            ),
+        )
+    reads = ("tps", "cpu_per_transaction", "p95", "p99", "read_bytes_per_transaction")
+    writes = ("tps", "cpu_per_transaction", "p95", "p99", "written_bytes_per_transaction")
+    main = Workload(
+        "larger than memory",
+        "Ten times more data than the buffer pool, read past the system's cache (O_DIRECT): nearly"
+        " every page is read from disk, and decrypted.",
+        script="oltp_read_only",
+        threads=counts,
+        metrics=reads,
+    )
+    memory = replace(
+        main,
+        name="in memory",
+        why="A twentieth of the rows, half of the buffer pool: nothing is read or decrypted, so this"
+        " half is the control of the other one.",
+        threads=counts if chosen.name == "full" else few,
+        share=0.05,
+        stretch=2,
+        metrics=reads[:-1],
+        arms=(only.name,),
+    )
+    extra = (
+        memory,
+        Workload(
+            "read and write",
+            "Pages are encrypted on their way down as well.",
+            threads=few,
+            metrics=writes,
+        ),
+        Workload(
+            "write only",
+            "Writing, and the reads that writing needs.",
+            script="oltp_write_only",
+            threads=few,
+            metrics=writes,
+        ),
+        replace(
+            main,
+            name="throttled disk",
+            why="At most 1,000 reads a second, as on a slow cloud volume: does waiting hide the"
+            " cost?",
+            threads=few,
+            reads_per_s=1000,
+            stretch=2,
+            deciding=("tps",),
+        ),
+        Workload(
+            "restart",
+            "A clean restart, the warm-up after it, then kill -9 while transactions are written:"
+            " seconds until the server answers again.",
+            tool="restart",
+            threads=few,
+            metrics=("restart_s", "recovery_s", "warmup_s"),
+            deciding=("restart_s", "recovery_s"),
+            stretch=2,
+        ),
+    )
+    if chosen.name == "smoke":
+        extra = extra[-1:]
+    extra = tuple(replace(w, arms=w.arms or (everything.name,)) for w in extra)
+    if chosen.name in ("smoke", "quick"):
+        extra = tuple(replace(w, every=3) for w in extra)
+    settings = _MANY | {
+        "innodb_buffer_pool_chunk_size": "1M",
+        "innodb_buffer_pool_size": f"{pool}M",
+        "innodb_flush_method": "O_DIRECT",
+        "sync_binlog": "1",
+    }
+    return Study(
+        name="tablespace-encryption",
+        title="Tablespace encryption",
+        question="What does encrypting the tables cost, and what encrypting everything?",
+        baseline=plain,
+        arms=arms,
+        workloads=(main, *extra),
+        design="side by side",
+        profile=chosen,
+        settings=settings | ({"log_bin": "binlog"} if engine == "mariadb" else {}),
+        tables=tables,
+        keyring=True,
+        margin_pct=margin_pct,
+    )
+
+
+def _tablespace_arms(mariadb: bool, tables: int) -> tuple[Arm, Arm, Arm]:
+    """Nothing, the tables alone (the source's arm), and everything that InnoDB writes."""
+    how = "ENCRYPTED=YES" if mariadb else "ENCRYPTION='Y'"
+    names = [*(f"sbtest{i + 1}" for i in range(tables)), "canary"]
+    alter = tuple(f"ALTER TABLE noisefloor.{n} {how}" for n in names)
+    if mariadb:
+        settings = {"innodb_encrypt_log": "ON", "encrypt_binlog": "ON", "encrypt_tmp_files": "ON"}
+        settings |= {"innodb_encrypt_tables": "ON", "innodb_encryption_threads": "1"}
+        whole = alter
+    else:
+        settings = {"innodb_redo_log_encrypt": "ON", "innodb_undo_log_encrypt": "ON"}
+        settings |= {"binlog_encryption": "ON"}
+        whole = (*alter, "ALTER TABLESPACE mysql ENCRYPTION='Y'")
+    always = {"TLS": "off"} | ({} if mariadb else {"keyring": "active"})
+
+    def arm(name, table, logs, **more):
+        expect = always | {"tablespace": table, "binlog": logs}
+        prove = {"table file": table, "redo log": logs, "undo log": logs}
+        if not mariadb:
+            prove["doublewrite"] = table
+        return Arm(name, expect=expect, prove=prove, **more)
+
+    return (
+        arm("plain", "plain", "plain"),
+        arm("tables only", "encrypted", "plain", prepare=alter),
+        arm("everything", "encrypted", "encrypted", prepare=whole, settings=settings),
+    )
+
+
+_CALLED = {"mysql": "MySQL 9.7", "mysql-8.0": "MySQL 8.0", "mariadb": "MariaDB"}
+
+
+def version_upgrade(
+    profile: str = "quick",
+    engine: str = "mysql",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 2.0,
+    budget_min: float = 0.0,
+    old: str = "mysql-8.0",
+) -> Study:
+    """From one server build to another, one factor at a time: the version with the old one's
+    values, its own defaults, the thread pool (source: MySQL 8.0.42 against 8.4.5, both with
+    thread pool, 64 to 500 threads, 100 s)."""
+    chosen = _profile(profile, budget_min)
+    chosen = replace(chosen, rows={"smoke": 10_000, "quick": 50_000}.get(chosen.name, 100_000))
+    if chosen.name == "standard":
+        chosen = replace(chosen, slice_s=2, warmup_s=2)
+    source = (64, 100, 200, 300, 500)
+    few = {"smoke": (8,), "quick": (64,), "standard": (64, 200, 500)}
+    was, now = (_CALLED.get(e) or e.rstrip("/").rpartition("/")[2] for e in (old, engine))
+    if was == now:
+        was, now = f"{was} (old)", f"{now} (new)"
+    # from the source's my.cnf; the stall limit counts 10 ms in MySQL and 1 ms in MariaDB
+    pool = {
+        "plugin_load_add": "thread_pool.so",
+        "thread_pool_size": "16",
+        "thread_pool_algorithm": "1",
+        "thread_pool_max_transactions_limit": "512",
+        "thread_pool_query_threads_per_group": "2",
+        "thread_pool_stall_limit": "6",
+    }
+    if engine == "mariadb":
+        pool = {"thread_handling": "pool-of-threads", "thread_pool_size": "16"}
+        pool |= {"thread_pool_stall_limit": "60"}
+    same = {"measuring user": "without TP_CONNECTION_ADMIN", "memory": "sized by hand"}
+    if {engine, old} <= {"mysql", "mysql-8.0"}:
+        same["redo capacity"] = "100 MiB"
+    off, on = (same | {"thread pool": state} for state in ("off", "on"))
+    main = Workload(
+        "read/write",
+        "oltp_read_write on 5 tables, all in memory, more clients than cores.",
+        threads=tuple(threads) or few.get(chosen.name, source),
+        metrics=("tps", "cpu_per_transaction", "p95", "p99"),
+    )
+    return Study(
+        name="version-upgrade",
+        title="Version upgrade",
+        question=f"What does the step from {was} to {now} change, and which part of it is the"
+        " version, the new defaults, the thread pool?",
+        baseline=Arm(was, engine=old, expect=off),
+        arms=(
+            Arm(f"{now}, old values", engine=engine, expect=off, pin=was),
+            Arm(now, engine=engine, expect=off),
+            Arm(f"{now}, thread pool", engine=engine, expect=on, settings=pool),
+        ),
+        workloads=(main,),
+        design="side by side",
+        profile=chosen,
+        settings=_SERVER | _MANY,
+        margin_pct=margin_pct,
+        upgrade=True,
     )
 
 
@@ -521,6 +764,8 @@ def ssl_connections(
 
 STUDIES = {
     "binlog-encryption": binlog_encryption,
+    "tablespace-encryption": tablespace_encryption,
+    "version-upgrade": version_upgrade,
     "backup-encryption": backup_encryption,
     "ssl-connections": ssl_connections,
     "calibration-aa": partial(calibration, pairs=200),
@@ -547,7 +792,7 @@ def first_look(study: Study, reach: Mapping[str, float]) -> Study:
     kept = tuple(
         replace(w, metrics=offered, deciding=offered)
         for w in study.workloads
-        if w.tool == "sysbench" and not w.writes_per_s
+        if w.tool == "sysbench" and not w.throttled
         if (offered := tuple(m for m in w.metrics if m in reach))
     )
     if not kept:
@@ -565,6 +810,15 @@ def _profile(name: str, budget_min: float) -> Profile:
         )
     p = PROFILES[name]
     return replace(p, budget_min=budget_min) if budget_min else p
+
+
+def with_pinned(study: Study, pinned: Mapping) -> Study:
+    """The study with the settings that were found for its pinned arms."""
+    arms = (
+        replace(a, settings=dict(a.settings) | pinned.get(a.name, {}).get("settings", {}))
+        for a in study.arms
+    )
+    return replace(study, arms=tuple(arms))
 
 
 def restored(meta: Mapping) -> Study:
@@ -590,6 +844,7 @@ def restored(meta: Mapping) -> Study:
         keyring=meta["keyring"],
         margin_pct=meta["margin_pct"],
         pairs=meta["pairs"],
+        upgrade=meta.get("upgrade_path", False),
         kit=meta.get("kit", ""),
         facts=tuple(meta.get("facts", ())),
         reach=meta.get("reach", {}),

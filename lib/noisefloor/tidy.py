@@ -84,6 +84,9 @@ def sysbench(run: Path) -> dict:
 
 def metrics(facts: dict, run: Path) -> dict[str, float]:
     """Metric -> value in base units of one run. Raises ParseError, Unusable."""
+    if facts["workload_tool"] == "restart":
+        found = {m: facts[m] for m in ("restart_s", "recovery_s", "warmup_s")}
+        return found | {"checkpoint_age": facts["checkpoint_age_B"], "data_size": facts["data_B"]}
     if facts["workload_tool"] in ("backup", "restore"):
         (took,) = parse.time((run / "time.txt").read_text())
         found = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
@@ -121,7 +124,9 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
         "max_latency": out["latency"]["max"],
         "binlog_bytes_per_transaction": server["binlog_B"] / n,
         "written_bytes_per_transaction": server["written_B"] / n,
+        "read_bytes_per_transaction": server["read_B"] / n or np.nan,  # no ratio to nothing
     }
+    found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
         for q in (95, 99):
             found[f"p{q}"] = parse.quantile(out["histogram_s"], out["histogram_counts"], q / 100)
@@ -197,6 +202,19 @@ def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
         keep = ("block", "arm", "workload", "threads", "warmup")
         parts.append(part.assign(run=run.name, start_s=began - zero, **{k: facts[k] for k in keep}))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def warmups(campaign: Path) -> pd.DataFrame:
+    """Throughput after each clean restart: columns run arm workload threads t_s tps."""
+    parts = [
+        pd.read_csv(run / "throughput.csv").assign(
+            run=run.name, **{k: facts[k] for k in ("arm", "workload", "threads")}
+        )
+        for facts, run in _runs(campaign, warmup=False)
+        if (run / "throughput.csv").exists()
+    ]
+    columns = ["run", "arm", "workload", "threads", "t_s", "tps"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
@@ -276,14 +294,16 @@ def evidence(campaign: Path) -> pd.DataFrame:
 def variables(campaign: Path) -> dict[str, dict[str, str]]:
     """Arm -> all global variables read back with one of its runs of the first workload."""
     found: dict[str, dict[str, str]] = {}
+    first = meta(campaign)["workloads"][0]["name"]  # another one sets variables for both arms
     for facts, run in _runs(campaign, warmup=False):
-        if facts["arm"] not in found:
+        if facts["arm"] not in found and facts["workload"] == first:
             pointer = json.loads((run / "variables.json").read_text())
             found[facts["arm"]] = json.loads((campaign / pointer["file"]).read_text())
     return found
 
 
 _OWN = {  # differ between any two servers
+    *("basedir", "character_sets_dir", "lc_messages_dir", "plugin_dir"),
     *("datadir", "general_log_file", "hostname", "innodb_undo_directory", "log_bin_basename"),
     *("log_bin_index", "log_error", "pid_file", "port", "relay_log", "relay_log_basename"),
     *("relay_log_index", "server_uuid", "slow_query_log_file", "socket", "tmpdir", "server_id"),
@@ -295,6 +315,30 @@ _OWN = {  # differ between any two servers
     ),
     *("replica_load_tmpdir", "file_key_management_filename", "innodb_temp_tablespaces_dir"),
 }
+
+
+# of a build or its place, or sized by its own code: not a default that somebody could keep
+_BUILD = re.compile(
+    r"(innodb_)?version.*|build_id|.*dir|performance_schema_.*|group_replication_.*|optimizer_switch"
+)
+
+
+def pinnable(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    """Values of `old` that `new` could be given: those that differ and belong to no build."""
+    return {
+        k: v
+        for k, v in sorted(old.items())
+        if k in new and new[k] != v and k not in _OWN and not _BUILD.fullmatch(k)
+    }
+
+
+def _without_common(values: pd.Series) -> pd.Series:
+    """Lists such as optimizer_switch with only the items that they do not share."""
+    items = [str(v).split(",") for v in values if pd.notna(v)]
+    shared = set.intersection(*map(set, items)) if min(map(len, items)) > 1 else set()
+    return values.map(
+        lambda v: ",".join(i for i in v.split(",") if i not in shared), na_action="ignore"
+    )
 
 
 def differences(campaign: Path) -> pd.DataFrame:
@@ -309,5 +353,9 @@ def differences(campaign: Path) -> pd.DataFrame:
         for part in ("switch", "settings")
         for k in arm[part]
     }
+    pinned = meta(campaign).get("pinned", {})
+    asked |= {k for arm in pinned.values() for k in arm["settings"]}
+    if len(differ):
+        differ = differ.apply(_without_common, axis=1)
     differ = differ.assign(asked=differ.index.isin(asked))
     return differ.rename_axis("variable").reset_index()[["variable", *arms, "asked"]]

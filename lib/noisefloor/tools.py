@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import evidence, workloads
+from . import evidence, stats, workloads
+from .engines import Engine, label
 from .server import Server, ServerError, die_with_parent, secret_file
 from .study import Arm, Study, Workload
 
@@ -81,11 +82,16 @@ def _last(text: str) -> str:
 
 
 def _run(
-    argv: list[str], timeout: float, out: Path | None = None, **options
+    argv: list[str],
+    timeout: float,
+    out: Path | None = None,
+    begun: Callable[[], None] | None = None,
+    **options,
 ) -> tuple[int, str, float]:
     """Exit code, output and CPU seconds (user + sys, by wait4) of a child that dies with this
-    process. A child that takes longer than `timeout` seconds is killed: exit code -9. `options`
-    are Popen's (cwd, env)."""
+    process. A child that takes longer than `timeout` seconds is killed: exit code -9. `begun` is
+    called once sysbench has made its connections and prepared its statements; `options` are
+    Popen's (cwd, env)."""
     with open(out, "w+b") if out else tempfile.TemporaryFile() as text:
         child = subprocess.Popen(
             argv,
@@ -101,6 +107,9 @@ def _run(
                 pid, status, used = os.wait4(child.pid, os.WNOHANG)
                 if pid:
                     break
+                if begun and b"Threads started!" in os.pread(text.fileno(), 4096, 0):
+                    begun()
+                    begun = None
                 if time.monotonic() > deadline:
                     child.kill()
                     deadline = float("inf")
@@ -126,6 +135,25 @@ def _binlog_bytes(server: Server) -> int:
     return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
 
 
+def _pool(server: Server) -> dict[str, float]:
+    """Counters of the thread pool; {} where there is none."""
+    handling = server.variables().get("thread_handling")
+    if handling == "loaded-dynamically":
+        sums = "SUM(QUERIES_EXECUTED) AS executed, SUM(QUERIES_QUEUED) AS queued"
+        row = server.query(
+            f"SELECT {sums}, SUM(STALLED_QUERIES_EXECUTED) AS stalled"
+            " FROM performance_schema.tp_thread_group_stats"
+        )[0]
+    elif handling == "pool-of-threads":
+        row = server.query(
+            "SELECT SUM(DEQUEUES_BY_WORKER) AS executed, SUM(POLLS_BY_LISTENER) AS queued,"
+            " SUM(STALLS) AS stalled FROM information_schema.thread_pool_stats"
+        )[0]
+    else:
+        return {}
+    return {k: float(v or 0) for k, v in row.items()}
+
+
 def _meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
     return {n: s.usage() | {"binlog_B": _binlog_bytes(s)} for n, s in servers.items()}
 
@@ -146,15 +174,125 @@ def sysbench(s: Slice) -> dict:
         options=s.arm.options,
     )
     meters = {"server": s.server, **s.idle}
+    pool = _pool(s.server)
     stolen, before = steal(), _meter(meters)
-    code, _, cpu = _run(argv, 3 * s.seconds + 60, s.folder / "sysbench.txt")
-    return {
+
+    def begun() -> None:
+        # five hundred connections with their statements cost as much as a second of transactions
+        before.update(_meter(meters))
+        pool.update(_pool(s.server) if pool else {})
+
+    code, _, cpu = _run(argv, 3 * s.seconds + 60, s.folder / "sysbench.txt", begun)
+    found = {
         "argv": workloads.shown(argv),
         "exit_code": code,
         "usage": _used(before, _meter(meters)),
         "client_cpu_s": cpu,
         "steal_s": round(steal() - stolen, 3),
     }
+    return found | ({"pool": _used({"": pool}, {"": _pool(s.server)})[""]} if pool else {})
+
+
+SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
+
+
+def restart(s: Slice) -> dict:
+    """A clean restart, the warm-up after it, kill -9 under load and the recovery.
+
+    Seconds until the first answered query, both times; transactions per second since the start in
+    ``throughput.csv``, the load's text in ``load.txt``."""
+    server, settings = s.server, dict(s.workload.settings) | dict(s.arm.switch)
+    stop_s = server.stop()
+    restart_s = server.start()
+    server.set(settings)
+    argv = workloads.sysbench(
+        s.workload,
+        server.folder / "sysbench.cnf",
+        tables=s.study.tables,
+        rows=s.study.profile.rows,
+        threads=s.threads,
+        seconds=round(s.seconds) + 60,  # until it is killed
+    )
+    with open(s.folder / "load.txt", "wb") as text:
+        load = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=text,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
+    try:
+        rows = _throughput(server, s.seconds)
+        now, checkpoint = server.redo()
+        ended = load.poll() is not None
+    finally:
+        server.kill()
+        load.kill()  # without its server it ends, but slowly
+        load.wait()
+    recovery_s = server.start()
+    server.set(settings)
+    if ended:
+        raise ToolError(_last((s.folder / "load.txt").read_text(errors="replace")))
+    table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
+    (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
+    cut = stats.fixed.mser5([n for _, n in rows])
+    return {
+        "argv": workloads.shown(argv),
+        "exit_code": 0,
+        "usage": {"server": server.usage()},
+        "stop_s": round(stop_s, 3),
+        "restart_s": round(restart_s, 3),
+        "recovery_s": round(recovery_s, 3),
+        "warmup_s": round(rows[max(cut - 1, 0)][0], 3),
+        "checkpoint_age_B": now - checkpoint,
+        "data_B": sum(p.stat().st_size for p in server.datadir.rglob("*.ibd")),
+    }
+
+
+def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:
+    """Transactions per second so far, sampled: (seconds since the first look, value)."""
+    began = time.monotonic()
+    at, count, rows = 0.0, server.status("Com_commit")["Com_commit"], []
+    while at < seconds:
+        time.sleep(SAMPLE_S)
+        now, total = time.monotonic() - began, server.status("Com_commit")["Com_commit"]
+        rows.append((now, (total - count) / (now - at)))
+        at, count = now, total
+    return rows
+
+
+def upgrade(old: Server, build: Engine, folder: Path) -> dict:
+    """A copy of a stopped server's data directory opened by another build: seconds until it
+    answers, checksums of all tables before and after, and what the server said."""
+    before = old.copy(folder / "before")
+    with before:
+        sums = checksums(before)
+        before.stop()
+    after = before.copy(folder / "after")
+    after.engine = build
+    found = {"from": label(old.engine), "to": label(build), "took_s": None, "checksums": ""}
+    try:
+        try:
+            found["took_s"] = round(after.start(timeout=600), 2)
+            found["checksums"] = "equal" if checksums(after) == sums else "different"
+        finally:
+            found["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
+    except ServerError as e:
+        found["refused"] = str(e)
+    finally:
+        before.remove()
+        after.remove()
+    return found
+
+
+def checksums(server: Server) -> dict[str, object]:
+    """CHECKSUM TABLE of every table in the measuring schema."""
+    tables = server.query(
+        "SELECT TABLE_NAME AS t FROM information_schema.tables WHERE TABLE_SCHEMA = :schema",
+        schema=workloads.SCHEMA,
+    )
+    names = ", ".join(f"{workloads.SCHEMA}.{r['t']}" for r in tables)
+    return {r["Table"]: r["Checksum"] for r in server.query(f"CHECKSUM TABLE {names}")}
 
 
 EVENTS_PER_S = 1000  # transactions that pile up before the applier starts again, a slice second
@@ -241,4 +379,8 @@ def attach(replica: Server, source: Server) -> None:
     replica.query("START REPLICA")
 
 
-TOOLS: dict[str, Callable[[Slice], dict]] = {"sysbench": sysbench, "replica": replica}
+TOOLS: dict[str, Callable[[Slice], dict]] = {
+    "sysbench": sysbench,
+    "replica": replica,
+    "restart": restart,
+}

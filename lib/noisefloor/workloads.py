@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .study import Workload
+from .study import MASK_AES, Workload
 
 SCHEMA = "noisefloor"
 
@@ -49,7 +49,7 @@ def sysbench(
         script(workload.script),
         f"--config-file={option_file}",
         f"--tables={tables}",
-        f"--table-size={rows}",
+        f"--table-size={round(rows * workload.share)}",
         f"--threads={threads}",
         *length,
         "--report-interval=1",
@@ -71,10 +71,6 @@ class Stage:
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
-
-
-# OpenSSL's word for the processor's abilities, without AES-NI and carry-less multiplication
-MASK_AES = {"OPENSSL_ia32cap": "~0x200000200000000"}
 
 
 def backup(

@@ -132,8 +132,8 @@ class Calibration:
 
     @cached_property
     def designs(self):
-        """Information a minute of the three designs."""
-        found = (self.switched, self.side_by_side, self.duet)
+        """Information a minute of the three designs; the A/A pairs are side by side as well."""
+        found = (self.switched, self.side_by_side or self.aa, self.duet)
         return live.designs([r for r in found if r is not None])
 
     @cached_property

@@ -10,7 +10,7 @@ from .given import Parameter, checked, parameters
 from .pages import PARTS, notebook, render, studies
 from .pieces import badge, provenance, ruler, table, verdict_box, verdict_table_html
 from .saved import flat, records, save
-from .words import ReportError, engine, finding, headline, machine, primary, sentence
+from .words import ReportError, engine, finding, findings, headline, machine, primary, sentence
 
 __all__ = [
     "PARTS",
@@ -20,6 +20,7 @@ __all__ = [
     "checked",
     "engine",
     "finding",
+    "findings",
     "flat",
     "headline",
     "index",

@@ -164,7 +164,8 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
         f'<th scope="col"{" class=nf-r" if c in right else ""}>{escaped(str(c).replace("_", " "))}</th>'
         for c in frame
     )
-    long = {c for c in frame if c not in raw and frame[c].map(lambda v: len(cell(v))).max() > 30}
+    widest = {c: max((len(cell(v)) for v in frame[c]), default=0) for c in frame if c not in raw}
+    long = {c for c, width in widest.items() if width > 30}
     rows = []
     for values in frame.itertuples(index=False):
         cells = "".join(

@@ -15,6 +15,9 @@ _WORDS = {  # how a worse or better value is said, by metric; else "slower" and 
     "user_sys": ("takes more CPU time than", "takes less CPU time than"),
     "binlog_bytes_per_transaction": ("writes more than", "writes less than"),
     "written_bytes_per_transaction": ("writes more than", "writes less than"),
+    "read_bytes_per_transaction": ("reads more than", "reads less than"),
+    "restart_s": ("answers later after a restart than", "answers sooner after a restart than"),
+    "recovery_s": ("answers later after a crash than", "answers sooner after a crash than"),
 }
 
 
@@ -45,15 +48,23 @@ def sentence(row) -> str:
     return " ".join(parts)
 
 
-def finding(verdicts) -> str:
-    """The rows of a verdict table in words, one sentence a comparison, controls last."""
-    several = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
+def findings(verdicts) -> list[str]:
+    """The rows of a verdict table in words, one sentence a comparison, controls last; workload and
+    arm are named where there are several."""
+    own = verdicts[~is_control(verdicts)]
+    names = [c for c in ("workload", "arm") if c in own and own[c].astype(str).nunique() > 1]
     words = []
     for control, rows in verdicts.groupby(is_control(verdicts)):
         for row in rows.to_dict("records"):
-            where = f"{row['workload']}: " if several else ""
-            words.append(f"{'A/A control: ' if control else ''}{where}{sentence(row)}")
-    return " ".join(words)
+            told = [row[c] for c in names if c != "arm" or not control]
+            start = ", ".join([*(["A/A control"] if control else []), *map(str, told)])
+            words.append(f"{start}{': ' if start else ''}{sentence(row)}")
+    return words
+
+
+def finding(verdicts) -> str:
+    """`findings` as one paragraph, for a caption."""
+    return " ".join(findings(verdicts))
 
 
 def headline(row) -> str:
@@ -185,6 +196,9 @@ def machine(campaign) -> str:
 
 def engine(campaign) -> str:
     """The server of a campaign, `MySQL 9.7.4`."""
+    several = {e["label"] for e in campaign.get("engines", {}).values()}
+    if len(several) > 1:
+        return " and ".join(sorted(several))
     what = campaign.get("engine") or ""
     if isinstance(what, dict):
         kind = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(what.get("kind"), what.get("kind", ""))

@@ -14,7 +14,17 @@ _HOME = {
     "slice_seconds": "plan",
     "slice_from_rows": "samples",
 }
-_MODULES = ("family", "outcome", "paired", "plan", "samples", "sequential", "synthetic", "two")
+_MODULES = (
+    "family",
+    "fixed",
+    "outcome",
+    "paired",
+    "plan",
+    "samples",
+    "sequential",
+    "synthetic",
+    "two",
+)
 
 
 def __getattr__(name):

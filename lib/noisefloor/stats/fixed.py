@@ -47,18 +47,23 @@ def sign_flips(d):
     return float((np.abs(signs @ d) >= abs(d.sum()) * (1 - 1e-12)).mean())
 
 
+def mser5(rates):
+    """Rows at the beginning that are warm-up: MSER-5 (White 1997), on means of five rows."""
+    fives = np.asarray(rates, float)[: len(rates) // 5 * 5].reshape(-1, 5).mean(axis=1)
+    mser = [fives[k:].var() / (len(fives) - k) for k in range(len(fives) // 2 + 1)]
+    return 5 * int(np.argmin(mser))
+
+
 def within(rates):
     """(standard error of the log mean, df, warnings) from rows of one run, or None below 20 rows.
 
-    The warm-up is cut by MSER-5 (White 1997), then the means of ten batches stand for independent
+    The warm-up is cut (`mser5`), then the means of ten batches stand for independent
     values: rows next to each other are alike, whole batches hardly."""
     rates = np.asarray(rates, float)
     if len(rates) < 20 or not (rates > 0).all():
         return None
     warnings = []
-    fives = rates[: len(rates) // 5 * 5].reshape(-1, 5).mean(axis=1)
-    mser = [fives[k:].var() / (len(fives) - k) for k in range(len(fives) // 2 + 1)]
-    if cut := 5 * int(np.argmin(mser)):
+    if cut := mser5(rates):
         warnings.append(f"the first {cut} rows look like warm-up and do not count")
     kept = rates[cut:]
     batches = np.array([part.mean() for part in np.array_split(kept, min(10, len(kept) // 2))])
