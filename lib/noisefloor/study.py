@@ -588,7 +588,7 @@ def backup_encryption(
         )
     common = {
         "threads": tuple(threads) or (2,),
-        "metrics": ("wall", "user_sys", "backup_size"),
+        "metrics": ("wall", "user_sys"),
         "deciding": ("wall", "user_sys"),
     }
     copy = "clone and tar" if mysql else "mariadb-backup"
@@ -606,7 +606,7 @@ def backup_encryption(
         " table, or equal to the byte to a copy that was.",
         tool="restore",
         arms=tuple(a for a in wanted if a != unpacked),
-        **common | {"metrics": ("wall", "user_sys")},
+        **common,
     )
     return Study(
         name="backup-encryption",
