@@ -57,7 +57,7 @@ def test_every_route(bench, tmp_path):
     _, bench = bench
     rates = {}
     names = ("plain TCP", "socket", "TLS 1.2, RSA 2048", "TLS 1.3, RSA 4096", "TLS 1.3, P-256")
-    for name in (*names, "SSH aes256-ctr"):
+    for name in (*names, "TLS 1.3, RSA 2048, P-256 offered", "SSH aes256-ctr"):
         arm = BY_NAME[name]
         if name.startswith("SSH") and not here(wire.sshd_program):
             continue

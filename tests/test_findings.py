@@ -97,6 +97,17 @@ def test_predicted_from_speed():
     assert (row["predicted_s"], row["measured_s"], row["archive_MB"]) == (0.9, 1.0, 90)
 
 
+def test_sizes():
+    t = tidy(
+        *(("backup", "none", 2, "backup_size", v * 1e6) for v in (10, 10.2)),
+        ("backup", "none again", 2, "backup_size", 10.1e6),
+        ("backup", "aes", 2, "backup_size", 10.201e6),
+    )
+    none, aes = findings.sizes(t, "none").to_dict("records")
+    assert (none["archives"], none["MB"], none["smallest"], none["largest"]) == (3, 10.1, 10, 10.2)
+    assert aes["above the baseline, %"] == 1.0
+
+
 def test_first_line_of_the_backup_page():
     verdicts = pd.DataFrame(
         [

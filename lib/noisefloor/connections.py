@@ -53,6 +53,14 @@ class Kit:
         self.opened: set[int] = set()
         self.missing: dict[str, str] = {}
 
+    def client(self, arm: Arm) -> dict[str, str]:
+        """The client's environment under `arm`: which groups it offers for the key exchange."""
+        groups = arm.how.get("groups")
+        if not groups:
+            return self.env
+        config = wire.configuration(self.keys / f"openssl-{groups}.cnf", groups)
+        return {**self.env, "OPENSSL_CONF": str(config)}
+
     # -- servers ---------------------------------------------------------------------------------
 
     def dress(self, server: Server) -> None:
@@ -205,7 +213,9 @@ def connect(s: Slice) -> dict:
     argv = _argv(kit, s.server, route, s.arm, s.threads, s.seconds, s.workload.options)
     stolen, tunnel = steal(), route.tunnel
     before, own = s.server.usage(), tunnel.usage() if tunnel else {"client": 0.0, "server": 0.0}
-    code, text, cpu = tools._run(argv, 3 * s.seconds + 120, s.folder / "sysbench.txt", env=kit.env)
+    code, text, cpu = tools._run(
+        argv, 3 * s.seconds + 120, s.folder / "sysbench.txt", env=kit.client(s.arm)
+    )
     used = {k: round(v - before[k], 6) for k, v in s.server.usage().items()}
     if tunnel:  # what the ends of a tunnel spend is spent for the connections
         now = tunnel.usage()
@@ -398,7 +408,7 @@ def _mean_connect(kit: Kit, server: Server, arm: Arm, route: Route, options) -> 
     """Mean seconds to connect."""
     server.set(arm.switch)
     argv = _argv(kit, server, route, arm, 1, 0, options)
-    code, text, _ = tools._run(argv, 120, env=kit.env)
+    code, text, _ = tools._run(argv, 120, env=kit.client(arm))
     if code:
         raise ToolError(tools._last(text))
     found = parse.sysbench(text)
@@ -411,7 +421,7 @@ def distances(kit: Kit) -> list[dict]:
     rows, main = [], kit.study.workloads[0]
     arms = [a for a in (kit.study.baseline, *kit.study.arms) if a.how["via"] != "socket"]
     arms = [a for a in arms if a.how.get("key", DEFAULT_KEY) == DEFAULT_KEY]
-    kinds = {(a.how["via"], a.how.get("tls")): a for a in reversed(arms)}
+    kinds = {(a.how["via"], a.how.get("tls"), a.how.get("groups")): a for a in reversed(arms)}
     for ms in (0, 40, 170):
         workload = replace(main, distance_ms=ms)
         for arm in reversed(kinds.values()):

@@ -43,6 +43,19 @@ def predicted(stages: pd.DataFrame, runs: pd.DataFrame, speed: pd.DataFrame) -> 
     return pd.DataFrame(rows)
 
 
+def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Size of the archives: columns arm, archives, MB (median), smallest and largest, and by how much
+    the median is above the baseline's. A size hardly scatters, so it is shown and not judged."""
+    rows = tidy[(tidy["metric"] == "backup_size") & ~tidy["warmup"]]
+    rows = rows.assign(arm=rows["arm"].str.removesuffix(AGAIN))
+    found = rows.groupby("arm", sort=False)["value"].agg(["count", "median", "min", "max"])
+    more = 100 * (found["median"] / found["median"][baseline] - 1)
+    shown = (found[["median", "min", "max"]] / 1e6).round(3)
+    shown = shown.set_axis(["MB", "smallest", "largest"], axis=1).assign(more_pct=more.round(3))
+    shown.insert(0, "archives", found["count"])
+    return shown.rename(columns={"more_pct": "above the baseline, %"}).reset_index()
+
+
 def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame) -> str:
     """What it costs, which process pays it, what makes it cheaper: one line from the tables."""
     own = verdicts[~verdicts["control"] & ~verdicts["joint"] & (verdicts["metric"] == "wall")]
@@ -174,11 +187,12 @@ def connection_answer(
 
     kinds = [a for a in near.index if a.startswith("TLS")]
     dear = near.loc[kinds, "ms"].idxmax()
-    main = next((a for a in kinds if "RSA 2048" in a and "1.3" in a), dear)
+    main = next((a for a in kinds if a == "TLS 1.3, RSA 2048"), dear)
     text = (
         f"What it costs: a connection with {main} takes {times(main)} as long as {baseline}"
-        f" ({near['ms'][main]:.2f} against {base['ms']:.2f} ms); with {dear} {times(dear)}."
-        f" Who pays: near, the processors of both ends (server {near['server CPU, ms'][main]:.2f}"
+        f" ({near['ms'][main]:.2f} against {base['ms']:.2f} ms)"
+        + (f"; with {dear} {times(dear)}." if dear != main else ".")
+        + f" Who pays: near, the processors of both ends (server {near['server CPU, ms'][main]:.2f}"
         f" against {base['server CPU, ms']:.2f} ms, client {near['client CPU, ms'][main]:.2f} against"
         f" {base['client CPU, ms']:.2f} ms)"
     )

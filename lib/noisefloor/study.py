@@ -588,7 +588,7 @@ def backup_encryption(
         )
     common = {
         "threads": tuple(threads) or (2,),
-        "metrics": ("wall", "user_sys", "backup_size"),
+        "metrics": ("wall", "user_sys"),
         "deciding": ("wall", "user_sys"),
     }
     copy = "clone and tar" if mysql else "mariadb-backup"
@@ -606,7 +606,7 @@ def backup_encryption(
         " table, or equal to the byte to a copy that was.",
         tool="restore",
         arms=tuple(a for a in wanted if a != unpacked),
-        **common | {"metrics": ("wall", "user_sys")},
+        **common,
     )
     return Study(
         name="backup-encryption",
@@ -645,11 +645,11 @@ def ssl_connections(
     def route(name: str, via: str, **how: str) -> Arm:
         return Arm(name, switch=plain, how={"via": via} | how, expect={})
 
-    def tls(version: str, key: str) -> Arm:
+    def tls(version: str, key: str, more: str = "", **how: str) -> Arm:
         return Arm(
-            f"TLS {version}, {key}",
+            f"TLS {version}, {key}{more}",
             switch={"require_secure_transport": "ON"},
-            how={"via": "tcp", "tls": f"TLSv{version}", "key": key},
+            how={"via": "tcp", "tls": f"TLSv{version}", "key": key} | how,
         )
 
     arms = {
@@ -658,6 +658,8 @@ def ssl_connections(
             route("socket", "socket"),
             tls("1.2", "RSA 2048"),
             tls("1.3", "RSA 2048"),
+            # libmariadb offers X25519 first; a server that wants another group asks once more
+            tls("1.3", "RSA 2048", ", P-256 offered", groups="P-256"),
             tls("1.3", "RSA 1024"),
             tls("1.3", "RSA 4096"),
             tls("1.3", "P-256"),
@@ -671,12 +673,15 @@ def ssl_connections(
         "socket",
         "TLS 1.2, RSA 2048",
         _TLS,
+        f"{_TLS}, P-256 offered",
         "TLS 1.3, RSA 4096",
         "TLS 1.3, P-256",
         "SSH aes256-ctr",
     )
-    wanted = {"smoke": (_TLS, "SSH aes256-ctr"), "quick": quick}.get(chosen.name, tuple(arms))
-    long = tuple(a for a in ("TLS 1.2, RSA 2048", _TLS, "SSH aes256-ctr") if a in wanted)
+    wanted = {"smoke": (_TLS, quick[3], "SSH aes256-ctr"), "quick": quick}.get(
+        chosen.name, tuple(arms)
+    )
+    long = tuple(a for a in ("TLS 1.2, RSA 2048", _TLS, quick[3], "SSH aes256-ctr") if a in wanted)
     rate = {
         "tool": "connect",
         "metrics": ("connections_per_second", "cpu_per_connection"),

@@ -41,7 +41,7 @@ def certificates(folder: Path, names: list[str]) -> Path:
     """An authority of its own, a server certificate for each key in `names` (of `KEYS`), a client's,
     and ``openssl.cnf``: the folder (0700; keys 0600). Raises ServerError."""
     folder.mkdir(mode=0o700)
-    secret_file(folder / "openssl.cnf", _LEVEL)
+    configuration(folder / "openssl.cnf")
     _certificate(folder, "cacert", KEYS["RSA 2048"])
     for name in names:
         _certificate(folder, f"server {name}", KEYS[name], "cacert")
@@ -50,6 +50,11 @@ def certificates(folder: Path, names: list[str]) -> Path:
         (folder / f"client {end}.pem").rename(folder / f"client-{end}.pem")
     (folder / "cacert cert.pem").rename(folder / "cacert.pem")
     return folder
+
+
+def configuration(path: Path, groups: str = "") -> Path:
+    """A configuration of OpenSSL at `path`, which offers only `groups` for the key exchange."""
+    return secret_file(path, _LEVEL + (f"Groups = {groups}\n" if groups else ""))
 
 
 def _certificate(folder: Path, name: str, key: tuple[str, ...], authority: str = "") -> None:
