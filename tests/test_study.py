@@ -157,6 +157,16 @@ def test_builds_without_a_name_are_called_by_their_folder():
     assert same.baseline.name != same.arms[1].name
 
 
+def test_builds_that_were_found_are_called_by_what_they_are():
+    found = {"/opt/new": ("mariadb", "MariaDB 11.8.2"), "mysql-8.0": ("mysql", "MySQL 8.0.31")}
+    s = study.load("version-upgrade", engine="/opt/new", builds=found)
+    assert [s.baseline.name, s.arms[1].name] == ["MySQL 8.0", "MariaDB 11.8.2"]
+    assert s.arms[1].engine == "/opt/new"  # what will be started
+    assert s.arms[2].settings["thread_handling"] == "pool-of-threads"
+    other = study.load("version-upgrade", builds={"mysql": ("mysql", "MySQL 8.4.6")})
+    assert other.arms[1].name == "MySQL 8.4.6"
+
+
 def test_a_workload_may_be_for_some_arms_only():
     s = study.load("tablespace-encryption", profile="quick")
     keys = {(c.workload.name, c.arm.name) for c in schedule.cells(s)}

@@ -175,6 +175,7 @@ def report(studies, profile, given, out, jobs, timeout, publish):
     "--profile", default="quick", show_default=True, help="smoke, quick, standard or full."
 )
 @click.option("--engine", default="mysql", show_default=True, help="mysql, mariadb or a folder.")
+@click.option("--old", default="", help="version-upgrade: the build to come from. [mysql-8.0]")
 @click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
 @click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
 @click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's]")
@@ -182,7 +183,7 @@ def report(studies, profile, given, out, jobs, timeout, publish):
     "--first-look", is_flag=True, help="A duet, both servers loaded at once: fast, few metrics."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
-def run(study, profile, engine, threads, margin, budget, first_look, as_json):
+def run(study, profile, engine, old, threads, margin, budget, first_look, as_json):
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign."""
     import json
 
@@ -197,6 +198,9 @@ def run(study, profile, engine, threads, margin, budget, first_look, as_json):
     _margin(margin)
     asked = {"profile": profile, "engine": engine, "threads": counts}
     asked |= {"margin_pct": margin, "budget_min": budget}
+    if old and study != "version-upgrade":
+        raise Sentence(f"--old {old}: only version-upgrade compares two builds, not {study}")
+    asked |= {"old": old} if old else {}
     try:
         studies.load(study, **asked)
     except studies.StudyError as e:

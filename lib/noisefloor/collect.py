@@ -260,6 +260,21 @@ class Campaign:
         found = [c for c in found if not self.skips(c)]
         return found if any(not c.control for c in found) else []
 
+    def why_ended(self) -> str:
+        """Why nothing more is measured, in words."""
+        if self.study.pairs:
+            return f"{self.study.pairs} pairs are measured"
+        if self.open_cells():
+            return "the budget is spent"
+        table = self.verdicts()
+        own = table[~table["joint"] & ~table["control"]]
+        deciding = {(w.name, m) for w in self.study.workloads for m in w.deciding}
+        keys = zip(own["workload"], own["metric"], strict=True)
+        words = own["verdict"][[k in deciding for k in keys]]
+        if (words == "cannot tell").any():
+            return "the budget cannot buy what is still open"
+        return "every comparison is settled"
+
     def skips(self, cell: Cell) -> bool:
         """Whether this machine does not allow the cell's workload or arm."""
         return bool({cell.workload.name, cell.arm.name} & self.meta["skipped"].keys())
@@ -687,7 +702,7 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
             finally:
                 bench.close()
                 campaign.save()
-        because = "the budget is spent" if campaign.open_cells() else "every comparison is settled"
+        because = campaign.why_ended()
         campaign.save(finished=_now(), ended_because=because)
         progress.close(f"{folder.name}: {because}, {campaign.meta['spent_s']:.0f} s of measuring")
     return folder
@@ -721,9 +736,13 @@ def obtain(name: str, campaign: str = "", look: bool = False, **parameters) -> P
     if campaign:
         return paths.campaign(campaign)
     study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
-    if "engine" in parameters:  # a path, or a fall-back: the build says what kind it is
-        kind = engines.find(parameters["engine"]).kind
-        study = load(name, **(parameters | {"engine": kind}))
+    # a path, or a fall-back: the build says what it is
+    found = {p: engines.find(parameters[p]) for p in ("engine", "old") if p in parameters}
+    if study.upgrade:
+        builds = {parameters[p]: (b.kind, engines.label(b)) for p, b in found.items()}
+        study = load(name, **parameters, builds=builds)
+    elif found:
+        study = load(name, **(parameters | {"engine": found["engine"].kind}))
     if look:
         study = first_look(study, reach())
     return measure(study, parameters=parameters)

@@ -482,7 +482,12 @@ def _tablespace_arms(mariadb: bool, tables: int) -> tuple[Arm, Arm, Arm]:
     )
 
 
-_CALLED = {"mysql": "MySQL 9.7", "mysql-8.0": "MySQL 8.0", "mariadb": "MariaDB"}
+def _called(engine: str, label: str) -> str:
+    """The usual name of a build, unless what was found is another one."""
+    usual = {"mysql": "MySQL 9.7", "mysql-8.0": "MySQL 8.0", "mariadb": "MariaDB"}.get(engine, "")
+    if usual and (not label or label.startswith(usual)):
+        return usual
+    return label or engine.rstrip("/").rpartition("/")[2]
 
 
 def version_upgrade(
@@ -492,17 +497,21 @@ def version_upgrade(
     margin_pct: float = 2.0,
     budget_min: float = 0.0,
     old: str = "mysql-8.0",
+    builds: Mapping[str, tuple[str, str]] = {},
 ) -> Study:
     """From one server build to another, one factor at a time: the version with the old one's
     values, its own defaults, the thread pool (source: MySQL 8.0.42 against 8.4.5, both with
-    thread pool, 64 to 500 threads, 100 s)."""
+    thread pool, 64 to 500 threads, 100 s).
+
+    `builds`: what stands behind `engine` and `old` on this machine, as (kind, label)."""
     chosen = _profile(profile, budget_min)
     chosen = replace(chosen, rows={"smoke": 10_000, "quick": 50_000}.get(chosen.name, 100_000))
     if chosen.name == "standard":
         chosen = replace(chosen, slice_s=2, warmup_s=2)
     source = (64, 100, 200, 300, 500)
     few = {"smoke": (8,), "quick": (64,), "standard": (64, 200, 500)}
-    was, now = (_CALLED.get(e) or e.rstrip("/").rpartition("/")[2] for e in (old, engine))
+    kinds = [builds[e][0] if e in builds else e for e in (old, engine)]
+    was, now = (_called(e, builds.get(e, ("", ""))[1]) for e in (old, engine))
     if was == now:
         was, now = f"{was} (old)", f"{now} (new)"
     # from the source's my.cnf; the stall limit counts 10 ms in MySQL and 1 ms in MariaDB
@@ -514,11 +523,11 @@ def version_upgrade(
         "thread_pool_query_threads_per_group": "2",
         "thread_pool_stall_limit": "6",
     }
-    if engine == "mariadb":
+    if kinds[1] == "mariadb":
         pool = {"thread_handling": "pool-of-threads", "thread_pool_size": "16"}
         pool |= {"thread_pool_stall_limit": "60"}
     same = {"measuring user": "without TP_CONNECTION_ADMIN", "memory": "sized by hand"}
-    if {engine, old} <= {"mysql", "mysql-8.0"}:
+    if set(kinds) <= {"mysql", "mysql-8.0"}:
         same["redo capacity"] = "100 MiB"
     off, on = (same | {"thread pool": state} for state in ("off", "on"))
     main = Workload(
