@@ -171,3 +171,10 @@ def alive(pid):
             return f.read().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def test_an_sshd_that_cannot_start_leaves_nothing_in_the_way(tmp_path):
+    for _ in range(2):  # the second try says the same as the first
+        with pytest.raises(ServerError, match="sshd did not start"):
+            wire.Sshd(tmp_path / "sshd", "192.0.2.1")  # an address of nobody
+    assert list(tmp_path.iterdir()) == []

@@ -119,22 +119,31 @@ class Sshd:
                 "" if "\nsshd:" in users else "sshd:x:65530:65534::/run/sshd:/usr/sbin/nologin\n"
             )
             (folder / "passwd").write_text(users + extra)
+            # private first; in a chroot / is no mount, and cannot be made so
             script = (
-                'mount --bind "$0" /etc/passwd && mount -t tmpfs tmpfs /run && mkdir /run/sshd'
-                ' && exec "$@"'
+                'mount --make-rprivate / 2>&-; mount --bind "$0" /etc/passwd'
+                ' && mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec "$@"'
             )
             # in a process namespace of its own, so that its sessions die with it, too
-            own = ["unshare", "-m", "--propagation", "private", "-p", "-f", "--kill-child=KILL"]
+            own = ["unshare", "-m", "--propagation", "unchanged", "-p", "-f", "--kill-child=KILL"]
             own += ["sh", "-c", script]
             argv = [*own, str(folder / "passwd"), *argv]
-        self.process = _start([*enter, *argv], folder / "sshd.log")
+        log, before = folder / "sshd.log", _mounts()
+        self.process = _start([*enter, *argv], log)
         self.enter = enter
-        _until(
-            lambda: "listening" in (folder / "sshd.log").read_text(errors="replace"),
-            self.process,
-            folder / "sshd.log",
-            "sshd",
-        )
+        try:
+            said = "listening"
+            _until(lambda: said in log.read_text(errors="replace"), self.process, log, "sshd")
+            if seen := {"/etc/passwd", "/run"} & (_mounts() - before):
+                for place in seen:
+                    subprocess.run(["umount", "-l", place], check=False)
+                _end(self.process)
+                raise ServerError(
+                    "sshd needs mounts of its own, and those of this chroot are shared"
+                )
+        except ServerError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     def close(self) -> None:
         """End it; the sessions end with their clients."""
@@ -174,6 +183,11 @@ class Tunnel:
     def close(self) -> None:
         """End the client, and with it the session."""
         _end(self.process)
+
+
+def _mounts() -> set[str]:
+    """Mount points that this process sees."""
+    return {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
 
 
 def clock(pid: int) -> float:

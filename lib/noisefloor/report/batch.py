@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import time
+import traceback
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -104,6 +105,9 @@ def _measure(study, values) -> str:
         return collect.obtain(study, **asked).name
     except collect.FAILURES as problem:
         raise ReportError(problem) from None
+    except Exception as defect:  # of ours: the others are measured all the same
+        traceback.print_exc()
+        raise ReportError(f"a defect stopped it: {type(defect).__name__}: {defect}") from None
 
 
 def _apart(study, values, out, timeout):
