@@ -861,9 +861,10 @@ class Progress:
     def show(self, c: Campaign, doing: str) -> None:
         """Where the campaign is: block, pair and arm, verdicts so far, time left at the most."""
         now, spent, left = time.monotonic(), c.meta["spent_s"], max(c.left_s, 0.0)
-        if c.study.pairs and (made := sum(c.done().values())):
+        if c.study.pairs:
+            made = sum(c.done().values())
             wanted = c.study.pairs * sum(not x.control for x in schedule.cells(c.study))
-            left = spent / made * max(wanted - made, 0)
+            left = (spent / made if made else 3 * c.slice_s) * max(wanted - made, 0)
         text = f"block {c.block}, {doing}; {self._words(c)}"
         if self._display or not sys.stderr.isatty():
             if now - self._last > (1 if self._display else 10):

@@ -9,6 +9,7 @@ import time
 import traceback
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from itertools import count
 from pathlib import Path
 
 import pandas as pd
@@ -143,15 +144,20 @@ def _line(row) -> str:
 
 def publish(study, out=None) -> Path:
     """Copy a rendered page with its notebook and verdict table to
-    ``reports/published/<study>-<date of the measurement>/``; that folder's path.
+    ``reports/published/<study>-<date of the measurement>/``; that folder's path. A second
+    measurement of the same day gets ``-2``.
 
-    What is published stays: ReportError when the folder is there already."""
+    What is published stays: ReportError when this verdict table is there already."""
     out = Path(out or paths.reports()).resolve()
-    facts = json.loads((out / f"{study}.json").read_text())
-    date = (facts.get("date") or time.strftime("%Y-%m-%d"))[:10]
-    target = paths.root() / "reports" / "published" / f"{study}-{date}"
-    if target.exists():
-        raise ReportError(f"{paths.shown(target)} is there already and is kept as it is", 1)
+    table = (out / f"{study}.json").read_text()
+    date = (json.loads(table).get("date") or time.strftime("%Y-%m-%d"))[:10]
+    for n in count(1):
+        name = f"{study}-{date}" + (f"-{n}" if n > 1 else "")
+        target = paths.root() / "reports" / "published" / name
+        if not target.exists():
+            break
+        if (target / f"{study}.json").read_text() == table:
+            raise ReportError(f"{paths.shown(target)} is there already and is kept as it is", 1)
     target.mkdir(parents=True)
     for part in PARTS:
         shutil.copy2(out / f"{study}{part}", target / f"{study}{part}")
