@@ -123,7 +123,9 @@ def _outcome(d, block, units, whole, read, design, differ, margin, alpha):
     warnings = []
     if len(units) < FEWEST:
         name = "blocks" if side else "pairs"
-        warnings.append(f"{len(units)} {name if len(units) > 1 else name[:-1]}: fewer than {FEWEST} cannot reach 5 %")
+        warnings.append(
+            f"{len(units)} {name if len(units) > 1 else name[:-1]}: fewer than {FEWEST} cannot reach 5 %"
+        )
     if differ:
         warnings.append(
             "the starts differ by more than their pairs explain: the interval also holds for the "
