@@ -145,6 +145,18 @@ def test_blocks_go_to_the_arms_in_turn_and_a_share_to_the_control():
     assert max(turns) - min(turns) <= 1
 
 
+def test_a_short_campaign_answers_the_first_question():
+    cells, needed = schedule.cells(SIDE), SIDE.profile.blocks[1]
+    done = deal(cells, needed + len(SIDE.arms) + 2)
+    assert done[SIDE.arms[0].name] >= needed
+    assert all(done[a.name] >= 1 for a in SIDE.arms)
+    other = replace(SIDE, first=SIDE.arms[1].name)
+    blocks = Counter()
+    for block in range(2 * needed):
+        blocks[schedule.block_arm(7, block, other, cells, blocks).name] += 1
+    assert blocks.most_common(1)[0][0] == other.first
+
+
 def test_a_block_is_not_spent_on_an_arm_that_is_settled():
     left = [c for c in schedule.cells(SIDE) if c.arm.name == "d"]
     assert deal(left, 20) == {"d": 20}  # no open control either

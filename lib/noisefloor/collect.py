@@ -143,6 +143,7 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
         "kit": study.kit,
         "facts": study.facts,
         "reach": dict(study.reach),
+        "first": study.first,
         "engine": _build(engine) | {"note": engine.note},
         "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
         "host": doctor.facts(),
@@ -785,7 +786,8 @@ def _block_seconds(c: Campaign) -> float:
         return (PAIRS_A_START - 0.5) * arms * both * c.slice_s
     budget_s, (switched, side) = c.study.profile.budget_min * 60, c.study.profile.blocks
     if c.study.design != "switched":
-        return min(30.0, budget_s * (1 - schedule.CONTROL_SHARE) / (side + 0.5))
+        each = (side + 0.5) * len(c.study.arms)
+        return min(30.0, budget_s * (1 - schedule.CONTROL_SHARE) / each)
     return max(min(15.0, budget_s / switched), budget_s / (2 * switched))
 
 

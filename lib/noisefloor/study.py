@@ -164,7 +164,8 @@ class Study:
     `pairs`: measure so many pairs a comparison whatever they say (calibration), instead of until
     the verdict is there. `upgrade`: also open the baseline's data directory with the arms' build.
     `kit`: what its tools keep between runs (archives, keys, tunnels); `facts`: what the kit measures
-    once a campaign, shown and never judged."""
+    once a campaign, shown and never judged; `first`: side by side, the arm that gets the blocks
+    that a verdict needs before the others share the rest, "" for the first one."""
 
     name: str
     title: str
@@ -183,6 +184,7 @@ class Study:
     kit: str = ""
     facts: tuple[str, ...] = ()
     reach: Mapping[str, float] = field(default_factory=dict)
+    first: str = ""
 
     @property
     def control(self) -> Arm:
@@ -553,6 +555,7 @@ def version_upgrade(
         settings=_SERVER | _MANY,
         margin_pct=margin_pct,
         upgrade=True,
+        first=now,
     )
 
 
@@ -857,4 +860,5 @@ def restored(meta: Mapping) -> Study:
         kit=meta.get("kit", ""),
         facts=tuple(meta.get("facts", ())),
         reach=meta.get("reach", {}),
+        first=meta.get("first", ""),
     )
