@@ -181,6 +181,7 @@ class Campaign:
         self.rows: list[dict] = []
         self.lost = 0
         self.slice_s = meta.get("slice", {}).get("s", study.profile.slice_s)
+        self.undecided = len(schedule.cells(study))
         self._sweep()
         runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
         for facts in runs:
@@ -243,12 +244,18 @@ class Campaign:
         if t.empty:
             return pd.DataFrame()
         seconds = 2 * (self.slice_s + 0.5)
-        pairs = t["pair_id"].nunique()
-        each = self.left_s / seconds / max(1, len(schedule.cells(self.study)))
-        per_cell = pairs / max(1, len(self.done())) + each
-        return schedule.verdicts(
+        # the rest of the budget is for what the last look left open
+        each = self.left_s / seconds / max(1, self.undecided)
+        per_cell = t["pair_id"].nunique() / max(1, len(self.done())) + each
+        table = schedule.verdicts(
             self.study, t, pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
         )
+        deciding = {(w.name, m) for w in self.study.workloads for m in w.deciding}
+        open_ = table[~table["joint"] & ~table["control"] & table["verdict"].eq("cannot tell")]
+        keys = zip(open_["workload"], open_["metric"], strict=True)
+        open_ = open_[[k in deciding for k in keys]]
+        self.undecided = len(open_[["workload", "threads", "arm"]].drop_duplicates())
+        return table
 
     def open_cells(self) -> list[Cell]:
         """Comparisons that need more pairs; [] ends the campaign."""
@@ -267,12 +274,7 @@ class Campaign:
             return f"{self.study.pairs} pairs are measured"
         if self.open_cells():
             return "the budget is spent"
-        table = self.verdicts()
-        own = table[~table["joint"] & ~table["control"]]
-        deciding = {(w.name, m) for w in self.study.workloads for m in w.deciding}
-        keys = zip(own["workload"], own["metric"], strict=True)
-        words = own["verdict"][[k in deciding for k in keys]]
-        if (words == "cannot tell").any():
+        if self.undecided:
             return "the budget cannot buy what is still open"
         return "every comparison is settled"
 

@@ -163,7 +163,7 @@ def rates(tidy: pd.DataFrame, workload: str = "100 connections") -> pd.DataFrame
     rows = tidy[(tidy["workload"] == workload) & ~tidy["warmup"]]
     rows = rows[~rows["arm"].str.endswith(AGAIN)]
     found = rows.pivot_table(
-        index=["threads", "arm"], columns="metric", values="value", aggfunc="median", sort=False
+        index=["threads", "arm"], columns="metric", values="value", aggfunc="median"
     )
     return pd.DataFrame(
         {

@@ -288,7 +288,8 @@ def evidence(campaign: Path) -> pd.DataFrame:
         more = facts.get("replica_evidence", []) + facts.get("evidence", [])
         found += [c | {"arm": facts["arm"]} for c in checks + more]
     columns = ["arm", "evidence", "check", "found", "expected"]
-    return pd.DataFrame(found, columns=columns).value_counts(sort=False).reset_index(name="runs")
+    counted = pd.DataFrame(found, columns=columns).value_counts().reset_index(name="runs")
+    return counted.sort_values("arm", kind="stable", ignore_index=True)
 
 
 def variables(campaign: Path) -> dict[str, dict[str, str]]:

@@ -62,9 +62,44 @@ def findings(verdicts) -> list[str]:
     return words
 
 
+FEW = 4  # comparisons that a caption tells one by one
+
+
 def finding(verdicts) -> str:
-    """`findings` as one paragraph, for a caption."""
-    return " ".join(findings(verdicts))
+    """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
+    which verdict: the numbers stand in the figure and in the data behind it."""
+    if len(verdicts) <= FEW:
+        return " ".join(findings(verdicts))
+    said = []
+    for metric, rows in verdicts.groupby("metric", sort=False):
+        alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
+        where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
+        parts = [
+            f"{word[0].upper()}{word[1:]}: {'; '.join(_places(chosen, verdicts, alike))}."
+            for word in ("slower", "faster", "same", "cannot tell")
+            if len(chosen := rows[rows["verdict"].eq(word)])
+        ]
+        least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
+        n = f"{least} to {most}" if least < most else str(most)
+        of = unit(rows.iloc[0].to_dict())
+        said.append(f"{metric_label(metric)}{where}. {' '.join(parts)} Each from {n} {of}.")
+    return " ".join(said)
+
+
+def _places(rows, among, alike) -> list[str]:
+    """What the rows compare, in as few words as tell them apart `among` all; thread counts are
+    left out where they are `alike`."""
+    own = among[~is_control(among)]
+    names = [c for c in ("workload", "arm") if c in own and own[c].astype(str).nunique() > 1]
+    places: dict[str, list[str]] = {}
+    for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
+        told = [str(row[c]) for c in names if c != "arm" or not control]
+        place = ", ".join([*(["A/A control"] if control else []), *told])
+        count = "all" if joint(row) else str(row["threads"])
+        places.setdefault(place, []).append(count)
+    if alike:
+        return list(places)
+    return [f"{p}{' at ' if p else ''}{', '.join(counts)} threads" for p, counts in places.items()]
 
 
 def headline(row) -> str:
