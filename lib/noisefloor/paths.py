@@ -48,6 +48,11 @@ def processed() -> Path:
     return root() / "data" / "processed"
 
 
+def history() -> Path:
+    """The results database where no other is named."""
+    return processed() / "history.sqlite"
+
+
 def reports() -> Path:
     """Folder of rendered pages: $NOISEFLOOR_REPORTS, else ``reports``."""
     return Path(os.environ.get("NOISEFLOOR_REPORTS") or root() / "reports")

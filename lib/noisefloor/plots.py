@@ -672,6 +672,57 @@ def dots(
 
 
 @_responsive
+def history(frame, *, narrow=False) -> Figure:
+    """How an overhead moved: a panel a comparison, a place a campaign in order of date, named by
+    its date, server build and, where they differ, machine.
+
+    `frame`: verdict rows of several campaigns with the columns campaign, date, engine, machine and
+    margin_pct, as `store.history` returns them.
+    """
+    what = ["workload", "metric", "threads", "joint"]
+    frame = frame.sort_values("date", kind="stable")
+    panels = list(frame.groupby(what, sort=False, dropna=False))
+    machines = list(pd.unique(frame["machine"]))
+    figure, axes, small = _panels(len(panels), narrow, 330)
+    for ax, ((workload, metric, threads, joint), rows) in zip(axes, panels, strict=True):
+        margin = rows["margin_pct"].iloc[-1]
+        limit = _limit(rows, margin)
+        _margin(ax, margin)
+        places = rows.drop_duplicates(["campaign", "date"])
+        at = {key: x for x, key in enumerate(zip(places["campaign"], places["date"], strict=True))}
+        arms, ink = list(pd.unique(rows["arm"])), colours(rows)
+        crowded = len(at) * len(arms) > (3 if small else 7)  # no room for words
+        for i, arm in enumerate(arms):
+            aside = (i - (len(arms) - 1) / 2) * 0.6 / len(arms)
+            mine = rows[rows["arm"] == arm]
+            xs = [at[row.campaign, row.date] + aside for row in mine.itertuples()]
+            ax.plot(xs, mine["overhead_pct"].clip(-limit, limit), color=ink[arm], lw=1, alpha=0.6)
+            for x, row in zip(xs, mine.itertuples(), strict=True):
+                row = row._replace(verdict=GLYPH[row.verdict]) if crowded else row
+                _judged(ax, x, row, limit, ink[arm], "D" if joint else "o", small or crowded)
+        ax.xaxis.set_major_locator(FixedLocator(range(len(at))))
+        names = [f"{row.date[:10]}\n{row.engine}" for row in places.itertuples()]
+        if len(machines) > 1:
+            which = [f"machine {machines.index(m) + 1}" for m in places["machine"]]
+            names = [f"{name}\n{m}" for name, m in zip(names, which, strict=True)]
+        turned = len(at) > (3 if small else 6)
+        ax.set_xticklabels(names, **({"rotation": 90, "fontsize": 9} if turned else {}))
+        legend = [", ".join(f"{g} {word}" for word, g in GLYPH.items())] if crowded else []
+        legend += [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if len(machines) > 1]
+        lines = [textwrap.fill(line, 48 if small else 100) for line in legend]
+        ax.set_xlabel("\n".join(lines), fontsize=10)
+        ax.set_xlim(-0.6, len(at) - 0.4)
+        low = rows[["lo_pct", "overhead_pct"]].astype(float).clip(lower=-limit).min().min()
+        ax.set_ylim(max(-limit, min(-2 * margin, 1.1 * low)), limit * 1.15)
+        _percent_axis(ax)
+        name = " ".join(filter(None, [metric_label(metric), threads_label(threads, joint)]))
+        several = frame["workload"].nunique() > 1
+        title = textwrap.fill(f"{workload}: {name}" if several else name, 44 if small else 90)
+        _above(ax, "overhead (↑ slower, ↓ faster)", title, _arm_names(rows), ink, small)
+    return figure
+
+
+@_responsive
 def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     """Forest of published claims: each effect as a dot over the grey bar of what its own data
     cannot tell from zero. A dot is hollow where there is no verdict; no bar, no noise floor.
@@ -1009,6 +1060,16 @@ def svg(figure, title="", description="", themed=True) -> str:
             inner += f'<desc id="{prefix}d">{html.escape(description)}</desc>'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img"{label}>{inner}'
     return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1).strip()
+
+
+def write(figure, file: Path) -> None:
+    """The figure as a file of its own, `.svg` or `.png` (two dots a pixel)."""
+    part = file.with_name(f"{file.name}.partial")
+    if file.suffix == ".svg":
+        part.write_text(svg(figure, themed=False))
+    else:
+        figure.savefig(part, format="png", dpi=144, facecolor="white")
+    part.replace(file)
 
 
 def alt(verdicts, metric=None) -> str:

@@ -1,7 +1,8 @@
 """Throwaway servers: start, stop, kill, copy; settings read back; the disk made slow on purpose.
 
-The only module that speaks SQL. A server lives in a private folder (0700), listens on a unix
-socket, opens TCP on loopback only when asked, and dies with the process that started it.
+The only module that speaks SQL to what is measured. A server lives in a private folder (0700),
+listens on a unix socket, opens TCP on loopback only when asked, and dies with the process that
+started it.
 """
 
 import contextlib

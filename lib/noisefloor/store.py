@@ -1,0 +1,332 @@
+"""Results over time: campaigns and their verdict tables in a database (SQLite, MySQL, MariaDB).
+
+A database of its own, never the server under test: a schema that holds a table which was not made
+here is refused. Every value is a bound parameter.
+"""
+
+import contextlib
+import hashlib
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import sqlalchemy as sa
+
+from . import paths, results, tidy
+from .plots import interval, metric_label, percent, threads_label
+from .report.words import engine, known, machine, primary, when
+
+VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
+VERSION = 2  # of the tables below; 2: the server build of every arm
+_DRIVERS = {"sqlite": "sqlite", "mysql": "mysql+mysqldb", "mariadb": "mysql+mysqldb"}
+_OPTIONS = {"read_default_file", "read_default_group", "unix_socket"}
+_OPTIONS |= {"ssl_ca", "ssl_cert", "ssl_key", "ssl_mode"}
+_ALLOWED = "sqlite:///FILE, mysql://USER@HOST/SCHEMA and mariadb://USER@HOST/SCHEMA"
+_ENDLESS = 1e308  # an endless interval, in databases whose numbers have no infinity
+
+
+class StoreError(Exception):
+    """A database that cannot be used. One sentence; `code` 2 for a wrong request, else 1."""
+
+    def __init__(self, sentence: str, code: int = 1):
+        super().__init__(sentence)
+        self.code = code
+
+
+class _Number(sa.types.TypeDecorator):
+    """A number of a verdict table; infinity is kept as +-1e308."""
+
+    impl, cache_ok = sa.Double, True
+
+    def process_bind_param(self, value, dialect):
+        return value if value is None else max(-_ENDLESS, min(_ENDLESS, float(value)))
+
+    def process_result_value(self, value, dialect):
+        endless = value is not None and abs(value) >= _ENDLESS
+        return math.copysign(math.inf, value) if endless else value
+
+
+_META = sa.MetaData()
+_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_schema = sa.Table("noisefloor", _META, sa.Column("schema_version", sa.Integer), **_MYSQL)
+_campaign = sa.Table(
+    "campaign",
+    _META,
+    sa.Column("id", sa.String(64), primary_key=True),
+    *(sa.Column(c, sa.Text) for c in ("name", "study", "title", "profile", "design", "baseline")),
+    *(sa.Column(c, sa.Text) for c in ("engine", "machine", "created", "finished", "measured")),
+    sa.Column("margin_pct", _Number),
+    **_MYSQL,
+)
+_verdict = sa.Table(
+    "verdict",
+    _META,
+    sa.Column("campaign", sa.ForeignKey("campaign.id"), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+    *(sa.Column(c, sa.Text) for c in ("workload", "metric")),
+    sa.Column("threads", sa.Integer),
+    *(sa.Column(c, sa.Text) for c in ("baseline", "arm", "verdict", "warnings")),
+    *(sa.Column(c, sa.Integer) for c in ("n_baseline", "n_arm", "blocks")),
+    *(sa.Column(c, _Number) for c in ("overhead_pct", "lo_pct", "hi_pct", "p", "p_adjusted")),
+    *(sa.Column(c, _Number) for c in ("noise_floor_pct", "deciding_cv_pct")),
+    *(sa.Column(c, _Number) for c in ("runs_needed", "minutes_needed")),
+    *(sa.Column(c, sa.Boolean) for c in ("control", "joint", "settled")),
+    sa.Column("engine", sa.Text),
+    **_MYSQL,
+)
+
+
+def address(given: str = "") -> sa.URL:
+    """The database: `given`, else $NOISEFLOOR_STORE, else ``data/processed/history.sqlite``.
+
+    A password comes from the environment or from an option file (``?read_default_file=``), never
+    from the command line. Raises StoreError, which never repeats the URL."""
+    text = given or os.environ.get(VARIABLE) or ""
+    if not text:
+        return sa.URL.create("sqlite", database=str(paths.history()))
+    name = "the URL" if given else f"${VARIABLE}"
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        url = None
+    kind = url.drivername.removesuffix("+mysqldb") if url else ""
+    if kind not in _DRIVERS:
+        raise StoreError(f"{name} is not a database's; allowed are {_ALLOWED}; nothing was done", 2)
+    if given and url.password is not None:
+        raise StoreError(
+            "a password in the command line can be seen by every user of the machine: put the URL"
+            f" into ${VARIABLE}, or add ?read_default_file=FILE with a [client] section;"
+            " nothing was done",
+            2,
+        )
+    options = _OPTIONS if kind != "sqlite" else set()
+    if odd := sorted(k for k, v in url.query.items() if k not in options or not isinstance(v, str)):
+        allowed = ", ".join(sorted(options)) or "none"
+        raise StoreError(
+            f"{name} has the option {odd[0]!r}; allowed: {allowed}; nothing was done", 2
+        )
+    if not url.database or url.database == ":memory:" or (kind == "sqlite" and url.host):
+        raise StoreError(f"{name} names no {'file' if kind == 'sqlite' else 'schema'}; allowed are"
+                         f" {_ALLOWED}; nothing was done", 2)  # fmt: skip
+    file = url.query.get("read_default_file")
+    if file and not os.access(file, os.R_OK):
+        raise StoreError(f"the option file {file} cannot be read; nothing was done", 2)
+    return url.set(drivername=_DRIVERS[kind])
+
+
+def shown(url: sa.URL) -> str:
+    """The database in a message: no password, no path of this machine."""
+    if url.drivername == "sqlite":
+        return paths.shown(Path(url.database).resolve())
+    return url.set(query={}, drivername="mysql").render_as_string(hide_password=True)
+
+
+@contextlib.contextmanager
+def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
+    """A connection in one transaction; a writer is alone. Raises StoreError."""
+    more = {"connect_timeout": 10, "charset": "utf8mb4"} if url.drivername != "sqlite" else {}
+    sql = sa.create_engine(url, poolclass=sa.pool.NullPool, connect_args=more)
+    if url.drivername == "sqlite":
+        # as SQLAlchemy's manual has it: Python's driver must not begin transactions by itself
+        sa.event.listen(sql, "connect", lambda raw, _: setattr(raw, "isolation_level", None))
+        begin = "BEGIN IMMEDIATE" if writing else "BEGIN"
+        sa.event.listen(sql, "begin", lambda c: c.exec_driver_sql(begin))
+    try:
+        with sql.begin() as c:
+            if writing and url.drivername != "sqlite":  # ends with the connection
+                name = f"noisefloor {url.database}"[:64]
+                if c.scalar(sa.select(sa.func.get_lock(name, 20))) != 1:
+                    raise StoreError(f"{shown(url)} is being written to; nothing was stored")
+            yield c
+    except sa.exc.SQLAlchemyError as e:
+        orig = getattr(e, "orig", None)
+        why = str(orig.args[-1] if orig is not None and orig.args else e).splitlines()[0]
+        end = "nothing was stored" if writing else "nothing was read"
+        raise StoreError(f"the database {shown(url)} cannot be used ({why}); {end}") from None
+
+
+def _version(c: sa.Connection, url: sa.URL) -> int | None:
+    """Version of the tables; None in an empty schema. Raises StoreError for foreign tables and for
+    a version that this code does not know."""
+    seen = sa.inspect(c)
+    names = {*seen.get_table_names(), *seen.get_view_names()}
+    version = None
+    if _schema.name in names and {x["name"] for x in seen.get_columns(_schema.name)} == {
+        "schema_version"
+    }:
+        version = c.scalar(sa.select(_schema.c.schema_version)) or 0
+        if version > VERSION:
+            raise StoreError(
+                f"{shown(url)} has schema version {version}, this Noisefloor knows {VERSION}:"
+                " use a newer Noisefloor; nothing was changed"
+            )
+    foreign = sorted(names - set(_META.tables)) if version is not None else sorted(names)
+    if foreign:
+        raise StoreError(
+            f"{shown(url)} holds tables that Noisefloor did not make ({', '.join(foreign[:3])}):"
+            " give it a schema of its own; nothing was changed"
+        )
+    return version
+
+
+def _arm_engines(c: sa.Connection) -> None:
+    """1 to 2: every arm's server build; until its campaign is stored again, the campaign's."""
+    if "engine" not in {x["name"] for x in sa.inspect(c).get_columns("verdict")}:
+        c.execute(sa.DDL("ALTER TABLE verdict ADD COLUMN engine TEXT"))
+    own = sa.select(_campaign.c.engine).where(_campaign.c.id == _verdict.c.campaign)
+    c.execute(_verdict.update().values(engine=own.scalar_subquery()))
+
+
+# from a version to the next; each can be repeated, for MySQL commits in the middle of it
+_STEPS = {1: _arm_engines}
+
+
+def _prepare(c: sa.Connection, url: sa.URL) -> None:
+    version = _version(c, url)
+    if version == VERSION:
+        return
+    if not version:
+        _META.create_all(c, tables=[_schema])  # first: what follows it is known to be ours
+        _META.create_all(c)
+    for step in range(version or VERSION, VERSION):
+        _STEPS[step](c)
+    c.execute(_schema.delete())
+    c.execute(_schema.insert().values(schema_version=VERSION))
+
+
+def prepare(url: sa.URL) -> None:
+    """Make the tables, or bring those of an older version up to date. Raises StoreError."""
+    if url.drivername == "sqlite" and Path(url.database) == paths.history():
+        with contextlib.suppress(OSError):  # SQLite says it better
+            paths.history().parent.mkdir(parents=True, exist_ok=True)
+    with _connected(url, writing=True) as c:
+        _prepare(c, url)
+
+
+def push(url: sa.URL, folder: Path) -> int:
+    """Store a campaign and its verdict table in place of what was stored of it before; returns the
+    number of comparisons. Raises StoreError, tidy.Damaged."""
+    row, verdicts = _rows(folder)
+    with _connected(url, writing=True) as c:
+        _prepare(c, url)
+        c.execute(_verdict.delete().where(_verdict.c.campaign == row["id"]))
+        c.execute(_campaign.delete().where(_campaign.c.id == row["id"]))
+        c.execute(_campaign.insert(), row)
+        c.execute(_verdict.insert(), verdicts)
+    return len(verdicts)
+
+
+def _rows(folder: Path) -> tuple[dict, list[dict]]:
+    facts, opened = tidy.meta(folder), results.load(folder)
+    try:
+        # a campaign is the same one in another folder, and a machine may reuse a folder's name
+        key = f"{opened.study.name} {facts['created']} {facts['seed']}"
+    except KeyError as e:
+        raise StoreError(f"{folder.name}/campaign.json has no {e}; it was not stored") from None
+    if not tidy.run_folders(folder):
+        raise StoreError(f"{folder.name} holds no run; it was not stored")
+    row = {c: facts.get(c) for c in ("study", "title", "design", "baseline", "margin_pct")}
+    row |= {"id": hashlib.sha256(key.encode("utf-8", "replace")).hexdigest(), "name": folder.name}
+    row |= {"profile": facts["profile"]["name"], "engine": engine(facts), "machine": machine(facts)}
+    row |= {"created": facts["created"], "finished": facts.get("finished"), "measured": when(facts)}
+    builds = {arm: e["label"] for arm, e in facts.get("engines", {}).items()}
+    table = opened.verdicts.reset_index(drop=True)
+    wanted = [c.name for c in _verdict.columns if c.name in table]
+    verdicts = [
+        {c: _cell(v[c]) for c in wanted}
+        | {"campaign": row["id"], "position": i, "engine": builds.get(v["arm"], row["engine"])}
+        for i, v in enumerate(table.to_dict("records"))
+    ]
+    if not verdicts:
+        raise StoreError(f"{folder.name} holds no pair to judge; it was not stored")
+    return {c: _cell(v) for c, v in row.items()}, verdicts
+
+
+def _cell(value):
+    """A value as a driver takes it: no NaN, no NumPy, no half a character."""
+    if isinstance(value, (list, tuple)):
+        value = "; ".join(map(str, value))
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return (value.item() if hasattr(value, "item") else value) if known(value) else None
+
+
+def history(
+    url: sa.URL, study: str, *, metric="", threads: int | None = None, arm=""
+) -> pd.DataFrame:
+    """How the overheads of a study moved: verdict tables with the columns campaign, date, engine
+    (the arm's), machine and profile, by comparison and then by date.
+
+    Without metric, threads and arm: the comparison that the newest campaign's page begins with.
+    A/A controls only where `arm` names one. Raises StoreError, which names what there is."""  # fmt: skip
+    if url.drivername == "sqlite" and not Path(url.database).exists():
+        raise StoreError(f"{shown(url)} does not exist; `noisefloor store` makes it")
+    with _connected(url, writing=False) as c:
+        version = _version(c, url)
+        if version != VERSION:
+            what = f"schema version {version}, {VERSION} is needed" if version else "no results"
+            raise StoreError(f"{shown(url)} has {what}; `noisefloor store` brings it up to date")
+        told = ("study", "profile", "design", "margin_pct", "machine", "created")
+        both = sa.select(
+            _campaign.c.name.label("campaign"),
+            _campaign.c.measured.label("date"),
+            *(_campaign.c[name] for name in told),
+            *(x for x in _verdict.columns if x.name != "campaign"),
+        ).join_from(_campaign, _verdict)
+        found = c.execute(both.where(_campaign.c.study == study)).mappings().all()
+        stored = c.scalars(sa.select(_campaign.c.study).distinct()).all()
+    if not found:
+        there = ", ".join(sorted(stored)) or "none"
+        raise StoreError(
+            f"no campaign of {study!r} is stored in {shown(url)}; there are: {there}", 2
+        )
+    frame = pd.DataFrame([dict(row) for row in found])
+    frame["threads"] = frame["threads"].astype("Int64")
+    numbers = [c.name for c in _verdict.columns if isinstance(c.type, _Number)]
+    frame[numbers] = frame[numbers].astype(float)
+    frame = frame.sort_values(["created", "campaign", "position"], ignore_index=True)
+    kept = frame if arm else frame[~frame["control"]]
+    if not (metric or threads or arm):
+        one = primary(kept[kept["created"] == kept["created"].iloc[-1]])
+        same = ["workload", "metric", "arm", "joint"] + ["threads"] * known(one["threads"])
+        kept = kept[(kept[same] == one[same]).all(axis=1)]
+    for column, value in (("metric", metric), ("threads", threads), ("arm", arm)):
+        if value:
+            there = ", ".join(map(str, kept[column].dropna().unique()))
+            kept = kept[kept[column].eq(value).fillna(False)]
+            if kept.empty:
+                raise StoreError(f"no stored comparison of {study} has {column} {value}; there are: {there}", 2)  # fmt: skip
+    order = kept.groupby(COMPARISON, sort=False, dropna=False).ngroup()
+    kept = kept.loc[order.sort_values(kind="stable").index]
+    return kept.drop(columns=["created", "position"]).reset_index(drop=True)
+
+
+COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is followed
+
+
+def text(frame: pd.DataFrame) -> str:
+    """The rows of `history` for a terminal: a heading a comparison, a line a campaign."""
+    cells = [
+        (
+            row.date,
+            row.engine,
+            row.profile,
+            row.verdict,
+            percent(row.overhead_pct),
+            interval(row.lo_pct, row.hi_pct),
+            row.machine,
+        )
+        for row in frame.itertuples()
+    ]
+    width = [max(len(line[i] or "") for line in cells) for i in range(7)]
+    lines, last = [], None
+    for row, line in zip(frame.itertuples(), cells, strict=True):
+        where = threads_label(row.threads, row.joint)
+        head = f"{metric_label(row.metric)}{f' {where}' if where else ''}, {row.workload}: "
+        head += f"{row.arm} against {row.baseline}"
+        lines += [] if head == last else [*([""] if last else []), head]
+        lines.append("  " + "  ".join((c or "").ljust(w) for c, w in zip(line, width, strict=True)).rstrip())  # fmt: skip
+        last = head
+    return "\n".join(lines)
