@@ -251,10 +251,14 @@ class Campaign:
             self.study, t, pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
         )
         deciding = {(w.name, m) for w in self.study.workloads for m in w.deciding}
-        open_ = table[~table["joint"] & ~table["control"] & table["verdict"].eq("cannot tell")]
-        keys = zip(open_["workload"], open_["metric"], strict=True)
-        open_ = open_[[k in deciding for k in keys]]
-        self.undecided = len(open_[["workload", "threads", "arm"]].drop_duplicates())
+        self.undecided = len(
+            {
+                (row.workload, row.threads, row.arm)
+                for row in table.itertuples()
+                if row.verdict == "cannot tell" and (row.workload, row.metric) in deciding
+                if not row.joint and not row.control
+            }
+        )
         return table
 
     def open_cells(self) -> list[Cell]:
