@@ -197,6 +197,16 @@ def test_a_comparison_is_open_until_its_deciding_metrics_are_settled(blocks, uns
     assert any(c.control for c in found) == bool(still_open)
 
 
+def test_a_workload_may_want_more_pairs_than_a_verdict_needs():
+    main = replace(QUICK.workloads[0], least=10)
+    chosen = replace(QUICK, workloads=(main, *QUICK.workloads[1:]))
+    cells = schedule.cells(chosen)
+    for each, still_open in ((4, {MAIN}), (5, set())):  # pairs a block, in two blocks
+        rows = [(c.workload.name, c.threads, c.arm.name, b, each) for c in cells for b in range(2)]
+        found = schedule.open_cells(chosen, measured(rows), settle(cells), 2)
+        assert {c.workload.name for c in found if not c.control} == still_open
+
+
 def test_before_the_first_pair_everything_is_open():
     found = schedule.open_cells(QUICK, measured([]), pd.DataFrame(), 2)
     assert {c.key for c in found} == ALL

@@ -263,14 +263,19 @@ class Campaign:
 
     def open_cells(self) -> list[Cell]:
         """Comparisons that need more pairs; [] ends the campaign."""
-        found = schedule.open_cells(
-            self.study,
-            self.table,
-            self.verdicts(),
-            self.study.profile.blocks[self.study.design != "switched"],
-        )
-        found = [c for c in found if not self.skips(c)]
-        return found if any(not c.control for c in found) else []
+        while True:
+            shares = self.undecided
+            found = schedule.open_cells(
+                self.study,
+                self.table,
+                self.verdicts(),
+                self.study.profile.blocks[self.study.design != "switched"],
+            )
+            found = [c for c in found if not self.skips(c)]
+            if any(not c.control for c in found):
+                return found
+            if self.undecided >= shares:  # else fewer share the rest than was thought: look again
+                return []
 
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""

@@ -128,24 +128,24 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
 
 
 def open_cells(study: Study, tidy: pd.DataFrame, table: pd.DataFrame, blocks: int) -> list[Cell]:
-    """The comparisons that still need pairs: without a settled verdict in a deciding metric, or
-    resting on fewer than `blocks` blocks. Controls stay open while any other cell is."""
+    """The comparisons that still need pairs: without a settled verdict in a deciding metric, with
+    fewer than the workload's least, or resting on fewer than `blocks` blocks. Controls stay open
+    while any other cell is."""
+    judged = tidy[~tidy["warmup"]].groupby(["workload", "threads", "arm"])
+    made, seen = judged["pair_id"].nunique(), judged["block"].nunique()
+
+    def key(c: Cell) -> tuple[str, int, str]:
+        return c.workload.name, c.threads, c.arm.name
+
     if study.pairs:
-        judged = tidy[~tidy["warmup"]]
-        made = judged.groupby(["workload", "threads", "arm"])["pair_id"].nunique()
-        return [
-            c
-            for c in cells(study)
-            if not c.control and made.get((c.workload.name, c.threads, c.arm.name), 0) < study.pairs
-        ]
+        return [c for c in cells(study) if not c.control and made.get(key(c), 0) < study.pairs]
     if not len(table):
         return cells(study)
-    seen = tidy[~tidy["warmup"]].groupby(["workload", "threads", "arm"])["block"].nunique()
     singles = table[~table["joint"]]
     settled = singles.set_index(["workload", "metric", "threads", "arm"])["settled"]
 
     def is_open(c: Cell) -> bool:
-        if seen.get((c.workload.name, c.threads, c.arm.name), 0) < blocks:
+        if seen.get(key(c), 0) < blocks or made.get(key(c), 0) < c.workload.least:
             return True
         keys = ((c.workload.name, m, c.threads, c.arm.name) for m in c.workload.deciding)
         return not all(bool(settled.get(k, False)) for k in keys)

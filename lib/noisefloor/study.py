@@ -95,7 +95,8 @@ class Workload:
     is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign; `every`:
     one pair for so many of the most measured comparison's, so that a short campaign spends its time
     on the first workload; `stretch`: its slices are so many times longer; `share`: the part of
-    every table's rows that it touches; `arms`: those it is measured for, () for all.
+    every table's rows that it touches; `arms`: those it is measured for, () for all; `least`: pairs
+    that each comparison gets, whatever they say, while the budget lasts.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Workload:
     stretch: int = 1
     share: float = 1.0
     arms: tuple[str, ...] = ()
+    least: int = 0
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
 
     @property
@@ -426,6 +428,7 @@ def tablespace_encryption(
             metrics=("restart_s", "recovery_s", "warmup_s"),
             deciding=("restart_s", "recovery_s"),
             stretch=2,
+            least=0 if chosen.name in ("smoke", "quick") else 10,
         ),
     )
     if chosen.name == "smoke":
@@ -602,6 +605,7 @@ def backup_encryption(
         "threads": tuple(threads) or (2,),
         "metrics": ("wall", "user_sys"),
         "deciding": ("wall", "user_sys"),
+        "least": 0 if short else 10,
     }
     copy = "clone and tar" if mysql else "mariadb-backup"
     backup = Workload(
@@ -704,6 +708,7 @@ def ssl_connections(
         "A hundred connections one after the other, as fast as possible, as in the source.",
         threads=(1,),
         options=("--events=100",),
+        least=0 if short else 10,
         **rate,
     )
     sustained = Workload(
