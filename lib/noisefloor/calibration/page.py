@@ -239,7 +239,7 @@ class Calibration:
         missed = int((self.goals["reached"] == "no").sum())
         asked = int((self.goals["reached"] != "not measured").sum())
         return words + (
-            f" It misses {missed} of {asked} goals, listed below."
+            f" It misses {missed} of {asked} goals; its page lists them."
             if missed
             else f" All {asked} goals are reached."
         )
