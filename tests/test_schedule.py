@@ -150,6 +150,8 @@ def test_a_short_campaign_answers_the_first_question():
     done = deal(cells, needed + len(SIDE.arms) + 2)
     assert done[SIDE.arms[0].name] >= needed
     assert all(done[a.name] >= 1 for a in SIDE.arms)
+    done = deal(cells, 3 * needed)
+    assert done[SIDE.arms[1].name] >= needed > done[SIDE.arms[2].name]
     other = replace(SIDE, first=SIDE.arms[1].name)
     blocks = Counter()
     for block in range(2 * needed):

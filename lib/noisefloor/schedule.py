@@ -88,18 +88,19 @@ def block_arm(
     seed: int, block: int, study: Study, open_cells: list[Cell], done: dict[str, int]
 ) -> Arm:
     """Side by side: the arm that a block compares with the baseline, one with open comparisons.
-    The control takes its share of the blocks, evenly spread. Every arm gets a block, then the
-    study's first one those that a verdict needs: a short campaign answers one question instead of
-    none. The others take turns. done: arm name -> blocks so far."""
+    The control takes its share of the blocks, evenly spread. Every arm gets a block, then one arm
+    after the other those that a verdict needs, the study's first question before all: a short
+    campaign answers one question instead of none. done: arm name -> blocks so far."""
     names = {c.arm.name for c in open_cells}
     control = study.control
     if control.name in names and done.get(control.name, 0) < CONTROL_SHARE * block - 0.5:
         return control
     arms = [a for a in study.arms if a.name in names]
-    first = study.arm(study.first) if study.first else study.arms[0]
+    arms.sort(key=lambda a: a.name != study.first)
     fewest = min(done.get(a.name, 0) for a in arms)
-    if fewest and first in arms and done[first.name] < study.profile.blocks[1]:
-        return first
+    short = [a for a in arms if done.get(a.name, 0) < study.profile.blocks[1]]
+    if fewest and short:
+        return short[0]
     ties = [a for a in arms if done.get(a.name, 0) == fewest]
     return ties[int(coin(seed, block, "arm").integers(len(ties)))]
 
