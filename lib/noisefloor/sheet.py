@@ -1,0 +1,25 @@
+"""Names from others in a CSV: text for a spreadsheet, never a formula. No pandas is imported here."""
+
+import re
+
+# what spreadsheets take for a formula, unless it is but a number (the arm "+5 %")
+_FORMULA = re.compile(r"\s*[=+\-@|%](?!\s*[0-9][0-9.,]*\s*%?\s*\Z)|[\t\r]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def cell(value):
+    """`value` as it may stand in a CSV: a text that would be a formula has an apostrophe before
+    it, control characters are replaced; whatever is no text stays as it is."""
+    if not isinstance(value, str):
+        return value
+    value = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)
+    return f"'{value}" if _FORMULA.match(value) else value
+
+
+def cells(frame):
+    """A copy of the DataFrame whose texts and column names went through `cell`."""
+    frame = frame.rename(columns=cell)
+    for n, kind in enumerate(frame.dtypes):
+        if kind.kind == "O":
+            frame.isetitem(n, [cell(v) for v in frame.iloc[:, n]])
+    return frame
