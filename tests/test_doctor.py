@@ -55,7 +55,7 @@ def test_with_everything_every_part_of_every_study_can_be_measured():
         ({"built": ALL | {"mysql": READY | {"clone": False}}}, ("backup-encryption", "MySQL"), "MySQL 9.7.4 has no clone", "noisefloor doctor --fetch mysql"),
         ({"built": ALL | {"mariadb": {"missing": "no"}}}, ("backup-encryption", "MariaDB"), "no mariadb server", "apt-get install mariadb-server-core mariadb-client-core"),
         ({"allowed": ALLOWED | {"throttled disk": (False, "Read-only file system")}}, ("binlog-encryption", "throttled disk"), "Read-only file system", ""),
-        ({"allowed": ALLOWED | {"netem": (False, "unknown")}, "had": TOOLS | {"wirefilter": None}}, ("ssl-connections", "network distance"), "wirefilter: missing", "vde-wirefilter"),
+        ({"allowed": ALLOWED | {"netem": (False, "unknown"), "network taps": (False, "no /dev/net/tun")}}, ("ssl-connections", "network distance"), "wirefilter: no /dev/net/tun", ""),
         ({"built": ALL | {"mysql-8.0": {"missing": "no"}}, "had": TOOLS | {"mvn": None}}, ("version-upgrade", "8.0 against 9.7"), "no mysql-8.0 server", "apt-get install maven && noisefloor doctor --fetch mysql-8.0"),
     ],
 )  # fmt: skip
@@ -69,6 +69,8 @@ def test_what_is_missing_comes_with_its_reason_and_its_command(change, part, why
 def test_a_netem_without_wirefilter_is_enough_and_the_other_way_round():
     by_wire = parts(allowed=ALLOWED | {"netem": (False, "unknown")})
     assert by_wire["ssl-connections", "network distance"].why == "wirefilter"
+    apart = parts(had=TOOLS | {"wirefilter": None}, allowed=ALLOWED | {"netem": (False, "unknown")})
+    assert apart["ssl-connections", "network distance"].why == "wirefilter, unpacked apart"
     by_netem = parts(had=TOOLS | {"wirefilter": None})
     assert by_netem["ssl-connections", "network distance"].why == "netem"
 

@@ -248,7 +248,8 @@ def studies(built: dict, had: dict, allowed: dict) -> list[Part]:
     maria_keyring = server(mariadb, "keyring", "mariadb"), with_sysbench
     slow, slow_with = may("throttled disk"), allowed["throttled disk"][1]
     netem, taps = allowed["netem"], allowed["network taps"]
-    wire = bool(taps[0] and had["wirefilter"])
+    apart = bool(engines.which("apt-get"))  # what can be unpacked from its package on demand
+    wire = bool(taps[0] and (had["wirefilter"] or apart))
     delay = (
         netem[0] or wire,
         f"netem: {netem[1]}; wirefilter: {'missing' if taps[0] else taps[1]}",
@@ -279,7 +280,7 @@ def studies(built: dict, had: dict, allowed: dict) -> list[Part]:
         needs(
             "ssl-connections",
             "SSH tunnel",
-            has("ssh") if engines.which("apt-get") else has("ssh", "sshd"),
+            has("ssh") if apart else has("ssh", "sshd"),
             using=f"OpenSSH {had['ssh']}" + ("" if had["sshd"] else ", its server unpacked apart"),
         ),
         needs(
@@ -288,7 +289,9 @@ def studies(built: dict, had: dict, allowed: dict) -> list[Part]:
             may("network namespaces"),
             has("ip"),
             delay,
-            using="netem" if netem[0] else "wirefilter",
+            using="netem"
+            if netem[0]
+            else "wirefilter" + ("" if had["wirefilter"] else ", unpacked apart"),
         ),
         needs(
             "version-upgrade",
