@@ -251,6 +251,13 @@ def test_dots_have_a_row_a_comparison_with_its_verdict_in_words():
     assert "4 threads, A/A control" not in texts(plots.dots(TABLE, control=False))
 
 
+def test_rows_under_thread_counts_keep_the_joint_effect_apart():
+    two = pd.concat([TABLE, TABLE.assign(arm="other")]).drop(columns="workload", errors="ignore")
+    shown = texts(plots.dots(two[two["metric"] == "tps"], by=("workload", "threads")))
+    assert "all threads" in shown
+    assert "4 threads" in shown
+
+
 def test_runs_draw_the_median_in_shown_units_without_warm_ups():
     values = [0.001, 0.002, 0.003, 9.0]
     tidy = pd.DataFrame(

@@ -617,9 +617,10 @@ def dots(
     labels = [_row_name(frame.loc[i], names, joint[i]) for i in frame.index]
     gap = 1.7 if narrow else 1.0
     y, rows, heads = 0.0, [], []
+    sections = [_section(v, head, joint[i]) for i, v in frame[head].items()] if head else []
     for i in frame.index:
-        if head and (i == 0 or frame.loc[i, head] != frame.loc[i - 1, head]):
-            heads.append((y + (0.15 if i else 0.0), frame.loc[i, head]))
+        if head and (i == 0 or sections[i] != sections[i - 1]):
+            heads.append((y + (0.15 if i else 0.0), sections[i]))
             y += 1.15 if i else 1.0
         rows.append(y + (0.75 if narrow else 0.0))
         y += gap
@@ -633,9 +634,7 @@ def dots(
     _margin(ax, margin_pct, axis="x")
     at = ax.get_yaxis_transform()
     bold = {"color": INK, "weight": "bold", "va": "center", "fontsize": 12}
-    for spot, value in heads:
-        words = metric_label(value) if head == "metric" else str(value)
-        words = threads_label(value).removeprefix("at ") if head == "threads" else words
+    for spot, words in heads:
         _note(ax, words, (0, spot), (-left + 8, 0), at, **bold)
     for i, row in enumerate(frame.itertuples()):
         colour, ends = ink[row.arm], (row.lo_pct, row.hi_pct)
@@ -793,6 +792,12 @@ def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     return figure
 
 
+def _section(value, name, joint) -> str:
+    if name == "threads":
+        return "all threads" if joint else threads_label(value).removeprefix("at ")
+    return metric_label(value) if name == "metric" else str(value)
+
+
 def _row_name(row, names, joint) -> str:
     parts = []
     for name in names:
@@ -800,7 +805,7 @@ def _row_name(row, names, joint) -> str:
         if name == "metric":
             value = SHORT.get(value, metric_label(value))
         elif name == "threads":
-            value = "all threads" if joint else threads_label(value).removeprefix("at ")
+            value = _section(value, name, joint)
         if not pd.isna(value) and value != "" and (name != "arm" or not value.endswith(AGAIN)):
             parts.append(str(value))
     if str(row["arm"]).endswith(AGAIN):
