@@ -17,6 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 # what pip cannot bring: the interpreter, the server and the tools of the backup pipeline
 NOT_PYTHON = {"python", "pip", "mysql-server", "zstd", "openssl"}
+CONDA_S = {"playwright-python": "playwright"}  # other names for the same
 
 
 def wanted() -> dict[str, Requirement]:
@@ -27,7 +28,7 @@ def wanted() -> dict[str, Requirement]:
 def conda() -> dict[str, str]:
     """name -> version prefix (``numpy=2.5`` is 2.5 of conda's)."""
     split = [re.match(r"([a-z0-9_-]+)=?([\d.]*)", d).groups() for d in CONDA["dependencies"]]
-    return dict(split)
+    return {CONDA_S.get(name, name): version for name, version in split}
 
 
 def pins(python: str) -> dict[str, str]:

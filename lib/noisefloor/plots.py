@@ -104,7 +104,7 @@ def theme(arms=()):
     """Set the style of every figure and, once for a notebook, the order of its arms (names or
     objects with a `name`, baseline first) so that an arm keeps its colour in all figures. In a
     notebook it also shows the style sheet that makes boxes, tables and captions look right."""
-    _order[:] = [getattr(a, "name", a) for a in arms]
+    order(arms)
     _style()
     with contextlib.suppress(ImportError):
         from IPython import get_ipython
@@ -116,6 +116,11 @@ def theme(arms=()):
 
 def _style():
     sns.set_theme(style="ticks", rc=RC)
+
+def order(arms):
+    """Set the order of the arms alone, as `theme` does."""
+    _order[:] = [getattr(a, "name", a) for a in arms]
+
 
 
 def _lab_css() -> str:
@@ -228,6 +233,23 @@ def _panels(count, narrow, high):
 def _note(ax, text, xy, shift=(0, 0), at="data", **style):
     """Text at a point of the panel, moved by `shift` pixels; it takes no part in the layout."""
     style = {"color": MUTED, "fontsize": 11, "annotation_clip": False} | style
+def _mark(ax, xs, ys, rows):
+    """Remember where rows of the caller's table (index labels) were drawn, for `spots`."""
+    ax.points = [*getattr(ax, "points", ()), *zip(xs, ys, rows, strict=True)]
+
+
+def spots(figure) -> list:
+    """Where the points of a drawn figure stand: [row, left, top], row being the index label in the
+    table that the figure shows, left and top in percent of its size."""
+    wide, high = figure.bbox.size
+    found = []
+    for ax in figure.axes:
+        for x, y, row in getattr(ax, "points", ()):
+            left, up = ax.transData.transform((x, y))
+            found.append([int(row), round(100 * left / wide, 3), round(100 - 100 * up / high, 3)])
+    return found
+
+
     note = ax.annotate(text, xy, shift, xycoords=at, textcoords="offset points", **style)
     note.set_in_layout(False)
     return note
@@ -363,6 +385,7 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
     for arm, line in single[~single["control"]].sort_values("threads").groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
         ys = line["overhead_pct"].clip(-limit, limit)
+        _mark(ax, [x], [y], [row.Index])
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
             _judged(ax, x, row, limit, ink[arm], "o", small)
@@ -415,6 +438,7 @@ def _judged(ax, x, row, limit, colour, mark, small):
     top = y if pd.isna(row.hi_pct) else max(y, min(row.hi_pct, limit))
     size = 10 if small else 12
     style = {"color": colour, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
+    _mark(ax, [x], [y], [row.Index])
     _note(ax, row.verdict, (x, top), (0, 5), fontsize=size, **style)
     if not small:
         _note(ax, percent(y), (x, y), (-9, 0), ha="right", va="center", color=colour, zorder=6)
@@ -463,6 +487,7 @@ def _pairs_panel(ax, frame, path, margin, small):
     if path is not None and len(path):
         # side by side the unit of the path is the block: it moves on where a block is whole
         ends = np.append(edges - 0.5, len(frame))
+    _mark(ax, n, np.clip(value, -limit, limit), frame.index)
         blocks = len(path) == len(ends) and path["n"].max() == len(ends) < len(frame)
         _path(ax, path.assign(at=ends if blocks else path["n"]), limit, ink, small)
     ax.set_ylim(-limit, limit)
@@ -612,7 +637,7 @@ def dots(
         frame = frame.sort_values(
             head, key=lambda c: c.map({v: i for i, v in enumerate(pd.unique(c))}), kind="stable"
         )
-    frame = frame.reset_index(drop=True)
+    shown, frame = frame.index, frame.reset_index(drop=True)
     joint, ink, limit = is_joint(frame), colours(verdicts), _limit(frame, margin_pct)
     labels = [_row_name(frame.loc[i], names, joint[i]) for i in frame.index]
     gap = 1.7 if narrow else 1.0
@@ -656,6 +681,7 @@ def dots(
     ax.set_ylim(y - 0.4, -0.55)
     seen = frame[["lo_pct", "overhead_pct", "hi_pct"]].astype(float).clip(-limit, limit)
     ax.set_xlim(
+    _mark(ax, frame["overhead_pct"].astype(float).clip(-limit, limit), rows, shown)
         min(-2 * margin_pct, 1.08 * seen.min().min()), max(2 * margin_pct, 1.08 * seen.max().max())
     )
     ax.yaxis.set_major_locator(NullLocator())
@@ -903,11 +929,14 @@ def runs(tidy, metric="cpu_per_transaction", *, title="", narrow=False) -> Figur
     width = 0.8 / max(len(arms), 1)
     for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
         x = counts.index(count) - 0.4 + width * (arms.index(arm) + 0.5)
+    dots = np.vstack([np.empty((0, 2)), *(c.get_offsets() for c in ax.collections)])
         ends = [x - 0.36 * width, x + 0.36 * width]
         ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
     if len(counts) == 1:
         ax.set_xlim(-0.9, 0.9)
     if len(frame) and frame["shown"].min() > 0 and frame["shown"].max() > 20 * frame["shown"].min():
+        drawn = dots[np.abs(dots[:, 0] - x) < width / 2]  # in the order of the table
+        _mark(ax, *drawn.T, part.index)
         ax.set_yscale("log")
     ax.set(xlabel="", ylabel="")
     name = f"{metric_label(metric)}{f', {unit}' if unit else ''} (line: median)"

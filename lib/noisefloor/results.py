@@ -1,7 +1,7 @@
 """What a notebook shows of a campaign: its tables, judged as the campaign itself judged them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -45,11 +45,31 @@ class Results:
         return self.tidy[~self.tidy["warmup"]]
 
     @cached_property
+    def judged(self, workload: str = "", metric: str = "") -> pd.DataFrame:
+        """Rows of the tidy table without warm-ups; "" for all workloads or metrics."""
+        t = self._judged
+        kept = (t["workload"] == workload) | (workload == "")
+        return t[kept & ((t["metric"] == metric) | (metric == ""))]
+
     def verdicts(self) -> pd.DataFrame:
         """The verdict table: all comparisons, joint effects and A/A controls."""
-        slices = self.runs[~self.runs["warmup"]]["slice_s"]
+        return self.judge()
+
+    @cached_property
+    def _pair_seconds(self) -> float:
+        return 2 * (self.runs[~self.runs["warmup"]]["slice_s"].median() + 0.5)
+
+    def judge(
+        self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
+    ) -> pd.DataFrame:
+        """The verdict table of one workload and metric ("" for all), by another margin than the one
+        that was declared (0: by that one)."""
+        asked = replace(self.study, margin_pct=margin_pct or self.study.margin_pct)
         found = schedule.verdicts(
-            self.study, self._judged, pair_seconds=2 * (slices.median() + 0.5), budget_pairs=None
+            asked,
+            self.judged(workload, metric),
+            pair_seconds=self._pair_seconds,
+            budget_pairs=None,
         )
         turn = {a.name: n for n, a in enumerate((*self.study.arms, self.study.control))}
         group = found.groupby(["workload", "metric"], sort=False).ngroup()
@@ -95,10 +115,9 @@ class Results:
             row = rows.loc[arm]
             ends = (row["overhead_pct"], row["lo_pct"], row["hi_pct"])
             now = tuple(math.log1p(x / 100) for x in ends)
-            lo = now[0] - before[0] - math.hypot(now[0] - now[1], before[2] - before[0])
-            hi = now[0] - before[0] + math.hypot(now[2] - now[0], before[0] - before[1])
-            word = stats.outcome.verdict(lo, hi, margin)
-            at = [100 * math.expm1(x) for x in (now[0] - before[0], before[0] + lo, before[0] + hi)]
+            step, lo, hi = _apart(before, now)
+            word = stats.outcome.verdict(lo, hi, math.log1p(self.study.margin_pct / 100))
+            at = [100 * math.expm1(x) for x in (step, before[0] + lo, before[0] + hi)]
             found.append((arm, arm, *at, word, row["blocks"], 100 * math.expm1(before[0]), ends[0]))
             before = now
         if found:
@@ -277,3 +296,32 @@ def advice(row: pd.Series, margin_pct: float) -> pd.DataFrame:
         ],
         columns=["domain", "the document advised", "this campaign says"],
     )
+
+
+def _apart(before: tuple, now: tuple) -> tuple[float, float, float]:
+    """How far `now` is from `before`, each (estimate, lo, hi) on the log scale: their errors are
+    independent and add as squares."""
+    step = now[0] - before[0]
+    lo = step - math.hypot(now[0] - now[1], before[2] - before[0])
+    return step, lo, step + math.hypot(now[2] - now[0], before[0] - before[1])
+
+
+def apart(first: pd.DataFrame, second: pd.DataFrame, margin_pct: float) -> pd.DataFrame:
+    """What two campaigns, independent of each other, say about the same comparisons: columns arm,
+    threads, first_pct, second_pct, difference_pct, lo_pct, hi_pct and verdict (of the second
+    against the first), a row a comparison that both verdict tables hold."""
+    same = ["workload", "metric", "threads", "joint", "baseline", "arm"]
+    ends = ["overhead_pct", "lo_pct", "hi_pct"]
+    both = first[[*same, *ends]].merge(second[[*same, *ends]], on=same, suffixes=("", " then"))
+    found = []
+    for row in both.to_dict("records"):
+        before = tuple(math.log1p(row[c] / 100) for c in ends)
+        now = tuple(math.log1p(row[f"{c} then"] / 100) for c in ends)
+        step, lo, hi = _apart(before, now)
+        word = stats.outcome.verdict(lo, hi, math.log1p(margin_pct / 100))
+        at = [100 * math.expm1(x) for x in (step, lo, hi)]
+        threads = "all" if row["joint"] else row["threads"]
+        pair = (row["overhead_pct"], row["overhead_pct then"])
+        found.append((row["arm"], threads, *pair, *at, word))
+    columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
+    return pd.DataFrame(found, columns=[*columns, "verdict"])

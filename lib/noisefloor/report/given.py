@@ -3,6 +3,7 @@
 import ast
 import difflib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,11 +65,12 @@ def checked(notebook, given) -> dict:
                 2,
             )
         result[name] = _typed(study, known[name], value)
-    if result.get("campaign"):
-        try:
-            paths.campaign(result["campaign"])
-        except paths.NotFound as problem:
-            raise ReportError(f"{problem}; nothing was run", 2) from None
+    for name in ("campaign", "source", "against"):  # a file is looked for by the notebook itself
+        if result.get(name) and not re.search(r"/|\.parquet$", result[name]):
+            try:
+                paths.campaign(result[name])
+            except paths.NotFound as problem:
+                raise ReportError(f"{problem}; nothing was run", 2) from None
     return result
 
 
