@@ -109,7 +109,6 @@ class Results:
         rows = self.of(self.main, metric, control=False)
         rows = rows[rows["joint"]] if rows["joint"].any() else rows
         rows = rows.drop_duplicates("arm").set_index("arm")
-        margin = math.log1p(self.study.margin_pct / 100)
         found, before = [], (0.0, 0.0, 0.0)
         for arm in (a.name for a in self.study.arms if a.name in rows.index):
             row = rows.loc[arm]
