@@ -114,13 +114,13 @@ def theme(arms=()):
             display(HTML(_lab_css()))
 
 
-def _style():
-    sns.set_theme(style="ticks", rc=RC)
-
 def order(arms):
     """Set the order of the arms alone, as `theme` does."""
     _order[:] = [getattr(a, "name", a) for a in arms]
 
+
+def _style():
+    sns.set_theme(style="ticks", rc=RC)
 
 
 def _lab_css() -> str:
@@ -230,9 +230,6 @@ def _panels(count, narrow, high):
     return figure, list(grid.flat[:count]), narrow or columns > 1
 
 
-def _note(ax, text, xy, shift=(0, 0), at="data", **style):
-    """Text at a point of the panel, moved by `shift` pixels; it takes no part in the layout."""
-    style = {"color": MUTED, "fontsize": 11, "annotation_clip": False} | style
 def _mark(ax, xs, ys, rows):
     """Remember where rows of the caller's table (index labels) were drawn, for `spots`."""
     ax.points = [*getattr(ax, "points", ()), *zip(xs, ys, rows, strict=True)]
@@ -250,6 +247,9 @@ def spots(figure) -> list:
     return found
 
 
+def _note(ax, text, xy, shift=(0, 0), at="data", **style):
+    """Text at a point of the panel, moved by `shift` pixels; it takes no part in the layout."""
+    style = {"color": MUTED, "fontsize": 11, "annotation_clip": False} | style
     note = ax.annotate(text, xy, shift, xycoords=at, textcoords="offset points", **style)
     note.set_in_layout(False)
     return note
@@ -382,10 +382,10 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
         _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=ink[row.arm], lw=4)
         y = np.clip(row.overhead_pct, -limit, limit)
         ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
+        _mark(ax, [x], [y], [row.Index])
     for arm, line in single[~single["control"]].sort_values("threads").groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
         ys = line["overhead_pct"].clip(-limit, limit)
-        _mark(ax, [x], [y], [row.Index])
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
             _judged(ax, x, row, limit, ink[arm], "o", small)
@@ -435,10 +435,10 @@ def _judged(ax, x, row, limit, colour, mark, small):
     _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=colour)
     y = np.clip(row.overhead_pct, -limit, limit)
     ax.plot(x, y, mark, ms=7, color=colour, zorder=5)
+    _mark(ax, [x], [y], [row.Index])
     top = y if pd.isna(row.hi_pct) else max(y, min(row.hi_pct, limit))
     size = 10 if small else 12
     style = {"color": colour, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
-    _mark(ax, [x], [y], [row.Index])
     _note(ax, row.verdict, (x, top), (0, 5), fontsize=size, **style)
     if not small:
         _note(ax, percent(y), (x, y), (-9, 0), ha="right", va="center", color=colour, zorder=6)
@@ -484,10 +484,10 @@ def _pairs_panel(ax, frame, path, margin, small):
     for out, shape, y in ((value > limit, "^", limit), (value < -limit, "v", -limit)):
         if out.any():
             ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
+    _mark(ax, n, np.clip(value, -limit, limit), frame.index)
     if path is not None and len(path):
         # side by side the unit of the path is the block: it moves on where a block is whole
         ends = np.append(edges - 0.5, len(frame))
-    _mark(ax, n, np.clip(value, -limit, limit), frame.index)
         blocks = len(path) == len(ends) and path["n"].max() == len(ends) < len(frame)
         _path(ax, path.assign(at=ends if blocks else path["n"]), limit, ink, small)
     ax.set_ylim(-limit, limit)
@@ -678,10 +678,10 @@ def dots(
         _note(
             ax, words, (1, rows[i]), (right - 4, 0), at, **(size | {"ha": "right", "color": MUTED})
         )
+    _mark(ax, frame["overhead_pct"].astype(float).clip(-limit, limit), rows, shown)
     ax.set_ylim(y - 0.4, -0.55)
     seen = frame[["lo_pct", "overhead_pct", "hi_pct"]].astype(float).clip(-limit, limit)
     ax.set_xlim(
-    _mark(ax, frame["overhead_pct"].astype(float).clip(-limit, limit), rows, shown)
         min(-2 * margin_pct, 1.08 * seen.min().min()), max(2 * margin_pct, 1.08 * seen.max().max())
     )
     ax.yaxis.set_major_locator(NullLocator())
@@ -926,17 +926,17 @@ def runs(tidy, metric="cpu_per_transaction", *, title="", narrow=False) -> Figur
     look = {"dodge": True, "jitter": 0.11, "size": 4.5, "alpha": 0.6, "linewidth": 0}
     sns.stripplot(frame, **data, **look, palette=ink, legend=False, ax=ax)
     np.random.set_state(state)
+    dots = np.vstack([np.empty((0, 2)), *(c.get_offsets() for c in ax.collections)])
     width = 0.8 / max(len(arms), 1)
     for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
         x = counts.index(count) - 0.4 + width * (arms.index(arm) + 0.5)
-    dots = np.vstack([np.empty((0, 2)), *(c.get_offsets() for c in ax.collections)])
         ends = [x - 0.36 * width, x + 0.36 * width]
         ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
+        drawn = dots[np.abs(dots[:, 0] - x) < width / 2]  # in the order of the table
+        _mark(ax, *drawn.T, part.index)
     if len(counts) == 1:
         ax.set_xlim(-0.9, 0.9)
     if len(frame) and frame["shown"].min() > 0 and frame["shown"].max() > 20 * frame["shown"].min():
-        drawn = dots[np.abs(dots[:, 0] - x) < width / 2]  # in the order of the table
-        _mark(ax, *drawn.T, part.index)
         ax.set_yscale("log")
     ax.set(xlabel="", ylabel="")
     name = f"{metric_label(metric)}{f', {unit}' if unit else ''} (line: median)"

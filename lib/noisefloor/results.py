@@ -44,13 +44,13 @@ class Results:
     def _judged(self) -> pd.DataFrame:
         return self.tidy[~self.tidy["warmup"]]
 
-    @cached_property
     def judged(self, workload: str = "", metric: str = "") -> pd.DataFrame:
         """Rows of the tidy table without warm-ups; "" for all workloads or metrics."""
         t = self._judged
         kept = (t["workload"] == workload) | (workload == "")
         return t[kept & ((t["metric"] == metric) | (metric == ""))]
 
+    @cached_property
     def verdicts(self) -> pd.DataFrame:
         """The verdict table: all comparisons, joint effects and A/A controls."""
         return self.judge()
