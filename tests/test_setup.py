@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 # what pip cannot bring: the interpreter, the server and the tools of the backup pipeline
 NOT_PYTHON = {"python", "pip", "mysql-server", "zstd", "openssl"}
-CONDA_S = {"playwright-python": "playwright"}  # other names for the same
+CONDA_S = {"playwright-python": "playwright", "python-duckdb": "duckdb"}  # other names for the same
 
 
 def wanted() -> dict[str, Requirement]:

@@ -70,19 +70,35 @@ _SIDE = "\0--"  # no file can have this name
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
 @click.option("--json", "form", flag_value="json", help="Print it as JSON.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print it as Markdown.")
+@click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
+@click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
+@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
+@click.option("--by", type=click.Choice(["threads"]), default="threads", help="--from: a row each.")
 @click.pass_context
-def compare(ctx, files, paired, restarts, margin, baseline_name, arm_name, form):
-    """Judge sysbench or `time` logs: two sets of files, or two folders.
+def compare(ctx, files, paired, restarts, margin, baseline_name, arm_name, form, archive, baseline, where, by):  # fmt: skip
+    """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
 
     \b
     noisefloor compare before/*.txt -- after/*.txt
     noisefloor compare --paired 1-off.txt 2-off.txt -- 1-on.txt 2-on.txt
+    noisefloor compare --from TABLE --baseline server=mysql --where buffer_pool=12G --by threads
 
     Test, thread counts and duration are read from the logs; several thread counts are one family
-    (Holm). Logs that do not belong together are refused. `cannot tell` is an answer: exit code 0.
+    (Holm). Logs that do not belong together are refused. In an archive runs are pooled only where
+    everything else that is known of them agrees. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor import compare as logs
 
+    if archive:
+        if files or paired or restarts or not baseline:
+            raise Sentence(
+                "--from needs --baseline LABEL=VALUE, and neither files nor --paired nor --restarts: "
+                "noisefloor compare --from TABLE --baseline server=mysql; nothing was read"
+            )
+        _margin(margin)
+        return _archived(archive, baseline, where, margin, form)
+    if baseline or where:
+        raise Sentence("--baseline and --where go with --from TABLE; nothing was read")
     if ctx.meta["sides"] != 1:
         raise Sentence(
             f"{ctx.meta['sides']} times `--` between the files, once is needed: "
@@ -116,6 +132,35 @@ def compare(ctx, files, paired, restarts, margin, baseline_name, arm_name, form)
         if form is None:
             click.echo(logs.headline(rows) + "\n")
         click.echo(logs.table(rows, form or "text"))
+
+
+def _archived(archive, baseline, where, margin, form):
+    """What `compare --from` prints."""
+    from noisefloor import compare as logs
+    from noisefloor.ingest import NotATable, judged
+
+    asked = [text.partition("=") for text in (baseline, *where)]
+    if bad := next((n for n, _, v in asked if not n or not v), None):
+        raise Sentence(f"{bad}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
+    (label, _, value), *rest = asked
+    try:
+        groups, left = judged.pooled(archive, label, value, {n: v for n, _, v in rest}, margin)
+    except logs.Refused as e:
+        raise Sentence(e, e.code) from None
+    except NotATable as e:
+        raise Sentence(e) from None
+    every = [row for rows in groups for row in rows]
+    if form == "json":
+        click.echo(logs.as_json(every))
+    elif form == "csv":
+        click.echo(logs.as_csv(every), nl=False)
+    else:
+        for rows in groups:
+            if form is None:
+                click.echo(logs.headline(rows) + "\n")
+            click.echo(logs.table(rows, form or "text") + "\n")
+    for sentence in left:
+        click.echo(f"left out: {sentence}" if form is None else f"noisefloor: {sentence}", err=form is not None)
 
 
 def _margin(margin):
@@ -359,6 +404,63 @@ def calibrate(small, seed, live, profile, out, as_json):
         click.echo(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
         return
     click.echo(f"{found.headline}\n\n{calibration.summary(found.goals)}")
+
+
+@main.command()
+@click.argument("path")
+@click.option("--out", metavar="FOLDER", help="Folder of the tables. [data/processed/NAME]")
+@click.option("--jobs", type=click.IntRange(1), help="Processes. [cores]")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+def ingest(path, out, jobs, as_json):
+    """Turn any tree of results into tables: sysbench and `time` logs, also compressed or in archives.
+
+    \b
+    noisefloor ingest ~/Percona-Lab-results --out tables
+    noisefloor compare --from tables --baseline server=mysql --by threads
+
+    What a file is, is decided by its text; its path gives labels only (server, version, buffer pool,
+    threads). FOLDER then holds Parquet tables (tidy, intervals, histograms, problems, files) for
+    pandas, DuckDB, Spark and `noisefloor compare --from`. The same command again reads only what is
+    new or changed, and continues what was interrupted. Nothing in the tree is executed or changed.
+    """
+    import contextlib
+    import json
+    import os
+    from concurrent.futures import ProcessPoolExecutor
+    from pathlib import Path
+
+    from tqdm import tqdm
+
+    from noisefloor import paths
+    from noisefloor.ingest import build
+
+    folder = Path(out) if out else paths.processed() / (Path(path).resolve().name or "root")
+
+    @contextlib.contextmanager
+    def pool():
+        with ProcessPoolExecutor(jobs or os.cpu_count()) as executor:
+            executor.width = jobs or os.cpu_count()
+            yield executor
+
+    try:
+        with tqdm(desc="ingest", unit="B", unit_scale=True, delay=2, disable=None, leave=False) as bar:
+
+            def progress(done, total):
+                bar.total = total
+                bar.update(done - bar.n)
+
+            found = build.build(Path(path), folder, pool, progress=progress)
+    except build.Refused as e:
+        raise Sentence(e, e.code) from None
+    except KeyboardInterrupt:
+        raise Sentence("stopped; whole parts are kept, the same command continues", 130) from None
+    if as_json:
+        return click.echo(json.dumps(found, indent=1))
+    kinds = ", ".join(f"{n} {kind}" for kind, n in found["kinds"].items())
+    click.echo(f"{found['runs']} runs in {found['files']} files ({kinds or 'nothing'}); {found['read']} files were read")  # fmt: skip
+    if found["problems"]:
+        click.echo(f"{found['problems']} problems (file, line, reason): the table `problems`")
+    click.echo(f"tables: {paths.shown(folder.resolve())}")
 
 
 @main.command()

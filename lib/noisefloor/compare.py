@@ -125,15 +125,16 @@ def _runs(path, text):
         )
     try:
         if kind == "sysbench":
-            return [_sysbench(path.name, parse.sysbench(text))]
-        return [_time(path.name, result) for result in parse.time(text)]
+            return [of_sysbench(path.name, parse.sysbench(text))]
+        return [of_time(path.name, result) for result in parse.time(text)]
     except parse.ParseError as e:
         raise Refused(
             f"{path}, line {e.line}: {e.reason}; nothing was judged, give logs of whole runs", 1
         ) from None
 
 
-def _sysbench(name, d):
+def of_sysbench(name, d):
+    """The Run of a result of `parse.sysbench`."""
     # rows of leaving threads are not used here, so that a word about them would only distract
     values, notes = {}, [w for w in d["warnings"] if not w.endswith("marked not ok")]
     database = bool(d["transactions"])
@@ -167,7 +168,8 @@ def _sysbench(name, d):
     )
 
 
-def _time(name, d):
+def of_time(name, d):
+    """The Run of a result of `parse.time`. Raises Refused for a command that failed."""
     if d["exit_code"]:
         raise Refused(
             f"{name}, line {d['line']}: the timed command ended with {d['exit_code']}, a failed run; "
