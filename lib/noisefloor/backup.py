@@ -17,8 +17,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from . import engines, workloads
-from .server import Server, ServerError, die_with_parent, secret_file
+from . import engines, tools, workloads
+from .server import Server, ServerError, clock, die_with_parent, secret_file
 from .study import MASK_AES, Arm, Study, Workload
 from .tools import NotHere, Slice, ToolError, checksums, steal
 from .workloads import Stage
@@ -129,7 +129,8 @@ def pipe(
 
     `said`: the last line of its stderr, kept in `folder`. `states`: how often it was seen running,
     waiting for input, for output or for something else. `size`: bytes that each pipe can hold (0:
-    the system's own 64 KiB). All children die with this process."""
+    the system's own 64 KiB). All children die with this process. Raises ToolError when none of
+    them uses the processor any more."""
     ends = [os.pipe() for _ in stages[1:]]
     for _, into in ends if size else ():
         fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, size)
@@ -160,12 +161,18 @@ def pipe(
         ]
         for w in waiters:
             w.start()
+        used, moved = 0.0, began
         try:
             while alive := [w for w in waiters if w.is_alive()]:
                 alive[-1].join(SAMPLE_S)
                 for c, f in zip(children, found, strict=True):
                     if "wall_s" not in f and (seen := _doing(c.pid)):
                         f["states"][seen] += 1
+                now = sum(clock(c.pid) for c in children)
+                if now != used:
+                    used, moved = now, time.monotonic()
+                elif time.monotonic() - moved > tools.PATIENCE_S:
+                    raise ToolError(f"the pipe stood still for {tools.PATIENCE_S:g} s")
         except BaseException:
             for c, f in zip(children, found, strict=True):
                 if "wall_s" not in f:
@@ -228,8 +235,9 @@ def restore(s: Slice) -> dict:
     """The arm's archive unpacked into an empty folder, and proved outside the clock."""
     kit = s.kit
     if s.arm.name not in kit.archives:
-        kit.archives[s.arm.name] = kit.new("archive")
-        _backup(kit, s.server, s.arm, s.threads, kit.archives[s.arm.name])
+        archive = kit.new("archive")
+        _backup(kit, s.server, s.arm, s.threads, archive)
+        kit.archives[s.arm.name] = archive
     into = kit.new("restored")
     into.mkdir(mode=0o700)
     try:
@@ -267,6 +275,9 @@ def _backup(kit: Kit, server: Server, arm: Arm, threads: int, archive: Path) -> 
         stages = workloads.backup(copy, _options(kit, server), data, arm.how, kit.password, threads)
         took = pipe(stages, kit.folder, target=archive, size=int(arm.how.get("pipe", 0)))
         _must(took)
+    except ToolError:
+        archive.unlink()
+        raise
     finally:
         shutil.rmtree(data, ignore_errors=True)
     argv = [[Path(a).name if "/" in a else a for a in s.argv] for s in stages]
@@ -281,7 +292,7 @@ def _clone(server: Server, data: Path) -> dict:
     with contextlib.suppress(Exception):  # installed by an earlier run
         server.query("INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
     before, began = server.usage()["cpu_s"], time.monotonic()
-    server.query("CLONE LOCAL DATA DIRECTORY = :where", where=str(data))
+    server.patient("CLONE LOCAL DATA DIRECTORY = :where", where=str(data))
     return {
         "name": "clone",
         "exit_code": 0,
@@ -337,7 +348,9 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
     else what is wrong, in a sentence."""
     if server.engine.kind == "mariadb" or copier(server) == "xtrabackup":
         argv = [copier(server), "--prepare", f"--target-dir={restored}"]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, preexec_fn=die_with_parent
+        )
         if done.returncode:
             return f"prepare failed: {done.stderr.strip().splitlines()[-1][:200]}"
     kit.count += 1
@@ -385,7 +398,9 @@ def _speed(cipher: str, masked: bool, decrypt: bool) -> float | None:
     argv = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", "8192", "-evp", cipher]
     env = os.environ | (MASK_AES if masked else {})
     argv += ["-decrypt"] if decrypt else []
-    said = subprocess.run(argv, capture_output=True, text=True, check=False, env=env).stdout
+    said = subprocess.run(
+        argv, capture_output=True, text=True, check=False, env=env, preexec_fn=die_with_parent
+    ).stdout
     last = re.search(r"^\+F:.*:(\d+(?:\.\d+)?)$", said, re.M)
     return float(last[1]) if last else None
 

@@ -6,8 +6,10 @@ renamed when whole; a pair counts when both of its runs are whole.
 
 import contextlib
 import dataclasses
+import fcntl
 import hashlib
 import json
+import os
 import resource
 import secrets
 import shutil
@@ -78,18 +80,32 @@ class PairLost(CampaignError):
 @contextlib.contextmanager
 def alone(say: Callable[[str], None] = lambda s: None) -> Iterator[None]:
     """Hold the machine: a second campaign waits here until the first one ends, however it ends."""
-    with socket.socket(socket.AF_UNIX) as lock:
+    # the name of a socket is seen in every chroot, the folder from every network namespace
+    with socket.socket(socket.AF_UNIX) as name, _open_folder("/") as root:
         waited = False
-        while True:
-            try:
-                lock.bind("\0noisefloor-measuring")
-                break
-            except OSError:
-                if not waited:
-                    say("another campaign is measuring on this machine; waiting for it to end")
-                waited = True
-                time.sleep(0.5)
+        for hold in (
+            lambda: name.bind("\0noisefloor-measuring"),
+            lambda: fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB),
+        ):
+            while True:
+                try:
+                    hold()
+                    break
+                except OSError:
+                    if not waited:
+                        say("another campaign is measuring on this machine; waiting for it to end")
+                    waited = True
+                    time.sleep(0.5)
         yield
+
+
+@contextlib.contextmanager
+def _open_folder(path: str) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 # -- the campaign's folder -----------------------------------------------------------------------
@@ -161,7 +177,7 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
 def _resumable(study: Study, engine: engines.Engine) -> Path | None:
     """The newest unfinished live campaign of the same study on the same build."""
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
-        with contextlib.suppress(tidy.Damaged, KeyError, TypeError):
+        with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
             found = tidy.meta(file.parent)
             if (
                 not found["finished"]
@@ -585,11 +601,14 @@ class Bench:
         return self.pair
 
     def throttle(self, server: Server, workload: Workload | None = None) -> None:
-        """Limit the server's disk as the workload says; None lifts the limit. Raises ServerError."""
+        """Limit the server's disk as the workload says; None lifts the limit. Raises NotHere."""
         if self._throttle and self._throttle[:2] != (server, server.process):
             self.release()
         if workload and not self._throttle:
-            self._throttle = (server, server.process, Throttle(server))
+            try:
+                self._throttle = (server, server.process, Throttle(server))
+            except ServerError as e:
+                raise tools.NotHere(workload.name, str(e)) from None
         if self._throttle:
             limits = (workload.writes_per_s, workload.reads_per_s) if workload else ()
             self._throttle[2].limit(*limits)
@@ -682,8 +701,19 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
 
     The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
     ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
+    try:
+        return _measure(study, parameters or {})
+    except OSError as e:
+        at = f" ({paths.shown(Path(os.fsdecode(e.filename)))})" if e.filename else ""
+        raise CampaignError(
+            f"{e.strerror or e}{at}: measuring stopped; whole runs are kept, the same command continues"
+        ) from e
+
+
+def _measure(study: Study, parameters: dict) -> Path:
     progress = Progress()
-    parameters = json.loads(json.dumps(parameters or {}))
+    schedule.check(study)
+    parameters = json.loads(json.dumps(parameters))
     name = parameters.get("engine", "mysql")
     builds = {
         n: engines.find(n or name)
@@ -695,12 +725,16 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
     with alone(progress.say):
+        for half in paths.runs().glob("*.partial"):  # killed before it was a campaign
+            shutil.rmtree(half)
         folder = _resumable(study, build)
         if folder is None:
             stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
             folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
-            folder.mkdir(parents=True)
-            _write_json(folder / "campaign.json", _meta(study, build, parameters, builds))
+            new = folder.with_name(f"{folder.name}.partial")
+            new.mkdir(parents=True)
+            _write_json(new / "campaign.json", _meta(study, build, parameters, builds))
+            new.rename(folder)
         else:
             progress.say(f"continuing {folder.name}")
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
@@ -709,15 +743,51 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
             progress.say(f"{labels}: initialising, loading {study.tables} tables")
             bench = Bench(shop, _templates(study, builds, shop), study)
             try:
+                progress.say(_room(campaign, bench))
                 campaign.prepare(bench)
                 DESIGNS[study.design](campaign, bench)
             finally:
                 bench.close()
-                campaign.save()
+                with contextlib.suppress(OSError):  # a full disk is told of where it was met
+                    campaign.save()
         because = campaign.why_ended()
         campaign.save(finished=_now(), ended_because=because)
         progress.close(f"{folder.name}: {because}, {campaign.meta['spent_s']:.0f} s of measuring")
     return folder
+
+
+SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, temporary tables
+LOG_B_PER_S = 10 << 20  # that a server may write of binary log; it is removed after each pair
+LOG_B = 1 << 30  # when it begins a new one
+RUN_B = 200 << 10  # of what a tool printed, with what stands beside it
+
+
+def _room(c: Campaign, bench: Bench) -> str:
+    """How much disk the campaign takes at the most, in words. Raises CampaignError where the disk
+    has less."""
+    study, profile = c.study, c.study.profile
+    data = max(_size(s.datadir) for s in bench.templates.values())
+    servers = 1 if study.design == "switched" else 2
+    servers += 2 * any(w.tool == "replica" for w in study.workloads)
+    servers += 4 if study.kit == "backup" else bool(study.kit)  # archive, restored copy, its server
+    stretch = max(w.stretch for w in study.workloads)
+    logs = min(LOG_B, LOG_B_PER_S * profile.budget_min * 60) + 2 * LOG_B_PER_S * c.slice_s * stretch
+    needs = _size(bench.folder) + servers * (data + SERVER_B + logs)
+    runs = max(0.0, c.left_s) / c.slice_s + 2 * study.pairs * len(schedule.cells(study))
+    needs = {bench.folder.parent: int(needs), c.folder.parent: int(RUN_B * (20 + runs))}
+    for folder, size in needs.items():
+        if (free := shutil.disk_usage(folder).free) < size:
+            raise CampaignError(
+                f"this campaign may need {size / 1e9:.1f} GB in {paths.shown(folder)}, where"
+                f" {free / 1e9:.1f} GB are free; nothing was measured"
+            )
+    said = (f"{size / 1e9:.2f} GB in {paths.shown(f)}" for f, size in needs.items())
+    return f"takes at most {' and '.join(said)}"
+
+
+def _size(folder: Path) -> int:
+    """Bytes that a folder takes on disk."""
+    return sum(p.lstat().st_blocks * 512 for p in folder.rglob("*") if p.is_file())
 
 
 # what can go wrong with a measurement, each one sentence for its reader
@@ -773,14 +843,11 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
                 if bench.kit:
                     bench.kit.ready(cell.arm, cell.workload)
                 c.pair(bench, cell)
+                for server in bench.servers:
+                    server.purge()
             except tools.NotHere as e:
                 c.meta["skipped"][e.name] = e.reason
                 c.progress.say(f"{e.name} is skipped: {e.reason}")
-            except ServerError as e:
-                if not cell.workload.throttled or isinstance(e, SettingError):
-                    raise
-                c.meta["skipped"][cell.workload.name] = str(e)
-                c.progress.say(f"{cell.workload.name} is skipped: {e}")
         number += 1
         if c.meta["spent_s"] > until or c.left_s <= 0:
             return
@@ -809,7 +876,6 @@ def _switched(c: Campaign, bench: Bench) -> None:
     while c.open_cells() and c.left_s > 0:
         c.block += 1
         server.restart()
-        server.query("PURGE BINARY LOGS BEFORE NOW()")  # the last block's: nobody reads them
         c.warm(bench, [(0, c.study.baseline)])
         c.facts(bench)
         _rounds(c, bench, lambda cell: True)
@@ -856,7 +922,7 @@ class Progress:
 
     def __init__(self):
         self._bar = self._display = None
-        self._last = 0.0
+        self._next = 0.0
         if "ipykernel" in sys.modules:
             from IPython.display import display
 
@@ -874,16 +940,18 @@ class Progress:
     def show(self, c: Campaign, doing: str) -> None:
         """Where the campaign is: block, pair and arm, verdicts so far, time left at the most."""
         now, spent, left = time.monotonic(), c.meta["spent_s"], max(c.left_s, 0.0)
+        if now < self._next:
+            return
         if c.study.pairs:
             made = sum(c.done().values())
             wanted = c.study.pairs * sum(not x.control for x in schedule.cells(c.study))
             left = (spent / made if made else 3 * c.slice_s) * max(wanted - made, 0)
         text = f"block {c.block}, {doing}; {self._words(c)}"
-        if self._display or not sys.stderr.isatty():
-            if now - self._last > (1 if self._display else 10):
-                self._last = now
-                self.say(f"{text}; {_clock(left)} left")
-            return
+        plain = not (self._display or sys.stderr.isatty())
+        # thousands of runs take seconds to judge: that must not be what a campaign's time goes to
+        self._next = now + max(10 if plain else 1, 20 * (time.monotonic() - now))
+        if self._display or plain:
+            return self.say(f"{text}; {_clock(left)} left")
         if self._bar is None:
             from tqdm import tqdm
 

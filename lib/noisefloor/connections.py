@@ -214,7 +214,7 @@ def connect(s: Slice) -> dict:
     stolen, tunnel = steal(), route.tunnel
     before, own = s.server.usage(), tunnel.usage() if tunnel else {"client": 0.0, "server": 0.0}
     code, text, cpu = tools._run(
-        argv, 3 * s.seconds + 120, s.folder / "sysbench.txt", env=kit.client(s.arm)
+        argv, 3 * s.seconds + 2 * tools.PATIENCE_S, s.folder / "sysbench.txt", env=kit.client(s.arm)
     )
     used = {k: round(v - before[k], 6) for k, v in s.server.usage().items()}
     if tunnel:  # what the ends of a tunnel spend is spent for the connections
@@ -341,7 +341,7 @@ def pooled(s: Slice) -> dict:
     looks.start()
     code, _, cpu = tools._run(
         [*route.enter, *argv],
-        3 * s.seconds + 60,
+        3 * s.seconds + tools.PATIENCE_S,
         s.folder / "sysbench.txt",
         env=kit.env,
         cwd=kit.keys,  # sysbench takes its certificates from the working directory
@@ -408,7 +408,7 @@ def _mean_connect(kit: Kit, server: Server, arm: Arm, route: Route, options) -> 
     """Mean seconds to connect."""
     server.set(arm.switch)
     argv = _argv(kit, server, route, arm, 1, 0, options)
-    code, text, _ = tools._run(argv, 120, env=kit.client(arm))
+    code, text, _ = tools._run(argv, 2 * tools.PATIENCE_S, env=kit.client(arm))
     if code:
         raise ToolError(tools._last(text))
     found = parse.sysbench(text)

@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 
 from . import stats
-from .study import AGAIN, Arm, Study, Workload
+from .study import AGAIN, Arm, Study, StudyError, Workload
 
 CONTROL_SHARE = 0.2  # of the pairs (switched) or blocks (side by side); a quarter at the most
+
+
+LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,11 @@ class Cell:
 
 
 def slug(text: str) -> str:
-    """`text` with nothing but lower-case letters, digits and single dashes."""
-    kept = "".join(c if c.isalnum() and c.isascii() else " " for c in text.lower())
-    return "-".join(kept.split())
+    """`text` with nothing but lower-case letters a to z, digits and single dashes; another
+    alphabet's letters stand as their numbers."""
+    text = text.lower().replace("=-", "=minus ")  # x=-1 is not x=1
+    kept = "".join(c if c.isalnum() else " " for c in text)
+    return "-".join("".join(c if c.isascii() else f"u{ord(c):x}" for c in kept).split())
 
 
 def cells(study: Study) -> list[Cell]:
@@ -51,6 +56,28 @@ def cells(study: Study) -> list[Cell]:
     ]
     first = study.workloads[0]
     return own + [Cell(first, t, study.control) for t in first.threads]
+
+
+def check(study: Study) -> None:
+    """Raise StudyError for names whose runs could not be told apart on disk."""
+    names = [study.baseline.name, study.control.name, *(a.name for a in study.arms)]
+    seen = {slug(name): name for name in reversed(names)}
+    for name in names:
+        if seen[slug(name)] != name or not slug(name) or names.count(name) > 1:
+            raise StudyError(
+                f"{name!r} and {seen[slug(name)]!r} would have the same folders: names of arms that"
+                " differ in their letters and digits are needed; nothing was measured"
+            )
+    found = cells(study)
+    keys = {c.key: c for c in found}
+    for c in found:
+        if keys[c.key] is not c:
+            raise StudyError(f"{c.key} stands for two comparisons; nothing was measured")
+        if len(c.key) + max(map(len, seen)) > LONGEST or slug(c.workload.name) == "":
+            raise StudyError(
+                f"{c.workload.name!r}, {c.arm.name!r}: names of 1 to about 60 letters are needed;"
+                " nothing was measured"
+            )
 
 
 def coin(seed: int, *key: object) -> np.random.Generator:

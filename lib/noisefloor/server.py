@@ -17,6 +17,7 @@ import signal
 import socket as sockets
 import subprocess
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,8 @@ _VOLATILE = re.compile(
 )
 # client errors (no server, gone, lost in a query): how long the process may take to be gone, too
 _LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
+ANSWER_S = 60  # a server that is silent for so long hangs
+LONG_S = 3600  # where it copies, encrypts or reads whole tables
 _running: weakref.WeakSet["Server"] = weakref.WeakSet()
 
 
@@ -46,18 +49,40 @@ class ServerError(Exception):
     """A server that did not start, stop or accept a setting. One sentence."""
 
 
+class Refused(ServerError):
+    """A statement that the server answered with an error: what it said."""
+
+
 class SettingError(ServerError):
     """A setting that was asked for and is not in force: names wanted and got."""
+
+
+_parent = 0
+
+
+def _before_fork() -> None:
+    global _parent  # noqa: PLW0603
+    _parent = os.getpid()
+
+
+os.register_at_fork(before=_before_fork)
 
 
 def die_with_parent() -> None:
     """For `preexec_fn`: the kernel kills the child when the process that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != _parent:  # it ended before that
+        os._exit(1)
 
 
 def sweep() -> list[Path]:
-    """Remove server folders whose owner is gone (killed with -9); returns them."""
+    """Remove server folders and cgroups whose owner is gone (killed with -9); the folders."""
     gone = []
+    groups = Path("/sys/fs/cgroup")
+    for group in (*groups.glob("noisefloor-*"), *groups.glob("blkio/noisefloor-*")):
+        if not Path("/proc", group.name.partition("-")[2]).exists():
+            with contextlib.suppress(OSError):  # the kernel keeps one that is in use
+                group.rmdir()
     for folder in sorted((paths.root() / ".servers").glob("*/")):
         with contextlib.suppress(OSError), open(folder / "lock", "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -107,12 +132,28 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
+def _is_free(port: int) -> bool:
+    """Whether a server could listen on it, as servers do: beside connections that still end."""
+    with sockets.socket() as s, contextlib.suppress(OSError):
+        s.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
 def secret_file(path: Path, text: str) -> Path:
     """Write `text` to `path`, readable by the owner only."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w") as f:
         f.write(text)
     return path
+
+
+def clock(pid: int) -> float:
+    """CPU seconds of a process, to the nanosecond; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        return time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3) in arithmetic
+    return 0.0
 
 
 class Server:
@@ -208,9 +249,12 @@ class Server:
             argv = [*engine.command, f"--defaults-file={cnf}", "--initialize-insecure"]
         log = self.folder / "initialise.log"
         with open(log, "w") as out:
-            done = subprocess.run(
-                argv, stdout=out, stderr=out, preexec_fn=die_with_parent, timeout=300, check=False
-            )
+            try:
+                done = subprocess.run(
+                    argv, stdout=out, stderr=out, preexec_fn=die_with_parent, timeout=300, check=False
+                )
+            except subprocess.TimeoutExpired:
+                raise ServerError(f"{engine.kind} {engine.version} hung in --initialize") from None
         if done.returncode:
             raise ServerError(f"{engine.kind} {engine.version} did not initialise: {self._tail()}")
         if self.keyring and engine.kind == "mysql":
@@ -236,9 +280,12 @@ class Server:
         other = Server(self.engine, folder, self.settings | dict(settings), **options)
         for sub in (other.folder, other.folder / "tmp"):
             sub.mkdir(mode=0o700)
-        subprocess.run(
-            ["cp", "-a", "--reflink=auto", str(self.datadir), str(other.datadir)], check=True
+        argv = ["cp", "-a", "--reflink=auto", str(self.datadir), str(other.datadir)]
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, preexec_fn=die_with_parent
         )
+        if done.returncode:
+            raise ServerError(f"the data directory was not copied: {done.stderr.strip()[-200:]}")
         (other.datadir / "auto.cnf").unlink(missing_ok=True)
         for name in ("client.cnf", "sysbench.cnf"):
             if (self.folder / name).exists():
@@ -252,10 +299,13 @@ class Server:
 
     def spawn(self, *, first: bool = False) -> None:
         """Start the process without waiting; `ready` waits."""
+        if self.port and not _is_free(self.port):
+            self.port = free_port()
         argv = [*self.engine.command, f"--defaults-file={self._write_cnf()}"]
         if first:
             argv.append(f"--init-file={self.folder / 'init.sql'}")
-        self.socket.unlink(missing_ok=True)
+        for stale in (self.socket, Path(f"{self.socket}.lock")):  # of a server that was killed
+            stale.unlink(missing_ok=True)
         self._before = {}
         self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
@@ -278,7 +328,7 @@ class Server:
                 raise ServerError(
                     f"{self.engine.kind} {self.engine.version} ended while starting: {self._tail()}"
                 )
-            with contextlib.suppress(sa.exc.OperationalError, ServerError):
+            with contextlib.suppress(ServerError):
                 if self.socket.exists():
                     self.query("SELECT 1")
                     return time.monotonic() - self._began
@@ -299,11 +349,11 @@ class Server:
             raise
         return took
 
-    def stop(self, timeout: float = 120) -> float:
+    def stop(self) -> float:
         """Clean shutdown; returns its seconds. Does nothing when the server is not running."""
         if self.process is None:
             return 0.0
-        began = time.monotonic()
+        began, timeout = time.monotonic(), 2 * ANSWER_S
         self._forget()
         self.process.terminate()
         try:
@@ -369,30 +419,66 @@ class Server:
     def sql(self) -> sa.Engine:
         """The SQLAlchemy engine of the administrator's connection (one, kept open)."""
         if self._sql is None:
-            self._sql = sa.create_engine(
-                "mysql+mysqldb://",
-                poolclass=sa.pool.StaticPool,
-                isolation_level="AUTOCOMMIT",
-                connect_args={
-                    "read_default_file": str(self.folder / "client.cnf"),
-                    "unix_socket": str(self.socket),
-                    "charset": "utf8mb4",
-                    "connect_timeout": 5,
-                },
-            )
+            self._sql = self._engine(ANSWER_S)
         return self._sql
 
+    def _engine(self, answer_s: int) -> sa.Engine:
+        return sa.create_engine(
+            "mysql+mysqldb://",
+            poolclass=sa.pool.StaticPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={
+                "read_default_file": str(self.folder / "client.cnf"),
+                "unix_socket": str(self.socket),
+                "charset": "utf8mb4",
+                "connect_timeout": 5,
+                "read_timeout": answer_s,
+                "write_timeout": answer_s,
+            },
+        )
+
     def query(self, statement: str, **values) -> list[dict]:
-        """Rows of `statement` as dicts; [] for statements without rows. `:name` binds values."""
+        """Rows of `statement` as dicts; [] for statements without rows. `:name` binds values.
+
+        Raises Refused for an answer that is an error, ServerError when there is none."""
+        return self._ask(self.sql, ANSWER_S, statement, values)
+
+    def patient(self, statement: str, **values) -> list[dict]:
+        """As `query`, for a statement that may take an hour while the server's processor clock
+        moves; on a connection of its own."""
+        engine, answered = self._engine(LONG_S), threading.Event()
+        watch = threading.Thread(target=self._kill_when_still, args=(answered,))
+        watch.start()
         try:
-            with self.sql.connect() as c:
+            return self._ask(engine, LONG_S, statement, values)
+        finally:
+            answered.set()
+            watch.join()
+            engine.dispose()
+
+    def _kill_when_still(self, answered: threading.Event) -> None:
+        before = -1.0
+        while not answered.wait(ANSWER_S):
+            now = clock(self.pid)
+            if now == before:
+                self.process.kill()
+            before = now
+
+    def _ask(self, engine: sa.Engine, answer_s: int, statement: str, values: dict) -> list[dict]:
+        began = time.monotonic()
+        try:
+            with engine.connect() as c:
                 result = c.execute(sa.text(statement), values)
                 return [dict(r._mapping) for r in result] if result.returns_rows else []
         except sa.exc.DBAPIError as e:
-            code = e.orig.args[0]
-            if code in _LOST and self._ended(_LOST[code]):
+            code, said = e.orig.args[0], e.orig.args[-1]
+            if code not in _LOST:
+                raise Refused(said) from None
+            if self._ended(_LOST[code]):
                 raise ServerError(f"the server is not running: {self._tail()}") from None
-            raise
+            took = time.monotonic() - began
+            hangs = "; it hangs" if took > min(5, answer_s) - 0.5 else ""
+            raise ServerError(f"the server gave no answer in {took:.0f} s{hangs} ({said})") from None
 
     def _ended(self, seconds: float) -> bool:
         """Whether the process is gone, or goes within so many seconds."""
@@ -405,6 +491,11 @@ class Server:
         """Execute statements one after the other."""
         for s in statements:
             self.query(s)
+
+    def purge(self) -> None:
+        """Remove the binary logs that are full: nobody reads them."""
+        if len(list(self.datadir.glob("binlog.[0-9]*"))) > 1:
+            self.query("PURGE BINARY LOGS BEFORE NOW()")
 
     def variables(self) -> dict[str, str]:
         """All global variables but those that change by themselves (GTID sets, timestamps)."""
@@ -424,8 +515,8 @@ class Server:
         for name, value in settings.items():
             try:
                 self.query(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
-            except sa.exc.DBAPIError as e:
-                raise SettingError(f"{name}: wanted {value}, refused: {e.orig.args[-1]}") from None
+            except Refused as e:
+                raise SettingError(f"{name}: wanted {value}, refused: {e}") from None
             if name in found:
                 self._before.setdefault(name, found[name])
         self.check(settings)
@@ -511,8 +602,7 @@ class Server:
         except psutil.Error:
             raise ServerError(f"the server is not running: {self._tail()}") from None
         return {
-            # the clock of another process, to the nanosecond: clock_getcpuclockid(3) in arithmetic
-            "cpu_s": time.clock_gettime((~self.pid << 3) | 2),
+            "cpu_s": clock(self.pid),
             "written_B": io.write_bytes,
             "read_B": io.read_bytes,
         }

@@ -31,6 +31,9 @@ class NotHere(Exception):
         self.name, self.reason = name, reason
 
 
+PATIENCE_S = 60  # how long a tool may do nothing beyond its time before it is taken to hang
+
+
 @dataclass(frozen=True)
 class Slice:
     """One run to make: which server, under which arm, into which folder."""
@@ -182,7 +185,7 @@ def sysbench(s: Slice) -> dict:
         before.update(_meter(meters))
         pool.update(_pool(s.server) if pool else {})
 
-    code, _, cpu = _run(argv, 3 * s.seconds + 60, s.folder / "sysbench.txt", begun)
+    code, _, cpu = _run(argv, 3 * s.seconds + PATIENCE_S, s.folder / "sysbench.txt", begun)
     found = {
         "argv": workloads.shown(argv),
         "exit_code": code,
@@ -233,6 +236,8 @@ def restart(s: Slice) -> dict:
     server.set(settings)
     if ended:
         raise ToolError(_last((s.folder / "load.txt").read_text(errors="replace")))
+    if not any(n for _, n in rows[len(rows) // 2 :]):
+        raise ToolError("the load on the server stood still")
     table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
     (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
     cut = stats.fixed.mser5([n for _, n in rows])
@@ -292,7 +297,7 @@ def checksums(server: Server) -> dict[str, object]:
         schema=workloads.SCHEMA,
     )
     names = ", ".join(f"{workloads.SCHEMA}.{r['t']}" for r in tables)
-    return {r["Table"]: r["Checksum"] for r in server.query(f"CHECKSUM TABLE {names}")}
+    return {r["Table"]: r["Checksum"] for r in server.patient(f"CHECKSUM TABLE {names}")}
 
 
 EVENTS_PER_S = 1000  # transactions that pile up before the applier starts again, a slice second
@@ -303,7 +308,7 @@ def replica(s: Slice) -> dict:
 
     Text of the load in ``sysbench.txt``; the seconds to catch up stand in the result."""
     source, replica = s.server, s.replica
-    replica.query("STOP REPLICA SQL_THREAD")
+    replica.script("START REPLICA IO_THREAD", "STOP REPLICA SQL_THREAD")  # whatever was before
     argv = workloads.sysbench(
         s.workload,
         source.folder / "sysbench.cnf",
@@ -312,7 +317,7 @@ def replica(s: Slice) -> dict:
         threads=s.threads,
         events=round(EVENTS_PER_S * s.seconds),
     )
-    code, text, _ = _run(argv, 120, s.folder / "sysbench.txt")
+    code, text, _ = _run(argv, 2 * PATIENCE_S, s.folder / "sysbench.txt")
     if code:
         raise ToolError(_last(text))
     wanted = source.query("SELECT @@global.gtid_executed AS g")[0]["g"]
@@ -354,11 +359,11 @@ def _applied(replica: Server, gtids: str) -> bool:
     return not late
 
 
-def _wait(condition: Callable[[], object], sentence: str, limit_s: float = 60) -> None:
+def _wait(condition: Callable[[], object], sentence: str) -> None:
     began = time.monotonic()
     while not condition():
-        if time.monotonic() - began > limit_s:
-            raise ToolError(f"{sentence} within {limit_s:g} s")
+        if time.monotonic() - began > PATIENCE_S:
+            raise ToolError(f"{sentence} within {PATIENCE_S:g} s")
         time.sleep(0.02)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from . import engines
-from .server import ServerError, die_with_parent, free_port, secret_file
+from .server import ServerError, clock, die_with_parent, free_port, secret_file
 
 KEYS = {
     "RSA 1024": ("rsa:1024",),
@@ -188,13 +188,6 @@ class Tunnel:
 def _mounts() -> set[str]:
     """Mount points that this process sees."""
     return {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
-
-
-def clock(pid: int) -> float:
-    """CPU seconds of a process, to the nanosecond; 0 when it is gone."""
-    with contextlib.suppress(OSError):
-        return time.clock_gettime((~pid << 3) | 2)
-    return 0.0
 
 
 def _listens(port: int) -> bool:
