@@ -16,6 +16,15 @@ class Sentence(click.ClickException):
         click.echo(f"noisefloor: {self.message}", err=True)
 
 
+_cluster = click.option(
+    "--cluster",
+    default="",
+    metavar="ADDRESS",
+    help="Dask workers that share the work: tcp://HOST:PORT, tls://HOST:PORT or a scheduler file."
+    " [the cores here]",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="noisefloor")
 def main():
@@ -184,11 +193,12 @@ def _margin(margin):
 )
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
+@_cluster
 @click.option("--timeout", default=3600, show_default=True, help="Seconds a cell may take.")
 @click.option(
     "--publish", is_flag=True, help="Copy the pages to reports/published/, where they stay."
 )
-def report(studies, profile, given, out, jobs, timeout, publish):
+def report(studies, profile, given, out, jobs, cluster, timeout, publish):
     """Run notebooks and write their pages, verdict tables and the index.
 
     Without names: every study. Recorded campaigns are rendered in parallel, measurements run one
@@ -197,12 +207,23 @@ def report(studies, profile, given, out, jobs, timeout, publish):
     """
     from noisefloor import paths
     from noisefloor import report as pages
+    from noisefloor.cluster import Unreachable
 
     try:
         work = pages.plan(studies, profile, dict(given))
     except pages.ReportError as e:
         raise Sentence(e, e.code) from None
-    rows = pages.render_all(work, out, jobs, timeout, say=lambda line: click.echo(line, err=True))
+    if cluster and (live := [study for study, _, live in work if live]):
+        raise Sentence(
+            f"--cluster renders what is recorded (--profile recorded), {live[0]} would be measured; "
+            "nothing was run"
+        )
+    try:
+        rows = pages.render_all(
+            work, out, jobs, timeout, say=lambda line: click.echo(line, err=True), cluster=cluster
+        )
+    except Unreachable as e:
+        raise Sentence(e, e.code) from None
     click.echo(pages.summary(rows, out))
     for study, result, _ in rows if publish else ():
         if not isinstance(result, (str, pages.ReportError)):
@@ -365,8 +386,9 @@ def judge(
     type=click.Path(file_okay=False),
     help="Folder of the synthetic figures. [data/raw/recorded/; nowhere with --small]",
 )
+@_cluster
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def calibrate(small, seed, live, profile, out, as_json):
+def calibrate(small, seed, live, profile, out, cluster, as_json):
     """Is the instrument honest? Error rates on campaigns whose truth is known.
 
     Ten thousand campaigns for every kind of noise, effect and design; with --live also two
@@ -379,6 +401,7 @@ def calibrate(small, seed, live, profile, out, as_json):
     from tqdm import tqdm
 
     from noisefloor import calibration, collect, paths, report, results
+    from noisefloor.cluster import Unreachable
 
     opened = {}
     if live:
@@ -390,9 +413,15 @@ def calibrate(small, seed, live, profile, out, as_json):
             opened[study.replace("-", "_")] = results.load(folder)
         calibration.write_floor(opened["aa"], paths.runs() / "floor.json")
     bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
-    figures = calibration.measure(
-        seed, **({"n": 1000, "step": 25} if small else {}), progress=lambda jobs, n: bar(jobs, total=n)
-    )  # fmt: skip
+    try:
+        figures = calibration.measure(
+            seed,
+            **({"n": 1000, "step": 25} if small else {}),
+            progress=lambda jobs, n: bar(jobs, total=n),
+            cluster=cluster,
+        )
+    except Unreachable as e:
+        raise Sentence(e, e.code) from None
     if out or not small:
         calibration.write(figures, out or calibration.recorded())
     found = calibration.Calibration(figures, **opened)

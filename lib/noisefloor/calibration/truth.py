@@ -8,10 +8,8 @@ import hashlib
 import inspect
 import itertools
 import json
-import os
 import platform
 import time
-from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from noisefloor.calibration import rivals
+from noisefloor.cluster import pool
 from noisefloor.stats import paired, plan, samples, sequential, synthetic
 
 CAMPAIGNS = 10_000  # a cell
@@ -47,11 +46,14 @@ def grid(step=1):
     ]
 
 
-def measure(seed=1, n=CAMPAIGNS, step=1, workers=None, progress=lambda jobs, total: jobs):
+def measure(
+    seed=1, n=CAMPAIGNS, step=1, workers=None, progress=lambda jobs, total: jobs, cluster=""
+):
     """All figures: {"cells", "rates", "rivals": frames, "facts": dict}.
 
-    progress: wraps the iterator of finished jobs (tqdm). The same seed gives the same figures,
-    whatever the number of processes."""
+    progress: wraps the iterator of finished jobs (tqdm); cluster: of Dask, instead of `workers`
+    processes. The same seed gives the same figures wherever they are computed. Raises
+    cluster.Unreachable."""
     began = time.monotonic()
     jobs = [("cell", given) for given in grid(step)]
     jobs += [("rates", given) for given in _questions()]
@@ -59,8 +61,8 @@ def measure(seed=1, n=CAMPAIGNS, step=1, workers=None, progress=lambda jobs, tot
     tasks = [(kind, given, [seed, i], n) for i, (kind, given) in enumerate(jobs)]
     found = {kind: [] for kind in ("cell", "rates", "rivals")}
     # the long ones first, so that no core waits at the end; the order of the results stays
-    with ProcessPoolExecutor(workers or os.cpu_count()) as pool:
-        done = progress(pool.map(_job, tasks, chunksize=8), len(tasks))
+    with pool(cluster, workers) as executor:
+        done = progress(executor.map(_job, tasks, chunksize=8), len(tasks))
         for (kind, _), rows in zip(jobs, done, strict=True):
             found[kind] += rows
     facts = {
@@ -74,7 +76,7 @@ def measure(seed=1, n=CAMPAIGNS, step=1, workers=None, progress=lambda jobs, tot
         "rule": fingerprint(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began),
-        "cores": workers or os.cpu_count(),
+        "cores": executor.width,
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in ("noisefloor", "numpy", "scipy")},
     }

@@ -1,20 +1,18 @@
 """Many pages, and the index over them."""
 
 import json
-import multiprocessing
-import os
 import re
 import shutil
 import time
 import traceback
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import as_completed
 from itertools import count
 from pathlib import Path
 
 import pandas as pd
 
 from .. import paths, plots
+from ..cluster import pool
 from ..plots import interval, is_control, metric_label, percent
 from ..study import STUDIES
 from .given import checked, parameters
@@ -65,10 +63,11 @@ def plan(names=(), profile=None, given=None) -> list:
     return jobs
 
 
-def render_all(jobs, out=None, workers=None, timeout=3600, say=print) -> list:
+def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster="") -> list:
     """Measure what is live, one study after another, then render every job of `plan` in parallel
-    processes. One failure does not stop the others. Returns rows (study, result, seconds),
-    result being a path or the sentence of what went wrong, and writes the index."""
+    processes, or on the workers of a Dask `cluster`. One failure does not stop the others. Returns
+    rows (study, result, seconds), result being a path or the sentence of what went wrong, and
+    writes the index. Raises cluster.Unreachable."""
     rows = [(s, "no recorded campaign", 0.0) for s, values, _ in jobs if values is None]
     jobs = [j for j in jobs if j[1] is not None]
     ready = [(study, values) for study, values, live in jobs if not live]
@@ -86,10 +85,15 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print) -> list:
                 set_aside(study, Path(out or paths.reports()).resolve())
                 rows.append((study, problem, time.monotonic() - start))
                 say(_line(rows[-1]))
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        waiting = [pool.submit(_apart, study, values, out, timeout) for study, values in ready]
+    pages = Path(out or paths.reports()).resolve()
+    pages.mkdir(parents=True, exist_ok=True)
+    sees = (pages, paths.notebooks(), paths.recorded())
+    with pool(cluster, workers, apart=True, sees=sees) as executor:
+        waiting = {
+            executor.submit(_timed, study, values, pages, timeout): study for study, values in ready
+        }
         for done in as_completed(waiting):
-            rows.append(done.result())
+            rows.append(_result(done, waiting[done], pages))
             say(_line(rows[-1]))
     index(out)
     return rows
@@ -111,15 +115,12 @@ def _measure(study, values) -> str:
         raise ReportError(f"a defect stopped it: {type(defect).__name__}: {defect}") from None
 
 
-def _apart(study, values, out, timeout):
-    """Render in a process of its own: what kills it harms no other page."""
-    context = multiprocessing.get_context("spawn")
-    try:
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            return pool.submit(_timed, study, values, out, timeout).result()
-    except BrokenProcessPool:
-        set_aside(study, Path(out or paths.reports()).resolve())
-        return study, ReportError(f"{study} stopped: its process was killed or died"), 0.0
+def _result(done, study, out):
+    """The row of a finished task; what killed its process harms no other page."""
+    if done.exception() is None:
+        return done.result()
+    set_aside(study, out)
+    return study, ReportError(f"{study} stopped: its process was killed or died"), 0.0
 
 
 def _timed(study, values, out, timeout, progress=False):
