@@ -3,7 +3,7 @@ PROFILE ?= quick
 BIN := .venv/bin
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup: ## install what is missing: system packages, .venv, the server build
 	@lib/setup.sh
@@ -11,8 +11,16 @@ setup: ## install what is missing: system packages, .venv, the server build
 reports: setup ## measure every study and render reports/index.html (PROFILE=smoke|quick|standard|full|recorded)
 	$(BIN)/noisefloor report --profile $(PROFILE)
 
-test: setup ## run the tests
-	$(BIN)/python -m pytest
+test: setup ## run the tests, but for the slow ones
+	@lib/setup.sh tests/apt.txt
+	$(BIN)/python -m pytest -m "not slow"
+
+slow: setup ## run the slow tests: every recorded page made, verified and opened in a browser
+	@lib/setup.sh tests/apt.txt
+	$(BIN)/python -m pytest -m slow --ignore tests/faults
+
+test-faults: setup ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
+	$(BIN)/python -m pytest -m "slow or not slow" --durations=0 tests/faults
 
 lab: setup ## JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
@@ -29,4 +37,4 @@ lock: setup ## compile requirements.txt anew from pyproject.toml
 clean: ## remove what can be made again; measurements stay
 	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache
 
-.PHONY: help setup reports test lab check bench lock clean
+.PHONY: help setup reports test slow test-faults lab check bench lock clean

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Sets up what is missing: system packages (apt.txt), Python packages (.venv), the server build
-# (.engines). A second call finds its stamp and does nothing.
+# (.engines). A second call finds its stamp and does nothing. Further lists of system packages can
+# be named: lib/setup.sh tests/apt.txt
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p .setup
@@ -13,9 +14,10 @@ stop() { say "$*" && exit 1; }
 quiet() { "$@" >.setup/log 2>&1 || { tail -n 20 .setup/log >&2; return 1; }; }
 
 python=${PYTHON:-python3}
-stamp=$(cat apt.txt requirements.txt pyproject.toml lib/setup.sh lib/noisefloor/engines.toml \
+lists=(apt.txt "$@") stamped=.setup/stamp${1:+-more}
+stamp=$(cat "${lists[@]}" requirements.txt pyproject.toml lib/setup.sh lib/noisefloor/engines.toml \
   <(pwd; command -v "$python") | sha256sum)
-if [[ -x .venv/bin/noisefloor && -d .engines && $(cat .setup/stamp 2>/dev/null) == "$stamp" ]]; then exit 0; fi
+if [[ -x .venv/bin/noisefloor && -d .engines && $(cat "$stamped" 2>/dev/null) == "$stamp" ]]; then exit 0; fi
 
 # 1. system packages
 command -v dpkg-query >/dev/null ||
@@ -24,7 +26,7 @@ installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == i
 missing=()
 while read -r package; do
   installed "$package" || missing+=("$package")
-done < <(grep -v '^#' apt.txt)
+done < <(grep -hv '^#' "${lists[@]}")
 if ((${#missing[@]})) && dpkg-query -W -f '${db:Status-Status}\n' 'mysql-server-core*' 2>/dev/null | grep -qx installed; then
   say "leaving MariaDB out: it would replace the MySQL server that is installed here"
   mapfile -t missing < <(printf '%s\n' "${missing[@]}" | grep -v '^mariadb-' || true)
@@ -62,5 +64,5 @@ quiet .venv/bin/uv pip install --no-deps --no-build-isolation -e . ||
 
 # 3. the server
 .venv/bin/python -m noisefloor.engines || exit 1
-echo "$stamp" >.setup/stamp
+echo "$stamp" >"$stamped"
 say "done in $SECONDS s"

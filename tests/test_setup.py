@@ -27,7 +27,11 @@ def wanted() -> dict[str, Requirement]:
 
 def conda() -> dict[str, str]:
     """name -> version prefix (``numpy=2.5`` is 2.5 of conda's)."""
-    split = [re.match(r"([a-z0-9_-]+)=?([\d.]*)", d).groups() for d in CONDA["dependencies"]]
+    lines = [d for d in CONDA["dependencies"] if isinstance(d, str)]
+    (pip,) = (d["pip"] for d in CONDA["dependencies"] if isinstance(d, dict))
+    split = [re.match(r"([a-z0-9_-]+)=?([\d.]*)", d).groups() for d in lines] + [
+        d.split("==") for d in pip
+    ]
     return {CONDA_S.get(name, name): version for name, version in split}
 
 
@@ -76,9 +80,10 @@ def test_no_registry_s_address_is_written_down(name):
     assert not re.search(r"(?<!--no-emit-)index-url", text)
 
 
-def test_every_package_of_apt_txt_is_installed_here():
+@pytest.mark.parametrize("name", ["apt.txt", "tests/apt.txt"])
+def test_every_package_of_apt_txt_is_installed_here(name):
     """Otherwise set-up would try again at each call."""
-    packages = (ROOT / "apt.txt").read_text().split()
+    packages = (ROOT / name).read_text().split()
     assert packages == sorted(set(packages))
     shown = subprocess.run(
         ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\n", *packages],
@@ -133,7 +138,7 @@ def test_set_up_without_rights_names_the_packages_and_the_command(tmp_path):
 
 def test_help_is_the_first_target_and_names_the_others():
     shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for target in ("setup", "reports", "test", "lab", "check", "bench", "clean"):
+    for target in ("setup", "reports", "test", "slow", "lab", "check", "bench", "clean"):
         assert f"make {target} " in shown
 
 
