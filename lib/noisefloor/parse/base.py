@@ -5,6 +5,7 @@ import numpy as np
 from .secrets import scrub
 
 SHOWN = 200
+MOST = 64 * 2**20  # of one text: a sysbench log of a day with a row a second has 13 MB
 _DIGITS = bytes(c if chr(c) in "0123456789." else 32 for c in range(256))
 
 
@@ -25,8 +26,10 @@ def plain(text: str | bytes) -> str:
 
     So the line that begins at position p has number ``count("\\n", 0, p)`` and "\\nX" finds an X
     at a line's beginning without a regular expression. UTF-16 bytes with a mark are decoded.
-    Raises ParseError for NUL bytes: a damaged file, or UTF-16 without a mark.
+    Raises ParseError for NUL bytes (a damaged file, or UTF-16 without a mark) and for more than MOST.
     """
+    if len(text) > MOST:
+        raise ParseError(1, "", f"longer than {MOST >> 20} MiB, the most that is read of one text")
     if isinstance(text, bytes):
         utf16 = text[:2] in (b"\xff\xfe", b"\xfe\xff")
         text = text.decode("utf-16" if utf16 else "utf-8", "replace")
@@ -50,6 +53,8 @@ def error(text: str, at: int, reason: str) -> ParseError:
 def shown(line: str) -> str:
     """`line` safe for a terminal and a page: no secret, no control character, not endless."""
     line = scrub(line)[0][: 2 * SHOWN]
+    if line.isprintable():
+        return line
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
 
 

@@ -1,6 +1,7 @@
 """The rows that sysbench prints while it runs, of all versions and reporters -> columns."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -49,6 +50,11 @@ _STAMPED = _forms(
 _CSV = _forms(
     {",": ("t threads tps qps reads writes other ms err rec", rf"{_N},{_N}(?:,{_F}){{8}}")}
 )
+_WORTH = 8192  # characters of rows from which on `block` pays
+_NUMERIC = b"0123456789."
+_NOT_NUMERIC = bytes(sorted(set(range(256)) - set(_NUMERIC)))
+_IS_NUMERIC = bytes(c in _NUMERIC for c in range(256))
+_NUMBER = re.compile(rb"[0-9.]+")
 _STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}(?:thds|threads):[^\n]*")
 _CSV_LIKE = re.compile(r"\n[0-9]{1,9},[0-9]{1,9},[0-9.][^\n]*")
 _QUEUE = re.compile(rf"\n{_STAMP}queue length: {_N},? concurrency: {_N} *+(?=\n)")
@@ -93,6 +99,11 @@ def intervals(text: str, start: int, end: int, warnings: list) -> tuple[dict, in
     if backwards.size:
         at = [m.start() for m in like.finditer(text, first, end)][backwards[0] + 1]
         raise error(text, at + 1, "time runs backwards: two runs in one text")
+    return _possible(columns, table, warnings)
+
+
+def _possible(columns, table: np.ndarray, warnings: list) -> tuple[dict, int | float | None]:
+    """What `intervals` returns for a table of rows."""
     possible = (table < _IMPOSSIBLE).all(axis=1)
     if not possible.all():
         times = ", ".join(f"{t:g}" for t in table[~possible, 0][:5])
@@ -102,6 +113,75 @@ def intervals(text: str, start: int, end: int, warnings: list) -> tuple[dict, in
         )
         table = table[possible]
     return _columns(dict(zip(columns, table.T, strict=True)))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows that stand together and are all of one form: where in the text, and their numbers."""
+
+    begin: int
+    end: int
+    columns: tuple[str, ...]
+    table: np.ndarray
+
+    def intervals(self, warnings: list) -> tuple[dict, int | float | None]:
+        """As `intervals` of the text would return it."""
+        return _possible(self.columns, self.table, warnings)
+
+
+def block(text: str) -> Block | None:
+    """All rows of a `plain` text at once, where they stand together and each is whole; else None,
+    and `intervals` says what is the matter. Twenty times as fast for hundreds of rows: looked at
+    is the text without its numbers, which then repeats, and where the numbers begin and end."""
+    first = text.find("\n[")
+    end = text.find("\n", text.rfind("\n[") + 1) + 1
+    if first < 0 or end - first < _WORTH:
+        return None
+    body = text[first + 1 : end].encode("ascii", "replace")
+    line = body[: body.index(b"\n") + 1]
+    row = "\n" + line.decode()
+    found = [
+        columns for hint, (columns, rule) in _STAMPED.items() if hint in row and rule.match(row)
+    ]
+    n = body.count(b"\n")
+    if len(found) != 1 or body.translate(None, _NUMERIC) != line.translate(None, _NUMERIC) * n:
+        return None
+    numeric = np.frombuffer(body.translate(_IS_NUMERIC), bool)
+    edges = np.flatnonzero(numeric[1:] != numeric[:-1]) + 1
+    k = len(found[0])
+    if len(edges) != 2 * n * k:
+        return None
+    size = edges[1::2] - edges[::2]
+    gap = np.diff(edges[::2], prepend=0) - np.concatenate(([0], size[:-1]))
+    size, gap, ends = size.reshape(n, k), gap.reshape(n, k), np.cumsum(size)
+    data = body.translate(None, _NOT_NUMERIC)
+    dots = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("."))
+    broken = np.array([b"." in number for number in _NUMBER.findall(line)])
+    tidy = (
+        len(dots) == n * broken.sum()
+        and not broken[0]
+        and (gap[:, 1:] == gap[0, 1:]).all()
+        and (gap[1:, 0] == gap[-1, 0]).all()
+        and (dots.reshape(n, -1) == ends.reshape(n, k)[:, broken] - 3).all()
+        and (size[:, broken].min(initial=9), size[:, broken].max(initial=9)) >= (4, 0)
+        and size[:, broken].max(initial=9) <= 28
+        and size[:, ~broken].max() <= 9
+    )
+    if not tidy:
+        return None
+    table = _floats(data, ends).reshape(n, k)
+    if (np.diff(table[:, 0]) < 0).any():
+        return None
+    return Block(first, end - 1, found[0], table)
+
+
+def _floats(data: bytes, ends: np.ndarray) -> np.ndarray:
+    """The numbers that stand in `data` without anything between them; each ends at one of `ends`."""
+    import pyarrow as pa  # a quarter of the time of float() of each; not wanted for short texts
+
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(ends), buffers).cast(pa.float64()).to_numpy()
 
 
 def _columns(column: dict) -> tuple[dict, int | float | None]:

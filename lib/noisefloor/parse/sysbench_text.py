@@ -4,10 +4,10 @@ import os
 import re
 import shlex
 
-from .base import error, last_line, plain, share, shown
+from .base import MOST, ParseError, error, last_line, plain, share, shown
 from .checks import disagreements
 from .histogram import read_histogram
-from .rows import intervals, queue, refuse_rows_after
+from .rows import Block, block, intervals, queue, refuse_rows_after
 from .secrets import scrub
 
 _HEADINGS = (
@@ -83,6 +83,7 @@ _SIGN = re.compile(
 
 def looks_like_sysbench(text: str | bytes) -> bool:
     """True when sysbench printed (a part of) `text`. Never raises."""
+    text = text[:MOST]
     if isinstance(text, bytes):
         text = text.decode(
             "utf-16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", "replace"
@@ -109,6 +110,17 @@ def sysbench(text: str | bytes) -> dict:
     text, and any line of sysbench that is not whole.
     """
     text = plain(text)
+    rows = block(text)
+    if rows is not None:  # most of the text: the rest is looked at without it
+        try:
+            return _sysbench(text[: rows.begin] + text[rows.end :], rows)
+        except ParseError:
+            pass  # its line has to be found in the whole text
+    return _sysbench(text, None)
+
+
+def _sysbench(text: str, block: Block | None) -> dict:
+    """As `sysbench`, of a `plain` text; without its rows when they are given."""
     running = text.find(_RUNNING)
     start = max(0, text.rfind("\nsysbench ", 0, running)) if running >= 0 else 0
     if running >= 0 and (second := text.find(_RUNNING, running + 1)) >= 0:
@@ -125,7 +137,12 @@ def sysbench(text: str | bytes) -> dict:
     summaries = [_summary(text, *block) for block in blocks]
     end = blocks[-1][0]
     refuse_rows_after(text, blocks[-1][1])
-    rows, percentile = intervals(text, start, end, warnings)
+    if block is None:
+        rows, percentile = intervals(text, start, end, warnings)
+    elif start <= block.begin <= end:
+        rows, percentile = block.intervals(warnings)
+    else:
+        raise error(text, end, "rows that are not above the summary")
     shares = list(summaries[-1]["latency"]["percentile"])
     if percentile is None and "latency_s" in rows and len(shares) == 1:
         percentile = shares[0]

@@ -9,7 +9,7 @@ from .base import error, last_line, plain, shown
 _D = r"[0-9]{1,12}(?:[.,][0-9]{1,9})?"
 _F = r"[0-9]{1,12}[.,][0-9]{1,9}"
 _CLOCK = rf"(?:[0-9]{{1,9}}:)?(?:[0-9]{{1,9}}:)?{_F}|[0-9]{{1,9}}:[0-9]{{2}}:[0-9]{{2}}"
-_HMS = rf"(?:[0-9]{{1,9}}h ?)?(?:[0-9]{{1,9}}m ?)?{_F}s"
+_HMS = rf"(?:(?:[0-9]{{1,9}}h ?)?[0-9]{{1,9}}m ?)?{_F}s"
 _F2 = r"[0-9]{1,12}[.,][0-9]{2,6}"
 _EXIT = (
     r"(?:\nCommand (?P<how>exited with non-zero status|terminated by signal|stopped by signal)"

@@ -1,0 +1,201 @@
+"""Load from several client hosts: one sysbench on every worker of a Dask cluster, started together.
+
+What each of them printed is kept (``sysbench-1.txt`` …); `parse.together` makes one run of it. The
+measuring user's password goes to the workers in a message and stands there in a private file while
+its sysbench runs: over a network only inside TLS.
+"""
+
+import contextlib
+import json
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+from . import cluster, tools, workloads
+from .server import Server, ServerError, secret_file
+from .study import Arm, Study, Workload
+
+AHEAD_S = 0.5  # from the order to start until the start
+LATE_S = 1.0  # after which a client does not start any more: it would load alone
+
+
+def count(address: str) -> int:
+    """How many clients a cluster has. Raises ServerError."""
+    with _connected(address) as client:
+        return len(client.nthreads())
+
+
+@contextlib.contextmanager
+def _connected(address: str):
+    try:
+        if cluster.in_the_clear(address):
+            raise ServerError(
+                f"{address} is not on this machine and not encrypted, the server's password would "
+                "cross the network in the clear; tls:// is needed; nothing was measured"
+            )
+        with cluster.connect(address) as client:
+            yield client
+    except cluster.Unreachable as e:
+        raise ServerError(str(e)) from None
+
+
+class Kit:
+    """The clients of a campaign; connected while a block is measured."""
+
+    tcp = True  # the servers listen on loopback
+
+    def __init__(self, bench, study: Study):
+        self.address, self.study = bench.clients, study
+        self.open = contextlib.ExitStack()
+        self.client, self.workers, self.clocks = None, [], []
+
+    def dress(self, server: Server) -> None:
+        """Nothing to be done before a server's start."""
+
+    def server(self, arm: Arm, workload: Workload) -> None:
+        """No server of its own."""
+
+    def ready(self, arm: Arm, workload: Workload) -> None:
+        """Every arm and workload can be measured."""
+
+    def end_block(self) -> None:
+        """The clients go on."""
+
+    def close(self) -> None:
+        """Leave the cluster; its workers stay."""
+        self.open.close()
+        self.client = None
+
+    def _connect(self) -> None:
+        wanted = self.study.workloads[0].clients
+        self.client = self.open.enter_context(_connected(self.address))
+        self.workers = sorted(self.client.nthreads())[:wanted]
+        if len(self.workers) < wanted:
+            raise ServerError(f"{len(self.workers)} of this campaign's {wanted} clients are there")
+        self.clocks = [self._clock(w) for w in self.workers]
+
+    def _clock(self, worker: str) -> tuple[float, float]:
+        """(seconds by which a worker's clock is ahead, seconds of the round trip that told it)."""
+        looks = []
+        for _ in range(5):
+            asked = time.time()
+            (there,) = self.client.run(time.time, workers=[worker]).values()
+            took = time.time() - asked
+            looks.append((took, there - asked - took / 2))
+        took, ahead = min(looks)
+        return ahead, took
+
+    def load(self, s: tools.Slice, begun: Callable[[], None]) -> tuple[list[str], int, float]:
+        """(argv of one of them, the worst exit code, CPU seconds of all clients). Texts and
+        ``clients.json`` go into the run's folder; `begun` is called when all have their
+        connections. Raises ToolError when a client is lost: its run is not one of all."""
+        from distributed import Event
+
+        if self.client is None:
+            self._connect()
+        n = len(self.workers)
+        given = {
+            "options": _options(s.server),
+            "workload": s.workload,
+            "tables": s.study.tables,
+            "rows": s.study.profile.rows,
+            "seconds": s.seconds,
+            "arm": s.arm.options,
+        }
+        at, token = time.time() + AHEAD_S, secrets.token_hex(8)
+        marks = [Event(f"noisefloor-{token}-{i}", client=self.client) for i in range(n)]
+        waiting = [
+            self.client.submit(
+                _load,
+                given | {"threads": s.threads // n + (i < s.threads % n)},
+                at + self.clocks[i][0],
+                marks[i].name,
+                workers=[worker],
+                pure=False,
+                retries=0,
+            )
+            for i, worker in enumerate(self.workers)
+        ]
+        try:
+            until = time.monotonic() + s.seconds + 60
+            for future, mark in zip(waiting, marks, strict=True):
+                while not mark.wait(0.05) and not future.done() and time.monotonic() < until:
+                    pass
+            begun()
+            found = [f.result(timeout=max(1.0, until - time.monotonic())) for f in waiting]
+        except (OSError, RuntimeError, CancelledError, TimeoutError) as e:
+            self.close()  # whoever is left is found anew
+            raise tools.ToolError(f"a client was lost: {str(e).splitlines()[:1]}") from None
+        finally:
+            for future in waiting:
+                future.cancel()
+        starts = [f["start"] - ahead for f, (ahead, _) in zip(found, self.clocks, strict=True)]
+        for i, f in enumerate(found):
+            (s.folder / f"sysbench-{i + 1}.txt").write_text(f["text"])
+        facts = [
+            {
+                "start_s": round(start - min(starts), 4),
+                "threads": f["threads"],
+                "cpu_s": f["cpu_s"],
+                "exit_code": f["exit_code"],
+                "clock_round_trip_s": round(took, 4),
+            }
+            for f, start, (_, took) in zip(found, starts, self.clocks, strict=True)
+        ]
+        (s.folder / "clients.json").write_text(json.dumps(facts, indent=1) + "\n")
+        worst = max((f["exit_code"] for f in found), key=abs)
+        if worst:
+            said = next(f["text"] for f in found if f["exit_code"])
+            raise tools.ToolError(f"a client ended with exit code {worst}: {tools._last(said)}")
+        return found[0]["argv"], worst, round(sum(f["cpu_s"] for f in found), 3)
+
+
+def _options(server: Server) -> str:
+    """Text of the option file of the measuring user over TCP, who is let in from this host."""
+    users = server.query("SELECT host AS h FROM mysql.user WHERE user = 'noisefloor'")
+    if "127.0.0.1" not in [u["h"] for u in users]:
+        server.query("RENAME USER noisefloor@localhost TO noisefloor@'127.0.0.1'")
+    said = (server.folder / "sysbench.cnf").read_text()
+    password = re.search(r"^mysql-password=(.*)$", said, re.M)[1]
+    return workloads.option_file("noisefloor", password, server.socket, server.port)
+
+
+def _load(given: dict, at: float, mark: str) -> dict:
+    """On a worker: one sysbench that starts at the second `at` of the worker's clock."""
+    from distributed import Event, get_client
+
+    late = time.time() - at
+    if late > LATE_S:
+        raise RuntimeError(f"the order to start came {late:.1f} s late")
+    began = []
+
+    def begun() -> None:
+        began.append(time.time())
+        event.set()
+
+    event = Event(mark, client=get_client())
+    with tempfile.TemporaryDirectory(prefix="noisefloor-client-") as folder:
+        options = secret_file(Path(folder) / "sysbench.cnf", given["options"])
+        argv = workloads.sysbench(
+            given["workload"],
+            options,
+            tables=given["tables"],
+            rows=given["rows"],
+            threads=given["threads"],
+            seconds=given["seconds"],
+            options=given["arm"],
+        )
+        time.sleep(max(0.0, at - time.time()))
+        code, text, cpu = tools._run(argv, 3 * given["seconds"] + 60, None, begun)
+    return {
+        "argv": workloads.shown(argv),
+        "exit_code": code,
+        "text": text,
+        "cpu_s": cpu,
+        "threads": given["threads"],
+        "start": began[0] if began else at,
+    }
