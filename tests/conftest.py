@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from noisefloor import collect, engines, paths, study, tools
+from noisefloor import collect, engines, paths, report, study, tidy, tools
 from noisefloor.server import Server, workshop
 
-ENGINES = paths.engines()  # before a test moves the project folder
+ROOT, ENGINES = paths.root(), paths.engines()  # before a test moves the project folder
 DATA = Path(__file__).parent / "data"
 
 
@@ -141,6 +141,34 @@ def campaign(shop, home):
             return found, bench
 
         yield begin
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory):
+    """A project with the real notebook of binlog encryption, one recorded smoke campaign, sealed,
+    and its page: (home, name of the campaign)."""
+    with moved(tmp_path_factory.mktemp("small")) as home:
+        (home / "notebooks").mkdir()
+        shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", home / "notebooks")
+        (home / "environment.yml").touch()
+        shutil.copytree(ROOT / "data" / "raw" / "published", paths.published())
+        name = "binlog-encryption-smoke-test"
+        tidy.seal(shutil.copytree(DATA / "campaign", paths.recorded() / name))
+        report.render("binlog-encryption", {"campaign": name})
+        report.index()
+    return home, name
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """A project with all notebooks and recorded campaigns, every page rendered, as `noisefloor
+    report --profile recorded` does: its folder."""
+    with moved(tmp_path_factory.mktemp("site")) as home:
+        for name in ("notebooks", "data", "environment.yml"):
+            (home / name).symlink_to(ROOT / name)
+        rows = report.render_all(report.plan((), "recorded"))
+    assert [r for r in rows if isinstance(r[1], report.ReportError)] == []
+    return home
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def judge(facts, times, margin_pct=2.0, start=None):
     Positive overhead means worse. Holm runs over the claims of one source and metric. start: the
     start-to-start scatter of throughput ({"cv_pct", "df"}, the recorded one by default), which a
     mean over the thread counts of one server start still holds."""
-    start = start or recorded_floor()["tps"]
+    start = start or recorded_floor(own=False)["tps"]
     margin = math.log1p(margin_pct / 100)
     claims = [
         *_binlog(facts),

@@ -12,6 +12,7 @@ import hashlib
 import html
 import io
 import math
+import os
 import re
 import textwrap
 from functools import wraps
@@ -24,6 +25,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
+from . import sheet
 from .study import METRICS
 
 # Drawn colours are stand-ins: `svg` replaces each by a CSS variable with the light colour as
@@ -58,6 +60,7 @@ WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 AGAIN = " again"  # the A/A control is a second arm with the baseline's settings
 
 PARTS_CSS = Path(__file__).parent / "template" / "parts.css"
+FIGURES = "NOISEFLOOR_FIGURES"  # a folder where `show` leaves its figures as files, too
 LAB = '<style class="nf-lab">'  # how the output of `theme` begins; a page brings its own style
 
 RC = {
@@ -1063,16 +1066,21 @@ def svg(figure, title="", description="", themed=True) -> str:
     """The figure as SVG text: same bytes for the same figure, text as text, no dates.
 
     `themed`: colours as CSS variables and `currentColor`, ids made unique, no fixed size, for
-    embedding in a page; else a standalone file with plain colours."""
+    embedding in a page; else a standalone file with plain colours on white."""
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "noisefloor"}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        figure.savefig(
+            buffer, format="svg", transparent=themed, facecolor="white", metadata={"Date": None}
+        )
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.S)
     text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), text)
     text = re.sub(r"'?DejaVu Sans'?(, *[^;\"]*)?", "system-ui, sans-serif", text)
     if not themed:
-        return text
+        named = f"<title>{html.escape(title)}</title>" if title else ""
+        named += f"<desc>{html.escape(description)}</desc>" if description else ""
+        named += "<style>text{paint-order:stroke;stroke:#fff;stroke-width:3px}</style>"
+        return re.sub(r"(<svg[^>]*)>", lambda m: f'{m[1]} role="img">{named}', text, count=1)
     text = text[text.index("<svg") :].replace("xlink:href", "href")
     text = re.sub(r": ?(#[0-9a-f]{6})\b", lambda m: ": " + CSS.get(m[1], m[1]), text)
     text = re.sub(r"\n\s*", "\n", text)
@@ -1096,13 +1104,15 @@ def svg(figure, title="", description="", themed=True) -> str:
     return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1).strip()
 
 
-def write(figure, file: Path) -> None:
-    """The figure as a file of its own, `.svg` or `.png` (two dots a pixel)."""
+def write(figure, file: Path, title="", alt="") -> None:
+    """The figure as a file of its own, `.svg` or `.png` (two dots a pixel), with `title` and `alt`
+    inside it."""
     part = file.with_name(f"{file.name}.partial")
     if file.suffix == ".svg":
-        part.write_text(svg(figure, themed=False))
+        part.write_text(svg(figure, title, alt, themed=False))
     else:
-        figure.savefig(part, format="png", dpi=144, facecolor="white")
+        words = {k: v for k, v in {"Title": title, "Description": alt}.items() if v}
+        figure.savefig(part, format="png", dpi=144, facecolor="white", metadata=words)
     part.replace(file)
 
 
@@ -1134,7 +1144,7 @@ class Shown:
 
 def csv_link(frame, name) -> str:
     """A link that carries `frame` as CSV inside the page: nothing is fetched."""
-    text = frame.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    text = sheet.cells(frame).to_csv(index=False, float_format="%.6g", lineterminator="\n")
     data = base64.b64encode(text.encode()).decode()
     return (
         f'<a class="nf-data" download="{html.escape(name)}.csv" '
@@ -1155,6 +1165,10 @@ def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> S
     if not alt:
         raise ValueError("a figure needs alternative text (alt=...); plots.alt(verdicts) makes it")
     title = title or caption.split(". ")[0] or "Figure"
+    if folder := os.environ.get(FIGURES):
+        stem = Path(folder) / f"{1 + len([*Path(folder).glob('*.svg')]):02d}-{name}"
+        for kind in (".svg", ".png"):
+            write(figure, stem.with_name(stem.name + kind), title, alt)
     drawings = f'<div class="nf-wide">{svg(figure, title, alt)}</div>'
     if narrow := getattr(figure, "narrow", None):
         drawings += f'<div class="nf-narrow" style="display:none">{svg(narrow(), title, alt)}</div>'

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from . import paths, schedule, stats, study, tidy
@@ -95,7 +96,8 @@ class Results:
         parts = []
         for threads, one in self.pairs(workload, metric, arm).groupby("threads"):
             one.attrs["design"] = self.study.design
-            found = stats.path(one, margin_pct=self.study.margin_pct)
+            floor = dict(self.study.floor) or None
+            found = stats.path(one, margin_pct=self.study.margin_pct, floor=floor)
             parts.append(found.assign(threads=threads))
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -123,6 +125,43 @@ class Results:
             found.append(("all together", arm, *ends, row["verdict"], row["blocks"], 0.0, ends[0]))
         columns = ["step", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "blocks"]
         return pd.DataFrame(found, columns=[*columns, "start_pct", "end_pct"])
+
+    def effects(self, metric: str = "tps") -> pd.DataFrame:
+        """What each variable changes on average over the values of the others and, for two variables
+        of two values, what both do beyond the sum of each alone; over all thread counts. Columns
+        change, overhead_pct, lo_pct, hi_pct, verdict; empty for a single arm.
+
+        Weighted sums of the arms' log overheads. Arms share no run, so their errors are independent
+        and the distances to the ends add as squares (MOVER: Zou and Donner 2008)."""
+        rows = self.of(self.main, metric, control=False)
+        rows = rows[rows["joint"]] if rows["joint"].any() else rows
+        rows = rows.drop_duplicates("arm").set_index("arm")
+        arms = [self.study.baseline, *self.study.arms]
+        columns = ["change", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+        if len(arms) < 3 or not {a.name for a in arms[1:]} <= set(rows.index):
+            return pd.DataFrame(columns=columns)
+        ends = rows.loc[[a.name for a in arms[1:]], columns[1:4]]
+        logs = np.vstack([np.zeros(3), np.log1p(ends.to_numpy(float) / 100)])
+        values = pd.DataFrame([dict(a.switch) | dict(a.settings) for a in arms])
+        weights = {}
+        for name in values:
+            base, *others = pd.unique(values[name])
+            low = (values[name] == base).to_numpy(float)
+            for value in others:
+                high = (values[name] == value).to_numpy(float)
+                weights[f"{name}: {base} to {value}"] = high / high.sum() - low / low.sum()
+        if values.shape == (4, 2):
+            weights["both, beyond the sum of each alone"] = np.array([1.0, -1.0, -1.0, 1.0])
+        found = []
+        for change, w in weights.items():
+            of, w = logs[w != 0], w[w != 0]
+            middle = w @ of[:, 0]
+            reach = w[:, None] * (of[:, 1:] - of[:, :1])
+            lo = middle - np.hypot.reduce(reach.min(axis=1))
+            hi = middle + np.hypot.reduce(reach.max(axis=1))
+            word = stats.outcome.verdict(lo, hi, math.log1p(self.study.margin_pct / 100))
+            found.append((change, *100 * np.expm1([middle, lo, hi]), word))
+        return pd.DataFrame(found, columns=columns)
 
     def price(self, workload: str) -> pd.DataFrame:
         """What an arm costs in processor cores at the throughput that the baseline reached: columns

@@ -8,19 +8,37 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from . import parse
-from .study import METRICS
+from .study import METRICS, StudyError, restored
 
 COLUMNS = [
     *("study", "campaign", "workload", "threads", "block", "pair", "pair_id", "position", "arm"),
     *("metric", "value", "unit", "warmup", "run"),
 ]
 FORMAT = 1  # of run.json and campaign.json; 1: first
+SEAL = "SHA256SUMS"  # so that `sha256sum -c SHA256SUMS` checks it, too
+
+
+# types of what is read of a campaign.json where it is there, and of a run.json always
+_CAMPAIGN = dict.fromkeys(("created", "ended_because", "commit"), str)
+_CAMPAIGN |= dict.fromkeys(("engine", "engines", "tools", "skipped", "pinned", "parameters"), dict)
+_CAMPAIGN |= {"host": dict | str, "finished": str | None, "seed": int, "spent_s": int | float}
+_RUN = dict.fromkeys(("study", "campaign", "workload", "workload_tool", "pair_id", "arm"), str)
+_RUN |= dict.fromkeys(("threads", "block", "pair", "position"), int)
+_RUN |= {"warmup": bool, "slice_s": int | float, "warnings": list, "sha256": dict}
+
+
+def _wrong(facts: dict, types: dict) -> str:
+    """The first name whose value is of another type; "" when there is none."""
+    return next(
+        (k for k, kind in types.items() if k in facts and not isinstance(facts[k], kind)), ""
+    )
 
 
 class Damaged(Exception):
@@ -36,12 +54,18 @@ def meta(campaign: Path) -> dict:
     try:
         found = json.loads((campaign / "campaign.json").read_text())
         version = found["format"]
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
         raise Damaged(f"{campaign.name}/campaign.json cannot be read ({e})") from None
     if version != FORMAT:
         raise Damaged(
             f"{campaign.name}/campaign.json has format {version}; this version reads {FORMAT}"
         )
+    try:
+        restored(found)
+    except StudyError as e:
+        raise Damaged(f"{campaign.name}/campaign.json is no campaign's: {e}") from None
+    if wrong := _wrong(found, _CAMPAIGN):
+        raise Damaged(f"{campaign.name}/campaign.json has a {wrong} of a wrong type")
     return found
 
 
@@ -69,12 +93,53 @@ def read(run: Path, *, verify: bool = True) -> dict:
         facts = json.loads((run / "run.json").read_text())
         if facts["format"] != FORMAT:
             raise ValueError(f"it has format {facts['format']}; this version reads {FORMAT}")
+        datetime.fromisoformat(facts["start"])
+        if wrong := next((k for k in _RUN if k not in facts), "") or _wrong(facts, _RUN):
+            raise ValueError(f"its {wrong} is missing or of a wrong type")
+        if verify and (link := next((p for p in run.iterdir() if p.is_symlink()), None)):
+            raise ValueError(f"{link.name} is a link to somewhere else")
         for name, digest in facts["sha256"].items() if verify else ():
-            if sha256(run / name) != digest:
+            if sha256(run / Path(name).name) != digest:
                 raise Damaged(f"{run.name}/{name} was changed after the run (its sha256 differs)")
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as e:
         raise Damaged(f"{run.name} cannot be read ({e})") from None
     return facts
+
+
+def _sealed(campaign: Path) -> dict[str, str]:
+    """Name -> sha256 of what holds the checksums and facts of a campaign: each run's run.json, and
+    the files beside the runs."""
+    files = [*campaign.glob("*/run.json"), *campaign.glob("*.json")]
+    return {str(f.relative_to(campaign)): sha256(f) for f in sorted(files)}
+
+
+def seal(campaign: Path) -> None:
+    """Write the checksums of a campaign that has ended into `SEAL`. A run's other files have
+    theirs in its run.json."""
+    partial = campaign / f"{SEAL}.partial"
+    partial.write_text("".join(f"{v}  {k}\n" for k, v in _sealed(campaign).items()))
+    partial.replace(campaign / SEAL)
+
+
+def broken(campaign: Path) -> list[str]:
+    """What is not as it was when the campaign was sealed, a sentence a file; [] without a seal."""
+    if not (campaign / SEAL).exists():
+        return []
+    lines = (campaign / SEAL).read_text().splitlines()
+    then, now = {k: v for v, _, k in (x.partition("  ") for x in lines)}, _sealed(campaign)
+    return [
+        f"{name} was {'removed' if name not in now else 'added' if name not in then else 'changed'}"
+        " after the campaign ended"
+        for name in sorted(then | now)
+        if then.get(name) != now.get(name)
+    ]
+
+
+def digest(folder: Path) -> str:
+    """One sha256 of all files of a folder of raw data, their names included."""
+    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.suffix != ".md")
+    lines = (f"{sha256(f)}  {f.relative_to(folder)}\n" for f in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def sysbench(run: Path) -> dict:
@@ -119,12 +184,13 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
     server = used["server"]
     found = {
         "tps": n / out["duration_s"],
-        "cpu_per_transaction": server["cpu_s"] / n,
+        "cpu_per_transaction": server.get("cpu_s", np.nan) / n,  # unknown of a server elsewhere
         "mean_latency": out["latency"]["mean"],
         "max_latency": out["latency"]["max"],
-        "binlog_bytes_per_transaction": server["binlog_B"] / n,
-        "written_bytes_per_transaction": server["written_B"] / n,
-        "read_bytes_per_transaction": server["read_B"] / n or np.nan,  # no ratio to nothing
+        "binlog_bytes_per_transaction": server.get("binlog_B", np.nan) / n,
+        "written_bytes_per_transaction": server.get("written_B", np.nan) / n,
+        "read_bytes_per_transaction": server.get("read_B", np.nan) / n
+        or np.nan,  # no ratio to nothing
     }
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
@@ -136,10 +202,16 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
 def rows(run: Path) -> list[dict]:
     """Tidy rows of one run. Raises Damaged, ParseError, Unusable."""
     facts = read(run)
+    try:
+        found = {m: float(v) for m, v in metrics(facts, run).items()}
+    except parse.ParseError:
+        raise
+    except (OSError, KeyError, TypeError, ValueError, ArithmeticError) as e:
+        raise Damaged(f"{run.name} lacks what its tool leaves ({e!r})") from None
     key = {c: facts[c] for c in COLUMNS if c in facts}
     return [
-        key | {"metric": m, "value": float(v), "unit": METRICS[m].unit, "run": run.name}
-        for m, v in metrics(facts, run).items()
+        key | {"metric": m, "value": v, "unit": METRICS[m].unit, "run": run.name}
+        for m, v in found.items()
         if np.isfinite(v)
     ]
 
@@ -171,6 +243,7 @@ def table(campaign: Path) -> pd.DataFrame:
         for why in ("failed", "unpaired", "damaged")
         for p in sorted(campaign.glob(f"*.{why}*"))
     ]
+    problems += broken(campaign)
     result.attrs |= {"design": facts["design"], "problems": problems}
     return result
 
@@ -299,7 +372,7 @@ def variables(campaign: Path) -> dict[str, dict[str, str]]:
     for facts, run in _runs(campaign, warmup=False):
         if facts["arm"] not in found and facts["workload"] == first:
             pointer = json.loads((run / "variables.json").read_text())
-            found[facts["arm"]] = json.loads((campaign / pointer["file"]).read_text())
+            found[facts["arm"]] = json.loads((campaign / Path(pointer["file"]).name).read_text())
     return found
 
 
@@ -316,6 +389,13 @@ _OWN = {  # differ between any two servers
     ),
     *("replica_load_tmpdir", "file_key_management_filename", "innodb_temp_tablespaces_dir"),
 }
+
+
+def names_machine(variable: str) -> bool:
+    """Whether a variable's value may name the server's machine, its folders or its users."""
+    return variable in _OWN or bool(
+        re.search(r"host|user|file$|path|dir$|_ca$|_cert$|_key$", variable)
+    )
 
 
 # of a build or its place, or sized by its own code: not a default that somebody could keep

@@ -276,13 +276,17 @@ class Calibration:
         )
 
     @property
+    def campaigns(self):
+        """Parameter of the notebook -> name of the campaign that was opened."""
+        opened = {s: getattr(self, s) for s in (s.replace("-", "_") for s in STUDIES)}
+        return {s: r.folder.name for s, r in opened.items() if r is not None}
+
+    @property
     def provenance(self):
         """Where the figures come from."""
-        live_ = {s: getattr(self, s.replace("-", "_")) for s in STUDIES}
-        campaigns = {s: r.folder.name for s, r in live_.items() if r is not None}
-        meta = next((r.meta for r in live_.values() if r is not None), {})
+        meta = next((getattr(self, s).meta for s in self.campaigns), {})
         kept = {k: meta[k] for k in ("engine", "host", "commit") if k in meta}
-        return kept | {"parameters": self.figures["facts"], "raw_files": campaigns}
+        return kept | {"parameters": self.figures["facts"], "raw_files": self.campaigns}
 
     def absent(self, study):
         """A sentence when a live campaign is missing, else ""."""
@@ -501,6 +505,8 @@ class Calibration:
                 self.aa.meta,
                 title="Calibration",
                 headline=self.headline,
+                campaigns=self.campaigns,
+                raw=[recorded()],
             )
 
 

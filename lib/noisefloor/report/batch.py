@@ -11,23 +11,30 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import paths, plots
+from .. import paths, plots, tidy
 from ..cluster import pool
 from ..plots import interval, is_control, metric_label, percent
 from ..study import STUDIES
 from .given import checked, parameters
-from .pages import PARTS, notebook, render, set_aside, shell, studies
+from .pages import PARTS, notebook, render, set_aside, shell, studies, write_whole
 from .pieces import badge, boxed, escaped
 from .words import ReportError, when
 
 
 def recorded_campaign(study) -> str | None:
     """The newest campaign of a study under ``data/raw/recorded``, by its own date, then name."""
+    return newest_campaign(study, paths.recorded())
+
+
+def newest_campaign(study, *folders) -> str | None:
+    """The newest finished campaign of a study, by its own date, then name: recorded or live, or in
+    the `folders` alone."""
     found = []
-    for file in paths.recorded().glob("*/campaign.json"):
-        facts = json.loads(file.read_text())
-        if facts.get("study", file.parent.name) == study:
-            found.append((when(facts), file.parent.name))
+    for folder in folders or (paths.recorded(), paths.runs()):
+        for file in folder.glob("*/campaign.json"):
+            facts = json.loads(file.read_text())
+            if facts.get("study", file.parent.name) == study and facts.get("finished") != "":
+                found.append((when(facts), file.parent.name))
     return max(found)[1] if found else None
 
 
@@ -51,7 +58,8 @@ def plan(names=(), profile=None, given=None) -> list:
         elif profile and "profile" in known:
             values["profile"] = profile
         live = "profile" in known and not values.get("campaign")
-        jobs.append((study, checked(source, values), live))
+        values = checked(source, values)
+        jobs.append((study if live else _page_name(study, values), values, live))
     if not names:
         everything = {n for s in studies() for n in parameters(notebook(s))}
         for name in set(given or {}) - everything:
@@ -80,7 +88,8 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster=""
             say(f"{study}: measuring")
             start = time.monotonic()
             try:
-                ready.append((study, values | {"campaign": _measure(study, values)}))
+                values = values | {"campaign": _measure(study, values)}
+                ready.append((_page_name(study, values), values))
             except ReportError as problem:
                 set_aside(study, Path(out or paths.reports()).resolve())
                 rows.append((study, problem, time.monotonic() - start))
@@ -97,6 +106,14 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster=""
             say(_line(rows[-1]))
     index(out)
     return rows
+
+
+def _page_name(study, values) -> str:
+    """The name of a page: the study's, or that of the question which own-study was asked."""
+    if study != "own-study" or not values.get("campaign"):
+        return study
+    values.pop("lua", None)  # the campaign knows it, and a path tells where
+    return tidy.meta(paths.campaign(values["campaign"]))["study"]
 
 
 def _measure(study, values) -> str:
@@ -239,7 +256,7 @@ def index(out=None) -> Path:
         links=[],
         kind="index",
     )
-    (out / "index.html").write_text(page)
+    write_whole(out / "index.html", page)
     return out / "index.html"
 
 

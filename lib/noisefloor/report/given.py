@@ -24,17 +24,26 @@ def parameters(notebook) -> dict:
     """Name to Parameter, read from the cell tagged `parameters` (literals only, one a line, a
     trailing comment is the help). papermill's own inspection is not used: it stumbles over '='
     inside a string. A notebook without such a cell has none."""
-    cells = json.loads(Path(notebook).read_text()).get("cells", [])
-    source = next(
-        ("".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])), ""
-    )
+    try:
+        cells = json.loads(Path(notebook).read_text()).get("cells", [])
+        source = next(
+            ("".join(c["source"]) for c in cells if "parameters" in c["metadata"].get("tags", [])),
+            "",
+        )
+        nodes = ast.parse(source).body
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError) as e:
+        raise ReportError(
+            f"{Path(notebook).name} is no notebook that can be read ({e}); nothing was run", 2
+        ) from None
     lines, found = source.splitlines(), {}
-    for node in ast.parse(source).body:
+    for node in nodes:
         if isinstance(node, ast.Assign):
             target = node.targets[0]
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             target = node.target
         else:
+            continue
+        if not isinstance(target, ast.Name):
             continue
         try:
             value = ast.literal_eval(node.value)

@@ -5,6 +5,7 @@ a rendering fails, the page of last time is moved to ``reports/previous/`` and t
 failure is kept as ``<study>.failed.ipynb``: nothing in ``reports/`` looks finished and is not.
 """
 
+import hashlib
 import html
 import json
 import logging
@@ -17,8 +18,8 @@ import warnings
 from pathlib import Path
 
 from .. import paths, plots
-from .given import checked
-from .saved import OUT
+from .given import checked, parameters
+from .saved import OUT, raw_links
 from .words import ReportError
 
 TEMPLATE = Path(__file__).parents[1] / "template"
@@ -30,6 +31,8 @@ _NOT_PAGES = ("explore", "own-study")  # rendered when named, not with "all"
 def notebook(study) -> Path:
     """The notebook of a study. Raises ReportError with the names that exist."""
     path = paths.notebooks() / f"{study}.ipynb"
+    if str(study).startswith("ab-") and not path.exists():  # a question that own-study was asked
+        path = paths.notebooks() / "own-study.ipynb"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(study)) or not path.exists():
         known = ", ".join(studies(everything=True)) or "none"
         raise ReportError(f"no study is called {study!r}; there are: {known}; nothing was run", 2)
@@ -40,6 +43,12 @@ def studies(everything=False) -> list:
     """Names of the notebooks that make a page."""
     names = sorted(p.stem for p in paths.notebooks().glob("*.ipynb"))
     return names if everything else [n for n in names if n not in _NOT_PAGES]
+
+
+def method(source) -> str:
+    """Fingerprint of all that makes a page from raw files: the library and the notebook `source`."""
+    files = [*sorted(Path(__file__).parents[1].rglob("*.py")), source]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12]
 
 
 def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
@@ -53,11 +62,14 @@ def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
     values = checked(source, given)
     out = Path(out or paths.reports()).resolve()
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="noisefloor-page-") as scratch:
+    for left in Path(tempfile.gettempdir()).glob("noisefloor-page-*-*"):  # by one that was killed
+        if not Path("/proc", left.name.split("-")[2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"noisefloor-page-{os.getpid()}-") as scratch:
         scratch = Path(scratch)
         try:
             book = _execute(source, scratch / f"{study}.ipynb", values, timeout, progress)
-            page = _page(book, study, scratch)
+            page = _page(book, study, source, values, scratch, out)
         except Exception:
             set_aside(study, out)
             if (scratch / f"{study}.ipynb").exists():
@@ -65,15 +77,38 @@ def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
                 (out / f"{study}.failed.ipynb").write_text(text)
             raise
         (scratch / f"{study}.html").write_text(_scrub(page, scratch))
-        for part in PARTS:  # the page last: when it is there, so is all that it links to
-            finished = scratch / f"{study}{part}"
-            if part != ".html" and finished.exists():
-                shutil.move(finished, out / finished.name)
-            elif part != ".html":
-                (out / finished.name).unlink(missing_ok=True)
-        shutil.move(scratch / f"{study}.html", out / f"{study}.html")
-        (out / f"{study}.failed.ipynb").unlink(missing_ok=True)
+        _place(study, scratch, out)
     return out / f"{study}.html"
+
+
+def _place(study, scratch, out):
+    """Move what was rendered to `out`. All parts have room there before the first one of last time
+    goes, and the page comes last: when it is there, so is all that it links to."""
+    made = [part for part in PARTS if (scratch / f"{study}{part}").exists()]
+    try:
+        for part in made:
+            shutil.copyfile(scratch / f"{study}{part}", out / f"{study}{part}.partial")
+    except OSError:
+        for part in made:
+            (out / f"{study}{part}.partial").unlink(missing_ok=True)
+        set_aside(study, out)
+        raise
+    for part in PARTS:
+        (out / f"{study}{part}").unlink(missing_ok=True)
+    for part in reversed(made):
+        os.replace(out / f"{study}{part}.partial", out / f"{study}{part}")
+    (out / f"{study}.failed.ipynb").unlink(missing_ok=True)
+
+
+def write_whole(path, text):
+    """Write a file, or leave what was there."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        partial.write_text(text)
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def set_aside(study, out):
@@ -106,7 +141,7 @@ def _execute(source, target, values, timeout, progress):
                 values,
                 kernel_name="python3",
                 language="python",
-                progress_bar=False,
+                progress_bar={"desc": name, "leave": False, "disable": None},  # in a terminal
                 stdout_file=sys.stderr if progress else None,
                 stderr_file=sys.stderr if progress else None,
                 execution_timeout=timeout,
@@ -154,8 +189,8 @@ def _scrub(text, scratch) -> str:
     return text
 
 
-def _page(book, study, folder) -> str:
-    """The page's HTML from an executed notebook."""
+def _page(book, study, source, values, folder, out) -> str:
+    """The HTML of the page that will stand in `out`, from an executed notebook."""
     from nbconvert import HTMLExporter
 
     held, verdict = [], ""
@@ -184,10 +219,21 @@ def _page(book, study, folder) -> str:
     facts = {}
     if (folder / f"{study}.json").exists():
         facts = json.loads((folder / f"{study}.json").read_text())
+    if study != source.stem:  # a template's own heading does not say what was asked
+        title = facts.get("title", title)
     lead = re.search(r"<p>(.*?)</p>", body, re.S)
     description = facts.get("headline") or (re.sub("<[^>]+>", "", lead[1]) if lead else title)
+    campaigns = facts.get("campaigns", {})
+    made = {  # what `verified` needs to make the page again
+        "notebook": study,
+        "parameters": values | {k: v for k, v in campaigns.items() if k in parameters(source)},
+        "campaigns": campaigns,
+        "raw": facts.get("raw", {}),
+        "method": method(source),
+    }
     links = [(f"{study}.ipynb", "notebook")]
     links += [(f"{study}{p}", f"verdicts ({p[1:].upper()})") for p in (".csv", ".json") if facts]
+    links += raw_links(facts, out)
     return shell(
         title=title,
         description=" ".join(description.split()),
@@ -196,6 +242,7 @@ def _page(book, study, folder) -> str:
         contents=contents,
         links=links,
         kind="study",
+        made=json.dumps(made),
     )
 
 
@@ -245,7 +292,7 @@ def _headings(body):
 
 
 def shell(**page) -> str:
-    """A whole HTML page: title description verdict body contents links kind."""
+    """A whole HTML page: title description verdict body contents links kind made."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import paths
+from .. import paths, sheet, tidy
 from .words import campaign_facts, engine, known, machine, when
 from .words import headline as said
 from .words import primary as main_row
@@ -41,28 +41,56 @@ def plain(value):
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def save(verdicts, study, campaign=None, *, primary=None, title="", headline="") -> None:
+def raw_links(facts, out) -> list:
+    """(href, words) of the raw files behind a page in folder `out`, from its stored `facts`; none
+    where they do not lie in one project."""
+    root, links = paths.root(), []
+    if not Path(out).is_relative_to(root):
+        return []
+    folders = [root / shown for shown in facts.get("raw", {}) if (root / shown).is_dir()]
+    for folder in folders:
+        files = [f for f in ("campaign.json", "calibration.json") if (folder / f).exists()]
+        # a web server shows no folder without a README
+        href = (
+            os.path.relpath(folder / files[0], out) if files else f"{os.path.relpath(folder, out)}/"
+        )
+        links.append((href, "raw data" if len(folders) == 1 else f"raw data: {folder.name}"))
+    return links
+
+
+def save(
+    verdicts, study, campaign=None, *, primary=None, title="", headline="", campaigns=None, raw=()
+) -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `headline`: the page's
-    own sentence, where it is not about one comparison."""
+    own sentence, where it is not about one comparison.
+
+    What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
+    name a campaign (by default the one that `campaign` is about), and a digest of each folder of
+    raw files: the campaigns' and `raw`."""
     folder = Path(os.environ.get(OUT) or paths.processed())
     folder.mkdir(parents=True, exist_ok=True)
     campaign = campaign_facts(campaign)
     profile = campaign.get("profile")
+    name = campaign.get("campaign") or campaign.get("name")
+    campaigns = campaigns or ({"campaign": name} if name in paths.campaigns() else {})
+    folders = [*map(paths.campaign, campaigns.values()), *raw]
     row = main_row(verdicts, primary) if len(verdicts) else None
     facts = {
         "study": study,
         "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
-        "campaign": campaign.get("campaign") or campaign.get("name"),
+        "campaign": name,
         "profile": profile.get("name") if isinstance(profile, dict) else profile,
         "date": when(campaign) or None,
         "machine": machine(campaign) or None,
         "engine": engine(campaign) or None,
         "margin_pct": campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0,
+        "campaigns": campaigns,
+        "raw": {paths.shown(f): tidy.digest(f) for f in folders if f.exists()},
         "verdict": row["verdict"] if row is not None else None,
         "headline": headline or (said(row) if row is not None else None),
         "primary": records(row.to_frame().T)[0] if row is not None else None,
         "comparisons": records(verdicts),
     }
     (folder / f"{study}.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
-    flat(verdicts).to_csv(folder / f"{study}.csv", index=False, lineterminator="\n")
+    sheet.cells(flat(verdicts)).to_csv(folder / f"{study}.csv", index=False, lineterminator="\n")

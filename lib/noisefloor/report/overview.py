@@ -1,0 +1,160 @@
+"""The index: every study with its verdict in words, in numbers and as a small drawing."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pandas as pd
+
+from .. import paths, plots
+from ..plots import interval, is_control, is_joint, metric_label, percent
+from .pages import shell, write_whole
+from .pieces import badge, boxed, escaped
+from .saved import raw_links
+from .words import known
+
+LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
+PARTS = ((".html", "page"), (".ipynb", "notebook"), (".csv", "verdicts (CSV)"), (".json", "JSON"))
+MARGIN = 2.0  # percent, where a page does not say
+TICKS = (-100, -10, 0, 10, 100)  # of the small scale, in percent
+
+
+def index(out=None, pages=None) -> Path:
+    """``index.html`` in `out` (default ``reports/``) over `pages`, by default those in `out`: from
+    the verdict tables beside them. Links are relative, so it works from a disk and from any web
+    server. Its path."""
+    out = Path(out or paths.reports()).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    pages = [p for p in out.glob("*.html") if p.stem != "index"] if pages is None else pages
+    order = {name: n for n, name in enumerate(LAST, 1)}
+    found = [(p, _facts(p)) for p in sorted(pages, key=lambda p: (order.get(p.stem, 0), p.stem))]
+    body = _table(found, out) if found else "<p>No page has been rendered yet.</p>"
+    body += f'<div class="nf-cards">{"".join(_card(p, f, out) for p, f in found)}</div>'
+    failed = [(f, f.name.removesuffix(".failed.ipynb")) for f in sorted(out.glob("*.failed.ipynb"))]
+    older = sorted(set(out.glob("published/*/*.html")) | set(out.glob("*/*.html")) - set(pages))
+    older = [(p, p.parent.name) for p in older if p.stem != "index" and p.parent.name != "previous"]
+    for title, links, words in (
+        ("Failed", failed, ": the last rendering failed; the notebook shows where"),
+        ("Published pages", older, ""),
+    ):
+        items = "".join(f"<li>{_link(p, name, out)}{words}</li>" for p, name in links)
+        body += f"<h2>{title}</h2><ul>{items}</ul>" if items else ""
+    page = shell(
+        title="What does it really cost?",
+        description="Verdicts on changes to MySQL-family servers, each with its interval, its "
+        "noise floor and the raw evidence.",
+        body=body,
+        contents=[],
+        links=[],
+        kind="index",
+    )
+    write_whole(out / "index.html", page)
+    return out / "index.html"
+
+
+def _facts(page) -> dict:
+    beside = page.with_suffix(".json")
+    return json.loads(beside.read_text()) if beside.exists() else {}
+
+
+def _link(file, words, out) -> str:
+    return f'<a href="{escaped(os.path.relpath(file, out))}">{escaped(words)}</a>'
+
+
+def _table(found, out) -> str:
+    """The main comparison of every study; a study without one has its sentence in its card."""
+    heads = ("Study", "Verdict", "Overhead", "Interval", f"{_axis()}", "Noise floor", "Measured")
+    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
+    lines = []
+    for page, facts in found:
+        row = facts.get("primary")
+        if not row or page.stem in LAST:
+            continue
+        margin = facts.get("margin_pct") or MARGIN
+        cells = (
+            _link(page, facts["title"], out),
+            badge(row["verdict"]),
+            escaped(percent(row["overhead_pct"])),
+            escaped(interval(row["lo_pct"], row["hi_pct"])),
+            _strip(row, margin),
+            escaped(percent(row["noise_floor_pct"], sign=False)),
+            escaped(str(facts.get("date") or "–")[:10]),
+        )
+        lines.append("<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
+    words = (
+        "The main comparison of every study. The drawings share one scale, logarithmic beyond the "
+        "band in which a difference counts as same; right is slower."
+    )
+    return boxed(words, head, lines, "", " nf-lines nf-overview") if lines else ""
+
+
+def _x(value) -> float:
+    """Place of a percentage on the small scale, 190 wide: linear near zero, logarithmic beyond."""
+    value = max(-150.0, min(1000.0, value))
+    return round(70 + 24 * math.copysign(math.log1p(abs(value) / 2), value) * 0.8, 1)
+
+
+def _axis() -> str:
+    marks = "".join(
+        f'<text x="{_x(t)}" y="11" text-anchor="middle">{percent(t, 0) if t else "0"}</text>'
+        for t in TICKS
+    )
+    return (
+        f'<svg class="nf-strip" viewBox="0 0 200 14" role="img" aria-label="Overhead">{marks}</svg>'
+    )
+
+
+def _strip(row, margin) -> str:
+    """One comparison on the scale that all rows of the table share."""
+    lo, hi = (row[k] if known(row[k]) else row["overhead_pct"] for k in ("lo_pct", "hi_pct"))
+    words = f"Overhead {percent(row['overhead_pct'])}, interval {interval(row['lo_pct'], row['hi_pct'])}"
+    kind = row["verdict"].replace(" ", "-")
+    lines = "".join(f'<path d="M{_x(t)} 0V22"/>' for t in TICKS if t)
+    return (
+        f'<svg class="nf-strip nf-{kind}" viewBox="0 0 200 22" role="img" aria-label="{escaped(words)}">'
+        f'<g stroke="var(--nf-rule)">{lines}</g>'
+        f'<rect x="{_x(-margin)}" width="{_x(margin) - _x(-margin):.1f}" height="22" fill="var(--nf-band)" fill-opacity=".15"/>'
+        f'<path d="M{_x(0)} 0V22" stroke="currentColor" stroke-opacity=".6"/>'
+        f'<path d="M{_x(lo)} 11H{_x(hi)}" stroke="var(--nf-mark)" stroke-width="7" stroke-opacity=".4" stroke-linecap="round"/>'
+        f'<circle cx="{_x(row["overhead_pct"])}" cy="11" r="4.5" fill="var(--nf-mark)"/></svg>'
+    )
+
+
+def _card(page, facts, out) -> str:
+    title = facts.get("title") or page.stem.replace("-", " ").capitalize()
+    files = [(page.with_suffix(part), words) for part, words in PARTS]
+    hrefs = [(os.path.relpath(f, out), words) for f, words in files if f.exists()]
+    links = " · ".join(
+        f'<a href="{escaped(href)}">{escaped(words)}<span class="nf-sr"> of {escaped(title)}</span></a>'
+        for href, words in [*hrefs, *raw_links(facts, out)]
+    )
+    where = " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k))
+    head = ""
+    if facts.get("verdict") and page.stem not in LAST:
+        head = f'<p class="nf-word">{badge(facts["verdict"])}</p>'
+    words = f"<p>{escaped(facts['headline'])}</p>" if facts.get("headline") else ""
+    return (
+        f'<section class="nf-card"><h2 id="{escaped(page.stem)}">{_link(page, title, out)}</h2>'
+        f"{head}{words}{_drawing(facts, title)}"
+        f'<p class="nf-meta">{escaped(where)}</p><p class="nf-links">{links}</p></section>'
+    )
+
+
+def _drawing(facts, title) -> str:
+    """The main metric of a study: against threads where there are several, else row by row."""
+    rows = pd.DataFrame(facts.get("comparisons") or [])
+    main = facts.get("primary")
+    if rows.empty or not main:
+        return ""
+    rows["threads"] = rows["threads"].astype("Int64")
+    margin = facts.get("margin_pct") or MARGIN
+    rows = rows[rows["metric"].eq(main["metric"])]
+    first = rows[rows["workload"].astype(str).eq(str(main.get("workload")))] if "workload" in rows else rows  # fmt: skip
+    if first.loc[~is_joint(first), "threads"].nunique() > 1 and first["arm"].nunique() <= 4:
+        rows, drawn = first, plots.overhead(first, main["metric"], margin_pct=margin, by="metric", narrow=True)  # fmt: skip
+    else:
+        rows = rows[~is_control(rows)].head(8)
+        drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin, narrow=True)
+    words = f"{metric_label(main['metric'])}."
+    return plots.show(drawn, alt=plots.alt(rows), caption=words, title=title).markup
