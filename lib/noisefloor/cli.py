@@ -1,8 +1,20 @@
 """The command line: parses and calls, nothing else. Imports stay inside the commands."""
 
+import contextlib
+import errno
 import re
 
 import click
+
+# control characters, text direction, halves of a character: names from others cannot steer a terminal
+_STEERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def _say(text, **more):
+    """Print `text`, whatever names it holds."""
+    click.echo(_STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text)), **more)
 
 
 class Sentence(click.ClickException):
@@ -13,7 +25,7 @@ class Sentence(click.ClickException):
         self.exit_code = exit_code
 
     def show(self, file=None):
-        click.echo(f"noisefloor: {self.message}", err=True)
+        _say(f"noisefloor: {self.message}", err=True)
 
 
 _cluster = click.option(
@@ -25,7 +37,43 @@ _cluster = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Commands to which a wrong word in the command line is one sentence, too."""
+
+    def make_context(self, *args, **more):
+        with _one_sentence():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx):
+        with _one_sentence():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _one_sentence():
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as e:
+        command = e.ctx.command_path if e.ctx else "noisefloor"
+        said = e.format_message().rstrip(".")
+        raise Sentence(
+            f"{said}; nothing was done; `{command} --help` says what is allowed"
+        ) from None
+    except OSError as e:
+        if e.errno == errno.EPIPE:
+            raise
+        from noisefloor import paths
+
+        at = f" ({paths.shown(e.filename)})" if e.filename else ""
+        raise Sentence(f"{e.strerror or e}{at}; it was left as it was", 1) from e
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="noisefloor")
 def main():
     """What a change to a MySQL-family server really costs, with the evidence, and 'cannot tell'
@@ -53,7 +101,7 @@ def doctor(as_json, fetch):
             f"--fetch knows mysql, mysql-8.0 and mariadb, not {fetch!r}; nothing was done"
         )
     found = examination.examine(fetch)
-    click.echo(json.dumps(found, indent=2) if as_json else examination.text(found))
+    _say(json.dumps(found, indent=2) if as_json else examination.text(found))
     if fetch and "missing" in found["engines"][fetch]:
         raise Sentence(found["engines"][fetch]["missing"], exit_code=1)
 
@@ -134,13 +182,13 @@ def compare(ctx, files, paired, restarts, margin, baseline_name, arm_name, form,
     except logs.Refused as e:
         raise Sentence(e, e.code) from None
     if form == "json":
-        click.echo(logs.as_json(rows))
+        _say(logs.as_json(rows))
     elif form == "csv":
-        click.echo(logs.as_csv(rows), nl=False)
+        _say(logs.as_csv(rows), nl=False)
     else:
         if form is None:
-            click.echo(logs.headline(rows) + "\n")
-        click.echo(logs.table(rows, form or "text"))
+            _say(logs.headline(rows) + "\n")
+        _say(logs.table(rows, form or "text"))
 
 
 def _archived(archive, baseline, where, margin, form):
@@ -160,16 +208,19 @@ def _archived(archive, baseline, where, margin, form):
         raise Sentence(e) from None
     every = [row for rows in groups for row in rows]
     if form == "json":
-        click.echo(logs.as_json(every))
+        _say(logs.as_json(every))
     elif form == "csv":
-        click.echo(logs.as_csv(every), nl=False)
+        _say(logs.as_csv(every), nl=False)
     else:
         for rows in groups:
             if form is None:
-                click.echo(logs.headline(rows) + "\n")
-            click.echo(logs.table(rows, form or "text") + "\n")
+                _say(logs.headline(rows) + "\n")
+            _say(logs.table(rows, form or "text") + "\n")
     for sentence in left:
-        click.echo(f"left out: {sentence}" if form is None else f"noisefloor: {sentence}", err=form is not None)
+        _say(
+            f"left out: {sentence}" if form is None else f"noisefloor: {sentence}",
+            err=form is not None,
+        )
 
 
 def _margin(margin):
@@ -194,7 +245,7 @@ def _margin(margin):
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
 @_cluster
-@click.option("--timeout", default=3600, show_default=True, help="Seconds a cell may take.")
+@click.option("--timeout", type=click.IntRange(1), default=3600, show_default=True, help="Seconds a cell may take.")  # fmt: skip
 @click.option(
     "--publish", is_flag=True, help="Copy the pages to reports/published/, where they stay."
 )
@@ -220,19 +271,82 @@ def report(studies, profile, given, out, jobs, cluster, timeout, publish):
         )
     try:
         rows = pages.render_all(
-            work, out, jobs, timeout, say=lambda line: click.echo(line, err=True), cluster=cluster
+            work, out, jobs, timeout, say=lambda line: _say(line, err=True), cluster=cluster
         )
     except Unreachable as e:
         raise Sentence(e, e.code) from None
-    click.echo(pages.summary(rows, out))
+    _say(pages.summary(rows, out))
     for study, result, _ in rows if publish else ():
         if not isinstance(result, (str, pages.ReportError)):
             try:
-                click.echo(f"published: {paths.shown(pages.publish(study, out))}")
+                _say(f"published: {paths.shown(pages.publish(study, out))}")
             except pages.ReportError as e:
                 raise Sentence(e, e.code) from None
     if any(isinstance(result, pages.ReportError) for _, result, _ in rows):
         raise SystemExit(1)
+
+
+@main.command()
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
+@click.option("--json", "as_json", is_flag=True, help="Print all differences as JSON.")
+def verify(reports, as_json):
+    """Does a page say what its raw files say? It is made again from them and compared.
+
+    \b
+    noisefloor verify reports/binlog-encryption.html
+    noisefloor verify reports/published/*
+
+    REPORT is a page, or the folder that it lies in. Every number of its text, tables, drawings and
+    data is recomputed with the notebook of this project, and the raw files are held against their
+    checksums. Exit code 1 when anything differs or is missing.
+    """
+    import json
+
+    from noisefloor.report import ReportError, verified
+
+    try:
+        pages = list(dict.fromkeys(page for r in reports for page in verified.pages(r)))
+        found = []
+        for page in pages:
+            found.append(verified.verify(page))
+            if not as_json:
+                click.echo(verified.text(found[-1]))
+    except ReportError as e:
+        raise Sentence(e, e.code) from None
+    if as_json:
+        click.echo(json.dumps({"pages": found}, indent=1))
+    if not all(one["equal"] for one in found):
+        raise SystemExit(1)
+
+
+@main.command()
+@click.argument("study")
+@click.option(
+    "--out", type=click.Path(), help="A folder, or FILE.zip. [reports/bundles/<campaign>/]"
+)
+@click.option("--timeout", default=3600, show_default=True, help="Seconds a cell may take.")
+def bundle(study, out, timeout):
+    """The blog pack of STUDY's newest campaign, or of a campaign by its name.
+
+    A Markdown post, its figures as SVG and PNG, a piece of HTML, the executed notebook, tables,
+    raw files, and a script that computes every number again from them. Passwords, host names, user
+    names and home folders are taken out.
+    """
+    from tqdm import tqdm
+
+    from noisefloor import bundle as packs
+    from noisefloor import paths, report, tidy
+
+    bar = tqdm(total=packs.STEPS, unit="step", disable=None, leave=False)
+    try:
+        made = packs.make(
+            study, out, timeout, step=lambda words: (bar.set_description(words), bar.update())
+        )
+    except (report.ReportError, tidy.Damaged) as e:
+        raise Sentence(e, getattr(e, "code", 1)) from None
+    finally:
+        bar.close()
+    click.echo(paths.shown(made))
 
 
 @main.command()
@@ -255,6 +369,26 @@ def run(study, profile, engine, old, threads, margin, budget, first_look, as_jso
 
     from noisefloor import study as studies
 
+    if study == "own-study":
+        raise Sentence("own-study asks a question of yours: noisefloor ab VARIABLE=OFF,ON")
+    asked = _asked(profile, engine, threads, margin, budget)
+    if old and study != "version-upgrade":
+        raise Sentence(f"--old {old}: only version-upgrade compares two builds, not {study}")
+    asked |= {"old": old} if old else {}
+    try:
+        studies.load(study, **asked)
+    except studies.StudyError as e:
+        raise Sentence(e) from None
+    from noisefloor import report, results
+
+    found = results.load(_obtained(study, look=first_look, **asked))
+    if as_json:
+        return _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
+    _say("\n".join(report.findings(found.verdicts)))
+
+
+def _asked(profile, engine, threads, margin, budget):
+    """The parameters that all studies share, from the command line."""
     try:
         counts = [int(t) for t in threads.split(",") if t.strip()]
     except ValueError:
@@ -263,26 +397,66 @@ def run(study, profile, engine, old, threads, margin, budget, first_look, as_jso
         raise Sentence(f"--threads {threads}: whole numbers above 0, such as 1,4,16, are needed")
     _margin(margin)
     asked = {"profile": profile, "engine": engine, "threads": counts}
-    asked |= {"margin_pct": margin, "budget_min": budget}
-    if old and study != "version-upgrade":
-        raise Sentence(f"--old {old}: only version-upgrade compares two builds, not {study}")
-    asked |= {"old": old} if old else {}
-    try:
-        studies.load(study, **asked)
-    except studies.StudyError as e:
-        raise Sentence(e) from None
-    from noisefloor import collect, report, results
+    return asked | {"margin_pct": margin, "budget_min": budget}
+
+
+def _obtained(study, **asked):
+    """The folder of a campaign, measured now."""
+    from noisefloor import collect
 
     try:
-        folder = collect.obtain(study, look=first_look, **asked)
+        return collect.obtain(study, **asked)
+    except collect.StudyError as e:
+        raise Sentence(e) from None
     except collect.FAILURES as e:
         raise Sentence(e, 1) from None
     except KeyboardInterrupt:
         raise Sentence("stopped; whole runs are kept, the same command continues", 130) from None
-    found = results.load(folder)
+
+
+@main.command()
+@click.argument("settings", nargs=-1, required=True, metavar="VARIABLE=VALUE,VALUE...")
+@click.option(
+    "--workload", default="oltp_read_write", show_default=True, help="A script of sysbench."
+)
+@click.option("--lua", default="", metavar="FILE", help="A Lua script of your own instead.")
+@click.option(
+    "--profile", default="quick", show_default=True, help="smoke, quick, standard or full."
+)
+@click.option("--engine", default="mysql", show_default=True, help="mysql, mariadb or a folder.")
+@click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
+@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's, for each arm]")
+@click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
+def ab(settings, workload, lua, profile, engine, threads, margin, budget, out, as_json):
+    """Measure a setting of any kind, or several together, and write the page.
+
+    \b
+    noisefloor ab binlog_encryption=OFF,ON --threads 1,4,16
+    noisefloor ab sync_binlog=1,0 innodb_flush_log_at_trx_commit=1,2
+    noisefloor ab innodb_doublewrite=ON,OFF sync_binlog=0 --workload oltp_write_only
+
+    The first value of a variable is the baseline's. With several variables every combination is
+    compared with the first one; a variable with one value is held at it. Where a live server takes
+    the values one server is switched, else two stand side by side. A value that holds commas
+    stands in single quotes. The same command continues an interrupted campaign.
+    """
+    import json
+
+    from noisefloor import report, results
+
+    asked = _asked(profile, engine, threads, margin, budget)
+    asked |= {"settings": list(settings), "workload": workload, "lua": lua}
+    found = results.load(_obtained("own-study", **asked))
+    job = (found.study.name, {"campaign": found.folder.name}, False)
+    ((_, page, _),) = report.render_all([job], out, say=lambda line: _say(line, err=True))
     if as_json:
-        return click.echo(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
-    click.echo("\n".join(report.findings(found.verdicts)))
+        _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
+    else:
+        _say("\n".join(report.findings(found.verdicts)))
+    if isinstance(page, report.ReportError):
+        raise Sentence(page, 1)
 
 
 class _Above(click.Command):
@@ -361,18 +535,18 @@ def judge(
     if as_json:
         import json
 
-        click.echo(json.dumps({"comparisons": [row]}, indent=1))
+        _say(json.dumps({"comparisons": [row]}, indent=1))
         return
     first, *rest = lines
     word, _, gap = first.partition(": ")
     click.echo(f"{click.style(word, bold=True)}: {gap}\n")
     for line in rest:
-        click.echo(click.wrap_text(line, 88, "  ", "    "))
+        _say(click.wrap_text(line, 88, "  ", "    "))
 
 
 @main.command()
 @click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
-@click.option("--seed", default=1, show_default=True, help="The same seed, the same figures.")
+@click.option("--seed", type=click.IntRange(1), default=1, show_default=True, help="The same seed, the same figures.")  # fmt: skip
 @click.option("--live", is_flag=True, help="Measure this machine first: about two hours.")
 @click.option(
     "--profile",
@@ -430,17 +604,18 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
         calibration.write_reach(found.decision, duet, paths.runs() / "duet.json")
     if as_json:
         facts = {**figures["facts"], "headline": found.headline}
-        click.echo(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
+        _say(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
         return
-    click.echo(f"{found.headline}\n\n{calibration.summary(found.goals)}")
+    _say(f"{found.headline}\n\n{calibration.summary(found.goals)}")
 
 
 @main.command()
 @click.argument("path")
 @click.option("--out", metavar="FOLDER", help="Folder of the tables. [data/processed/NAME]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes. [cores]")
+@_cluster
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
-def ingest(path, out, jobs, as_json):
+def ingest(path, out, jobs, cluster, as_json):
     """Turn any tree of results into tables: sysbench and `time` logs, also compressed or in archives.
 
     \b
@@ -454,12 +629,11 @@ def ingest(path, out, jobs, as_json):
     """
     import contextlib
     import json
-    import os
-    from concurrent.futures import ProcessPoolExecutor
     from pathlib import Path
 
     from tqdm import tqdm
 
+    from noisefloor import cluster as places
     from noisefloor import paths
     from noisefloor.ingest import build
 
@@ -467,12 +641,13 @@ def ingest(path, out, jobs, as_json):
 
     @contextlib.contextmanager
     def pool():
-        with ProcessPoolExecutor(jobs or os.cpu_count()) as executor:
-            executor.width = jobs or os.cpu_count()
+        with places.pool(cluster, jobs, sees=(path, folder)) as executor:
             yield executor
 
     try:
-        with tqdm(desc="ingest", unit="B", unit_scale=True, delay=2, disable=None, leave=False) as bar:
+        with tqdm(
+            desc="ingest", unit="B", unit_scale=True, delay=2, disable=None, leave=False
+        ) as bar:
 
             def progress(done, total):
                 bar.total = total
@@ -481,15 +656,17 @@ def ingest(path, out, jobs, as_json):
             found = build.build(Path(path), folder, pool, progress=progress)
     except build.Refused as e:
         raise Sentence(e, e.code) from None
+    except places.Unreachable as e:
+        raise Sentence(e, e.code) from None
     except KeyboardInterrupt:
         raise Sentence("stopped; whole parts are kept, the same command continues", 130) from None
     if as_json:
-        return click.echo(json.dumps(found, indent=1))
+        return _say(json.dumps(found, indent=1))
     kinds = ", ".join(f"{n} {kind}" for kind, n in found["kinds"].items())
-    click.echo(f"{found['runs']} runs in {found['files']} files ({kinds or 'nothing'}); {found['read']} files were read")  # fmt: skip
+    _say(f"{found['runs']} runs in {found['files']} files ({kinds or 'nothing'}); {found['read']} files were read")  # fmt: skip
     if found["problems"]:
-        click.echo(f"{found['problems']} problems (file, line, reason): the table `problems`")
-    click.echo(f"tables: {paths.shown(folder.resolve())}")
+        _say(f"{found['problems']} problems (file, line, reason): the table `problems`")
+    _say(f"tables: {paths.shown(folder.resolve())}")
 
 
 @main.command()
@@ -525,12 +702,10 @@ def store(campaigns, url):
             count = database.push(place, folder)
         except (database.StoreError, tidy.Damaged) as e:
             failed += 1
-            click.echo(f"noisefloor: {e}", err=True)
+            _say(f"noisefloor: {e}", err=True)
         else:
-            click.echo(f"{folder.name}: {count} comparison{'s' * (count != 1)}")
-    click.echo(
-        f"{len(folders) - failed} of {len(folders)} campaigns are in {database.shown(place)}"
-    )
+            _say(f"{folder.name}: {count} comparison{'s' * (count != 1)}")
+    _say(f"{len(folders) - failed} of {len(folders)} campaigns are in {database.shown(place)}")
     if failed:
         raise SystemExit(1)
 
@@ -568,5 +743,5 @@ def history(study, metric, threads, arm, url, as_json, plot):
     except OSError as e:
         raise Sentence(f"{plot} cannot be written ({e.strerror})", 1) from None
     if as_json:
-        return click.echo(json.dumps({"comparisons": report.records(found)}, indent=1))
-    click.echo(database.text(found))
+        return _say(json.dumps({"comparisons": report.records(found)}, indent=1))
+    _say(database.text(found))

@@ -9,7 +9,9 @@ import dataclasses
 import fcntl
 import hashlib
 import json
+import math
 import os
+import re
 import resource
 import secrets
 import shutil
@@ -32,20 +34,24 @@ from . import (
     doctor,
     engines,
     evidence,
+    guest,
     parse,
     paths,
     schedule,
     stats,
     tidy,
     tools,
+    workloads,
 )
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, pin, workshop
 from .study import (
+    SLOWLY,
     Arm,
     Study,
     StudyError,
     Workload,
+    as_guest,
     first_look,
     load,
     restored,
@@ -160,6 +166,7 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
         "facts": study.facts,
         "reach": dict(study.reach),
         "first": study.first,
+        "floor": dict(study.floor),
         "engine": _build(engine) | {"note": engine.note},
         "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
         "host": doctor.facts(),
@@ -285,7 +292,9 @@ class Campaign:
                 self.study,
                 self.table,
                 self.verdicts(),
-                self.study.profile.blocks[self.study.design != "switched"],
+                1
+                if self.study.floor
+                else self.study.profile.blocks[self.study.design != "switched"],
             )
             found = [c for c in found if not self.skips(c)]
             if any(not c.control for c in found):
@@ -465,7 +474,10 @@ class Campaign:
 
     def _variables(self, server: Server) -> dict:
         """All global variables, stored once per content; the run's file points there."""
-        text = json.dumps(server.variables(), indent=0, sort_keys=True)
+        found = server.variables()
+        if not server.datadir:  # somebody else's: what names the machine stays there
+            found = {k: v for k, v in found.items() if not tidy.names_machine(k)}
+        text = json.dumps(found, indent=0, sort_keys=True)
         own = (server.folder, server.folder.parent, paths.engines(), paths.root())
         for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
             text = text.replace(str(private), f"<{shown}>")
@@ -696,13 +708,13 @@ def _without_effect(study: Study, bench: "Bench") -> dict[str, str]:
 # -- the campaign --------------------------------------------------------------------------------
 
 
-def measure(study: Study, *, parameters: dict | None = None) -> Path:
+def measure(study: Study, *, parameters: dict | None = None, lua: str = "") -> Path:
     """Measure until every comparison has a verdict or the budget is spent; the campaign's folder.
 
-    The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
+    `lua`: where the study's script of the user's own lies. The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
     ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
     try:
-        return _measure(study, parameters or {})
+        return _measure(study, parameters or {}, lua)
     except OSError as e:
         at = f" ({paths.shown(Path(os.fsdecode(e.filename)))})" if e.filename else ""
         raise CampaignError(
@@ -710,7 +722,7 @@ def measure(study: Study, *, parameters: dict | None = None) -> Path:
         ) from e
 
 
-def _measure(study: Study, parameters: dict) -> Path:
+def _measure(study: Study, parameters: dict, lua: str) -> Path:
     progress = Progress()
     schedule.check(study)
     parameters = json.loads(json.dumps(parameters))
@@ -741,6 +753,8 @@ def _measure(study: Study, parameters: dict) -> Path:
         with workshop() as shop:
             labels = " and ".join(sorted({engines.label(b) for b in builds.values()}))
             progress.say(f"{labels}: initialising, loading {study.tables} tables")
+            if lua:
+                shutil.copyfile(lua, shop / study.workloads[0].script)
             bench = Bench(shop, _templates(study, builds, shop), study)
             try:
                 progress.say(_room(campaign, bench))
@@ -750,10 +764,122 @@ def _measure(study: Study, parameters: dict) -> Path:
                 bench.close()
                 with contextlib.suppress(OSError):  # a full disk is told of where it was met
                     campaign.save()
-        because = campaign.why_ended()
-        campaign.save(finished=_now(), ended_because=because)
-        progress.close(f"{folder.name}: {because}, {campaign.meta['spent_s']:.0f} s of measuring")
+        _finish(campaign)
     return folder
+
+
+def _campaign(study, build, parameters, builds, progress) -> Path:
+    """The folder of an interrupted campaign of the same study and build, else a new one."""
+    folder = _resumable(study, build)
+    if folder is None:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
+        new = folder.with_name(f"{folder.name}.partial")
+        new.mkdir(parents=True)
+        _write_json(new / "campaign.json", _meta(study, build, parameters, builds))
+        new.rename(folder)
+    else:
+        progress.say(f"continuing {folder.name}")
+    return folder
+
+
+def _finish(c: Campaign) -> None:
+    because = c.why_ended()
+    c.save(finished=_now(), ended_because=because)
+    tidy.seal(c.folder)
+    c.progress.close(f"{c.folder.name}: {because}, {c.meta['spent_s']:.0f} s of measuring")
+
+
+def measure_as_guest(
+    study: Study,
+    server: str,
+    allow: tuple[str, ...] = (),
+    *,
+    parameters: dict,
+    lua: str = "",
+    dry: Callable[[str], None] | None = None,
+) -> Path | None:
+    """As `measure`, on a server that Noisefloor did not start (a URL), which is left as it was.
+
+    `allow`: what is measured all the same, by name (`guest.ALLOWED`). `dry`: takes every statement
+    that would be sent; None is returned and nothing is changed."""
+    where = guest.address(server)
+    progress = Progress()
+    with alone(progress.say), workshop() as shop:
+        guest.restore_others(where.url, progress.say)
+        with guest.visit(where, shop / "guest", allow, progress.say, dry) as theirs:
+            study = as_guest(study, start_floor(), cpu=bool(theirs.pid))
+            if dry:
+                return _dry(study, theirs, dry)
+            _taken(study, theirs)
+            folder = _campaign(study, theirs.engine, parameters, {}, progress)
+            if not where.near:
+                _elsewhere(folder)
+            campaign = Campaign(study, folder, tidy.meta(folder), progress)
+            progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
+            if lua:
+                shutil.copyfile(lua, shop / study.workloads[0].script)
+            theirs.move_in()
+            tools.fill(theirs, study)
+            bench = Bench(shop, {}, study)
+            bench.servers = [theirs]
+            try:
+                campaign.prepare(bench)
+                _as_guest(campaign, bench)
+            finally:
+                campaign.save()
+        _finish(campaign)
+    return folder
+
+
+def start_floor() -> dict[str, float]:
+    """Metric -> start-to-start CV in percent: of this machine, else as recorded."""
+    return {m: f["cv_pct"] for m, f in stats.samples.recorded_floor().items()}
+
+
+def _taken(study: Study, server: Server) -> None:
+    """Raise StudyError for a variable of the study's that the live server does not take."""
+    for name in study.baseline.switch:
+        values = dict.fromkeys(a.switch[name] for a in (study.baseline, *study.arms))
+        try:
+            live = name not in SLOWLY and server.takes(name, values)
+        except ServerError as e:
+            raise StudyError(f"{e}; nothing was measured") from None
+        if not live:
+            raise StudyError(
+                f"{name} needs a start of the server to act, and one that Noisefloor did not start is"
+                " never restarted; without --server it is measured on servers of its own;"
+                " nothing was measured"
+            )
+
+
+def _elsewhere(folder: Path) -> None:
+    """The machine that measures is not the one that is measured."""
+    meta = tidy.meta(folder)
+    _write_json(folder / "campaign.json", meta | {"host": {"cpu": "a server elsewhere"}})
+
+
+def _dry(study: Study, server: "guest.Guest", say: Callable[[str], None]) -> None:
+    """Say every statement that a campaign would send and that changes something."""
+    arms = (study.baseline, *study.arms)
+    say(f"-- how each variable was is read, and written to {paths.shown(server.journal.path)}")
+    _taken(study, server)
+    server.move_in()
+    first, options = study.workloads[0], server.folder / "sysbench.cnf"
+    size = (study.tables, study.profile.rows)
+    argv = workloads.prepare(options, first.script, *size, 2, first.sized)
+    say(f"-- {' '.join(workloads.shown(argv))}")
+    for w in study.workloads:
+        for arm in arms:
+            say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
+            server.only(dict(w.settings) | dict(arm.switch))
+        for threads in w.threads:
+            argv = workloads.sysbench(
+                w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
+                seconds=study.profile.slice_s,
+            )  # fmt: skip
+            say(f"-- {' '.join(workloads.shown(argv))}")
+    say("-- at the end, however it ends:")
 
 
 SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, temporary tables
@@ -810,24 +936,94 @@ def reach() -> dict[str, float]:
     return json.loads(file.read_text())["reach"]
 
 
-def obtain(name: str, campaign: str = "", look: bool = False, **parameters) -> Path:
+def obtain(
+    name: str,
+    campaign: str = "",
+    look: bool = False,
+    allow: tuple[str, ...] = (),
+    dry: Callable[[str], None] | None = None,
+    **parameters,
+) -> Path:
     """The folder of a campaign: the recorded or live one called `campaign`, else a new one of the
     study called `name`, measured now; `look`: only a first look, as a duet. What a notebook calls.
 
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
         return paths.campaign(campaign)
+    lua = parameters.get("lua", "")
+    if name == "own-study":
+        parameters |= _script(parameters.get("workload", ""), lua)
     study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
+    if server := parameters.pop("server", ""):
+        if look:
+            raise StudyError("a first look needs two servers of its own; nothing was measured")
+        known = {k: v for k, v in parameters.items() if k not in ("engine", "sized", "digest")}
+        known |= {"lua": Path(lua).name} if lua else {}
+        return measure_as_guest(study, server, allow, parameters=known, lua=lua, dry=dry)
     # a path, or a fall-back: the build says what it is
     found = {p: engines.find(parameters[p]) for p in ("engine", "old") if p in parameters}
     if study.upgrade:
         builds = {parameters[p]: (b.kind, engines.label(b)) for p, b in found.items()}
         study = load(name, **parameters, builds=builds)
     elif found:
-        study = load(name, **(parameters | {"engine": found["engine"].kind}))
+        kind = {"engine": found["engine"].kind}
+        if name == "own-study":
+            kind["static"] = _static(study, found["engine"])
+        study = load(name, **(parameters | kind))
     if look:
         study = first_look(study, reach())
-    return measure(study, parameters=parameters)
+    if lua:
+        parameters["lua"] = Path(lua).name
+    return measure(study, parameters=parameters, lua=lua)
+
+
+def _script(workload: str, lua: str) -> dict:
+    """What is to be known of an own study's script before anything is measured. Raises StudyError."""
+    if lua and (Path(lua).suffix != ".lua" or not Path(lua).is_file()):
+        raise StudyError(
+            f"lua {lua}: the path of a Lua file (.lua) is needed; nothing was measured"
+        )
+    if not lua and not re.fullmatch(r"\w+", workload or "oltp_read_write"):
+        raise StudyError(
+            f"workload {workload!r}: the name of a sysbench script is needed, such as"
+            " oltp_read_write; a file of your own is given as --lua; nothing was measured"
+        )
+    try:
+        found = {
+            "sized": tools.sized(str(Path(lua).resolve()) if lua else workload or "oltp_read_write")
+        }
+    except tools.ToolError as e:
+        raise StudyError(f"{e}; nothing was measured") from None
+    return found | ({"digest": tidy.sha256(Path(lua))} if lua else {})
+
+
+def _static(study: Study, build: engines.Engine) -> tuple[str, ...]:
+    """The study's variables that only a start of the server sets, each value tried on a server
+    without data. Raises StudyError for a variable or value that this build does not have."""
+    wanted: dict[str, dict[str, None]] = {}
+    for arm in (study.baseline, *study.arms):
+        for name, value in arm.switch.items():
+            wanted.setdefault(name, {})[value] = None
+    progress = Progress()
+    with alone(progress.say), workshop() as shop:
+        progress.say(f"{engines.label(build)}: trying the values of {', '.join(wanted)}")
+        try:
+            server = Server.create(build, shop / "look", study.settings, keyring=True)
+            with server:
+                slow = [n for n in wanted if n in SLOWLY]
+                static = (
+                    *slow,
+                    *(n for n in wanted if n not in slow and not server.takes(n, wanted[n])),
+                )
+                server.stop()
+            for name in static:
+                for value in wanted[name]:
+                    with server.copy(shop / "try", {name: value}) as tried:
+                        tried.stop()
+                    tried.remove()
+        except ServerError as e:
+            raise StudyError(f"{e}; nothing was measured") from None
+    return static
 
 
 def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
@@ -858,6 +1054,8 @@ def _block_seconds(c: Campaign) -> float:
     enough remain for the arm when the controls have had their share. Switched: the budget spread
     over twice the blocks that a verdict needs, but a quarter of a minute at least. A campaign of
     a fixed number of pairs starts anew after every fourth."""
+    if c.study.floor:  # nothing is restarted
+        return math.inf
     if c.study.pairs:
         arms = len(c.study.arms) if c.study.design == "switched" else 1
         both = 1 if c.study.design == "duet" else 2
@@ -882,6 +1080,13 @@ def _switched(c: Campaign, bench: Bench) -> None:
         bench.close(keep=True)
         c.tune()
         c.save()
+
+
+def _as_guest(c: Campaign, bench: Bench) -> None:
+    """One server that is not ours: switched between slices, never restarted."""
+    c.block += 1
+    c.warm(bench, [(0, c.study.baseline)])
+    _rounds(c, bench, lambda cell: True)
 
 
 def _side_by_side(c: Campaign, bench: Bench) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from noisefloor import parse, paths
+from noisefloor import parse, paths, sheet
 from noisefloor.stats import fixed
 
 MOST_BYTES = 64 * 2**20  # a sysbench log of a day with a row a second has 13 MB
@@ -244,11 +244,11 @@ def rows(
     return out
 
 
-def recorded_floor():
+def recorded_floor(own=True):
     """Start-to-start CVs, {metric: {"cv_pct", "df"}}: those that `noisefloor calibrate --live` has
-    measured on this machine, else those of the recorded A/A campaign."""
-    own = paths.runs() / "floor.json"
-    file = own if own.exists() else Path(__file__).with_name("floor.json")
+    measured on this machine where `own`, else those of the recorded A/A campaign."""
+    mine = paths.runs() / "floor.json"
+    file = mine if own and mine.exists() else Path(__file__).with_name("floor.json")
     text = file.read_text(encoding="utf-8")
     return {k: v for k, v in json.loads(text).items() if isinstance(v, dict)}
 
@@ -551,7 +551,8 @@ def as_csv(rows):
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**r, "warnings": " | ".join(r["warnings"])} for r in rows)
+    told = ({**r, "warnings": " | ".join(r["warnings"])} for r in rows)
+    writer.writerows({k: sheet.cell(v) for k, v in r.items()} for r in told)
     return text.getvalue()
 
 

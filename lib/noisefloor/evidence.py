@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from .server import Server
+from .server import Server, SettingError
 
 SCHEMA = "noisefloor"
 PLAIN, ENCRYPTED = "plain", "encrypted"
@@ -25,7 +25,10 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict:
     checks = []
     words = _planted(server) if FILES.keys() & expect.keys() else ("", "")
     for name, expected in expect.items():
-        found = _in_files(server, name, words) if name in FILES else CHECKS[name](server)
+        if name in FILES:
+            found = _in_files(server, name, words)
+        else:
+            found = CHECKS[name](server) if name in CHECKS else variable(server, name, expected)
         if name in FILES and expected == PLAIN and PLAIN not in found.values():
             words = _planted(server)  # what is written next may overwrite a canary in clear
             found = _in_files(server, name, words)
@@ -39,6 +42,16 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict:
                 f"the {c['evidence']} should be {c['expected']}, but {c['check']} says {c['found']}"
             )
     return {"checks": checks}
+
+
+def variable(server: Server, name: str, expected: str) -> dict[str, str]:
+    """A global variable as it is read back, in the words of `expected` where they mean the same."""
+    try:
+        server.check({name: expected})
+        found = expected
+    except SettingError:
+        found = server.variables().get(name, "no such variable")
+    return {f"@@global.{name}": found}
 
 
 def binlog_position(server: Server) -> tuple[Path, int]:

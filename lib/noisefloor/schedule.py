@@ -142,7 +142,9 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
         baseline=study.baseline.name,
         pair_seconds=pair_seconds,
         budget_pairs=budget_pairs,
-        starts=study.profile.blocks[0] if study.design == "switched" else 1,
+        starts=study.profile.blocks[0] if study.design == "switched" and not study.floor else 1,
+        floor=dict(study.floor) or None,
+        one_start=bool(study.floor),
     )
     far = table["overhead_pct"].abs() > table["metric"].map(study.reach).astype(float)
     for row in table.index[far]:

@@ -7,6 +7,7 @@ started it.
 
 import contextlib
 import ctypes
+import difflib
 import fcntl
 import json
 import os
@@ -20,7 +21,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import MySQLdb
@@ -28,7 +29,7 @@ import psutil
 import sqlalchemy as sa
 
 from . import paths
-from .engines import Engine
+from .engines import Engine, label
 
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -209,7 +210,14 @@ class Server:
         else:
             lines |= {"skip_networking": "ON"}
         lines |= self.settings
-        body = "".join(f"{k}={v}\n" for k, v in lines.items() if v is not None)
+        if "log_bin" in lines:  # asked for with a file's name, and not by any value
+            on = _value(lines["log_bin"]) != 0.0
+            plain = _value(lines["log_bin"]) == 1.0
+            log = {"log_bin": "binlog" if plain else lines["log_bin"]} if on else {}
+            lines = {k: v for k, v in lines.items() if k != "log_bin"}
+            lines |= log or {"skip_log_bin": ""}
+        quoted = {k: f'"{v}"' if isinstance(v, Path) else v for k, v in lines.items()}
+        body = "".join(f"{k}={v}\n" for k, v in quoted.items() if v is not None)
         return secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
 
     def _write_keyring(self) -> None:
@@ -251,7 +259,12 @@ class Server:
         with open(log, "w") as out:
             try:
                 done = subprocess.run(
-                    argv, stdout=out, stderr=out, preexec_fn=die_with_parent, timeout=300, check=False
+                    argv,
+                    stdout=out,
+                    stderr=out,
+                    preexec_fn=die_with_parent,
+                    timeout=300,
+                    check=False,
                 )
             except subprocess.TimeoutExpired:
                 raise ServerError(f"{engine.kind} {engine.version} hung in --initialize") from None
@@ -478,7 +491,9 @@ class Server:
                 raise ServerError(f"the server is not running: {self._tail()}") from None
             took = time.monotonic() - began
             hangs = "; it hangs" if took > min(5, answer_s) - 0.5 else ""
-            raise ServerError(f"the server gave no answer in {took:.0f} s{hangs} ({said})") from None
+            raise ServerError(
+                f"the server gave no answer in {took:.0f} s{hangs} ({said})"
+            ) from None
 
     def _ended(self, seconds: float) -> bool:
         """Whether the process is gone, or goes within so many seconds."""
@@ -526,6 +541,25 @@ class Server:
         was, so that no arm or workload inherits from the one before it."""
         self.set({k: v for k, v in self._before.items() if k not in settings} | dict(settings))
 
+    def takes(self, name: str, values: Iterable[str]) -> bool:
+        """Whether a live server takes each of the values; False for a variable that only a start
+        sets. Raises SettingError for a variable or value that it does not know."""
+        known = self.variables()
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise SettingError(f"{label(self.engine)} has no global variable {name}{hint}")
+        try:
+            for value in values:
+                self.set({name: value})
+        except SettingError as e:
+            if "read only variable" in str(e):
+                return False
+            raise
+        finally:
+            self.only({})
+        return True
+
     def check(self, settings: Mapping[str, object]) -> None:
         """Raise SettingError for the first setting that is not in force."""
         if not settings:
@@ -542,6 +576,9 @@ class Server:
                 wanted = "ON"  # asked for with a file name, read back as a switch
             if name not in got:
                 raise SettingError(f"{name}: wanted {wanted}, but the server has no such variable")
+            if "=" in str(wanted):  # a list of switches, of which some are set
+                rest = set(str(wanted).split(",")) - set(got[name].split(","))
+                wanted = wanted if rest else got[name]
             if _value(got[name]) != _value(wanted):
                 raise SettingError(f"{name}: wanted {wanted}, got {got[name]}")
 
@@ -658,10 +695,10 @@ def _identifier(name: str) -> str:
 
 
 def _literal(value: object) -> int | float | str:
-    """What SET takes: numbers without quotes."""
+    """What SET takes: numbers without quotes and without K, M or G."""
     text = str(value)
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
+    if m := re.fullmatch(r"(-?\d+)([KMGkmg]?)", text):
+        return int(m[1]) * 1024 ** " KMG".index(m[2].upper() or " ")
     return float(text) if re.fullmatch(r"-?\d+\.\d+", text) else text
 
 

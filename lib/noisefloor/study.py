@@ -1,8 +1,14 @@
 """What to compare: metrics, arms, workloads, studies and profiles. Data only, no behaviour."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import csv
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import get_args, get_origin
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,8 @@ class Workload:
     one pair for so many of the most measured comparison's, so that a short campaign spends its time
     on the first workload; `stretch`: its slices are so many times longer; `share`: the part of
     every table's rows that it touches; `arms`: those it is measured for, () for all; `least`: pairs
-    that each comparison gets, whatever they say, while the budget lasts.
+    that each comparison gets, whatever they say, while the budget lasts; `sized`: whether its script
+    takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own.
     """
 
     name: str
@@ -122,6 +129,8 @@ class Workload:
     arms: tuple[str, ...] = ()
     least: int = 0
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
+    sized: bool = True
+    digest: str = ""
 
     @property
     def throttled(self) -> bool:
@@ -167,7 +176,8 @@ class Study:
     the verdict is there. `upgrade`: also open the baseline's data directory with the arms' build.
     `kit`: what its tools keep between runs (archives, keys, tunnels); `facts`: what the kit measures
     once a campaign, shown and never judged; `first`: side by side, the arm that gets the blocks
-    that a verdict needs before the others share the rest, "" for the first one."""
+    that a verdict needs before the others share the rest, "" for the first one; `floor`: metric ->
+    start-to-start CV in percent, for a server that is never restarted."""
 
     name: str
     title: str
@@ -187,6 +197,7 @@ class Study:
     facts: tuple[str, ...] = ()
     reach: Mapping[str, float] = field(default_factory=dict)
     first: str = ""
+    floor: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def control(self) -> Arm:
@@ -779,12 +790,144 @@ def ssl_connections(
     )
 
 
+# what Noisefloor starts its servers with, and what ends every connection to them
+_OURS = {
+    *("basedir", "bind_address", "datadir", "init_file", "lc_messages_dir", "log_error", "mysqlx"),
+    *("offline_mode", "pid_file", "plugin_dir", "port", "read_only", "secure_file_priv"),
+    *("skip_networking", "socket", "super_read_only", "tmpdir", "user"),
+}
+# act when a table is created or loaded, and the arms share the loaded tables
+_AT_LOAD = {
+    *("default_storage_engine", "default_table_encryption", "innodb_default_row_format"),
+    *("innodb_encrypt_tables", "innodb_file_per_table", "innodb_page_size"),
+}
+# a live server takes these, and then works on them for a while
+SLOWLY = {"innodb_buffer_pool_size", "innodb_log_file_size", "innodb_redo_log_capacity"}
+MOST_ARMS = 15
+
+
+def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Variable -> its values, the baseline's first, from texts ``VARIABLE=VALUE,VALUE``; a value
+    that holds commas stands in single quotes. Raises StudyError."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in [settings] if isinstance(settings, str) else settings:
+        name, equals, rest = text.partition("=")
+        name = name.strip().lower().replace("-", "_")
+        if not (equals and re.fullmatch(r"[a-z_][a-z0-9_.]*", name) and text.isprintable()):
+            raise StudyError(
+                f"{text!r}: VARIABLE=VALUE,VALUE is needed, such as binlog_encryption=OFF,ON;"
+                " nothing was measured"
+            )
+        if name in _OURS:
+            raise StudyError(
+                f"{name}: without its own value Noisefloor cannot measure; nothing was measured"
+            )
+        if name in _AT_LOAD:
+            raise StudyError(
+                f"{name} acts when tables are created, and both arms share the loaded ones: the"
+                " tablespace-encryption study deals each arm its own data; nothing was measured"
+            )
+        values = next(csv.reader([rest], quotechar="'", skipinitialspace=True)) or [""]
+        values = tuple(v.strip() for v in values)
+        twice = {v.casefold() for v in values}
+        if name in found or len(twice) < len(values):
+            raise StudyError(
+                f"{text}: a variable or value stands there twice; nothing was measured"
+            )
+        found[name] = values
+    if not any(len(v) > 1 for v in found.values()):
+        raise StudyError(
+            "nothing to compare: a variable with two values or more is needed, such as"
+            " binlog_encryption=OFF,ON; nothing was measured"
+        )
+    return found
+
+
+def own(
+    profile: str = "quick",
+    engine: str = "mysql",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 2.0,
+    budget_min: float = 0.0,
+    *,
+    settings: Iterable[str] = ("sync_binlog=1,0",),
+    workload: str = "oltp_read_write",
+    lua: str = "",
+    static: tuple[str, ...] = (),
+    sized: bool = True,
+    digest: str = "",
+    server: str = "",
+) -> Study:
+    """Settings of the reader's own: every combination of their values against the first one. A
+    variable with one value is held at it in all arms.
+
+    `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
+    its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
+    script takes the tables' number and size (both found out by `collect`). `server`: the URL of one
+    that Noisefloor did not start."""
+    given = asked(settings)
+    several = {n: v for n, v in given.items() if len(v) > 1}
+    held = {n: v[0] for n, v in given.items() if len(v) == 1}
+    combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
+    if len(combinations) > MOST_ARMS + 1:
+        raise StudyError(
+            f"{len(combinations)} combinations are more than {MOST_ARMS + 1}, which no budget settles:"
+            " ask about fewer variables or values at a time; nothing was measured"
+        )
+    start = bool(set(static) & set(several))
+    base = combinations[0]
+
+    def arm(values: Mapping[str, str]) -> Arm:
+        differs = {n: v for n, v in values.items() if v != base[n]} or values
+        expect = dict(values)
+        if (log := values.get("binlog_encryption", values.get("encrypt_binlog"))) is not None:
+            expect["binlog"] = "encrypted" if log.upper() in ("ON", "1") else "plain"
+        return Arm(
+            ", ".join(f"{n}={v}" for n, v in differs.items()),
+            expect=expect,
+            **{"settings" if start else "switch": values | (held if server else {})},
+        )
+
+    chosen = _profile(profile, budget_min)
+    if not budget_min:
+        chosen = replace(chosen, budget_min=chosen.budget_min * (len(combinations) - 1))
+    common = _SERVER | _MANY
+    if engine == "mariadb" and any("binlog" in n for n in given):
+        common |= {"log_bin": "binlog"}  # its default is none
+    script = Path(lua).name if lua else workload
+    names = " and ".join(several)
+    return Study(
+        name=f"ab-{'-'.join(several)[:48]}".replace("_", "-").replace(".", "-").rstrip("-"),
+        title="; ".join(f"{n}: {' or '.join(v)}" for n, v in several.items()),
+        question=f"What does {'changing ' * (len(combinations) > 2)}{names} cost?",
+        baseline=arm(base),
+        arms=tuple(map(arm, combinations[1:])),
+        workloads=(
+            Workload(
+                script.removesuffix(".lua"),
+                "A script of the reader's own." if lua else "A script of sysbench, as it comes.",
+                script=script,
+                threads=tuple(threads) or chosen.threads,
+                sized=sized,
+                digest=digest,
+            ),
+        ),
+        design="side by side" if start else "switched",
+        profile=chosen,
+        settings=common | held,
+        tables=1 if script.startswith("select_random_") else 5,  # these take no more
+        keyring=True,
+        margin_pct=margin_pct,
+    )
+
+
 STUDIES = {
     "binlog-encryption": binlog_encryption,
     "tablespace-encryption": tablespace_encryption,
     "version-upgrade": version_upgrade,
     "backup-encryption": backup_encryption,
     "ssl-connections": ssl_connections,
+    "own-study": own,
     "calibration-aa": partial(calibration, pairs=200),
     "calibration-switched": partial(
         calibration, design="switched", injected=(1.0, 2.0, 5.0, 10.0, 50.0), pairs=16
@@ -798,7 +941,34 @@ def load(name: str, **parameters: object) -> Study:
     """The study called `name` with its parameters. Raises StudyError."""
     if name not in STUDIES:
         raise StudyError(f"no study is called {name!r}; there are: {', '.join(STUDIES)}")
+    _allowed(**parameters)
     return STUDIES[name](**parameters)
+
+
+THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
+
+
+def _allowed(margin_pct=2.0, budget_min=0.0, threads=(), **others: object) -> None:
+    """Raise StudyError for a number that nothing can be measured with."""
+
+    def number(x: object) -> bool:
+        return isinstance(x, int | float) and not isinstance(x, bool)
+
+    if not (number(margin_pct) and 0 < margin_pct < 100):
+        raise StudyError(
+            f"margin_pct {margin_pct!r}: a number above 0 and below 100 is needed; nothing was measured"
+        )
+    if not (number(budget_min) and 0 <= budget_min <= 100_000):
+        raise StudyError(
+            f"budget_min {budget_min!r}: minutes from 0 (the profile's) to 100,000 are needed;"
+            " nothing was measured"
+        )
+    whole = isinstance(threads, list | tuple)
+    if not (whole and all(type(t) is int and 1 <= t <= THREADS_MOST for t in threads)):
+        raise StudyError(
+            f"threads {threads!r}: a list of whole numbers from 1 to {THREADS_MOST}, such as"
+            " [1, 4, 16], is needed; nothing was measured"
+        )
 
 
 def first_look(study: Study, reach: Mapping[str, float]) -> Study:
@@ -820,6 +990,44 @@ def first_look(study: Study, reach: Mapping[str, float]) -> Study:
     return replace(study, design="duet", workloads=kept, reach=dict(reach))
 
 
+# of these metrics a client sees enough; CPU per transaction where the server's process can be seen
+_SEEN = ("tps", "p95", "p99", "cpu_per_transaction")
+
+
+def as_guest(study: Study, floor: Mapping[str, float], *, cpu: bool) -> Study:
+    """`study` on a server that Noisefloor did not start: what a client can measure there by setting
+    variables, with `floor` in place of restarts. `cpu`: whether its processor clock can be read.
+
+    Raises StudyError for a study that needs more."""
+    seen = _SEEN if cpu else _SEEN[:-1]
+    kept = tuple(
+        replace(
+            w,
+            metrics=tuple(m for m in w.metrics if m in seen),
+            deciding=tuple(m for m in w.deciding if m in seen),
+        )
+        for w in study.workloads
+        if w.tool == "sysbench" and not w.throttled
+    )
+    arms = (study.baseline, *study.arms)
+    if study.design != "switched" or study.kit or not kept or not all(a.switch for a in arms):
+        raise StudyError(
+            f"{study.name} needs servers of its own, started and restarted by Noisefloor: on another"
+            " one `binlog-encryption` (MySQL) and `ab` with variables that a live server takes can"
+            " be measured; nothing was measured"
+        )
+    base, *others = (replace(a, expect=dict(a.switch)) for a in arms)
+    return replace(
+        study,
+        baseline=base,
+        arms=tuple(others),
+        workloads=kept,
+        settings={},
+        keyring=False,
+        floor={m: c for m, c in floor.items() if m in seen},
+    )
+
+
 def _profile(name: str, budget_min: float) -> Profile:
     if name not in PROFILES:
         raise StudyError(
@@ -838,9 +1046,41 @@ def with_pinned(study: Study, pinned: Mapping) -> Study:
     return replace(study, arms=tuple(arms))
 
 
-def restored(meta: Mapping) -> Study:
-    """The study as it stands in a campaign.json: what was compared, whatever the code says now."""
+def _is(value: object, kind: object) -> bool:
+    """Whether a value has the type that a field of these dataclasses is declared with."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        every = inside[:1] * len(value) if inside[-1] is ... and type(value) is tuple else inside
+        return type(value) is tuple and len(value) == len(every) and all(map(_is, value, every))
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            _is(k, inside[0]) and _is(v, inside[1]) for k, v in value.items()
+        )
+    if inside:  # int | None
+        return any(_is(value, k) for k in inside)
+    if is_dataclass(kind):
+        return isinstance(value, kind) and all(
+            _is(getattr(value, f.name), f.type) for f in fields(kind)
+        )
+    if kind is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return type(value) is kind
 
+
+def restored(meta: Mapping) -> Study:
+    """The study as it stands in a campaign.json: what was compared, whatever the code says now.
+
+    Raises StudyError where none stands there."""
+    try:
+        found = _restored(meta)
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
+        raise StudyError(f"the study in it cannot be read ({e!r})") from None
+    if not (_is(found, Study) and found.workloads and all(w.threads for w in found.workloads)):
+        raise StudyError("the study in it has a value of a wrong type")
+    return found
+
+
+def _restored(meta: Mapping) -> Study:
     def made(kind, fields):
         known = {k: v for k, v in fields.items() if k in kind.__dataclass_fields__}
         return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
@@ -866,4 +1106,5 @@ def restored(meta: Mapping) -> Study:
         facts=tuple(meta.get("facts", ())),
         reach=meta.get("reach", {}),
         first=meta.get("first", ""),
+        floor=meta.get("floor", {}),
     )

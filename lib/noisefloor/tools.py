@@ -61,18 +61,46 @@ def load(server: Server, study: Study) -> str:
         f"CREATE USER noisefloor@localhost IDENTIFIED BY '{password}'",
         f"GRANT ALL ON {schema}.* TO noisefloor@localhost",
     )
-    options = secret_file(
+    secret_file(
         server.folder / "sysbench.cnf",
         workloads.option_file("noisefloor", password, server.socket),
     )
-    script = study.workloads[0].script
-    argv = workloads.prepare(options, script, study.tables, study.profile.rows)
-    code, text, _ = _run(argv, 1800)
-    if code:
-        raise ServerError(f"loading the tables failed: {_last(text)}")
+    text = fill(server, study)
     if server.variables()["log_bin"] == "ON":
         server.script("RESET BINARY LOGS AND GTIDS" if _new_words(server) else "RESET MASTER")
     return text
+
+
+def fill(server: Server, study: Study) -> str:
+    """Load the tables of the first workload's script; returns what sysbench printed."""
+    options = server.folder / "sysbench.cnf"
+    first = study.workloads[0]
+    size = (study.tables, study.profile.rows)
+    several = 2 if first.sized else max(first.threads)  # it may load a table a thread
+    argv = workloads.prepare(options, first.script, *size, several, first.sized)
+    code, text, _ = _run(argv, 1800)
+    if code and "implement the 'prepare' command" in text:
+        code, text, _ = _run(workloads.prepare(options, "oltp_read_write", *size), 1800)
+    if code:
+        raise ServerError(f"loading the tables failed: {_last(text)}")
+    return text
+
+
+# tests of sysbench that ask no server anything
+_NO_SERVER = {"cpu", "fileio", "memory", "mutex", "threads"}
+
+
+def sized(script: str) -> bool:
+    """Whether a sysbench script takes the tables' number and size. Raises ToolError for what is no
+    script of sysbench's, or cannot be read as one."""
+    _, text, _ = _run(["sysbench", script, "help"], 20)
+    if "FATAL" in text or script in _NO_SERVER:
+        why = "it asks no server anything" if script in _NO_SERVER else _last(text)
+        raise ToolError(
+            f"{Path(script).name} is not a workload for a server: {why}; allowed are sysbench's"
+            " scripts, such as oltp_read_write, oltp_point_select or oltp_write_only, and Lua files"
+        )
+    return "--tables=" in text and "--table_size=" in text.replace("table-size", "table_size")
 
 
 def _new_words(server: Server) -> bool:
@@ -139,7 +167,9 @@ def _binlog_bytes(server: Server) -> int:
 
 
 def _pool(server: Server) -> dict[str, float]:
-    """Counters of the thread pool; {} where there is none."""
+    """Counters of the thread pool; {} where there is none, or the server is not ours."""
+    if not server.datadir:
+        return {}
     handling = server.variables().get("thread_handling")
     if handling == "loaded-dynamically":
         sums = "SUM(QUERIES_EXECUTED) AS executed, SUM(QUERIES_QUEUED) AS queued"
@@ -158,7 +188,8 @@ def _pool(server: Server) -> dict[str, float]:
 
 
 def _meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
-    return {n: s.usage() | {"binlog_B": _binlog_bytes(s)} for n, s in servers.items()}
+    logs = {n: {"binlog_B": _binlog_bytes(s)} for n, s in servers.items() if s.datadir}
+    return {n: s.usage() | logs.get(n, {}) for n, s in servers.items()}
 
 
 def _used(before: dict, after: dict) -> dict[str, dict[str, float]]:

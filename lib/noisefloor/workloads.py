@@ -17,17 +17,22 @@ def option_file(
     return f"mysql-user={user}\nmysql-password={password}\nmysql-db={SCHEMA}\n{where}"
 
 
-def prepare(option_file: Path, name: str, tables: int, rows: int, threads: int = 2) -> list[str]:
+def prepare(
+    option_file: Path, name: str, tables: int, rows: int, threads: int = 2, sized: bool = True
+) -> list[str]:
     """argv that loads the tables."""
     return [
         "sysbench",
-        script(name),
+        script(name, option_file),
         f"--config-file={option_file}",
-        f"--tables={tables}",
-        f"--table-size={rows}",
+        *_size(tables, rows, sized),
         f"--threads={threads}",
         "prepare",
     ]
+
+
+def _size(tables: int, rows: int, sized: bool) -> list[str]:
+    return [f"--tables={tables}", f"--table-size={rows}"] if sized else []
 
 
 def sysbench(
@@ -46,10 +51,9 @@ def sysbench(
     length = [f"--events={events}", "--time=0"] if events else [f"--time={seconds:g}"]
     return [
         "sysbench",
-        script(workload.script),
+        script(workload.script, option_file),
         f"--config-file={option_file}",
-        f"--tables={tables}",
-        f"--table-size={round(rows * workload.share)}",
+        *_size(tables, round(rows * workload.share), workload.sized),
         f"--threads={threads}",
         *length,
         "--report-interval=1",
@@ -109,10 +113,15 @@ def _enc(how: Mapping[str, str], password: Path, *direction: str) -> list[Stage]
     return [Stage("openssl", (*argv, "-pass", f"file:{password}", *size), env)]
 
 
-def script(name: str) -> str:
-    """A sysbench script: one of its own by name, or the path of one of ours (``*.lua``)."""
-    ours = Path(__file__).parent / "lua" / name
-    return str(ours) if ours.suffix == ".lua" and ours.exists() else name
+def script(name: str, option_file: Path | None = None) -> str:
+    """A sysbench script: one of its own by name, or the path of the user's or of ours (``*.lua``);
+    the user's lies beside the folders of the servers."""
+    if name.endswith(".lua"):
+        theirs = option_file.parents[1:2] if option_file else ()
+        for folder in (*theirs, Path(__file__).parent / "lua"):
+            if (folder / name).is_file():
+                return str(folder / name)
+    return name
 
 
 def shown(argv: list[str]) -> list[str]:

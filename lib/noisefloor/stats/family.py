@@ -93,6 +93,7 @@ def table(
     restarts=False,
     starts=1,
     series=None,
+    one_start=False,
 ):
     """The verdict table: a row per comparison, and a joint row per family of several thread counts.
 
@@ -101,7 +102,8 @@ def table(
     or a dict of these by metric; used where the design is unknown and for unpaired runs, unless
     restarts says that every run had its own start. budget_pairs: pairs a comparison can have in
     all; pair_seconds: what one pair costs. starts: server starts without which there is no
-    verdict. series: {run: values per second}, for one run an arm.
+    verdict. series: {run: values per second}, for one run an arm. one_start: the server was never
+    restarted, so that pairs carry the floor, too.
 
     Bounds are NaN where nothing is excluded yet. `settled`: measuring on is useless, because a
     verdict is there or the prediction is far over the budget. p is 1 / the e-value and
@@ -116,7 +118,8 @@ def table(
         raise ValueError("the table has no rows; at least one run per arm is needed")
     margin = math.log1p(margin_pct / 100)
     if _is_paired(tidy):
-        comparisons = _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts)
+        rule = {"floor": floor, "restarts": restarts, "one_start": one_start}
+        comparisons = _paired(tidy, margin, alpha, sequential, controls, baseline, rule)
     else:
         comparisons = _unpaired(tidy, margin, alpha, floor, controls, baseline, restarts, series)
     rows = [
@@ -128,11 +131,14 @@ def table(
     return out
 
 
-def path(tidy, *, margin_pct=2.0, alpha=0.05, baseline=None):
+def path(tidy, *, margin_pct=2.0, alpha=0.05, baseline=None, floor=None):
     """How one comparison went: n overhead_pct lo_pct hi_pct e_value verdict, a row per pair (per
     block side by side; n counts pairs).
 
-    tidy: the tidy table of one comparison, or its rows of `pairs`."""
+    tidy: the tidy table of one comparison, or its rows of `pairs`; floor: as in `table`, for a
+    server that was never restarted."""
+    rule = {"margin": math.log1p(margin_pct / 100), "alpha": alpha}
+    rule |= {"floor": floor, "one_start": True} if floor else {}
     frame = tidy if "overhead" in tidy else pairs(tidy, baseline=baseline)
     design = tidy.attrs.get("design") or UNKNOWN
     frame = frame.sort_values("pair")
@@ -142,9 +148,7 @@ def path(tidy, *, margin_pct=2.0, alpha=0.05, baseline=None):
         ends = np.flatnonzero(np.append(block[1:] != block[:-1], True)) + 1
     rows = []
     for end in ends:
-        o = _one(
-            frame.head(end), paired.judge, design, margin=math.log1p(margin_pct / 100), alpha=alpha
-        )
+        o = _one(frame.head(end), paired.judge, design, **rule)
         rows.append((end, _pct(o.estimate), _pct(o.lo), _pct(o.hi), 1 / o.p, o.verdict))
     return pd.DataFrame(
         rows, columns=["n", "overhead_pct", "lo_pct", "hi_pct", "e_value", "verdict"]
@@ -173,7 +177,7 @@ def _sign(metric):
     return -1.0 if metric not in METRICS or METRICS[metric].better == "higher" else 1.0
 
 
-def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts):
+def _paired(tidy, margin, alpha, sequential, controls, baseline, rule):
     """Comparisons of paired runs, each a dict of `_row`'s inputs."""
     frame = pairs(tidy, baseline=baseline)
     design = tidy.attrs.get("design") or UNKNOWN
@@ -182,7 +186,7 @@ def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts
     carried = 0.0 if "carry_over" not in tidy else float(tidy["carry_over"].mean())
 
     def one(g):
-        return _one(g, judge, design, margin=margin, alpha=alpha, floor=floor, restarts=restarts)
+        return _one(g, judge, design, margin=margin, alpha=alpha, **rule)
 
     for key, family in frame.groupby(FAMILY, sort=False):
         control = key[-1] == f"{key[-2]}{CONTROL}"
@@ -208,10 +212,12 @@ def _paired(tidy, margin, alpha, sequential, floor, controls, baseline, restarts
             yield {**given, **last}
 
 
-def _one(g, judge, design, *, margin, alpha, floor=None, restarts=False):
+def _one(g, judge, design, *, margin, alpha, floor=None, restarts=False, one_start=False):
     """Outcome of one comparison from its pairs in order. Where nothing says how the arms were dealt,
-    pairs of one start carry a start-to-start floor."""
+    pairs of one start carry a start-to-start floor; those of a server that is never restarted
+    always do."""
     unsure = design == UNKNOWN and not restarts and g["block"].nunique() == 1
+    unsure = unsure or one_start
     return judge(
         g["overhead"].to_numpy(float),
         g["block"].to_numpy(),

@@ -79,8 +79,13 @@ def widened(outcome, floor, margin, alpha=0.05):
         "one start, and nothing says whether the servers were dealt anew: a start-to-start CV of "
         f"{100 * sd:.2g} % is added"
     )
-    warnings = [*outcome.warnings, note]
-    return replace(outcome, lo=lo, hi=hi, p=p, verdict=word, floor=(hi - lo) / 2, warnings=warnings)
+    more = {"warnings": [*outcome.warnings, note]}
+    if word != outcome.verdict:
+        more["warnings"].append(
+            "more pairs under the same start cannot settle it: restart the server"
+        )
+        more |= {"needed": math.inf, "best": math.inf}
+    return replace(outcome, lo=lo, hi=hi, p=p, verdict=word, floor=(hi - lo) / 2, **more)
 
 
 def centre(d):

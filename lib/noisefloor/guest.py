@@ -1,0 +1,490 @@
+"""A server that Noisefloor did not start: measured as a guest who leaves all as it was.
+
+Sent are SHOW, SELECT @@…, SET GLOBAL, and statements in a schema of its own; nothing is restarted.
+How a variable was stands in the journal, on disk, before it is set: the next command restores what
+a killed one left.
+"""
+
+import configparser
+import contextlib
+import getpass
+import hashlib
+import ipaddress
+import json
+import os
+import re
+import secrets
+import shutil
+import socket as sockets
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from . import paths, workloads
+from .engines import Engine
+from .server import Server, ServerError, SettingError, _identifier, clock, secret_file
+from .study import StudyError
+
+VARIABLE = "NOISEFLOOR_SERVER"
+FORMS = (
+    "mysql://USER@HOST:PORT/?read_default_file=FILE, mysql://USER@/?unix_socket=FILE, or `env` for"
+    f" the URL in ${VARIABLE}"
+)
+_OPTIONS = {"read_default_file", "unix_socket"}
+SCHEMA = workloads.SCHEMA
+
+# what makes measuring unsafe or meaningless, by the name that allows it
+LOOK_S = 2.0  # how long the server is watched before it is called idle
+BUSY_THREADS = 2  # threads of others that run
+BUSY_TPS = 5  # transactions a second of others
+BUSY_QPS = 50  # statements a second of others
+FREE_B = 5 << 30  # of disk: binary logs of the measurement stay on the server
+ALLOWED = ("replica", "busy", "disk", "read-only")
+
+
+# -- which server ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server is and who asks. `file`: the option file that the password is from."""
+
+    user: str
+    password: str = field(repr=False)
+    host: str
+    port: int
+    socket: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        place = self.socket or f"{self.host}:{self.port}"
+        return f"{self.user} at {place}"
+
+    @property
+    def url(self) -> str:
+        """The URL without a password."""
+        query = {"unix_socket": self.socket, "read_default_file": self.file}
+        query = {k: v for k, v in query.items() if v}
+        place = {} if self.socket else {"host": self.host, "port": self.port}
+        return sa.URL.create("mysql", username=self.user, query=query, **place).render_as_string()
+
+    @property
+    def near(self) -> bool:
+        """Whether the server is on this machine."""
+        if self.socket or self.host == "localhost":
+            return True
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return False
+
+
+def address(given: str) -> Address:
+    """The server that `given` names: a URL, or ``env`` for the one in $NOISEFLOOR_SERVER.
+
+    A password comes from the option file, the environment's URL or $MYSQL_PWD, never from the
+    command line or a notebook. Raises StudyError, which never repeats the URL."""
+    name = f"${VARIABLE}" if given == "env" else "the server's URL"
+    text = os.environ.get(VARIABLE, "") if given == "env" else given
+    try:
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):
+        url = None
+    if url is None or url.drivername not in ("mysql", "mariadb"):
+        raise StudyError(f"{name} is not a server's; allowed are {FORMS}; nothing was measured")
+    if url.password is not None and given != "env":
+        raise StudyError(
+            "a password in the command line can be seen by every user of the machine: put it into"
+            f" an option file (?read_default_file=FILE, its [client] section) or the URL into"
+            f" ${VARIABLE} and say `env`; nothing was measured"
+        )
+    odd = [k for k, v in url.query.items() if k not in _OPTIONS or not isinstance(v, str)]
+    if odd or url.database:
+        what = f"the option {odd[0]!r}" if odd else "a schema"
+        raise StudyError(
+            f"{name} names {what}; allowed are {FORMS}; Noisefloor measures in a schema that it"
+            " creates; nothing was measured"
+        )
+    file = url.query.get("read_default_file", "")
+    known = _client(Path(file).expanduser()) if file else {}
+    socket = url.query.get("unix_socket", "") or ("" if url.host else known.get("socket", ""))
+    host = "" if socket else url.host or known.get("host", "")
+    if not socket and not host:
+        raise StudyError(
+            f"{name} names no host and no socket; allowed are {FORMS}; nothing was measured"
+        )
+    return Address(
+        user=url.username or known.get("user") or getpass.getuser(),
+        password=url.password or known.get("password") or os.environ.get("MYSQL_PWD", ""),
+        host=host,
+        port=url.port or int(known.get("port") or 3306),
+        socket=socket,
+        file=str(Path(file).expanduser().resolve()) if file else "",
+    )
+
+
+def _client(file: Path) -> dict[str, str]:
+    """The [client] section of an option file. Raises StudyError."""
+    try:
+        lines = [s for s in file.read_text().splitlines() if not s.startswith("!")]
+        parser = configparser.RawConfigParser(
+            strict=False, allow_no_value=True, delimiters=("=",), comment_prefixes=("#", ";")
+        )
+        parser.read_string("\n".join(lines))
+        found = parser["client"] if parser.has_section("client") else {}
+    except (OSError, UnicodeDecodeError, configparser.Error) as e:
+        why = getattr(e, "strerror", None) or type(e).__name__
+        raise StudyError(f"the option file cannot be read ({why}); nothing was measured") from None
+    return {k.replace("-", "_"): (v or "").strip("'\"") for k, v in found.items()}
+
+
+# -- the journal -----------------------------------------------------------------------------------
+
+
+class Journal:
+    """What was changed on a server and is to be changed back, on disk before it is changed:
+    `url` (without a password), `schema` (the token of the one created, "" for none) and
+    `variables` (name -> value before)."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.url, self.schema, self.variables = "", "", {}
+        with contextlib.suppress(FileNotFoundError):
+            found = json.loads(path.read_text())
+            self.url, self.schema = found["url"], found["schema"]
+            self.variables = found["variables"]
+
+    def write(self) -> None:
+        """Whole, and on disk when this returns."""
+        text = json.dumps({"url": self.url, "schema": self.schema, "variables": self.variables})
+        partial = secret_file(self.path.with_suffix(".partial"), text)
+        with open(partial) as f:
+            os.fsync(f.fileno())
+        partial.replace(self.path)
+        self._sync_folder()
+
+    def remove(self) -> None:
+        """Nothing is left to restore."""
+        self.variables, self.schema = {}, ""
+        self.path.unlink(missing_ok=True)
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        fd = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def pending() -> list[Journal]:
+    """Journals of servers on which a killed command left something."""
+    return [Journal(p) for p in sorted((paths.root() / ".servers").glob("*.journal"))]
+
+
+# -- the guest -------------------------------------------------------------------------------------
+
+
+class Guest(Server):
+    """A connection to a server that is not ours, with what a measurement asks of a `Server`.
+
+    `say`: takes each statement instead of the server where that would change something (a dry
+    run); None: they are sent."""
+
+    def __init__(self, where: Address, folder: Path, say: Callable[[str], None] | None = None):
+        self.address, self.folder, self.say = where, Path(folder), say
+        self.settings, self.keyring, self.environment = {}, False, {}
+        self.socket, self.port = Path(where.socket or "/"), where.port
+        self.datadir = self.process = self._sql = None
+        self._before = {}
+        try:
+            row = self.query(
+                "SELECT VERSION() AS version, @@hostname AS host, @@port AS port,"
+                " @@datadir AS datadir"
+            )[0]
+        except ServerError as e:
+            raise ServerError(f"{where}: {e}; nothing was changed") from None
+        self.host, self.its_data = str(row["host"]), str(row["datadir"])
+        version = str(row["version"])
+        name = f"{row['host']} {row['port']} {row['datadir']}"
+        digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+        self.engine = Engine(
+            kind="mariadb" if "mariadb" in version.lower() else "mysql",
+            version=re.match(r"[\d.]+", version)[0],
+            command=(),
+            origin=f"guest {digest}",
+        )
+        self.journal = Journal(paths.root() / ".servers" / f"{digest}.journal")
+        self.journal.url = where.url
+
+    def _engine(self, answer_s: int) -> sa.Engine:
+        a = self.address
+        place = {"unix_socket": a.socket} if a.socket else {"host": a.host, "port": a.port}
+        if a.host == "localhost":  # to the library that is a socket
+            place["host"] = "127.0.0.1"
+        return sa.create_engine(
+            "mysql+mysqldb://",
+            poolclass=sa.pool.StaticPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args=place
+            | {"user": a.user, "passwd": a.password, "charset": "utf8mb4"}
+            | {"connect_timeout": 5, "read_timeout": answer_s, "write_timeout": answer_s},
+        )
+
+    def _ended(self, seconds: float) -> bool:
+        return False
+
+    def change(self, statement: str, **values) -> None:
+        """A statement that changes something; in a dry run it is only said."""
+        if self.say:
+            for name, value in values.items():
+                shown = "NULL" if value is None else value if _number(value) else f"'{value}'"
+                statement = statement.replace(f":{name}", str(shown))
+            self.say(f"{statement};")
+        else:
+            self.query(statement, **values)
+
+    # -- what a server of ours does and this one does not ---------------------------------------
+
+    def restart(self) -> float:
+        """Never."""
+        raise ServerError(f"{self.address} is not restarted: Noisefloor did not start it")
+
+    start = stop = spawn = restart
+
+    def kill(self) -> None:
+        """Nothing: it goes on."""
+        self._forget()
+
+    remove = kill
+
+    # -- variables ------------------------------------------------------------------------------
+
+    def raw(self, name: str) -> object:
+        """A global variable as the server holds it: a number, a text or None."""
+        value = self.query(f"SELECT @@GLOBAL.{_identifier(name)} AS v")[0]["v"]
+        return value if value is None or _number(value) else str(value)
+
+    def set(self, settings: Mapping[str, object]) -> None:
+        """As `Server.set`; what was before stands in the journal first."""
+        new = [n for n in settings if n not in self.journal.variables]
+        for name in new:
+            try:
+                self.journal.variables[name] = self.raw(name)
+            except ServerError as e:
+                raise SettingError(f"{name}: {e}") from None
+        if new and not self.say:
+            self.journal.write()
+        super().set(settings)
+
+    # -- what is used ---------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        """The server's process where a socket leads to one that this machine sees, else 0."""
+        if not self.address.socket:
+            return 0
+        with contextlib.suppress(OSError), sockets.socket(sockets.AF_UNIX) as s:
+            s.connect(self.address.socket)
+            peer = s.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
+            pid = struct.unpack("3i", peer)[0]
+            return pid if pid > 0 and clock(pid) else 0
+        return 0
+
+    def usage(self) -> dict[str, float]:
+        """CPU seconds of the server's process, where they can be seen."""
+        return {"cpu_s": clock(self._pid)} if self._pid else {}
+
+    def _settle(self, limit_s: float, share: float) -> dict[str, float]:
+        """Dirty pages only: the history list stands in a table of another schema."""
+        began = time.monotonic()
+        while True:
+            s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
+            dirty, total = s.values()
+            took = time.monotonic() - began
+            if dirty <= share * total or took >= limit_s:
+                return {
+                    "settled": dirty <= share * total,
+                    "seconds": round(took, 3),
+                    "dirty_pages": dirty,
+                    "history": 0.0,
+                }
+            time.sleep(0.05)
+
+    # -- may it be measured? --------------------------------------------------------------------
+
+    def objections(self) -> dict[str, str]:
+        """Name that allows it -> what makes measuring here unsafe or meaningless."""
+        found = {"replica": self._replication(), "read-only": self._read_only()}
+        found |= {"disk": self._disk(), "busy": self._busy()}
+        return {k: v for k, v in found.items() if v}
+
+    def _replication(self) -> str:
+        maria = self.engine.kind == "mariadb"
+        if self.query("SHOW ALL SLAVES STATUS" if maria else "SHOW REPLICA STATUS"):
+            return "it is a replica: what is measured competes with its applier"
+        commands = {str(r["Command"]) for r in self.query("SHOW PROCESSLIST")}
+        if any(c.startswith("Binlog Dump") for c in commands):
+            return "it has a replica, which would have to apply all that is measured"
+        counters = self.status("wsrep_cluster_size")
+        group = [r for r in self.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")]
+        if counters.get("wsrep_cluster_size") or any(r["Value"] for r in group):
+            return "it is a member of a cluster, whose others would apply all that is measured"
+        return ""
+
+    def _read_only(self) -> str:
+        values = self.variables()
+        names = ("read_only", "super_read_only", "innodb_read_only", "offline_mode")
+        on = [n for n in names if values.get(n, "OFF") not in ("OFF", "0", "NO_LOCK")]
+        return f"it is read-only ({', '.join(on)})" if on else ""
+
+    def _disk(self) -> str:
+        if not self.address.near or not os.path.isdir(self.its_data):
+            return ""
+        free = shutil.disk_usage(self.its_data).free
+        if free < FREE_B:
+            return (
+                f"its disk has {free / 1e9:.1f} GB free, below {FREE_B / 1e9:.1f} GB: what is"
+                " measured writes tables and binary logs"
+            )
+        return ""
+
+    def _busy(self) -> str:
+        names = ("Com_commit", "Com_rollback", "Questions")
+        before, began = self.status(*names), time.monotonic()
+        running = []
+        while time.monotonic() - began < LOOK_S:
+            time.sleep(LOOK_S / 10)
+            running.append(self.status("Threads_running")["Threads_running"] - 1)
+        took, after = time.monotonic() - began, self.status(*names)
+        rate = {n: (after[n] - before[n]) / took for n in names}
+        tps = rate["Com_commit"] + rate["Com_rollback"]
+        qps = rate["Questions"] - (len(running) + 1) / took  # without our own
+        threads = sorted(running)[len(running) // 2]
+        if threads > BUSY_THREADS or tps > BUSY_TPS or qps > BUSY_QPS:
+            return (
+                f"it is busy ({threads:.0f} threads of others run, {tps:.0f} transactions and"
+                f" {qps:.0f} statements a second; idle is up to {BUSY_THREADS}, {BUSY_TPS} and"
+                f" {BUSY_QPS})"
+            )
+        return ""
+
+    # -- the schema -----------------------------------------------------------------------------
+
+    def move_in(self) -> None:
+        """Create the schema, and the option file for sysbench. Raises ServerError when a schema of
+        that name is there."""
+        if self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
+            raise ServerError(
+                f"there is a schema called {SCHEMA} on {self.address}, and it is none of ours"
+                " (this machine's journal does not know it); nothing was changed"
+            )
+        self.journal.schema = secrets.token_hex(8)
+        if not self.say:
+            self.journal.write()
+        self.change(f"CREATE DATABASE {SCHEMA}")
+        self.change(f"CREATE TABLE {SCHEMA}.owner (token CHAR(16) PRIMARY KEY)")
+        self.change(f"INSERT INTO {SCHEMA}.owner VALUES (:token)", token=self.journal.schema)
+        a = self.address
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        port = None if a.socket else a.port
+        host = "127.0.0.1" if a.host == "localhost" else a.host
+        text = workloads.option_file(a.user, a.password, Path(a.socket), port, host)
+        secret_file(self.folder / "sysbench.cnf", text)
+
+    def put_back(self) -> list[str]:
+        """Restore every variable and drop the schema, as the journal says; what was done, in words.
+        Raises ServerError when something is left: the journal keeps it."""
+        done = []
+        try:
+            for name, value in reversed(list(self.journal.variables.items())):
+                self.change(f"SET GLOBAL {_identifier(name)} = :value", value=value)
+                if not self.say and self.raw(name) != value:
+                    raise ServerError(f"{name} is {self.raw(name)}, it was {value}")
+                done.append(f"{name} is {value} again")
+            if self.journal.schema and (self.say or self._ours()):
+                self.change(f"DROP DATABASE {SCHEMA}")
+                done.append(f"the schema {SCHEMA} is dropped")
+        except ServerError as e:
+            left = ", ".join(f"{n}={v}" for n, v in self.journal.variables.items())
+            raise ServerError(
+                f"not all was put back on {self.address} ({e}): it had {left or 'no such schema'};"
+                " the next command with this server tries again"
+            ) from None
+        if not self.say:
+            self.journal.remove()
+        self._before = {}
+        return done
+
+    def _ours(self) -> bool:
+        """Whether the schema is the one that the journal tells of: its token, or nothing, is in
+        it."""
+        if not self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
+            return False
+        tables = [next(iter(r.values())) for r in self.query(f"SHOW TABLES FROM {SCHEMA}")]
+        if not tables:
+            return True  # killed before its first table
+        if "owner" not in tables:
+            return False
+        tokens = {r["token"] for r in self.query(f"SELECT token FROM {SCHEMA}.owner")}
+        return tokens <= {self.journal.schema}
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float)
+
+
+@contextlib.contextmanager
+def visit(
+    where: Address,
+    folder: Path,
+    allow: Iterable[str] = (),
+    say: Callable[[str], None] = lambda s: None,
+    dry: Callable[[str], None] | None = None,
+) -> Iterator[Guest]:
+    """A guest on the server at `where`, after what a killed command left there is restored; all is
+    put back at the end, however it ends.
+
+    Raises ServerError where measuring is unsafe or meaningless and `allow` does not name it."""
+    if unknown := set(allow) - set(ALLOWED):
+        raise StudyError(
+            f"--allow {', '.join(sorted(unknown))}: there are {', '.join(ALLOWED)};"
+            " nothing was measured"
+        )
+    guest = Guest(where, folder, dry)
+    for done in guest.put_back() if guest.journal.path.exists() else ():
+        say(f"{where}: a command that was killed left something; {done}")
+    for name, why in guest.objections().items():
+        if name not in allow:
+            raise ServerError(
+                f"{where}: {why}; --allow {name} measures all the same; nothing was changed"
+            )
+        say(f"{where}: {why}; allowed by name")
+    guest._pid = guest.pid
+    try:
+        yield guest
+    finally:
+        guest.put_back()
+        guest.kill()
+
+
+def restore_others(but: str, say: Callable[[str], None]) -> None:
+    """Put back what killed commands left on other servers than `but` (a URL), where they can be
+    reached with what the journal knows; what is left is said."""
+    for journal in pending():
+        if journal.url == but:
+            continue
+        try:
+            where = address(journal.url)
+            guest = Guest(where, paths.root())
+            if guest.journal.path != journal.path:
+                raise ServerError("another server answers there now")
+            for done in guest.put_back():
+                say(f"{where}: a command that was killed left something; {done}")
+            guest.kill()
+        except (ServerError, StudyError) as e:
+            names = ", ".join(journal.variables) or "a schema"
+            say(f"a command that was killed left {names} changed at {journal.url}: {e}")
