@@ -1,0 +1,218 @@
+"""What needs a server: the harness against bare sysbench, and the machine time to a verdict."""
+
+import contextlib
+import math
+import os
+import random
+import subprocess
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from bench_rounds import Figure, Item, say
+from noisefloor import collect, compare, engines, paths, results, study, tidy, tools, workloads
+from noisefloor.calibration import live
+from noisefloor.schedule import Cell
+from noisefloor.server import Server, workshop
+from noisefloor.stats import samples
+
+PAIRS, SLICE_S = 80, 2  # of the harness
+NEAR_PCT = 1.0
+HALF = 0.5
+RUNS, RUN_S = 10, 10  # the usual plan at a smaller scale, an arm
+BUDGET_MIN = 3.0  # for one of our verdicts
+DRAWS = 1000
+
+
+@contextlib.contextmanager
+def served(chosen: study.Study):
+    """begin(study) -> (Campaign, Bench), with servers copied from one that is loaded once."""
+    with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as runs, workshop() as shop:
+        say("loading a throwaway server")
+        engine = engines.find("mysql")
+        template = Server.create(engine, shop / "base", chosen.settings)
+        with template:
+            tools.load(template, chosen)
+            template.stop()
+        with contextlib.ExitStack() as stack:
+
+            def begin(asked: study.Study):
+                folder = Path(runs) / f"c{len(os.listdir(runs))}"
+                folder.mkdir()
+                collect._write_json(folder / "campaign.json", collect._meta(asked, engine, {}))
+                campaign = collect.Campaign(asked, folder, tidy.meta(folder), collect.Progress())
+                bench = collect.Bench(shop, {"": template}, asked)
+                bench._count = 100 * len(os.listdir(runs))
+                stack.callback(bench.close)
+                return campaign, bench
+
+            yield begin
+
+
+def harness(quick: bool) -> Item:
+    """TPS under the harness against bare sysbench on the same server, in coin-flipped pairs."""
+    pairs, chosen = 6 if quick else PAIRS, study.load("binlog-encryption", profile="quick")
+    cell = Cell(chosen.workloads[0], 4, chosen.baseline)
+    with collect.alone(say), served(chosen) as begin, tempfile.TemporaryDirectory() as texts:
+        campaign, bench = begin(chosen)
+        server = bench.fresh(chosen.baseline)
+        server.start()
+        bench.servers, campaign.block = [server], 0
+        campaign.warm(bench, [(0, chosen.baseline)])
+        argv = workloads.sysbench(
+            cell.workload, server.folder / "sysbench.cnf", tables=chosen.tables,
+            rows=chosen.profile.rows, threads=4, seconds=SLICE_S,
+        )  # fmt: skip
+
+        def under(i: int) -> Path:
+            name = f"pair-{i:03d}"
+            facts = {"block": 0, "pair": i, "pair_id": name, "position": 0, "warmup": False, "slot": 0}  # fmt: skip
+            campaign.run(bench, cell, chosen.baseline, name, SLICE_S, **facts)
+            return campaign.folder / name / "sysbench.txt"
+
+        def bare(i: int) -> Path:
+            server.settle(chosen.profile.settle_s)  # both begin with the same dirty pages
+            file = Path(texts) / f"{i:03d}.txt"
+            with open(file, "wb") as out:
+                subprocess.run(argv, stdout=out, check=True)
+            return file
+
+        coin, logs = random.Random(time.time_ns()), {under: [], bare: []}
+        for i in range(pairs):
+            for side in coin.sample([under, bare], 2):
+                logs[side].append(str(side(i)))
+            if i % 10 == 9:
+                say(f"harness: {i + 1} of {pairs} pairs")
+        sides = compare.sides(logs[bare], logs[under], "bare", "noisefloor")
+        rows = compare.rows(
+            *sides, baseline="bare", arm="noisefloor", paired=True, restarts=True, margin_pct=NEAR_PCT
+        )  # fmt: skip
+    row = next(r for r in rows if r["metric"] == "tps")
+    tps = [[r.values["tps"] for r in side] for side in sides]
+    figure = Figure(
+        "TPS under `noisefloor run` against bare sysbench",
+        [b / a for a, b in zip(*tps, strict=True)],
+        f"`same` within {NEAR_PCT:g} %",
+        row["verdict"] == "same",
+        f"`{row['verdict']}`: {row['overhead_pct']:+.2f} % overhead, {row['lo_pct']:+.2f} to "
+        f"{row['hi_pct']:+.2f} % ({pairs} coin-flipped pairs of {SLICE_S} s slices)",
+    )
+    if row["verdict"] == "cannot tell":
+        figure.says += f"; {row['runs_needed'] or 'no number of'} pairs would settle it"
+    return Item([figure])
+
+
+def verdict(quick: bool) -> Item:
+    """Machine time of our sequential pairs against the usual 10 and 10 runs."""
+    text = "| Truth | Plan | right | wrong | minutes |\n|---|---|---:|---:|---:|\n"
+    figures, words = simulated(2 if quick else 5)
+    item = Item(figures, text + words)
+    item.figures.append(real(1 if quick else 5))
+    return item
+
+
+def simulated(rounds: int) -> tuple[list[Figure], str]:
+    """Both plans on the noise of the newest recorded A/A campaign, at true differences of 0 and of
+    the margin."""
+    aa = results.load(max(paths.recorded().glob("calibration-aa-*")))
+    ours = [live.machine_time(aa, draws=DRAWS, seed=i) for i in range(rounds)]
+    figures, lines = [], ""
+    for truth, word in ((0.0, "0 %"), (aa.study.margin_pct, "the margin")):
+        rows = [t[(t["metric"] == "tps") & np.isclose(t["truth_pct"], truth)].iloc[0] for t in ours]
+        theirs = [usual(aa, truth, seed=i) for i in range(rounds)]
+        figures.append(
+            Figure(
+                f"measured minutes to a verdict on TPS, truth {word} (simulated from recorded runs)",
+                [r["minutes"] / live.REFERENCE_MIN for r in rows],
+                f"at most {HALF}",
+                float(np.median([r["minutes"] for r in rows])) <= HALF * live.REFERENCE_MIN,
+            )
+        )
+        mean = {k: float(np.mean([r[k] for r in rows])) for k in ("right", "wrong", "minutes")}
+        right, wrong = np.mean(theirs, axis=0)
+        lines += (
+            f"| {word} | sequential pairs | {mean['right']:.1%} | {mean['wrong']:.1%} | {mean['minutes']:.0f} |\n"
+            f"| {word} | {RUNS} and {RUNS} runs of 300 s | {right:.1%} | {wrong:.1%} | {live.REFERENCE_MIN:.0f} |\n"
+        )
+        say(f"verdict: simulated, truth {word}: {mean}")
+    return figures, lines
+
+
+def usual(aa, truth_pct: float, seed: int, draws: int = 200) -> tuple[float, float]:
+    """(share of right verdicts, of wrong ones) of ten and ten runs of 300 s, each after a restart:
+    a start's difference by the recorded variance, and the mean of as many recorded slices."""
+    rng, margin = np.random.default_rng(seed), math.log1p(aa.study.margin_pct / 100)
+    d, block = live._pairs(aa, "tps")
+    start = live.start_to_start(d, block)["cv_pct"] / 100
+    slices = (d - (np.bincount(block, d) / np.maximum(np.bincount(block), 1))[block]) / math.sqrt(2)
+    n = round(300 / aa.runs.loc[~aa.runs["warmup"], "slice_s"].median())
+    drawn = slices[rng.integers(0, len(slices), (draws, 2, RUNS, n))].mean(-1)
+    runs = drawn + rng.normal(0, start, (draws, 2, RUNS)) if start else drawn
+    truth = math.log1p(truth_pct / 100)
+    words = [samples.judge([(a, b + truth)], margin=margin).verdict for a, b in runs]
+    right = "slower" if truth else "same"
+    wrong = [w not in (right, "cannot tell") for w in words]
+    return words.count(right) / draws, sum(wrong) / draws
+
+
+def real(rounds: int) -> Figure:
+    """A known slowdown on a real server: our verdicts, and the usual plan once."""
+    chosen = study.load("calibration-switched", profile="quick")
+    arm = next(a for a in chosen.arms if a.name == "+5 %")
+    profile = replace(chosen.profile, budget_min=BUDGET_MIN)
+    chosen = replace(chosen, arms=(arm,), pairs=0, profile=profile)
+    spent, words = [], []
+    with collect.alone(say), served(chosen) as begin:
+        for i in range(rounds):
+            campaign, bench = begin(chosen)
+            campaign.study = chosen
+            collect.DESIGNS["switched"](campaign, bench)
+            bench.close()
+            table = campaign.verdicts()
+            row = table[(table["metric"] == "tps") & ~table["control"]].iloc[0]
+            words.append(row["verdict"])
+            spent.append(campaign.meta["spent_s"])
+            say(f"verdict: round {i + 1} of {rounds}: {words[-1]} after {spent[-1]:.0f} s")
+        word, theirs = plan_of_ten(begin, chosen, arm)
+    took = float(np.median(spent))
+    said = ", ".join(f"{words.count(w)} × `{w}`" for w in dict.fromkeys(words))
+    return Figure(
+        f"the same for real: a slowdown of 5 %, against {RUNS} and {RUNS} runs of {RUN_S} s",
+        [s / theirs for s in spent],
+        f"at most {HALF}",
+        took <= HALF * theirs,
+        f"{took:.0f} s of measuring, warm-ups and controls included ({said}), against {theirs:.0f} s "
+        f"(`{word}`)",
+    )
+
+
+def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float]:
+    """(verdict on TPS, seconds of measuring) of ten runs of one arm, then ten of the other."""
+    _, bench = begin(chosen)
+    server = bench.fresh(chosen.baseline)
+    server.start()
+    bench.servers = [server]
+    workload = chosen.workloads[0]
+    server.only(dict(workload.settings))
+    logs, took = {}, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for a in (chosen.baseline, arm):
+            for i in range(RUNS):
+                argv = workloads.sysbench(
+                    workload, server.folder / "sysbench.cnf", tables=chosen.tables,
+                    rows=chosen.profile.rows, threads=workload.threads[0], seconds=RUN_S, options=a.options,
+                )  # fmt: skip
+                file = Path(folder) / f"{len(logs)}-{i}.txt"
+                start = time.monotonic()
+                with open(file, "wb") as out:
+                    subprocess.run(argv, stdout=out, check=True)
+                took += time.monotonic() - start
+                logs.setdefault(a.name, []).append(str(file))
+            say(f"verdict: {RUNS} runs of {RUN_S} s under {a.name!r}")
+        names = (chosen.baseline.name, arm.name)
+        sides = compare.sides(logs[names[0]], logs[names[1]], *names)
+        rows = compare.rows(*sides, baseline=names[0], arm=names[1], restarts=True)
+    return next(r["verdict"] for r in rows if r["metric"] == "tps"), took
