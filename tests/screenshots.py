@@ -1,0 +1,113 @@
+"""The pictures of the README, made anew: a published report, the terminal, the explorer.
+
+``python tests/screenshots.py`` (make screenshots) writes docs/*.png. Chromium is needed.
+"""
+
+import html
+import re
+import shlex
+import shutil
+import tempfile
+from pathlib import Path
+
+from click.testing import CliRunner
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from lab import lab, run_all
+from noisefloor import paths, plots
+from noisefloor.cli import main
+
+DOCS = paths.root() / "docs"
+REPORT = "tablespace-encryption"
+COMMANDS = (
+    "judge 221.19 229.41 --threads 4 --seconds 300",
+    "compare tests/data/compare/*A.txt -- tests/data/compare/*B.txt --baseline-name off --arm-name on",
+)
+MOST_BYTES = 150_000
+TERMINAL = """<style>
+body { margin: 0; background: #fff; }
+pre { margin: 0; padding: 18px 22px; width: max-content; color: #16191d; background: #f6f7f5;
+      font: 14px/1.45 "DejaVu Sans Mono", monospace; }
+i { font-style: normal; color: #0b5c92; }
+</style><pre>%s</pre>"""
+
+
+def keep(picture: Path, name: str) -> None:
+    """The picture in 128 colours as docs/`name`.png, whole or not at all."""
+    small = Image.open(picture).convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    part = DOCS / f"{name}.png.partial"
+    small.save(part, "png", optimize=True)
+    if part.stat().st_size > MOST_BYTES:
+        raise SystemExit(f"docs/{name}.png would have {part.stat().st_size:,} bytes")
+    part.replace(DOCS / f"{name}.png")
+
+
+def said(command: str) -> str:
+    """A command and what it prints, as HTML."""
+    words = []
+    for word in shlex.split(command):
+        words += sorted(map(str, Path().glob(word))) if "*" in word else [word]
+    printed = CliRunner().invoke(main, words, color=True).output
+    shown = re.sub(r"\x1b\[1m(.*?)\x1b\[0m", r"<b>\1</b>", html.escape(printed.rstrip()))
+    return f"<i>$ noisefloor {html.escape(command)}</i>\n{shown}\n"
+
+
+def report(browser, place: Path) -> None:
+    """The head of the newest published page, and its main figure."""
+    file = sorted(paths.root().glob(f"reports/published/{REPORT}-*/{REPORT}.html"))[-1]
+    page = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="light")
+    page.goto(file.as_uri())
+    figure = page.locator("figure.nf-figure").first
+    parts = []
+    for part, name in ((page.locator(".nf-verdict"), "verdict"), (figure, "figure")):
+        part.screenshot(path=place / f"{name}.png")
+        parts.append(Image.open(place / f"{name}.png").convert("RGB"))
+    whole = Image.new(
+        "RGB", (max(p.width for p in parts), sum(p.height for p in parts) + 12), "#fdfdfb"
+    )
+    top = 0
+    for part in parts:
+        whole.paste(part, (0, top))
+        top += part.height + 12
+    whole.save(place / "report.png")
+    page.close()
+
+
+def terminal(browser, place: Path) -> None:
+    page = browser.new_page(viewport={"width": 1200, "height": 600}, device_scale_factor=1.5)
+    page.set_content(TERMINAL % "\n".join(map(said, COMMANDS)))
+    page.locator("pre").screenshot(path=place / "terminal.png")
+    page.close()
+
+
+def explorer(browser, place: Path) -> None:
+    with lab(place / "lab") as url:
+        page = browser.new_page(viewport={"width": 1240, "height": 1150})
+        page.set_default_timeout(60_000)
+        run_all(page, url("explore"))
+        page.locator(".nf-raws pre").first.wait_for()
+        page.get_by_label("Metric").select_option(plots.metric_label("cpu_per_transaction"))
+        page.get_by_text("Server CPU per transaction over").first.wait_for()
+        page.wait_for_timeout(1500)
+        page.locator(".jp-OutputArea-output").last.evaluate("e => e.scrollIntoView()")
+        page.wait_for_timeout(500)
+        page.screenshot(path=place / "explorer.png")
+        page.close()
+
+
+def made() -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="noisefloor-pictures-") as scratch,
+        sync_playwright() as d,
+    ):
+        place, found = Path(scratch), shutil.which("chromium") or shutil.which("chromium-browser")
+        browser = d.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        for draw in (report, terminal, explorer):
+            draw(browser, place)
+            keep(place / f"{draw.__name__}.png", draw.__name__)
+        browser.close()
+
+
+if __name__ == "__main__":
+    made()

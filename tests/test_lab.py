@@ -1,0 +1,93 @@
+"""JupyterLab in a real browser: open `explore`, run all, move a control, see the figure change."""
+
+import shutil
+
+import pytest
+
+from lab import lab, run_all
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SECONDS = 40_000  # playwright counts milliseconds
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    if not CHROMIUM:
+        pytest.skip("no Chromium is installed here")
+    with lab(tmp_path_factory.mktemp("lab")) as found:
+        yield found
+
+
+@pytest.fixture
+def page(url):
+    with sync_api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        page.set_default_timeout(SECONDS)
+        page.asked = []
+        page.on("request", lambda request: page.asked.append(request.url))
+        yield page
+        browser.close()
+
+
+def drawn(page, changed_from="") -> str:
+    """The first figure, once it is another one than `changed_from`."""
+    figure = page.locator(".nf-picture svg").first
+    figure.wait_for()
+    page.wait_for_function(
+        "before => document.querySelector('.nf-picture svg').outerHTML !== before", arg=changed_from
+    )
+    return figure.evaluate("e => e.outerHTML")
+
+
+def test_explore_answers_to_controls_clicks_and_keys(page, url):
+    run_all(page, url("explore"))
+    first = drawn(page)
+    status = page.get_by_role("status").first
+    assert "Transactions per second" in status.inner_text()
+
+    page.get_by_label("Metric").select_option("95th percentile latency")
+    second = drawn(page, first)
+    assert "95th percentile latency" in status.inner_text()
+
+    # the keyboard alone: from the metric on to the margin
+    page.get_by_label("Metric").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("50")
+    page.keyboard.press("Tab")
+    drawn(page, second)
+    page.get_by_text("was declared as the margin").first.wait_for()
+
+    # a click on a point brings the text of its runs
+    spot = page.locator(".nf-picture").nth(1)
+    before = page.locator(".nf-raws").first.inner_text()
+    box = spot.bounding_box()
+    x, y = page.evaluate(THIRD_SPOT)
+    spot.click(position={"x": x - box["x"], "y": y - box["y"]})
+    page.wait_for_function(
+        "before => document.querySelector('.nf-raws').innerText !== before", arg=before
+    )
+    assert "queries performed:" in page.locator(".nf-raws").first.inner_text()
+    assert page.locator(".nf-raws pre").count() == 2
+
+    here = url("").partition("/lab")[0]
+    outside = [
+        u
+        for u in page.asked
+        if not u.startswith((here, here.replace("http", "ws"), "data:", "blob:"))
+    ]
+    assert outside == []
+
+
+# the middle of the third pair of the second figure, in pixels of the window
+THIRD_SPOT = """() => {
+  const dots = document.querySelectorAll('.nf-picture')[1].querySelectorAll('svg use');
+  const round = [...dots].filter(d => {
+    const b = d.getBoundingClientRect();
+    return b.width > 3 && b.width < 12 && Math.abs(b.width - b.height) < 0.5;
+  });
+  const b = round[2].getBoundingClientRect();
+  return [b.x + b.width / 2, b.y + b.height / 2];
+}"""
