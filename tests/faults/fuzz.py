@@ -1,0 +1,418 @@
+"""Real logs, damaged by the million: the parsers give a result or a ParseError, nothing else.
+
+    python tests/faults/fuzz.py --inputs 10000000 --record .fuzz.json     (or: make fuzz)
+
+Batch after batch, each with a seed of its own: the same seed damages the same logs in the same
+way. A run that was stopped continues from its record. What broke is kept beside the record.
+"""
+
+import argparse
+import json
+import math
+import random
+import re
+import sys
+import time
+import traceback
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from noisefloor import parse
+
+DATA = Path(__file__).parents[1] / "data"
+BATCH = 5_000
+SLOW_S = 0.25  # no input is longer than 200,000 characters: whatever takes this long is quadratic
+
+# -- real logs, and damage to them -----------------------------------------------------------------
+
+
+def _few_buckets(text: str) -> str:
+    """A log with the first dozen buckets of its histogram: ten times as many inputs a second."""
+    lines = text.split("\n")
+    bars = [i for i, line in enumerate(lines) if " |" in line]
+    return "\n".join(line for i, line in enumerate(lines) if i not in bars[12:])
+
+
+LOGS = [p.read_text() for kind in ("sysbench", "sysbench/by-hand", "time") for p in sorted((DATA / kind).glob("*.txt"))]  # fmt: skip
+SHORT = [log if len(log) < 5_000 else _few_buckets(log) for log in LOGS]
+SCRAPS = [
+    *("\0", "\r", "\n", "\r\n", "\t", " ", ".", ",", "-", "+", "e", "é", "٣", "²", "½", "\x85"),
+    *("\u2028", "\ufeff", "\ud800", "\x1b[31m", "\x1b]0;x\x07", "inf", "nan", "1e9", "0x1F", "1_0"),
+    *(
+        "9" * 30,
+        "9" * 5000,
+        "0" * 40,
+        "-1",
+        "1.",
+        ".5",
+        "99.99.99",
+        "1,234.5",
+        "%",
+        "s",
+        "ms",
+        "h ",
+    ),
+    *("thds: ", "SQL statistics:\n", "total number of events:", "FATAL: x\n", "real", "user ", "{"),
+    *(
+        "Latency histogram",
+        "Checkpoint report:\n",
+        "[ 1s ] ",
+        "sysbench ",
+        "</script>",
+        "=1+1",
+        "|",
+    ),
+]
+DIGIT = re.compile(r"[0-9]")
+NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+
+
+def _span(r: random.Random, text: str) -> tuple[int, int]:
+    """Two places in `text`, mostly near each other, often at the ends of lines."""
+    i = r.randrange(len(text) + 1)
+    j = r.randrange(len(text) + 1) if r.random() < 0.3 else i + r.randrange(1, 200)
+    if r.random() < 0.5:
+        i, j = (text.rfind("\n", 0, at) + 1 for at in (i, min(j, len(text))))
+    return (i, j) if i <= j else (j, i)
+
+
+def _cut(r, text):
+    return text[: r.randrange(len(text) + 1)]
+
+
+def _behead(r, text):
+    return text[r.randrange(len(text) + 1) :]
+
+
+def _splice(r, text):
+    other = r.choice(SHORT)
+    return text[: _span(r, text)[0]] + other[_span(r, other)[0] :]
+
+
+def _append(r, text):
+    return text + r.choice(("", "\n", "rc=0\n")) + r.choice(SHORT)
+
+
+def _delete(r, text):
+    i, j = _span(r, text)
+    return text[:i] + text[j:]
+
+
+def _double(r, text):
+    i, j = _span(r, text)
+    return text[:j] + text[i:]
+
+
+def _move(r, text):
+    i, j = _span(r, text)
+    k = _span(r, text)[0]
+    rest = text[:i] + text[j:]
+    return rest[:k] + text[i:j] + rest[k:]
+
+
+def _graft(r, text):
+    other = r.choice(SHORT)
+    i, j = _span(r, other)
+    k = _span(r, text)[0]
+    return text[:k] + other[i:j] + text[k:]
+
+
+def _swap_lines(r, text):
+    lines = text.split("\n")
+    i, j = r.randrange(len(lines)), r.randrange(len(lines))
+    lines[i], lines[j] = lines[j], lines[i]
+    return "\n".join(lines)
+
+
+def _insert(r, text):
+    i = r.randrange(len(text) + 1)
+    return text[:i] + r.choice(SCRAPS) + text[i:]
+
+
+def _overwrite(r, text):
+    i = r.randrange(len(text) + 1)
+    return text[:i] + r.choice(SCRAPS) + text[i + 1 :]
+
+
+def _any_char(r, text):
+    i = r.randrange(len(text) + 1)
+    return text[:i] + chr(r.randrange(0x250)) + text[i + 1 :]
+
+
+def _digit(r, text):
+    """One digit becomes another."""
+    at = [m.start() for m in DIGIT.finditer(text, r.randrange(len(text) + 1))][:1]
+    return text[: at[0]] + r.choice("0123456789") + text[at[0] + 1 :] if at else text
+
+
+def _number(r, text):
+    """One number becomes another number of the text, or something that is none."""
+    found = list(NUMBER.finditer(text))
+    if not found:
+        return text
+    here, there = r.choice(found), r.choice(found)[0]
+    new = r.choice((there, there, "0", "0.00", "1e5", "inf", "nan", "-" + here[0], here[0] + "e3"))
+    return text[: here.start()] + new + text[here.end() :]
+
+
+def _decimal_comma(r, text):
+    return text.replace(".", ",")
+
+
+def _some_decimal_comma(r, text):
+    return re.sub(r"(?<=[0-9])\.(?=[0-9])", lambda m: r.choice(".,"), text)
+
+
+def _line_ends(r, text):
+    return text.replace("\n", r.choice(("\r\n", "\r", "\n\n", "\x0b", "\x85", " \n", "\r\r\n", "")))
+
+
+def _case(r, text):
+    return r.choice((text.upper, text.lower, text.title))()
+
+
+def _blanks(r, text):
+    return re.sub(" {2,}", lambda m: r.choice((" ", "\t", m[0])), text)
+
+
+def _long_line(r, text):
+    i = _span(r, text)[0]
+    return text[:i] + r.choice((" ", "0", "[", "a_", "x", ".", "-p ")) * 20_000 + text[i:]
+
+
+COMMON = [_cut, _behead, _splice, _append, _delete, _double, _move, _graft, _swap_lines, _insert]
+COMMON += [_overwrite, _any_char, _digit, _digit, _number, _number]
+RARE = [_decimal_comma, _some_decimal_comma, _line_ends, _case, _blanks]
+BYTES = ["utf-8"] * 6 + ["utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "utf-7"]
+
+
+def damaged(r: random.Random) -> str | bytes:
+    """A real log after one to four harms; one in four as bytes in some encoding."""
+    text = r.choice(LOGS if r.random() < 0.02 else SHORT)
+    for _ in range(r.choice((1, 1, 1, 2, 2, 3, 4))):
+        chance = r.random()
+        harm = r.choice(COMMON if chance < 0.9 else RARE if chance < 0.9995 else [_long_line])
+        text = harm(r, text)[:200_000]
+    if r.random() < 0.75:
+        return text
+    data = text.encode(r.choice(BYTES), "replace")
+    if data and r.random() < 0.3:
+        i = r.randrange(len(data))
+        data = data[:i] + bytes([r.randrange(256)]) + data[i + r.randrange(2) :]
+    return data
+
+
+# -- what must be true of every input --------------------------------------------------------------
+
+CLOCK = re.compile(
+    r"(?<![0-9.,:])(?<![0-9][hm])(?<![0-9][hm] )"
+    r"(?:([0-9]{1,13}+)(h ?|:))?(?:([0-9]{1,13}+)(?:m ?|:))?([0-9]{1,13}+(?:[.,][0-9]{1,13}+)?+)(?![0-9.,])"
+)
+# a number with a sign, an exponent, a second point or a comma inside is none that sysbench printed
+TOKEN = re.compile(r"(?<![0-9.,A-Za-z_-])[0-9]+(?:\.[0-9]+)?(?![.,]?[0-9])(?![eE][0-9+-])")
+LOOSE = re.compile(r"(?<![0-9.])[0-9]+(?:\.[0-9]+)?(?!\.?[0-9])")
+CSV = re.compile(r"^[0-9]+,[0-9]+,[0-9.]", re.MULTILINE)
+
+
+class Broken(AssertionError):
+    """A promise of the parsers that an input broke."""
+
+
+def _same(value: float) -> float:
+    """The number as it can be compared after a division by 1,000."""
+    return float(f"{value:.11g}")
+
+
+def _readable(text: str | bytes) -> str:
+    if isinstance(text, bytes):
+        marked = text[:2] in (b"\xff\xfe", b"\xfe\xff")
+        text = text.decode("utf-16" if marked else "utf-8", "replace")
+    return text
+
+
+def _in_sysbench(text: str, found: dict) -> None:
+    """Raise Broken for a number of `found` that the text does not hold."""
+    rule = LOOSE if CSV.search(text) else TOKEN
+    told = {_same(float(t)) for t in rule.findall(text)}
+
+    def check(name, values, *scales):
+        for value in values:
+            if value is not None and not any(_same(value * s) in told for s in scales or (1,)):
+                raise Broken(f"{name} {value!r} is not in the text")
+
+    plain = ("duration_s", "events", "transactions", "tps", "queries", "reads", "writes", "other")
+    plain += ("ignored_errors", "reconnects", "rate", "report_interval", "warmup_s")
+    latency, rows = found["latency"], found["intervals"]
+    for name in plain:
+        check(name, [found[name]])
+    check("latency", [latency["min"], latency["mean"], latency["max"]], 1e3)
+    check("latency sum", [latency["sum"]], 1e3, 1)
+    check("percentile", latency["percentile"].values(), 1e3)
+    check("share", latency["percentile"], 1, 10, 100, 1e3, 1e4)
+    for name, column in rows.items():
+        if name != "ok":
+            check(name, column.tolist(), *((1e3, 1e6) if name == "latency_s" else ()))
+    check("bucket", found["histogram_s"].tolist(), 1e3)
+    check("count", found["histogram_counts"].tolist())
+    for name, column in found["queue"].items():
+        check(name, column.tolist())
+    if rows and len({len(column) for column in rows.values()}) != 1:
+        raise Broken("columns of different lengths")
+    # derived where the version does not print them
+    if found["events_per_s"] is not None and _same(found["events_per_s"]) not in told:
+        seconds = found["duration_s"]
+        if not seconds or abs(found["events"] / seconds - found["events_per_s"]) > 1e-9:
+            raise Broken("events_per_s is neither printed nor events over seconds")
+    if found["qps"] is not None and _same(found["qps"]) not in told:
+        rates = {float(x) for x in re.findall(r"\( *([0-9.]+) per sec", text)}
+        if not any(abs(a + b - found["qps"]) < 0.006 for a in rates for b in rates):
+            raise Broken("qps is neither printed nor a sum")
+    for n in (found["threads"], found["percentile"]):
+        if n is not None and not math.isfinite(n):
+            raise Broken(f"{n} threads, or percentile")
+
+
+def _in_time(text: str, found: list[dict]) -> None:
+    clocks = set()
+    for m in CLOCK.finditer(text):
+        h, hour, minute, s = m.groups()
+        seconds = float(s.replace(",", "."))
+        if minute is not None:
+            seconds += 60 * int(minute)
+        if h is not None:  # `1:02` is a minute and two seconds, `1h 2` is not
+            seconds += int(h) * (3600 if hour[0] == "h" or minute is not None else 60)
+        clocks.add(_same(seconds))
+    for result in found:
+        for name in ("real_s", "user_s", "sys_s", "cpu_pct"):
+            if result[name] is not None and _same(result[name]) not in clocks:
+                raise Broken(f"{name} {result[name]!r} is not in the text")
+        size, code = result["maxrss_B"], result["exit_code"]
+        if size is not None and not re.search(rf"(?<![0-9])0*{size // 1024}(?![0-9])", text):
+            raise Broken(f"maxrss_B {size} is not in the text")
+        if code is not None and not re.search(rf"(?<![0-9])0*{abs(code)}(?![0-9])", text):
+            raise Broken(f"exit code {code} is not in the text")
+
+
+def _numbers(result):
+    if isinstance(result, dict):
+        for value in result.values():
+            yield from _numbers(value)
+    elif isinstance(result, list | tuple):
+        for value in result:
+            yield from _numbers(value)
+    elif isinstance(result, np.ndarray):
+        yield from result.tolist()
+    elif isinstance(result, int | float):
+        yield result
+
+
+def check(text: str | bytes) -> str:
+    """What the parsers made of one input: "sysbench", "time" or "refused". Raises Broken, or
+    whatever escaped from a parser."""
+    kind = parse.kind(text)
+    if kind not in ("sysbench", "time", None):
+        raise Broken(f"kind {kind!r}")
+    outcome, found = "refused", []
+    for name, read in (("sysbench", parse.sysbench), ("time", parse.time)):
+        try:
+            result = read(text)
+        except parse.ParseError as e:
+            if not (e.text.isprintable() and str(e).isprintable() and len(str(e)) < 3_000):
+                raise Broken("an error that is not fit for a terminal") from None
+            if not 1 <= e.line <= 2 + len(text):
+                raise Broken(f"an error in line {e.line}") from None
+            continue
+        if name == "sysbench":
+            _in_sysbench(_readable(text), result)
+        else:
+            _in_time(_readable(text), result)
+        if not all(math.isfinite(n) for n in _numbers(result)):
+            raise Broken("a number that is not finite")
+        outcome = name if outcome == "refused" else outcome
+        found.append(name)
+    if "time" in found and kind is None:
+        raise Broken("read as time, but of no kind")
+    try:
+        pieces = parse.runs(text)
+    except parse.ParseError:
+        return outcome
+    if not (pieces[0][0] == 1 and all(a[0] <= b[0] for a, b in pairwise(pieces))):
+        raise Broken("runs: pieces out of order")
+    return outcome
+
+
+# -- many of them ----------------------------------------------------------------------------------
+
+
+def batch(seed: str, inputs: int = BATCH) -> dict:
+    """Counts of one batch, its slowest input's seconds, and what broke (at most five)."""
+    r = random.Random(seed)
+    counts, slowest, broken = {"sysbench": 0, "time": 0, "refused": 0}, 0.0, []
+    start = time.process_time()
+    for _ in range(inputs):
+        text = damaged(r)
+        began = time.process_time()
+        try:
+            counts[check(text)] += 1
+        except Exception as e:
+            where = traceback.extract_tb(e.__traceback__)[-1]
+            said = f"{type(e).__name__}: {e} ({Path(where.filename).name}:{where.lineno})"
+            broken.append((said, text))
+        took = time.process_time() - began
+        slowest = max(slowest, took)
+        if took > SLOW_S:
+            broken.append((f"Slow: {took:.1f} s for {len(text)} characters", text))
+    spent = {"slowest_s": slowest, "cpu_s": time.process_time() - start}
+    return {"inputs": inputs, **counts, **spent, "broken": broken[:5]}
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    asked.add_argument("--inputs", type=int, default=10_000_000)
+    asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--jobs", type=int, default=1)
+    asked.add_argument("--record", type=Path, help="where counts are kept; a run continues from it")
+    asked = asked.parse_args()
+    from tqdm import tqdm
+
+    total = {"seed": asked.seed, "batches": 0, "inputs": 0, "sysbench": 0, "time": 0, "refused": 0}
+    total |= {"slowest_s": 0.0, "cpu_s": 0.0, "broken": 0}
+    if asked.record and asked.record.exists():
+        total |= json.loads(asked.record.read_text())
+    seeds = range(total["batches"], math.ceil(asked.inputs / BATCH))
+    bar = tqdm(total=asked.inputs, initial=total["inputs"], unit="input", disable=None)
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        for at in range(0, len(seeds), 4 * asked.jobs):
+            some = seeds[at : at + 4 * asked.jobs]
+            for n, found in zip(
+                some, pool.map(batch, [f"{total['seed']}-{n}" for n in some]), strict=True
+            ):
+                for said, text in found.pop("broken"):
+                    total["broken"] += 1
+                    print(f"batch {n}: {said}", file=sys.stderr)
+                    if asked.record and total["broken"] < 200:
+                        kept = asked.record.with_suffix(f".broken-{total['broken']}")
+                        kept.write_bytes(
+                            text
+                            if isinstance(text, bytes)
+                            else text.encode("utf-8", "surrogatepass")
+                        )
+                total["slowest_s"] = max(total["slowest_s"], found.pop("slowest_s"))
+                for name, value in found.items():
+                    total[name] += value
+                total["batches"] = n + 1
+                bar.update(found["inputs"])
+            if asked.record:
+                partial = asked.record.with_suffix(".partial")
+                partial.write_text(json.dumps(total, indent=1) + "\n")
+                partial.replace(asked.record)
+    bar.close()
+    print(json.dumps(total))
+    raise SystemExit(bool(total["broken"]))
+
+
+if __name__ == "__main__":
+    main()

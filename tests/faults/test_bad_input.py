@@ -1,0 +1,359 @@
+"""Wrong words in a command line, wrong parameters of notebooks, folders that were tampered with."""
+
+import copy
+import json
+import shutil
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from noisefloor import paths, report, results, store, study, tidy
+from noisefloor.cli import main
+
+STUDY = "binlog-encryption"
+NOTEBOOKS = sorted(p.stem for p in paths.notebooks().glob("*.ipynb"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_ours(monkeypatch):
+    """Whatever this user's environment names, no test writes to it."""
+    monkeypatch.delenv(store.VARIABLE, raising=False)
+
+
+@pytest.fixture
+def project(home):
+    """A project folder with the notebooks and nothing measured."""
+    shutil.copytree(paths.Path(__file__).parents[2] / "notebooks", home / "notebooks")
+    return home
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def inside(folder) -> list:
+    return sorted(p for p in folder.rglob("*") if p.is_file())
+
+
+def is_one_sentence(result, code=2):
+    """No traceback, nothing printed but one line about what was wrong."""
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("noisefloor: ")
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.isprintable() or result.stderr[:-1].isprintable()
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+WRONG = {  # a word that the type refuses; of text and paths every word may be right
+    "integer": ["x", "1.5", ""],
+    "integer range": ["x", "0", "1.5"],
+    "float": ["x", "", "1,5"],
+    "choice": ["nonsense", ""],
+}
+
+
+def generic():
+    """Each command with a wrong word for each option that has a type, an option that it does not
+    have, and one word too many."""
+    for name, command in main.commands.items():
+        takes = [p for p in command.params if isinstance(p, click.Argument)]
+        needed = ["1"] * sum(p.required and p.nargs == 1 for p in takes)
+        yield [name, *needed, "--no-such-option"]
+        if all(p.nargs == 1 for p in takes):
+            yield [name, *needed, "one", "too-many"]
+        for p in command.params:
+            if isinstance(p, click.Option) and not p.is_flag:
+                for word in WRONG.get(p.type.name, []):
+                    yield [name, *needed, p.opts[-1], *[word] * p.nargs]
+        if needed:
+            yield [name]
+    yield ["no-such-command"]
+    yield ["--no-such-option"]
+
+
+@pytest.mark.parametrize("args", generic(), ids=" ".join)
+def test_a_wrong_word_is_one_sentence_and_nothing_is_done(args, project):
+    before = inside(project)
+    is_one_sentence(run(*args))
+    assert inside(project) == before
+
+
+NAN = "--margin nan"
+SENTENCES = [
+    ("run no-such", 2, "no study is called 'no-such'"),
+    ("run ../binlog-encryption", 2, "no study is called"),
+    (f"run {STUDY} --profile nonsense", 2, "profile 'nonsense' is not one of smoke, quick"),
+    (f"run {STUDY} --profile recorded", 2, "profile 'recorded' is not one of"),
+    (f"run {STUDY} --engine no-such", 1, "no-such"),
+    (f"run {STUDY} --engine /", 1, "/"),
+    (f"run {STUDY} --old mysql-8.0", 2, "only version-upgrade compares two builds"),
+    *((f"run {STUDY} --threads {t}", 2, "threads") for t in ("0", "-1", "x", "1.5", "4;8", "99999", "1e3")),
+    *((f"run {STUDY} --margin {m}", 2, "margin") for m in ("0", "-1", "nan", "inf", "100")),
+    *((f"run {STUDY} --budget {b}", 2, "budget") for b in ("-1", "nan", "inf", "1e9")),
+    ("doctor --fetch oracle", 2, "--fetch knows"),
+    ("calibrate --small --seed -1", 2, "seed"),
+    ("report no-such", 2, "no study is called 'no-such'"),
+    ("report ../../etc/passwd", 2, "no study is called"),
+    (f"report {STUDY} -p no-such 1", 2, "has no parameter"),
+    ("report -p no-such 1", 2, "no study has a parameter 'no-such'"),
+    (f"report {STUDY} -p campaign no-such", 2, "no campaign is called 'no-such'"),
+    (f"report {STUDY} -p campaign ../x", 2, "is not a folder name"),
+    (f"report {STUDY} --profile recorded", 2, "no recorded campaign"),
+    (f"report {STUDY} --timeout 0", 2, "timeout"),
+    (f"report {STUDY} --timeout -5", 2, "timeout"),
+    ("store no-such", 2, "no campaign is called 'no-such'"),
+    ("store ../../x", 2, "is not a folder name"),
+    ("store --to nonsense", 2, "is not a database's"),
+    (f"history {STUDY}", 1, "does not exist; `noisefloor store` makes it"),
+    (f"history {STUDY} --plot x.pdf", 2, "ends in .svg or .png"),
+    (f"history {STUDY} --from sqlite:///no/such/folder/x.sqlite", 1, "does not exist"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "code", "words"), SENTENCES, ids=[s[0] for s in SENTENCES])
+def test_a_wrong_request_is_one_sentence_and_nothing_is_done(line, code, words, project):
+    before = inside(project)
+    result = run(*line.split())
+    is_one_sentence(result, code)
+    assert words in result.stderr
+    assert inside(project) == before
+
+
+@pytest.mark.parametrize("name", ["HOME", "RUNS", "ENGINES", "REPORTS", "STORE"])
+@pytest.mark.parametrize("value", ["file", "nowhere", "unreadable", "\udcff"])
+def test_a_folder_in_the_environment_that_is_none(name, value, project, monkeypatch, tmp_path):
+    place = tmp_path / f"odd-{value}"
+    if value == "file":
+        place.write_text("no folder\n")
+    monkeypatch.setenv(f"NOISEFLOOR_{name}", str(place))
+    for line in ("store", f"history {STUDY}", f"run {STUDY} --profile nonsense", "report no-such"):
+        result = run(*line.split())
+        assert result.exception is None or isinstance(result.exception, SystemExit), line
+        assert "Traceback" not in result.output
+
+
+# -- notebooks -------------------------------------------------------------------------------------
+
+
+def wrong_values():
+    for name in NOTEBOOKS:
+        yield name, "no_such_parameter", "1"
+        for parameter in report.parameters(report.notebook(name)).values():
+            if isinstance(parameter.default, bool | int | float):
+                yield name, parameter.name, "a word"
+                yield name, parameter.name, "[1, 2]"
+            elif isinstance(parameter.default, list | tuple):
+                yield name, parameter.name, "{'a': 1}"
+
+
+@pytest.mark.parametrize(("name", "parameter", "value"), wrong_values())
+def test_a_wrong_parameter_of_a_notebook_is_one_sentence(name, parameter, value, project):
+    before = inside(project)
+    result = run("report", name, "-p", parameter, value)
+    is_one_sentence(result)
+    assert parameter in result.stderr
+    assert "nothing was run" in result.stderr
+    assert inside(project) == before
+
+
+MEASURED = [n for n in NOTEBOOKS if "margin_pct" in report.parameters(report.notebook(n)) and n in study.STUDIES]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [("profile", "nonsense"), ("engine", "/nowhere"), ("threads", "[0]"), ("threads", "[]x"),
+     ("margin_pct", "-1"), ("margin_pct", "1e99"), ("budget_min", "-1")],
+)  # fmt: skip
+def test_a_parameter_that_nothing_can_be_measured_with(name, parameter, value, project):
+    if parameter not in report.parameters(report.notebook(name)):
+        pytest.skip(f"{name} has no {parameter}")
+    result = run("report", name, "-p", parameter, value)
+    assert result.exit_code in (1, 2)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    assert not list(paths.runs().glob("*"))
+    assert not list(paths.reports().glob(f"{name}.*"))
+
+
+# -- campaigns -------------------------------------------------------------------------------------
+
+
+def read_all(campaign):
+    """Everything that a page, `store` and `history` read of a campaign."""
+    opened = results.load(campaign)
+    store._rows(campaign)
+    for name in ("runs", "proofs", "exposed", "maxima", "warnings", "skipped", "workloads"):
+        getattr(opened, name)
+    opened.pairs(opened.main, "tps")
+    opened.medians(opened.main, ("tps",))
+    opened.steps()
+    tidy.intervals(campaign)
+    tidy.differences(campaign)
+    report.verdict_box(opened.verdicts, campaign)
+    report.verdict_table_html(opened.verdicts)
+    report.provenance(campaign)
+
+
+def places(value, where=()):
+    """Every place in a JSON value."""
+    yield where
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
+    for key, part in inside:
+        yield from places(part, (*where, key))
+
+
+ODD = [None, "x", "", -1, 0, 1e300, 10**400, True, [], {}, [[]], {"a": None}, "gone"]
+SMALL = [None, "x", [], "gone"]
+
+
+def altered(content, where, odd):
+    """The content with something else at a place ("gone": without it)."""
+    if not where:
+        return odd
+    content = copy.deepcopy(content)
+    at = content
+    for key in where[:-1]:
+        at = at[key]
+    if odd == "gone":
+        del at[where[-1]]
+    else:
+        at[where[-1]] = odd
+    return content
+
+
+def harm(recorded, file, values):
+    """Alter one place after another; each is harmless, or one sentence."""
+    content = json.loads(file.read_text())
+    refused = 0
+    for where in places(content):
+        for odd in values:
+            file.write_text(json.dumps(altered(content, where, odd)))
+            try:
+                read_all(recorded)
+            except (tidy.Damaged, store.StoreError):
+                refused += 1
+            except Exception as e:
+                raise AssertionError(f"{file.name}: {where} = {odd!r}: {e!r}") from e
+    return refused
+
+
+def run_file(recorded):
+    return sorted(recorded.glob("in-memory-t2-encrypted-p001-*/run.json"))[0]
+
+
+@pytest.mark.slow
+def test_a_run_json_with_nothing_in_its_place(recorded):
+    assert harm(recorded, run_file(recorded), ["gone"]) == 0  # the campaign is read without it
+
+
+@pytest.mark.slow
+def test_a_campaign_json_with_nothing_in_its_place(recorded):
+    assert harm(recorded, recorded / "campaign.json", ["gone"]) > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "which", [run_file, lambda c: c / "campaign.json"], ids=["run", "campaign"]
+)
+def test_anything_in_the_place_of_anything(recorded, which):
+    harm(recorded, which(recorded), ODD)
+
+
+@pytest.mark.parametrize("name", ["campaign.json", "run.json"])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"null", b"[]", b'"x"', b"\xff\xfe\x00", b"\0" * 99, b"[" * 100_000, b"9" * 10_000, b'{"format": NaN}'],
+    ids=lambda t: repr(t[:12]),
+)  # fmt: skip
+def test_a_file_that_is_no_json(recorded, name, text):
+    file = recorded / name if name == "campaign.json" else run_file(recorded)
+    file.write_bytes(text)
+    if name == "campaign.json":
+        with pytest.raises(tidy.Damaged, match="campaign"):
+            read_all(recorded)
+    else:
+        problems = tidy.table(recorded).attrs["problems"]
+        assert any(file.parent.name in p for p in problems)
+        read_all(recorded)
+
+
+@pytest.mark.parametrize("name", ["sysbench.txt", "evidence.json", "variables.json", "run.json"])
+def test_a_missing_file_is_named(recorded, name):
+    file = run_file(recorded).with_name(name)
+    file.unlink()
+    problems = tidy.table(recorded).attrs["problems"]
+    assert any(file.parent.name in p or "only one run of the pair" in p for p in problems)
+    read_all(recorded)
+
+
+def test_a_link_out_of_a_run_is_not_followed(recorded, tmp_path):
+    file = run_file(recorded).with_name("sysbench.txt")
+    elsewhere = tmp_path / "elsewhere"
+    file.rename(elsewhere)
+    file.symlink_to(elsewhere)
+    problems = tidy.table(recorded).attrs["problems"]
+    assert any("sysbench.txt is a link to somewhere else" in p for p in problems)
+
+
+@pytest.mark.parametrize("name", ["../../../secret.json", "/etc/passwd", ".."])
+def test_a_run_cannot_name_a_file_outside_of_it(recorded, name, tmp_path):
+    """Neither by its list of checksums nor by its pointer to the variables."""
+    (tmp_path / "secret.json").write_text('{"secret": "hunter2"}')
+    file = run_file(recorded)
+    facts = json.loads(file.read_text())
+    pointer = file.with_name("variables.json")
+    pointer.write_text(json.dumps({"file": name}))
+    facts["sha256"]["variables.json"] = tidy.sha256(pointer)
+    file.write_text(json.dumps(facts))
+    try:
+        said = repr(tidy.variables(recorded))
+    except tidy.Damaged as e:
+        said = str(e)
+    assert "hunter2" not in said
+    facts["sha256"] = {name: "0" * 64}
+    file.write_text(json.dumps(facts))
+    assert any(file.parent.name in p for p in tidy.table(recorded).attrs["problems"])
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, [1]])
+def test_another_format_version_is_named_with_what_is_read(recorded, version):
+    for file in (run_file(recorded), recorded / "campaign.json"):
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"format": version}))
+        try:
+            problems = tidy.table(recorded).attrs["problems"]
+        except tidy.Damaged as e:
+            problems = [str(e)]
+        assert any("format" in p and "reads 1" in p for p in problems)
+
+
+def test_a_foreign_notebook_is_not_run(project):
+    """One of another kernel, one that is no notebook, one whose parameters cell is a program."""
+    witness = project / "witness"
+    bodies = {
+        "no-json": "{",
+        "no-notebook": "[]",
+        "no-cells": '{"cells": 3}',
+        "program": json.dumps(
+            {
+                "cells": [
+                    {
+                        "cell_type": "code",
+                        "metadata": {"tags": ["parameters"]},
+                        "source": [f"x = open({str(witness)!r}, 'w')\n"],
+                    }
+                ]
+            }
+        ),
+    }
+    for name, body in bodies.items():
+        (project / "notebooks" / f"{name}.ipynb").write_text(body)
+        result = run("report", name, "-p", "profile", "quick")
+        is_one_sentence(result, result.exit_code)
+        assert result.exit_code in (1, 2)
+        assert name in result.stderr
+    assert not witness.exists()

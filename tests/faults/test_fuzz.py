@@ -1,0 +1,200 @@
+"""Damaged logs: a sample of what `make fuzz` does ten million times."""
+
+import json
+import random
+import subprocess
+import sys
+from contextlib import suppress
+from time import perf_counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fuzz
+from noisefloor import parse
+
+RW = next(log for log in fuzz.LOGS if "queries performed" in log and "Latency histogram" in log)
+MIB = 2**20
+
+
+@settings(max_examples=1500, deadline=None, derandomize=True)
+@given(st.randoms(use_true_random=False))
+def test_a_damaged_log_is_a_result_or_a_parse_error(r):
+    fuzz.check(fuzz.damaged(r))
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text() | st.binary())
+def test_any_text_is_a_parse_error(text):
+    assert fuzz.check(text) == "refused"
+
+
+LINES = sorted({line for log in fuzz.SHORT for line in log.split("\n")})
+
+
+@settings(max_examples=500, deadline=None, derandomize=True)
+@given(st.lists(st.sampled_from(LINES), max_size=60).map("\n".join))
+def test_lines_of_all_logs_in_any_order(text):
+    fuzz.check(text)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch(seed):
+    found = fuzz.batch(f"sample-{seed}", 2_500)
+    assert found["broken"] == []
+    assert min(found["sysbench"], found["time"], found["refused"]) > 100  # all three are reached
+
+
+@pytest.mark.slow
+def test_many_batches():
+    """A minute and a half of `make fuzz`, from other seeds every time."""
+    end, n = perf_counter() + 90, random.SystemRandom().randrange(10**9)
+    while perf_counter() < end:
+        assert fuzz.batch(f"{n}")["broken"] == [], n
+        n += 1
+
+
+def test_the_same_seed_damages_the_same_logs():
+    first, again = ([fuzz.damaged(r) for _ in range(50)] for r in (random.Random("a"), random.Random("a")))  # fmt: skip
+    assert first == again
+    assert len(set(map(repr, first))) > 40
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (RW.replace("5080   (", "95080   ("), {"transactions": 5080}),
+        (RW.replace("507.16 per", "-507.16 per"), {"tps": 507.16}),
+        (RW.replace("507.16 per", "507.16e3 per"), {"tps": 507.16}),
+        (RW.replace("507.16 per", "1507.16 per"), {"tps": 507.16}),
+    ],
+)
+def test_the_judge_sees_a_number_that_is_not_in_the_text(text, found):
+    with pytest.raises(fuzz.Broken, match="is not in the text"):
+        fuzz._in_sysbench(text, parse.sysbench(RW) | found)
+
+
+def test_the_judge_of_times_sees_a_number_that_is_not_in_the_text():
+    text = "real\t1h2m3.00s\nuser\t0m1.000s\nsys\t0m0.500s\n"
+    [found] = parse.time(text)
+    fuzz._in_time(text, [found])
+    for name, value in (("real_s", 123.0), ("user_s", 1.5), ("exit_code", 7)):
+        with pytest.raises(fuzz.Broken, match="is not in the text"):
+            fuzz._in_time(text, [found | {name: value}])
+
+
+# -- found by it -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "real\t1h 3.00s\nuser\t0m1.000s\nsys\t0m0.500s\n",  # was read as one minute and three seconds
+    ],
+)
+def test_what_was_read_wrongly_once_is_refused(text):
+    with pytest.raises(parse.ParseError):
+        parse.time(text)
+
+
+# -- size ------------------------------------------------------------------------------------------
+
+
+def reading(size: int, line: str) -> str:
+    """A program that gives the parsers one line of `size` characters, and says how much memory it
+    took at the most, in MiB, without the line itself."""
+    return f"""
+import resource
+from noisefloor import parse
+text = ({line!r} * ({size} // {len(line)} + 1))[:{size}].encode()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+parse.kind(text)
+for read in (parse.sysbench, parse.time, parse.runs):
+    try:
+        read(text)
+    except parse.ParseError as e:
+        assert len(str(e)) < 3000, len(str(e))
+    else:
+        raise SystemExit("a result")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+def memory_of(code: str, timeout: float) -> int:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr[-500:] + done.stdout
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("line", ["x", "[ 1s ] thds: 4 tps: "])
+def test_a_line_of_65_mib_is_one_sentence(line):
+    assert memory_of(reading(65 * MIB, line), 60) < 10 * 65
+
+
+@pytest.mark.slow
+def test_a_line_of_2_gb_is_one_sentence():
+    assert memory_of(reading(2 * 10**9, "sysbench 1.0.20 "), 120) < 600
+
+
+@pytest.mark.parametrize("piece", [" ", "0", "mysql ", "sysbench ", "1.00s user ", "[", "a_", "password=", "\t", "real "])  # fmt: skip
+def test_a_long_line_takes_no_longer_than_its_length(piece):
+    line, began = piece * (200_000 // len(piece)), perf_counter()
+    for text in (line, RW + line, RW.replace("[ 5s ]", line + "\n[ 5s ]"), line + "\n" + RW):
+        parse.kind(text)
+        for read in (parse.sysbench, parse.time):
+            with suppress(parse.ParseError):
+                read(text)
+    assert perf_counter() - began < 2  # quadratic takes minutes
+
+
+# -- whole logs ------------------------------------------------------------------------------------
+
+
+def test_two_logs_spliced_at_any_lines_are_never_one_clean_run():
+    """What comes back is one of the two runs (its transactions may be cut off), nothing, or warned
+    about."""
+    a, b = (
+        (fuzz.DATA / "sysbench" / f"{name}.txt").read_text()
+        for name in ("mysql97-ok-rw-nohist", "mariadb-write-only")
+    )
+    runs = {found["events"]: found for found in map(parse.sysbench, (a, b))}
+    first, second = ([0, *(i + 1 for i, c in enumerate(t) if c == "\n")] for t in (a, b))
+    clean = 0
+    for i, j in ((i, j) for i in first for j in second):
+        with suppress(parse.ParseError):
+            found = parse.sysbench(a[:i] + b[j:])
+            own = runs[found["events"]]
+            if not found["warnings"]:
+                clean += 1
+                assert found["tps"] in (own["tps"], None)
+                assert found["latency"] == own["latency"]
+    assert clean > 50
+
+
+def test_every_block_of_a_log_doubled_is_seen():
+    """Whatever stands twice, from one line to another: an error, a warning, or the same run."""
+    text = next(log for log in fuzz.LOGS if "555.51 per sec" in log)
+    told = parse.sysbench(text)
+    ends = [0, *(i + 1 for i, c in enumerate(text) if c == "\n")]
+    for i, j in ((i, j) for n, i in enumerate(ends) for j in ends[n + 1 :]):
+        with suppress(parse.ParseError):
+            found = parse.sysbench(text[:j] + text[i:])
+            assert [found[k] for k in ("events", "tps", "latency", "threads")] == [
+                told[k] for k in ("events", "tps", "latency", "threads")
+            ]
+            assert found["warnings"] or len(found["intervals"]["t_s"]) == 5
+
+
+def test_the_command_continues_from_its_record_and_counts_every_input_once(tmp_path):
+    record = tmp_path / "fuzz.json"
+    argv = [sys.executable, fuzz.__file__, "--record", str(record), "--seed", "5"]
+    for inputs in (fuzz.BATCH, 2 * fuzz.BATCH, 2 * fuzz.BATCH):
+        done = subprocess.run(
+            [*argv, "--inputs", str(inputs)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-500:]
+    told = json.loads(record.read_text())
+    assert told["inputs"] == 2 * fuzz.BATCH == told["sysbench"] + told["time"] + told["refused"]
+    assert told["broken"] == 0
+    assert list(tmp_path.iterdir()) == [record]

@@ -1,0 +1,95 @@
+"""A process of a backup's pipe dies, or hangs: mariabackup, tar, zstd, openssl, mbstream."""
+
+import random
+import shutil
+import signal
+import threading
+import time
+
+import psutil
+import pytest
+
+from live import SEED
+from noisefloor import schedule, study, tidy, tools, workloads
+from noisefloor.backup import pipe
+
+slow = pytest.mark.slow
+HERE = all(map(shutil.which, ("zstd", "openssl", "mariabackup")))
+pytestmark = pytest.mark.skipif(not HERE, reason="zstd, openssl or mariadb-backup is missing")
+STAGES = ("tar", "zstd", "openssl", "mariabackup", "mariadb-backup", "mbstream")
+
+
+def harmed(times: int, how: signal.Signals, seed: int, done: list) -> None:
+    """Send a signal to so many stages at random points; some points hit nothing."""
+    points = random.Random(f"{seed} stage {how}")
+    while len(done) < times:
+        stages = []
+        for p in psutil.Process().children():
+            try:
+                if p.name() in STAGES:
+                    stages.append(p)
+            except psutil.Error:
+                pass
+        if stages and points.random() < 0.3:
+            chosen = points.choice(stages)
+            try:
+                chosen.send_signal(how)
+                done.append(chosen.pid)
+            except psutil.Error:
+                pass
+            time.sleep(points.uniform(0, 1))
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize(
+    ("engine", "times", "how"),
+    [
+        pytest.param("mysql", 3, signal.SIGKILL, marks=slow),
+        pytest.param("mariadb", 8, signal.SIGKILL, marks=slow),
+        pytest.param("mysql", 4, signal.SIGSTOP, marks=slow),
+    ],
+)
+def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
+    """Pairs are measured until all harm is done, and one more of each kind after it."""
+    monkeypatch.setattr(tools, "PATIENCE_S", 2)
+    template = request.getfixturevalue(engine)
+    chosen = study.load("backup-encryption", profile="smoke", engine=engine)
+    c, bench = campaign(chosen, template)
+    cells = [x for x in schedule.cells(chosen) if not x.control]
+    done: list[int] = []
+    thread = threading.Thread(target=harmed, args=(times, how, SEED, done))
+    thread.start()
+    while thread.is_alive():
+        for cell in cells:
+            c.pair(bench, cell)
+            c.lost = 0  # nobody harms three pairs in a row by accident
+    before = c.done()
+    for cell in cells:
+        c.pair(bench, cell)
+    assert all(c.done()[x.key] == before.get(x.key, 0) + 1 for x in cells)
+    table = tidy.table(c.folder)
+    assert len(done) == times
+    failed = [p.name for p in c.folder.glob("*.failed*")]
+    assert failed
+    assert all(any(n in told for told in table.attrs["problems"]) for n in failed)
+    for run in tidy.run_folders(c.folder):
+        facts = tidy.read(run)
+        assert {s["exit_code"] for s in facts["stages"]} == {0}
+        assert facts.get("archive_B", 1) > 0
+    kept = {p.name.partition("-")[0] for p in bench.kit.folder.iterdir() if p.is_dir()}
+    assert not kept & {"scratch", "restored"}
+    archives = [
+        p for p in bench.kit.folder.glob("archive-*") if p not in bench.kit.archives.values()
+    ]
+    assert archives == []  # of a pipe that failed
+
+
+def test_a_pipe_that_stands_still_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "PATIENCE_S", 0.5)
+    stages = [
+        workloads.Stage("first", ("head", "-c", "1500000000", "/dev/zero")),
+        workloads.Stage("last", ("sleep", "1000")),
+    ]
+    with pytest.raises(tools.ToolError, match=r"the pipe stood still for 0\.5 s"):
+        pipe(stages, tmp_path)
+    assert not [p for p in psutil.Process().children() if p.name() in ("head", "sleep")]

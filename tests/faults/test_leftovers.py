@@ -1,0 +1,114 @@
+"""What stands in the way at the start: ports and sockets that are taken, stale pid and lock files,
+folders and cgroups of those that were killed, a leftover ``.partial``."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from live import Live
+from noisefloor import server as servers
+
+
+def test_a_port_that_was_taken_meanwhile(copy, template):
+    server = copy(template, tcp=True)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", server.port))
+        other.listen()
+        taken = server.port
+        server.start()
+        assert server.port != taken
+        assert int(server.query("SELECT @@port AS p")[0]["p"]) == server.port
+
+
+@pytest.mark.slow
+def test_a_server_keeps_its_port_over_a_restart(copy, mysql):
+    server = copy(mysql, tcp=True)
+    server.start()
+    port = server.port
+    with socket.create_connection(("127.0.0.1", port)):
+        server.kill()
+    server.start()
+    assert server.port == port
+
+
+def test_stale_files_of_a_server_that_was_killed(copy, template):
+    """Its socket, the lock beside it and the pid file name a process that lives: this one."""
+    server = copy(template)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(server.socket))
+        other.listen()
+        Path(f"{server.socket}.lock").write_text(f"{os.getpid()}\n")
+        (server.folder / "pid").write_text(f"{os.getpid()}\n")
+        server.start()
+    server.process.send_signal(signal.SIGKILL)
+    server.process.wait()
+    server.start()
+    assert server.query("SELECT 1 AS x") == [{"x": 1}]
+
+
+@pytest.mark.slow
+def test_leftovers_of_an_interrupted_campaign(tmp_path, mysql):
+    live = Live(
+        tmp_path, mysql, "run", "binlog-encryption", "--profile", "smoke", "--budget", "0.15"
+    )
+    live.start()
+    live.until_whole(2)
+    live.process.kill()
+    live.end()
+    (folder,) = live.runs.iterdir()
+    whole = live.whole()
+    shutil.copytree(whole[0], folder / f"{whole[0].name[:-1]}x.partial")
+    (folder / "in-memory-t4-encrypted-p009-0-plain.partial").mkdir()
+    (folder / "campaign.json.partial").write_text('{"finished": "yes"')
+    (folder / "variables-000000000000.json.partial").write_text("{")
+    dead = tmp_path / ".servers" / "wdead"
+    (dead / "data").mkdir(parents=True)
+    (dead / "lock").touch()
+    half = live.runs / "binlog-encryption-smoke-20200101-000000.partial"
+    half.mkdir()
+    live.finish()
+    assert not dead.exists()
+    assert not half.exists()
+
+
+_THROTTLED = """
+import sys, time
+from pathlib import Path
+from noisefloor import engines
+from noisefloor.server import Server, Throttle
+server = Server(engines.find("mysql"), Path(sys.argv[1]))
+server.start()
+limit = Throttle(server)
+limit.limit(50, 50)
+print(limit.group, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+def test_a_cgroup_of_one_that_was_killed_is_removed(copy, mysql, home):
+    server = copy(mysql)
+    child = subprocess.Popen(
+        [sys.executable, "-c", _THROTTLED, str(server.folder)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    group = child.stdout.readline().strip()
+    if not group:
+        said = child.communicate()[1].splitlines()[-1]
+        assert "ServerError" in said
+        pytest.skip(said)
+    child.kill()
+    child.communicate()
+    time.sleep(0.5)
+    assert Path(group).is_dir()
+    (home / ".servers").mkdir()
+    servers.sweep()
+    assert not Path(group).exists()
+    server.start()  # with a fast disk again

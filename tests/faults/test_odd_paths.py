@@ -1,0 +1,78 @@
+"""Folders with odd names: spaces, letters of other alphabets, signs that option files read, and
+paths longer than a socket's may be. And names of arms that look alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from conftest import moved
+from live import Live
+from noisefloor import engines, report, schedule, study
+from noisefloor.server import Server, workshop
+from noisefloor.study import Arm, StudyError
+from test_disk import assert_whole_page, project, rendered
+
+ODD = "Größe & Maß #1; 'Übung' 測定 \\ 50 %"
+LONG = "/".join(["a-folder-with-quite-a-long-name"] * 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [pytest.param(ODD, marks=pytest.mark.slow), LONG], ids=["odd", "long"]
+)
+def test_a_campaign_in_such_a_folder(tmp_path, mysql, name):
+    home = tmp_path / name
+    home.mkdir(parents=True)
+    live = Live(home, mysql, "run", "binlog-encryption", "--profile", "smoke", "--budget", "0.1")
+    assert len(str(home)) > 107 or name == ODD
+    live.finish()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mysql", "mariadb"])
+def test_a_server_made_in_such_a_folder(tmp_path, kind):
+    """From nothing: initialised, with a keyring, an option file and a copy."""
+    with moved(tmp_path / ODD) as home:
+        home.mkdir()
+        with workshop() as shop:
+            server = Server.create(engines.find(kind), shop / "one", keyring=True)
+            with server.copy(shop / "two") as copy:
+                where = copy.query("SELECT @@datadir AS d")[0]["d"]
+                assert where.rstrip("/") == str(shop / "two" / "data")
+
+
+@pytest.mark.slow
+def test_a_page_in_such_a_folder(project):
+    out = project / ODD
+    done = rendered(project, out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert_whole_page(out)
+
+
+SMOKE = study.load("binlog-encryption", profile="smoke")
+
+
+@pytest.mark.parametrize(
+    ("baseline", "arms", "said"),
+    [
+        ("größer", ("grösser",), ""),
+        ("無", ("有",), ""),
+        ("plain", ("PLAIN",), "'PLAIN' and 'plain' would have the same folders"),
+        ("plain", ("a b", "a-b"), "would have the same folders"),
+        ("plain", ("twice", "twice"), "would have the same folders"),
+        ("plain", ("plain again",), "would have the same folders"),
+        ("plain", ("±",), "would have the same folders"),
+        ("plain", ("x" * 250,), "names of 1 to about 60 letters"),
+        ("plain", ("測" * 60,), "names of 1 to about 60 letters"),
+    ],
+)
+def test_names_that_look_alike(baseline, arms, said):
+    chosen = replace(SMOKE, baseline=Arm(baseline), arms=tuple(map(Arm, arms)))
+    if said:
+        with pytest.raises(StudyError, match=said):
+            schedule.check(chosen)
+    else:
+        schedule.check(chosen)
+        assert len({c.key for c in schedule.cells(chosen)}) == 2
+        controls = [c for c in schedule.cells(chosen) if c.control]
+        assert all(c.key.endswith(schedule.slug(study.AGAIN)) for c in controls)
