@@ -217,6 +217,8 @@ class Campaign:
         partner are set aside, so that their pair is measured anew and exactly once."""
         for half in self.folder.glob("*.partial"):
             shutil.rmtree(half) if half.is_dir() else half.unlink()
+        for run in tidy.strays(self.folder):
+            self.set_aside(run.name, "damaged")
         by_pair: dict[str, list[str]] = {}
         for run in tidy.run_folders(self.folder):
             try:
@@ -467,10 +469,13 @@ class Campaign:
         _write_json(folder / "run.json", facts)
 
     def _said(self, folder: Path, code: int) -> str:
-        text = folder / "sysbench.txt"
-        if text.exists():
-            parse.sysbench(text.read_text(errors="replace"))  # names the FATAL line
-        return f"the tool ended with exit code {code}"
+        text, why = folder / "sysbench.txt", ""
+        try:
+            if text.exists():
+                parse.sysbench(text.read_text(errors="replace"))  # names the FATAL line
+        except parse.ParseError as e:
+            why = f": {e}"
+        return f"the tool ended with exit code {code}{why}"
 
     def _variables(self, server: Server) -> dict:
         """All global variables, stored once per content; the run's file points there."""

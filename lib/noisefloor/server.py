@@ -317,8 +317,7 @@ class Server:
         argv = [*self.engine.command, f"--defaults-file={self._write_cnf()}"]
         if first:
             argv.append(f"--init-file={self.folder / 'init.sql'}")
-        for stale in (self.socket, Path(f"{self.socket}.lock")):  # of a server that was killed
-            stale.unlink(missing_ok=True)
+        self._free_socket()  # of a server that was killed
         self._before = {}
         self._began = time.monotonic()
         with open(self.folder / "output.log", "a") as out:
@@ -397,7 +396,12 @@ class Server:
     def remove(self) -> None:
         """Kill the server and delete its folder."""
         self.kill()
+        self._free_socket()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _free_socket(self) -> None:
+        for stale in (self.socket, Path(f"{self.socket}.lock")):
+            stale.unlink(missing_ok=True)
 
     def _forget(self) -> None:
         if self._sql is not None:

@@ -82,6 +82,14 @@ def run_folders(campaign: Path) -> list[Path]:
     return sorted(found, key=lambda p: (start(p), p.name))
 
 
+def strays(campaign: Path) -> list[Path]:
+    """Folders that are named as whole runs are, and have no run.json."""
+    return sorted(
+        p for p in campaign.iterdir()
+        if p.is_dir() and "." not in p.name and not (p / "run.json").exists()
+    )  # fmt: skip
+
+
 def sha256(path: Path) -> str:
     """Hex digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -238,6 +246,7 @@ def table(campaign: Path) -> pd.DataFrame:
     half = set(pairs[pairs != 2].index)
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
     result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
+    problems += [f"{p.name}: it has no run.json; not judged" for p in strays(campaign)]
     problems += [
         f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
         for why in ("failed", "unpaired", "damaged")

@@ -2,12 +2,16 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -17,9 +21,10 @@ from conftest import ENGINES
 from noisefloor import study, tidy
 
 SEED = int(os.environ.get("NOISEFLOOR_SEED", "8"))  # of all random points in time
+DONE: Counter[tuple[str, str]] = Counter()  # (victim, signal) -> times it met a living process
 
 # the command itself; only what it waits for is shorter, and loaded tables are copied
-DRIVER = """
+PATCHES = """
 import os
 from pathlib import Path
 from noisefloor import collect, server, tools
@@ -28,10 +33,28 @@ if os.environ.get("TEMPLATE"):
     collect._templates = lambda study, builds, folder: {
         "": server.Server(builds[""], Path(os.environ["TEMPLATE"]), study.settings, keyring=True)
     }
-from noisefloor.cli import main
-main(prog_name="noisefloor")
 """
-RUN = ("run", "binlog-encryption", "--profile", "smoke", "--budget")
+DRIVER = PATCHES + "from noisefloor.cli import main\nmain(prog_name='noisefloor')\n"
+
+
+def asked(minutes: float, *more: str) -> tuple[str, ...]:
+    """The command that is harmed: a smoke campaign of so many minutes."""
+    return ("run", "binlog-encryption", "--profile", "smoke", "--budget", str(minutes), *more)
+
+
+def is_called(p: psutil.Process, name: str) -> bool:
+    """Whether a process runs this program, be it through the C library's loader or python -m."""
+    return p.name() == name or any(Path(a).name == name for a in p.cmdline())
+
+
+def send(who: str, victim: psutil.Process, how: signal.Signals = signal.SIGKILL) -> bool:
+    """Send a signal; whether it met a living process. Counted."""
+    with contextlib.suppress(psutil.Error):
+        if victim.status() != psutil.STATUS_ZOMBIE:
+            victim.send_signal(how)
+            DONE[who, how.name] += 1
+            return True
+    return False
 
 
 def processes(home: Path) -> list[psutil.Process]:
@@ -45,14 +68,94 @@ def processes(home: Path) -> list[psutil.Process]:
     return found
 
 
+# -- the promise -----------------------------------------------------------------------------------
+
+
+def promise(
+    runs: Path | None = None,
+    *,
+    seen: Iterable[str] = (),
+    home: Path | None = None,
+    pages: Path | None = None,
+    finished: bool = False,
+) -> set[str]:
+    """What holds after any harm: no process of the project folder `home` runs; of the campaigns in
+    `runs` no run is lost that was whole (`seen`: what this returned before), none is counted twice
+    and none that is not whole; no page in `pages` looks finished and is not. With `finished`, the
+    campaigns have ended as well, and nothing half-written is left. Returns the runs, by content."""
+    if home:
+        deadline = time.monotonic() + 5
+        while (left := processes(home)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert left == [], f"orphans: {[' '.join(p.cmdline())[:200] for p in left]}"
+    if pages:
+        _pages(pages)
+    if not runs:
+        return set()
+    now = [
+        hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in runs.glob("*/*/run.json")
+        if not p.parent.name.endswith(".partial")
+    ]
+    assert len(now) == len(set(now)), "a run stands there twice"
+    assert set(seen) <= set(now), f"{len(set(seen) - set(now))} whole runs are lost"
+    for file in sorted(runs.glob("*/campaign.json")):
+        _counted(file.parent, finished)
+    assert not finished or not list(runs.rglob("*.partial"))
+    return set(now)
+
+
+def _counted(folder: Path, finished: bool) -> None:
+    """What is counted is whole, once, and in pairs; what is not says why."""
+    meta = tidy.meta(folder)
+    assert bool(meta["finished"]) == bool(meta["ended_because"])
+    table = tidy.table(folder)
+    counted = table[~table["warmup"]].drop_duplicates("run")
+    for _, pair in counted.groupby("pair_id"):
+        assert sorted(pair["position"]) == [0, 1]
+        assert pair["block"].nunique() == 1
+    arms = counted[counted["arm"] != study.restored(meta).baseline.name]
+    assert not arms.duplicated(["workload", "threads", "arm", "pair"]).any()
+    texts = []
+    for name in table["run"].unique():
+        facts = tidy.read(folder / name)  # checksums
+        assert facts["exit_code"] == 0
+        assert {s["exit_code"] for s in facts.get("stages", ())} <= {0}
+        if (folder / name / "sysbench.txt").exists():
+            texts.append((folder / name / "sysbench.txt").read_text())
+            assert "execution time (avg/stddev)" in texts[-1]
+    assert len(texts) == len(set(texts)), "two runs hold the same text"
+    told = "\n".join(table.attrs["problems"])
+    whole = {r.name for r in tidy.run_folders(folder)}
+    left_out = whole - set(table["run"])
+    assert not finished or left_out == set()
+    assert all(tidy.read(folder / n)["pair_id"] in told for n in left_out), told
+    for aside in {p.name for p in folder.iterdir() if p.is_dir()} - whole:
+        if not aside.endswith(".partial"):
+            assert re.search(r"\.(failed|unpaired|damaged)\d+$", aside)
+            assert aside in told
+
+
+def _pages(out: Path) -> None:
+    """Each page, and the index, is there with all its parts or not at all."""
+    for page in out.glob("*.html"):
+        assert page.read_text().rstrip().endswith("</html>")
+        if page.stem != "index":
+            json.loads(page.with_suffix(".json").read_text())
+            json.loads(page.with_suffix(".ipynb").read_text())
+    index = out / "index.html"
+    for name in re.findall(r'href="([\w-]+\.html)"', index.read_text() if index.exists() else ""):
+        assert (out / name).exists(), f"the index leads to {name}, which is not there"
+
+
 class Live:
     """A project folder with one command at a time in it, and what has been seen of its runs."""
 
     def __init__(
-        self, home: Path, template=None, *arguments: str, enter: tuple[str, ...] = (), **env
-    ):
-        self.home, self.runs = home, home / "runs"
-        self.enter, self.arguments = enter, arguments or (*RUN, "0.5")
+        self, home: Path, template=None, *arguments: str, enter: tuple[str, ...] = (), pages=None, **env
+    ):  # fmt: skip
+        self.home, self.runs, self.pages = home, home / "runs", pages
+        self.enter, self.arguments = enter, arguments or asked(0.5)
         self.env = os.environ | {"NOISEFLOOR_HOME": str(home), "NOISEFLOOR_ENGINES": str(ENGINES)}
         self.env |= {"NOISEFLOOR_RUNS": str(self.runs)}
         self.env |= {"TEMPLATE": str(template.folder) if template else ""} | env
@@ -60,7 +163,6 @@ class Live:
         self.seen: set[str] = set()
         self.said = ""
         self.process: subprocess.Popen | None = None
-        self.began = 0.0
 
     def start(self) -> None:
         """The same command, again."""
@@ -69,7 +171,6 @@ class Live:
             self.process = subprocess.Popen(
                 argv, stdout=said, stderr=said, env=self.env, start_new_session=True
             )
-        self.began = time.monotonic()
 
     def running(self) -> bool:
         return self.process.poll() is None
@@ -77,11 +178,12 @@ class Live:
     def victim(self, name: str) -> psutil.Process | None:
         """A process of the command by its program's name; "noisefloor" is the command itself."""
         with contextlib.suppress(psutil.Error):
+            own = psutil.Process(self.process.pid)
             if name == "noisefloor":
-                return psutil.Process(self.process.pid)
-            for p in psutil.Process(self.process.pid).children(recursive=True):
+                return own
+            for p in own.children(recursive=True):
                 with contextlib.suppress(psutil.Error):
-                    if p.name().startswith(name) and p.status() != psutil.STATUS_ZOMBIE:
+                    if p.status() != psutil.STATUS_ZOMBIE and is_called(p, name):
                         return p
         return None
 
@@ -102,40 +204,24 @@ class Live:
             assert time.monotonic() < deadline, f"no {n} runs within 90 s"
             time.sleep(0.05)
 
-    def words(self) -> str:
-        return self.said_in.read_text(errors="replace")
-
-    def end(self, timeout: float = 90) -> int:
-        """Wait for the end; what holds however it ended: nothing left running, no run lost, no
-        traceback, and finished only when the command says so. Its exit code."""
-        code = self.process.wait(timeout)
-        deadline = time.monotonic() + 5
-        while (left := processes(self.home)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert left == [], f"orphans: {[' '.join(p.cmdline())[:200] for p in left]}"
-        self.said = self.words()
-        assert "Traceback" not in self.said, self.said
-        assert code in (0, 1, 130) or code < 0, self.said
-        if code > 0:
-            assert self.said.splitlines()[-1].startswith("noisefloor: "), self.said
-        self.look()
-        return code
-
     def whole(self) -> list[Path]:
         """Run folders that are counted."""
         found = self.runs.glob("*/*/run.json")
         return [p.parent for p in found if "." not in p.parent.name]
 
-    def look(self) -> None:
-        """Every run that was ever whole is still there, once, under its name or set aside."""
-        now = [
-            hashlib.sha256(p.read_bytes()).hexdigest()
-            for p in self.runs.glob("*/*/run.json")
-            if not p.parent.name.endswith(".partial")
-        ]
-        assert len(now) == len(set(now))
-        assert self.seen <= set(now), f"{len(self.seen - set(now))} whole runs are lost"
-        self.seen = set(now)
+    def words(self) -> str:
+        return self.said_in.read_text(errors="replace")
+
+    def end(self, timeout: float = 90) -> int:
+        """Wait for the end; its exit code. However it ended: a sentence, and the promise."""
+        code = self.process.wait(timeout)
+        self.said = self.words()
+        assert "Traceback" not in self.said, self.said
+        assert code in (0, 1, 130) or code < 0, self.said
+        if code > 0 and self.arguments[0] == "run":
+            assert self.said.splitlines()[-1].startswith("noisefloor: "), self.said
+        self.seen = promise(self.runs, seen=self.seen, home=self.home, pages=self.pages)
+        return code
 
     def finish(self) -> None:
         """The same command until it ends well; then everything adds up."""
@@ -148,42 +234,11 @@ class Live:
         self.check()
 
     def check(self) -> None:
-        """What is counted is whole, once, and in pairs; what is not says why."""
+        """The promise of a campaign that has finished."""
         folders = sorted(p.parent for p in self.runs.glob("*/campaign.json"))
-        assert folders
         assert tidy.meta(folders[-1])["finished"]
-        assert not list(self.runs.rglob("*.partial"))
-        for folder in folders:
-            meta = tidy.meta(folder)
-            chosen = study.restored(meta)
-            table = tidy.table(folder)
-            counted = table[~table["warmup"]].drop_duplicates("run")
-            assert bool(meta["finished"]) == bool(meta["ended_because"])
-            for _, pair in counted.groupby("pair_id"):
-                assert sorted(pair["position"]) == [0, 1]
-                assert pair["block"].nunique() == 1
-            arms = counted[counted["arm"] != chosen.baseline.name]
-            assert not arms.duplicated(["workload", "threads", "arm", "pair"]).any()
-            texts = set()
-            for run in tidy.run_folders(folder):
-                facts = tidy.read(run)  # checksums
-                assert facts["exit_code"] == 0
-                if (run / "sysbench.txt").exists():
-                    text = (run / "sysbench.txt").read_text()
-                    assert "execution time (avg/stddev)" in text
-                    texts.add(text)
-            assert len(texts) == len(list(folder.glob("*/sysbench.txt"))) - len(
-                [p for p in folder.glob("*.*/sysbench.txt")]
-            )
-            aside = {p.name for p in folder.iterdir() if p.is_dir() and "." in p.name}
-            assert all(".failed" in n or ".unpaired" in n for n in aside), aside
-            # and nothing whole is left out without being said
-            told = "\n".join(table.attrs["problems"])
-            assert all(n in told for n in aside)
-            whole = {r.name for r in tidy.run_folders(folder)}
-            assert whole == set(table["run"])
-        servers = self.home / ".servers"
-        assert [p.name for p in servers.iterdir()] == ["lock"]
+        promise(self.runs, seen=self.seen, home=self.home, pages=self.pages, finished=True)
+        assert [p.name for p in (self.home / ".servers").iterdir()] == ["lock"]
 
 
 def harm(
@@ -191,22 +246,19 @@ def harm(
 ) -> None:
     """Send a signal to a process of that name at `times` random points; then the same command
     finishes. A campaign that ends meanwhile is followed by another one."""
-    points = random.Random(f"{seed} {name} {how}")
+    points, met = random.Random(f"{seed} {name} {how}"), time.monotonic()
     live.start()
     while times:
         time.sleep(points.uniform(*between))
         if not live.running():
             live.end()
             live.start()
-            continue
-        if not (victim := live.victim(name)):
-            continue
-        with contextlib.suppress(psutil.Error):
-            victim.send_signal(how)
-            times -= 1
+        elif (victim := live.victim(name)) and send(name, victim, how):
+            times, met = times - 1, time.monotonic()
             if name == "noisefloor":
                 live.end()
                 live.start()
+        assert time.monotonic() - met < 60, f"no {name} was met within a minute: {live.words()}"
     live.finish()
 
 
@@ -215,7 +267,7 @@ def harm(
 
 class Mounts:
     """A mount namespace: what is mounted in it is seen by `enter`ed commands only, and through
-    ``/proc``."""
+    ``/proc``; it is gone when the namespace is."""
 
     def __init__(self):
         self.holder = subprocess.Popen(
@@ -225,22 +277,28 @@ class Mounts:
         while os.readlink(f"/proc/{self.holder.pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
             if self.holder.poll() is not None or time.monotonic() > deadline:
                 self.close()
-                pytest.skip("no mount namespace is allowed here")
+                pytest.skip("a mount namespace needs root: sudo make test-faults")
             time.sleep(0.01)
         self.enter = ("nsenter", "-t", str(self.holder.pid), "-m")
 
     def mount(self, *argv: str) -> None:
-        done = subprocess.run(
-            [*self.enter, "mount", *argv], capture_output=True, text=True, check=False
-        )
+        self._run("mount", *argv)
+
+    def _run(self, *argv: str) -> None:
+        done = subprocess.run([*self.enter, *argv], capture_output=True, text=True, check=False)
         if done.returncode:
             self.close()
-            pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+            pytest.skip(f"mounting a file needs root and a loop device: {done.stderr.strip()}")
 
     def small(self, place: Path, size: str) -> None:
-        """A file system of `size` at `place`."""
+        """A file system (ext4, in a file) of `size` at `place`."""
         place.mkdir(parents=True, exist_ok=True)
-        self.mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place))
+        image = place.with_name(f"{place.name}.ext4")
+        subprocess.run(["truncate", "-s", size, image], check=True)
+        self._run("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", str(image))
+        self.mount("-o", "loop", str(image), str(place))
+        image.unlink()  # it lives as long as it is mounted
+        self._run("rmdir", str(place / "lost+found"))
 
     def seen(self, path: Path) -> Path:
         """Where this process sees a path of the namespace."""

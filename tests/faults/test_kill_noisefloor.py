@@ -1,65 +1,60 @@
 """Noisefloor itself dies: kill -9, SIGTERM, Ctrl-C, Ctrl-C twice."""
 
 import os
+import random
 import signal
 import time
 
 import pytest
 
-from live import SEED, Live, harm
+from live import DONE, SEED, Live, asked, harm
 
 slow = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
     ("times", "seed", "minutes"),
-    [(2, SEED, "0.1"), pytest.param(8, SEED + 1, "0.4", marks=slow),
-     pytest.param(8, SEED + 2, "0.4", marks=slow)],
+    [(2, SEED, 0.1), pytest.param(7, SEED + 1, 0.3, marks=slow),
+     pytest.param(7, SEED + 2, 0.3, marks=slow)],
 )  # fmt: skip
 def test_kill_9_at_random_points(tmp_path, mysql, times, seed, minutes):
-    live = Live(
-        tmp_path, mysql, "run", "binlog-encryption", "--profile", "smoke", "--budget", minutes
-    )
+    live = Live(tmp_path, mysql, *asked(minutes))
     harm(live, "noisefloor", times, between=(0.5, 9), seed=seed)
 
 
 @slow
 def test_kill_9_while_servers_are_initialised_and_loaded(tmp_path):
-    live = Live(
-        tmp_path, None, *("run", "binlog-encryption", "--profile", "smoke"), "--budget", "0.1"
-    )
-    harm(live, "noisefloor", 4, between=(0.5, 9))
+    harm(Live(tmp_path, None, *asked(0.1)), "noisefloor", 4, between=(0.5, 9))
 
 
 @slow
 def test_kill_9_of_a_side_by_side_campaign(tmp_path, mariadb):
-    live = Live(tmp_path, mariadb, *("run", "binlog-encryption", "--profile", "smoke"),
-                *("--engine", "mariadb", "--budget", "0.3"))  # fmt: skip
-    harm(live, "noisefloor", 5, between=(0.5, 9))
+    live = Live(tmp_path, mariadb, *asked(0.2, "--engine", "mariadb"))
+    harm(live, "noisefloor", 4, between=(0.5, 9))
 
 
 @slow
 def test_sigterm(tmp_path, mysql):
-    harm(Live(tmp_path, mysql), "noisefloor", 4, how=signal.SIGTERM, between=(1, 9))
+    harm(Live(tmp_path, mysql, *asked(0.2)), "noisefloor", 4, how=signal.SIGTERM, between=(1, 9))
 
 
 @slow
-@pytest.mark.parametrize("presses", [1, 2, 5])
-def test_ctrl_c(tmp_path, mysql, presses):
+def test_ctrl_c_once_twice_and_often(tmp_path, mysql):
     """A terminal sends it to the whole group: server and sysbench get it as well."""
-    live = Live(
-        tmp_path, mysql, "run", "binlog-encryption", "--profile", "smoke", "--budget", "0.1"
-    )
-    live.start()
-    live.until_whole(1)
-    live.until("sysbench")
-    for _ in range(presses):
-        if live.running():
-            os.killpg(live.process.pid, signal.SIGINT)
-        time.sleep(0.05)
-    assert live.end() != 0
-    if presses == 1:
-        assert live.said.endswith(
-            "noisefloor: stopped; whole runs are kept, the same command continues\n"
-        )
+    points = random.Random(f"{SEED} ctrl-c")
+    live = Live(tmp_path, mysql, *asked(0.3))
+    for presses, apart in ((1, 0), (2, 0.01), (2, 0.1), (2, 0.5), (5, 0.05), (1, 0)):
+        live.start()
+        live.until("sysbench")
+        time.sleep(points.uniform(0, 2))
+        for _ in range(presses):
+            if live.running():
+                os.killpg(live.process.pid, signal.SIGINT)
+                DONE["noisefloor", "SIGINT"] += 1
+            time.sleep(apart)
+        assert live.end() != 0
+        if presses == 1:
+            assert live.said.endswith(
+                "noisefloor: stopped; whole runs are kept, the same command continues\n"
+            )
     live.finish()

@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from live import SEED
+from live import SEED, promise, send
 from noisefloor import schedule, study, tidy, tools, workloads
 from noisefloor.backup import pipe
 
@@ -32,11 +32,8 @@ def harmed(times: int, how: signal.Signals, seed: int, done: list) -> None:
                 pass
         if stages and points.random() < 0.3:
             chosen = points.choice(stages)
-            try:
-                chosen.send_signal(how)
+            if send("pipeline stage", chosen, how):
                 done.append(chosen.pid)
-            except psutil.Error:
-                pass
             time.sleep(points.uniform(0, 1))
         time.sleep(0.005)
 
@@ -44,9 +41,9 @@ def harmed(times: int, how: signal.Signals, seed: int, done: list) -> None:
 @pytest.mark.parametrize(
     ("engine", "times", "how"),
     [
-        pytest.param("mysql", 3, signal.SIGKILL, marks=slow),
-        pytest.param("mariadb", 8, signal.SIGKILL, marks=slow),
-        pytest.param("mysql", 4, signal.SIGSTOP, marks=slow),
+        pytest.param("mysql", 4, signal.SIGKILL, marks=slow),
+        pytest.param("mariadb", 6, signal.SIGKILL, marks=slow),
+        pytest.param("mysql", 3, signal.SIGSTOP, marks=slow),
     ],
 )
 def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
@@ -72,10 +69,9 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     failed = [p.name for p in c.folder.glob("*.failed*")]
     assert failed
     assert all(any(n in told for told in table.attrs["problems"]) for n in failed)
+    promise(c.folder.parent)
     for run in tidy.run_folders(c.folder):
-        facts = tidy.read(run)
-        assert {s["exit_code"] for s in facts["stages"]} == {0}
-        assert facts.get("archive_B", 1) > 0
+        assert tidy.read(run).get("archive_B", 1) > 0
     kept = {p.name.partition("-")[0] for p in bench.kit.folder.iterdir() if p.is_dir()}
     assert not kept & {"scratch", "restored"}
     archives = [

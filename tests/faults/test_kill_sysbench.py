@@ -5,9 +5,10 @@ import threading
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
 
-from live import SEED, Live, harm
+from live import Live, asked, harm, promise, send
 from noisefloor import tools
 from noisefloor.study import Workload
 from test_collect import SMOKE, cell_of, names
@@ -17,20 +18,23 @@ slow = pytest.mark.slow
 
 @slow
 def test_kill_9_at_random_points(tmp_path, mysql):
-    harm(Live(tmp_path, mysql), "sysbench", 12, between=(0.2, 2.5))
+    harm(Live(tmp_path, mysql), "sysbench", 10, between=(0.2, 2.5))
 
 
-def stopped_once(server_pid: int, name: str = "sysbench") -> threading.Thread:
-    """The next process of that name is stopped (SIGSTOP) a little after its start."""
-    import psutil
+@slow
+def test_it_hangs_at_random_points(tmp_path, mysql):
+    harm(Live(tmp_path, mysql), "sysbench", 3, how=signal.SIGSTOP, between=(0.2, 4))
+
+
+def stopped_once() -> threading.Thread:
+    """The next sysbench is stopped (SIGSTOP) a little after its start."""
 
     def stop():
         while True:
             for child in psutil.Process().children():
-                if child.name() == name:
+                if child.name() == "sysbench":
                     time.sleep(0.3)
-                    child.send_signal(signal.SIGSTOP)
-                    return
+                    return send("sysbench", child, signal.SIGSTOP)
             time.sleep(0.01)
 
     thread = threading.Thread(target=stop)
@@ -41,22 +45,24 @@ def stopped_once(server_pid: int, name: str = "sysbench") -> threading.Thread:
 def test_a_run_whose_sysbench_hangs_is_made_again(campaign, mysql, monkeypatch):
     monkeypatch.setattr(tools, "PATIENCE_S", 0)
     c, bench = campaign(SMOKE, mysql)
-    thread = stopped_once(bench.servers[0].pid)
+    thread = stopped_once()
     c.pair(bench, cell_of(SMOKE))
     thread.join()
     assert c.done() == {"in-memory-t4-encrypted": 1}
     (failed,) = (n for n in names(c.folder) if "." in n)
     said = (c.folder / failed / "failure.txt").read_text()
     assert "exit code -9" in said
+    promise(c.folder.parent)
 
 
 @slow
 def test_recovery_under_a_load_that_hangs_is_no_run(campaign, mysql):
     chosen = replace(SMOKE, workloads=(Workload("restart", "", tool="restart"),))
     c, bench = campaign(chosen, mysql)
-    thread = stopped_once(bench.servers[0].pid)
+    thread = stopped_once()
     c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
     thread.join()
     failed = next(c.folder.glob("*.failed1"))
     assert "the load on the server stood still" in (failed / "failure.txt").read_text()
     assert len(c.table["run"].unique()) == 2
+    promise(c.folder.parent)

@@ -1,5 +1,5 @@
 """What stands in the way at the start: ports and sockets that are taken, stale pid and lock files,
-folders and cgroups of those that were killed, a leftover ``.partial``."""
+folders and cgroups of those that were killed, a leftover ``.partial``, runs that a power cut left."""
 
 import os
 import shutil
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from live import Live
+from live import Live, asked, promise
+from noisefloor import collect, study, tidy
 from noisefloor import server as servers
 
 
@@ -41,6 +42,7 @@ def test_a_server_keeps_its_port_over_a_restart(copy, mysql):
 def test_stale_files_of_a_server_that_was_killed(copy, template):
     """Its socket, the lock beside it and the pid file name a process that lives: this one."""
     server = copy(template)
+    server.socket.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(server.socket))
         other.listen()
@@ -55,9 +57,7 @@ def test_stale_files_of_a_server_that_was_killed(copy, template):
 
 @pytest.mark.slow
 def test_leftovers_of_an_interrupted_campaign(tmp_path, mysql):
-    live = Live(
-        tmp_path, mysql, "run", "binlog-encryption", "--profile", "smoke", "--budget", "0.15"
-    )
+    live = Live(tmp_path, mysql, *asked(0.15))
     live.start()
     live.until_whole(2)
     live.process.kill()
@@ -76,6 +76,23 @@ def test_leftovers_of_an_interrupted_campaign(tmp_path, mysql):
     live.finish()
     assert not dead.exists()
     assert not half.exists()
+
+
+@pytest.mark.parametrize("file", ["run.json", "sysbench.txt", "variables.json"])
+@pytest.mark.parametrize("how", ["empty", "half", "missing"])
+def test_a_run_that_a_power_cut_left_is_set_aside(recorded, file, how):
+    """Names reach the disk before contents do: such a run is told, and its pair measured again."""
+    meta = tidy.meta(recorded)
+    run = next(r for r in reversed(tidy.run_folders(recorded)) if not tidy.read(r)["warmup"])
+    before, pair = tidy.table(recorded)["run"].nunique(), tidy.read(run)["pair_id"]
+    whole = (run / file).read_bytes()
+    (run / file).write_bytes(whole[: len(whole) // 2] if how == "half" else b"")
+    if how == "missing":
+        (run / file).unlink()
+    c = collect.Campaign(study.restored(meta), recorded, meta, collect.Progress())
+    promise(recorded.parent)
+    assert pair not in set(c.table["pair_id"])
+    assert c.table["run"].nunique() == before - 2
 
 
 _THROTTLED = """

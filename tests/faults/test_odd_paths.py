@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from conftest import moved
-from live import Live
+from live import Live, asked
 from noisefloor import engines, report, schedule, study
 from noisefloor.server import Server, workshop
 from noisefloor.study import Arm, StudyError
@@ -23,7 +23,7 @@ LONG = "/".join(["a-folder-with-quite-a-long-name"] * 5)
 def test_a_campaign_in_such_a_folder(tmp_path, mysql, name):
     home = tmp_path / name
     home.mkdir(parents=True)
-    live = Live(home, mysql, "run", "binlog-encryption", "--profile", "smoke", "--budget", "0.1")
+    live = Live(home, mysql, *asked(0.1))
     assert len(str(home)) > 107 or name == ODD
     live.finish()
 

@@ -5,8 +5,10 @@ import threading
 import time
 from dataclasses import replace
 
+import psutil
 import pytest
 
+from live import promise, send
 from noisefloor import server as servers
 from noisefloor import study, tools
 from noisefloor.server import ServerError
@@ -54,6 +56,7 @@ def test_one_that_stops_is_started_again_and_the_run_made_again(pair, statements
     c.pair(bench, cell_of(CHOSEN, workload=WORKLOAD))
     assert c.done() == {"replica-t4-encrypted": 3}
     assert len([n for n in names(c.folder) if ".failed" in n]) >= 1
+    promise(c.folder.parent)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +64,10 @@ def test_one_that_stops_is_started_again_and_the_run_made_again(pair, statements
 )
 def test_one_that_dies_or_hangs_ends_the_campaign_with_a_sentence(pair, how, said):
     c, bench, replica = pair
-    thread = later(lambda: replica.process.send_signal(how), 1)
+    thread = later(lambda: send("replica", psutil.Process(replica.pid), how), 1)
     with pytest.raises(ServerError, match=said):
         c.pair(bench, cell_of(CHOSEN, workload=WORKLOAD))
     thread.join()
     assert c.done() == {"replica-t4-encrypted": 1}
     assert not list(c.folder.glob("*.partial"))
+    promise(c.folder.parent)

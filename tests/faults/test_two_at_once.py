@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from live import Live, processes
+from live import Live, asked, processes
 
 
 def measuring(live: Live) -> bool:
@@ -29,11 +29,13 @@ def test_the_second_waits(tmp_path, mysql, apart):
         ):
             pytest.skip("no network namespace is allowed here")
         enter = ("unshare", "-n")
-    asked = ("run", "binlog-encryption", "--profile", "smoke", "--budget", "0.1")
     homes = [tmp_path / "one", tmp_path / ("one" if apart == "same folder" else "two")]
     for home in set(homes):
         home.mkdir()
-    first, second = Live(homes[0], mysql, *asked), Live(homes[1], mysql, *asked, enter=enter)
+    first, second = (
+        Live(homes[0], mysql, *asked(0.1)),
+        Live(homes[1], mysql, *asked(0.1), enter=enter),
+    )
     first.start()
     first_said = first.said_in
     time.sleep(0.2)

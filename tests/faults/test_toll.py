@@ -1,0 +1,39 @@
+"""How often was killed in all; and what RELIABILITY.md promises is tested under the name it gives.
+
+The last of the modules that kill: it counts what those before it did."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from live import DONE
+
+HERE = Path(__file__).parent
+PAGE = (HERE.parents[1] / "RELIABILITY.md").read_text()
+
+
+@pytest.mark.slow
+def test_at_least_fifty_were_killed_with_9(request, capsys):
+    asked = {item.path.name for item in request.session.items}
+    if missing := {p.name for p in HERE.glob("test_kill_*.py")} - asked:
+        pytest.skip(f"only where all of tests/faults runs; not asked for: {', '.join(missing)}")
+    with capsys.disabled():
+        print("\n" + "".join(f"{n:5} {how:8} {who}\n" for (who, how), n in sorted(DONE.items())))
+    total = Counter()
+    for (_, how), n in DONE.items():
+        total[how] += n
+    assert total["SIGKILL"] >= 50
+    assert min(total[how] for how in ("SIGTERM", "SIGINT", "SIGSTOP")) >= 4
+
+
+def test_every_promise_names_a_test_and_every_test_of_a_fault_a_promise():
+    named = re.findall(r"`(test_\w+)\.py(?:::(test_\w+))?`", PAGE)
+    for module, test in named:
+        text = (HERE / f"{module}.py").read_text()
+        assert f"def {test}(" in text if test else text
+    other = ("bad_input", "fuzz", "hostile", "secrets", "guest", "toll")  # SECURITY.md's
+    for file in HERE.glob("test_*.py"):
+        if file.stem.removeprefix("test_") not in other:
+            assert file.stem in dict(named), file.stem
