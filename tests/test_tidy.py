@@ -106,11 +106,15 @@ def test_a_damaged_run_is_one_sentence(recorded, damage):
 
 
 def test_a_run_without_its_partner_is_not_judged(recorded):
-    for path in runs_of(recorded)[0].iterdir():
+    empty = runs_of(recorded)[0]
+    for path in empty.iterdir():
         path.unlink()
     table = tidy.table(recorded)
     assert ARM not in set(table["pair_id"])
-    assert table.attrs["problems"] == [f"{ARM}: only one run of the pair is whole; not judged"]
+    assert table.attrs["problems"] == [
+        f"{ARM}: only one run of the pair is whole; not judged",
+        f"{empty.name}: it has no run.json; not judged",
+    ]
 
 
 def test_what_failed_is_kept_and_not_judged(recorded):
