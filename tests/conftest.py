@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import lab
 from noisefloor import collect, engines, paths, report, study, tidy, tools
 from noisefloor.server import Server, workshop
 
@@ -169,6 +170,14 @@ def site(tmp_path_factory):
         rows = report.render_all(report.plan((), "recorded"))
     assert [r for r in rows if isinstance(r[1], report.ReportError)] == []
     return home
+
+
+@pytest.fixture
+def browser():
+    """A real browser, one a test: a running driver would be in the way of notebooks that are run in
+    this process."""
+    with lab.browser() as opened:
+        yield opened
 
 
 @pytest.fixture

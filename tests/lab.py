@@ -56,6 +56,32 @@ def _answers(url: str, server: subprocess.Popen) -> None:
     raise RuntimeError("JupyterLab did not answer within 30 s")
 
 
+def chromium() -> str:
+    """The path of the browser. Raises RuntimeError where there is none: what only a browser can see is
+    not left unseen."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not found:
+        raise RuntimeError(
+            "no Chromium is on the PATH; `make test` installs it (tests/apt.txt), by hand: "
+            "apt-get install chromium"
+        )
+    return found
+
+
+@contextlib.contextmanager
+def browser():
+    """Chromium, headless, driven by Playwright."""
+    from playwright.sync_api import sync_playwright
+
+    found = chromium()
+    with sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
 def run_all(page, url: str) -> None:
     """Open a notebook and choose Kernel, Restart Kernel and Run All Cells, as a reader would."""
     page.goto(url)

@@ -6,15 +6,13 @@
 import html
 import re
 import shlex
-import shutil
 import tempfile
 from pathlib import Path
 
 from click.testing import CliRunner
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
-from lab import lab, run_all
+import lab
 from noisefloor import paths, plots
 from noisefloor.cli import main
 
@@ -82,10 +80,10 @@ def terminal(browser, place: Path) -> None:
 
 
 def explorer(browser, place: Path) -> None:
-    with lab(place / "lab") as url:
+    with lab.lab(place / "lab") as url:
         page = browser.new_page(viewport={"width": 1240, "height": 1150})
         page.set_default_timeout(60_000)
-        run_all(page, url("explore"))
+        lab.run_all(page, url("explore"))
         page.locator(".nf-raws pre").first.wait_for()
         page.get_by_label("Metric").select_option(plots.metric_label("cpu_per_transaction"))
         page.get_by_text("Server CPU per transaction over").first.wait_for()
@@ -99,14 +97,11 @@ def explorer(browser, place: Path) -> None:
 def made() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="noisefloor-pictures-") as scratch,
-        sync_playwright() as d,
+        lab.browser() as browser,
     ):
-        place, found = Path(scratch), shutil.which("chromium") or shutil.which("chromium-browser")
-        browser = d.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for draw in (report, terminal, explorer):
-            draw(browser, place)
-            keep(place / f"{draw.__name__}.png", draw.__name__)
-        browser.close()
+            draw(browser, Path(scratch))
+            keep(Path(scratch) / f"{draw.__name__}.png", draw.__name__)
 
 
 if __name__ == "__main__":

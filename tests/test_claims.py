@@ -225,6 +225,15 @@ def test_lost_numbers_are_listed_not_filled_in():
     assert len(lost) == FACTS["printed"].isna().sum() > 10
 
 
+def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
+    nothing = claims.facts(tmp_path)
+    v = claims.judge(nothing, claims.times(tmp_path), start=START)
+    assert list(v) == claims.COLUMNS
+    assert len(v) == len(claims.beside(nothing)) == len(claims.across(v, "upgrade-16", [64])) == 0
+    with pytest.raises(paths.NotFound, match="no published numbers are in"):
+        claims.headline(v)
+
+
 def test_the_headline_counts():
     counts = VERDICTS["verdict"].value_counts()
     text = claims.headline(VERDICTS)

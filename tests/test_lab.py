@@ -1,34 +1,25 @@
 """JupyterLab in a real browser: open `explore`, run all, move a control, see the figure change."""
 
-import shutil
-
 import pytest
 
 from lab import lab, run_all
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SECONDS = 40_000  # playwright counts milliseconds
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
-    if not CHROMIUM:
-        pytest.skip("no Chromium is installed here")
     with lab(tmp_path_factory.mktemp("lab")) as found:
         yield found
 
 
 @pytest.fixture
-def page(url):
-    with sync_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        page.set_default_timeout(SECONDS)
-        page.asked = []
-        page.on("request", lambda request: page.asked.append(request.url))
-        yield page
-        browser.close()
+def page(url, browser):
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    page.set_default_timeout(SECONDS)
+    page.asked = []
+    page.on("request", lambda request: page.asked.append(request.url))
+    return page
 
 
 def drawn(page, changed_from="") -> str:

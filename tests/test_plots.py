@@ -388,3 +388,11 @@ def test_a_warm_up_shows_the_median_run_of_each_arm():
     tops = sorted(line.get_ydata()[-1] for line in figure.axes[0].lines)
     assert tops == [81, 101]
     assert "plain (3 runs)" in texts(figure)
+
+
+@pytest.mark.parametrize(
+    "draw", [plots.timeline, plots.dots, plots.pairs, plots.runs, plots.overhead]
+)
+def test_where_nothing_was_measured_a_sentence_stands(draw):
+    shown = plots.show(draw(TABLE[:0]), alt=plots.alt(TABLE[:0]))
+    assert "No run of this campaign has a value for this figure." in shown.markup

@@ -19,6 +19,8 @@ PARAMETERS = (
     "margin_pct = 2.0  # in percent\n"
     "loud = False\n"
     'where = "a=b"  # has an equals sign\n'
+    "counts = []  # such as [1, 4]; empty: all\n"
+    "arms = []\n"
 )
 
 
@@ -188,6 +190,8 @@ def test_parameters_are_read_with_their_help(home):
         "margin_pct": 2.0,
         "loud": False,
         "where": "a=b",
+        "counts": [],
+        "arms": [],
     }
     assert found["where"].help == "has an equals sign"
     assert found["threads"].help == ""
@@ -203,6 +207,9 @@ def test_parameters_are_read_with_their_help(home):
         ("margin_pct", "3", 3.0),
         ("loud", "true", True),
         ("where", "8", "8"),
+        ("counts", "[]", []),
+        ("arms", "TLS 1.3, RSA 2048", ["TLS 1.3, RSA 2048"]),
+        ("arms", "['plain', 'on']", ["plain", "on"]),
     ],
 )
 def test_text_becomes_the_type_of_the_default(home, name, text, value):
@@ -214,13 +221,21 @@ def test_text_becomes_the_type_of_the_default(home, name, text, value):
     ("given", "sentence"),
     [
         ({"thread": 4}, "typed has no parameter 'thread' (did you mean 'threads'?)"),
-        ({"zzz": 4}, "it has: campaign, threads, margin_pct, loud, where; nothing was run"),
+        (
+            {"zzz": 4},
+            "it has: campaign, threads, margin_pct, loud, where, counts, arms; nothing was run",
+        ),
         ({"threads": "four"}, "'threads' of typed was given 'four'; it is a list like [1, 4]"),
         ({"threads": "1,x"}, "it is a list like [1, 4]"),
+        ({"threads": "[[1], 4]"}, "it is a list like [1, 4]"),
+        ({"counts": "{'a': 1}"}, "'counts' of typed was given {'a': 1}; it is a list like [1, 4]"),
+        ({"counts": "few"}, "it is a list like [1, 4]"),
+        ({"arms": "[['a']]"}, "it is a list; nothing was run"),
         ({"margin_pct": "wide"}, "'margin_pct' of typed was given 'wide'; it is a number"),
         ({"margin_pct": True}, "it is a number"),
         ({"loud": 1}, "it is true or false"),
         ({"where": 3}, "it is text"),
+        ({"campaign": "../x"}, "campaign '../x' is not a folder name"),
         ({"campaign": "nope"}, "no campaign is called 'nope'; there are: none; nothing was run"),
     ],
 )
@@ -403,3 +418,22 @@ def test_a_wrong_request_runs_nothing(home, tmp_path, words, sentence):
 def test_a_table_without_rows_is_a_table():
     empty = pd.DataFrame({"threads": pd.array([], "Int64"), "arm": []})
     assert "<tbody></tbody>" in report.table(empty, "Nothing was measured").markup
+
+
+# --- published ----------------------------------------------------------------------------------
+
+
+def test_a_published_page_stays_and_leads_where_it_led(page, home):
+    (home / "README.md").write_text("<!-- findings -->\nold\n<!-- /findings -->\n")
+    there = report.publish("good")
+    assert there == home / "reports" / "published" / "good-2026-11-20"
+    assert sorted(p.name for p in there.iterdir()) == sorted(f"good{p}" for p in report.PARTS)
+    for file in (there / "good.html", there.parent / "index.html"):
+        hrefs = re.findall(r'href="([^"#:]+)"', file.read_text())
+        assert hrefs
+        assert [h for h in hrefs if not (file.parent / h).exists()] == []
+    assert 'href="good-2026-11-20/good.html"' in (there.parent / "index.html").read_text()
+    assert "old" not in (home / "README.md").read_text()
+    assert "good-2026-11-20/good.html)**: Cannot tell" in (home / "README.md").read_text()
+    with pytest.raises(report.ReportError, match="is there already and is kept as it is"):
+        report.publish("good")

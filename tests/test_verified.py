@@ -166,3 +166,22 @@ def test_a_seal_tells_what_was_added_removed_and_changed(recorded):
         ]
     )
     assert set(tidy.broken(recorded)) <= set(tidy.table(recorded).attrs["problems"])
+
+
+@pytest.mark.slow
+def test_every_page_of_the_project_comes_out_the_same_again(site):
+    """To the byte, and so to the number."""
+    with moved(site):
+        again = paths.root() / "again"
+        rows = report.render_all(report.plan((), "recorded"), again)
+        assert sorted(study for study, _, _ in rows) == report.studies()
+        for file in sorted(again.iterdir()):
+            assert file.read_bytes() == (paths.reports() / file.name).read_bytes(), file.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", report.studies())
+def test_every_page_of_the_project_is_what_its_raw_files_give(site, name):
+    with moved(site):
+        found = verified.verify(paths.reports() / f"{name}.html")
+    assert found["equal"], verified.text(found)

@@ -384,7 +384,10 @@ def _fragment(page: str, title: str) -> str:
     body = re.search(r"<main[^>]*>(.*?)</main>", page, re.S)[1]
     css = (TEMPLATE / "parts.css").read_text()
     css = re.sub(
-        r"@media \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}\s*\}", "", css, flags=re.S
+        r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}\s*\}",
+        "",
+        css,
+        flags=re.S,
     )
     css = css.replace(":root", "&").replace("color-scheme: light dark", "color-scheme: light")
     own = "color: var(--nf-ink); background: var(--nf-paper); counter-reset: figure table;"

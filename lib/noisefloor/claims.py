@@ -24,6 +24,10 @@ COLUMNS = [
     "deciding_cv_pct", "runs_needed", "minutes_needed", "warnings",
     "joint", "key", "title", "claim_id", "label", "said", "claimed_pct", "floor_from", "why", "settle",
 ]  # fmt: skip
+FACTS = [
+    "source", "claim_id", "arm", "threads", "metric", "value", "unit", "n", "seconds", "where_in_source",
+    "url", "date", "environment", "note",
+]  # fmt: skip
 TITLES = {
     "binlog-encryption": "Binary log encryption, MySQL 8.0",
     "tablespace-encryption": "Tablespace encryption, Percona Server 8.0",
@@ -39,10 +43,12 @@ TITLES = {
 
 def facts(folder=None):
     """All published numbers: one row a number, columns as in the folder's README, `value` as a
-    number (empty: lost in the copies, or a version) and `printed` as the file has it."""
+    number (empty: lost in the copies, or a version) and `printed` as the file has it. None where
+    the project has no published numbers: a page then shows its own alone."""
     folder = folder or paths.published()
     read = [pd.read_csv(f, dtype={"value": str}) for f in sorted(folder.glob("*.csv"))]
-    frame = pd.concat(read, ignore_index=True).rename(columns={"value": "printed"})
+    frame = pd.concat(read, ignore_index=True) if read else pd.DataFrame(columns=FACTS)
+    frame = frame.rename(columns={"value": "printed"})
     frame.insert(5, "value", pd.to_numeric(frame["printed"], errors="coerce"))
     return frame.astype({"threads": "Int64"})
 
@@ -65,6 +71,8 @@ def judge(facts, times, margin_pct=2.0, start=None):
     Positive overhead means worse. Holm runs over the claims of one source and metric. start: the
     start-to-start scatter of throughput ({"cv_pct", "df"}, the recorded one by default), which a
     mean over the thread counts of one server start still holds."""
+    if facts.empty:
+        return pd.DataFrame(columns=COLUMNS).astype({"threads": "Int64"})
     start = start or recorded_floor(own=False)["tps"]
     margin = math.log1p(margin_pct / 100)
     claims = [
@@ -93,6 +101,8 @@ def judge(facts, times, margin_pct=2.0, start=None):
 
 def beside(facts, source="tablespace-encryption", claim="io-bound", label="published"):
     """A published table by thread count, to be drawn over our own: threads overhead_pct label."""
+    if facts.empty:
+        return pd.DataFrame(columns=["threads", "overhead_pct", "label"])
     d = _by_threads(facts, source, claim, "no encryption", "encrypted storage")
     return pd.DataFrame(
         {"threads": d.index.astype(int), "overhead_pct": 100 * np.expm1(d), "label": label}
@@ -102,9 +112,9 @@ def beside(facts, source="tablespace-encryption", claim="io-bound", label="publi
 def across(verdicts, claim, threads, label="published"):
     """One published number for all thread counts, to be drawn over our own: threads overhead_pct
     label."""
-    row = verdicts[verdicts["claim_id"] == claim].iloc[0]
-    counts = [int(t) for t in threads]
-    return pd.DataFrame({"threads": counts, "overhead_pct": row["overhead_pct"], "label": label})
+    size = verdicts.loc[verdicts["claim_id"] == claim, "overhead_pct"].to_list()
+    rows = [(int(t), x, label) for t in threads for x in size[:1]]
+    return pd.DataFrame(rows, columns=["threads", "overhead_pct", "label"])
 
 
 def over(ours, published):
@@ -652,7 +662,9 @@ def _start_limit(e, margin, word):
 
 
 def headline(verdicts):
-    """How many comparisons have which verdict, in one sentence."""
+    """How many comparisons have which verdict, in one sentence. Raises paths.NotFound."""
+    if verdicts.empty:
+        raise paths.NotFound(f"no published numbers are in {paths.shown(paths.published())}")
     counts = verdicts["verdict"].value_counts()
     words = [f"{counts[w]} {w}" for w in ("slower", "faster", "same") if w in counts]
     return (

@@ -130,7 +130,9 @@ def _lab_css() -> str:
     """The parts' style for JupyterLab, whose theme and not the system says light or dark."""
     css = PARTS_CSS.read_text()
     dark = 'body[data-jp-theme-light="false"]'
-    css = re.sub(r"@media \(prefers-color-scheme: dark\) \{\s*:root", f"@media all {{ {dark}", css)
+    css = re.sub(
+        r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root", f"@media all {{ {dark}", css
+    )
     page = "--nf-paper: var(--jp-layout-color0, #fff); counter-reset: figure table"
     return f"{LAB}{css}body {{ {page} }}</style>"
 
@@ -209,12 +211,20 @@ def _responsive(draw):
     def drawn(*args, **options):
         if mpl.rcParams["svg.hashsalt"] != RC["svg.hashsalt"]:
             _style()
-        figure = draw(*args, **options)
+        made = draw if len(args[0]) else _nothing
+        figure = made(*args, **options)
         if not options.get("narrow"):
-            figure.narrow = lambda: draw(*args, **{**options, "narrow": True})
+            figure.narrow = lambda: made(*args, **{**options, "narrow": True})
         return figure
 
     return drawn
+
+
+def _nothing(*_args, narrow=False, **_options) -> Figure:
+    """In the place of a figure for which a campaign has no value: a sentence that says so."""
+    figure = Figure(figsize=((NARROW if narrow else WIDE) / 72, 44 / 72))
+    figure.text(0, 0.5, "No run of this campaign has a value for this figure.", va="center")
+    return figure
 
 
 def _canvas(size, rows=1, columns=1, **grid):
@@ -347,7 +357,7 @@ def overhead(
         drawn = panel if by == "metric" else frame  # same metric, same scale
         floor = drawn["noise_floor_pct"].astype(float).replace(np.inf, np.nan).median()
         limit = _limit(drawn, margin_pct, 0.0 if pd.isna(floor) else floor)
-        if published is not None:
+        if published is not None and len(published):
             limit = max(limit, 1.2 * published["overhead_pct"].abs().max())
         _margin(ax, margin_pct)
         _overhead_panel(ax, panel, (limit, margin_pct), colours(verdicts), small, published)
@@ -653,8 +663,8 @@ def dots(
         rows.append(y + (0.75 if narrow else 0.0))
         y += gap
     width = NARROW if narrow else WIDE
-    left = 8 if narrow else min(250, 34 + 7.4 * max((len(v) for v in labels), default=10))
-    right = 8 if narrow else 264
+    left = 16 if narrow else min(250, 34 + 7.4 * max((len(v) for v in labels), default=10))
+    right = 16 if narrow else 264
     top, foot, high = (26 if title else 6), 44, 26 * y
     figure = Figure(figsize=(width / 72, (top + high + foot) / 72), layout="none")
     total = top + high + foot
@@ -671,9 +681,18 @@ def dots(
         ax.plot(np.clip(row.overhead_pct, -limit, limit), rows[i], "D" if joint[i] else "o", **mark)
         size = {"fontsize": 12, "va": "center", "color": INK}
         if narrow:
-            _note(ax, labels[i], (0, rows[i] - 0.75), (0, 0), at, **size)
+            _note(ax, labels[i], (0, rows[i] - 0.75), (8 - left, 0), at, **size)
             words = f"{row.verdict} {percent(row.overhead_pct)}"
-            _note(ax, words, (1, rows[i] - 0.75), (0, 0), at, ha="right", weight="bold", **size)
+            _note(
+                ax,
+                words,
+                (1, rows[i] - 0.75),
+                (right - 8, 0),
+                at,
+                ha="right",
+                weight="bold",
+                **size,
+            )
             continue
         _note(ax, labels[i], (0, rows[i]), (-left + (20 if head else 8), 0), at, **size)
         _note(ax, row.verdict, (1, rows[i]), (12, 0), at, weight="bold", **size)
@@ -767,7 +786,7 @@ def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
             y += 1.0
         rows.append(y + (0.75 if narrow else 0.0))
         y += gap
-    width, left, right = (NARROW, 8, 8) if narrow else (WIDE, 252, 196)
+    width, left, right = (NARROW, 16, 16) if narrow else (WIDE, 252, 196)
     top, foot, high = (26 if title else 6), 44, 24 * y
     total = top + high + foot
     figure = Figure(figsize=(width / 72, total / 72), layout="none")
@@ -792,9 +811,11 @@ def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
         face = {"mfc": ink} if told else {"mfc": "none"}
         ax.plot(row.overhead_pct, spot, "o", ms=7, mec=ink, mew=1.6, zorder=5, **face)
         if narrow:
-            _note(ax, row.label, (0, spot - 0.75), (0, 0), at, **size)
+            _note(ax, row.label, (0, spot - 0.75), (8 - left, 0), at, **size)
             words = f"{GLYPH[row.verdict]} {percent(row.overhead_pct)}"
-            _note(ax, words, (1, spot - 0.75), (0, 0), at, ha="right", weight="bold", **size)
+            _note(
+                ax, words, (1, spot - 0.75), (right - 8, 0), at, ha="right", weight="bold", **size
+            )
             continue
         _note(ax, row.label, (0, spot), (-left + 20, 0), at, **size)
         _note(
@@ -1169,8 +1190,9 @@ def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> S
         stem = Path(folder) / f"{1 + len([*Path(folder).glob('*.svg')]):02d}-{name}"
         for kind in (".svg", ".png"):
             write(figure, stem.with_name(stem.name + kind), title, alt)
-    drawings = f'<div class="nf-wide">{svg(figure, title, alt)}</div>'
+    drawings = svg(figure, title, alt)
     if narrow := getattr(figure, "narrow", None):
+        drawings = f'<div class="nf-wide">{drawings}</div>'
         drawings += f'<div class="nf-narrow" style="display:none">{svg(narrow(), title, alt)}</div>'
     link = f" {csv_link(data, name)}" if data is not None and len(data) else ""
     words = f"<span>{caption_html(caption)}</span>" if caption else ""

@@ -272,6 +272,7 @@ def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
     `start_s` is the run's start in seconds since the campaign's first run. A run too short for a
     row of its own stands with its mean."""
     parts, zero = [], None
+    keep = ["block", "arm", "workload", "threads", "warmup"]
     for facts, run in _runs(campaign, warmup=True):
         began = pd.Timestamp(facts["start"]).timestamp()
         zero = began if zero is None else zero
@@ -281,9 +282,9 @@ def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
         mean = {"t_s": [out["duration_s"]], "tps": [out["tps"]]}
         seconds = out["intervals"] or mean
         part = pd.DataFrame({k: np.asarray(seconds[k]) for k in mean})
-        keep = ("block", "arm", "workload", "threads", "warmup")
         parts.append(part.assign(run=run.name, start_s=began - zero, **{k: facts[k] for k in keep}))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    columns = ["t_s", "tps", "run", "start_s", *keep]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def warmups(campaign: Path) -> pd.DataFrame:

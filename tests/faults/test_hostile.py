@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+import lab
 from noisefloor import engines, parse, paths, plots, report, results, sheet, store, tidy
 from noisefloor.cli import main
 
@@ -117,10 +118,7 @@ def witness():
 
 def seen_by_a_browser(page: Path, profile: Path) -> str:
     """The page's document as Chromium has it after all scripts ran."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)  # fmt: skip
-    if browser is None:
-        pytest.skip("no Chromium on this machine")
-    argv = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
+    argv = [lab.chromium(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     argv += ["--virtual-time-budget=3000", "--dump-dom", page.as_uri()]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
     assert done.stdout, done.stderr[-500:]

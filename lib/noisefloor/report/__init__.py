@@ -2,12 +2,13 @@
 
 Modules, each reading only from those above it: `words` (findings in prose), `saved` (the verdict
 table beside the page), `pieces` (box, tables, provenance), `given` (parameters, checked before anything
-runs), `pages` (one notebook to one page), `verified` (a page against its raw files), `batch` (many
-pages and the index).
+runs), `pages` (one notebook to one page), `verified` (a page against its raw files), `overview`
+(the index over them), `batch` (many pages).
 """
 
-from .batch import index, newest_campaign, plan, publish, recorded_campaign, render_all, summary
+from .batch import newest_campaign, plan, publish, recorded_campaign, render_all, summary
 from .given import Parameter, checked, parameters
+from .overview import index
 from .pages import PARTS, notebook, render, studies
 from .pieces import badge, provenance, ruler, table, verdict_box, verdict_table_html
 from .saved import flat, records, save

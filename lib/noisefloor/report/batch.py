@@ -1,6 +1,7 @@
-"""Many pages, and the index over them."""
+"""Many pages: what is to be made, made in parallel, published."""
 
 import json
+import os
 import re
 import shutil
 import time
@@ -9,15 +10,12 @@ from concurrent.futures import as_completed
 from itertools import count
 from pathlib import Path
 
-import pandas as pd
-
-from .. import paths, plots, tidy
+from .. import paths, tidy
 from ..cluster import pool
-from ..plots import interval, is_control, metric_label, percent
-from ..study import STUDIES
+from ..study import STUDIES, StudyError, load
 from .given import checked, parameters
-from .pages import PARTS, notebook, render, set_aside, shell, studies, write_whole
-from .pieces import badge, boxed, escaped
+from .overview import index
+from .pages import PARTS, notebook, render, set_aside, studies
 from .words import ReportError, when
 
 
@@ -59,6 +57,8 @@ def plan(names=(), profile=None, given=None) -> list:
             values["profile"] = profile
         live = "profile" in known and not values.get("campaign")
         values = checked(source, values)
+        if live:
+            _allowed(study, values)
         jobs.append((study if live else _page_name(study, values), values, live))
     if not names:
         everything = {n for s in studies() for n in parameters(notebook(s))}
@@ -116,15 +116,29 @@ def _page_name(study, values) -> str:
     return tidy.meta(paths.campaign(values["campaign"]))["study"]
 
 
+def _asked(study, values) -> dict:
+    """What the notebook of a study would ask a new campaign for."""
+    asked = {name: p.default for name, p in parameters(notebook(study)).items()} | values
+    asked.pop("campaign", None)
+    return asked
+
+
+def _allowed(study, values):
+    """Raise ReportError when nothing can be measured with these values."""
+    if study in STUDIES and study != "own-study":  # whose script has to be looked at first
+        try:
+            load(study, **_asked(study, values))
+        except StudyError as problem:
+            said = str(problem).removesuffix("; nothing was measured")
+            raise ReportError(f"{said}; nothing was run", 2) from None
+
+
 def _measure(study, values) -> str:
     """Name of the campaign measured now, in this process, where its progress can be seen."""
     from .. import collect
 
-    known = parameters(notebook(study))
-    asked = {name: p.default for name, p in known.items()} | values
-    asked.pop("campaign", None)
     try:
-        return collect.obtain(study, **asked).name
+        return collect.obtain(study, **_asked(study, values)).name
     except collect.FAILURES as problem:
         raise ReportError(problem) from None
     except Exception as defect:  # of ours: the others are measured all the same
@@ -176,26 +190,51 @@ def publish(study, out=None) -> Path:
             break
         if (target / f"{study}.json").read_text() == table:
             raise ReportError(f"{paths.shown(target)} is there already and is kept as it is", 1)
-    target.mkdir(parents=True)
+    whole = target.with_name(f"{name}.partial")
+    shutil.rmtree(whole, ignore_errors=True)
+    whole.mkdir(parents=True)
     for part in PARTS:
-        shutil.copy2(out / f"{study}{part}", target / f"{study}{part}")
-    _tell_readme()
+        shutil.copy2(out / f"{study}{part}", whole / f"{study}{part}")
+    page = whole / f"{study}.html"
+    page.write_text(_moved(page.read_text(), out, whole))
+    whole.rename(target)
+    newest = _newest()
+    index(target.parent, [page for page, _ in newest])
+    _tell_readme(newest)
     return target
+
+
+def _moved(text, out, target) -> str:
+    """The HTML of a page of `out` as it stands in `target`: its links lead where they led."""
+
+    def link(found):
+        href = found[1]
+        if href == "index.html":
+            return "../index.html"
+        return href if (target / href).exists() else os.path.relpath(out / href, target)
+
+    return re.sub(r'(?<=<a href=")((?!#|\w+:)[^"]+)', link, text)
+
+
+def _newest() -> list:
+    """The newest published page of every study, with its facts, by name."""
+    found = {}
+    files = paths.root().glob("reports/published/*/*.json")
+    for file in sorted(files, key=lambda f: [int(n) for n in re.findall(r"\d+", f.parent.name)]):
+        facts = json.loads(file.read_text())
+        found[facts["study"]] = (file.with_suffix(".html"), facts)
+    return [found[study] for study in sorted(found)]
 
 
 _FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
 
 
-def _tell_readme():
+def _tell_readme(newest):
     """Write the headline of every study's newest published page into the README."""
-    newest = {}
-    for file in sorted(paths.root().glob("reports/published/*/*.json")):
-        facts = json.loads(file.read_text())
-        if facts.get("headline"):
-            newest[facts["study"]] = (file.with_suffix(".html"), facts)
     lines = [
         f"- **[{facts['title']}]({paths.shown(page)})**: {facts['headline']}\n"
-        for page, facts in newest.values()
+        for page, facts in newest
+        if facts.get("headline")
     ]
     readme = paths.root() / "README.md"
     readme.write_text(_FINDINGS.sub(lambda _: "".join(lines), readme.read_text()))
@@ -212,94 +251,3 @@ def summary(rows, out=None) -> str:
         lines.append(f"{study:<{width}}  {word:<7}  {seconds:6.1f} s  {what}")
     place = paths.shown(Path(out or paths.reports()).resolve() / "index.html")
     return "\n".join([*lines, f"{'':<{width}}  index              {place}"])
-
-
-def index(out=None) -> Path:
-    """``reports/index.html`` from the verdict tables beside the pages: every study with its
-    verdicts in words and as a small forest plot, machine, date, and links."""
-    out = Path(out or paths.reports()).resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    cards, lines = [], []
-    first = "published-claims"  # what others measured comes before what we measured
-    for file in sorted(out.glob("*.html"), key=lambda f: (f.stem != first, f.stem)):
-        if file.stem == "index":
-            continue
-        beside = out / f"{file.stem}.json"
-        facts = json.loads(beside.read_text()) if beside.exists() else {}
-        cards.append(_card(file, facts))
-        if facts.get("primary"):
-            lines.append(_overview(file.stem, facts))
-    failed = [
-        f'<li><a href="{escaped(f.name)}">{escaped(f.name.removesuffix(".failed.ipynb"))}</a>: '
-        "the last rendering failed; the notebook shows where</li>"
-        for f in sorted(out.glob("*.failed.ipynb"))
-    ]
-    archive = [
-        f'<li><a href="published/{escaped(p.parent.name)}/{escaped(p.name)}">{escaped(p.parent.name)}</a></li>'
-        for p in sorted(out.glob("published/*/*.html"))
-    ]
-    body = "".join(cards) or "<p>No page has been rendered yet.</p>"
-    if len(lines) > 1:
-        heads = ("Study", "Verdict", "Overhead", "Interval", "Noise floor", "Measured")
-        head = "".join(f'<th scope="col">{h}</th>' for h in heads)
-        body = boxed("The main comparison of every study.", head, lines, "", " nf-lines") + body
-    if failed:
-        body += f'<h2 id="failed">Failed</h2><ul>{"".join(failed)}</ul>'
-    if archive:
-        body += f'<h2 id="published">Published pages</h2><ul>{"".join(archive)}</ul>'
-    page = shell(
-        title="What does it really cost?",
-        description="Verdicts on changes to MySQL-family servers, each with its interval, its "
-        "noise floor and the raw evidence.",
-        body=body,
-        contents=[],
-        links=[],
-        kind="index",
-    )
-    write_whole(out / "index.html", page)
-    return out / "index.html"
-
-
-def _overview(study, facts) -> str:
-    row = facts["primary"]
-    cells = (
-        f'<a href="{escaped(study)}.html">{escaped(facts["title"])}</a>',
-        badge(row["verdict"]),
-        escaped(percent(row["overhead_pct"])),
-        escaped(interval(row["lo_pct"], row["hi_pct"])),
-        escaped(percent(row["noise_floor_pct"], sign=False)),
-        escaped(str(facts.get("date") or "–")[:10]),
-    )
-    return "<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
-
-
-def _card(file, facts) -> str:
-    study = file.stem
-    title = facts.get("title") or study.replace("-", " ").capitalize()
-    links = " · ".join(
-        f'<a href="{escaped(study + part)}">{word}<span class="nf-sr"> of {escaped(title)}</span></a>'
-        for part, word in (
-            (".html", "page"),
-            (".ipynb", "notebook"),
-            (".csv", "CSV"),
-            (".json", "JSON"),
-        )
-        if (file.parent / (study + part)).exists()
-    )
-    where = " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k))
-    figure = ""
-    rows = pd.DataFrame(facts.get("comparisons") or [])
-    if len(rows):
-        rows["threads"] = rows["threads"].astype("Int64")
-        main = facts["primary"]
-        rows = rows[~is_control(rows) & rows["metric"].eq(main["metric"])].head(8)
-        margin = facts.get("margin_pct") or 2.0
-        drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin)
-        words = f"{metric_label(main['metric'])}."
-        figure = plots.show(drawn, alt=plots.alt(rows), caption=words, title=title).markup
-    head = f'<p class="nf-word">{badge(facts["verdict"])}</p>' if facts.get("verdict") else ""
-    words = f"<p>{escaped(facts['headline'])}</p>" if facts.get("headline") else ""
-    return (
-        f'<section class="nf-card"><h2 id="{escaped(study)}"><a href="{escaped(study)}.html">{escaped(title)}</a></h2>'
-        f'{head}{words}{figure}<p class="nf-meta">{escaped(where)}</p><p class="nf-links">{links}</p></section>'
-    )

@@ -10,6 +10,9 @@ from pathlib import Path
 from .. import paths
 from .words import ReportError
 
+_CAMPAIGNS = ("campaign", "aa", "switched", "side_by_side", "duet")  # their names, or ""
+_OPENED = ("source", "against")  # a campaign's name or the path of an archive
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -18,6 +21,12 @@ class Parameter:
     name: str
     default: object
     help: str = ""
+
+    @property
+    def like(self) -> object:
+        """A value of the right type: the default, or the list that the help of an empty one names."""
+        named = re.search(r"such as (\[[\d, ]+\])", self.help)
+        return ast.literal_eval(named[1]) if self.default == [] and named else self.default
 
 
 def parameters(notebook) -> dict:
@@ -74,8 +83,9 @@ def checked(notebook, given) -> dict:
                 2,
             )
         result[name] = _typed(study, known[name], value)
-    for name in ("campaign", "source", "against"):  # a file is looked for by the notebook itself
-        if result.get(name) and not re.search(r"/|\.parquet$", result[name]):
+    for name in (*_CAMPAIGNS, *_OPENED):
+        given_file = name in _OPENED and re.search(r"/|\.parquet$", result.get(name, ""))
+        if result.get(name) and not given_file:  # a file is looked for by the notebook itself
             try:
                 paths.campaign(result[name])
             except paths.NotFound as problem:
@@ -84,22 +94,21 @@ def checked(notebook, given) -> dict:
 
 
 def _typed(study, parameter, value):
-    want = parameter.default
+    want = parameter.like
     if isinstance(value, str) and not isinstance(want, str):
         value = _literal(value)
     if isinstance(want, (list, tuple)):
         items = list(value) if isinstance(value, (list, tuple)) else [value]
-        kinds = {type(v) for v in want}
-        if not kinds or all(any(_fits(i, k) for k in kinds) for i in items):
+        kinds = {type(v) for v in want} or {str, int, float}
+        if all(any(_fits(i, k) for k in kinds) for i in items):
             return items
     elif isinstance(want, float) and _fits(value, float):
         return float(value)
     elif want is None or _fits(value, type(want)):
         return value
-    kind = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(
-        type(want),
-        "a list like " + json.dumps(want) if isinstance(want, (list, tuple)) else "a dict",
-    )
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    words |= {dict: "a dict"}
+    kind = words.get(type(want)) or ("a list" + (f" like {json.dumps(want)}" if want else ""))
     raise ReportError(
         f"parameter {parameter.name!r} of {study} was given {value!r}; it is {kind}; nothing was run",
         2,

@@ -100,13 +100,13 @@ def _axis() -> str:
         f'<text x="{_x(t)}" y="11" text-anchor="middle">{percent(t, 0) if t else "0"}</text>'
         for t in TICKS
     )
-    return (
-        f'<svg class="nf-strip" viewBox="0 0 200 14" role="img" aria-label="Overhead">{marks}</svg>'
-    )
+    return f'<svg class="nf-strip" viewBox="0 0 200 14" role="img" aria-label="Scale of the drawings: overhead">{marks}</svg>'
 
 
 def _strip(row, margin) -> str:
     """One comparison on the scale that all rows of the table share."""
+    if not known(row["overhead_pct"]):
+        return ""
     lo, hi = (row[k] if known(row[k]) else row["overhead_pct"] for k in ("lo_pct", "hi_pct"))
     words = f"Overhead {percent(row['overhead_pct'])}, interval {interval(row['lo_pct'], row['hi_pct'])}"
     kind = row["verdict"].replace(" ", "-")
