@@ -211,7 +211,7 @@ def _responsive(draw):
     def drawn(*args, **options):
         if mpl.rcParams["svg.hashsalt"] != RC["svg.hashsalt"]:
             _style()
-        made = draw if len(args[0]) else _nothing
+        made = _nothing if getattr(args[0], "empty", False) else draw
         figure = made(*args, **options)
         if not options.get("narrow"):
             figure.narrow = lambda: made(*args, **{**options, "narrow": True})

@@ -118,8 +118,13 @@ def witness():
 
 def seen_by_a_browser(page: Path, profile: Path) -> str:
     """The page's document as Chromium has it after all scripts ran."""
-    argv = [lab.chromium(), "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
-    argv += ["--virtual-time-budget=3000", "--dump-dom", page.as_uri()]
+    argv = [lab.chromium(), "--headless", "--no-sandbox", "--disable-gpu"]
+    argv += [
+        f"--user-data-dir={profile}",
+        "--virtual-time-budget=3000",
+        "--dump-dom",
+        page.as_uri(),
+    ]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
     assert done.stdout, done.stderr[-500:]
     return done.stdout
