@@ -21,7 +21,9 @@ class Sentence(click.ClickException):
     """A user's mistake or a measurement that could not be made: one sentence, no traceback."""
 
     def __init__(self, message: str, exit_code: int = 2):
-        super().__init__(" ".join(str(message).split()))
+        from noisefloor.parse.secrets import scrub
+
+        super().__init__(" ".join(scrub(str(message))[0].split()))
         self.exit_code = exit_code
 
     def show(self, file=None):

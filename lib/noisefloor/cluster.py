@@ -110,7 +110,8 @@ def _address(cluster: str) -> str:
             cluster = ""
     address = urlsplit(cluster)
     with contextlib.suppress(ValueError):
-        if address.scheme in ("tcp", "tls") and address.hostname and address.port:
+        named = address.hostname and address.port and "@" not in cluster  # Dask has no passwords
+        if address.scheme in ("tcp", "tls") and named:
             return cluster
     raise Unreachable(
         f"--cluster {asked}: tcp://host:port, tls://host:port or a scheduler file is needed; "

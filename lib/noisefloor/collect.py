@@ -955,6 +955,10 @@ def obtain(
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
         return paths.campaign(campaign)
+    if parse.scrub("; ".join(parameters.get("settings", ())))[1]:
+        raise StudyError(
+            "a setting holds a password, which would stand on the page; nothing was measured"
+        )
     lua = parameters.get("lua", "")
     if name == "own-study":
         parameters |= _script(parameters.get("workload", ""), lua)

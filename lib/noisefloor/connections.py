@@ -76,9 +76,8 @@ class Kit:
 
     def _place(self, server: Server, key: str) -> None:
         for end in ("cert", "key"):
-            target = server.datadir / f"server-{end}.pem"
-            shutil.copyfile(self.keys / f"server {key} {end}.pem", target)
-            target.chmod(0o600)
+            text = (self.keys / f"server {key} {end}.pem").read_text()
+            secret_file(server.datadir / f"server-{end}.pem", text)
 
     def serve(self, server: Server, key: str) -> None:
         """Let the running server present the certificate of `key`. Raises ServerError."""

@@ -68,6 +68,11 @@ def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
 
     Raises EngineMissing, one sentence with the way to get it."""
     finders = {"mysql": _mysql, "mysql-8.0": _mysql80, "mariadb": _mariadb}
+    if "://" in name:  # it may hold a password
+        raise EngineMissing(
+            "an engine is mysql, mysql-8.0, mariadb or the path of a folder that holds a server, and no"
+            " address; nothing was started"
+        )
     if name in finders:
         return finders[name](fetch)
     if os.sep not in name and name != ".":
@@ -454,6 +459,11 @@ def _unpack(prefix: Path, *packages: str) -> None:
 
 def _folder(path: Path) -> Engine:
     """The build at `path`: a folder that holds ``bin/mysqld`` (or sbin, usr/sbin), or a mysqld."""
+    if path == path.parent:
+        raise EngineMissing(
+            f"{path} is this whole machine and no server build: name the folder of a build, its mysqld,"
+            " or mysql or mariadb; nothing was started"
+        )
     names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
     server = (
         path if path.is_file() else next((path / n for n in names if (path / n).exists()), None)

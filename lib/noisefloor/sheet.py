@@ -2,8 +2,10 @@
 
 import re
 
-# what spreadsheets take for a formula, unless it is but a number (the arm "+5 %")
-_FORMULA = re.compile(r"\s*[=+\-@|%](?!\s*[0-9][0-9.,]*\s*%?\s*\Z)|[\t\r]")
+# what spreadsheets take for a formula; a sign before a mere number (the arm "+5 %") makes none
+_FORMULA = re.compile(
+    r"\s*(?:[=@|%\uff1d\uff0b\uff0d\uff20]|[+-](?!\s*[0-9][0-9.,]*\s*%?\s*\Z))|[\t\r]"
+)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

@@ -1075,8 +1075,10 @@ def restored(meta: Mapping) -> Study:
         found = _restored(meta)
     except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise StudyError(f"the study in it cannot be read ({e!r})") from None
-    if not (_is(found, Study) and found.workloads and all(w.threads for w in found.workloads)):
-        raise StudyError("the study in it has a value of a wrong type")
+    if not (_is(found, Study) and found.arms and found.workloads):
+        raise StudyError("the study in it has nothing to compare, or a value of a wrong type")
+    if not all(w.threads for w in found.workloads):
+        raise StudyError("a workload in it has no thread count")
     return found
 
 

@@ -442,10 +442,10 @@ def differences(campaign: Path) -> pd.DataFrame:
         k
         for arm in meta(campaign)["arms"].values()
         for part in ("switch", "settings")
-        for k in arm[part]
+        for k in arm.get(part, ())
     }
     pinned = meta(campaign).get("pinned", {})
-    asked |= {k for arm in pinned.values() for k in arm["settings"]}
+    asked |= {k for arm in pinned.values() for k in arm.get("settings", ())}
     if len(differ):
         differ = differ.apply(_without_common, axis=1)
     differ = differ.assign(asked=differ.index.isin(asked))

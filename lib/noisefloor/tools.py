@@ -4,7 +4,9 @@ Started by `collect` only. A tool gets a `Slice`, writes its text into the run's
 what stands in run.json: argv, exit code, CPU and bytes of each process.
 """
 
+import contextlib
 import os
+import re
 import secrets
 import subprocess
 import tempfile
@@ -13,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import evidence, stats, workloads
+from . import evidence, parse, stats, workloads
 from .engines import Engine, label
 from .server import Server, ServerError, die_with_parent, secret_file
 from .study import Arm, Study, Workload
@@ -151,8 +153,21 @@ def _run(
             raise
         child.returncode = os.waitstatus_to_exitcode(status)
         text.seek(0)
-        said = text.read().decode(errors="replace")
+        printed = text.read().decode(errors="replace")
+        said = _hidden(printed, argv)
+        if said != printed and out:  # a script of the user's own printed it
+            out.write_text(said)
     return child.returncode, said, round(used.ru_utime + used.ru_stime, 3)
+
+
+def _hidden(text: str, argv: list[str]) -> str:
+    """`text` without what is called a password in it, and without the one of the option file."""
+    for name in (a.partition("=")[2] for a in argv if a.startswith("--config-file=")):
+        with contextlib.suppress(OSError):
+            for word in re.findall(r"(?m)^mysql-password=(.{8,})$", Path(name).read_text()):
+                if not word.isdigit():  # or a result would go with it
+                    text = text.replace(word, parse.HIDDEN)
+    return parse.scrub(text)[0]
 
 
 def steal() -> float:

@@ -36,7 +36,7 @@ MARKUP = [
     "{{ 7 * 191 }} {% raw %} <nf-held>0</nf-held>",
     "<link rel=stylesheet href=http://127.0.0.1:PORT/css><img src=http://127.0.0.1:PORT/image>",
 ]
-FORMULAS = ['=HYPERLINK("http://127.0.0.1/","x")', "+1+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(1,2)", "\t=1+1", "|x", " =1"]  # fmt: skip
+FORMULAS = ['=HYPERLINK("http://127.0.0.1/","x")', "+1+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(1,2)", "\t=1+1", "|x", " =1", "\uff1d1+1"]  # fmt: skip
 STEERING = [
     "\x1b[31mred",
     "\x1b]0;title\x07",
@@ -180,7 +180,7 @@ def tables(folder: Path):
 def harmless(text: str) -> bool:
     """Whether a spreadsheet takes a cell for text or a number."""
     number = re.fullmatch(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?( ?%)?", text)
-    return bool(number) or not re.match(r"\s*[=+\-@|\t\r]", text)
+    return bool(number) or not re.match("\\s*[=+\\-@|\t\r\uff1d\uff0b\uff0d\uff20]", text)
 
 
 def test_no_table_of_a_page_holds_a_formula(hostile_page):
@@ -321,15 +321,8 @@ UNPICKLES = {
     "joblib",
     "jsonpickle",
 }
-ATTRIBUTES = {
-    "read_pickle",
-    "to_pickle",
-    "system",
-    "popen",
-    "extractall",
-    "unpack_archive",
-    "read_hdf",
-}
+ATTRIBUTES = {"read_pickle", "to_pickle", "extractall", "unpack_archive", "read_hdf"}
+OF_OS = {"system", "popen"}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "lib").rglob("*.py")), ids=lambda p: p.name)
@@ -346,6 +339,8 @@ def test_nothing_that_others_wrote_is_executed_or_unpickled(path):
             plain = isinstance(node.func, ast.Name)
             assert not (plain and called in DANGEROUS), where
             assert not (not plain and called in ATTRIBUTES), where
+            module = getattr(getattr(node.func, "value", None), "id", None)
+            assert not (module == "os" and called in OF_OS), where
             given = {k.arg: k.value for k in node.keywords}
             assert not getattr(given.get("shell"), "value", False), where
             assert not getattr(given.get("allow_pickle"), "value", False), where

@@ -7,12 +7,13 @@ number comes back only when the text is whole where the number stands.
 
 from .base import ParseError
 from .histogram import CLIP_S, RESOLUTION, quantile
-from .secrets import scrub
+from .secrets import HIDDEN, scrub
 from .sysbench_text import looks_like_sysbench, runs, sysbench
 from .time_text import looks_like_time, time
 
 __all__ = [
     "CLIP_S",
+    "HIDDEN",
     "RESOLUTION",
     "ParseError",
     "kind",

@@ -17,8 +17,8 @@ _RULES = tuple(
         rf"(--(?:[a-z0-9]{{1,40}}-){{0,5}}{_WORD}[ \t]{{1,9}})({_NOT}(?!-){_VALUE})",
         # "password": "x", password: x
         rf"(?<![a-z0-9])((?:[a-z0-9]{{1,40}}[-_.]){{0,5}}{_WORD}[\"']?:[ \t]{{0,9}})({_NOT}{_VALUE})",
-        # scheme://user:x@host
-        r"(://[^\s:/@]{0,100}:)((?!\*\*\*@)[^\s/@]{1,200}(?=@))",
+        # scheme://user:x@host; one slash where it was taken for a path
+        r"(:/{1,2}[^\s:/@]{0,100}:)((?!\*\*\*@)[^\s/@]{1,200}(?=@))",
         # IDENTIFIED BY 'x', IDENTIFIED WITH plugin BY 'x'
         r"(\bidentified[ \t]+(?:with[ \t]+\S{1,60}[ \t]+)?(?:by|as)[ \t]+(?:password[ \t]+)?)((?!'\*\*\*')(?:'[^'\n]*'|\"[^\"\n]*\"))",
         # SET PASSWORD FOR user = 'x', PASSWORD('x')
@@ -38,7 +38,7 @@ _HINTS = (
     "token",
     "credential",
     "key",
-    "://",
+    ":/",
     "identified",
     "authorization",
     " -p",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import paths
+from ..parse import secrets
 from .words import ReportError
 
 _CAMPAIGNS = ("campaign", "aa", "switched", "side_by_side", "duet")  # their names, or ""
@@ -83,6 +84,12 @@ def checked(notebook, given) -> dict:
                 2,
             )
         result[name] = _typed(study, known[name], value)
+        if secrets.scrub(str(result[name]))[1]:
+            raise ReportError(
+                f"parameter {name!r} of {study} holds a password, which would stand on the page;"
+                " nothing was run",
+                2,
+            )
     for name in (*_CAMPAIGNS, *_OPENED):
         given_file = name in _OPENED and re.search(r"/|\.parquet$", result.get(name, ""))
         if result.get(name) and not given_file:  # a file is looked for by the notebook itself
