@@ -28,6 +28,10 @@ lab: setup ## JupyterLab on the notebooks
 check: setup ## ruff, format, rules of the notebooks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tests/notebook_rules.py
 
+screenshots: setup ## the pictures of the README, made anew (needs Chromium)
+	@lib/setup.sh tests/apt.txt
+	$(BIN)/python tests/screenshots.py
+
 bench: setup ## how long the command takes to answer
 	$(BIN)/python tests/bench.py
 
@@ -37,4 +41,4 @@ lock: setup ## compile requirements.txt anew from pyproject.toml
 clean: ## remove what can be made again; measurements stay
 	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache
 
-.PHONY: help setup reports test slow test-faults lab check bench lock clean
+.PHONY: help setup reports test slow test-faults lab check screenshots bench lock clean

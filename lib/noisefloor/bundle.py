@@ -474,7 +474,11 @@ def _crate(folder: Path, facts: dict, run) -> None:
     licence = ContextEntity(
         crate,
         "https://spdx.org/licenses/Apache-2.0",
-        {"@type": "CreativeWork", "name": "Apache License 2.0"},
+        {
+            "@type": "CreativeWork",
+            "name": "Apache License 2.0",
+            "description": "Use, change and pass it on, with the licence and its notices.",
+        },
     )
     crate.add(by, licence)
     root = crate.root_dataset

@@ -6,6 +6,7 @@ Where nobody can move them (papermill, an exported script) it shows the state it
 """
 
 import html
+import json
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -22,6 +23,7 @@ LONGEST = 60_000  # characters of a raw file that are shown
 LINES = 4  # arms that the figure over threads can show without crowding
 MOST = 12  # arms that are shown before somebody chooses
 LABELS = ("server", "version", "setting")  # of an archive's folders
+HARD = ("campaign", *compare.REFUSED)  # across which nothing can be compared
 PROBLEMS = (paths.NotFound, tidy.Damaged, parse.ParseError, ValueError, OSError)
 
 
@@ -36,11 +38,14 @@ class Unknown(ValueError):
 class Archive(results.Results):
     """Somebody's archive in the place of a campaign: the folder of tables of `noisefloor ingest`, or one
     Parquet file with the columns of the tidy table, of which only arm, metric, value and run must be
-    there. `path` or `file` says where a run's raw text is, from the table's folder.
+    there. `texts` is the folder that was ingested, "" where it lies beside the tables; in a single
+    Parquet file `path` or `file` says where a run's raw text is.
 
-    Where no arm is known the labels of the run's folders are its arm: server, version, setting."""
+    Where no arm is known the labels of the run's folders are its arm: server, version, setting.
+    What else tells runs of an arm apart makes workloads of their own, so that they are never pooled."""
 
     baseline: str = ""
+    texts: str = ""
 
     @cached_property
     def meta(self) -> dict:
@@ -48,37 +53,24 @@ class Archive(results.Results):
 
     @cached_property
     def tidy(self) -> pd.DataFrame:
-        if self.folder.is_dir():
-            from . import ingest
+        return _table(self.folder, self.folder.stat().st_mtime_ns)
 
-            found = ingest.frame(self.folder, "tidy")
-        else:
-            found = pd.read_parquet(self.folder)
-        if missing := [c for c in ("arm", "metric", "value", "run") if c not in found]:
-            raise Unknown(f"{self.folder.name} has no column {missing[0]!r}; nothing was opened")
-        found = found.assign(**{c: None for c in tidy.COLUMNS if c not in found})
-        labels = found[[c for c in LABELS if c in found]].astype("string").fillna("")
-        named = (
-            labels.agg(" ".join, axis=1).str.split().str.join(" ") if len(labels.columns) else ""
-        )
-        found["arm"] = found["arm"].fillna(named).replace("", "all runs")
-        for column, word in (("study", self.folder.stem), ("workload", "all runs")):
-            found[column] = found[column].fillna(word)
-        found["warmup"] = found["warmup"].eq(True)
-        kept = found[found["metric"].map(lambda m: m in METRICS and METRICS[m].judged)]
-        if kept.empty:
-            raise Unknown(f"{self.folder.name} holds no metric that can be judged")
-        kept = kept.astype({"threads": "Int64"}).assign(campaign=self.folder.stem)
-        kept.attrs["design"] = next(iter(kept.get("design", pd.Series()).dropna()), "")
-        return kept.reset_index(drop=True)
+    def judged(self, workload: str = "", metric: str = "") -> pd.DataFrame:
+        rows = super().judged(workload, metric)
+        rows.attrs["design"] = next(iter(rows["design"].dropna()), "")
+        return rows
+
+    def first(self, workload: str) -> str:
+        """The arm that a workload is compared with where nobody said so."""
+        rows = self.judged(workload)
+        try:
+            return stats.family.baseline_of(rows)
+        except ValueError:
+            return rows["arm"].iloc[0]
 
     @cached_property
     def study(self) -> Study:
-        arms = list(pd.unique(self.tidy["arm"]))
-        try:
-            first = self.baseline or stats.family.baseline_of(self.tidy)
-        except ValueError:
-            first = arms[0]
+        """The workloads that have something to compare, as if they had been planned."""
         works = [
             Workload(
                 str(name),
@@ -86,36 +78,190 @@ class Archive(results.Results):
                 threads=tuple(sorted(int(t) for t in rows["threads"].dropna().unique())),
                 metrics=tuple(pd.unique(rows["metric"])),
             )
-            for name, rows in self.tidy.groupby("workload", sort=False)
+            for name, rows in self.judged().groupby("workload", sort=False)
+            if rows["arm"].nunique() > 1
         ]
+        if not works:
+            raise Unknown(
+                f"{self.folder.name} holds no workload with two arms; nothing can be compared"
+            )
+        arms = list(pd.unique(self.tidy["arm"]))
+        first = self.baseline or self.first(works[0].name)
         return Study(
-            name=str(self.tidy["study"].iloc[0]),
-            title=self.folder.stem,
+            name=self.folder.stem,
+            title=f"Archive {self.folder.stem}",
             question="What do these runs say?",
             baseline=Arm(first),
             arms=tuple(Arm(a) for a in arms if a not in (first, first + plots.AGAIN)),
             workloads=tuple(works),
-            design=self.tidy.attrs.get("design") or stats.family.UNKNOWN,
+            design=self.judged(works[0].name).attrs["design"] or stats.family.UNKNOWN,
             profile=PROFILES["standard"],
         )
 
     def judge(self, *, workload="", metric="", margin_pct=0.0) -> pd.DataFrame:
+        rows = self.judged(workload, metric)
         floor = {m: (f["cv_pct"], f["df"] + 1) for m, f in compare.recorded_floor().items()}
-        return stats.table(
-            self.judged(workload, metric),
+        found = stats.table(
+            rows,
             margin_pct=margin_pct or self.study.margin_pct,
             baseline=self.study.baseline.name,
             floor=floor,
+            series=self._series(rows) if metric in compare.HIGHER else None,
         )
+        # the recorded floor is this project's, not that of the machine they were measured on
+        few = (found["n_arm"].lt(2) | found["n_baseline"].lt(2)) & found["design"].eq("unpaired")
+        few |= found["joint"] & few.groupby(found["arm"]).transform("any")
+        found.loc[few, "verdict"] = "cannot tell"
+        found.loc[few, ["p", "p_adjusted", "runs_needed", "minutes_needed"]] = float("nan")
+        why = "one run in an arm: how much its runs scatter is not known"
+        found["warnings"] = [
+            [why, *w] if f else w for f, w in zip(few, found["warnings"], strict=True)
+        ]
+        return found
+
+    def _series(self, rows: pd.DataFrame) -> dict:
+        """The transactions per second of the runs that stand alone, as far as they are known."""
+        alone = rows.groupby(["arm", "threads"], dropna=False)["run"].transform("nunique").eq(1)
+        if not self.folder.is_dir() or not alone.any():
+            return {}
+        import pyarrow.dataset as ds
+
+        from . import ingest
+
+        asked = ds.field("run").isin(list(rows.loc[alone, "run"])) & ds.field("ok")
+        columns = ["run", "tps", "events_per_s"]
+        found = ingest.frame(self.folder, "intervals", columns=columns, filter=asked)
+        rates = found["tps"].fillna(found["events_per_s"]).astype(float)
+        return {run: part.to_numpy() for run, part in rates.groupby(found["run"])}
+
+    def notes(self, workload: str) -> list[str]:
+        """What the arms of a workload differ in beyond their name, as a sentence."""
+        told = self.judged(workload)["differ"].iloc[0]
+        return [f"The arms differ in {told}, too."] if told else []
 
     def raw(self, run: str) -> dict[str, str]:
         row = self.tidy[self.tidy["run"] == run].iloc[0]
         name = next((str(row[c]) for c in ("path", "file") if pd.notna(row.get(c))), run)
-        return {name: _text(self.folder.parent / name)}
+        near = [Path(self.texts)] if self.texts else [self.folder.parent]
+        if self.folder.is_dir() and not self.texts:
+            from . import ingest
+
+            near.append(self.folder.parent / ingest.manifest(self.folder)["name"])
+        for place in near:
+            file = place / name
+            if file.exists() and file.resolve().is_relative_to(place.resolve()):
+                line = row["line"] if self.folder.is_dir() else None
+                return _printed(file, run, name, line)
+        return {
+            name: "The text is not beside the tables. Write into `texts` which folder was ingested."
+        }
+
+
+def _printed(file: Path, run: str, name: str, line: int | None) -> dict[str, str]:
+    """The text of a run of an archive, without its secrets: a campaign's files, one in a packed file,
+    the run from `line` on in a log of several; all of a file that no line is known of."""
+    if file.is_dir():
+        return Campaign(file).raw(run.removeprefix(f"{name}/"))
+    from .ingest import part, unpack
+
+    try:
+        with open(file, "rb") as opened_:
+            for inside, data in unpack.texts(opened_, name, file.stat().st_size):
+                names = (part.safe(inside), f"{part.safe(inside)}:{line}")
+                if isinstance(data, bytes) and (line is None or run in names):
+                    text = dict(parse.runs(data)).get(line) or data.decode(errors="replace")
+                    return {run: _cut(parse.secrets.scrub(text)[0])}
+    except OSError as e:
+        return {run: f"It cannot be read: {e.strerror}."}
+    return {run: "The file is there, but not this run: it changed since it was ingested."}
+
+
+@lru_cache(maxsize=4)
+def _table(file: Path, _changed: int) -> pd.DataFrame:
+    """The tidy table of an archive, with a column `differ`: what its workload's arms differ in."""
+    from . import ingest
+
+    try:
+        found = ingest.frame(file, "tidy") if file.is_dir() else pd.read_parquet(file)
+    except ingest.NotATable as e:
+        raise Unknown(str(e)) from None
+    if missing := [c for c in ("arm", "metric", "value", "run") if c not in found]:
+        raise Unknown(f"{file.name} has no column {missing[0]!r}; nothing was opened")
+    kept = found["metric"].map(lambda m: m in METRICS and METRICS[m].judged)
+    more = {c: None for c in (*tidy.COLUMNS, "design", "line") if c not in found}
+    found = found[kept.astype(bool)].assign(**more).reset_index(drop=True)
+    if found.empty:
+        raise Unknown(f"{file.name} holds no metric that can be judged")
+    found["arm"] = found["arm"].fillna(_arms(found)).replace("", "all runs")
+    found["workload"] = found["workload"].fillna("all runs")
+    found["warmup"] = found["warmup"].eq(True)
+    found["threads"] = found["threads"].astype("Int64")
+    if file.is_dir():
+        found = found[~found["run"].isin(_twins(file, found))]
+    found["workload"], found["differ"] = _parted(found)
+    return found.assign(study=file.stem, campaign=file.stem).reset_index(drop=True)
+
+
+def _arms(found: pd.DataFrame) -> pd.Series:
+    """What the labels of the folders call an arm: server and version, and the setting, as far as they
+    tell any runs without an arm apart."""
+    labels = found.reindex(columns=LABELS).astype("string").fillna("")
+    several = labels[found["arm"].isna()].nunique().gt(1)
+    kept = ["server", "version"] if several["server"] or several["version"] else []
+    kept += ["setting"] if several["setting"] else []
+    return labels[kept or list(LABELS)].agg(" ".join, axis=1).str.split().str.join(" ")
+
+
+def _twins(folder: Path, found: pd.DataFrame) -> pd.Series:
+    """Runs of an archive that are the same text as another one: each counts once."""
+    from . import ingest
+
+    files = ingest.frame(folder, "files", columns=["file", "member", "sha256"])
+    files = files[files["sha256"] != ""]
+    inside = ("//" + files["member"]).where(files["member"] != "", "")
+    text = pd.Series(files["sha256"].to_numpy(), index=files["file"] + inside)
+    runs = found[["run", "line"]].drop_duplicates("run")
+    names = [
+        run.removesuffix(f":{line}") for run, line in zip(runs["run"], runs["line"], strict=True)
+    ]
+    runs = runs.assign(text=text[~text.index.duplicated()].reindex(names).to_numpy())
+    return runs.loc[runs["text"].notna() & runs.duplicated(["text", "line"]), "run"]
+
+
+def _parted(found: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """(workload, differ) of the rows of an archive: a workload's name with what tells runs of one arm
+    apart, or runs that no comparison may mix, behind it; what its arms differ in beyond that."""
+    runs = found.drop_duplicates("run").set_index("run")
+    facts = {c: runs[c] for c in ("campaign", "host") if c in runs}
+    if "buffer_pool_B" in runs:
+        size = runs["buffer_pool_B"]
+        facts["buffer pool"] = size.map(lambda b: f"{b / 2**30:g} GiB", na_action="ignore")
+    if "path_threads" in runs:
+        facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
+    facts = pd.DataFrame(facts, index=runs.index)
+    if "keys" in runs:
+        keys = pd.DataFrame(list(map(json.loads, runs["keys"].fillna("{}"))), index=runs.index)
+        facts = pd.concat([facts, keys], axis=1)
+    facts = facts.astype("string")
+    if not len(facts.columns):
+        return found["workload"], pd.Series("", found.index)
+    of = runs["workload"]
+    within = facts.groupby([of, runs["arm"]]).transform("nunique", dropna=False)
+    mixed = within.groupby(of).transform("max").gt(1) | facts.columns.isin(HARD)
+    split = mixed & facts.groupby(of).transform("nunique", dropna=False).gt(1) & facts.notna()
+    for name in facts:
+        of = of + (f", {name} " + facts[name]).where(split[name], "")
+    left = facts.groupby(of).nunique(dropna=False).gt(1)
+    differ = left.apply(lambda row: ", ".join(left.columns[row]), axis=1)
+    return found["run"].map(of), found["run"].map(of).map(differ)
 
 
 class Campaign(results.Results):
     """A campaign with the raw text of its runs."""
+
+    def notes(self, workload: str) -> list[str]:
+        """Nothing: the arms of a campaign differ in what the study says."""
+        return []
 
     def raw(self, run: str) -> dict[str, str]:
         """What the tools printed in a run, name of the file -> text; without any, run.json."""
@@ -129,24 +275,31 @@ def _text(file: Path) -> str:
         text = file.read_text(errors="replace")
     except OSError as e:
         return f"It cannot be read: {e.strerror}."
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "\n… (cut here)"
 
 
 def is_archive(source: str) -> bool:
     """Whether `source` is the path of an archive, and no campaign's name."""
-    return source.endswith(".parquet") or "/" in source
+    return source.endswith(".parquet") or "/" in source or (Path(source) / "manifest.json").exists()
 
 
-def opened(source: str, baseline: str = "") -> Campaign | Archive:
+def opened(source: str, baseline: str = "", texts: str = "") -> Campaign | Archive:
     """The campaign of that name, or the archive of that path (from here or from the project's
-    folder), compared with `baseline`. Raises NotFound, Unknown, Damaged."""
+    folder), compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound,
+    Unknown, Damaged."""
     if not is_archive(source):
         folder = paths.campaign(source)
         return _campaign(folder, folder.stat().st_mtime_ns)
     file = next((f for f in (Path(source), paths.root() / source) if f.exists()), None)
     if file is None:
         raise paths.NotFound(f"nothing is called {source!r}; nothing was opened")
-    found = _archive(file.resolve(), baseline, file.stat().st_mtime_ns)
+    if texts and not Path(texts).is_dir():
+        raise paths.NotFound(f"texts {texts!r} is no folder; nothing was opened")
+    found = _archive(file.resolve(), baseline, texts, file.stat().st_mtime_ns)
     if baseline and baseline not in set(found.tidy["arm"]):
         raise Unknown(f"baseline {baseline!r} is no arm of {file.name}; nothing was opened")
     return found
@@ -158,8 +311,8 @@ def _campaign(folder: Path, _changed: int) -> Campaign:
 
 
 @lru_cache(maxsize=8)
-def _archive(file: Path, baseline: str, _changed: int) -> Archive:
-    return Archive(file, baseline)
+def _archive(file: Path, baseline: str, texts: str, _changed: int) -> Archive:
+    return Archive(file, baseline, texts)
 
 
 def newest() -> str:
@@ -171,8 +324,8 @@ def newest() -> str:
 
 
 def listed() -> pd.DataFrame:
-    """All campaigns, recorded ones first: columns source, study, title, label (date, profile,
-    server)."""
+    """All campaigns, recorded ones first, then the archives that `noisefloor ingest` put into its own
+    place: columns source, study, title, label (date, profile, server)."""
     rows = []
     for name in paths.campaigns():
         try:
@@ -181,7 +334,15 @@ def listed() -> pd.DataFrame:
             continue
         words = (_when(facts), facts["profile"]["name"], report.engine(facts))
         rows.append((name, facts["study"], facts["title"], ", ".join(filter(None, words))))
+    for file in sorted(paths.processed().glob("*/manifest.json")):
+        rows.append(_row(paths.shown(file.parent)))
     return pd.DataFrame(rows, columns=["source", "study", "title", "label"])
+
+
+def _row(source: str) -> tuple:
+    """The row of `listed` of an archive."""
+    name = Path(source).stem
+    return source, source, f"Archive {name}", name
 
 
 def _when(facts) -> str:
@@ -209,14 +370,18 @@ class Question:
     arms: tuple[str, ...] = ()
 
     @cached_property
+    def _there(self) -> list[results.Results]:
+        """The sources that have the workload and metric."""
+        return [s for s in self.sources if len(s.judged(self.workload, self.metric))]
+
+    @cached_property
     def judged(self) -> pd.DataFrame:
         """The verdict table, one campaign after the other, with a column `campaign`."""
         asked = {"workload": self.workload, "metric": self.metric, "margin_pct": self.margin_pct}
-        parts = [
-            s.judge(**asked).assign(campaign=label(s))
-            for s in self.sources
-            if len(s.judged(self.workload, self.metric))
-        ]
+        names = [label(s) for s in self.sources]
+        if len(set(names)) < len(names):
+            raise Unknown(f"Both are called {names[0]}: rename one, or they cannot be told apart.")
+        parts = [s.judge(**asked).assign(campaign=label(s)) for s in self._there]
         if not parts:
             raise Unknown(f"{self.workload}: no run has {plots.metric_label(self.metric)}")
         return pd.concat(parts, ignore_index=True)
@@ -245,7 +410,7 @@ class Question:
     @cached_property
     def remarks(self) -> list[str]:
         """What a reader must know about what was asked."""
-        said = []
+        said = list(dict.fromkeys(n for s in self._there for n in s.notes(self.workload)))
         declared = {f"{s.study.margin_pct:g}" for s in self.sources}
         if declared != {f"{self.margin_pct:g}"}:
             said.append(
@@ -257,7 +422,7 @@ class Question:
                 "What is not shown is still judged with the rest: choosing afterwards makes no"
                 " verdict."
             )
-        if len(set(self.judged["campaign"])) < len(self.sources):
+        if len(self._there) < len(self.sources):
             said.append("Only one of the two has this workload and metric.")
         return said
 
@@ -375,7 +540,7 @@ class Comparison:
             return pd.DataFrame()
         found = stats.pairs(self._rows, baseline=self.row["baseline"])
         found = found.sort_values(["block", "pair"], ignore_index=True)
-        found.attrs["design"] = self.source.study.design
+        found.attrs["design"] = self._rows.attrs.get("design") or self.source.study.design
         return found
 
     @cached_property
@@ -455,25 +620,38 @@ class Explorer:
     """The controls and what follows them, for the last line of a notebook cell.
 
     `source` and `against`: campaigns by name or archives by path, "" for the newest recorded one and
-    for none; the rest: what is asked first, empty for all or the page's own. Raises NotFound,
-    Unknown, Damaged."""
+    for none; `texts`: the folder that an archive was made from; the rest: what is asked first, empty
+    for all or the page's own. Raises NotFound, Unknown, Damaged."""
 
     def __init__(
-        self, source="", against="", *, workload="", metric="", threads=(), arms=(), margin_pct=0.0
+        self,
+        source="",
+        against="",
+        *,
+        workload="",
+        metric="",
+        threads=(),
+        arms=(),
+        margin_pct=0.0,
+        texts="",
     ):
-        source = source or newest()
-        first = opened(source)
+        source, self._texts = source or newest(), texts
+        first = self._open(source)
+        study = source if is_archive(source) else first.study.name
         self._listed = listed()
         for name in (n for n in (source, against) if is_archive(n)):
-            one = opened(name)
-            extra = (name, first.study.name, first.meta["title"], one.meta["campaign"])
-            self._listed.loc[len(self._listed)] = extra
+            self._open(name)
+            known = self._listed[self._listed["study"] == study]
+            if name not in set(known["source"]):
+                row = _row(name)
+                title = row[2] if study == name else first.study.title
+                self._listed.loc[len(self._listed)] = (name, study, title, row[3])
         self._settled = False
         self._make()
         self._opened = ""
         titles = self._listed.drop_duplicates("study")[["title", "study"]]
         self.study.options = list(titles.itertuples(index=False, name=None))
-        self.study.value = first.study.name
+        self.study.value = study
         self._fill_sources(source, against)
         self._fill()
         for control, value, name in (
@@ -542,6 +720,9 @@ class Explorer:
         shown = self.panel._repr_mimebundle_()
         return {**shown, "text/html": self.question.still, "text/plain": self.question.headline}
 
+    def _open(self, name: str, baseline: str = "") -> Campaign | Archive:
+        return opened(name, baseline, self._texts if is_archive(name) else "")
+
     # what the controls offer
 
     def _fill_sources(self, source: str = "", against: str = "") -> None:
@@ -552,16 +733,8 @@ class Explorer:
 
     def _fill(self) -> None:
         """Offer what the chosen campaign has, and keep what is chosen where it is still there."""
-        source = opened(self.campaign.value)
-        arms = [source.study.baseline.name, *(a.name for a in source.study.arms)]
-        if isinstance(source, Archive):
-            new = self._opened != self.campaign.value
-            _offer(self.baseline, [(a, a) for a in arms], arms[0] if new else None)
-            source = opened(self.campaign.value, self.baseline.value)
-        else:
-            _offer(self.baseline, [(arms[0], arms[0])])
-        self.baseline.disabled = not isinstance(source, Archive)
-        if self._opened != self.campaign.value:
+        source, new = self._open(self.campaign.value), self._opened != self.campaign.value
+        if new:
             self._opened, self.margin.value = self.campaign.value, source.study.margin_pct
         rows = source.judged()
         works = [w.name for w in source.study.workloads if w.name in set(rows["workload"])]
@@ -569,6 +742,14 @@ class Explorer:
         if not works:
             raise Unknown("This campaign has no whole pair yet.")
         rows = source.judged(self.workload.value)
+        if isinstance(source, Archive):
+            there, held = list(pd.unique(rows["arm"])), self.baseline.value
+            first = source.first(self.workload.value) if new or held not in there else held
+            _offer(self.baseline, [(a, a) for a in there], first)
+            source = self._open(self.campaign.value, self.baseline.value)
+        else:
+            _offer(self.baseline, [(source.study.baseline.name,) * 2])
+        self.baseline.disabled = not isinstance(source, Archive)
         judged = source.study.workload(self.workload.value).metrics
         metrics = [m for m in judged if m in set(rows["metric"])]
         _offer(self.metric, [(plots.metric_label(m), m) for m in metrics])
@@ -606,7 +787,7 @@ class Explorer:
         names = [self.campaign.value]
         names += [self.against.value] * (self.against.value not in ("", self.campaign.value))
         return Question(
-            tuple(opened(n, base if is_archive(n) else "") for n in names),
+            tuple(self._open(n, base if is_archive(n) else "") for n in names),
             self.workload.value,
             self.metric.value,
             self.margin.value,
