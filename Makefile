@@ -22,6 +22,9 @@ slow: setup ## run the slow tests: every recorded page made, verified and opened
 test-faults: setup ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
 	$(BIN)/python -m pytest -m "slow or not slow" --durations=0 tests/faults
 
+fuzz: setup ## damaged logs by the million, on one core; continues where it was stopped
+	nice -n 19 $(BIN)/python tests/faults/fuzz.py --record .fuzz.json
+
 lab: setup ## JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
@@ -37,6 +40,7 @@ bench: setup ## how long the command takes to answer
 
 lock: setup ## compile requirements.txt anew from pyproject.toml
 	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra dev pyproject.toml -o requirements.txt
+	$(BIN)/python tests/licences.py
 
 clean: ## remove what can be made again; measurements stay
 	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache

@@ -289,7 +289,8 @@ class Results:
     @property
     def skipped(self) -> pd.DataFrame:
         """Workloads and arms that this machine does not allow: columns left out, reason."""
-        return pd.DataFrame(self.meta["skipped"].items(), columns=["left out", "reason"])
+        skipped = self.meta.get("skipped", {})
+        return pd.DataFrame(skipped.items(), columns=["left out", "reason"])
 
     def fact(self, name: str) -> pd.DataFrame:
         """What was measured once in the campaign under this name; empty when it was not."""

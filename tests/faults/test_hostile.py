@@ -8,6 +8,7 @@ import http.server
 import io
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -344,6 +345,41 @@ def test_nothing_that_others_wrote_is_executed_or_unpickled(path):
             given = {k.arg: k.value for k in node.keywords}
             assert not getattr(given.get("shell"), "value", False), where
             assert not getattr(given.get("allow_pickle"), "value", False), where
+
+
+def test_nothing_in_an_archive_is_run(home, tmp_path):
+    """Programs, notebooks and pickles among results, under the names that would tempt."""
+    witness = tmp_path / "witness"
+
+    class Evil:
+        def __reduce__(self):
+            return open, (str(witness), "w")
+
+    touch = f"open({str(witness)!r}, 'w')"
+    cell = {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": touch}
+    book = {"cells": [cell | {"outputs": [], "execution_count": None}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}  # fmt: skip
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    shutil.copy(next((DATA / "compare").glob("00-*A.txt")), tree / "good.txt")
+    for name in ("tidy.parquet", "tidy.pkl", "table.npy", "campaign.json", "x.joblib"):
+        (tree / name).write_bytes(pickle.dumps(Evil()))
+    for name in ("page.ipynb", "manifest.json"):
+        (tree / name).write_text(json.dumps(book))
+    for name, text in (("run.py", touch), ("conftest.py", touch), ("run.lua", f"io.open({str(witness)!r}, 'w')"), ("run.sh", f"#!/bin/sh\ntouch {witness}\n")):  # fmt: skip
+        (tree / name).write_text(text)
+        (tree / name).chmod(0o755)
+    result = run("ingest", tree, "--out", tmp_path / "tables")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("1 run"), result.output
+    for file in ("tidy.parquet", "page.ipynb", "campaign.json"):
+        result = run("compare", "--from", tree / file, "--baseline", "server=mysql")
+        assert result.exit_code in (1, 2)
+        assert result.stderr.count("\n") == 1, result.stderr
+    result = run("compare", "--from", tree, "--baseline", "server=mysql")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert not witness.exists()
+    pickle.loads((tree / "tidy.pkl").read_bytes()).close()  # it would have been
+    assert witness.exists()
 
 
 def test_opened_frames_hold_the_names_as_they_are(project):
