@@ -35,7 +35,7 @@ screenshots: setup ## the pictures of the README, made anew (needs Chromium)
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python tests/screenshots.py
 
-bench: setup ## how long the command takes to answer
+bench: setup ## how fast it is, as ratios, into BENCHMARKS.md (30 quiet minutes)
 	$(BIN)/python tests/bench.py
 
 lock: setup ## compile requirements.txt anew from pyproject.toml

@@ -122,7 +122,7 @@ def campaign(shop, home):
     each of the arms, and nothing measured yet."""
     with contextlib.ExitStack() as stack:
 
-        def begin(chosen: study.Study, template: Server, *arms: study.Arm):
+        def begin(chosen: study.Study, template: Server, *arms: study.Arm, address: str = ""):
             folder = home / "runs" / f"{chosen.name}-test"
             if not folder.exists():
                 folder.mkdir(parents=True)
@@ -132,7 +132,7 @@ def campaign(shop, home):
             found.block += 1
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
             place.mkdir()
-            bench = collect.Bench(place, {"": template}, chosen)
+            bench = collect.Bench(place, {"": template}, chosen, address)
             (place / "short").symlink_to((shop / "short").readlink())
             stack.callback(shutil.rmtree, place, ignore_errors=True)
             stack.callback(bench.close)

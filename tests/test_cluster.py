@@ -13,9 +13,12 @@ import pytest
 from click.testing import CliRunner
 from pandas.testing import assert_frame_equal
 
+import archive
 from noisefloor import cluster, report
 from noisefloor.calibration import truth
 from noisefloor.cli import main
+from noisefloor.ingest import build, manifest
+from test_ingest import same
 from test_report import STUDY, TABLE, write
 
 SMALL = {"n": 40, "step": 200}
@@ -58,6 +61,14 @@ def two(project):
         yield made
 
 
+def kill_one(made) -> int:
+    """Kill a worker with -9; its process id."""
+    with distributed.Client(made, set_as_default=False) as client:
+        victim = next(iter(client.run(os.getpid).values()))
+    os.kill(victim, signal.SIGKILL)
+    return victim
+
+
 # --- the same results ------------------------------------------------------------------------------
 
 
@@ -67,10 +78,7 @@ def test_a_calibration_is_the_same_here_and_there_though_a_worker_is_killed(two)
     def progress(done, total):
         for n, rows in enumerate(done):
             if n == 3:
-                with distributed.Client(two, set_as_default=False) as client:
-                    victim = next(iter(client.run(os.getpid).values()))
-                os.kill(victim, signal.SIGKILL)
-                killed.append(victim)
+                killed.append(kill_one(two))
             yield rows
 
     there = truth.measure(cluster=two.scheduler_address, progress=progress, **SMALL)
@@ -79,6 +87,31 @@ def test_a_calibration_is_the_same_here_and_there_though_a_worker_is_killed(two)
     for name in truth.FILES:
         assert_frame_equal(there[name], here[name])
     assert there["facts"]["cores"] == 2
+
+
+def test_an_ingest_is_the_same_here_and_there_though_a_worker_is_killed(two, tmp_path, monkeypatch):
+    tree, out = tmp_path / "tree", {n: tmp_path / n for n in ("here", "there", "once")}
+    archive.tree(tree, 600, seconds=60)
+    monkeypatch.setattr(build, "HERE_BYTES", 0)
+    monkeypatch.setattr(build, "BATCH_FILES", 15)
+    killed = []
+
+    def progress(done, total):
+        if not killed and done > total / 3:
+            killed.append(kill_one(two))
+
+    def pool(address):
+        return lambda: cluster.pool(address, 2, sees=[tree])
+
+    build.build(tree, out["there"], pool(two.scheduler_address), progress=progress)
+    build.build(tree, out["here"], pool(""))
+    assert killed
+    same(out["here"], out["there"])
+    asked = ["ingest", str(tree), "--out", str(out["once"]), "--cluster", two.scheduler_address]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.output
+    assert manifest(out["once"])["runs"] == 600
+    assert CliRunner().invoke(main, asked).output.splitlines()[0].endswith("; 0 files were read")
 
 
 def test_a_page_is_the_same_here_and_there(two, project, tmp_path):
@@ -97,7 +130,7 @@ def test_a_page_is_the_same_here_and_there(two, project, tmp_path):
 
 def test_a_scheduler_file_names_a_cluster(two, tmp_path):
     file = tmp_path / "scheduler.json"
-    file.write_text(json.dumps(two.scheduler.identity()))
+    file.write_text(json.dumps(two.scheduler.identity(), skipkeys=True))
     with cluster.pool(str(file), sees=[tmp_path]) as pool:
         assert 1 <= pool.width <= 2  # the killed one may be on its way back
         assert list(pool.map(abs, range(-20, 0))) == list(range(20, 0, -1))
@@ -183,6 +216,7 @@ def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):
         (["report", "--profile", "recorded", "--cluster", "tcp://127.0.0.1:1"], 1, "no Dask scheduler"),
         (["calibrate", "--small", "--cluster", "tcp://127.0.0.1:1"], 1, "no Dask scheduler"),
         (["calibrate", "--small", "--cluster", "tcp:"], 2, "is needed"),
+        (["ingest", "tests/data/sysbench", "--out", "no-such-folder", "--cluster", "tcp:"], 2, "is needed"),
         (["report", "binlog-encryption", "--profile", "smoke", "--cluster", "tcp://127.0.0.1:1"], 2, "would be measured"),
     ],
 )  # fmt: skip

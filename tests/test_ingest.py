@@ -7,6 +7,7 @@ import io
 import json
 import lzma
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -21,6 +22,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -65,7 +67,7 @@ def _problems(out: Path) -> list[tuple]:
     return list(found[["file", "member", "line", "reason"]].itertuples(index=False, name=None))
 
 
-def _same(a: Path, b: Path) -> None:
+def same(a: Path, b: Path) -> None:
     """Both hold the same rows, whatever the parts."""
     for name in table.TABLES:
         x, y = (frame(f, name) for f in (a, b))
@@ -315,14 +317,28 @@ def test_bombs_and_damage_are_problems_and_nothing_else_is_lost(tmp_path, monkey
 # -- what is not a result, and what is hostile -------------------------------------------------------
 
 
+class Harm:
+    """What harms who unpickles it."""
+
+    def __init__(self, mark: Path):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
 def test_hostile_trees(tmp_path):
+    mark = tmp_path / "executed"
+    cell = {"cell_type": "code", "source": f"open({str(mark)!r}, 'w')", "outputs": []}
     outside = _write(tmp_path / "outside", {"x.txt": _text()})
     tree = _write(
         tmp_path / "tree",
         {
             "a\x1b[31m\nb.txt": _text(1),
-            "n.ipynb": json.dumps({"cells": [], "nbformat": 4}),
-            "p.pkl": b"\x80\x04cos\nsystem\n(S'touch /tmp/executed'\ntR.",
+            "n.ipynb": json.dumps({"cells": [cell], "nbformat": 4}),
+            "p.pkl": pickle.dumps(Harm(mark)),
+            "s.py": f"open({str(mark)!r}, 'w')",
+            "campaign.json/x": "no campaign",
             "empty": b"",
             ".git/x": _text(2),
             "bin": b"\x7fELF\0\0" + b"\0" * 100,
@@ -335,10 +351,13 @@ def test_hostile_trees(tmp_path):
     with open(os.fsencode(tree) + b"/\xff.txt", "w", encoding="utf-8") as file:
         file.write(_text(3))
     found = _ingest(tree, tmp_path / "out")
+    assert not mark.exists()
+    pickle.loads((tree / "p.pkl").read_bytes())
+    assert mark.exists()  # it would have done harm
     assert found["runs"] == 2
     assert found["kinds"] == {
-        "symbolic link": 2, "sysbench": 2, "empty": 1, "no regular file": 1, "notebook": 1,
-        "other text": 1, "pickle": 1, "program": 1,
+        "other text": 3, "symbolic link": 2, "sysbench": 2, "empty": 1, "no regular file": 1,
+        "notebook": 1, "pickle": 1, "program": 1,
     }  # fmt: skip
     names = frame(tmp_path / "out", "files")["file"]
     assert not names.str.contains("[\x00-\x1f\u202e]", regex=True).any()
@@ -403,7 +422,7 @@ def test_again_reads_only_what_is_new_or_changed(tmp_path):
     os.utime(files[7], ns=(1, 1))
     assert _ingest(tree, out)["read"] == 3
     assert _ingest(tree, tmp_path / "fresh")["read"] == 60
-    _same(out, tmp_path / "fresh")
+    same(out, tmp_path / "fresh")
 
 
 def test_killed_in_the_middle_it_continues(tmp_path):
@@ -426,7 +445,7 @@ def test_killed_in_the_middle_it_continues(tmp_path):
     assert _ingest(tree, out)["read"] == 400 - done
     assert manifest(out)["finished"]
     _ingest(tree, tmp_path / "fresh")
-    _same(out, tmp_path / "fresh")
+    same(out, tmp_path / "fresh")
 
 
 def test_a_file_that_cannot_be_read_is_tried_again(tmp_path, monkeypatch):
@@ -497,6 +516,46 @@ def test_pandas_and_duckdb_open_the_folders(tmp_path):
     ).fetchall()
     assert [s for s, _ in mean] == ["mysql", "percona-server"]
     assert mean[1][1] / mean[0][1] == pytest.approx(1.5, rel=0.05)
+
+
+def test_spark_reads_the_types(tmp_path):
+    """Spark has no unsigned numbers and no nanoseconds, and takes one part's schema for all."""
+    _ingest(_percona_2026(tmp_path / "tree"), tmp_path / "out")
+    for name, wanted in table.TABLES.items():
+        parts = sorted((tmp_path / "out" / name).glob("*"))
+        assert all(p.name.startswith("part-") for p in parts)
+        for part in parts:
+            columns = pq.ParquetFile(part).schema
+            assert columns.names == wanted.names
+            assert len({n.lower() for n in columns.names}) == len(columns.names)
+            for i, field in enumerate(wanted):
+                of = columns.column(i)
+                assert (of.physical_type, of.logical_type.type) == {
+                    "string": ("BYTE_ARRAY", "STRING"), "int32": ("INT32", "NONE"),
+                    "int64": ("INT64", "NONE"), "float": ("FLOAT", "NONE"),
+                    "double": ("DOUBLE", "NONE"), "bool": ("BOOLEAN", "NONE"),
+                }[str(field.type)], (name, field.name)  # fmt: skip
+
+
+def test_spark_opens_the_folders(tmp_path):
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not here")
+    if not shutil.which("java"):
+        pytest.skip("there is no Java")
+    _ingest(_percona_2026(tmp_path / "tree"), tmp_path / "out")
+    spark = sql.SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()  # fmt: skip
+    try:
+        for name in table.TABLES:
+            theirs = spark.read.parquet(str(tmp_path / "out" / name))
+            assert theirs.columns == table.TABLES[name].names
+            assert theirs.count() == len(frame(tmp_path / "out", name))
+        theirs = spark.read.parquet(str(tmp_path / "out" / "tidy")).where("metric = 'tps'")
+        ours = frame(tmp_path / "out", "tidy").query("metric == 'tps'")
+        mean = {
+            r["server"]: r["avg(value)"] for r in theirs.groupBy("server").avg("value").collect()
+        }
+        assert mean == pytest.approx(ours.groupby("server")["value"].mean().to_dict())
+    finally:
+        spark.stop()
 
 
 # -- judged ------------------------------------------------------------------------------------------

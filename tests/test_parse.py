@@ -676,3 +676,36 @@ def test_a_long_line_takes_no_longer_than_its_length():
                 with suppress(parse.ParseError):
                     read(text)
     assert perf_counter() - began < 20  # quadratic takes minutes
+
+
+# -- several clients of one run ----------------------------------------------------------------------
+
+
+def test_clients_that_ran_at_once_are_one_run():
+    one, other = parse.sysbench(RW), parse.sysbench(SYSBENCH["mysql97-ok-ro-hist"])
+    found = parse.together([one, other], [100.0, 100.0])
+    for name in ("threads", "events", "transactions", "queries", "reads", "writes", "other"):
+        assert found[name] == one[name] + other[name]
+    assert found["duration_s"] == pytest.approx(min(one["duration_s"], other["duration_s"]))
+    assert found["tps"] == pytest.approx(one["tps"] + other["tps"], rel=0.01)
+    assert found["histogram_counts"].sum() == found["events"]
+    latency = found["latency"]
+    assert latency["sum"] == one["latency"]["sum"] + other["latency"]["sum"]
+    assert latency["mean"] == latency["sum"] / found["events"]
+    assert latency["min"] == min(one["latency"]["min"], other["latency"]["min"])
+    shared = min(len(r["intervals"]["t_s"]) for r in (one, other))
+    rates = [r["intervals"]["tps"][:shared] for r in (one, other)]
+    assert found["intervals"]["tps"].tolist() == (rates[0] + rates[1]).tolist()
+
+
+def test_only_the_time_in_which_all_clients_ran_counts():
+    one = parse.sysbench(RW)
+    alone = parse.together([one], [0.0])
+    assert alone["events"] == one["events"]
+    assert alone["tps"] == pytest.approx(one["tps"], rel=1e-3)
+    late = parse.together([one, one], [0.0, 1.0])
+    assert late["duration_s"] == pytest.approx(one["duration_s"] - 1)
+    assert late["tps"] == pytest.approx(2 * one["tps"], rel=0.2)
+    assert late["warnings"] == ["the last client began 1.0 s after the first"]
+    with pytest.raises(parse.ParseError, match="did not all run at the same time"):
+        parse.together([one, one], [0.0, one["duration_s"] + 1])

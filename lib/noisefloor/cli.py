@@ -364,8 +364,15 @@ def bundle(study, out, timeout):
 @click.option(
     "--first-look", is_flag=True, help="A duet, both servers loaded at once: fast, few metrics."
 )
+@click.option(
+    "--clients",
+    default="",
+    metavar="ADDRESS",
+    help="Dask workers that load, one sysbench each: tcp://HOST:PORT on this machine, tls:// beyond"
+    " it. [this host]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
-def run(study, profile, engine, old, threads, margin, budget, first_look, as_json):
+def run(study, profile, engine, old, threads, margin, budget, first_look, clients, as_json):
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign."""
     import json
 
@@ -383,7 +390,7 @@ def run(study, profile, engine, old, threads, margin, budget, first_look, as_jso
         raise Sentence(e) from None
     from noisefloor import report, results
 
-    found = results.load(_obtained(study, look=first_look, **asked))
+    found = results.load(_obtained(study, look=first_look, clients=clients, **asked))
     if as_json:
         return _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
     _say("\n".join(report.findings(found.verdicts)))
@@ -647,6 +654,8 @@ def ingest(path, out, jobs, cluster, as_json):
             yield executor
 
     try:
+        if cluster:
+            places.address(cluster)  # a small tree does not ask for it
         with tqdm(
             desc="ingest", unit="B", unit_scale=True, delay=2, disable=None, leave=False
         ) as bar:

@@ -2,29 +2,34 @@
 
 What each of them printed is kept (``sysbench-1.txt`` …); `parse.together` makes one run of it. The
 measuring user's password goes to the workers in a message and stands there in a private file while
-its sysbench runs: over a network only inside TLS.
+its sysbench runs: over a network only inside TLS. The servers listen where this machine is seen
+from the scheduler: on loopback, unless the clients are elsewhere.
 """
 
 import contextlib
 import json
 import re
 import secrets
+import socket
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from . import cluster, tools, workloads
 from .server import Server, ServerError, secret_file
-from .study import Arm, Study, Workload
+from .study import Arm, Study, StudyError, Workload
+from .tidy import CLIENTS
 
-AHEAD_S = 0.5  # from the order to start until the start
-LATE_S = 1.0  # after which a client does not start any more: it would load alone
+AHEAD_S = 0.3  # from the order to start until the start
+BACK_S = 20  # how long a client that was lost may be away
+LATE_S = 0.5  # after which a client does not start any more: it would load alone
 
 
 def count(address: str) -> int:
-    """How many clients a cluster has. Raises ServerError."""
+    """How many clients a cluster has. Raises ServerError, StudyError for what is no address."""
     with _connected(address) as client:
         return len(client.nthreads())
 
@@ -40,21 +45,34 @@ def _connected(address: str):
         with cluster.connect(address) as client:
             yield client
     except cluster.Unreachable as e:
-        raise ServerError(str(e)) from None
+        said = str(e).replace("--cluster", "--clients")
+        raise (StudyError if e.code == 2 else ServerError)(said) from None
+
+
+class _Hidden(str):
+    """A text that no log shows: a worker writes the arguments of a task that failed into its own."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "..."
 
 
 class Kit:
     """The clients of a campaign; connected while a block is measured."""
 
-    tcp = True  # the servers listen on loopback
+    tcp = True  # whether the servers listen on an address
 
     def __init__(self, bench, study: Study):
-        self.address, self.study = bench.clients, study
+        self.address, self.study = bench.address, study
         self.open = contextlib.ExitStack()
         self.client, self.workers, self.clocks = None, [], []
 
     def dress(self, server: Server) -> None:
-        """Nothing to be done before a server's start."""
+        """Before its start: where it listens."""
+        at = urlsplit(cluster.address(self.address))
+        with socket.create_connection((at.hostname, at.port), cluster.PATIENCE_S) as seen:
+            server.settings["bind_address"] = seen.getsockname()[0]
 
     def server(self, arm: Arm, workload: Workload) -> None:
         """No server of its own."""
@@ -73,8 +91,11 @@ class Kit:
     def _connect(self) -> None:
         wanted = self.study.workloads[0].clients
         self.client = self.open.enter_context(_connected(self.address))
+        with contextlib.suppress(TimeoutError):  # another one takes the place of a dead one
+            self.client.wait_for_workers(wanted, timeout=BACK_S)
         self.workers = sorted(self.client.nthreads())[:wanted]
         if len(self.workers) < wanted:
+            self.close()
             raise ServerError(f"{len(self.workers)} of this campaign's {wanted} clients are there")
         self.clocks = [self._clock(w) for w in self.workers]
 
@@ -93,13 +114,13 @@ class Kit:
         """(argv of one of them, the worst exit code, CPU seconds of all clients). Texts and
         ``clients.json`` go into the run's folder; `begun` is called when all have their
         connections. Raises ToolError when a client is lost: its run is not one of all."""
-        from distributed import Event
+        from distributed import Event, KilledWorker
 
         if self.client is None:
             self._connect()
         n = len(self.workers)
         given = {
-            "options": _options(s.server),
+            "options": _Hidden(_options(s.server)),
             "workload": s.workload,
             "tables": s.study.tables,
             "rows": s.study.profile.rows,
@@ -121,18 +142,21 @@ class Kit:
             for i, worker in enumerate(self.workers)
         ]
         try:
-            until = time.monotonic() + s.seconds + 60
+            until = time.monotonic() + 3 * s.seconds + 2 * tools.PATIENCE_S
             for future, mark in zip(waiting, marks, strict=True):
-                while not mark.wait(0.05) and not future.done() and time.monotonic() < until:
-                    pass
+                while not mark.wait(1) and not future.done():
+                    self._all_there(until)
             begun()
-            found = [f.result(timeout=max(1.0, until - time.monotonic())) for f in waiting]
-        except (OSError, RuntimeError, CancelledError, TimeoutError) as e:
-            self.close()  # whoever is left is found anew
-            raise tools.ToolError(f"a client was lost: {str(e).splitlines()[:1]}") from None
-        finally:
+            while left := [f for f in waiting if not f.done()]:
+                self._all_there(until)
+                with contextlib.suppress(TimeoutError):
+                    left[0].exception(timeout=1)
+            found = [f.result() for f in waiting]
+        except (OSError, RuntimeError, CancelledError, TimeoutError, KilledWorker) as e:
             for future in waiting:
                 future.cancel()
+            self.close()  # whoever is left is found anew
+            raise tools.ToolError(f"a client failed or was lost: {cluster.first(e)}") from None
         starts = [f["start"] - ahead for f, (ahead, _) in zip(found, self.clocks, strict=True)]
         for i, f in enumerate(found):
             (s.folder / f"sysbench-{i + 1}.txt").write_text(f["text"])
@@ -146,31 +170,40 @@ class Kit:
             }
             for f, start, (_, took) in zip(found, starts, self.clocks, strict=True)
         ]
-        (s.folder / "clients.json").write_text(json.dumps(facts, indent=1) + "\n")
-        worst = max((f["exit_code"] for f in found), key=abs)
-        if worst:
-            said = next(f["text"] for f in found if f["exit_code"])
-            raise tools.ToolError(f"a client ended with exit code {worst}: {tools._last(said)}")
-        return found[0]["argv"], worst, round(sum(f["cpu_s"] for f in found), 3)
+        (s.folder / CLIENTS).write_text(json.dumps(facts, indent=1) + "\n")
+        if bad := next((f for f in found if f["exit_code"]), None):
+            said = tools._last(bad["text"])
+            raise tools.ToolError(f"a client ended with exit code {bad['exit_code']}: {said}")
+        return found[0]["argv"], 0, round(sum(f["cpu_s"] for f in found), 3)
+
+    def _all_there(self, until: float) -> None:
+        """Raise OSError for a client that went away, TimeoutError when it is late."""
+        if time.monotonic() > until:
+            raise TimeoutError("it hangs")
+        there = self.client.nthreads()
+        if gone := [i for i, w in enumerate(self.workers, 1) if w not in there]:
+            raise OSError(f"client {gone[0]} went away")
 
 
 def _options(server: Server) -> str:
-    """Text of the option file of the measuring user over TCP, who is let in from this host."""
-    users = server.query("SELECT host AS h FROM mysql.user WHERE user = 'noisefloor'")
-    if "127.0.0.1" not in [u["h"] for u in users]:
-        server.query("RENAME USER noisefloor@localhost TO noisefloor@'127.0.0.1'")
+    """Text of the option file of the measuring user over TCP, who is let in from everywhere that
+    the server listens to."""
     said = (server.folder / "sysbench.cnf").read_text()
     password = re.search(r"^mysql-password=(.*)$", said, re.M)[1]
-    return workloads.option_file("noisefloor", password, server.socket, server.port)
+    who = "noisefloor@'%'"
+    if not server.query("SELECT 1 AS x FROM mysql.user WHERE user = 'noisefloor' AND host = '%'"):
+        server.script(
+            f"CREATE USER {who} IDENTIFIED BY '{password}'",
+            f"GRANT ALL ON {workloads.SCHEMA}.* TO {who}",
+        )
+    host = server.settings["bind_address"]
+    return workloads.option_file("noisefloor", password, server.socket, server.port, host)
 
 
 def _load(given: dict, at: float, mark: str) -> dict:
     """On a worker: one sysbench that starts at the second `at` of the worker's clock."""
     from distributed import Event, get_client
 
-    late = time.time() - at
-    if late > LATE_S:
-        raise RuntimeError(f"the order to start came {late:.1f} s late")
     began = []
 
     def begun() -> None:
@@ -189,7 +222,9 @@ def _load(given: dict, at: float, mark: str) -> dict:
             seconds=given["seconds"],
             options=given["arm"],
         )
-        time.sleep(max(0.0, at - time.time()))
+        if (late := time.time() - at) > LATE_S:
+            raise RuntimeError(f"the order to start came {late:.1f} s late")
+        time.sleep(max(0.0, -late))
         code, text, cpu = tools._run(argv, 3 * given["seconds"] + 60, None, begun)
     return {
         "argv": workloads.shown(argv),

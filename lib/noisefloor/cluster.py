@@ -71,7 +71,7 @@ def _whole(cluster: str) -> Iterator[None]:
     try:
         yield
     except KilledWorker as e:
-        raise Unreachable(f"a task of {cluster} killed every worker it was given to ({_first(e)})") from None  # fmt: skip
+        raise Unreachable(f"a task of {cluster} killed every worker it was given to ({first(e)})") from None  # fmt: skip
     except (CancelledError, FuturesCancelledError):
         raise Unreachable(f"the scheduler at {cluster} went away; nothing was finished") from None
 
@@ -82,25 +82,25 @@ def connect(cluster: str, sees: Iterable = ()) -> Iterator:
 
     cluster: ``tcp://host:port``, ``tls://host:port`` (keys as Dask is configured) or the path of a
     scheduler file. Raises Unreachable within seconds."""
-    address = _address(cluster)
+    at = address(cluster)
     import asyncio
 
     import distributed
 
     try:
-        asyncio.run(_reach(address))  # a client that fails would go on trying in the background
-        client = distributed.Client(address, timeout=PATIENCE_S, set_as_default=False)
+        asyncio.run(_reach(at))  # a client that fails would go on trying in the background
+        client = distributed.Client(at, timeout=PATIENCE_S, set_as_default=False)
     except Exception as e:  # whatever else listens there may say anything
         raise Unreachable(
             f"no Dask scheduler answers at {cluster} within {PATIENCE_S} s "
-            f"({_first(e)}); nothing was run"
+            f"({first(e)}); nothing was run"
         ) from None
     with client:
         _check(client, cluster, [str(Path(p).resolve()) for p in sees])
         yield client
 
 
-def _address(cluster: str) -> str:
+def address(cluster: str) -> str:
     """tcp:// or tls:// address of what was given. Raises Unreachable."""
     asked = cluster
     if "://" not in cluster:
@@ -108,10 +108,10 @@ def _address(cluster: str) -> str:
             cluster = json.loads(Path(cluster).read_text())["address"]
         except (OSError, ValueError, KeyError, TypeError):
             cluster = ""
-    address = urlsplit(cluster)
+    url = urlsplit(cluster)
     with contextlib.suppress(ValueError):
-        named = address.hostname and address.port and "@" not in cluster  # Dask has no passwords
-        if address.scheme in ("tcp", "tls") and named:
+        named = url.hostname and url.port and "@" not in cluster  # Dask has no passwords
+        if url.scheme in ("tcp", "tls") and named:
             return cluster
     raise Unreachable(
         f"--cluster {asked}: tcp://host:port, tls://host:port or a scheduler file is needed; "
@@ -120,11 +120,11 @@ def _address(cluster: str) -> str:
     )
 
 
-async def _reach(address: str) -> None:
+async def _reach(at: str) -> None:
     from distributed.comm import connect as reach
     from distributed.security import Security
 
-    comm = await reach(address, timeout=PATIENCE_S, **Security().get_connection_args("client"))
+    comm = await reach(at, timeout=PATIENCE_S, **Security().get_connection_args("client"))
     await comm.close()
 
 
@@ -143,7 +143,7 @@ def _check(client, cluster: str, folders: list[str]) -> None:
         said = client.run(_about, folders)
     except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
         raise Unreachable(
-            f"the workers of {cluster} cannot run noisefloor ({_first(e)}); nothing was run"
+            f"the workers of {cluster} cannot run noisefloor ({first(e)}); nothing was run"
         ) from None
     here = _about(folders)[0]
     for worker, (versions, missing) in said.items():
@@ -166,12 +166,13 @@ def _about(folders: list[str]) -> tuple[dict[str, str], list[str]]:
     return versions, [f for f in folders if not os.path.exists(f)]
 
 
-def _first(e: BaseException) -> str:
+def first(e: BaseException) -> str:
+    """The first line of what an exception says."""
     lines = str(e).splitlines()
     return lines[0][:200] if lines else type(e).__name__
 
 
 def in_the_clear(cluster: str) -> bool:
     """Whether what is sent to the cluster crosses a network unencrypted. Raises Unreachable."""
-    address = urlsplit(_address(cluster))
-    return address.scheme != "tls" and address.hostname not in LOOPBACK
+    url = urlsplit(address(cluster))
+    return url.scheme != "tls" and url.hostname not in LOOPBACK

@@ -43,6 +43,8 @@ from . import (
     tools,
     workloads,
 )
+from .clients import Kit as ClientKit
+from .clients import count as count_clients
 from .schedule import Cell
 from .server import Server, ServerError, SettingError, Throttle, pin, workshop
 from .study import (
@@ -53,6 +55,7 @@ from .study import (
     Workload,
     as_guest,
     first_look,
+    from_clients,
     load,
     restored,
     with_pinned,
@@ -65,7 +68,7 @@ TOOLS = {
     "connect": connections.connect,
     "pooled": connections.pooled,
 }
-KITS = {"backup": backup.Kit, "connections": connections.Kit}
+KITS = {"backup": backup.Kit, "connections": connections.Kit, "clients": ClientKit}
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
 PAIRS_A_START = 4  # of a calibration
@@ -202,6 +205,7 @@ class Campaign:
         self.study, self.folder, self.meta, self.progress = study, folder, meta, progress
         self.seed = meta["seed"]
         self.rows: list[dict] = []
+        self._table = tidy.frame([], study.design)
         self.lost = 0
         self.slice_s = meta.get("slice", {}).get("s", study.profile.slice_s)
         self.undecided = len(schedule.cells(study))
@@ -240,11 +244,18 @@ class Campaign:
             n += 1
         (self.folder / run).rename(self.folder / f"{run}.{why}{n}")
         self.rows = [r for r in self.rows if r["run"] != run]
+        self._table = self._table[:0]
 
     @property
     def table(self) -> pd.DataFrame:
         """The tidy table so far."""
-        return tidy.frame(self.rows, self.study.design)
+        known, n = self._table, len(self.rows)
+        if len(known) < n:  # only what is new: after ten thousand runs all of it takes a second
+            new = tidy.frame(self.rows[len(known) : n], self.study.design)
+            known = pd.concat([known, new], ignore_index=True) if len(known) else new
+            known.attrs["design"] = self.study.design
+            self._table = known
+        return known
 
     @property
     def left_s(self) -> float:
@@ -487,6 +498,8 @@ class Campaign:
         for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
             text = text.replace(str(private), f"<{shown}>")
         text = text.replace(str(server.socket), "<socket>")
+        if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
+            text = text.replace(where, "<address>")
         text = text.replace(socket.gethostname(), "<host>")
         name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
         if not (self.folder / name).exists():
@@ -566,10 +579,17 @@ def _warnings(result: dict, settled: dict) -> list[str]:
 
 
 class Bench:
-    """The servers that a block measures on: one (switched) or two (side by side)."""
+    """The servers that a block measures on: one (switched) or two (side by side). `address`: of
+    the cluster whose workers are the clients."""
 
-    def __init__(self, folder: Path, templates: dict[str, Server], study: Study | None = None):
-        self.folder, self.templates = folder, templates
+    def __init__(
+        self,
+        folder: Path,
+        templates: dict[str, Server],
+        study: Study | None = None,
+        address: str = "",
+    ):
+        self.folder, self.templates, self.address = folder, templates, address
         self.duet = study is not None and study.design == "duet"
         self.kit = KITS[study.kit](self, study) if study and study.kit else None
         self.servers: list[Server] = []
@@ -713,13 +733,15 @@ def _without_effect(study: Study, bench: "Bench") -> dict[str, str]:
 # -- the campaign --------------------------------------------------------------------------------
 
 
-def measure(study: Study, *, parameters: dict | None = None, lua: str = "") -> Path:
+def measure(
+    study: Study, *, parameters: dict | None = None, lua: str = "", address: str = ""
+) -> Path:
     """Measure until every comparison has a verdict or the budget is spent; the campaign's folder.
 
-    `lua`: where the study's script of the user's own lies. The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
+    `lua`: where the study's script of the user's own lies; `address`: of its clients. The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
     ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
     try:
-        return _measure(study, parameters or {}, lua)
+        return _measure(study, parameters or {}, lua, address)
     except OSError as e:
         at = f" ({paths.shown(Path(os.fsdecode(e.filename)))})" if e.filename else ""
         raise CampaignError(
@@ -727,7 +749,7 @@ def measure(study: Study, *, parameters: dict | None = None, lua: str = "") -> P
         ) from e
 
 
-def _measure(study: Study, parameters: dict, lua: str) -> Path:
+def _measure(study: Study, parameters: dict, lua: str, address: str) -> Path:
     progress = Progress()
     schedule.check(study)
     parameters = json.loads(json.dumps(parameters))
@@ -760,7 +782,7 @@ def _measure(study: Study, parameters: dict, lua: str) -> Path:
             progress.say(f"{labels}: initialising, loading {study.tables} tables")
             if lua:
                 shutil.copyfile(lua, shop / study.workloads[0].script)
-            bench = Bench(shop, _templates(study, builds, shop), study)
+            bench = Bench(shop, _templates(study, builds, shop), study, address)
             try:
                 progress.say(_room(campaign, bench))
                 campaign.prepare(bench)
@@ -945,12 +967,14 @@ def obtain(
     name: str,
     campaign: str = "",
     look: bool = False,
+    clients: str = "",
     allow: tuple[str, ...] = (),
     dry: Callable[[str], None] | None = None,
     **parameters,
 ) -> Path:
     """The folder of a campaign: the recorded or live one called `campaign`, else a new one of the
-    study called `name`, measured now; `look`: only a first look, as a duet. What a notebook calls.
+    study called `name`, measured now; `look`: only a first look, as a duet; `clients`: the cluster
+    whose workers load. What a notebook calls.
 
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
@@ -964,8 +988,9 @@ def obtain(
         parameters |= _script(parameters.get("workload", ""), lua)
     study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
     if server := parameters.pop("server", ""):
-        if look:
-            raise StudyError("a first look needs two servers of its own; nothing was measured")
+        if look or clients:
+            what = "a first look needs two servers" if look else "--clients needs a server"
+            raise StudyError(f"{what} of its own; nothing was measured")
         known = {k: v for k, v in parameters.items() if k not in ("engine", "sized", "digest")}
         known |= {"lua": Path(lua).name} if lua else {}
         return measure_as_guest(study, server, allow, parameters=known, lua=lua, dry=dry)
@@ -981,9 +1006,15 @@ def obtain(
         study = load(name, **(parameters | kind))
     if look:
         study = first_look(study, reach())
+    if clients:
+        if look:
+            raise StudyError(
+                "a first look loads two servers at once, clients one; nothing was measured"
+            )
+        study = from_clients(study, count_clients(clients))
     if lua:
         parameters["lua"] = Path(lua).name
-    return measure(study, parameters=parameters, lua=lua)
+    return measure(study, parameters=parameters, lua=lua, address=clients)
 
 
 def _script(workload: str, lua: str) -> dict:

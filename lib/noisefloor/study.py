@@ -103,7 +103,8 @@ class Workload:
     on the first workload; `stretch`: its slices are so many times longer; `share`: the part of
     every table's rows that it touches; `arms`: those it is measured for, () for all; `least`: pairs
     that each comparison gets, whatever they say, while the budget lasts; `sized`: whether its script
-    takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own.
+    takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`:
+    hosts that load, one sysbench each, 0 for the one that measures.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Workload:
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
     sized: bool = True
     digest: str = ""
+    clients: int = 0
 
     @property
     def throttled(self) -> bool:
@@ -988,6 +990,25 @@ def first_look(study: Study, reach: Mapping[str, float]) -> Study:
             f"{', '.join(reach) or 'no metric'}, and the study has none of them; nothing was measured"
         )
     return replace(study, design="duet", workloads=kept, reach=dict(reach))
+
+
+def from_clients(study: Study, n: int) -> Study:
+    """`study` with the load of its sysbench workloads divided over `n` client hosts.
+
+    Raises StudyError for one without such a workload, or with fewer threads than clients."""
+    loads = [w for w in study.workloads if w.tool == "sysbench" and not w.digest]
+    if study.kit or not loads or study.workloads[0] not in loads:
+        raise StudyError(
+            f"{study.name} is not loaded by sysbench alone: --clients is for studies that are, such"
+            " as binlog-encryption; nothing was measured"
+        )
+    if few := [t for w in loads for t in w.threads if t < n]:
+        raise StudyError(
+            f"{few[0]} thread{'s' * (few[0] > 1)} cannot be divided over {n} clients: give --threads,"
+            f" {n} or more; nothing was measured"
+        )
+    kept = (replace(w, clients=n) if w in loads else w for w in study.workloads)
+    return replace(study, kit="clients", workloads=tuple(kept))
 
 
 # of these metrics a client sees enough; CPU per transaction where the server's process can be seen

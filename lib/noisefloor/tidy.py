@@ -22,6 +22,7 @@ COLUMNS = [
     *("metric", "value", "unit", "warmup", "run"),
 ]
 FORMAT = 1  # of run.json and campaign.json; 1: first
+CLIENTS = "clients.json"  # of a run that several clients made
 SEAL = "SHA256SUMS"  # so that `sha256sum -c SHA256SUMS` checks it, too
 
 
@@ -150,9 +151,18 @@ def digest(folder: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
+def printed(run: Path) -> list[Path]:
+    """What sysbench printed in a run: one text, or one of each client."""
+    return sorted(run.glob("sysbench*.txt"), key=lambda p: (len(p.name), p.name))
+
+
 def sysbench(run: Path) -> dict:
-    """The parsed sysbench text of a run. Raises parse.ParseError."""
-    return parse.sysbench((run / "sysbench.txt").read_bytes())
+    """The parsed sysbench text of a run, that of several clients together. Raises
+    parse.ParseError."""
+    if not (run / CLIENTS).exists():
+        return parse.sysbench((run / "sysbench.txt").read_bytes())
+    starts = [c["start_s"] for c in json.loads((run / CLIENTS).read_text())]
+    return parse.together([parse.sysbench(p.read_bytes()) for p in printed(run)], starts)
 
 
 def metrics(facts: dict, run: Path) -> dict[str, float]:
@@ -191,7 +201,7 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
         raise Unusable("no transaction was finished")
     server = used["server"]
     found = {
-        "tps": n / out["duration_s"],
+        "tps": out["tps"] if "clients" in out else n / out["duration_s"],  # finer than printed
         "cpu_per_transaction": server.get("cpu_s", np.nan) / n,  # unknown of a server elsewhere
         "mean_latency": out["latency"]["mean"],
         "max_latency": out["latency"]["max"],
@@ -276,7 +286,7 @@ def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
     for facts, run in _runs(campaign, warmup=True):
         began = pd.Timestamp(facts["start"]).timestamp()
         zero = began if zero is None else zero
-        if (workload and facts["workload"] != workload) or not (run / "sysbench.txt").exists():
+        if (workload and facts["workload"] != workload) or not printed(run):
             continue
         out = sysbench(run)
         mean = {"t_s": [out["duration_s"]], "tps": [out["tps"]]}

@@ -212,7 +212,8 @@ def _used(before: dict, after: dict) -> dict[str, dict[str, float]]:
 
 
 def sysbench(s: Slice) -> dict:
-    """One sysbench run; text in ``sysbench.txt``, usage of the measured and the idle servers."""
+    """One sysbench run, here or from several clients; text in ``sysbench.txt`` (``sysbench-1.txt``
+    …), usage of the measured and the idle servers."""
     argv = workloads.sysbench(
         s.workload,
         s.server.folder / "sysbench.cnf",
@@ -231,7 +232,10 @@ def sysbench(s: Slice) -> dict:
         before.update(_meter(meters))
         pool.update(_pool(s.server) if pool else {})
 
-    code, _, cpu = _run(argv, 3 * s.seconds + PATIENCE_S, s.folder / "sysbench.txt", begun)
+    if s.workload.clients:
+        argv, code, cpu = s.kit.load(s, begun)
+    else:
+        code, _, cpu = _run(argv, 3 * s.seconds + PATIENCE_S, s.folder / "sysbench.txt", begun)
     found = {
         "argv": workloads.shown(argv),
         "exit_code": code,

@@ -1,5 +1,6 @@
 """A Dask worker dies while tasks are dealt out to it."""
 
+import contextlib
 import os
 import random
 import signal
@@ -9,22 +10,28 @@ import distributed
 import pytest
 from pandas.testing import assert_frame_equal
 
+import archive
 from live import DONE, SEED
+from noisefloor import cluster, report
 from noisefloor.calibration import truth
+from noisefloor.ingest import build
 from test_cluster import project, two
+from test_ingest import same
+from test_report import STUDY, write
 
 TIMES = 3
 SMALL = {"n": 200, "step": 60}
 
 
-@pytest.mark.slow
-def test_kill_9_at_random_points(two):
-    """Each time another one, once the one before it was replaced: the same figures to the bit."""
+@contextlib.contextmanager
+def murderer(two, times=TIMES):
+    """Kills workers with -9 at random points, each once the one before it was replaced; yields
+    the thread and the process ids so far."""
     points, killed, over = random.Random(f"{SEED} worker"), [], threading.Event()
 
     def kill():
         with distributed.Client(two, set_as_default=False) as client:
-            while len(killed) < TIMES and not over.wait(points.uniform(0.5, 2)):
+            while len(killed) < times and not over.wait(points.uniform(0.5, 2)):
                 pids = set(client.run(os.getpid, on_error="ignore").values()) - set(killed)
                 if len(pids) == 2:
                     killed.append(points.choice(sorted(pids)))
@@ -34,12 +41,53 @@ def test_kill_9_at_random_points(two):
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        while thread.is_alive() or not killed:
-            there = truth.measure(cluster=two.scheduler_address, **SMALL)
+        yield thread, killed
     finally:
         over.set()
         thread.join()
+
+
+@pytest.mark.slow
+def test_a_calibration_is_the_same_to_the_bit(two):
+    with murderer(two) as (thread, killed):
+        while thread.is_alive() or not killed:
+            there = truth.measure(cluster=two.scheduler_address, **SMALL)
     here = truth.measure(**SMALL)
     assert len(killed) == TIMES
     for name in truth.FILES:
         assert_frame_equal(there[name], here[name])
+
+
+@pytest.mark.slow
+def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "BATCH_FILES", 20)
+    tree, n = tmp_path / "tree", 0
+    archive.tree(tree, 1500, jobs=2)
+    with murderer(two) as (thread, killed):
+        while thread.is_alive() or not killed:
+            n += 1
+            build.build(
+                tree, tmp_path / f"out{n}", lambda: cluster.pool(two.scheduler_address, sees=[tree])
+            )
+    assert len(killed) == TIMES
+    build.build(tree, tmp_path / "here", lambda: cluster.pool(workers=2))
+    for i in range(1, n + 1):
+        same(tmp_path / f"out{i}", tmp_path / "here")
+        assert not (tmp_path / f"out{i}" / ".partial").exists()
+
+
+@pytest.mark.slow
+def test_no_page_is_lost(two, project, tmp_path):
+    names = [f"study-{i}" for i in range(6)]
+    for name in names:
+        write(project, name, STUDY)
+    jobs = report.plan(names)
+    with murderer(two, 2) as (thread, killed):
+        while thread.is_alive() or not killed:
+            rows = report.render_all(
+                jobs, tmp_path / "out", say=lambda line: None, cluster=two.scheduler_address
+            )
+            assert {s for s, page, _ in rows if not isinstance(page, report.ReportError)} == {
+                *names
+            }
+    assert len(killed) == 2

@@ -290,5 +290,5 @@ def _finish(root: Path, out: Path, read: int) -> dict:
         out, root, finished=datetime.now(UTC).isoformat(timespec="seconds"),
         **totals, problems=problems, kinds=kinds,
     )  # fmt: skip
-    (out / ".partial").rmdir()
+    shutil.rmtree(out / ".partial", ignore_errors=True)  # a worker that died left a half part
     return done | {"read": read}

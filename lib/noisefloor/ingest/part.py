@@ -305,7 +305,7 @@ class _Part:
                 "duration_s": facts.get("slice_s"),
                 "keys": json.dumps({"workload": facts["workload"]}),
             }
-            if (folder / run / "sysbench.txt").exists():
+            if tidy.printed(folder / run):
                 with contextlib.suppress(parse.ParseError):
                     self._numbers(where, tidy.sysbench(folder / run))
             whole += 1

@@ -10,6 +10,7 @@ from .histogram import CLIP_S, RESOLUTION, quantile
 from .secrets import HIDDEN, scrub
 from .sysbench_text import looks_like_sysbench, runs, sysbench
 from .time_text import looks_like_time, time
+from .together import together
 
 __all__ = [
     "CLIP_S",
@@ -22,6 +23,7 @@ __all__ = [
     "scrub",
     "sysbench",
     "time",
+    "together",
 ]
 
 

@@ -32,6 +32,7 @@ def together(runs: list[dict], starts: list[float]) -> dict:
     total = sum(each["sum"] for each in latency)
     late = begin - min(starts)
     return first | added | {
+        "clients": len(runs),
         "duration_s": end - begin,
         "tps": inside / (end - begin),
         "events_per_s": inside / (end - begin),
