@@ -31,6 +31,8 @@ _FACTS = (
     *("host", "skipped"),
 )
 
+LONG = 40  # rows of a table above which it scrolls in a box of its own
+
 
 def badge(verdict) -> str:
     """The verdict as a coloured word with its sign; never the colour alone."""
@@ -152,13 +154,13 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
     """Any frame as a quiet HTML table with its caption and its data as a CSV link.
 
     `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
-    already. The table scrolls inside its own box on a narrow screen."""
+    already. The table scrolls inside its own box on a narrow screen, and when it is `LONG`."""
     frame = frame.reset_index() if index else frame
-    kind = pd.api.types
+    types = pd.api.types
     right = {
         c
         for c in frame
-        if c in numbers or (kind.is_numeric_dtype(frame[c]) and not kind.is_bool_dtype(frame[c]))
+        if c in numbers or (types.is_numeric_dtype(frame[c]) and not types.is_bool_dtype(frame[c]))
     }
     head = "".join(
         f'<th scope="col"{" class=nf-r" if c in right else ""}>{escaped(str(c).replace("_", " "))}</th>'
@@ -174,7 +176,9 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
         )
         rows.append(f"<tr>{cells}</tr>")
     plain = frame.drop(columns=[c for c in raw if c in frame])
-    return plots.Shown(boxed(caption, head, rows, plots.csv_link(plain, name)), frame.to_string())
+    kind = " nf-long" if len(rows) > LONG else ""
+    link = plots.csv_link(plain, name)
+    return plots.Shown(boxed(caption, head, rows, link, kind), frame.to_string())
 
 
 def _class(right, long) -> str:
