@@ -30,6 +30,35 @@ class Sentence(click.ClickException):
         _say(f"noisefloor: {self.message}", err=True)
 
 
+_SOMEBODY_ELSES = (
+    click.option(
+        "--server",
+        default="",
+        metavar="URL",
+        help="A server of your own, measured as a guest: mysql://USER@HOST:PORT/?read_default_file=FILE,"
+        " mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
+        " README.md, On a server of your own, tells the rights that it needs.",
+    ),
+    click.option(
+        "--allow",
+        multiple=True,
+        metavar="NAME",
+        help="--server: measure although it is a replica or has one (replica), busy, read-only, or"
+        " its disk is full or unseen (disk).",
+    ),
+    click.option(
+        "--dry-run", "dry", is_flag=True, help="--server: print every statement; change nothing."
+    ),
+)
+
+
+def _own_server(command):
+    """The options of a command that can measure on a server that Noisefloor did not start."""
+    for option in reversed(_SOMEBODY_ELSES):
+        command = option(command)
+    return command
+
+
 _cluster = click.option(
     "--cluster",
     default="",
@@ -371,9 +400,16 @@ def bundle(study, out, timeout):
     help="Dask workers that load, one sysbench each: tcp://HOST:PORT on this machine, tls:// beyond"
     " it. [this host]",
 )
+@_own_server
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
-def run(study, profile, engine, old, threads, margin, budget, first_look, clients, as_json):
-    """Measure STUDY on throwaway servers. The same command continues an interrupted campaign."""
+def run(
+    study, profile, engine, old, threads, margin, budget, first_look, clients, server, allow, dry, as_json
+):  # fmt: skip
+    """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
+
+    With --server binlog-encryption is measured on a MySQL server of your own, which is left as it
+    was and never restarted; every other study needs servers that can be restarted.
+    """
     import json
 
     from noisefloor import study as studies
@@ -390,7 +426,11 @@ def run(study, profile, engine, old, threads, margin, budget, first_look, client
         raise Sentence(e) from None
     from noisefloor import report, results
 
-    found = results.load(_obtained(study, look=first_look, clients=clients, **asked))
+    whose = _guest(engine, server, allow, dry)
+    folder = _obtained(study, look=first_look, clients=clients, **whose, **asked)
+    if dry:
+        return None
+    found = results.load(folder)
     if as_json:
         return _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
     _say("\n".join(report.findings(found.verdicts)))
@@ -407,6 +447,18 @@ def _asked(profile, engine, threads, margin, budget):
     _margin(margin)
     asked = {"profile": profile, "engine": engine, "threads": counts}
     return asked | {"margin_pct": margin, "budget_min": budget}
+
+
+def _guest(engine, server, allow, dry):
+    """What `collect.obtain` takes of the options of `_own_server`."""
+    if (allow or dry) and not server:
+        raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
+    if server and engine != "mysql":
+        raise Sentence(
+            f"--engine {engine}: a server that is there already (--server) is the build that it is;"
+            " nothing was measured"
+        )
+    return {"server": server, "allow": allow, "dry": _say if dry else None}
 
 
 def _obtained(study, **asked):
@@ -436,20 +488,39 @@ def _obtained(study, **asked):
 @click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
 @click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
 @click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's, for each arm]")
+@_own_server
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
-def ab(settings, workload, lua, profile, engine, threads, margin, budget, out, as_json):
+def ab(
+    settings,
+    workload,
+    lua,
+    profile,
+    engine,
+    threads,
+    margin,
+    budget,
+    server,
+    allow,
+    dry,
+    out,
+    as_json,
+):
     """Measure a setting of any kind, or several together, and write the page.
 
     \b
     noisefloor ab binlog_encryption=OFF,ON --threads 1,4,16
     noisefloor ab sync_binlog=1,0 innodb_flush_log_at_trx_commit=1,2
     noisefloor ab innodb_doublewrite=ON,OFF sync_binlog=0 --workload oltp_write_only
+    noisefloor ab sync_binlog=1,0 --server 'mysql://me@db.example/?read_default_file=me.cnf' --dry-run
 
     The first value of a variable is the baseline's. With several variables every combination is
     compared with the first one; a variable with one value is held at it. Where a live server takes
     the values one server is switched, else two stand side by side. A value that holds commas
     stands in single quotes. The same command continues an interrupted campaign.
+
+    With --server a server of your own is measured as a guest: in a schema that Noisefloor creates
+    and drops, with variables that are put back, without a restart.
     """
     import json
 
@@ -457,7 +528,10 @@ def ab(settings, workload, lua, profile, engine, threads, margin, budget, out, a
 
     asked = _asked(profile, engine, threads, margin, budget)
     asked |= {"settings": list(settings), "workload": workload, "lua": lua}
-    found = results.load(_obtained("own-study", **asked))
+    folder = _obtained("own-study", **_guest(engine, server, allow, dry), **asked)
+    if dry:
+        return
+    found = results.load(folder)
     job = (found.study.name, {"campaign": found.folder.name}, False)
     ((_, page, _),) = report.render_all([job], out, say=lambda line: _say(line, err=True))
     if as_json:

@@ -170,6 +170,7 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
         "reach": dict(study.reach),
         "first": study.first,
         "floor": dict(study.floor),
+        "floor_from": study.floor_from,
         "engine": _build(engine) | {"note": engine.note},
         "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
         "host": doctor.facts(),
@@ -401,7 +402,7 @@ class Campaign:
             try:
                 self._measure(bench, cell, arm, partial, name, seconds, gate, facts)
             except (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError) as e:
-                reason = str(e)
+                reason = self._nameless(bench, str(e), partial)
                 (partial / "failure.txt").write_text(f"{_now()}\n{reason}\n")
                 n = len(list(self.folder.glob(f"{name}.failed*"))) + 1
                 partial.rename(self.folder / f"{name}.failed{n}")
@@ -479,6 +480,15 @@ class Campaign:
         tidy.metrics(facts, folder)  # raises before the run counts
         _write_json(folder / "run.json", facts)
 
+    def _nameless(self, bench: "Bench", reason: str, folder: Path) -> str:
+        """Why a run failed; of somebody else's server neither that nor its texts say the name."""
+        if not self.study.floor:
+            return reason
+        (theirs,) = bench.servers
+        for file in folder.glob("*.txt"):
+            file.write_text(theirs.nameless(file.read_text(errors="replace")))
+        return theirs.nameless(reason)
+
     def _said(self, folder: Path, code: int) -> str:
         text, why = folder / "sysbench.txt", ""
         try:
@@ -491,13 +501,16 @@ class Campaign:
     def _variables(self, server: Server) -> dict:
         """All global variables, stored once per content; the run's file points there."""
         found = server.variables()
-        if not server.datadir:  # somebody else's: what names the machine stays there
+        if self.study.floor:  # somebody else's: what names the machine stays there
             found = {k: v for k, v in found.items() if not tidy.names_machine(k)}
         text = json.dumps(found, indent=0, sort_keys=True)
         own = (server.folder, server.folder.parent, paths.engines(), paths.root())
         for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
             text = text.replace(str(private), f"<{shown}>")
-        text = text.replace(str(server.socket), "<socket>")
+        if self.study.floor:
+            text = server.nameless(text)
+        else:
+            text = text.replace(str(server.socket), "<socket>")
         if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
             text = text.replace(where, "<address>")
         text = text.replace(socket.gethostname(), "<host>")
@@ -761,23 +774,14 @@ def _measure(study: Study, parameters: dict, lua: str, address: str) -> Path:
     build = builds[""]
     if build.note:
         progress.say(build.note)
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
+    _many_files()
     with alone(progress.say):
         for half in paths.runs().glob("*.partial"):  # killed before it was a campaign
             shutil.rmtree(half)
-        folder = _resumable(study, build)
-        if folder is None:
-            stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-            folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
-            new = folder.with_name(f"{folder.name}.partial")
-            new.mkdir(parents=True)
-            _write_json(new / "campaign.json", _meta(study, build, parameters, builds))
-            new.rename(folder)
-        else:
-            progress.say(f"continuing {folder.name}")
+        folder = _campaign(study, build, parameters, builds, progress)
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
         with workshop() as shop:
+            guest.restore_others("", progress.say)
             labels = " and ".join(sorted({engines.label(b) for b in builds.values()}))
             progress.say(f"{labels}: initialising, loading {study.tables} tables")
             if lua:
@@ -795,7 +799,15 @@ def _measure(study: Study, parameters: dict, lua: str, address: str) -> Path:
     return folder
 
 
-def _campaign(study, build, parameters, builds, progress) -> Path:
+def _many_files() -> None:
+    """A client has a socket each."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+
+def _campaign(
+    study: Study, build: engines.Engine, parameters: dict, builds: Mapping, progress: "Progress"
+) -> Path:
     """The folder of an interrupted campaign of the same study and build, else a new one."""
     folder = _resumable(study, build)
     if folder is None:
@@ -830,12 +842,23 @@ def measure_as_guest(
 
     `allow`: what is measured all the same, by name (`guest.ALLOWED`). `dry`: takes every statement
     that would be sent; None is returned and nothing is changed."""
+    if unknown := set(allow) - set(guest.ALLOWED):
+        raise StudyError(
+            f"--allow {', '.join(sorted(unknown))}: there are {', '.join(guest.ALLOWED)};"
+            " nothing was measured"
+        )
     where = guest.address(server)
     progress = Progress()
+    # a wrong study is said before anybody's server is asked anything
+    floor, whose = _start_floor(where.near)
+    schedule.check(as_guest(study, floor, whose, cpu=True))
+    threads = max(t for w in study.workloads for t in w.threads)
+    _many_files()
     with alone(progress.say), workshop() as shop:
-        guest.restore_others(where.url, progress.say)
-        with guest.visit(where, shop / "guest", allow, progress.say, dry) as theirs:
-            study = as_guest(study, start_floor(), cpu=bool(theirs.pid))
+        if not dry:
+            guest.restore_others(where.url, progress.say)
+        with guest.visit(where, shop / "guest", threads, allow, progress.say, dry) as theirs:
+            study = as_guest(study, floor, whose, cpu=bool(theirs.pid))
             if dry:
                 return _dry(study, theirs, dry)
             _taken(study, theirs)
@@ -851,26 +874,43 @@ def measure_as_guest(
             bench = Bench(shop, {}, study)
             bench.servers = [theirs]
             try:
-                campaign.prepare(bench)
                 _as_guest(campaign, bench)
             finally:
-                campaign.save()
+                with contextlib.suppress(OSError):
+                    campaign.save()
         _finish(campaign)
     return folder
 
 
-def start_floor() -> dict[str, float]:
-    """Metric -> start-to-start CV in percent: of this machine, else as recorded."""
-    return {m: f["cv_pct"] for m, f in stats.samples.recorded_floor().items()}
+def _start_floor(near: bool) -> tuple[dict[str, tuple[float, int]], str]:
+    """Metric -> (start-to-start CV in percent, starts behind it), of this machine where it was
+    measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
+    file = paths.floor()
+    found = json.loads(file.read_text(encoding="utf-8"))
+    campaign = found["source"].partition(":")[0]
+    whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
+    if file != paths.recorded_floor():
+        whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
+    floor = {m: (f["cv_pct"], f["df"] + 1) for m, f in found.items() if isinstance(f, dict)}
+    return floor, whose
 
 
-def _taken(study: Study, server: Server) -> None:
+def _wanted(study: Study) -> dict[str, dict[str, None]]:
+    """Variable -> the values that a study sets it to."""
+    found: dict[str, dict[str, None]] = {}
+    parts = (*(w.settings for w in study.workloads), study.baseline.switch)
+    for part in (*parts, *(a.switch for a in study.arms)):
+        for name, value in part.items():
+            found.setdefault(name, {})[value] = None
+    return found
+
+
+def _taken(study: Study, server: "guest.Guest") -> None:
     """Raise StudyError for a variable of the study's that the live server does not take."""
-    for name in study.baseline.switch:
-        values = dict.fromkeys(a.switch[name] for a in (study.baseline, *study.arms))
+    for name, values in _wanted(study).items():
         try:
             live = name not in SLOWLY and server.takes(name, values)
-        except ServerError as e:
+        except SettingError as e:
             raise StudyError(f"{e}; nothing was measured") from None
         if not live:
             raise StudyError(
@@ -887,10 +927,14 @@ def _elsewhere(folder: Path) -> None:
 
 
 def _dry(study: Study, server: "guest.Guest", say: Callable[[str], None]) -> None:
-    """Say every statement that a campaign would send and that changes something."""
+    """Say every statement that a campaign would send; those that change something are not sent."""
     arms = (study.baseline, *study.arms)
-    say(f"-- how each variable was is read, and written to {paths.shown(server.journal.path)}")
+    journal = paths.shown(server.journal.path)
+    say("-- how each variable was is read and written to the journal before it is set:")
+    say(f"-- {journal}")
+    say("-- does the server take each value?")
     _taken(study, server)
+    say("-- a schema of its own, and the tables in it")
     server.move_in()
     first, options = study.workloads[0], server.folder / "sysbench.cnf"
     size = (study.tables, study.profile.rows)
@@ -900,13 +944,16 @@ def _dry(study: Study, server: "guest.Guest", say: Callable[[str], None]) -> Non
         for arm in arms:
             say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
             server.only(dict(w.settings) | dict(arm.switch))
+            server.settle(0)
         for threads in w.threads:
             argv = workloads.sysbench(
                 w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
                 seconds=study.profile.slice_s,
             )  # fmt: skip
             say(f"-- {' '.join(workloads.shown(argv))}")
+    say(f"-- what sysbench sends stands in its scripts; it uses the schema {workloads.SCHEMA}")
     say("-- at the end, however it ends:")
+    say(f"SHOW TABLES FROM {workloads.SCHEMA};  -- is it the schema that was created?")
 
 
 SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, temporary tables
@@ -963,18 +1010,23 @@ def reach() -> dict[str, float]:
     return json.loads(file.read_text())["reach"]
 
 
+_FOUND = {"sized", "digest", "guest"}  # parameters that nobody gives
+
+
 def obtain(
     name: str,
     campaign: str = "",
     look: bool = False,
     clients: str = "",
+    server: str = "",
     allow: tuple[str, ...] = (),
     dry: Callable[[str], None] | None = None,
     **parameters,
-) -> Path:
+) -> Path | None:
     """The folder of a campaign: the recorded or live one called `campaign`, else a new one of the
     study called `name`, measured now; `look`: only a first look, as a duet; `clients`: the cluster
-    whose workers load. What a notebook calls.
+    whose workers load; `server`, `allow`, `dry`: as `measure_as_guest` takes them. What a notebook
+    calls.
 
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
@@ -986,14 +1038,16 @@ def obtain(
     lua = parameters.get("lua", "")
     if name == "own-study":
         parameters |= _script(parameters.get("workload", ""), lua)
+        parameters |= {"guest": True} if server else {}
     study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
-    if server := parameters.pop("server", ""):
+    if server:
         if look or clients:
             what = "a first look needs two servers" if look else "--clients needs a server"
             raise StudyError(f"{what} of its own; nothing was measured")
-        known = {k: v for k, v in parameters.items() if k not in ("engine", "sized", "digest")}
+        known = {k: v for k, v in parameters.items() if k not in _FOUND | {"engine"}}
         known |= {"lua": Path(lua).name} if lua else {}
-        return measure_as_guest(study, server, allow, parameters=known, lua=lua, dry=dry)
+        known |= {"allow": list(allow)} if allow else {}
+        return measure_as_guest(study, server, tuple(allow), parameters=known, lua=lua, dry=dry)
     # a path, or a fall-back: the build says what it is
     found = {p: engines.find(parameters[p]) for p in ("engine", "old") if p in parameters}
     if study.upgrade:

@@ -247,8 +247,7 @@ def rows(
 def recorded_floor(own=True):
     """Start-to-start CVs, {metric: {"cv_pct", "df"}}: those that `noisefloor calibrate --live` has
     measured on this machine where `own`, else those of the recorded A/A campaign."""
-    mine = paths.runs() / "floor.json"
-    file = mine if own and mine.exists() else Path(__file__).with_name("floor.json")
+    file = paths.floor() if own else paths.recorded_floor()
     text = file.read_text(encoding="utf-8")
     return {k: v for k, v in json.loads(text).items() if isinstance(v, dict)}
 

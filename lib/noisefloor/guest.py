@@ -18,15 +18,26 @@ import shutil
 import socket as sockets
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from . import paths, workloads
 from .engines import Engine
-from .server import Server, ServerError, SettingError, _identifier, clock, secret_file
+from .server import (
+    Refused,
+    Server,
+    ServerError,
+    SettingError,
+    _identifier,
+    _literal,
+    _value,
+    clock,
+    secret_file,
+)
 from .study import StudyError
 
 VARIABLE = "NOISEFLOOR_SERVER"
@@ -44,6 +55,7 @@ BUSY_TPS = 5  # transactions a second of others
 BUSY_QPS = 50  # statements a second of others
 FREE_B = 5 << 30  # of disk: binary logs of the measurement stay on the server
 ALLOWED = ("replica", "busy", "disk", "read-only")
+RIGHTS = "README.md, On a server of your own"
 
 
 # -- which server ----------------------------------------------------------------------------------
@@ -147,15 +159,22 @@ def _client(file: Path) -> dict[str, str]:
 class Journal:
     """What was changed on a server and is to be changed back, on disk before it is changed:
     `url` (without a password), `schema` (the token of the one created, "" for none) and
-    `variables` (name -> value before)."""
+    `variables` (name -> value before). Raises ServerError for a file that is none."""
 
     def __init__(self, path: Path):
         self.path = path
         self.url, self.schema, self.variables = "", "", {}
-        with contextlib.suppress(FileNotFoundError):
+        if not path.exists():
+            return
+        try:
             found = json.loads(path.read_text())
-            self.url, self.schema = found["url"], found["schema"]
-            self.variables = found["variables"]
+            self.url, self.schema = str(found["url"]), str(found["schema"])
+            self.variables = dict(found["variables"])
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise ServerError(
+                f"{paths.shown(path)} says what a killed command left changed on a server, and cannot"
+                f" be read ({e}); it was left as it is"
+            ) from None
 
     def write(self) -> None:
         """Whole, and on disk when this returns."""
@@ -180,9 +199,9 @@ class Journal:
             os.close(fd)
 
 
-def pending() -> list[Journal]:
+def pending() -> list[Path]:
     """Journals of servers on which a killed command left something."""
-    return [Journal(p) for p in sorted((paths.root() / ".servers").glob("*.journal"))]
+    return sorted((paths.root() / ".servers").glob("*.journal"))
 
 
 # -- the guest -------------------------------------------------------------------------------------
@@ -191,15 +210,16 @@ def pending() -> list[Journal]:
 class Guest(Server):
     """A connection to a server that is not ours, with what a measurement asks of a `Server`.
 
-    `say`: takes each statement instead of the server where that would change something (a dry
-    run); None: they are sent."""
+    `say`: takes every statement; those that change something are then not sent (a dry run). None:
+    all are sent."""
 
     def __init__(self, where: Address, folder: Path, say: Callable[[str], None] | None = None):
         self.address, self.folder, self.say = where, Path(folder), say
         self.settings, self.keyring, self.environment = {}, False, {}
         self.socket, self.port = Path(where.socket or "/"), where.port
         self.datadir = self.process = self._sql = None
-        self._before = {}
+        self._before: dict[str, str] = {}
+        self._pid, self._said = 0, set()
         try:
             row = self.query(
                 "SELECT VERSION() AS version, @@hostname AS host, @@port AS port,"
@@ -228,6 +248,9 @@ class Guest(Server):
         return sa.create_engine(
             "mysql+mysqldb://",
             poolclass=sa.pool.StaticPool,
+            pool_pre_ping=True,  # its wait_timeout may be shorter than a slice
+            pool_reset_on_return=None,
+            skip_autocommit_rollback=True,  # one after each statement would look like load
             isolation_level="AUTOCOMMIT",
             connect_args=place
             | {"user": a.user, "passwd": a.password, "charset": "utf8mb4"}
@@ -237,15 +260,32 @@ class Guest(Server):
     def _ended(self, seconds: float) -> bool:
         return False
 
+    # -- statements -----------------------------------------------------------------------------
+
+    def query(self, statement: str, **values) -> list[dict]:
+        """As `Server.query`; in a dry run the statement is said, too."""
+        if self.say:
+            self._once(_shown(statement, values))
+        return super().query(statement, **values)
+
     def change(self, statement: str, **values) -> None:
         """A statement that changes something; in a dry run it is only said."""
         if self.say:
-            for name, value in values.items():
-                shown = "NULL" if value is None else value if _number(value) else f"'{value}'"
-                statement = statement.replace(f":{name}", str(shown))
-            self.say(f"{statement};")
+            self.say(_shown(statement, values))
         else:
-            self.query(statement, **values)
+            super().query(statement, **values)
+
+    def _once(self, line: str) -> None:
+        if line not in self._said:
+            self._said.add(line)
+            self.say(f"{line}  -- reads: sent now, too")
+
+    def nameless(self, text: str) -> str:
+        """`text` without the names of the server and of who asks."""
+        a = self.address
+        for name in filter(None, (a.socket, a.file, a.host, self.host, a.user)):
+            text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "<server>", text)
+        return text
 
     # -- what a server of ours does and this one does not ---------------------------------------
 
@@ -254,6 +294,9 @@ class Guest(Server):
         raise ServerError(f"{self.address} is not restarted: Noisefloor did not start it")
 
     start = stop = spawn = restart
+
+    def purge(self) -> None:
+        """Nothing: its binary logs are its owner's."""
 
     def kill(self) -> None:
         """Nothing: it goes on."""
@@ -266,19 +309,46 @@ class Guest(Server):
     def raw(self, name: str) -> object:
         """A global variable as the server holds it: a number, a text or None."""
         value = self.query(f"SELECT @@GLOBAL.{_identifier(name)} AS v")[0]["v"]
-        return value if value is None or _number(value) else str(value)
+        if value is None or isinstance(value, int | float):
+            return value
+        return float(value) if isinstance(value, Decimal) else str(value)
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """As `Server.set`; what was before stands in the journal first."""
+        """As `Server.set`; what was before stands in the journal first, and what the server itself
+        changes along with it directly after."""
         new = [n for n in settings if n not in self.journal.variables]
         for name in new:
             try:
                 self.journal.variables[name] = self.raw(name)
             except ServerError as e:
                 raise SettingError(f"{name}: {e}") from None
+        before = self.variables() if new else {}
         if new and not self.say:
             self.journal.write()
-        super().set(settings)
+        try:
+            super().set(settings)
+        finally:
+            if new and not self.say:
+                self._along(before, set(settings))
+
+    def _along(self, before: Mapping[str, str], asked: Set[str]) -> None:
+        """Write down variables that the server changed because others were set."""
+        now = self.variables()
+        changed = {n for n, v in before.items() if now.get(n, v) != v} - asked
+        if more := changed - self.journal.variables.keys():
+            self.journal.variables |= {n: self._typed(n, before[n]) for n in more}
+            self.journal.write()
+
+    def _typed(self, name: str, text: str) -> object:
+        """What SHOW says of a variable, as `raw` would have said it."""
+        found = _literal(text)
+        is_switch = isinstance(found, str) and isinstance(self.raw(name), int)
+        return int(_value(text)) if is_switch else found
+
+    def check(self, settings: Mapping[str, object]) -> None:
+        """As `Server.check`; in a dry run nothing was set."""
+        if not self.say:
+            super().check(settings)
 
     # -- what is used ---------------------------------------------------------------------------
 
@@ -316,21 +386,38 @@ class Guest(Server):
 
     # -- may it be measured? --------------------------------------------------------------------
 
-    def objections(self) -> dict[str, str]:
-        """Name that allows it -> what makes measuring here unsafe or meaningless."""
-        found = {"replica": self._replication(), "read-only": self._read_only()}
+    def objections(self, threads: int) -> dict[str, str]:
+        """Name that allows it -> what makes measuring here unsafe or meaningless.
+
+        Raises ServerError where the rights to look are missing, or so many client `threads` would
+        take the connections that others need."""
+        try:
+            found = {"replica": self._replication(), "read-only": self._read_only()}
+        except Refused as e:
+            raise ServerError(
+                f"{self.address} does not show whether it can be measured ({e}); the rights that"
+                f" are needed: {RIGHTS}; nothing was changed"
+            ) from None
         found |= {"disk": self._disk(), "busy": self._busy()}
+        most = int(self.variables()["max_connections"])
+        used = int(self.status("Threads_connected")["Threads_connected"])
+        if threads > 0.8 * (most - used):
+            raise ServerError(
+                f"{self.address} takes {most} connections, {used} are used: {threads} threads would"
+                " leave too few to others; nothing was changed"
+            )
         return {k: v for k, v in found.items() if v}
 
     def _replication(self) -> str:
         maria = self.engine.kind == "mariadb"
         if self.query("SHOW ALL SLAVES STATUS" if maria else "SHOW REPLICA STATUS"):
             return "it is a replica: what is measured competes with its applier"
+        self.query("SHOW ENGINE INNODB STATUS")  # without PROCESS only one's own threads are listed
         commands = {str(r["Command"]) for r in self.query("SHOW PROCESSLIST")}
         if any(c.startswith("Binlog Dump") for c in commands):
             return "it has a replica, which would have to apply all that is measured"
         counters = self.status("wsrep_cluster_size")
-        group = [r for r in self.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")]
+        group = self.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")
         if counters.get("wsrep_cluster_size") or any(r["Value"] for r in group):
             return "it is a member of a cluster, whose others would apply all that is measured"
         return ""
@@ -342,13 +429,13 @@ class Guest(Server):
         return f"it is read-only ({', '.join(on)})" if on else ""
 
     def _disk(self) -> str:
+        writes = "what is measured writes tables and binary logs"
         if not self.address.near or not os.path.isdir(self.its_data):
-            return ""
+            return f"how full its disk is cannot be seen from here, and {writes}"
         free = shutil.disk_usage(self.its_data).free
         if free < FREE_B:
             return (
-                f"its disk has {free / 1e9:.1f} GB free, below {FREE_B / 1e9:.1f} GB: what is"
-                " measured writes tables and binary logs"
+                f"its disk has {free / 1e9:.1f} GB free, below {FREE_B / 1e9:.1f} GB, and {writes}"
             )
         return ""
 
@@ -377,17 +464,17 @@ class Guest(Server):
     def move_in(self) -> None:
         """Create the schema, and the option file for sysbench. Raises ServerError when a schema of
         that name is there."""
-        if self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
+        if self.query(f"SHOW DATABASES LIKE '{SCHEMA}'") and not (self.say and self._ours()):
             raise ServerError(
-                f"there is a schema called {SCHEMA} on {self.address}, and it is none of ours"
-                " (this machine's journal does not know it); nothing was changed"
+                f"there is a schema called {SCHEMA} on {self.address}, and nothing says that this"
+                " project created it: it is left alone, and nothing is measured until it has"
+                " another name or is gone; nothing was changed"
             )
         self.journal.schema = secrets.token_hex(8)
         if not self.say:
             self.journal.write()
         self.change(f"CREATE DATABASE {SCHEMA}")
-        self.change(f"CREATE TABLE {SCHEMA}.owner (token CHAR(16) PRIMARY KEY)")
-        self.change(f"INSERT INTO {SCHEMA}.owner VALUES (:token)", token=self.journal.schema)
+        self.change(f"CREATE TABLE {SCHEMA}.{self._token} (id INT PRIMARY KEY)")
         a = self.address
         self.folder.mkdir(mode=0o700, exist_ok=True)
         port = None if a.socket else a.port
@@ -395,69 +482,74 @@ class Guest(Server):
         text = workloads.option_file(a.user, a.password, Path(a.socket), port, host)
         secret_file(self.folder / "sysbench.cnf", text)
 
+    @property
+    def _token(self) -> str:
+        """The table that says whose the schema is."""
+        return f"owner_{self.journal.schema}"
+
     def put_back(self) -> list[str]:
         """Restore every variable and drop the schema, as the journal says; what was done, in words.
         Raises ServerError when something is left: the journal keeps it."""
-        done = []
+        done: dict[str, None] = {}
         try:
-            for name, value in reversed(list(self.journal.variables.items())):
-                self.change(f"SET GLOBAL {_identifier(name)} = :value", value=value)
-                if not self.say and self.raw(name) != value:
-                    raise ServerError(f"{name} is {self.raw(name)}, it was {value}")
-                done.append(f"{name} is {value} again")
-            if self.journal.schema and (self.say or self._ours()):
+            # one may be the other's limit: what the first pass cannot set, the second one can
+            for name, value in 2 * list(reversed(self.journal.variables.items())):
+                words = f"{name} is {value} again"
+                if words not in done if self.say else self.raw(name) != value:
+                    self.change(f"SET GLOBAL {_identifier(name)} = :value", value=value)
+                    done[words] = None
+            for name, value in () if self.say else self.journal.variables.items():
+                if (now := self.raw(name)) != value:
+                    raise ServerError(f"{name} is {now}, it was {value}")
+            if self.journal.schema and (self._ours() or self.say):
                 self.change(f"DROP DATABASE {SCHEMA}")
-                done.append(f"the schema {SCHEMA} is dropped")
+                done[f"the schema {SCHEMA} is dropped"] = None
         except ServerError as e:
             left = ", ".join(f"{n}={v}" for n, v in self.journal.variables.items())
             raise ServerError(
                 f"not all was put back on {self.address} ({e}): it had {left or 'no such schema'};"
-                " the next command with this server tries again"
+                " the next command that measures tries again"
             ) from None
         if not self.say:
             self.journal.remove()
         self._before = {}
-        return done
+        return list(done)
 
     def _ours(self) -> bool:
-        """Whether the schema is the one that the journal tells of: its token, or nothing, is in
-        it."""
+        """Whether the schema is the one that the journal tells of."""
         if not self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
             return False
-        tables = [next(iter(r.values())) for r in self.query(f"SHOW TABLES FROM {SCHEMA}")]
-        if not tables:
-            return True  # killed before its first table
-        if "owner" not in tables:
-            return False
-        tokens = {r["token"] for r in self.query(f"SELECT token FROM {SCHEMA}.owner")}
-        return tokens <= {self.journal.schema}
+        tables = {next(iter(r.values())) for r in self.query(f"SHOW TABLES FROM {SCHEMA}")}
+        return bool(self.journal.schema) and self._token in tables
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float)
+def _shown(statement: str, values: Mapping[str, object]) -> str:
+    """A statement as it is sent."""
+    for name, value in values.items():
+        shown = (
+            "NULL" if value is None else value if isinstance(value, int | float) else f"'{value}'"
+        )
+        statement = statement.replace(f":{name}", str(shown))
+    return f"{statement};"
 
 
 @contextlib.contextmanager
 def visit(
     where: Address,
     folder: Path,
+    threads: int,
     allow: Iterable[str] = (),
     say: Callable[[str], None] = lambda s: None,
     dry: Callable[[str], None] | None = None,
 ) -> Iterator[Guest]:
     """A guest on the server at `where`, after what a killed command left there is restored; all is
-    put back at the end, however it ends.
+    put back at the end, however it ends. `threads`: the most clients at once; `dry`: see `Guest`.
 
     Raises ServerError where measuring is unsafe or meaningless and `allow` does not name it."""
-    if unknown := set(allow) - set(ALLOWED):
-        raise StudyError(
-            f"--allow {', '.join(sorted(unknown))}: there are {', '.join(ALLOWED)};"
-            " nothing was measured"
-        )
     guest = Guest(where, folder, dry)
     for done in guest.put_back() if guest.journal.path.exists() else ():
         say(f"{where}: a command that was killed left something; {done}")
-    for name, why in guest.objections().items():
+    for name, why in guest.objections(threads).items():
         if name not in allow:
             raise ServerError(
                 f"{where}: {why}; --allow {name} measures all the same; nothing was changed"
@@ -474,17 +566,17 @@ def visit(
 def restore_others(but: str, say: Callable[[str], None]) -> None:
     """Put back what killed commands left on other servers than `but` (a URL), where they can be
     reached with what the journal knows; what is left is said."""
-    for journal in pending():
-        if journal.url == but:
-            continue
+    for path in pending():
         try:
+            journal = Journal(path)
+            if journal.url == but:
+                continue
             where = address(journal.url)
             guest = Guest(where, paths.root())
-            if guest.journal.path != journal.path:
+            if guest.journal.path != path:
                 raise ServerError("another server answers there now")
             for done in guest.put_back():
                 say(f"{where}: a command that was killed left something; {done}")
             guest.kill()
         except (ServerError, StudyError) as e:
-            names = ", ".join(journal.variables) or "a schema"
-            say(f"a command that was killed left {names} changed at {journal.url}: {e}")
+            say(f"{e}; the next command with that server restores it")

@@ -58,6 +58,17 @@ def reports() -> Path:
     return Path(os.environ.get("NOISEFLOOR_REPORTS") or root() / "reports")
 
 
+def floor() -> Path:
+    """The start-to-start floor: of this machine where it was measured, else the recorded one."""
+    own = runs() / "floor.json"
+    return own if own.exists() else recorded_floor()
+
+
+def recorded_floor() -> Path:
+    """The start-to-start floor of the recorded A/A campaign."""
+    return Path(__file__).with_name("floor.json")
+
+
 def engines() -> Path:
     """Folder of fetched server builds: $NOISEFLOOR_ENGINES, else ``.engines``."""
     return Path(os.environ.get("NOISEFLOOR_ENGINES") or root() / ".engines")

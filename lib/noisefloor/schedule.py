@@ -144,7 +144,7 @@ def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pa
         budget_pairs=budget_pairs,
         starts=study.profile.blocks[0] if study.design == "switched" and not study.floor else 1,
         floor=dict(study.floor) or None,
-        one_start=bool(study.floor),
+        one_start=study.floor_from,
     )
     far = table["overhead_pct"].abs() > table["metric"].map(study.reach).astype(float)
     for row in table.index[far]:

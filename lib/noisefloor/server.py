@@ -460,6 +460,10 @@ class Server:
         Raises Refused for an answer that is an error, ServerError when there is none."""
         return self._ask(self.sql, ANSWER_S, statement, values)
 
+    def change(self, statement: str, **values) -> None:
+        """A statement that changes something for all who use the server."""
+        self.query(statement, **values)
+
     def patient(self, statement: str, **values) -> list[dict]:
         """As `query`, for a statement that may take an hour while the server's processor clock
         moves; on a connection of its own."""
@@ -533,7 +537,7 @@ class Server:
         found = {} if settings.keys() <= self._before.keys() else self.variables()
         for name, value in settings.items():
             try:
-                self.query(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
+                self.change(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
             except Refused as e:
                 raise SettingError(f"{name}: wanted {value}, refused: {e}") from None
             if name in found:

@@ -179,7 +179,8 @@ class Study:
     `kit`: what its tools keep between runs (archives, keys, tunnels); `facts`: what the kit measures
     once a campaign, shown and never judged; `first`: side by side, the arm that gets the blocks
     that a verdict needs before the others share the rest, "" for the first one; `floor`: metric ->
-    start-to-start CV in percent, for a server that is never restarted."""
+    start-to-start CV in percent and the starts behind it, for a server that is never restarted;
+    `floor_from`: whose, in words."""
 
     name: str
     title: str
@@ -199,7 +200,8 @@ class Study:
     facts: tuple[str, ...] = ()
     reach: Mapping[str, float] = field(default_factory=dict)
     first: str = ""
-    floor: Mapping[str, float] = field(default_factory=dict)
+    floor: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    floor_from: str = ""
 
     @property
     def control(self) -> Arm:
@@ -858,15 +860,15 @@ def own(
     static: tuple[str, ...] = (),
     sized: bool = True,
     digest: str = "",
-    server: str = "",
+    guest: bool = False,
 ) -> Study:
     """Settings of the reader's own: every combination of their values against the first one. A
     variable with one value is held at it in all arms.
 
     `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
-    script takes the tables' number and size (both found out by `collect`). `server`: the URL of one
-    that Noisefloor did not start."""
+    script takes the tables' number and size (both found out by `collect`). `guest`: on a server that
+    Noisefloor did not start, where nothing but variables can be set."""
     given = asked(settings)
     several = {n: v for n, v in given.items() if len(v) > 1}
     held = {n: v[0] for n, v in given.items() if len(v) == 1}
@@ -887,7 +889,7 @@ def own(
         return Arm(
             ", ".join(f"{n}={v}" for n, v in differs.items()),
             expect=expect,
-            **{"settings" if start else "switch": values | (held if server else {})},
+            **{"settings" if start else "switch": values | (held if guest else {})},
         )
 
     chosen = _profile(profile, budget_min)
@@ -1015,9 +1017,12 @@ def from_clients(study: Study, n: int) -> Study:
 _SEEN = ("tps", "p95", "p99", "cpu_per_transaction")
 
 
-def as_guest(study: Study, floor: Mapping[str, float], *, cpu: bool) -> Study:
+def as_guest(
+    study: Study, floor: Mapping[str, tuple[float, int]], floor_from: str, *, cpu: bool
+) -> Study:
     """`study` on a server that Noisefloor did not start: what a client can measure there by setting
-    variables, with `floor` in place of restarts. `cpu`: whether its processor clock can be read.
+    variables, with `floor` (`floor_from`) in place of restarts. `cpu`: whether its processor clock
+    can be read.
 
     Raises StudyError for a study that needs more."""
     seen = _SEEN if cpu else _SEEN[:-1]
@@ -1045,7 +1050,8 @@ def as_guest(study: Study, floor: Mapping[str, float], *, cpu: bool) -> Study:
         workloads=kept,
         settings={},
         keyring=False,
-        floor={m: c for m, c in floor.items() if m in seen},
+        floor={m: f for m, f in floor.items() if m in seen},
+        floor_from=floor_from,
     )
 
 
@@ -1129,5 +1135,6 @@ def _restored(meta: Mapping) -> Study:
         facts=tuple(meta.get("facts", ())),
         reach=meta.get("reach", {}),
         first=meta.get("first", ""),
-        floor=meta.get("floor", {}),
+        floor={m: tuple(f) for m, f in meta.get("floor", {}).items()},
+        floor_from=meta.get("floor_from", ""),
     )

@@ -93,7 +93,7 @@ def table(
     restarts=False,
     starts=1,
     series=None,
-    one_start=False,
+    one_start="",
 ):
     """The verdict table: a row per comparison, and a joint row per family of several thread counts.
 
@@ -103,7 +103,7 @@ def table(
     restarts says that every run had its own start. budget_pairs: pairs a comparison can have in
     all; pair_seconds: what one pair costs. starts: server starts without which there is no
     verdict. series: {run: values per second}, for one run an arm. one_start: the server was never
-    restarted, so that pairs carry the floor, too.
+    restarted, so that pairs carry the floor, too: whose it is, in words.
 
     Bounds are NaN where nothing is excluded yet. `settled`: measuring on is useless, because a
     verdict is there or the prediction is far over the budget. p is 1 / the e-value and
@@ -138,7 +138,7 @@ def path(tidy, *, margin_pct=2.0, alpha=0.05, baseline=None, floor=None):
     tidy: the tidy table of one comparison, or its rows of `pairs`; floor: as in `table`, for a
     server that was never restarted."""
     rule = {"margin": math.log1p(margin_pct / 100), "alpha": alpha}
-    rule |= {"floor": floor, "one_start": True} if floor else {}
+    rule |= {"floor": floor, "one_start": "as given"} if floor else {}
     frame = tidy if "overhead" in tidy else pairs(tidy, baseline=baseline)
     design = tidy.attrs.get("design") or UNKNOWN
     frame = frame.sort_values("pair")
@@ -212,12 +212,12 @@ def _paired(tidy, margin, alpha, sequential, controls, baseline, rule):
             yield {**given, **last}
 
 
-def _one(g, judge, design, *, margin, alpha, floor=None, restarts=False, one_start=False):
+def _one(g, judge, design, *, margin, alpha, floor=None, restarts=False, one_start=""):
     """Outcome of one comparison from its pairs in order. Where nothing says how the arms were dealt,
     pairs of one start carry a start-to-start floor; those of a server that is never restarted
     always do."""
     unsure = design == UNKNOWN and not restarts and g["block"].nunique() == 1
-    unsure = unsure or one_start
+    unsure = unsure or bool(one_start)
     return judge(
         g["overhead"].to_numpy(float),
         g["block"].to_numpy(),
@@ -225,6 +225,7 @@ def _one(g, judge, design, *, margin, alpha, floor=None, restarts=False, one_sta
         margin=margin,
         alpha=alpha,
         floor=samples.start_floor(floor, g["metric"].iloc[0]) if unsure else None,
+        whose=one_start,
     )
 
 

@@ -17,11 +17,12 @@ from noisefloor.stats.plan import DOUBT, FEWEST, t_quantile, t_tail, units_neede
 ALIKE = "a lasting difference between two servers looks the same"
 
 
-def judge(d, block, *, design, margin, alpha=0.05, floor=None):
+def judge(d, block, *, design, margin, alpha=0.05, floor=None, whose=""):
     """Outcome of the sequential test for one comparison; `sequential.decide` is the rule.
 
     floor: (start-to-start sd of one arm on the log scale, its degrees of freedom), added when the
-    files do not say whether the servers were restarted."""
+    files do not say whether the servers were restarted, or the server never was: then `whose`
+    says where the floor is from."""
     d, block = np.asarray(d, float), np.asarray(block)
     whole = sequential.means(d, block)[: sequential.complete(block)[-1]]
     differ = design == "switched" and bool(sequential.unequal(d, block)[-1])
@@ -35,10 +36,10 @@ def judge(d, block, *, design, margin, alpha=0.05, floor=None):
     if word != verdict(lo, hi, margin):  # they agree but for the resolution of the interval
         word = "cannot tell"
     out = _outcome(d, block, units, whole, (lo, hi, p, word), design, differ, margin, alpha)
-    return widened(out, floor, margin, alpha) if floor else out
+    return widened(out, floor, margin, alpha, whose) if floor else out
 
 
-def fixed(d, block, *, design, margin, alpha=0.05, floor=None):
+def fixed(d, block, *, design, margin, alpha=0.05, floor=None, whose=""):
     """Outcome of the classical analysis for a number of pairs settled beforehand.
 
     Interval: Student's t on the units; where the starts differ the wider one of pairs and block
@@ -55,10 +56,10 @@ def fixed(d, block, *, design, margin, alpha=0.05, floor=None):
     if word in ("slower", "faster") and p > alpha:
         word = "cannot tell"
     out = _outcome(d, block, units, whole, (lo, hi, p, word), design, differ, margin, alpha)
-    return widened(out, floor, margin, alpha) if floor else out
+    return widened(out, floor, margin, alpha, whose) if floor else out
 
 
-def widened(outcome, floor, margin, alpha=0.05):
+def widened(outcome, floor, margin, alpha=0.05, whose=""):
     """The outcome with a start-to-start difference of both arms added to its uncertainty.
 
     floor: (sd of one arm's starts, degrees of freedom). Half widths add in quadrature; p becomes
@@ -75,15 +76,17 @@ def widened(outcome, floor, margin, alpha=0.05):
     doubt = abs(middle) + math.hypot((hi - lo) / 2, DOUBT * extra)
     if word != outcome.verdict or (word == "same" and doubt >= margin):
         word = "cannot tell"
-    note = (
+    note, way_out = (
         "one start, and nothing says whether the servers were dealt anew: a start-to-start CV of "
-        f"{100 * sd:.2g} % is added"
+        f"{100 * sd:.2g} % is added",
+        "more pairs under the same start cannot settle it: restart the server",
     )
+    if whose:
+        note = f"the server was not restarted: a start-to-start CV of {100 * sd:.2g} % is added, {whose}"
+        way_out = "more pairs on a server that is not restarted cannot settle it"
     more = {"warnings": [*outcome.warnings, note]}
     if word != outcome.verdict:
-        more["warnings"].append(
-            "more pairs under the same start cannot settle it: restart the server"
-        )
+        more["warnings"].append(way_out)
         more |= {"needed": math.inf, "best": math.inf}
     return replace(outcome, lo=lo, hi=hi, p=p, verdict=word, floor=(hi - lo) / 2, **more)
 
