@@ -254,6 +254,7 @@ class Guest(Server):
             isolation_level="AUTOCOMMIT",
             connect_args=place
             | {"user": a.user, "passwd": a.password, "charset": "utf8mb4"}
+            | {"autocommit": True}
             | {"connect_timeout": 5, "read_timeout": answer_s, "write_timeout": answer_s},
         )
 
