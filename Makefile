@@ -45,4 +45,4 @@ lock: setup ## compile requirements.txt anew from pyproject.toml
 clean: ## remove what can be made again; measurements stay
 	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache
 
-.PHONY: help setup reports test slow test-faults lab check screenshots bench lock clean
+.PHONY: help setup reports test slow test-faults lab check screenshots bench fuzz lock clean

@@ -66,12 +66,15 @@ class Results:
         """The verdict table of one workload and metric ("" for all), by another margin than the one
         that was declared (0: by that one)."""
         asked = replace(self.study, margin_pct=margin_pct or self.study.margin_pct)
-        found = schedule.verdicts(
-            asked,
-            self.judged(workload, metric),
-            pair_seconds=self._pair_seconds,
-            budget_pairs=None,
-        )
+        try:
+            found = schedule.verdicts(
+                asked,
+                self.judged(workload, metric),
+                pair_seconds=self._pair_seconds,
+                budget_pairs=None,
+            )
+        except ValueError as e:
+            raise tidy.Damaged(f"{self.folder.name} cannot be judged: {e}") from None
         turn = {a.name: n for n, a in enumerate((*self.study.arms, self.study.control))}
         group = found.groupby(["workload", "metric"], sort=False).ngroup()
         rank = group * len(turn) + found["arm"].map(turn)  # arms in the order of the study

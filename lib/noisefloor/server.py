@@ -41,6 +41,8 @@ _VOLATILE = re.compile(
 )
 # client errors (no server, gone, lost in a query): how long the process may take to be gone, too
 _LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
+# a server gives the files that it makes 0640, its keyring among them
+_PRIVATE = {"UMASK": "0600", "UMASK_DIR": "0700"}
 ANSWER_S = 60  # a server that is silent for so long hangs
 LONG_S = 3600  # where it copies, encrypts or reads whole tables
 _running: weakref.WeakSet["Server"] = weakref.WeakSet()
@@ -262,6 +264,7 @@ class Server:
                     argv,
                     stdout=out,
                     stderr=out,
+                    env=os.environ | _PRIVATE,
                     preexec_fn=die_with_parent,
                     timeout=300,
                     check=False,
@@ -326,7 +329,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=os.environ | self.environment,
+                env=os.environ | _PRIVATE | self.environment,
                 preexec_fn=die_with_parent,
             )
         _running.add(self)

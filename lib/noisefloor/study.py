@@ -1,8 +1,8 @@
 """What to compare: metrics, arms, workloads, studies and profiles. Data only, no behaviour."""
 
 import csv
-import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
@@ -1090,7 +1090,7 @@ def _is(value: object, kind: object) -> bool:
             _is(getattr(value, f.name), f.type) for f in fields(kind)
         )
     if kind is float:
-        return type(value) in (int, float) and math.isfinite(value)
+        return type(value) in (int, float) and abs(value) <= sys.float_info.max
     return type(value) is kind
 
 
@@ -1106,6 +1106,8 @@ def restored(meta: Mapping) -> Study:
         raise StudyError("the study in it has nothing to compare, or a value of a wrong type")
     if not all(w.threads for w in found.workloads):
         raise StudyError("a workload in it has no thread count")
+    if not 0 < found.margin_pct < 100:
+        raise StudyError("the margin in it is not above 0 and below 100 %")
     return found
 
 
@@ -1115,6 +1117,8 @@ def _restored(meta: Mapping) -> Study:
         return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
 
     arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
+    if odd := next((n for n, a in arms.items() if not _is(a, Arm) or a.name != n), None):
+        raise ValueError(f"arm {odd!r}")
     baseline = arms[meta["baseline"]]
     return Study(
         name=meta["study"],

@@ -267,7 +267,7 @@ def _in_sysbench(text: str, found: dict) -> None:
         if not seconds or abs(found["events"] / seconds - found["events_per_s"]) > 1e-9:
             raise Broken("events_per_s is neither printed nor events over seconds")
     if found["qps"] is not None and _same(found["qps"]) not in told:
-        rates = {float(x) for x in re.findall(r"\( *([0-9.]+) per sec", text)}
+        rates = {float(x) for x in re.findall(r"\( *([0-9]+(?:\.[0-9]+)?) per sec", text)}
         if not any(abs(a + b - found["qps"]) < 0.006 for a in rates for b in rates):
             raise Broken("qps is neither printed nor a sum")
     for n in (found["threads"], found["percentile"]):

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -80,18 +81,19 @@ def nests(*folders: Path, but: tuple[Path, ...] = ()) -> dict[str, set[str]]:
 
 @contextlib.contextmanager
 def watched():
-    """Every command line that was seen on this machine meanwhile."""
-    seen, done = set(), threading.Event()
+    """(every command line that was seen on this machine meanwhile, when each look began)."""
+    seen, looks, done = set(), [], threading.Event()
 
     def look():
         while not done.is_set():
+            looks.append(time.monotonic())
             seen.update(command_lines().splitlines())
             time.sleep(0.01)
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     try:
-        yield seen
+        yield seen, looks
     finally:
         done.set()
         thread.join()
@@ -115,7 +117,7 @@ def test_a_canary_is_found_wherever_it_hides(tmp_path):
 
 
 def test_a_command_line_is_seen():
-    with watched() as seen:
+    with watched() as (seen, _):
         subprocess.run([sys.executable, "-c", "import time; time.sleep(.3)", LOG], check=True)
     assert any(LOG in line for line in seen)
 
@@ -234,7 +236,7 @@ def lived(tmp_path_factory, mysql, shop):
             assert ran.returncode == code, said[-1]
             return ran.stdout
 
-        with watched() as lines:
+        with watched() as (lines, looks):
             run("ab", "sync_binlog=1,0", "--lua", mine, "--engine", "mariadb",
                 "--profile", "smoke", "--budget", "0.08")  # fmt: skip
             (campaign,) = (home / "data" / "raw" / "runs").glob("ab-*")
@@ -256,7 +258,7 @@ def lived(tmp_path_factory, mysql, shop):
         said.append(team.query("SELECT GROUP_CONCAT(name) AS n FROM file_results.campaign")[0]["n"])
         leaked = nests(team.folder)
     team.remove()
-    return {"home": home, "campaign": campaign, "said": said, "lines": lines,
+    return {"home": home, "campaign": campaign, "said": said, "lines": lines, "looks": looks,
             "planted": tuple(planted), "leaked": leaked}  # fmt: skip
 
 
@@ -275,6 +277,7 @@ def test_no_password_was_printed_or_in_a_command_line(lived):
     assert not BIRD.search("\n".join(lived["said"]).encode())
     assert sum("sysbench" in line for line in lived["lines"]) > 4
     assert any("ipykernel" in line for line in lived["lines"])
+    assert max(b - a for a, b in pairwise(lived["looks"])) < 2
     assert [line for line in lived["lines"] if BIRD.search(line.encode())] == []
 
 

@@ -1,0 +1,195 @@
+"""Throwaway servers as another user of the machine meets them: nothing to read, to connect to or to
+stop; keys that are their owner's only, and gone at the end."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import MySQLdb
+import pytest
+
+from conftest import ENGINES, ROOT, moved
+from noisefloor.server import workshop
+
+NOBODY = 65534
+PYTHON = os.path.realpath(sys.executable)
+AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+
+# what each attempt ended with: the name of an errno, or "done"
+ATTEMPTS = """
+import ctypes, errno, json, os, socket, sys
+pid, folder, short, files = json.loads(sys.argv[1])
+def connect():
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(short + "/" + os.path.basename(folder) + ".sock")
+def trace():
+    if ctypes.CDLL(None, use_errno=True).ptrace(16, pid, None, None):
+        raise OSError(ctypes.get_errno(), "ptrace")
+attempts = {
+    "list the folder": lambda: os.listdir(folder),
+    "list the folder of sockets": lambda: os.listdir(short),
+    "connect": connect,
+    "write into the folder": lambda: open(folder + "/x", "w"),
+    "write beside the socket": lambda: open(short + "/x", "w"),
+    "rename the folder of sockets": lambda: os.rename(short, short + "-x"),
+    "environment": lambda: open(f"/proc/{pid}/environ").read(),
+    "open files": lambda: os.listdir(f"/proc/{pid}/fd"),
+    "memory": lambda: open(f"/proc/{pid}/mem", "rb"),
+    "working directory": lambda: os.listdir(f"/proc/{pid}/cwd"),
+    "stop it": lambda: os.kill(pid, 19),
+    "end it": lambda: os.kill(pid, 15),
+    "trace it": trace,
+    **{"read " + f: lambda f=f: open(f, "rb").read(1) for f in files},
+}
+said = {}
+for name, attempt in attempts.items():
+    try:
+        attempt()
+        said[name] = "done"
+    except OSError as e:
+        said[name] = errno.errorcode[e.errno]
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture
+def public(tmp_path_factory):
+    """A project folder that every user of the machine may enter, as many are."""
+    home = Path(tmp_path_factory.mktemp("public"))
+    before = {}
+    for folder in (home, *home.parents):
+        mode = stat.S_IMODE(folder.stat().st_mode)
+        if mode & 0o005 != 0o005:
+            before[folder] = mode
+            folder.chmod(mode | 0o055)
+    yield home
+    for folder, mode in before.items():
+        if folder != home:
+            folder.chmod(mode)
+
+
+def as_nobody(server) -> dict[str, str]:
+    """What another user's attempts on a running server ended with."""
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    short = (server.folder.parent / "short").readlink()
+    files = [str(p) for p in server.folder.rglob("*") if p.is_file()]
+    given = json.dumps([server.pid, str(server.folder), str(short), files])
+    argv = [*AS_NOBODY, PYTHON, "-IS", "-c", ATTEMPTS, given]
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if ran.returncode == 127 or "Permission denied" in ran.stderr.splitlines()[:1]:
+        pytest.skip(f"another user cannot run {PYTHON} here")
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def test_another_user_cannot_read_reach_or_stop_a_server(template, public):
+    with moved(public), workshop() as shop:
+        assert os.stat(public).st_mode & 0o005 == 0o005
+        with template.copy(shop / "server") as server:
+            said = as_nobody(server)
+            assert len(said) > 60
+            assert {k: v for k, v in said.items() if v not in ("EACCES", "EPERM")} == {}
+            assert server.query("SELECT 1 AS x") == [{"x": 1}]
+
+
+def test_the_attempts_would_succeed_on_what_is_open(public, mysql):
+    """The witness works: the same attempts on a folder that everybody may read."""
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    open_to_all = public / "open"
+    open_to_all.mkdir(mode=0o755)
+    (open_to_all / "a").write_text("x")
+    given = json.dumps([os.getpid(), str(open_to_all), str(public), [str(open_to_all / "a")]])
+    argv = [*AS_NOBODY, PYTHON, "-IS", "-c", ATTEMPTS, given]
+    said = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
+    assert said["list the folder"] == said[f"read {open_to_all / 'a'}"] == "done"
+    assert said["connect"] == "ENOENT"
+
+
+def test_who_reaches_a_tcp_port_on_loopback_needs_a_password(template, copy):
+    """A port on loopback is open to every user of the machine; no account on it is."""
+    with copy(template, tcp=True) as server:
+        users = {str(r["u"]) for r in server.query("SELECT user AS u FROM mysql.user")}
+        assert {"root", "noisefloor"} <= users
+        for user in (*users, "", "admin", "replica"):
+            for password in ("", user, "root", "password"):
+                with pytest.raises(MySQLdb.OperationalError) as refused:
+                    MySQLdb.connect(
+                        host="127.0.0.1", port=server.port, user=user, password=password,
+                        read_default_group="none", connect_timeout=5,
+                    )  # fmt: skip
+                assert refused.value.args[0] in (1045, 1130, 1524, 1698, 3118, 4151), refused.value
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def keys(folder: Path) -> dict[Path, int]:
+    """Mode of every file that holds a private key, a keyring or a passphrase."""
+    found = {}
+    for path in folder.rglob("*"):
+        try:
+            if path.is_symlink() or not path.is_file() or path.suffix in (".ibd", ".log"):
+                continue
+            secret = path.name in (
+                "keyring",
+                "passphrase",
+                "client.cnf",
+                "sysbench.cnf",
+                "init.sql",
+            )
+            with open(path, "rb") as file:
+                if secret or b"PRIVATE KEY" in file.read(100):
+                    found[path] = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        except OSError:  # gone since
+            continue
+    return found
+
+
+def test_every_key_of_a_server_is_its_owner_s_and_gone_with_it(template, shop):
+    server = template.copy(shop / f"keys-{template.engine.kind}")
+    with server:
+        server.query("INSERT INTO noisefloor.hidden VALUES ('once more')")
+        found = keys(server.folder)
+        assert {"keyring", "client.cnf", "sysbench.cnf"} <= {p.name for p in found}
+        assert {p.name for p, mode in found.items() if mode & 0o177} == set()
+        if server.engine.kind == "mysql":
+            assert {"server-key.pem", "ca-key.pem", "client-key.pem"} <= {p.name for p in found}
+    server.remove()
+    assert not server.folder.exists()
+    assert not server.socket.exists()
+
+
+@pytest.mark.slow
+def test_no_key_is_open_at_any_moment_of_a_campaign_with_tls_and_ssh(tmp_path):
+    """Looked at all the time, from the first certificate to the end."""
+    env = os.environ | {"NOISEFLOOR_HOME": str(tmp_path), "NOISEFLOOR_ENGINES": str(ENGINES)}
+    env |= {"NOISEFLOOR_RUNS": str(tmp_path / "runs"), "TMPDIR": str(tmp_path / "tmp")}
+    (tmp_path / "tmp").mkdir()
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    argv = [sys.executable, "-c", "from noisefloor.cli import main; main(prog_name='noisefloor')"]
+    argv += ["run", "ssl-connections", "--profile", "smoke", "--budget", "0.1"]
+    seen: dict[Path, set[int]] = {}
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as command:  # fmt: skip
+        said = []
+        reader = threading.Thread(target=lambda: said.append(command.stdout.read()))
+        reader.start()
+        while command.poll() is None:
+            for place in (tmp_path / ".servers", tmp_path / "tmp"):
+                for path, mode in keys(place).items():
+                    seen.setdefault(path, set()).add(mode)
+            time.sleep(0.02)
+        reader.join()
+    assert command.returncode == 0, said
+    assert {"server-key.pem", "keyring", "host", "client"} & {p.name for p in seen} >= {"server-key.pem", "host", "client"}  # fmt: skip
+    assert {str(p): modes for p, modes in seen.items() if any(m & 0o077 for m in modes)} == {}
+    assert [p for p in seen if p.exists()] == []
+    assert [p.name for p in (tmp_path / ".servers").iterdir()] == ["lock"]
+    assert list((tmp_path / "tmp").iterdir()) == []
