@@ -57,6 +57,7 @@ SHORT = {  # metrics where room is short
     "warmup_s": "warm-up",
 }
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
+ASIDE = 128  # of a wide figure, for names at the right
 AGAIN = " again"  # the A/A control is a second arm with the baseline's settings
 
 PARTS_CSS = Path(__file__).parent / "template" / "parts.css"
@@ -233,9 +234,9 @@ def _canvas(size, rows=1, columns=1, **grid):
     return figure, figure.subplots(rows, columns, squeeze=False, **grid)
 
 
-def _panels(count, narrow, high):
-    """A figure with `count` panels, two in a row where there is room, and the axes used."""
-    columns = 1 if narrow else min(count, 2)
+def _panels(count, narrow, high, most=2):
+    """A figure with `count` panels, `most` in a row where there is room, and the axes used."""
+    columns = 1 if narrow else min(count, most)
     rows = math.ceil(count / columns)
     figure, grid = _canvas((NARROW if narrow else WIDE, high * rows + 8), rows, columns)
     for ax in grid.flat[count:]:
@@ -268,11 +269,12 @@ def _note(ax, text, xy, shift=(0, 0), at="data", **style):
     return note
 
 
-def _above(ax, text, title="", names=(), ink=None, small=False):
+def _above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
     """Panel title in bold, under it what the y axis shows, set level instead of turned; the arms'
     names in their colours at the right, or on lines of their own in a `small` panel."""
     beside = 0 if small else 2 if title else 1  # lines that the names can share
-    ax.set_title(title or " ", pad=(22 if title else 4) + 15 * max(len(names) - beside, 0))
+    high = 15 * max(len(names) - beside, 0)
+    ax.set_title(title or " ", pad=(22 if title else 4) + high, color=colour)
     _note(ax, text, (0, 1), (0, 5), "axes fraction", fontsize=12, va="bottom")
     for i, (name, words) in enumerate(reversed(dict(names).items()) if names else ()):
         style = {"va": "bottom", "weight": "bold", "ha": "left" if small else "right"}
@@ -289,12 +291,12 @@ def _percent_axis(ax, axis="y", ticks=6):
     )
 
 
-def _margin(ax, margin, axis="y"):
+def _margin(ax, margin, axis="y", named=True):
     """The band inside which a difference does not matter, named, and the line of no difference."""
     span, line = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
     span(-margin, margin, color=BAND, alpha=0.13, lw=0, zorder=0)
     line(0, color=MUTED, lw=0.9, zorder=1)
-    if axis == "y":
+    if axis == "y" and named:
         words = f"within ±{margin:g}\u202f% counts as same"
         at = ax.get_yaxis_transform()
         _note(ax, words, (0, -margin), (4, -3), at, color=BAND, va="top", zorder=7)
@@ -351,21 +353,63 @@ def overhead(
     keys = [k for k in keys if k in set(frame[by])]
     if not keys:
         raise ValueError(f"the verdict table has no row of metric {metric!r} to draw")
-    figure, axes, small = _panels(len(keys), narrow, 310 if narrow or len(keys) > 1 else 350)
-    for ax, key in zip(axes, keys, strict=True):
-        panel = frame[(frame[by] == key) | ((by == "arm") & frame["control"])]
-        drawn = panel if by == "metric" else frame  # same metric, same scale
-        floor = drawn["noise_floor_pct"].astype(float).replace(np.inf, np.nan).median()
-        limit = _limit(drawn, margin_pct, 0.0 if pd.isna(floor) else floor)
-        if published is not None and len(published):
-            limit = max(limit, 1.2 * published["overhead_pct"].abs().max())
-        _margin(ax, margin_pct)
-        _overhead_panel(ax, panel, (limit, margin_pct), colours(verdicts), small, published)
-        name = title or (metric_label(key) if by == "metric" else str(key))
-        _above(
-            ax, "overhead (↑ slower, ↓ faster)", name, _arm_names(panel), colours(verdicts), small
+    figure, axes, _ = _panels(len(keys), narrow, 330 if narrow or len(keys) == 1 else 270, most=1)
+    if not narrow:  # room at the right for the names of band and floor
+        figure.get_layout_engine().set(rect=(0, 0, 1 - ASIDE / WIDE, 1))
+    panels = [frame[(frame[by] == k) | ((by == "arm") & frame["control"])] for k in keys]
+    scales = [_reach(panel, margin_pct, published) for panel in panels]
+    if by != "metric" and max(s[2] for s in scales) <= 3 * min(s[2] for s in scales):
+        lows, highs, limits = zip(*scales, strict=True)  # same metric, same scale
+        scales = [(min(lows), max(highs), max(limits))] * len(scales)
+    ink = colours(verdicts) | {"band": BAND, "floor": MUTED}
+    for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=True):
+        _margin(ax, margin_pct, named=False)
+        floor = _overhead_panel(ax, panel, (*scale, margin_pct), ink, narrow, published)
+        name, names = (
+            title or (metric_label(key) if by == "metric" else str(key)),
+            _arm_names(panel),
         )
+        colour = INK
+        if by == "arm" and not title:
+            name, colour = names.pop(key), ink[key]
+        if narrow and ax is axes[0]:
+            names["band"] = f"shaded: ±{margin_pct:g}\u202f% counts as same"
+            names |= {"floor": "dashed: noise floor"} if floor else {}
+        told = panel.loc[~panel["control"], "lo_pct"].notna().any()
+        words = "overhead, with its interval" if told else "overhead, too few runs for an interval"
+        words += " (↑ slower, ↓ faster)" if not narrow else " (↑ slower)" if told else ""
+        name = textwrap.fill(name, 38) if narrow else name
+        _above(ax, words, name, names, ink, narrow, colour)
+    _apart(figure)
     return figure
+
+
+def _reach(panel, margin, published) -> tuple[float, float, float]:
+    """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
+    floor = panel["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
+    limit = _limit(panel, margin, 0.0 if floor.isna().all() else floor.median())
+    if published is not None and len(published):
+        limit = max(limit, 1.2 * published["overhead_pct"].abs().max())
+    seen = panel[["lo_pct", "overhead_pct", "hi_pct"]].astype(float).clip(-limit, limit)
+    floor = floor[floor < limit].max()
+    beside = [] if published is None else list(published["overhead_pct"])
+    low = np.nanmin([-2 * margin, 1.1 * seen.min().min(), -1.1 * floor, *beside])
+    return low, np.nanmax([2 * margin, seen.max().max(), 1.1 * floor, *beside]), limit
+
+
+def _apart(figure):
+    """Raise the words of verdicts that would stand on others, as the layout places them."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # it stays as it is now
+    for ax in figure.axes:
+        placed = []
+        for note in sorted(getattr(ax, "words", ()), key=lambda n: n.get_window_extent().y0):
+            box = note.get_window_extent().expanded(1.06, 1)
+            while any(box.overlaps(other) for other in placed):
+                x, y = note.xyann
+                note.xyann = (x, y + 2)
+                box = box.translated(0, 2)
+            placed.append(box)
 
 
 def _arm_names(panel):
@@ -377,7 +421,8 @@ def _arm_names(panel):
 
 
 def _overhead_panel(ax, panel, scale, ink, small, published):
-    limit, margin = scale
+    """Draw one panel; the values of the noise floor in it."""
+    low, high, limit, margin = scale
     single = panel[~panel["joint"] & panel["threads"].notna()]
     counts = {int(t) for t in single["threads"]}
     counts |= set() if published is None else {int(t) for t in published["threads"]}
@@ -386,12 +431,21 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
     step = (last - first) / (len(at) - 1) if len(at) > 1 else 1.0
     joint = panel[panel["joint"] & ~panel["control"]] if len(at) > 1 else panel[:0]
     end = last + 0.95 * step
-    floor = _floor_lines(ax, single[~single["control"]], at, step, limit)
+    floor = _floor_lines(ax, single[~single["control"]], at, step, limit, joint, end)
+    if not small:
+        aside = {"va": "center", "linespacing": 1.15, "zorder": 7}
+        right = ax.get_yaxis_transform()
+        words = f"within ±{margin:g}\u202f%\ncounts as same"
+        band = _note(ax, words, (1, 0), (10, 0), right, color=BAND, **aside)
+        ax.words = [band]
+        if floor:
+            words = "noise floor:\nless is noise"
+            ax.words.append(_note(ax, words, (1, floor[-1]), (10, 0), right, **aside))
     arms = list(pd.unique(panel.loc[~panel["control"], "arm"]))
     place = {a: (i - (len(arms) - 1) / 2) * 0.2 * step for i, a in enumerate(arms)}
-    aside = 0.14 * step + max(place.values(), default=0.0)
+    beside = 0.14 * step + max(place.values(), default=0.0)
     for row in single[single["control"]].itertuples():
-        x = at[int(row.threads)] + aside
+        x = at[int(row.threads)] + beside
         _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=ink[row.arm], lw=4)
         y = np.clip(row.overhead_pct, -limit, limit)
         ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
@@ -414,9 +468,7 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
             _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
         named.add(words)
     ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
-    low = panel[["lo_pct", "overhead_pct"]].astype(float).clip(lower=-limit).min().min()
-    low = min([-2 * margin, *(v for v in (1.1 * low, -1.25 * floor) if pd.notna(v))])
-    ax.set_ylim(max(low, -limit), limit * 1.15)
+    ax.set_ylim(low, high + 0.2 * (high - low))  # room for the words
     ticks, names = list(at.values()), [str(t) for t in at]
     if len(joint):
         ticks, names = [*ticks, end], [*names, "all"]
@@ -425,36 +477,41 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
     ax.set_xticklabels(names)
     ax.set_xlabel("threads (log scale)" + ("; all: joint effect" if len(joint) else ""))
     _percent_axis(ax)
+    return floor
 
 
-def _floor_lines(ax, rows, at, step, limit):
-    """The noise floor of each comparison as dashed lines above and below zero; the highest."""
-    floor = rows.set_index("threads")["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
-    floor = floor.dropna().groupby(level=0).max().sort_index()
-    floor = floor[floor < limit]
-    if floor.empty:
-        return 0.0
-    xs = [at[int(t)] for t in floor.index]
-    xs = [xs[0] - 0.4 * step, *xs, xs[-1] + 0.4 * step]
-    ys = floor.to_numpy()[[0, *range(len(floor)), -1]]
-    for sign in (1, -1):
-        ax.plot(xs, sign * ys, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
-    _note(ax, "noise floor", (xs[-1], -ys[-1]), (0, -3), ha="right", va="top", zorder=7)
-    return ys.max()
+def _floor_lines(ax, rows, at, step, limit, joint, end) -> list:
+    """The noise floor of each comparison as dashed lines above and below zero, that of the joint
+    effect at the place `end`; their values, the rightmost last."""
+    drawn = []
+    for part, places in ((rows, at), (joint.assign(threads=0), {0: end})):
+        floor = part.set_index("threads")["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
+        floor = floor.dropna().groupby(level=0).max().sort_index()
+        floor = floor[floor < limit]
+        if floor.empty:
+            continue
+        xs = [places[int(t)] for t in floor.index]
+        xs = [xs[0] - 0.4 * step, *xs, xs[-1] + 0.4 * step]
+        ys = floor.to_numpy()[[0, *range(len(floor)), -1]]
+        for sign in (1, -1):
+            ax.plot(xs, sign * ys, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
+        drawn += list(ys)
+    return drawn
 
 
 def _judged(ax, x, row, limit, colour, mark, small):
-    """One comparison: interval, point, and its verdict as a word above."""
+    """One comparison: interval, point, and above them its verdict as a word and the overhead."""
     _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=colour)
     y = np.clip(row.overhead_pct, -limit, limit)
     ax.plot(x, y, mark, ms=7, color=colour, zorder=5)
     _mark(ax, [x], [y], [row.Index])
     top = y if pd.isna(row.hi_pct) else max(y, min(row.hi_pct, limit))
-    size = 10 if small else 12
     style = {"color": colour, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
-    _note(ax, row.verdict, (x, top), (0, 5), fontsize=size, **style)
-    if not small:
-        _note(ax, percent(y), (x, y), (-9, 0), ha="right", va="center", color=colour, zorder=6)
+    style |= {"fontsize": 10 if small else 12, "linespacing": 1.1}
+    words = (
+        row.verdict.replace(" ", "\n") if small else f"{row.verdict}\n{percent(row.overhead_pct)}"
+    )
+    ax.words = [*getattr(ax, "words", ()), _note(ax, words, (x, top), (0, 5), **style)]
 
 
 @_responsive
@@ -760,12 +817,13 @@ def history(frame, *, narrow=False) -> Figure:
         ax.set_xlabel("\n".join(lines), fontsize=10)
         ax.set_xlim(-0.6, len(at) - 0.4)
         low = rows[["lo_pct", "overhead_pct"]].astype(float).clip(lower=-limit).min().min()
-        ax.set_ylim(max(-limit, min(-2 * margin, 1.1 * low)), limit * 1.15)
+        ax.set_ylim(max(-limit, min(-2 * margin, 1.1 * low)), limit * 1.3)
         _percent_axis(ax)
         name = " ".join(filter(None, [metric_label(metric), threads_label(threads, joint)]))
         several = frame["workload"].nunique() > 1
         title = textwrap.fill(f"{workload}: {name}" if several else name, 44 if small else 90)
         _above(ax, "overhead (↑ slower, ↓ faster)", title, _arm_names(rows), ink, small)
+    _apart(figure)
     return figure
 
 
