@@ -87,11 +87,11 @@ def test_the_judge_of_times_sees_a_number_that_is_not_in_the_text():
 # -- found by it -----------------------------------------------------------------------------------
 
 
-def test_a_number_that_is_none_is_nothing_to_the_judge():
-    """A rate that no number is made of stood in the judge's own way once."""
-    text = next(log for log in fuzz.SHORT if log.startswith("sysbench 1.1.0"))
-    assert "(0.00 per sec.)" in text
-    assert fuzz.check(text.replace("(0.00 per sec.)", "(0.0099.99.99 per sec.)")) == "sysbench"
+def test_a_rate_that_is_no_number_is_nothing_to_the_judge():
+    """It stood in the judge's own way once."""
+    text = next(log for log in fuzz.SHORT if log.startswith("sysbench 0.5") and "read/write req" in log)  # fmt: skip
+    odd = "    ignored errors:                      0      (0.0099.99.99 per sec.)\n"
+    assert fuzz.check(odd + text) == "sysbench"
 
 
 @pytest.mark.parametrize(
