@@ -321,6 +321,12 @@ def test_a_standalone_svg_has_plain_colours():
     assert "var(" not in text
 
 
+def test_a_drawing_in_a_page_has_no_ground_of_its_own():
+    """Else it would be a white box by night."""
+    assert "#ffffff" not in plots.svg(FIGURES["overhead"]())
+    assert "#ffffff" in plots.svg(FIGURES["overhead"](), themed=False)
+
+
 def test_show_embeds_the_data_and_a_narrow_drawing():
     markup = plots.show(
         FIGURES["overhead"](), alt="words", caption="With 95 % intervals.", data=TABLE, name="o"

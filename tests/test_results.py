@@ -86,7 +86,7 @@ def test_tables_for_the_page(opened):
         ("same", -0.5, 0.9, "at most 0.9 %", "the cost lies within ±2 %"),
         ("slower", 2.5, 4.0, "at most 4.0 %", "between 2.5 and 4.0 %"),
         ("faster", -4.0, -1.0, "no cost was resolved", "no cost was found"),
-        ("cannot tell", -3.0, 5.0, "at most 5.0 %", "anything from -3.0 to 5.0 %"),
+        ("cannot tell", -3.0, 5.0, "at most 5.0 %", "anything from −3.0 to 5.0 %"),
         ("cannot tell", float("nan"), float("nan"), "no cost was resolved", "too few pairs"),
     ],
 )

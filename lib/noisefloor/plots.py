@@ -532,7 +532,7 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, title="", narrow=Fals
                 path = path[path["threads"].eq(count).fillna(False)]
         _pairs_panel(ax, chosen, path, margin_pct, small)
         name = title or threads_label(count).removeprefix("at ")
-        _above(ax, "overhead of each pair (↑ slower)", name)
+        _above(ax, f"overhead of each pair (↑ slower; shaded: ±{margin_pct:g}\u202f%)", name)
     return figure
 
 
@@ -541,7 +541,7 @@ def _pairs_panel(ax, frame, path, margin, small):
     value = 100 * np.expm1(frame["overhead"].to_numpy(float))
     ink = colours(frame)[frame["arm"].iloc[0]] if "arm" in frame and len(frame) else ARMS[0]
     limit = max(2.2 * margin, 1.25 * np.quantile(np.abs(value), 0.95) if len(value) else 0)
-    _margin(ax, margin)
+    _margin(ax, margin, named=False)
     edges = np.flatnonzero(frame["block"].to_numpy()[1:] != frame["block"].to_numpy()[:-1]) + 1.5
     for edge in edges:
         ax.axvline(edge, color=CONTROL, lw=0.8, ls=(0, (1, 3)), zorder=1)
@@ -1148,9 +1148,8 @@ def svg(figure, title="", description="", themed=True) -> str:
     embedding in a page; else a standalone file with plain colours on white."""
     buffer = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "noisefloor"}):
-        figure.savefig(
-            buffer, format="svg", transparent=themed, facecolor="white", metadata={"Date": None}
-        )
+        ground = "none" if themed else "white"
+        figure.savefig(buffer, format="svg", facecolor=ground, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.S)
     text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), text)

@@ -325,7 +325,9 @@ def advice(row: pd.Series, margin_pct: float) -> pd.DataFrame:
         "slower": f"It is not free: between {least:.1f} and {most:.1f} %. Switch it on where the"
         " log leaves the machine; else weigh it.",
         "cannot tell": (
-            f"Not decided here: anything from {least:.1f} to {most:.1f} % is possible."
+            f"Not decided here: anything from {least:.1f} to {most:.1f} % is possible.".replace(
+                "-", "−"
+            )
             if known
             else "Not decided here: too few pairs for an interval."
         )
