@@ -34,7 +34,7 @@ def start(quick: bool) -> Item:
         calls = {name: partial(seconds, argv) for name, argv in tasks.items()}
         for call in calls.values():
             call()  # the first one reads the disk
-        rounds = interleaved(2 if quick else 11, calls, "start")
+        rounds = interleaved(2 if quick else 7, calls, "start")
     out = []
     for name, limit in LIMIT_S.items():
         took = middle(rounds, name)

@@ -19,11 +19,11 @@ from noisefloor.schedule import Cell
 from noisefloor.server import Server, workshop
 from noisefloor.stats import samples
 
-PAIRS, SLICE_S = 80, 2  # of the harness
+PAIRS, SLICE_S = 60, 2  # of the harness
 NEAR_PCT = 1.0
 HALF = 0.5
 RUNS, RUN_S = 10, 10  # the usual plan at a smaller scale, an arm
-BUDGET_MIN = 3.0  # for one of our verdicts
+BUDGET_MIN = 1.7  # for one of our verdicts
 DRAWS = 1000
 
 
