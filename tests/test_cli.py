@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -174,27 +173,6 @@ def test_compare_refuses_in_one_sentence(args, code, words, tmp_path, monkeypatc
     assert result.stderr.count("\n") == 1
     assert words in result.stderr
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("args", "limit"),
-    [
-        (["judge", "221.19", "229.41", "--threads", "4", "--seconds", "300"], 0.33),
-        (["compare", *BEFORE, "--", *AFTER], 1.0),
-    ],
-    ids=["judge", "compare"],
-)
-def test_answers_at_once(args, limit):
-    code = (
-        f"import sys; sys.argv = ['noisefloor', *{args!r}]; from noisefloor.cli import main; main()"
-    )
-
-    def seconds():
-        begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-        return time.perf_counter() - begin
-
-    assert min(seconds() for _ in range(5)) < limit
 
 
 @pytest.mark.parametrize("module", ["pandas", "scipy", "matplotlib", "statsmodels"])

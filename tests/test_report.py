@@ -104,8 +104,8 @@ def row(**changes):
                 "minutes_needed": None,
                 "deciding_cv_pct": 1.28,
             },
-            "Transactions per second at 16 threads: cannot tell. Overhead +0.8 %. A run-to-run "
-            "scatter (CV) below 1.28 % would make the difference real.",
+            "Transactions per second at 16 threads: cannot tell. Overhead +0.8 % (no interval: "
+            "12 pairs). A run-to-run scatter (CV) below 1.28 % would make the difference real.",
         ),
         (
             {"joint": True, "threads": pd.NA, "verdict": "same", "noise_floor_pct": None},

@@ -189,6 +189,16 @@ class Results:
             }
         )
 
+    def counted(self, workload: str, threads: int | None = None) -> str:
+        """How many judged runs an arm of a workload (at one thread count) has, in words."""
+        runs = self.runs[~self.runs["warmup"] & (self.runs["workload"] == workload)]
+        runs = runs if threads is None else runs[runs["threads"] == threads]
+        counts = runs.groupby("arm")["run"].nunique()
+        if counts.empty:
+            return "No run."
+        least, most = counts.min(), counts.max()
+        return f"{least if least == most else f'{least} to {most}'} runs an arm."
+
     @cached_property
     def proofs(self) -> pd.DataFrame:
         """Where the rows can be read: a row an evidence, a column an arm, in how many runs."""

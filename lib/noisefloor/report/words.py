@@ -39,6 +39,8 @@ def sentence(row) -> str:
     overhead = f"Overhead {percent(row['overhead_pct'])}"
     if known(row.get("lo_pct")):
         overhead += f" ({interval(row['lo_pct'], row['hi_pct'])})"
+    elif known(row.get("n_arm")):
+        overhead += f" (no interval: {row['n_arm']:.0f} {unit(row)})"
     parts = [
         f"{metric_label(row['metric'])}{f' {where}' if where else ''}: {row['verdict']}.",
         overhead + (f"; {_floor(row)}" if _floor(row) else "") + ".",
