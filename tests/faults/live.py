@@ -22,6 +22,7 @@ from noisefloor import study, tidy
 
 SEED = int(os.environ.get("NOISEFLOOR_SEED", "8"))  # of all random points in time
 DONE: Counter[tuple[str, str]] = Counter()  # (victim, signal) -> times it met a living process
+LONGEST_S = 300  # of any wait: another campaign may be measuring on this machine
 
 # the command itself; only what it waits for is shorter, and loaded tables are copied
 PATCHES = """
@@ -148,6 +149,11 @@ def _pages(out: Path) -> None:
         assert (out / name).exists(), f"the index leads to {name}, which is not there"
 
 
+def _as_in_a_terminal() -> None:
+    """Ctrl-C reaches it: whoever runs in the background ignores it, and so do all its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Live:
     """A project folder with one command at a time in it, and what has been seen of its runs."""
 
@@ -169,8 +175,9 @@ class Live:
         argv = [*self.enter, sys.executable, "-c", DRIVER, *self.arguments]
         with open(self.said_in, "wb") as said:
             self.process = subprocess.Popen(
-                argv, stdout=said, stderr=said, env=self.env, start_new_session=True
-            )
+                argv, stdout=said, stderr=said, env=self.env, start_new_session=True,
+                preexec_fn=_as_in_a_terminal,
+            )  # fmt: skip
 
     def running(self) -> bool:
         return self.process.poll() is None
@@ -189,19 +196,19 @@ class Live:
 
     def until(self, name: str) -> psutil.Process:
         """Wait for a process of that name."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LONGEST_S
         while not (found := self.victim(name)):
             assert self.running(), self.words()
-            assert time.monotonic() < deadline, f"no {name} within a minute"
+            assert time.monotonic() < deadline, f"no {name} within {LONGEST_S} s"
             time.sleep(0.02)
         return found
 
     def until_whole(self, n: int) -> None:
         """Wait for so many whole runs."""
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + LONGEST_S
         while len(list(self.runs.glob("*/*-p[0-9]*/run.json"))) < n:
             assert self.running(), self.words()
-            assert time.monotonic() < deadline, f"no {n} runs within 90 s"
+            assert time.monotonic() < deadline, f"no {n} runs within {LONGEST_S} s"
             time.sleep(0.05)
 
     def whole(self) -> list[Path]:
@@ -212,7 +219,7 @@ class Live:
     def words(self) -> str:
         return self.said_in.read_text(errors="replace")
 
-    def end(self, timeout: float = 90) -> int:
+    def end(self, timeout: float = LONGEST_S) -> int:
         """Wait for the end; its exit code. However it ended: a sentence, and the promise."""
         code = self.process.wait(timeout)
         self.said = self.words()
@@ -258,7 +265,7 @@ def harm(
             if name == "noisefloor":
                 live.end()
                 live.start()
-        assert time.monotonic() - met < 60, f"no {name} was met within a minute: {live.words()}"
+        assert time.monotonic() - met < LONGEST_S, f"no {name} was met: {live.words()}"
     live.finish()
 
 

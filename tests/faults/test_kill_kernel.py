@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from conftest import ENGINES
-from live import PATCHES, SEED, Live, harm, is_called, promise, send
+from live import PATCHES, SEED, Live, is_called, promise, send
 from test_disk import RENDER, assert_no_page, assert_whole_page, project, rendered
 from test_report import STUDY, write
 
@@ -36,9 +36,16 @@ def test_kill_9_while_a_notebook_measures(tmp_path, mysql):
     write(home, "mine", MEASURES, 'profile = "smoke"  # of the campaign\n')
     out = home / "pages"
     live = Live(home, mysql, "report", "mine", "--out", str(out), pages=out)
-    harm(live, "ipykernel_launcher", 4, between=(1, 12))
+    points = random.Random(f"{SEED} a notebook measures")
+    for n in range(4):
+        live.start()
+        live.until("sysbench" if n else "ipykernel_launcher")
+        time.sleep(points.uniform(0, 3))
+        killed = send("ipykernel_launcher", live.until("ipykernel_launcher"))
+        assert (live.end() == 1) == killed
+    live.finish()
     assert (out / "mine.html").exists()
-    assert len(live.seen) >= 4
+    assert len(list(live.runs.iterdir())) == 1
 
 
 def kernel(pid: int) -> psutil.Process | None:

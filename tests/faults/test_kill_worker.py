@@ -20,7 +20,7 @@ from test_ingest import same
 from test_report import STUDY, write
 
 TIMES = 3
-SMALL = {"n": 200, "step": 60}
+SMALL = {"n": 100, "step": 100}
 
 
 @contextlib.contextmanager

@@ -156,7 +156,9 @@ def _execute(source, target, values, timeout, progress):
         ) from None
     except CellTimeoutError:
         raise ReportError(f"{name} stopped: a cell took longer than {timeout} s") from None
-    except DeadKernelError:
+    except RuntimeError as problem:  # a kernel that died before it answered has no class of its own
+        if not isinstance(problem, DeadKernelError) and "Kernel died" not in str(problem):
+            raise
         raise ReportError(f"{name} stopped: its kernel was killed or died") from None
     finally:
         os.environ.pop(OUT)
