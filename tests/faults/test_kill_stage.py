@@ -41,9 +41,9 @@ def harmed(times: int, how: signal.Signals, seed: int, done: list) -> None:
 @pytest.mark.parametrize(
     ("engine", "times", "how"),
     [
-        pytest.param("mysql", 4, signal.SIGKILL, marks=slow),
-        pytest.param("mariadb", 6, signal.SIGKILL, marks=slow),
-        pytest.param("mysql", 3, signal.SIGSTOP, marks=slow),
+        pytest.param("mysql", 3, signal.SIGKILL, marks=slow),
+        pytest.param("mariadb", 5, signal.SIGKILL, marks=slow),
+        pytest.param("mysql", 2, signal.SIGSTOP, marks=slow),
     ],
 )
 def test_at_random_points(request, campaign, monkeypatch, engine, times, how):

@@ -55,7 +55,7 @@ def disk_of(folder: Path) -> tuple[int, int]:
 @slow
 def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, mysql):
     """A campaign of short slices: what grows with each of them is taken twenty thousand times."""
-    live = Live(tmp_path, mysql, *asked(2))
+    live = Live(tmp_path, mysql, *asked(1.5))
     live.start()
     live.until_whole(8)
     seen = []

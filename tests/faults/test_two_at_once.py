@@ -33,8 +33,8 @@ def test_the_second_waits(tmp_path, mysql, apart):
     for home in set(homes):
         home.mkdir()
     first, second = (
-        Live(homes[0], mysql, *asked(0.1)),
-        Live(homes[1], mysql, *asked(0.1), enter=enter),
+        Live(homes[0], mysql, *asked(0.05)),
+        Live(homes[1], mysql, *asked(0.05), enter=enter),
     )
     first.start()
     first_said = first.said_in
