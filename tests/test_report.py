@@ -3,12 +3,16 @@
 import json
 import math
 import re
+import subprocess
+import sys
+import time
 
 import nbformat
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from conftest import alive
 from noisefloor import paths, report
 from noisefloor.cli import main
 from test_plots import TABLE, verdicts
@@ -393,6 +397,31 @@ def test_one_failure_does_not_stop_the_others(home, tmp_path):
     assert 'href="worse.html"' not in index
     assert "<script" not in index
     assert "https://" not in index
+
+
+def test_nothing_outlives_a_killed_command(home, tmp_path):
+    pids = tmp_path / "pids"
+    write(
+        home,
+        "good",
+        [
+            f"import os, pathlib, time\npathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}')\ntime.sleep(90)"
+        ],
+    )
+    command = [sys.executable, "-c", "from noisefloor.cli import main; main()", "report", "good"]
+    ran = subprocess.Popen([*command, "--out", tmp_path], stderr=subprocess.DEVNULL)
+    for _ in range(600):
+        if pids.exists() and pids.read_text():
+            break
+        time.sleep(0.1)
+    kernel, worker = map(int, pids.read_text().split())
+    ran.kill()
+    ran.wait()
+    for _ in range(100):
+        if not alive(kernel) and not alive(worker):
+            break
+        time.sleep(0.1)
+    assert [p for p in (kernel, worker) if alive(p)] == []
 
 
 @pytest.mark.parametrize(

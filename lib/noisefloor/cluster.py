@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import os
 import platform
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib import metadata
@@ -47,7 +48,7 @@ def pool(
                 yield there
         return
     width = workers or os.cpu_count() or 1
-    with (_Apart if apart else ProcessPoolExecutor)(width) as here:
+    with _Apart(width) if apart else ProcessPoolExecutor(width, initializer=_end_with) as here:
         here.width = width
         yield here
 
@@ -58,8 +59,19 @@ class _Apart(ThreadPoolExecutor):
 
 
 def _alone(task, *args):
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn, initializer=_end_with) as process:
         return process.submit(task, *args).result()
+
+
+def _end_with():
+    """This process ends when the one that started it does, however that ended."""
+
+    def wait():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 @contextlib.contextmanager
