@@ -862,6 +862,7 @@ def measure_as_guest(
             if dry:
                 return _dry(study, theirs, dry)
             _taken(study, theirs)
+            theirs.move_in()
             folder = _campaign(study, theirs.engine, parameters, {}, progress)
             if not where.near:
                 _elsewhere(folder)
@@ -869,7 +870,6 @@ def measure_as_guest(
             progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
             if lua:
                 shutil.copyfile(lua, shop / study.workloads[0].script)
-            theirs.move_in()
             tools.fill(theirs, study)
             bench = Bench(shop, {}, study)
             bench.servers = [theirs]

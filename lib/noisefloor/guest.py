@@ -18,7 +18,7 @@ import shutil
 import socket as sockets
 import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -315,30 +315,29 @@ class Guest(Server):
         return float(value) if isinstance(value, Decimal) else str(value)
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """As `Server.set`; what was before stands in the journal first, and what the server itself
-        changes along with it directly after."""
+        """As `Server.set`; what was before stands in the journal first."""
         new = [n for n in settings if n not in self.journal.variables]
         for name in new:
             try:
                 self.journal.variables[name] = self.raw(name)
             except ServerError as e:
                 raise SettingError(f"{name}: {e}") from None
-        before = self.variables() if new else {}
         if new and not self.say:
             self.journal.write()
-        try:
-            super().set(settings)
-        finally:
-            if new and not self.say:
-                self._along(before, set(settings))
+        super().set(settings)
 
-    def _along(self, before: Mapping[str, str], asked: Set[str]) -> None:
-        """Write down variables that the server changed because others were set."""
-        now = self.variables()
-        changed = {n for n, v in before.items() if now.get(n, v) != v} - asked
-        if more := changed - self.journal.variables.keys():
-            self.journal.variables |= {n: self._typed(n, before[n]) for n in more}
-            self.journal.write()
+    def takes(self, name: str, values: Iterable[str]) -> bool:
+        """As `Server.takes`; what the server itself changes along with it stands in the journal, too,
+        directly after."""
+        before = self.variables()
+        try:
+            return super().takes(name, values)
+        finally:
+            now = self.variables()
+            changed = {n for n, v in before.items() if now.get(n, v) != v}
+            if (more := changed - self.journal.variables.keys()) and not self.say:
+                self.journal.variables |= {n: self._typed(n, before[n]) for n in more}
+                self.journal.write()
 
     def _typed(self, name: str, text: str) -> object:
         """What SHOW says of a variable, as `raw` would have said it."""

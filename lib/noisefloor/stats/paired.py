@@ -83,7 +83,9 @@ def widened(outcome, floor, margin, alpha=0.05, whose=""):
     )
     if whose:
         note = f"the server was not restarted: a start-to-start CV of {100 * sd:.2g} % is added, {whose}"
-        way_out = "more pairs on a server that is not restarted cannot settle it"
+        way_out = (
+            "more pairs on a server that is not restarted cannot settle it; throwaway servers can"
+        )
     more = {"warnings": [*outcome.warnings, note]}
     if word != outcome.verdict:
         more["warnings"].append(way_out)

@@ -1,0 +1,683 @@
+"""A server that Noisefloor did not start: left as it was, asked nothing else, never endangered."""
+
+import contextlib
+import json
+import os
+import random
+import re
+import socket as sockets
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from conftest import ROOT, command_lines
+from live import SEED, Live
+from noisefloor import collect, guest, paths, study, tidy
+from noisefloor.cli import main
+from noisefloor.guest import Journal
+from noisefloor.server import Server, ServerError, secret_file
+from test_ab import ab
+
+slow = pytest.mark.slow
+CANARY = "canary-Pa55word-9f3c2e"
+README = (paths.root() / "README.md").read_text().split("## On a server of your own")[1]
+RIGHTS = dict(
+    zip(("mysql", "mariadb"), re.findall(r"```sql\n(.*?)```", README, re.S), strict=False)
+)
+
+
+class Theirs:
+    """Somebody else's server: data that must survive, a general log, a user with the documented
+    rights and no other, reached by a socket or a port."""
+
+    def __init__(self, server: Server, folder: Path):
+        self.server, self.kind, self.folder = server, server.engine.kind, server.folder.parent
+        self.option_file = secret_file(folder / "bench.cnf", f"[client]\npassword={CANARY}\n")
+        self.log = server.folder / "general.log"
+        server.start()
+        server.script(
+            "DROP DATABASE noisefloor",
+            "DROP USER noisefloor@localhost",
+            "CREATE DATABASE shop",
+            "CREATE TABLE shop.orders (id INT PRIMARY KEY, what VARCHAR(40))",
+            "INSERT INTO shop.orders VALUES (1, 'bread'), (2, 'butter')",
+            *(s.replace("…", CANARY) for s in RIGHTS[self.kind].replace("\n", "").split(";") if s),
+            f"SET GLOBAL general_log_file = '{self.log}'",
+            "SET GLOBAL general_log = ON",
+        )
+        self.before = self.state()
+
+    @property
+    def url(self) -> str:
+        return f"mysql://bench@/?unix_socket={self.server.socket}&{self._file}"
+
+    @property
+    def by_port(self) -> str:
+        return f"mysql://bench@127.0.0.1:{self.server.port}/?{self._file}"
+
+    @property
+    def _file(self) -> str:
+        return f"read_default_file={self.option_file}"
+
+    def state(self) -> dict:
+        """All that must be as it was."""
+        sums = "CHECKSUM TABLE shop.orders, mysql.user, mysql.db, mysql.tables_priv"
+        return {
+            "variables": self.server.variables(),
+            "schemas": self.server.query("SHOW DATABASES"),
+            "sums": self.server.query(sums),
+            "orders": self.server.query("SELECT * FROM shop.orders"),
+        }
+
+    def unchanged(self) -> None:
+        """It is as it was, and nothing is left to do."""
+        assert self.state() == self.before
+        assert guest.pending() == []
+
+    def sent(self) -> list[tuple[str, str]]:
+        """(schema of its connection, statement) of all that came from the guest."""
+        self.server.query("FLUSH GENERAL LOGS")
+        found, schema, own = [], {}, False
+        for line in self.log.read_text(errors="replace").splitlines():
+            if not (m := re.match(r".{0,40}?\s(\d+) ([A-Z][a-z]+(?: [A-Za-z]+)?)\t(.*)", line)):
+                if own and found:
+                    found[-1] = (found[-1][0], f"{found[-1][1]} {line.strip()}")
+                continue
+            number, command, text = m[1], m[2], m[3]
+            if command == "Connect":
+                schema.pop(number, None)
+                if text.startswith("bench@"):
+                    on = re.search(r" on (\w*)", text)
+                    schema[number] = on[1] if on and on[1] not in ("using", "as") else ""
+            own = number in schema
+            if own and command in ("Query", "Execute", "Prepare", "Init DB"):
+                found.append((schema[number], f"{'' if command != 'Init DB' else 'USE '}{text}"))
+        return found
+
+    def forget(self) -> None:
+        """An empty log."""
+        self.server.query("SET GLOBAL general_log = OFF")
+        self.log.unlink(missing_ok=True)
+        self.server.query("SET GLOBAL general_log = ON")
+
+
+@pytest.fixture
+def theirs(template, copy, tmp_path_factory, home):
+    """Both servers in turn."""
+    return Theirs(copy(template, {}, tcp=True), tmp_path_factory.mktemp("private"))
+
+
+def measured(server: str, *settings: str, **more):
+    """A campaign of about two pairs, as a guest."""
+    given = {"settings": settings or ("sync_binlog=1,0",), "profile": "smoke", "budget_min": 0.05}
+    return collect.obtain("own-study", **(given | more), server=server)
+
+
+# what an administrator would have to agree to, all of it
+READS = (
+    r"SHOW (GLOBAL (VARIABLES|STATUS)( LIKE 'group_replication_group_name')?|PROCESSLIST)",
+    r"SHOW (REPLICA|ALL SLAVES|ENGINE INNODB) STATUS",
+    r"SHOW (DATABASES LIKE 'noisefloor'|TABLES FROM noisefloor)",
+    r"SELECT VERSION\(\) AS version, @@hostname AS host, @@port AS port, @@datadir AS datadir",
+    r"SELECT @@GLOBAL\.\w+ AS v",
+    r"SELECT (@@\w+|VERSION\(\)|DATABASE\(\)|'test .*')( AS anon_1)?|SHOW VARIABLES LIKE '\w+'",
+    r"SET (NAMES utf8mb4|AUTOCOMMIT ?= ?1|autocommit=1)|ROLLBACK|COMMIT",
+)
+CHANGES = (
+    r"SET GLOBAL sync_binlog = \d",
+    r"(CREATE|DROP) DATABASE noisefloor",
+    r"CREATE TABLE noisefloor\.owner_[0-9a-f]{16} \(id INT PRIMARY KEY\)",
+)
+
+
+def is_one_of(statement: str, allowed: tuple[str, ...]) -> bool:
+    return any(re.fullmatch(rule, statement, re.I) for rule in allowed)
+
+
+def test_it_is_left_as_it_was_and_asked_nothing_else(theirs):
+    folder = measured(theirs.url)
+    theirs.unchanged()
+    sent = theirs.sent()
+    own = {s for schema, s in sent if schema == ""}
+    assert [s for s in own if not is_one_of(s, (*READS, *CHANGES))] == []
+    assert {"SET GLOBAL sync_binlog = 0", "DROP DATABASE noisefloor"} <= own
+    by_sysbench = [s for schema, s in sent if schema]
+    assert {schema for schema, _ in sent} == {"", "noisefloor"}
+    assert len(by_sysbench) > 100
+    for statement in by_sysbench:
+        assert "." not in re.sub(r"'[^']*'", "", statement), statement
+    table = tidy.table(folder)
+    assert set(table["metric"]) >= {"tps", "p95", "p99", "cpu_per_transaction"}
+    assert table[~table["warmup"]]["pair_id"].nunique() >= 1
+
+
+def test_a_dry_run_prints_every_statement_and_sends_none_that_changes_anything(theirs):
+    said: list[str] = []
+    assert measured(theirs.url, dry=said.append) is None
+    theirs.unchanged()
+    assert {s for _, s in theirs.sent() if not is_one_of(s, READS)} == set()
+    theirs.forget()
+    measured(theirs.url)
+    token = re.compile(r"owner_\w+")
+    told = {token.sub("owner", s.partition("  --")[0].rstrip(";")) for s in said}
+    own = {token.sub("owner", s) for schema, s in theirs.sent() if schema == ""}
+    assert sorted(s for s in own if s not in told and not is_one_of(s, READS[-2:])) == []
+    argv = [s for s in said if s.startswith("-- sysbench oltp_read_write")]
+    assert [a.split()[-1] for a in argv] == ["prepare", "run"]
+    assert "sysbench.cnf" in argv[0]
+
+
+# -- restored, however it ends ----------------------------------------------------------------------
+
+
+@slow
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["sync_binlog=1,banana"], "sync_binlog: wanted banana"),
+        (["sync_binlogg=1,0"], "did you mean sync_binlog?"),
+        (["innodb_read_io_threads=4,8"], "is never restarted"),
+        (["sync_binlog=0,1", "innodb_buffer_pool_size=128M,256M"], "is never restarted"),
+    ],
+)
+def test_what_it_does_not_take_is_refused_and_put_back(theirs, settings, says):
+    with pytest.raises(study.StudyError, match="nothing was measured") as e:
+        measured(theirs.url, *settings)
+    assert says in str(e.value)
+    theirs.unchanged()
+
+
+@slow
+def test_it_is_put_back_when_every_sysbench_is_killed(theirs):
+    stop = threading.Event()
+
+    def kill():
+        while not stop.wait(0.2):
+            for child in psutil.Process().children():
+                with contextlib.suppress(psutil.Error):
+                    if "run" in child.cmdline() and child.name() == "sysbench":
+                        child.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        with pytest.raises(collect.CampaignError, match="failed in every attempt"):
+            measured(theirs.url)
+    finally:
+        stop.set()
+        killer.join()
+    theirs.unchanged()
+
+
+@slow
+def test_it_is_on_disk_how_a_variable_was_before_it_is_set(theirs, monkeypatch):
+    order, real, change = [], os.fsync, guest.Guest.change
+
+    def fsync(fd):
+        real(fd)
+        order.append(os.readlink(f"/proc/self/fd/{fd}").rpartition("/")[2])
+
+    def sent(self, statement, **values):
+        order.append(statement)
+        if statement.startswith("SET GLOBAL"):
+            (path,) = guest.pending()
+            known = Journal(path).variables
+            assert known == {"sync_binlog": int(theirs.before["variables"]["sync_binlog"])}
+        change(self, statement, **values)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(guest.Guest, "change", sent)
+    measured(theirs.url)
+    first = order.index("SET GLOBAL sync_binlog = :value")
+    assert order[:first][-2].endswith(".partial")  # the file, then its folder
+    assert order[:first][-1] == ".servers"
+    created = order.index("CREATE DATABASE noisefloor")
+    assert order[created - 1] == ".servers"
+
+
+@slow
+def test_what_the_server_changes_along_with_it_is_put_back(theirs):
+    """A limit that is set below a value takes the value with it."""
+    theirs.server.script(
+        "SET GLOBAL innodb_io_capacity_max = 4000", "SET GLOBAL innodb_io_capacity = 2000"
+    )
+    theirs.before = theirs.state()
+    if theirs.kind == "mariadb":
+        theirs.server.script("GRANT SUPER ON *.* TO bench@'%'")
+        theirs.before = theirs.state()
+    said: list[str] = []
+    measured(theirs.url, "innodb_io_capacity_max=4000,1000")
+    theirs.unchanged()
+    measured(theirs.url, "innodb_io_capacity_max=1000,4000", dry=said.append)
+    assert any("SET GLOBAL innodb_io_capacity_max = 1000;" in s for s in said)
+
+
+def changed(theirs: Theirs) -> dict[str, str]:
+    """Variables that are not as they were -> how they were."""
+    now = theirs.server.variables()
+    return {n: v for n, v in theirs.before["variables"].items() if now[n] != v}
+
+
+def killed(theirs: Theirs, home: Path, times: int, *arguments: str) -> int:
+    """kill -9 at random points while something is changed, the same command after each; how often
+    something was left."""
+    points, left = random.Random(f"{SEED} own {theirs.kind}"), 0
+    (home / "notebooks").symlink_to(ROOT / "notebooks")
+    live = Live(home, None, *arguments, "--profile", "smoke", "--budget", "0.15")
+    while times:
+        live.start()
+        while live.running() and not list((home / ".servers").glob("*.journal")):
+            time.sleep(0.02)
+        time.sleep(points.uniform(0, 4))
+        if not live.running():
+            assert live.end() == 0, live.said
+            theirs.unchanged()
+            continue
+        live.process.kill()
+        live.end()
+        times -= 1
+        known = {n for j in (home / ".servers").glob("*.journal") for n in Journal(j).variables}
+        left += bool(changed(theirs) or "noisefloor" in str(theirs.server.query("SHOW DATABASES")))
+        assert changed(theirs).keys() <= known, "changed, and nobody knows how it was"
+    live.finish()
+    theirs.unchanged()
+    return left
+
+
+@slow
+def test_the_next_command_restores_what_a_killed_one_left(theirs, tmp_path):
+    home = tmp_path / "project"
+    home.mkdir()
+    asked = ["ab", "sync_binlog=1,0", "innodb_flush_log_at_trx_commit=1,2"]
+    if theirs.kind == "mariadb":
+        theirs.server.script("GRANT SUPER ON *.* TO bench@'%'")
+    theirs.before = theirs.state()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEFLOOR_HOME", str(home))
+        left = killed(theirs, home, 5, *asked, "--server", theirs.url)
+    assert left >= 3
+
+
+def left_behind(theirs: Theirs) -> None:
+    """What a command leaves that is killed between two runs."""
+    where = guest.address(theirs.url)
+    one = guest.Guest(where, paths.root() / "guest")
+    (paths.root() / ".servers").mkdir(exist_ok=True)
+    one.set({"sync_binlog": "777"})
+    one.move_in()
+    one._forget()
+
+
+@slow
+def test_another_command_restores_it_as_well(theirs):
+    left_behind(theirs)
+    assert changed(theirs) == {"sync_binlog": theirs.before["variables"]["sync_binlog"]}
+    said: list[str] = []
+    guest.restore_others("mysql://somebody@elsewhere", said.append)
+    assert "sync_binlog is" in said[0]
+    assert said[1].endswith("the schema noisefloor is dropped")
+    theirs.unchanged()
+
+
+@slow
+def test_what_cannot_be_restored_is_kept_and_said(theirs):
+    left_behind(theirs)
+    theirs.server.script("ALTER USER bench@'%' IDENTIFIED BY 'another'")
+    said: list[str] = []
+    guest.restore_others("", said.append)
+    assert len(said) == 1
+    assert CANARY not in said[0]
+    (path,) = guest.pending()
+    path.write_text("{")
+    said.clear()
+    guest.restore_others("", said.append)
+    assert "cannot be read" in said[0]
+    assert path.read_text() == "{"
+
+
+# -- refused ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def read_only(theirs: Theirs):
+    name = "super_read_only" if theirs.kind == "mysql" else "read_only"
+    theirs.server.script(f"SET GLOBAL {name} = ON")
+    yield
+    theirs.server.script("SET GLOBAL read_only = OFF")
+
+
+@contextlib.contextmanager
+def is_a_replica(theirs: Theirs):
+    new, old = "REPLICATION SOURCE TO SOURCE", "MASTER TO MASTER"
+    word = new if theirs.kind == "mysql" else old
+    theirs.server.script(f"CHANGE {word}_HOST='192.0.2.1'")
+    yield
+    theirs.server.script("RESET REPLICA ALL")
+
+
+@contextlib.contextmanager
+def threads_run(theirs: Theirs):
+    asleep = [
+        threading.Thread(target=theirs.server._ask, args=(theirs.server._engine(200), 200, q, {}))
+        for q in 4 * ["SELECT SLEEP(120)"]
+    ]
+    for t in asleep:
+        t.start()
+    time.sleep(0.3)
+    yield
+    for row in theirs.server.query("SHOW PROCESSLIST"):
+        if "SLEEP" in str(row["Info"]):
+            theirs.server.query(f"KILL QUERY {row['Id']}")
+    for t in asleep:
+        t.join()
+
+
+@contextlib.contextmanager
+def transactions_run(theirs: Theirs):
+    """Twenty a second, by somebody else's sysbench in a schema of theirs."""
+    options = theirs.server.folder / "others.cnf"
+    known = (theirs.server.folder / "client.cnf").read_text()
+    password = re.search("password=(.*)", known)[1]
+    text = f"mysql-user=root\nmysql-password={password}\nmysql-db=shop\n"
+    secret_file(options, f"{text}mysql-socket={theirs.server.socket}\n")
+    argv = ["sysbench", "oltp_write_only", f"--config-file={options}", "--table-size=100"]
+    subprocess.run([*argv, "prepare"], check=True, stdout=subprocess.DEVNULL)
+    argv += ["--rate=20", "--time=60", "run"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as load:
+        time.sleep(1)
+        yield
+        load.kill()
+    theirs.server.script("DROP TABLE shop.sbtest1")
+
+
+@contextlib.contextmanager
+def little_is_free(theirs: Theirs):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guest, "FREE_B", 1 << 60)
+        yield
+
+
+@contextlib.contextmanager
+def has_a_replica(theirs: Theirs):
+    """A real one, that reads its binary log."""
+    theirs.server.script(
+        f"CREATE USER applier@'127.0.0.1' IDENTIFIED BY '{CANARY}'",
+        "GRANT REPLICATION SLAVE ON *.* TO applier@'127.0.0.1'",
+    )
+    other = Server.create(theirs.server.engine, theirs.folder / "replica", {"server_id": 77})
+    with other:
+        new, old = "REPLICATION SOURCE TO SOURCE", "MASTER TO MASTER"
+        word = new if theirs.kind == "mysql" else old
+        side = word.rpartition(" ")[2]
+        theirs_is = f"{side}_PORT={theirs.server.port}, {side}_USER='applier'"
+        key = ", GET_SOURCE_PUBLIC_KEY=1" if theirs.kind == "mysql" else ""
+        other.script(
+            f"CHANGE {word}_HOST='127.0.0.1', {theirs_is}, {side}_PASSWORD='{CANARY}'{key}",
+            "START REPLICA",
+        )
+        for _ in range(100):
+            if "Binlog Dump" in str(theirs.server.query("SHOW PROCESSLIST")):
+                break
+            time.sleep(0.1)
+        yield
+    other.remove()
+    theirs.server.script("DROP USER applier@'127.0.0.1'")
+
+
+CASES = {
+    "read-only": (read_only, "read-only"),
+    "a replica": (is_a_replica, "replica"),
+    "busy threads": (threads_run, "busy"),
+    "transactions": (transactions_run, "busy"),
+    "disk": (little_is_free, "disk"),
+    "has a replica": (has_a_replica, "replica"),
+}
+
+
+@slow
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_refused_unless_it_is_allowed_by_name(theirs, case, capsys):
+    harm, name = CASES[case]
+    with harm(theirs):
+        with pytest.raises(ServerError, match=f"--allow {name} measures all the same") as e:
+            measured(theirs.url)
+        assert "nothing was changed" in str(e.value)
+        with pytest.raises(ServerError, match=f"--allow {name}"):
+            measured(theirs.url, allow=tuple(n for n in guest.ALLOWED if n != name))
+        said: list[str] = []
+        measured(theirs.url, allow=(name,), dry=said.append)
+        assert "DROP DATABASE noisefloor;" in said
+        assert "allowed by name" in capsys.readouterr().err
+    theirs.unchanged()
+    assert {s for _, s in theirs.sent() if not is_one_of(s, READS)} == set()
+
+
+@slow
+def test_clients_that_would_take_the_connections_of_others_are_refused(theirs):
+    theirs.server.script("SET GLOBAL max_connections = 40")
+    with pytest.raises(ServerError, match=r"40 connections, .* 64 threads would leave too few"):
+        measured(theirs.url, threads=[64])
+
+
+@pytest.mark.parametrize(
+    ("address", "near"),
+    [("192.0.2.7", False), ("db.example", False), ("127.0.0.1", True), ("localhost", True)],
+)
+def test_whose_disk_and_machine_it_is(address, near):
+    assert guest.Address("u", "p", address, 3306, "").near is near
+
+
+@slow
+@pytest.mark.parametrize("tables", [(), ("t",), ("owner_0123456789abcdef",)])
+def test_a_schema_of_that_name_is_never_touched(theirs, tables):
+    theirs.server.script("CREATE DATABASE noisefloor")
+    for t in tables:
+        theirs.server.script(f"CREATE TABLE noisefloor.{t} (id INT PRIMARY KEY)")
+    theirs.before = theirs.state()
+    for _ in range(2):
+        with pytest.raises(ServerError, match=r"a schema called noisefloor .* left alone"):
+            measured(theirs.url)
+        theirs.unchanged()
+    with pytest.raises(ServerError, match="a schema called noisefloor"):
+        measured(theirs.url, dry=[].append)
+    (paths.root() / ".servers").mkdir(exist_ok=True)
+    one = guest.Guest(guest.address(theirs.url), paths.root())  # a journal of another schema
+    one.journal.schema = "feedfeedfeedfeed"
+    one.journal.write()
+    with pytest.raises(ServerError, match="a schema called noisefloor"):
+        measured(theirs.url)
+    theirs.unchanged()
+
+
+# -- rights and secrets -----------------------------------------------------------------------------
+
+
+def grants(theirs: Theirs) -> list[tuple[str, str]]:
+    """(right, on what) as the README grants them, but for what only some variables need."""
+    found = re.findall(r"GRANT (.+) ON (\S+) TO", RIGHTS[theirs.kind])[:2]
+    return [(right, on) for rights, on in found for right in rights.split(", ")]
+
+
+@slow
+def test_each_documented_right_is_needed_and_no_other(theirs, home):
+    for right, on in grants(theirs):
+        theirs.server.script(f"REVOKE {right} ON {on} FROM bench@'%'")
+        with pytest.raises((ServerError, study.StudyError, collect.CampaignError)) as e:
+            measured(theirs.url)
+        assert "\n" not in str(e.value)
+        assert CANARY not in str(e.value)
+        theirs.server.script(f"GRANT {right} ON {on} TO bench@'%'")
+        if "noisefloor" in str(theirs.server.query("SHOW DATABASES")):
+            assert right == "DROP"
+    measured(theirs.url)
+    theirs.unchanged()
+    socket = str(theirs.server.socket)
+    assert holding(home / "runs", "bench@", "'bench'", socket, CANARY) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        (f"mysql://bench:{CANARY}@127.0.0.1", "can be seen by every user of the machine"),
+        ("postgresql://bench@127.0.0.1", "is not a server's"),
+        ("mysql://bench@", "names no host and no socket"),
+        ("mysql://bench@127.0.0.1/shop", "names a schema"),
+        (f"mysql://bench@127.0.0.1/?password={CANARY}", "names the option 'password'"),
+        ("mysql://bench@127.0.0.1/?read_default_file=/nowhere.cnf", "option file cannot be read"),
+        ("127.0.0.1:3306", "is not a server's"),
+        ("env", "$NOISEFLOOR_SERVER is not a server's"),
+    ],
+)
+def test_a_wrong_address_is_one_sentence_without_the_password(home, url, says):
+    ran = CliRunner().invoke(main, ["ab", "sync_binlog=1,0", "--server", url])
+    assert ran.exit_code == 2
+    assert says in ran.stderr
+    assert ran.stderr.count("\n") == 1
+    assert CANARY not in ran.stdout + ran.stderr
+    assert "nothing was measured" in ran.stderr
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--dry-run"], "--allow and --dry-run go with --server"),
+        (["--allow", "busy"], "--allow and --dry-run go with --server"),
+        (["--server", "env", "--engine", "mariadb"], "is the build that it is"),
+        (["--server", "mysql://u@h", "--allow", "all"], "there are replica, busy, disk, read-only"),
+    ],
+)
+def test_options_that_do_not_go_together(home, args, says):
+    ran = CliRunner().invoke(main, ["ab", "sync_binlog=1,0", *args])
+    assert ran.exit_code == 2
+    assert says in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+class Seen(threading.Thread):
+    """What any user of the machine sees of the processes, from `start` to `stop`."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines, self.looks, self._end = set(), 0, threading.Event()
+
+    def run(self):
+        while not self._end.wait(0.05):
+            self.lines |= set(command_lines().splitlines())
+            self.looks += 1
+
+    def stop(self) -> str:
+        self._end.set()
+        self.join()
+        return "\n".join(self.lines)
+
+
+def holding(folder: Path, *words: str) -> list[str]:
+    """Files below a folder with one of the words in them or in their names."""
+    return [
+        f"{p}: {w}"
+        for p in folder.rglob("*")
+        for w in words
+        if w in p.name or (p.is_file() and w.encode() in p.read_bytes())
+    ]
+
+
+def noisefloor(home: Path, *args: str):
+    """A command of a project folder."""
+    env = os.environ | {"NOISEFLOOR_HOME": str(home), "NOISEFLOOR_RUNS": str(home / "runs")}
+    argv = [Path(sys.executable).with_name("noisefloor"), *args]
+    return subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
+
+
+@slow
+@pytest.mark.parametrize("by", ["socket", "port", "environment"])
+def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch):
+    """End to end as a user: no restart, the floor widened, whose it is; no secret, no name."""
+    url = {"socket": theirs.url, "port": theirs.by_port, "environment": "env"}[by]
+    secret = f"mysql://bench:{CANARY}@127.0.0.1:{theirs.server.port}"
+    monkeypatch.setenv("NOISEFLOOR_SERVER", secret if by == "environment" else "")
+    up = theirs.server.status("Uptime")["Uptime"]
+    seen = Seen()
+    seen.start()
+    asked = ("sync_binlog=1,0", "--profile", "smoke", "--budget", "0.35", "--json")
+    ran = ab(home, *asked, "--server", url)
+    lines = seen.stop()
+    assert ran.returncode == 0, ran.stderr
+    assert theirs.server.status("Uptime")["Uptime"] > up
+    theirs.unchanged()
+    assert seen.looks > 50
+    assert "sysbench" in lines
+    (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
+    page = (home / "reports" / "ab-sync-binlog.html").read_text()
+    assert "the server was not restarted: a start-to-start CV of 2 % is added, as measured" in page
+    floor = study.restored(tidy.meta(folder)).floor["tps"]
+    (row,) = (r for r in rows(ran.stdout) if r["metric"] == "tps" and "again" not in r["arm"])
+    least = 2 * 2**0.5 * floor[0]  # two standard deviations of the difference of two starts
+    assert row["hi_pct"] - row["lo_pct"] > 2 * least
+    assert row["verdict"] in ("cannot tell", "slower", "faster")
+    seen_cpu = {"cpu_per_transaction"} & {r["metric"] for r in rows(ran.stdout)}
+    assert bool(seen_cpu) == (by == "socket")
+    for name in ("environment.yml", "CITATION.cff", "LICENSE"):
+        (home / name).symlink_to(ROOT / name)
+    shown = str(home / "reports" / "ab-sync-binlog.html")
+    for command in (["store"], ["verify", shown], ["bundle", folder.name]):
+        done = noisefloor(home, *command)
+        assert done.returncode == 0, (command, done.stderr)
+        assert CANARY not in done.stdout + done.stderr
+    place = f"127.0.0.1:{theirs.server.port}"
+    names = (CANARY, str(theirs.server.socket), place, str(theirs.option_file))
+    assert CANARY not in ran.stdout + ran.stderr + lines + theirs.log.read_text()
+    assert holding(home / "runs", *names, os.uname().nodename) == []
+    assert holding(home, CANARY) == []
+    text = page.replace("sync_binlog", "")
+    assert [n for n in (*names, os.uname().nodename, "bench@") if n in text] == []
+
+
+def rows(text: str) -> list[dict]:
+    """The verdict table that was printed."""
+    return json.loads(text)["comparisons"]
+
+
+@slow
+def test_binlog_encryption_as_a_guest(mysql, copy, tmp_path_factory, home):
+    theirs = Theirs(copy(mysql, {}, tcp=True), tmp_path_factory.mktemp("private"))
+    folder = collect.obtain("binlog-encryption", profile="smoke", budget_min=0.1, server=theirs.url)
+    theirs.unchanged()
+    assert set(tidy.evidence(folder)["evidence"]) == {"binlog_encryption"}
+    assert tidy.meta(folder)["engine"]["origin"].startswith("guest ")
+
+
+def test_a_study_that_needs_its_own_servers_is_refused_before_anybody_is_asked(home):
+    with pytest.raises(study.StudyError, match="needs servers of its own"):
+        collect.obtain("tablespace-encryption", server="mysql://bench@192.0.2.1")
+    with pytest.raises(study.StudyError, match="two servers of its own"):
+        collect.obtain("binlog-encryption", look=True, server="mysql://bench@192.0.2.1")
+
+
+@slow
+def test_a_server_on_another_machine(template, copy, tmp_path_factory, home):
+    """By an address that is not loopback, as another machine's would be."""
+    with sockets.socket(sockets.AF_INET, sockets.SOCK_DGRAM) as s:
+        try:
+            s.connect(("192.0.2.1", 9))  # nothing is sent
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        here = s.getsockname()[0]
+    server = copy(template, {"bind_address": here}, tcp=True)
+    theirs = Theirs(server, tmp_path_factory.mktemp("private"))
+    url = theirs.by_port.replace("127.0.0.1", here)
+    with pytest.raises(ServerError, match="how full its disk is cannot be seen from here"):
+        measured(url)
+    folder = measured(url, allow=("disk",))
+    theirs.unchanged()
+    meta = tidy.meta(folder)
+    assert meta["host"] == {"cpu": "a server elsewhere"}
+    assert meta["parameters"]["allow"] == ["disk"]
+    assert "not on the server" in meta["floor_from"]
+    assert holding(home / "runs", here) == []
