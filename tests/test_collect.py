@@ -393,6 +393,20 @@ def test_nothing_is_lost_or_counted_twice(recorded):
     assert len(c.table) == len(tidy.table(recorded))
 
 
+def test_the_table_grows_with_the_runs_and_shrinks_with_what_is_set_aside(recorded):
+    c = open_recorded(recorded)
+    rows, c.rows = c.rows, []
+    c._table = c._table[:0]
+    for n in range(0, len(rows) + 7, 7):
+        c.rows += rows[n : n + 7]
+        pd.testing.assert_frame_equal(c.table, tidy.frame(c.rows, c.study.design))
+    assert c.table is c.table  # nothing is made anew
+    c.set_aside(rows[0]["run"], "unpaired")
+    assert len(c.rows) < len(rows)
+    pd.testing.assert_frame_equal(c.table, tidy.frame(c.rows, c.study.design))
+    assert c.table.attrs["design"] == c.study.design
+
+
 def test_half_a_pair_half_a_run_and_a_changed_run_are_set_aside(recorded, capsys):
     def run(pattern):
         return next(recorded.glob(f"*{pattern}*/run.json")).parent
