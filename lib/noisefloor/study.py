@@ -1009,7 +1009,8 @@ def from_clients(study: Study, n: int) -> Study:
             f"{few[0]} thread{'s' * (few[0] > 1)} cannot be divided over {n} clients: give --threads,"
             f" {n} or more; nothing was measured"
         )
-    kept = (replace(w, clients=n) if w in loads else w for w in study.workloads)
+    told = f" The load comes from {n} client{'s' * (n > 1)}."
+    kept = (replace(w, clients=n, why=w.why + told) if w in loads else w for w in study.workloads)
     return replace(study, kit="clients", workloads=tuple(kept))
 
 
