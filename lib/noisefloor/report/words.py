@@ -40,7 +40,8 @@ def sentence(row) -> str:
     if known(row.get("lo_pct")):
         overhead += f" ({interval(row['lo_pct'], row['hi_pct'])})"
     elif known(row.get("n_arm")):
-        overhead += f" (no interval: {row['n_arm']:.0f} {unit(row)})"
+        n = int(row["n_arm"])
+        overhead += f" (no interval: {n} {unit(row) if n > 1 else unit(row).replace('s', '', 1)})"
     parts = [
         f"{metric_label(row['metric'])}{f' {where}' if where else ''}: {row['verdict']}.",
         overhead + (f"; {_floor(row)}" if _floor(row) else "") + ".",
