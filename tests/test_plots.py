@@ -296,6 +296,7 @@ def test_the_svg_follows_the_page(name):
     text = plots.svg(FIGURES[name](), "What it costs & why", "in words")
     assert "currentColor" in text
     assert plots.INK not in text
+    assert "#ffffff" not in text  # the page's paper shows through, light or dark
     assert 'role="img"' in text
     assert ">What it costs &amp; why</title>" in text
     assert ">in words</desc>" in text
