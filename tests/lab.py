@@ -1,6 +1,7 @@
 """JupyterLab and a browser, for the tests and for the pictures of the README."""
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
@@ -12,13 +13,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from noisefloor import paths
+from noisefloor import paths, report
 
 
 @contextlib.contextmanager
-def lab(place: Path):
+def lab(place: Path, theme: str = "light"):
     """A JupyterLab on copies of the notebooks in `place`, on loopback with a token that is in no
-    command line; gives url(notebook). It ends with the block."""
+    command line, in a light or dark theme; gives url(notebook). It ends with the block."""
     copies = place / "notebooks"
     copies.mkdir(parents=True)
     for book in paths.notebooks().glob("*.ipynb"):
@@ -31,9 +32,17 @@ def lab(place: Path):
     own += ("JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
     env = os.environ | {name: str(place / name.lower()) for name in own}
     env |= {"JUPYTER_TOKEN": token, "NOISEFLOOR_HOME": str(paths.root())}
+    env |= {"NOISEFLOOR_RUNS": str(place / "runs"), report.saved.OUT: str(place)}
     argv = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--ip=127.0.0.1"]
     argv += [f"--port={port}", "--ServerApp.port_retries=0", f"--notebook-dir={copies}"]
     argv += ["--allow-root"] if os.geteuid() == 0 else []
+    quiet = Path(env["JUPYTERLAB_SETTINGS_DIR"]) / "@jupyterlab" / "apputils-extension"
+    quiet.mkdir(parents=True)
+    (quiet / "notification.jupyterlab-settings").write_text(  # else it asks to look for news
+        '{"fetchNews": "false", "checkForUpdates": false}'
+    )
+    themes = quiet / "themes.jupyterlab-settings"
+    themes.write_text(json.dumps({"theme": f"JupyterLab {theme.title()}"}))
     with open(place / "lab.log", "w") as log:
         server = subprocess.Popen(argv, env=env, cwd=place, stdout=log, stderr=log)
     try:
@@ -47,13 +56,13 @@ def lab(place: Path):
 
 
 def _answers(url: str, server: subprocess.Popen) -> None:
-    for _ in range(300):
+    for _ in range(900):
         with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(url):
             return
         if server.poll() is not None:
             break
         time.sleep(0.1)
-    raise RuntimeError("JupyterLab did not answer within 30 s")
+    raise RuntimeError("JupyterLab did not answer within 90 s")
 
 
 def chromium() -> str:

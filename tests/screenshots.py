@@ -3,9 +3,11 @@
 ``python tests/screenshots.py`` (make screenshots) writes docs/*.png. Chromium is needed.
 """
 
+import contextlib
 import html
 import re
 import shlex
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -20,9 +22,18 @@ DOCS = paths.root() / "docs"
 REPORT = "tablespace-encryption"
 COMMANDS = (
     "judge 221.19 229.41 --threads 4 --seconds 300",
-    "compare tests/data/compare/*A.txt -- tests/data/compare/*B.txt --baseline-name off --arm-name on",
+    "compare before/* -- after/*",
 )
+LOGS = Path(__file__).parent / "data" / "compare"
 MOST_BYTES = 150_000
+# of a page only the verdict box and the first figure, with some air around
+ALONE = """() => {
+  const main = document.querySelector("main");
+  const kept = [main.querySelector(".nf-verdict"), main.querySelector("figure.nf-figure")];
+  document.querySelectorAll("details").forEach(d => d.remove());
+  main.replaceChildren(...kept);
+  Object.assign(main.style, { padding: "1.5rem", margin: "0 auto", width: "50rem", maxWidth: "none" });
+}"""
 TERMINAL = """<style>
 body { margin: 0; background: #fff; }
 pre { margin: 0; padding: 18px 22px; width: max-content; color: #16191d; background: #f6f7f5;
@@ -54,27 +65,25 @@ def said(command: str) -> str:
 def report(browser, place: Path) -> None:
     """The head of the newest published page, and its main figure."""
     file = sorted(paths.root().glob(f"reports/published/{REPORT}-*/{REPORT}.html"))[-1]
-    page = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="light")
-    page.goto(file.as_uri())
-    figure = page.locator("figure.nf-figure").first
-    parts = []
-    for part, name in ((page.locator(".nf-verdict"), "verdict"), (figure, "figure")):
-        part.screenshot(path=place / f"{name}.png")
-        parts.append(Image.open(place / f"{name}.png").convert("RGB"))
-    whole = Image.new(
-        "RGB", (max(p.width for p in parts), sum(p.height for p in parts) + 12), "#fdfdfb"
+    page = browser.new_page(
+        viewport={"width": 880, "height": 900}, color_scheme="light", device_scale_factor=1.5
     )
-    top = 0
-    for part in parts:
-        whole.paste(part, (0, top))
-        top += part.height + 12
-    whole.save(place / "report.png")
+    page.goto(file.as_uri())
+    page.evaluate(ALONE)
+    page.locator("main").screenshot(path=place / "report.png")
     page.close()
 
 
 def terminal(browser, place: Path) -> None:
+    """Two commands and what they print, the second on two folders of logs."""
+    with contextlib.chdir(place):
+        for arm, letter in (("before", "A"), ("after", "B")):
+            Path(arm).mkdir()
+            for log in LOGS.glob(f"*{letter}.txt"):
+                shutil.copy(log, arm)
+        shown = "\n".join(map(said, COMMANDS))
     page = browser.new_page(viewport={"width": 1200, "height": 600}, device_scale_factor=1.5)
-    page.set_content(TERMINAL % "\n".join(map(said, COMMANDS)))
+    page.set_content(TERMINAL % shown)
     page.locator("pre").screenshot(path=place / "terminal.png")
     page.close()
 
@@ -88,8 +97,9 @@ def explorer(browser, place: Path) -> None:
         page.get_by_label("Metric").select_option(plots.metric_label("cpu_per_transaction"))
         page.get_by_text("Server CPU per transaction over").first.wait_for()
         page.wait_for_timeout(1500)
+        page.keyboard.press("Control+b")  # without the list of files
         page.locator(".jp-OutputArea-output").last.evaluate("e => e.scrollIntoView()")
-        page.wait_for_timeout(500)
+        page.wait_for_timeout(1000)
         page.screenshot(path=place / "explorer.png")
         page.close()
 

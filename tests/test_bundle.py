@@ -23,7 +23,7 @@ from click.testing import CliRunner
 from PIL import Image
 from rocrate import vocabs
 
-from noisefloor import bundle, identity, paths, tidy
+from noisefloor import bundle, identity, paths, report, tidy
 from noisefloor.cli import main
 
 ROOT = paths.root()
@@ -267,11 +267,28 @@ def test_the_fragment_is_no_page_and_styles_nothing_but_itself(pack):
     assert css.startswith(".noisefloor {")
     assert ":root" not in css
     assert "prefers-color-scheme" not in css
+    assert "#fdfdfb" not in css
     assert css.count("{") == css.count("}")
     depth = 0
     for brace in re.finditer(r"[{}]", css.rstrip()[:-1]):  # nothing closes it before its end
         depth += 1 if brace[0] == "{" else -1
         assert depth > 0
+
+
+@pytest.mark.parametrize("rows", [bundle.LONG, bundle.LONG + 1])
+def test_a_long_table_of_the_fragment_is_folded(rows):
+    page = report.table(pd.DataFrame({"n": range(rows)}), "Many").markup
+    text = bundle._fragment(f"<main>{page}</main>", "title")
+    assert (f"<details><summary>{rows} rows</summary>" in text) == (rows > bundle.LONG)
+
+
+@pytest.mark.slow
+def test_a_study_of_published_numbers_is_packed_too(tmp_path):
+    out = bundle.make("published-claims", tmp_path / "post")
+    text = (out / "post.md").read_text()
+    assert yaml.safe_load(text.split("---\n", 2)[1])["verdict"] == "cannot tell"
+    links = re.findall(r"\]\(([^)#]+)\)", text)
+    assert [k for k in links if not (out / k).exists()] == []
 
 
 @pytest.fixture

@@ -318,6 +318,24 @@ def test_another_campaign_brings_its_own_choices(explorer):
     assert explorer.threads.value == (1, 4, 16, 64)
 
 
+def test_another_study_begins_with_its_own_first_workload(explorer):
+    """Not with one that happens to have the same name."""
+    explorer.study.value = "tablespace-encryption"
+    assert explorer.workload.value == explore.opened(explorer.campaign.value).main
+
+
+def test_a_second_campaign_brings_its_verdicts_and_the_difference():
+    at = explore.Explorer(AA, workload="read/write")
+    before = at.overview.markup
+    at.against.value = AA_THEN
+    assert at.overview.markup != before
+    assert at.question.verdicts["campaign"].nunique() == 2
+    assert "The second campaign against the first" in at.table.value
+    assert {words.split(",")[0] for words, _ in at.comparison.options} == set(
+        at.question.verdicts["campaign"]
+    )
+
+
 def test_a_click_does_what_the_lists_do(explorer):
     """What the browser sends, taken apart by the widget itself."""
     row = dict(explorer.comparison.options)["encrypted, 16 threads"]

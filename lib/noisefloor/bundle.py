@@ -24,6 +24,7 @@ from .report import ReportError
 from .report.pages import TEMPLATE, notebook, studies
 
 LONG = 16  # rows of a table that the post shows; a longer one is linked
+SHORT = 18  # characters of a cell of the post that stay on one line
 STEPS = 4  # how often `make` tells what it does next
 _NOT_FOR_READING = {"jupyterlab", "mysqlclient", "rocrate"}  # rendering needs none of them
 _LIBRARY = Path(__file__).parent
@@ -294,7 +295,7 @@ class _Post:
         said = [f"**{tag.select_one('.nf-word').get_text(strip=True, separator=' ')}**"]
         said += [p.get_text() for p in tag.select("p.nf-headline")]
         notes = [f"- {li.get_text(' ', strip=True)}" for li in tag.select(".nf-notes li")]
-        return "\n\n".join([*said, _facts(tag.dl), *(["\n".join(notes)] if notes else [])])
+        return "\n\n".join(filter(None, [*said, _facts(tag), "\n".join(notes)]))
 
     def _figure(self, tag) -> str:
         stem = next(self.drawings)
@@ -345,12 +346,17 @@ def _markdown(tag) -> str:
     for row in tag.select("tbody tr"):
         cells = row.select("th, td")
         group = "nf-group" in row.get("class", ())
-        lines.append([f"**{_inline(c)}**" if group else _inline(c) for c in cells])
+        lines.append([f"**{_inline(c)}**" if group else _whole(_inline(c)) for c in cells])
     return "\n".join(f"| {' | '.join(r + [''] * (len(heads) - len(r)))} |" for r in lines)
 
 
 def _inline(tag) -> str:
     return _escaped(" ".join(tag.get_text().split())) if tag else ""
+
+
+def _whole(text: str) -> str:
+    """A short cell, so that no browser breaks its line."""
+    return text if len(text) > SHORT else text.replace(" ", "\u00a0")
 
 
 def _escaped(text: str) -> str:
@@ -369,10 +375,13 @@ def _main_table(facts: dict) -> str:
     for key in ("workload", "metric", "study"):
         if key in rows and main.get(key) is not None:
             rows = rows[rows[key].eq(main[key])]
-    shown = report.verdict_table_html(rows).markup
-    return _markdown(BeautifulSoup(shown, "html.parser"))
+    shown = BeautifulSoup(report.verdict_table_html(rows).markup, "html.parser")
+    groups = shown.select("tr.nf-group")
+    above = f"**{_inline(groups[0].extract())}**\n\n" if len(groups) == 1 else ""
+    return above + _markdown(shown)
 
 
+_TABLE = re.compile(r'<div class="nf-scroll".*?</table></div>', re.S)
 _CODE = re.compile(r'<details class="nf-code">.*?</details>', re.S)
 
 
@@ -390,12 +399,21 @@ def _fragment(page: str, title: str) -> str:
         flags=re.S,
     )
     css = css.replace(":root", "&").replace("color-scheme: light dark", "color-scheme: light")
+    css = css.replace("--nf-paper: #fdfdfb", "--nf-paper: #fff")
     own = "color: var(--nf-ink); background: var(--nf-paper); counter-reset: figure table;"
     return (
         f"<style>\n.noisefloor {{ {own}\n{css}}}\n</style>\n"
         f'<article class="noisefloor" aria-label="{html.escape(title)}">\n'
-        f"{_CODE.sub('', body).strip()}\n</article>\n"
+        f"{_TABLE.sub(_folded, _CODE.sub('', body)).strip()}\n</article>\n"
     )
+
+
+def _folded(table: re.Match) -> str:
+    """A table of the fragment; a long one to be opened, as the post links it."""
+    rows = table[0].count("<tr") - 1
+    if rows <= LONG:
+        return table[0]
+    return f"<details><summary>{rows} rows</summary>{table[0]}</details>"
 
 
 def _write(folder: Path, name: str, words: dict) -> None:

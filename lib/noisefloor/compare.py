@@ -484,7 +484,7 @@ def table(rows, form="text"):
             else f"{percent(row['lo_pct'])} to {percent(row['hi_pct'])}",
             "runs": f"{row['n_baseline']} / {row['n_arm']}",
             "noise floor": percent(row["noise_floor_pct"], sign=False),
-            "notes": " ".join(str(1 + notes.index(w)) for w in row["warnings"]),
+            "notes": " ".join(map(str, sorted(1 + notes.index(w) for w in row["warnings"]))),
         }
         cells.append([cell[h] for h in head])
     if form == "markdown":
@@ -533,6 +533,7 @@ def percent(value, sign=True):
     if math.isinf(value) or abs(value) > 9999:
         return f"{'-' if value < 0 else '+'}>9999 %"
     digits = 0 if abs(value) >= 99.95 else 1
+    value = round(value, digits) + 0.0  # no minus before a zero
     return f"{value:{'+' if sign else ''}.{digits}f} %"
 
 

@@ -8,7 +8,7 @@ Where nobody can move them (papermill, an exported script) it shows the state it
 import html
 import json
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from pathlib import Path
 
 import anywidget
@@ -187,9 +187,9 @@ def _table(file: Path, _changed: int) -> pd.DataFrame:
         raise Unknown(str(e)) from None
     if missing := [c for c in ("arm", "metric", "value", "run") if c not in found]:
         raise Unknown(f"{file.name} has no column {missing[0]!r}; nothing was opened")
-    kept = found["metric"].map(lambda m: m in METRICS and METRICS[m].judged)
+    kept = found["metric"].isin([m.name for m in METRICS.values() if m.judged])
     more = {c: None for c in (*tidy.COLUMNS, "design", "line") if c not in found}
-    found = found[kept.astype(bool)].assign(**more).reset_index(drop=True)
+    found = found[kept].assign(**more).reset_index(drop=True)
     if found.empty:
         raise Unknown(f"{file.name} holds no metric that can be judged")
     found["arm"] = found["arm"].fillna(_arms(found)).replace("", "all runs")
@@ -209,7 +209,8 @@ def _arms(found: pd.DataFrame) -> pd.Series:
     several = labels[found["arm"].isna()].nunique().gt(1)
     kept = ["server", "version"] if several["server"] or several["version"] else []
     kept += ["setting"] if several["setting"] else []
-    return labels[kept or list(LABELS)].agg(" ".join, axis=1).str.split().str.join(" ")
+    words = reduce(lambda a, b: a + " " + b, (labels[c] for c in kept or LABELS))
+    return words.str.replace(r"\s+", " ", regex=True).str.strip()
 
 
 def _twins(folder: Path, found: pd.DataFrame) -> pd.Series:
@@ -585,10 +586,10 @@ class Comparison:
         parts = []
         for one in chosen.itertuples():
             for name, text in self.source.raw(one.run).items():
-                title = html.escape(f"{one.words} · {name}")
+                words, file = html.escape(one.words), html.escape(name)
                 parts.append(
-                    f'<section><h4>{title}</h4><pre tabindex="0" role="region" '
-                    f'aria-label="{title}">{html.escape(text)}</pre></section>'
+                    f'<section><h4>{words} <small>{file}</small></h4><pre tabindex="0" role="region" '
+                    f'aria-label="{words}, {file}">{html.escape(text)}</pre></section>'
                 )
         return f'<div class="nf-raws">{"".join(parts)}</div>'
 
@@ -673,10 +674,10 @@ class Explorer:
         self._answer()
 
     def _make(self) -> None:
-        wide = ipywidgets.Layout(width="26rem", max_width="100%")
-        style = {"description_width": "6.5rem"}
+        style = {"description_width": "6rem"}
 
-        def control(kind, name, **more):
+        def control(kind, name, width="24rem", **more):
+            wide = ipywidgets.Layout(width=width, max_width="100%")
             made = kind(description=name, style=style, layout=wide, **more)
             made.observe(self._moved, "value")
             return made
@@ -693,8 +694,8 @@ class Explorer:
         self.margin = control(
             ipywidgets.BoundedFloatText, "Margin, ± %", min=0.1, max=99.0, step=0.5, value=2.0
         )
-        self.comparison = control(drop, "Comparison")
-        self.run = control(drop, "Run")
+        self.comparison = control(drop, "Comparison", "26rem")
+        self.run = control(drop, "Run", "26rem")
         self.status = ipywidgets.HTML()
         self.table = ipywidgets.HTML()
         self.raw = ipywidgets.HTML()
@@ -731,16 +732,17 @@ class Explorer:
         _offer(self.campaign, known, source or report.recorded_campaign(self.study.value))
         _offer(self.against, [("nothing", ""), *known], against)
 
-    def _fill(self) -> None:
-        """Offer what the chosen campaign has, and keep what is chosen where it is still there."""
+    def _fill(self, anew: bool = False) -> None:
+        """Offer what the chosen campaign has, and keep what is chosen where it is still there; `anew`
+        for another study, which begins with its own first workload."""
         source, new = self._open(self.campaign.value), self._opened != self.campaign.value
         if new:
             self._opened, self.margin.value = self.campaign.value, source.study.margin_pct
         rows = source.judged()
         works = [w.name for w in source.study.workloads if w.name in set(rows["workload"])]
-        _offer(self.workload, [(w, w) for w in works])
         if not works:
             raise Unknown("This campaign has no whole pair yet.")
+        _offer(self.workload, [(w, w) for w in works], works[0] if anew else None)
         rows = source.judged(self.workload.value)
         if isinstance(source, Archive):
             there, held = list(pd.unique(rows["arm"])), self.baseline.value
@@ -750,6 +752,7 @@ class Explorer:
         else:
             _offer(self.baseline, [(source.study.baseline.name,) * 2])
         self.baseline.disabled = not isinstance(source, Archive)
+        self.baseline.layout.display = "none" if self.baseline.disabled else None
         judged = source.study.workload(self.workload.value).metrics
         metrics = [m for m in judged if m in set(rows["metric"])]
         _offer(self.metric, [(plots.metric_label(m), m) for m in metrics])
@@ -773,9 +776,9 @@ class Explorer:
             elif change["owner"] is self.comparison:
                 self._show_close()
             else:
-                if change["owner"] is self.study:
+                if anew := change["owner"] is self.study:
                     self._fill_sources()
-                self._fill()
+                self._fill(anew)
                 self._answer()
         except PROBLEMS as e:
             self._say(str(e))

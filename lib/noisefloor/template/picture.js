@@ -10,6 +10,7 @@ function render({ model, el }) {
   near.className = "nf-ring";
   held.className = "nf-ring nf-held";
   box.append(drawing, near, held);
+  el.classList.add("nf-pictures");
   el.append(box);
 
   const put = (ring, spot) => {
