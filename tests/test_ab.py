@@ -108,8 +108,9 @@ def percent(log):
     return 100 * math.expm1(log)
 
 
-def test_main_effects_and_what_both_do_beyond_their_sum():
-    s = study.load("own-study", settings=["a=1,2", "b=x,y"])
+@pytest.mark.parametrize("guest", [False, True])
+def test_main_effects_and_what_both_do_beyond_their_sum(guest):
+    s = study.load("own-study", settings=["a=1,2", "b=x,y", "c=9"], guest=guest)
     logs = {"b=y": (0.10, 0.07, 0.14), "a=2": (0.30, 0.28, 0.32), "a=2, b=y": (0.50, 0.49, 0.53)}
     found = Told(s, [(k, *map(percent, v)) for k, v in logs.items()]).effects()
     found = found.set_index("change")

@@ -854,7 +854,7 @@ def measure_as_guest(
     schedule.check(as_guest(study, floor, whose, cpu=True))
     threads = max(t for w in study.workloads for t in w.threads)
     _many_files()
-    with alone(progress.say), workshop() as shop:
+    with contextlib.nullcontext() if dry else alone(progress.say), workshop() as shop:
         if not dry:
             guest.restore_others(where.url, progress.say)
         with guest.visit(where, shop / "guest", threads, allow, progress.say, dry) as theirs:

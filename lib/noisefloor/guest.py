@@ -220,6 +220,7 @@ class Guest(Server):
         self.datadir = self.process = self._sql = None
         self._before: dict[str, str] = {}
         self._pid, self._said = 0, set()
+        self.allow: tuple[str, ...] = ()
         try:
             row = self.query(
                 "SELECT VERSION() AS version, @@hostname AS host, @@port AS port,"
@@ -297,7 +298,12 @@ class Guest(Server):
     start = stop = spawn = restart
 
     def purge(self) -> None:
-        """Nothing: its binary logs are its owner's."""
+        """Nothing: its binary logs are its owner's. Raises ServerError when its disk runs full
+        meanwhile."""
+        if "disk" not in self.allow and (why := self._disk()):
+            raise ServerError(
+                f"{self.address}: {why}; measuring ended, whole runs are kept, --allow disk goes on"
+            )
 
     def kill(self) -> None:
         """Nothing: it goes on."""
@@ -555,7 +561,7 @@ def visit(
                 f"{where}: {why}; --allow {name} measures all the same; nothing was changed"
             )
         say(f"{where}: {why}; allowed by name")
-    guest._pid = guest.pid
+    guest._pid, guest.allow = guest.pid, tuple(allow)
     try:
         yield guest
     finally:

@@ -146,6 +146,7 @@ class Results:
         ends = rows.loc[[a.name for a in arms[1:]], columns[1:4]]
         logs = np.vstack([np.zeros(3), np.log1p(ends.to_numpy(float) / 100)])
         values = pd.DataFrame([dict(a.switch) | dict(a.settings) for a in arms])
+        values = values.loc[:, values.nunique() > 1]  # others are held at one value
         weights = {}
         for name in values:
             base, *others = pd.unique(values[name])

@@ -459,6 +459,23 @@ def test_it_is_refused_unless_it_is_allowed_by_name(theirs, case, capsys):
 
 
 @slow
+def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, home, monkeypatch):
+    def fill():
+        while not list(home.glob("runs/*/*-p*/run.json")):
+            time.sleep(0.05)
+        monkeypatch.setattr(guest, "FREE_B", 1 << 60)
+
+    filling = threading.Thread(target=fill)
+    filling.start()
+    with pytest.raises(
+        ServerError, match=r"GB free, below .*; measuring ended, whole runs are kept"
+    ):
+        measured(theirs.url, budget_min=2.0)
+    filling.join()
+    theirs.unchanged()
+
+
+@slow
 def test_clients_that_would_take_the_connections_of_others_are_refused(theirs):
     theirs.server.script("SET GLOBAL max_connections = 40")
     with pytest.raises(ServerError, match=r"40 connections, .* 64 threads would leave too few"):
