@@ -1,9 +1,11 @@
 """Every notebook as an exported script, from the project's folder and from that of the notebooks, on
 recorded campaigns: nothing is measured. (`test_report` renders them, `test_lab` opens JupyterLab.)"""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from nbconvert import PythonExporter
@@ -42,3 +44,23 @@ def test_a_notebook_runs_as_a_script(name, folder, tmp_path):
     assert ran.returncode == 0, ran.stderr
     assert "Warning" not in ran.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_plain_papermill_takes_the_same_parameters(tmp_path):
+    book = tmp_path / "out.ipynb"
+    papermill = Path(sys.executable).with_name("papermill")
+    command = [papermill, "notebooks/published-claims.ipynb", book, "-k", "python3"]
+    env = os.environ | {report.saved.OUT: str(tmp_path)}
+    ran = subprocess.run(
+        [*command, "-p", "margin_pct", "30"],
+        cwd=paths.root(),
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    facts = json.loads((tmp_path / "published-claims.json").read_text())
+    assert facts["margin_pct"] == 30
+    assert (tmp_path / "published-claims.csv").exists()
+    assert "margin_pct = 30" in book.read_text()

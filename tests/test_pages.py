@@ -90,12 +90,18 @@ UNNAMED = """() => [...document.querySelectorAll('img, svg')].filter(e => !e.clo
     id => id && (document.getElementById(id) || {}).textContent)))).map(e => e.outerHTML.slice(0, 200))"""
 
 
+PARTLY = """() => [...document.querySelectorAll('figure.nf-figure')].filter(f =>
+  !f.querySelector('figcaption span')?.textContent || !f.querySelector('a[download]')
+).map(f => f.textContent.slice(0, 100))"""
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("where", "name"), EACH)
 def test_a_page_can_be_read_by_everybody(opened, file, scheme, tmp_path):
     assert file.stat().st_size <= MOST_BYTES
     page = opened(color_scheme=scheme)
     assert page.evaluate(UNNAMED) == []
+    assert page.evaluate(PARTLY) == []  # without a caption or the data behind it
     found = Axe().run(page).response["violations"]
     bad = [v for v in found if v["impact"] in ("serious", "critical")]
     assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in bad] == []
@@ -110,6 +116,13 @@ def test_a_page_can_be_read_by_everybody(opened, file, scheme, tmp_path):
 def test_a_page_needs_no_script_and_can_be_printed(opened, file, tmp_path):
     page = opened(java_script_enabled=False, color_scheme="dark")
     assert page.locator("script").count() == 0
+    if file.stem != "index":
+        assert "nf-verdict" in page.locator("main > *").first.get_attribute("class")
+        code = page.locator(".nf-code pre").first
+        for choice, seen in (("open", True), ("hide", False), ("folded", False)):
+            page.locator(f"#nf-{choice}").check()
+            assert code.is_visible() == seen
+        assert page.locator(".nf-nav li").count() > 2
     for kind in ("screen", "print"):
         page.emulate_media(media=kind)
         for part in ("figure svg", ".nf-table table", ".nf-verdict", ".nf-facts"):

@@ -185,3 +185,9 @@ def test_every_page_of_the_project_is_what_its_raw_files_give(site, name):
     with moved(site):
         found = verified.verify(paths.reports() / f"{name}.html")
     assert found["equal"], verified.text(found)
+
+
+def test_an_index_among_the_pages_is_passed_over(page, project):
+    beside = page.parent / "index.html"
+    shutil.copy(paths.reports() / "index.html", beside)
+    assert verified.pages(page.parent, beside, page) == [page]

@@ -336,9 +336,8 @@ def verify(reports, as_json):
     from noisefloor.report import ReportError, verified
 
     try:
-        pages = list(dict.fromkeys(page for r in reports for page in verified.pages(r)))
         found = []
-        for page in pages:
+        for page in verified.pages(*reports):
             found.append(verified.verify(page))
             if not as_json:
                 click.echo(verified.text(found[-1]))

@@ -721,7 +721,7 @@ def dots(
         y += gap
     width = NARROW if narrow else WIDE
     left = 16 if narrow else min(250, 34 + 7.4 * max((len(v) for v in labels), default=10))
-    right = 16 if narrow else 264
+    right = 16 if narrow else 272
     top, foot, high = (26 if title else 6), 44, 26 * y
     figure = Figure(figsize=(width / 72, (top + high + foot) / 72), layout="none")
     total = top + high + foot
@@ -766,7 +766,7 @@ def dots(
     ax.yaxis.set_major_locator(NullLocator())
     ax.grid(False, axis="y")
     ax.grid(True, axis="x")
-    _percent_axis(ax, "x")
+    _percent_axis(ax, "x", ticks=int((width - left - right) / 55))
     _note(ax, "← faster", (0, 0), (0, -26), "axes fraction", va="top")
     _note(ax, "slower →", (1, 0), (0, -26), "axes fraction", va="top", ha="right")
     words = f"±{margin_pct:g}\u202f% counts as same"
@@ -1039,7 +1039,7 @@ def stages(frame, *, title="", narrow=False) -> Figure:
         "waits for output": (ARMS[2], 0.35),
         "waits otherwise": (CONTROL, 0.35),
     }
-    arms = list(pd.unique(frame["arm"]))
+    arms = [a for a in colours(frame) if a in set(frame["arm"])]
     width, left, right = (NARROW, 104, 84) if narrow else (WIDE, 190, 150)
     top, foot = 54 + (16 if title else 0), 34
     high = 20 * (len(frame) + 1.2 * len(arms))

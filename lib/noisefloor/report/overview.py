@@ -11,7 +11,7 @@ from .. import paths, plots
 from ..plots import interval, is_control, is_joint, metric_label, percent
 from .pages import shell, write_whole
 from .pieces import badge, boxed, escaped
-from .saved import raw_links
+from .saved import flat, raw_links
 from .words import known
 
 LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
@@ -157,4 +157,5 @@ def _drawing(facts, title) -> str:
         rows = rows[~is_control(rows)].head(8)
         drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin, narrow=True)
     words = f"{metric_label(main['metric'])}."
-    return plots.show(drawn, alt=plots.alt(rows), caption=words, title=title).markup
+    shown = {"alt": plots.alt(rows), "caption": words, "title": title}
+    return plots.show(drawn, **shown, data=flat(rows), name=facts["study"]).markup

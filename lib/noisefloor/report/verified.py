@@ -21,18 +21,22 @@ SHOWN = 12  # differences of a page that are printed
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
-def pages(path) -> list[Path]:
-    """The pages that a user means by `path`: a page, or all pages of a folder. ReportError when
-    there is none."""
-    path = Path(path)
-    found = [path] if path.suffix == ".html" and path.is_file() else sorted(path.glob("*.html"))
-    found = [p for p in found if p.name != "index.html"]
-    if not found:
+def pages(*given) -> list[Path]:
+    """The pages that a user means by the paths `given`: pages, or all pages of folders. An index is
+    no page, and passed over. ReportError where there is none."""
+    found, wrong = [], None
+    for path in map(Path, given):
+        page = path.suffix == ".html" and path.is_file()
+        here = [path] if page else sorted(path.glob("*.html"))
+        found += [p for p in here if p.name != "index.html"]
+        wrong = wrong or (None if here else path)
+    if wrong or not found:
         raise ReportError(
-            f"{path} is no page and no folder with a page, such as "
+            f"{wrong or given[-1]} is no page and no folder with a page, such as "
             "reports/published/STUDY-DATE; nothing was verified",
             2,
         )
+    found = list(dict.fromkeys(found))
     for page in found:
         _made(page)
     return found
