@@ -245,7 +245,7 @@ def paper(few: int, some: int, many: int, took: dict, held: dict) -> str:
     """What a million files on ten hosts need, from what was measured. held: bytes of text and of
     Parquet a file, and of memory."""
     start = max(0.0, took["few"] - few * (took["some"] - took["few"]) / (some - few))
-    serial = (took["again"] - start) / many  # the tree is walked, every stamp looked up, by one
+    serial = max(1e-6, (took["again"] - start) / many)  # one walks the tree, looks up every stamp
     share = max(0.0, (took["one"] - start) / some - serial)
     workers = HOSTS * CORES
     walk, work = MILLION * serial, MILLION * share / workers
