@@ -38,9 +38,6 @@ def slope(x, values) -> tuple[float, float]:
     return b, 2.6 * np.sqrt(rest @ rest / (len(t) - 2) / (t @ t))
 
 
-DAY_RUNS = 20_000  # of the standard profile: slices of 3 s, and a second between them
-
-
 def disk_of(folder: Path) -> tuple[int, int]:
     """Bytes on disk under a folder whose files come and go, and its most binary logs a server."""
     size, logs = 0, [0]
@@ -54,7 +51,7 @@ def disk_of(folder: Path) -> tuple[int, int]:
 
 @slow
 def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, mysql):
-    """A campaign of short slices: what grows with each of them is taken twenty thousand times."""
+    """What a campaign of short slices leaves behind each of them would add up in a day."""
     live = Live(tmp_path, mysql, *asked(1.5))
     live.start()
     live.until_whole(8)
@@ -90,8 +87,8 @@ def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, m
     assert collect._size(live.runs) < float(announced[2]) * 1e9
     assert logs.max() <= 3  # full ones are removed after each pair
     assert handles.max() - handles.min() < 30
-    assert grows["handles"][0] < 0.05
-    assert grows["memory"][0] * DAY_RUNS < 1e9  # a run's rows, and what the statistics make of them
+    assert grows["handles"][0] - grows["handles"][1] < 0.05
+    assert grows["memory"][0] - grows["memory"][1] < 50_000  # B; a day: see ten thousand runs
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +134,8 @@ def ten_thousand(tmp_path_factory):
 @slow
 def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     """In seconds of the processor: others may use it, too."""
-    took = {}
+    took, own = {}, psutil.Process()
+    memory = own.memory_info().rss
     began = time.process_time()
     found = results.load(ten_thousand)
     table = found.tidy
@@ -155,8 +153,10 @@ def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     c.progress.show(c, "a pair")
     c.open_cells()
     took["next pair"] = time.process_time() - began
+    took["MB"] = (own.memory_info().rss - memory) / 1e6
     print({k: round(v, 2) for k, v in took.items()})
     assert took["read"] < 60
     assert took["judge"] < 30
     assert took["continue"] < 120
     assert took["next pair"] < 20
+    assert took["MB"] < 1000  # as much as a campaign of a day holds in its memory
