@@ -49,9 +49,10 @@ def is_called(p: psutil.Process, name: str) -> bool:
 
 
 def send(who: str, victim: psutil.Process, how: signal.Signals = signal.SIGKILL) -> bool:
-    """Send a signal; whether it met a living process. Counted."""
+    """Send a signal; whether it met a living process, one not stopped yet. Counted."""
     with contextlib.suppress(psutil.Error):
-        if victim.status() != psutil.STATUS_ZOMBIE:
+        done = psutil.STATUS_STOPPED if how == signal.SIGSTOP else psutil.STATUS_ZOMBIE
+        if victim.status() not in (psutil.STATUS_ZOMBIE, done):
             victim.send_signal(how)
             DONE[who, how.name] += 1
             return True

@@ -59,7 +59,7 @@ def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts):
 
 @slow
 def test_the_servers_meet_a_full_disk(tmp_path, mysql, mounts):
-    mounts.small(tmp_path / ".servers", "1200m")
+    mounts.small(tmp_path / ".servers", "1300m")
     live = Live(tmp_path, mysql, enter=mounts.enter)
     live.start()
     live.until_whole(2)
