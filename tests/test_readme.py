@@ -52,3 +52,14 @@ def test_findings_are_those_of_the_published_pages():
 def test_links_lead_to_files():
     for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
         assert (paths.root() / link).exists(), link
+
+
+def test_pictures_are_there_small_and_told_in_words():
+    shown = re.findall(r"!\[(.*?)\]\((docs/.*?\.png)\)", README)
+    assert {f"docs/{p.name}" for p in (paths.root() / "docs").glob("*.png")} == {
+        f for _, f in shown
+    }
+    assert len(shown) == 3
+    for words, file in shown:
+        assert len(words) > 60
+        assert (paths.root() / file).stat().st_size <= 150_000
