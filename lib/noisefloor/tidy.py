@@ -30,16 +30,20 @@ SEAL = "SHA256SUMS"  # so that `sha256sum -c SHA256SUMS` checks it, too
 _CAMPAIGN = dict.fromkeys(("created", "ended_because", "commit"), str)
 _CAMPAIGN |= dict.fromkeys(("engine", "engines", "tools", "skipped", "pinned", "parameters"), dict)
 _CAMPAIGN |= {"host": dict | str, "finished": str | None, "seed": int, "spent_s": int | float}
+_HOST = {"memory_B": int | float | None, "cores": int | None}
 _RUN = dict.fromkeys(("study", "campaign", "workload", "workload_tool", "pair_id", "arm"), str)
 _RUN |= dict.fromkeys(("threads", "block", "pair", "position"), int)
 _RUN |= {"warmup": bool, "slice_s": int | float, "warnings": list, "sha256": dict}
 
 
 def _wrong(facts: dict, types: dict) -> str:
-    """The first name whose value is of another type; "" when there is none."""
-    return next(
-        (k for k, kind in types.items() if k in facts and not isinstance(facts[k], kind)), ""
-    )
+    """The first name whose value is of another type, or a number that no computer counts with; ""
+    when there is none."""
+
+    def fits(value, kind) -> bool:
+        return isinstance(value, kind) and not (isinstance(value, int) and abs(value) >= 2**63)
+
+    return next((k for k, kind in types.items() if k in facts and not fits(facts[k], kind)), "")
 
 
 class Damaged(Exception):
@@ -65,7 +69,8 @@ def meta(campaign: Path) -> dict:
         restored(found)
     except StudyError as e:
         raise Damaged(f"{campaign.name}/campaign.json is no campaign's: {e}") from None
-    if wrong := _wrong(found, _CAMPAIGN):
+    host = found.get("host")
+    if wrong := _wrong(found, _CAMPAIGN) or _wrong(host if isinstance(host, dict) else {}, _HOST):
         raise Damaged(f"{campaign.name}/campaign.json has a {wrong} of a wrong type")
     return found
 
