@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import identity, paths, report, results, tidy
+from . import identity, paths, report, results, sheet, tidy
 from .plots import FIGURES
 from .report import ReportError
 from .report.pages import TEMPLATE, notebook, studies
@@ -107,7 +107,8 @@ def _fill(folder: Path, study: str, campaign: Path | None, timeout: float, step)
     facts = json.loads(page.with_suffix(".json").read_text())
     if campaign:
         found = results.load(folder / "data" / "raw" / "recorded" / campaign.name)
-        found.tidy.to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
+        table = sheet.cells(found.tidy)
+        table.to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     else:
         found = None
     words = {
@@ -293,8 +294,8 @@ class _Post:
 
     def _box(self, tag) -> str:
         said = [f"**{tag.select_one('.nf-word').get_text(strip=True, separator=' ')}**"]
-        said += [p.get_text() for p in tag.select("p.nf-headline")]
-        notes = [f"- {li.get_text(' ', strip=True)}" for li in tag.select(".nf-notes li")]
+        said += [_escaped(p.get_text()) for p in tag.select("p.nf-headline")]
+        notes = [f"- {_escaped(li.get_text(' ', strip=True))}" for li in tag.select(".nf-notes li")]
         return "\n\n".join(filter(None, [*said, _facts(tag), "\n".join(notes)]))
 
     def _figure(self, tag) -> str:
@@ -360,8 +361,8 @@ def _whole(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Markdown takes as text."""
-    text = re.sub(r"([\\`*\[\]<>|])", r"\\\1", text)
+    """Text that Markdown takes as text, and the site builders that read {{ }} and {% %} in it."""
+    text = re.sub(r"([\\`*\[\]<>|{}]|(?<={)%)", r"\\\1", text)
     return re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
 
 
@@ -424,6 +425,7 @@ def _write(folder: Path, name: str, words: dict) -> None:
         loader=jinja2.FileSystemLoader(TEMPLATE / "bundle"), trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["quoted"] = lambda value: json.dumps(value, ensure_ascii=False)
+    environment.filters["plain"] = lambda value: _escaped(" ".join(str(value).split()))
     text = environment.get_template(f"{name}.j2").render(words)
     (folder / name).write_text(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 

@@ -340,11 +340,11 @@ def verify(reports, as_json):
         for page in verified.pages(*reports):
             found.append(verified.verify(page))
             if not as_json:
-                click.echo(verified.text(found[-1]))
+                _say(verified.text(found[-1]))
     except ReportError as e:
         raise Sentence(e, e.code) from None
     if as_json:
-        click.echo(json.dumps({"pages": found}, indent=1))
+        _say(json.dumps({"pages": found}, indent=1))
     if not all(one["equal"] for one in found):
         raise SystemExit(1)
 
@@ -376,7 +376,7 @@ def bundle(study, out, timeout):
         raise Sentence(e, getattr(e, "code", 1)) from None
     finally:
         bar.close()
-    click.echo(paths.shown(made))
+    _say(paths.shown(made))
 
 
 @main.command()

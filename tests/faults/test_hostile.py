@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from click.testing import CliRunner
 
 import lab
@@ -148,14 +149,27 @@ def hostile_page(tmp_path_factory, witness):
         yield home / "reports"
 
 
+def is_text(page: Path, profile: Path) -> None:
+    """Opened in a browser, the page shows the names and does nothing else."""
+    document = seen_by_a_browser(page, profile)
+    assert "data-hacked" not in document.split(">", 2)[1]
+    assert "dataset.hacked" in document  # the names are shown, as text
+    assert not re.search(r"<[a-z]+[^<>]*\son[a-z]+=", re.sub(r'"[^"]*"', '""', document))
+    assert not re.search(r"<(?:iframe|object|embed|base|form|meta http-equiv)", document)
+    assert "1337" not in re.sub(r"[\w./+=-]{40,}", "", document)  # no template was filled in
+
+
 def test_markup_in_every_name_is_text_in_a_browser(hostile_page, witness, tmp_path):
     for name in (f"{STUDY}.html", "index.html"):
-        document = seen_by_a_browser(hostile_page / name, tmp_path / name)
-        assert "data-hacked" not in document.split(">", 2)[1]
-        assert "dataset.hacked" in document  # the names are shown, as text
-        assert not re.search(r"<[a-z]+[^<>]*\son[a-z]+=", re.sub(r'"[^"]*"', '""', document))
-        assert not re.search(r"<(?:iframe|object|embed|base|form|meta http-equiv)", document)
-        assert "1337" not in re.sub(r"[\w./+=-]{40,}", "", document)  # no template was filled in
+        is_text(hostile_page / name, tmp_path / name)
+    assert witness[1] == []
+
+
+@pytest.mark.slow
+def test_markup_is_text_where_a_campaign_is_explored(hostile_page, witness, tmp_path):
+    result = run("report", "explore", "-p", "source", "odd", "--jobs", "1", "--out", tmp_path / "out")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    is_text(tmp_path / "out" / "explore.html", tmp_path / "profile")
     assert witness[1] == []
 
 
@@ -190,6 +204,26 @@ def test_no_table_of_a_page_holds_a_formula(hostile_page):
     cells = [cell for text in found for row in csv.reader(io.StringIO(text)) for cell in row]
     assert any(c.startswith("'") for c in cells)
     assert [c for c in cells if not harmless(c)] == []
+
+
+@pytest.mark.slow
+def test_a_pack_of_hostile_names_is_text_for_whoever_builds_a_site_of_it(hostile_page, witness, tmp_path):  # fmt: skip
+    """The post as Markdown, the fragment in a browser, its tables in a spreadsheet."""
+    result = run("bundle", "odd", "--out", tmp_path / "pack")
+    assert result.exit_code == 0, result.output
+    for name in ("post.md", "README.md"):
+        text = (tmp_path / "pack" / name).read_text()
+        front, _, body = text[3:].partition("\n---\n") if text.startswith("---") else ("", "", text)
+        assert SCRIPT in text
+        assert "title" in yaml.safe_load(front) if front else True
+        assert re.findall(r"(?<!\\)<\w|{{|{%|(?<!\\)\]\(javascript", body) == []
+    page = tmp_path / "page.html"
+    page.write_text((tmp_path / "pack" / "fragment.html").read_text())
+    assert "data-hacked" not in seen_by_a_browser(page, tmp_path / "profile").split(">", 2)[1]
+    assert witness[1] == []
+    found = [c for f in (tmp_path / "pack").rglob("*.csv") if "published" not in f.parts for row in csv.reader(f.open(newline="")) for c in row]  # fmt: skip
+    assert len(found) > 100
+    assert [c for c in found if not harmless(c)] == []
 
 
 # -- in a spreadsheet ------------------------------------------------------------------------------
@@ -252,6 +286,12 @@ def test_no_command_prints_what_steers_a_terminal(project, line):
     result = run(*line.split())
     assert result.exit_code in (0, 2), result.output
     assert steers(result.output) == []
+
+
+def test_every_command_prints_by_the_function_that_takes_steering_out():
+    """But for the headline of `judge`, whose words are all ours."""
+    lines = (ROOT / "lib" / "noisefloor" / "cli.py").read_text().splitlines()
+    assert len([x for x in lines if "click.echo(" in x or re.search(r"\bprint\(", x)]) == 2
 
 
 def test_no_log_and_no_file_name_steers_a_terminal(tmp_path):
@@ -380,6 +420,15 @@ def test_nothing_in_an_archive_is_run(home, tmp_path):
     assert not witness.exists()
     pickle.loads((tree / "tidy.pkl").read_bytes()).close()  # it would have been
     assert witness.exists()
+
+
+def test_every_csv_goes_through_sheet():
+    """But for figures of the calibration, whose names are all ours."""
+    for path in (ROOT / "lib").rglob("*.py"):
+        for n, line in enumerate(path.read_text().splitlines(), 1):
+            if ".to_csv(" in line and path.name != "truth.py":
+                near = "\n".join(path.read_text().splitlines()[max(n - 2, 0) : n])
+                assert "sheet.cells(" in near, f"{path.name}:{n}"
 
 
 def test_opened_frames_hold_the_names_as_they_are(project):
