@@ -425,7 +425,7 @@ def _write(folder: Path, name: str, words: dict) -> None:
         loader=jinja2.FileSystemLoader(TEMPLATE / "bundle"), trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["quoted"] = lambda value: json.dumps(value, ensure_ascii=False)
-    environment.filters["plain"] = lambda value: _escaped(" ".join(str(value).split()))
+    environment.filters["plain"] = lambda value: _escaped(re.sub(r"[\r\n]+", " ", str(value)))
     text = environment.get_template(f"{name}.j2").render(words)
     (folder / name).write_text(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 
