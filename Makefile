@@ -11,15 +11,16 @@ setup: ## install what is missing: system packages, .venv, the server build
 reports: setup ## measure every study and render reports/index.html (PROFILE=smoke|quick|standard|full|recorded)
 	$(BIN)/noisefloor report --profile $(PROFILE)
 
-test: setup ## run the tests, but for the slow ones
+test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python -m pytest -m "not slow"
 
-slow: setup ## run the slow tests: every recorded page made, verified and opened in a browser
+slow: ## run the slow tests: every recorded page made, verified and opened in a browser
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python -m pytest -m slow --ignore tests/faults
 
-test-faults: setup ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
+test-faults: ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
+	@lib/setup.sh tests/apt.txt
 	$(BIN)/python -m pytest -m "slow or not slow" --durations=0 tests/faults
 
 fuzz: setup ## damaged logs by the million, on one core; continues where it was stopped
@@ -31,7 +32,7 @@ lab: setup ## JupyterLab on the notebooks
 check: setup ## ruff, format, rules of the notebooks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tests/notebook_rules.py
 
-screenshots: setup ## the pictures of the README, made anew (needs Chromium)
+screenshots: ## the pictures of the README, made anew (needs Chromium)
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python tests/screenshots.py
 
