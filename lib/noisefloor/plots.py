@@ -469,7 +469,10 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
         named.add(words)
     ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
     ax.set_ylim(low, high + 0.2 * (high - low))  # room for the words
-    ticks, names = list(at.values()), [str(t) for t in at]
+    ticks, names = (
+        list(at.values()),
+        _names_apart(at, (300 if small else 560) / (end - first + step)),
+    )
     if len(joint):
         ticks, names = [*ticks, end], [*names, "all"]
         ax.axvline(end - 0.5 * step, color=RULE, lw=0.8)
@@ -478,6 +481,16 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
     ax.set_xlabel("threads (log scale)" + ("; all: joint effect" if len(joint) else ""))
     _percent_axis(ax)
     return floor
+
+
+def _names_apart(at, pixels) -> list[str]:
+    """The thread counts as tick labels, "" where one would stand on that before; `pixels` a unit."""
+    names, edge = [], -math.inf
+    for count, x in at.items():
+        name = str(count) if pixels * x - 4 * len(str(count)) > edge + 4 else ""
+        edge = pixels * x + 4 * len(name) if name else edge
+        names.append(name)
+    return names
 
 
 def _floor_lines(ax, rows, at, step, limit, joint, end) -> list:

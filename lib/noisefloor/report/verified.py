@@ -80,7 +80,7 @@ def verify(page, timeout=3600) -> dict:
         len(_NUMBER.findall(str(v))) for k, v in old.items() if not k.endswith("drawing")
     )
     software = _software(old), _software(new)
-    if software[0] != software[1]:
+    if software[0] not in ("", software[1]):
         found["notes"].append(f"the page was made with {software[0]}; here: {software[1]}")
     found["differences"] = [
         {"where": where, "page": a, "recomputed": b} for where, a, b in compared(old, new)
