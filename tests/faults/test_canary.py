@@ -56,11 +56,12 @@ def birds(data: bytes, depth: int = 2) -> set[str]:
     found |= {m.decode() for m in BIRD.findall(data.replace(b"\0", b""))}
     if not depth:
         return found
-    inside = [base64.b64decode(m + b"=" * (-len(m) % 4)) for m in re.findall(rb"[A-Za-z0-9+/]{20,}", data)]  # fmt: skip
+    packed = re.findall(rb"(?:[A-Za-z0-9+/]{4}){5,}[A-Za-z0-9+/]{0,3}", data)
+    inside = [base64.b64decode(m[: len(m) - (len(m) % 4 == 1)] + b"==") for m in packed]
     with contextlib.suppress(OSError, EOFError):
         inside.append(gzip.decompress(data))
-    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as packed:
-        inside += [packed.read(n) for n in packed.namelist()]
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        inside += [archive.read(n) for n in archive.namelist()]
     return found.union(*(birds(i, depth - 1) for i in inside))
 
 
@@ -110,7 +111,7 @@ def test_a_canary_is_found_wherever_it_hides(tmp_path):
     (tmp_path / "c.txt").write_bytes(LOG.encode("utf-16"))
     (tmp_path / f"{LOG}.txt").touch()
     pd.DataFrame({"x": [LOG] * 3}).to_parquet(tmp_path / "d.parquet", compression="zstd")
-    (tmp_path / "e.txt").write_text("zq7 vogel")
+    (tmp_path / "e.txt").write_text("zq7 vogel " + " ".join("A" * n for n in range(19, 30)))
     found = nests(tmp_path)
     assert sorted(Path(f).name for f in found) == [f"{LOG}.txt", "a.zip", "b.gz", "c.txt", "d.parquet"]  # fmt: skip
     assert set.union(*found.values()) == {LOG}
