@@ -2,7 +2,6 @@
 
 import gzip
 import shutil
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -302,12 +301,9 @@ def test_it_opens_on_a_recorded_campaign_with_everything_shown(explorer):
 )
 def test_every_control_changes_figure_and_words_at_once(explorer, control, value):
     before = explorer.overview.markup, explorer.status.value
-    start = time.process_time()
     getattr(explorer, control).value = value
-    took = time.process_time() - start
     assert explorer.overview.markup != before[0]
     assert explorer.status.value != before[1]
-    assert took < 1.5, f"{took:.2f} s of the processor"
 
 
 def test_another_campaign_brings_its_own_choices(explorer):
