@@ -1040,6 +1040,10 @@ def obtain(
         parameters |= _script(parameters.get("workload", ""), lua)
         parameters |= {"guest": True} if server else {}
     study = load(name, **parameters)  # a wrong parameter is said before a build is looked for
+    if look and clients:
+        raise StudyError(
+            "a first look loads two servers at once, clients one; nothing was measured"
+        )
     if server:
         if look or clients:
             what = "a first look needs two servers" if look else "--clients needs a server"
@@ -1061,10 +1065,6 @@ def obtain(
     if look:
         study = first_look(study, reach())
     if clients:
-        if look:
-            raise StudyError(
-                "a first look loads two servers at once, clients one; nothing was measured"
-            )
         study = from_clients(study, count_clients(clients))
     if lua:
         parameters["lua"] = Path(lua).name
