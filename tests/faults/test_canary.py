@@ -257,7 +257,7 @@ def lived(tmp_path_factory, mysql, shop):
             run("ingest", folders["archive"], "--out", home / "tables", "--json")
             run("compare", "--from", home / "tables", "--baseline", "file=x", code=2)
             run("bundle", STUDY, "--out", home / "pack.zip")
-            run("verify", home / "reports" / "own-study.html", also=(1,))
+            run("verify", home / "reports" / "ab-sync-binlog.html", also=(1,))
             run("doctor", "--json")
         for user in ("env", "file"):
             rows = team.query(f"SELECT GROUP_CONCAT(name) AS n FROM {user}_results.campaign")
