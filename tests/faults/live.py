@@ -162,6 +162,7 @@ class Live:
         self, home: Path, template=None, *arguments: str, enter: tuple[str, ...] = (), pages=None, **env
     ):  # fmt: skip
         self.home, self.runs, self.pages = home, home / "runs", pages
+        self.servers = home / ".servers"
         self.enter, self.arguments = enter, arguments or asked(0.5)
         self.env = os.environ | {"NOISEFLOOR_HOME": str(home), "NOISEFLOOR_ENGINES": str(ENGINES)}
         self.env |= {"NOISEFLOOR_RUNS": str(self.runs)}
@@ -246,7 +247,7 @@ class Live:
         folders = sorted(p.parent for p in self.runs.glob("*/campaign.json"))
         assert tidy.meta(folders[-1])["finished"]
         promise(self.runs, seen=self.seen, home=self.home, pages=self.pages, finished=True)
-        assert [p.name for p in (self.home / ".servers").iterdir()] == ["lock"]
+        assert [p.name for p in self.servers.iterdir()] == ["lock"]
 
 
 def harm(

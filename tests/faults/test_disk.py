@@ -63,7 +63,7 @@ def test_the_servers_meet_a_full_disk(tmp_path, mysql, mounts):
     live = Live(tmp_path, mysql, enter=mounts.enter)
     live.start()
     live.until_whole(2)
-    servers = mounts.seen(tmp_path / ".servers")
+    live.servers = servers = mounts.seen(tmp_path / ".servers")
     ballast = fill(servers)
     assert live.end() == 1
     ballast.unlink()
