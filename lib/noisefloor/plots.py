@@ -458,15 +458,15 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
             _judged(ax, x, row, limit, ink[arm], "o", small)
     for row in joint.itertuples():
         _judged(ax, end + place[row.arm], row, limit, ink[row.arm], "D", small)
-    named = set()  # a label stands once, at the leftmost point
+    named = {}  # a label stands once, at the rightmost point
     for row in () if published is None else published.itertuples():
         x = at[int(row.threads)] - 0.16 * step
         ends = (getattr(row, "lo_pct", np.nan), getattr(row, "hi_pct", np.nan))
         _whisker(ax, x, ends, limit, color=INK, lw=1.2, alpha=1)
         ax.plot(x, row.overhead_pct, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
-        if (words := getattr(row, "label", "published")) not in named:
-            _note(ax, words, (x, row.overhead_pct), (-8, 0), ha="right", va="center", color=INK)
-        named.add(words)
+        named[getattr(row, "label", "published")] = (x, row.overhead_pct)
+    for words, point in named.items():
+        _note(ax, words, point, (0, 9), ha="center", va="bottom", color=INK)
     ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
     ax.set_ylim(low, high + 0.2 * (high - low))  # room for the words
     ticks, names = (

@@ -17,7 +17,7 @@ from .words import known
 LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
 PARTS = ((".html", "page"), (".ipynb", "notebook"), (".csv", "verdicts (CSV)"), (".json", "JSON"))
 MARGIN = 2.0  # percent, where a page does not say
-TICKS = (-100, -10, 0, 10, 100)  # of the small scale, in percent
+TICKS = (-10, 0, 10, 100)  # of the small scale, in percent
 
 
 def index(out=None, pages=None) -> Path:
@@ -154,7 +154,7 @@ def _drawing(facts, title) -> str:
     if first.loc[~is_joint(first), "threads"].nunique() > 1 and first["arm"].nunique() <= 4:
         rows, drawn = first, plots.overhead(first, main["metric"], margin_pct=margin, by="metric", narrow=True)  # fmt: skip
     else:
-        rows = rows[~is_control(rows)].head(8)
+        rows = first[~is_control(first)].head(8)
         drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin, narrow=True)
     words = f"{metric_label(main['metric'])}."
     shown = {"alt": plots.alt(rows), "caption": words, "title": title}
