@@ -126,15 +126,16 @@ def test_a_wrong_request_is_one_sentence_and_nothing_is_done(line, code, words, 
 
 @pytest.mark.parametrize("name", ["HOME", "RUNS", "ENGINES", "REPORTS", "STORE"])
 @pytest.mark.parametrize("value", ["file", "nowhere", "unreadable", "\udcff"])
-def test_a_folder_in_the_environment_that_is_none(name, value, project, monkeypatch, tmp_path):
+def test_a_folder_in_the_environment_that_is_none(name, value, project, tmp_path):
     place = tmp_path / f"odd-{value}"
     if value == "file":
         place.write_text("no folder\n")
-    monkeypatch.setenv(f"NOISEFLOOR_{name}", str(place))
-    for line in ("store", f"history {STUDY}", f"run {STUDY} --profile nonsense", "report no-such"):
-        result = run(*line.split())
-        assert result.exception is None or isinstance(result.exception, SystemExit), line
-        assert "Traceback" not in result.output
+    with pytest.MonkeyPatch.context() as patch:  # undone before the project's own
+        patch.setenv(f"NOISEFLOOR_{name}", str(place))
+        for line in ("store", f"history {STUDY}", f"run {STUDY} --profile nonsense", "report no-such"):  # fmt: skip
+            result = run(*line.split())
+            assert result.exception is None or isinstance(result.exception, SystemExit), line
+            assert "Traceback" not in result.output
 
 
 # -- notebooks -------------------------------------------------------------------------------------
