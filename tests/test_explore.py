@@ -16,7 +16,7 @@ from noisefloor.ingest import judged
 DATA = Path(__file__).parent / "data"
 
 BINLOG = "binlog-encryption-standard-20261121-005924"
-AA = "calibration-aa-standard-20261121-002417"
+AA = "calibration-aa-standard-20261121-031930"
 AA_THEN = "calibration-aa-standard-20261121-031930"
 
 
