@@ -121,9 +121,10 @@ def read(run: Path, *, verify: bool = True) -> dict:
 
 
 def _sealed(campaign: Path) -> dict[str, str]:
-    """Name -> sha256 of what holds the checksums and facts of a campaign: each run's run.json, and
-    the files beside the runs."""
-    files = [*campaign.glob("*/run.json"), *campaign.glob("*.json")]
+    """Name -> sha256 of what holds the checksums and facts of a campaign: each whole run's
+    run.json, and the files beside the runs."""
+    runs = (f for f in campaign.glob("*/run.json") if "." not in f.parent.name)
+    files = [*runs, *campaign.glob("*.json")]
     return {str(f.relative_to(campaign)): sha256(f) for f in sorted(files)}
 
 
