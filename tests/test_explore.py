@@ -17,7 +17,8 @@ DATA = Path(__file__).parent / "data"
 
 BINLOG = "binlog-encryption-standard-20261121-005924"
 AA = "calibration-aa-standard-20261121-031930"
-AA_THEN = "calibration-aa-standard-20261121-031930"
+TABLES = "tablespace-encryption-standard-20261121-092639"
+TABLES_THEN = "tablespace-encryption-standard-20261121-042058"
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,8 @@ def test_points_of_single_runs_stand_at_their_values(binlog):
 
 
 def test_two_campaigns_stand_beside_each_other():
-    q = explore.Question((explore.opened(AA), explore.opened(AA_THEN)), "read/write", "tps")
+    both = explore.opened(TABLES), explore.opened(TABLES_THEN)
+    q = explore.Question(both, "larger than memory", "tps", threads=(4,), arms=("tables only",))
     assert q.verdicts["campaign"].nunique() == 2
     assert q.headline.count("Transactions per second") == 2
     (row,) = q.apart.to_dict("records")
@@ -321,9 +323,9 @@ def test_another_study_begins_with_its_own_first_workload(explorer):
 
 
 def test_a_second_campaign_brings_its_verdicts_and_the_difference():
-    at = explore.Explorer(AA, workload="read/write")
+    at = explore.Explorer(TABLES, workload="larger than memory")
     before = at.overview.markup
-    at.against.value = AA_THEN
+    at.against.value = TABLES_THEN
     assert at.overview.markup != before
     assert at.question.verdicts["campaign"].nunique() == 2
     assert "The second campaign against the first" in at.table.value
