@@ -125,8 +125,8 @@ def _now() -> str:
 
 
 def _write_json(path: Path, content: object) -> None:
-    """Whole or not at all."""
-    partial = path.with_name(path.name + ".partial")
+    """Whole or not at all, also when both runs of a duet write the same."""
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     partial.write_text(json.dumps(content, indent=1) + "\n")
     partial.replace(path)
 
