@@ -506,7 +506,8 @@ class Campaign:
         text = json.dumps(found, indent=0, sort_keys=True)
         own = (server.folder, server.folder.parent, paths.engines(), paths.root())
         for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
-            text = text.replace(str(private), f"<{shown}>")
+            for path in (private, private.resolve()):  # a link leads to another name of it
+                text = text.replace(str(path), f"<{shown}>")
         if self.study.floor:
             text = server.nameless(text)
         else:
