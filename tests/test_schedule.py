@@ -159,6 +159,17 @@ def test_a_short_campaign_answers_the_first_question():
     assert blocks.most_common(1)[0][0] == other.first
 
 
+def test_every_arm_gets_an_interval_before_one_gets_a_verdict():
+    long = replace(STANDARD, design="side by side", arms=ARMS)
+    cells, done = schedule.cells(long), Counter()
+    while min(done[a.name] for a in ARMS) < 6:
+        done[schedule.block_arm(7, done.total(), long, cells, done).name] += 1
+    assert max(done[a.name] for a in ARMS) == 6 < long.profile.blocks[1]
+    while done[long.first or ARMS[0].name] == 6:
+        done[schedule.block_arm(7, done.total(), long, cells, done).name] += 1
+    assert sum(done[a.name] for a in ARMS) == 6 * len(ARMS) + 1
+
+
 def test_a_block_is_not_spent_on_an_arm_that_is_settled():
     left = [c for c in schedule.cells(SIDE) if c.arm.name == "d"]
     assert deal(left, 20) == {"d": 20}  # no open control either

@@ -116,18 +116,20 @@ def block_arm(
 ) -> Arm:
     """Side by side: the arm that a block compares with the baseline, one with open comparisons.
     The control takes its share of the blocks, evenly spread. Every arm gets a block, then one arm
-    after the other those that a verdict needs, the study's first question before all: a short
-    campaign answers one question instead of none. done: arm name -> blocks so far."""
+    after the other the fewest that an interval needs, then those that a verdict needs, the study's
+    first question before all: a short campaign answers one question instead of none. done: arm
+    name -> blocks so far."""
     names = {c.arm.name for c in open_cells}
     control = study.control
     if control.name in names and done.get(control.name, 0) < CONTROL_SHARE * block - 0.5:
         return control
     arms = [a for a in study.arms if a.name in names]
     arms.sort(key=lambda a: a.name != study.first)
-    fewest = min(done.get(a.name, 0) for a in arms)
-    short = [a for a in arms if done.get(a.name, 0) < study.profile.blocks[1]]
-    if fewest and short:
-        return short[0]
+    fewest, most = min(done.get(a.name, 0) for a in arms), study.profile.blocks[1]
+    for target in (min(stats.plan.FEWEST, most), most):
+        short = [a for a in arms if done.get(a.name, 0) < target]
+        if fewest and short:
+            return short[0]
     ties = [a for a in arms if done.get(a.name, 0) == fewest]
     return ties[int(coin(seed, block, "arm").integers(len(ties)))]
 
