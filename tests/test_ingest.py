@@ -558,6 +558,17 @@ def test_spark_opens_the_folders(tmp_path):
         spark.stop()
 
 
+def test_logs_are_read_without_pandas(tmp_path):
+    """It takes as long to import as 500 files take to be read."""
+    tree, out = _write(tmp_path / "tree", {"a/1.txt": _text(1, seconds=300)}), tmp_path / "out"
+    code = (
+        "import sys; from noisefloor.cli import main; main(sys.argv[1:], standalone_mode=False); "
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, "ingest", tree, "--out", out], check=True)
+    assert len(frame(out, "intervals")) == 300
+
+
 # -- judged ------------------------------------------------------------------------------------------
 
 

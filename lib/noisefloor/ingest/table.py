@@ -6,10 +6,10 @@ what each file is. Plain types only: any reader of Parquet opens each folder as 
 """
 
 import json
+import sys
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 FORMAT = 1  # of the tables; 1: first
 MANIFEST = "manifest.json"
@@ -41,6 +41,21 @@ TABLES = {
 }
 
 
+class _NoPandas:
+    """Finds no pandas, which Arrow would import for its first array: that takes as long as reading
+    500 files. What needs a data frame imports it later."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+sys.meta_path.insert(0, _NoPandas)
+pa.array([0])
+sys.meta_path.remove(_NoPandas)
+
+
 class NotATable(Exception):
     """A folder that cannot be opened as an ingested archive: one sentence, with the way on."""
 
@@ -63,8 +78,10 @@ def manifest(folder: Path) -> dict:
     return found
 
 
-def opened(folder: Path, name: str) -> ds.Dataset:
+def opened(folder: Path, name: str):
     """One of TABLES of an ingested archive, as an Arrow data set. Raises NotATable."""
+    import pyarrow.dataset as ds
+
     manifest(folder)
     folder = Path(folder)
     parts = [
