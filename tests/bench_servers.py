@@ -123,12 +123,18 @@ def simulated(rounds: int) -> tuple[list[Figure], str]:
     for truth, word in ((0.0, "0 %"), (aa.study.margin_pct, "the margin")):
         rows = [t[(t["metric"] == "tps") & np.isclose(t["truth_pct"], truth)].iloc[0] for t in ours]
         theirs = [usual(aa, truth, seed=i) for i in range(rounds)]
+        # a plan that more often cannot tell is made again: minutes a right verdict, not a campaign
+        ratios = [
+            (r["minutes"] / max(r["right"], 1e-9)) / (live.REFERENCE_MIN / max(right, 1e-9))
+            for r, (right, _) in zip(rows, theirs, strict=True)
+        ]
         figures.append(
             Figure(
-                f"measured minutes to a verdict on TPS, truth {word} (simulated from recorded runs)",
-                [r["minutes"] / live.REFERENCE_MIN for r in rows],
+                f"minutes of measuring a right verdict on TPS costs, truth {word} (simulated from "
+                "recorded runs)",
+                ratios,
                 f"at most {HALF}",
-                float(np.median([r["minutes"] for r in rows])) <= HALF * live.REFERENCE_MIN,
+                float(np.median(ratios)) <= HALF,
             )
         )
         mean = {k: float(np.mean([r[k] for r in rows])) for k in ("right", "wrong", "minutes")}
