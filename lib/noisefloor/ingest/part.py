@@ -144,14 +144,17 @@ class _Part:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 self.files.append((name, "", "no regular file", size, "", 0, mark))
                 return
-            head = file.read(unpack.MOST_BYTES + 1 if size <= unpack.HEAD * 2048 else unpack.HEAD)
+            small = size <= unpack.HEAD * 2048
+            head = file.read(size + 1 if small else unpack.HEAD)
+            if small and len(head) > size:  # it grows
+                head += file.read(unpack.MOST_BYTES - size)
             if unpack.packed(head):
                 file.seek(0)
                 buffered = io.BufferedReader(file, 2**20)
                 for member, data in unpack.texts(buffered, name, size):
                     self._text(name, safe(member)[len(name) + 2 :], data, None)
                 self.files.append((name, "", "compressed or archive", size, "", 0, mark))
-            elif unpack.binary(head) or size <= unpack.HEAD * 2048:
+            elif unpack.binary(head) or small:
                 self._text(name, "", head, mark, size)
             else:
                 file.seek(0)
