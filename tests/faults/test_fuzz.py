@@ -48,8 +48,8 @@ def test_a_batch(seed):
 
 @pytest.mark.slow
 def test_many_batches():
-    """A minute and a half of `make fuzz`, from other seeds every time."""
-    end, n = perf_counter() + 90, random.SystemRandom().randrange(10**9)
+    """Twenty seconds of `make fuzz`, from other seeds every time."""
+    end, n = perf_counter() + 20, random.SystemRandom().randrange(10**9)
     while perf_counter() < end:
         assert fuzz.batch(f"{n}")["broken"] == [], n
         n += 1
