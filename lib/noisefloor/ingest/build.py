@@ -221,7 +221,8 @@ def _parts(root, out, marks, pool, todo, number) -> Iterator[dict]:
         return
     with pool() as executor:
         width = executor.width
-        most = max(2**20, min(BATCH_BYTES, todo // (4 * width)))
+        rounds = max(4, -(-todo // (width * BATCH_BYTES)))  # equally many batches for each
+        most = max(2**20, -(-todo // (width * rounds)))
         batches = enumerate(_batches(new, most), number)
         waiting = set()
         for n, units in batches:

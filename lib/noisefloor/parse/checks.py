@@ -84,7 +84,7 @@ def _rows(r: dict):
     if rates is None or len(rates) < 2:
         return
     stamps = rows["t_s"]
-    steps = np.diff(stamps, prepend=0.0)
+    steps = stamps - np.concatenate(((0.0,), stamps[:-1]))
     usual = r["report_interval"] or float(np.median(steps))
     if (steps[1:] == 0).any():
         yield "two rows with the same time stamp"
