@@ -221,8 +221,10 @@ class StudyError(ValueError):
     """A parameter that a study does not allow: given, allowed, what was done."""
 
 
+# 2,048 clients, each with some fifty prepared statements
+_MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
 # durable writes, no surprises from the machine's size; everything else is the server's default
-_SERVER = {"innodb_buffer_pool_size": "256M", "max_connections": "2200"}
+_SERVER = {"innodb_buffer_pool_size": "256M"} | _MANY
 
 
 def binlog_encryption(
@@ -353,8 +355,6 @@ def calibration(
 # OpenSSL's word for the processor's abilities, without AES-NI and carry-less multiplication
 MASK_AES = {"OPENSSL_ia32cap": "~0x200000200000000"}
 
-# 2,048 clients, each with some fifty prepared statements
-_MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
 _ROW_B = 240  # a row of sysbench on disk, with its index
 
 
@@ -570,7 +570,7 @@ def version_upgrade(
         workloads=(main,),
         design="side by side",
         profile=chosen,
-        settings=_SERVER | _MANY,
+        settings=_SERVER,
         margin_pct=margin_pct,
         upgrade=True,
         first=now,
@@ -895,7 +895,7 @@ def own(
     chosen = _profile(profile, budget_min)
     if not budget_min:
         chosen = replace(chosen, budget_min=chosen.budget_min * (len(combinations) - 1))
-    common = _SERVER | _MANY
+    common = _SERVER
     if engine == "mariadb" and any("binlog" in n for n in given):
         common |= {"log_bin": "binlog"}  # its default is none
     script = Path(lua).name if lua else workload

@@ -76,16 +76,18 @@ def meta(campaign: Path) -> dict:
 
 
 def run_folders(campaign: Path) -> list[Path]:
-    """The whole runs of a campaign, in the order they were made (unreadable ones come first)."""
+    """The whole runs of a campaign, in the order they were made (unreadable ones come first), in a
+    block by the clock: one that was set back between two blocks changes nothing."""
 
-    def start(run: Path) -> str:
+    def made(run: Path) -> tuple[int, str]:
         try:
-            return read(run, verify=False)["start"]
+            facts = read(run, verify=False)
         except Damaged:
-            return ""
+            return -1, ""
+        return facts["block"], facts["start"]
 
     found = [p.parent for p in campaign.glob("*/run.json") if "." not in p.parent.name]
-    return sorted(found, key=lambda p: (start(p), p.name))
+    return sorted(found, key=lambda p: (made(p), p.name))
 
 
 def strays(campaign: Path) -> list[Path]:

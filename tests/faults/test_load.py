@@ -24,7 +24,7 @@ slow = pytest.mark.slow
 def test_2048_threads(campaign, mysql):
     chosen = replace(SMOKE, workloads=(replace(SMOKE.workloads[0], threads=(2048,)),))
     c, bench = campaign(chosen, mysql)
-    c.pair(bench, cell_of(chosen))
+    c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
     assert c.done() == {"in-memory-t2048-encrypted": 1}
     for run in tidy.run_folders(c.folder):
         assert tidy.sysbench(run)["threads"] == 2048
@@ -52,7 +52,7 @@ def disk_of(folder: Path) -> tuple[int, int]:
 @slow
 def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, mysql):
     """What a campaign of short slices leaves behind each of them would add up in a day."""
-    live = Live(tmp_path, mysql, *asked(1.5))
+    live = Live(tmp_path, mysql, *asked(0.8))
     live.start()
     live.until_whole(8)
     seen = []

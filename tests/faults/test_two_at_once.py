@@ -50,7 +50,7 @@ def test_the_second_waits(tmp_path, mysql, apart):
         seen += measuring(first) or measuring(second)
         time.sleep(0.05)
     assert both == 0
-    assert seen > 5
+    assert seen > 2  # a look at all processes takes long where there are many
     assert first_said != second.said_in
     waited = [
         "another campaign is measuring on this machine; waiting for it to end" in one.words()
