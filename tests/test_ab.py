@@ -261,6 +261,18 @@ def test_a_factorial_that_needs_starts_stands_side_by_side(home):
     page = (home / "reports" / "ab-innodb-read-io-threads-sync-binlog.html").read_text()
     assert "both, beyond the sum of each alone" in page
 
+    pack = home / "pack"
+    name = "ab-innodb-read-io-threads-sync-binlog"
+    packed = CliRunner().invoke(main, ["bundle", name, "--out", str(pack)])
+    assert packed.exit_code == 0, packed.output
+    again = "noisefloor ab innodb_read_io_threads=4,8 sync_binlog=1,0 --workload oltp_point_select"
+    assert f"`{again} --profile smoke`" in (pack / "post.md").read_text()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
+    argv = [sys.executable, pack / "rerender.py"]
+    done = subprocess.run(argv, capture_output=True, text=True, env=clean, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"the page is again/{name}.html\n")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -27,6 +28,8 @@ from noisefloor import bundle, identity, paths, report, tidy
 from noisefloor.cli import main
 
 ROOT = paths.root()
+PACKED = [name for name in report.studies() if name != "calibration"]  # which has many campaigns
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
 DATA = Path(__file__).parent / "data"
 STUDY, NAME = "binlog-encryption", "binlog-encryption-smoke-20261120-234729"
 BIRD = re.compile(rb"kanarie", re.I)  # every canary holds this word
@@ -169,11 +172,10 @@ def test_the_raw_files_are_whole_after_what_names_somebody_was_taken_out(pack):
 
 
 def test_one_command_computes_the_same_numbers_elsewhere(pack, tmp_path):
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
     assert " " in str(pack)
     done = subprocess.run(
         [sys.executable, pack / "rerender.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env=clean,
+        env=CLEAN,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"The same verdict table, byte for byte; the page is again/{STUDY}.html\n"
@@ -283,24 +285,47 @@ def test_a_long_table_of_the_fragment_is_folded(rows):
 
 
 @pytest.mark.slow
-def test_a_study_of_published_numbers_is_packed_too(tmp_path):
-    out = bundle.make("published-claims", tmp_path / "post")
-    text = (out / "post.md").read_text()
-    assert yaml.safe_load(text.split("---\n", 2)[1])["verdict"] == "cannot tell"
-    links = re.findall(r"\]\(([^)#]+)\)", text)
-    assert [k for k in links if not (out / k).exists()] == []
+def test_every_study_is_packed_and_computed_again_elsewhere(tmp_path):
+    """On recorded campaigns; two at a time, as they are independent."""
+
+    def ran(*argv) -> str:
+        env = CLEAN | {"NOISEFLOOR_HOME": str(ROOT), "PYTHONPATH": str(ROOT / "lib")}
+        env = env if "bundle" in argv else CLEAN
+        done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
+        return done.stdout if done.returncode == 0 else done.stderr
+
+    def again(name) -> str:
+        out = tmp_path / name
+        said = ran(Path(sys.executable).with_name("noisefloor"), "bundle", name, "--out", out)
+        return ran(sys.executable, out / "rerender.py") if out.exists() else said
+
+    with ThreadPoolExecutor(2) as pool:
+        said = dict(zip(PACKED, pool.map(again, PACKED), strict=True))
+    for name in PACKED:
+        same = f"The same verdict table, byte for byte; the page is again/{name}.html\n"
+        assert said[name] == same
+        text = (tmp_path / name / "post.md").read_text()
+        facts = json.loads((tmp_path / name / "reports" / f"{name}.json").read_text())
+        assert yaml.safe_load(text.split("---\n", 2)[1])["verdict"] == facts["verdict"]
+        links = re.findall(r"\]\(([^)#]+)\)", text)
+        assert [k for k in links if not (tmp_path / name / k).exists()] == []
 
 
 @pytest.fixture
 def small(tmp_path):
-    """A project with three notebooks and no campaign but the one of a study without a page."""
+    """A project with four notebooks and no campaign but the one of a study without a page."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOISEFLOOR_HOME", str(tmp_path))
         patch.delenv("NOISEFLOOR_RUNS", raising=False)
         (tmp_path / "notebooks").mkdir()
         (tmp_path / "environment.yml").touch()
         v4 = nbformat.v4
-        for name, code in {STUDY: 'campaign = ""', "many": 'aa = ""', "broken": "x = 1"}.items():
+        for name, code in {
+            STUDY: 'campaign = ""',
+            "own-study": 'campaign = ""',
+            "many": 'aa = ""',
+            "broken": "x = 1",
+        }.items():
             book = v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": ""}})
             book.cells.append(v4.new_code_cell(code, metadata={"tags": ["parameters"]}))
             book.cells.append(v4.new_code_cell("1 / 0"))
@@ -319,6 +344,11 @@ def small(tmp_path):
         (["no-such"], 2, "'no-such' is neither a study (binlog-encryption, broken, many) nor"),
         (["../x"], 2, "'../x' is neither a study"),
         ([STUDY], 2, "has no campaign, measured or recorded: `noisefloor run binlog-encryption`"),
+        (
+            ["ab-x"],
+            2,
+            "ab-x has no campaign, measured or recorded: `noisefloor ab VARIABLE=OFF,ON`",
+        ),
         (["many"], 2, "many rests on several campaigns and a pack holds one; nothing was written"),
         (
             ["orphan-1"],

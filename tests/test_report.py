@@ -123,6 +123,26 @@ def test_a_row_becomes_a_sentence(changes, text):
 
 
 @pytest.mark.parametrize(
+    ("slower", "text"),
+    [
+        ((1,), "Slower: 1 thread. Cannot tell: the other 5."),
+        ((1, 2, 4), "Slower: 1, 2, 4 threads. Cannot tell: 8, 16, 32 threads."),
+        ((), "Cannot tell: all 6."),
+    ],
+)
+def test_a_caption_names_the_few_and_counts_the_many(slower, text):
+    words = {t: "slower" if t in slower else "cannot tell" for t in (1, 2, 4, 8, 16, 32)}
+    rows = verdicts([("tps", t, "encrypted", 1.0, 2.0, word) for t, word in words.items()])
+    assert report.finding(rows) == f"Transactions per second. {text} Each from 12 pairs."
+
+
+def test_a_table_keeps_names_and_times_in_one_piece():
+    frame = pd.DataFrame({"run": ["a-b-c"], "start": ["2026-11-21T04:12:17.924+00:00"]})
+    assert "<td class=nf-n>a-b-c</td>" in report.table(frame).markup
+    assert "<td class=nf-n>2026-11-21\xa004:12:17\xa0UTC</td>" in report.table(frame).markup
+
+
+@pytest.mark.parametrize(
     ("changes", "start"),
     [
         ({}, "Cannot tell whether encrypted is slower than plain. Transactions"),
@@ -446,7 +466,9 @@ def test_a_wrong_request_runs_nothing(home, tmp_path, words, sentence):
 
 def test_a_table_without_rows_is_a_table():
     empty = pd.DataFrame({"threads": pd.array([], "Int64"), "arm": []})
-    assert "<tbody></tbody>" in report.table(empty, "Nothing was measured").markup
+    markup = report.table(empty, "Nothing was measured").markup
+    assert '<tbody><tr><td colspan="2">none</td></tr></tbody>' in markup
+    assert "download" not in markup
 
 
 # --- published ----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import zipfile
 from base64 import b64decode
@@ -63,35 +64,44 @@ def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) ->
 def chosen(name: str) -> tuple[str, Path | None]:
     """(study, campaign's folder) of a study's or a campaign's name; no folder for a study that
     rests on published numbers alone. ReportError for anything else."""
-    if name in studies(everything=True):
-        asked = set(report.parameters(notebook(name)))
-        if "campaign" in asked:
-            if not (newest := report.newest_campaign(name)):
-                raise ReportError(
-                    f"{name} has no campaign, measured or recorded: `noisefloor run {name}` "
-                    "measures one; nothing was written",
-                    2,
-                )
-            return name, paths.campaign(newest)
-        if "aa" in asked:
-            raise ReportError(
-                f"{name} rests on several campaigns and a pack holds one; nothing was written", 2
-            )
-        return name, None
-    try:
+    if name in paths.campaigns():
         campaign = paths.campaign(name)
-    except paths.NotFound:
+        study = tidy.meta(campaign)["study"]
+        if not _source(study):
+            raise ReportError(
+                f"{name} is a campaign of {study}, which has no page; nothing was written", 2
+            )
+        return study, campaign
+    if not (source := _source(name)):
         raise ReportError(
             f"{name!r} is neither a study ({', '.join(studies())}) nor a folder of "
             "data/raw/recorded or data/raw/runs; nothing was written",
             2,
-        ) from None
-    study = tidy.meta(campaign)["study"]
-    if study not in studies(everything=True):
-        raise ReportError(
-            f"{name} is a campaign of {study}, which has no page; nothing was written", 2
         )
-    return study, campaign
+    asked = set(report.parameters(source))
+    if "campaign" in asked:
+        if not (newest := report.newest_campaign(name)):
+            own = source.stem == "own-study"
+            raise ReportError(
+                f"{name} has no campaign, measured or recorded: "
+                f"`noisefloor {'ab VARIABLE=OFF,ON' if own else f'run {name}'}` measures one; "
+                "nothing was written",
+                2,
+            )
+        return name, paths.campaign(newest)
+    if "aa" in asked:
+        raise ReportError(
+            f"{name} rests on several campaigns and a pack holds one; nothing was written", 2
+        )
+    return name, None
+
+
+def _source(study: str) -> Path | None:
+    """The notebook of a study's page; None without one."""
+    try:
+        return notebook(study)
+    except ReportError:
+        return None
 
 
 def _fill(folder: Path, study: str, campaign: Path | None, timeout: float, step) -> None:
@@ -120,6 +130,7 @@ def _fill(folder: Path, study: str, campaign: Path | None, timeout: float, step)
         "run": found,
         "design": _DESIGNS[found.study.design] if found else "",
         "counted": _counted(found) if found else "",
+        "anew": _anew(found) if found else "",
         "needs": _requirements(),
         "changed": changed,
         "version": metadata.version("noisefloor"),
@@ -150,7 +161,7 @@ def _copy(folder: Path, study: str, campaign: Path | None) -> tuple[dict[str, st
     for file in filter(Path.exists, own):
         shutil.copyfile(file, folder / file.name)
     (folder / "notebooks").mkdir()
-    shutil.copyfile(notebook(study), folder / "notebooks" / f"{study}.ipynb")
+    shutil.copy(notebook(study), folder / "notebooks")
     facts = {}
     if campaign:
         raw = folder / "data" / "raw" / "recorded" / campaign.name
@@ -449,6 +460,18 @@ def _counted(run) -> str:
         f"{len(judged)} runs were judged, of {length:g} s each at the median, between "
         f"{judged['block'].nunique()} starts of the server or servers."
     )
+
+
+def _anew(run) -> str:
+    """The command that measures the same elsewhere."""
+    given, profile = run.meta["parameters"], ["--profile", run.study.profile.name]
+    if "settings" not in given:
+        return shlex.join(["noisefloor", "run", run.study.name, *profile])
+    words = ["noisefloor", "ab", *given["settings"]]
+    script = "lua" if given.get("lua") else "workload"
+    words += [f"--{script}", given[script]] if given.get(script) else []
+    words += ["--engine", kind] if (kind := run.meta["engine"]["kind"]) != "mysql" else []
+    return shlex.join([*words, *profile])
 
 
 # -- the description, and the archive --------------------------------------------------------------

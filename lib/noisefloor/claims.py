@@ -541,7 +541,12 @@ def _tablespace_checks(facts):
     stated = _rows(facts, source, "io-bound", metric="claimed_ratio").set_index("threads")["value"]
     worst = (hard.round(2) - stated).abs().idxmax()
     yield (
-        *(source, f"printed ratio that fits worst ({worst} threads)", stated[worst], hard[worst]),
+        *(
+            source,
+            f"printed ratio that fits worst, {plots.threads_label(int(worst))}",
+            stated[worst],
+            hard[worst],
+        ),
         "all eleven printed ratios are the quotients of the two columns, rounded",
     )
 

@@ -163,12 +163,13 @@ def percent(value, digits=1, sign=True) -> str:
         return "not known"
     if math.isinf(value):
         return ("−" if value < 0 else "") + "∞"
-    if abs(value) >= 1000:
-        return (">" if value > 0 else "<−") + "1000\u202f%"
-    if abs(value) >= 100:
+    if abs(value) >= 10_000:
+        return (">" if value > 0 else "<−") + "10,000\u202f%"
+    if abs(value) >= 99.95:
         digits = 0
-    text = f"{abs(value):.{digits}f}"
-    mark = "−" if value < 0 and float(text) else "+" if sign and float(text) else ""
+    text = f"{abs(value):,.{digits}f}"
+    zero = not text.strip("0.")
+    mark = "" if zero else "−" if value < 0 else "+" if sign else ""
     return f"{mark}{text}\u202f%"
 
 
@@ -287,7 +288,7 @@ def _percent_axis(ax, axis="y", ticks=6):
     which = getattr(ax, f"{axis}axis")
     which.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], min_n_ticks=3))
     which.set_major_formatter(
-        FuncFormatter(lambda v, _: f"{'−' if v < 0 else '+' if v > 0 else ''}{abs(v):g}\u202f%")
+        FuncFormatter(lambda v, _: f"{'−' if v < 0 else '+' if v > 0 else ''}{abs(v):,.9g}\u202f%")
     )
 
 
@@ -466,9 +467,12 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
         ax.plot(x, row.overhead_pct, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
         named[getattr(row, "label", "published")] = (x, row.overhead_pct)
     for words, point in named.items():
-        _note(ax, words, point, (0, 9), ha="center", va="bottom", color=INK)
+        side = (
+            {"ha": "right"} if point[0] > last - 0.5 * step and not len(joint) else {"ha": "center"}
+        )
+        _note(ax, words, point, (0, 9), va="bottom", color=INK, **side)
     ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
-    ax.set_ylim(low, high + 0.2 * (high - low))  # room for the words
+    ax.set_ylim(low - 0.04 * (high - low), high + 0.2 * (high - low))  # room for points and words
     ticks, names = (
         list(at.values()),
         _names_apart(at, (300 if small else 560) / (end - first + step)),
@@ -666,7 +670,7 @@ def quantiles(frame, *, margin_pct=2.0, baseline=None, title="", narrow=False) -
     top, low = grid[:, 0]
     place = {q: -math.log10(1 - q) for q in pd.unique(frame["q"])}
     base = frame[frame["arm"].eq(baseline)].set_index("q")["value_s"]
-    _margin(low, margin_pct)
+    _margin(low, margin_pct, named=False)
     seen = 0.0
     for arm, part in frame.groupby("arm", sort=False):
         x = part["q"].map(place)
@@ -689,7 +693,7 @@ def quantiles(frame, *, margin_pct=2.0, baseline=None, title="", narrow=False) -
     reach = max(2.2 * margin_pct, 1.25 * seen)
     low.set_ylim(-reach, reach)
     _percent_axis(low, ticks=4)
-    _above(low, f"difference from {baseline} (↑ slower)")
+    _above(low, f"difference from {baseline} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
     low.xaxis.set_major_locator(FixedLocator(list(place.values())))
     low.set_xticklabels([f"p{100 * q:g}" for q in place])
     low.set_xlabel("quantile of the transactions")
@@ -723,18 +727,24 @@ def dots(
     shown, frame = frame.index, frame.reset_index(drop=True)
     joint, ink, limit = is_joint(frame), colours(verdicts), _limit(frame, margin_pct)
     labels = [_row_name(frame.loc[i], names, joint[i]) for i in frame.index]
-    gap = 1.7 if narrow else 1.0
+    said = [f"{r.verdict} {percent(r.overhead_pct)}" for r in frame.itertuples()]
+    gap, line = (1.7, 0.65) if narrow else (1.0, 0.0)
+    two = [  # of a phone, where name and verdict have no room beside each other
+        narrow and 6.9 * len(n) + 7.9 * len(w) > NARROW - 24
+        for n, w in zip(labels, said, strict=True)
+    ]
     y, rows, heads = 0.0, [], []
     sections = [_section(v, head, joint[i]) for i, v in frame[head].items()] if head else []
     for i in frame.index:
         if head and (i == 0 or sections[i] != sections[i - 1]):
             heads.append((y + (0.15 if i else 0.0), sections[i]))
             y += 1.15 if i else 1.0
+        y += line * two[i]
         rows.append(y + (0.75 if narrow else 0.0))
         y += gap
     width = NARROW if narrow else WIDE
     left = 16 if narrow else min(250, 34 + 7.4 * max((len(v) for v in labels), default=10))
-    right = 16 if narrow else 272
+    right = 24 if narrow else 272
     top, foot, high = (26 if title else 6), 44, 26 * y
     figure = Figure(figsize=(width / 72, (top + high + foot) / 72), layout="none")
     total = top + high + foot
@@ -751,18 +761,10 @@ def dots(
         ax.plot(np.clip(row.overhead_pct, -limit, limit), rows[i], "D" if joint[i] else "o", **mark)
         size = {"fontsize": 12, "va": "center", "color": INK}
         if narrow:
-            _note(ax, labels[i], (0, rows[i] - 0.75), (8 - left, 0), at, **size)
-            words = f"{row.verdict} {percent(row.overhead_pct)}"
-            _note(
-                ax,
-                words,
-                (1, rows[i] - 0.75),
-                (right - 8, 0),
-                at,
-                ha="right",
-                weight="bold",
-                **size,
-            )
+            above = rows[i] - 0.75
+            _note(ax, labels[i], (0, above - line * two[i]), (8 - left, 0), at, **size)
+            size |= {"ha": "right", "weight": "bold"}
+            _note(ax, said[i], (1, above), (right - 8, 0), at, **size)
             continue
         _note(ax, labels[i], (0, rows[i]), (-left + (20 if head else 8), 0), at, **size)
         _note(ax, row.verdict, (1, rows[i]), (12, 0), at, weight="bold", **size)

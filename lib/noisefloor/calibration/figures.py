@@ -87,8 +87,9 @@ def strip(
     where = -left + 8
     for kind in kinds if ink else ():
         style = {"va": "bottom", "color": colour[kind], "weight": "bold", "fontsize": 12}
-        _note(ax, str(kind), (0, 1), (where, 8), "axes fraction", **style)
-        where += 9.0 * len(str(kind)) + 18
+        name = metric_label(kind)
+        _note(ax, name, (0, 1), (where, 8), "axes fraction", **style)
+        where += 9.0 * len(name) + 18
     return figure
 
 
@@ -101,7 +102,7 @@ def blocks(results, metrics=live.METRICS, *, narrow=False):
         found = results.pairs(results.main, metric)
         value = found.assign(pct=100 * np.expm1(found["overhead"]))
         each = value.groupby("block")["pct"].agg(["mean", "sem"]).fillna(0)
-        _margin(ax, margin)
+        _margin(ax, margin, named=False)
         ax.errorbar(each.index + 1, each["mean"], each["sem"], fmt="o", ms=5, color=BASE, ecolor=CONTROL, elinewidth=3, lw=0, zorder=3)  # fmt: skip
         middle = each["mean"].mean()
         ax.axhline(middle, color=ARMS[0], lw=1.6, zorder=4)
@@ -110,7 +111,8 @@ def blocks(results, metrics=live.METRICS, *, narrow=False):
         ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         ax.set_xlabel("block (both servers restarted before each)")
         _percent_axis(ax)
-        _above(ax, "one server against the other", metric_label(metric), small=small)
+        words = f"one server against the other (shaded: ±{margin:g}\u202f%)"
+        _above(ax, words, metric_label(metric), small=small)
     return figure
 
 
@@ -125,7 +127,7 @@ def bias(injected, *, margin_pct=2.0, narrow=False):
     reach = max(2.2 * margin_pct, min(1.1 * ends.max(), 4 * np.median(ends)), 1.2 * injected["bias_pct"].abs().max())  # fmt: skip
     for ax, metric in zip(axes, metrics, strict=True):
         part = injected[injected["metric"] == metric]
-        _margin(ax, margin_pct)
+        _margin(ax, margin_pct, named=False)
         for k, (design, row) in enumerate(part.groupby("design", sort=False)):
             x = row["truth_pct"].clip(lower=0.1) * 1.07 ** (k - 1)
             ax.vlines(x, row["bias_lo_pct"].clip(-reach), row["bias_hi_pct"].clip(upper=reach), color=ink[design], lw=6, alpha=0.38)  # fmt: skip
@@ -137,7 +139,8 @@ def bias(injected, *, margin_pct=2.0, narrow=False):
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("true overhead (log scale)")
         _percent_axis(ax)
-        _above(ax, "found less true", metric_label(metric), {d: d for d in ink}, ink, small)
+        words = f"found less true (shaded: ±{margin_pct:g}\u202f%)"
+        _above(ax, words, metric_label(metric), {d: d for d in ink}, ink, small)
     return figure
 
 

@@ -134,9 +134,10 @@ def _card(page, facts, out) -> str:
     if facts.get("verdict") and page.stem not in LAST:
         head = f'<p class="nf-word">{badge(facts["verdict"])}</p>'
     words = f"<p>{escaped(facts['headline'])}</p>" if facts.get("headline") else ""
+    drawing = "" if page.stem in LAST else _drawing(facts, title)  # they are about many comparisons
     return (
         f'<section class="nf-card"><h2 id="{escaped(page.stem)}">{_link(page, title, out)}</h2>'
-        f"{head}{words}{_drawing(facts, title)}"
+        f"{head}{words}{drawing}"
         f'<p class="nf-meta">{escaped(where)}</p><p class="nf-links">{links}</p></section>'
     )
 

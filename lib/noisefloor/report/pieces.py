@@ -3,6 +3,7 @@
 import html
 import math
 import platform
+import re
 from importlib import metadata
 
 import pandas as pd
@@ -31,6 +32,7 @@ _FACTS = (
     *("host", "skipped"),
 )
 
+WHOLE = 44  # characters of a name that stays on one line
 LONG = 40  # rows of a table above which it scrolls in a box of its own
 
 
@@ -163,26 +165,47 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
         if c in numbers or (types.is_numeric_dtype(frame[c]) and not types.is_bool_dtype(frame[c]))
     }
     head = "".join(
-        f'<th scope="col"{" class=nf-r" if c in right else ""}>{escaped(str(c).replace("_", " "))}</th>'
+        f'<th scope="col"{" class=nf-r" if c in right else ""}>{escaped(_head(str(c)))}</th>'
         for c in frame
     )
-    widest = {c: max((len(cell(v)) for v in frame[c]), default=0) for c in frame if c not in raw}
-    long = {c for c, width in widest.items() if width > 30}
+    shown = {
+        c: [str(v) if c in raw else escaped(_size(v) if c in _SIZES else cell(v)) for v in frame[c]]
+        for c in frame
+    }
+    kinds = {c: _kind([] if c in raw else shown[c], c in right) for c in frame}
     rows = []
-    for values in frame.itertuples(index=False):
-        cells = "".join(
-            f"<td{_class(c in right, c in long)}>{v if c in raw else escaped(cell(v))}</td>"
-            for c, v in zip(frame, values, strict=True)
-        )
-        rows.append(f"<tr>{cells}</tr>")
+    for cells in zip(*shown.values(), strict=True):
+        row = "".join(f"<td{kinds[c]}>{v}</td>" for c, v in zip(frame, cells, strict=True))
+        rows.append(f"<tr>{row}</tr>")
+    if not rows:
+        rows = [f'<tr><td colspan="{len(frame.columns)}">none</td></tr>']
     plain = frame.drop(columns=[c for c in raw if c in frame])
     kind = " nf-long" if len(rows) > LONG else ""
-    link = plots.csv_link(plain, name)
+    link = plots.csv_link(plain, name) if len(frame) else ""
     return plots.Shown(boxed(caption, head, rows, link, kind), frame.to_string())
 
 
-def _class(right, long) -> str:
-    return " class=nf-r" if right else " class=nf-w" if long else ""
+# columns that hold an overhead in percent, and how they are headed
+_SIZES = {"overhead_pct": "overhead", "lo_pct": "from", "hi_pct": "to", "off_pct": "off"}
+_SIZES |= {f"{c}_pct": c for c in ("first", "second", "difference", "query_extra")}
+
+
+def _head(column: str) -> str:
+    return re.sub("_pct$", ", %", _SIZES.get(column, column)).replace("_", " ")
+
+
+def _size(value) -> str:
+    return percent(value) if known(value) else "–"
+
+
+def _kind(texts, right) -> str:
+    """How the cells of a column are set: flush right, names in one piece, or long words wide."""
+    widest = max(map(len, texts), default=0)
+    if right:
+        return " class=nf-r"
+    if widest <= WHOLE and not any(" " in t for t in texts):
+        return " class=nf-n"
+    return " class=nf-w" if widest > 30 else ""
 
 
 def boxed(caption, head, rows, link, kind="") -> str:
@@ -196,17 +219,21 @@ def boxed(caption, head, rows, link, kind="") -> str:
     )
 
 
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
+
+
 def cell(value) -> str:
     """A value of a table as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return "; ".join(map(str, value))
-    if not known(value):
+    if not known(value) or value == "":
         return "–"
     if isinstance(value, float):
-        return f"{value:,.4g}".replace("-", "−")
-    return str(value)
+        text = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:,.4g}"
+        return text.replace("-", "−")
+    return _STAMP.sub("\\1\u00a0\\2\u00a0UTC", str(value))
 
 
 def verdict_table_html(
@@ -225,6 +252,12 @@ def verdict_table_html(
         f'<th scope="col"{" class=nf-r" if h in right else ""}>{escaped(h)}</th>' for h in heads
     )
     rows = []
+    if works:  # 40 ms before 170 ms
+        verdicts = verdicts.sort_values(
+            "workload",
+            key=lambda c: c.astype(str).str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True),
+            kind="stable",
+        )
     for (work, metric), group in verdicts.groupby(
         [verdicts["workload"].astype(str) if works else "metric", "metric"], sort=False
     ):
@@ -285,7 +318,7 @@ def _value(value) -> str:
         return f"<span>{inner}</span>"
     if isinstance(value, (list, tuple)):
         return ", ".join(_value(v) for v in value)
-    return f"<span>{escaped(value)}</span>"
+    return f"<span>{escaped(cell(value))}</span>"
 
 
 def escaped(text) -> str:

@@ -70,22 +70,29 @@ FEW = 4  # comparisons that a caption tells one by one
 
 def finding(verdicts) -> str:
     """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
-    which verdict: the numbers stand in the figure and in the data behind it."""
+    which verdict, and of the commonest verdict only how many did: the numbers stand in the figure
+    and in the data behind it."""
     if len(verdicts) <= FEW:
         return " ".join(findings(verdicts))
     said = []
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
-        parts = [
-            f"{word[0].upper()}{word[1:]}: {'; '.join(_places(chosen, verdicts, alike))}."
-            for word in ("slower", "faster", "same", "cannot tell")
-            if len(chosen := rows[rows["verdict"].eq(word)])
-        ]
+        parts, rest = [], ""
+        for word in ("slower", "faster", "same", "cannot tell"):
+            chosen = rows[rows["verdict"].eq(word)]
+            if len(chosen) > max(FEW, len(rows) / 2):
+                who = "all" if len(chosen) == len(rows) else "the other"
+                rest = f"{word[0].upper()}{word[1:]}: {who} {len(chosen)}."
+            elif len(chosen):
+                who = "; ".join(_places(chosen, verdicts, alike))
+                parts.append(f"{word[0].upper()}{word[1:]}: {who}.")
         least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
         n = f"{least} to {most}" if least < most else str(most)
         of = unit(rows.iloc[0].to_dict())
-        said.append(f"{metric_label(metric)}{where}. {' '.join(parts)} Each from {n} {of}.")
+        said.append(
+            f"{metric_label(metric)}{where}. {' '.join([*parts, rest]).strip()} Each from {n} {of}."
+        )
     return " ".join(said)
 
 
@@ -102,7 +109,10 @@ def _places(rows, among, alike) -> list[str]:
         places.setdefault(place, []).append(count)
     if alike:
         return list(places)
-    return [f"{p}{' at ' if p else ''}{', '.join(counts)} threads" for p, counts in places.items()]
+    return [
+        f"{p}{' at ' if p else ''}{', '.join(counts)} thread{'s' * (counts != ['1'])}"
+        for p, counts in places.items()
+    ]
 
 
 def headline(row) -> str:
