@@ -80,6 +80,7 @@ def test_the_results_of_two_clients_are_one_run(loaded):
     assert len(tidy.intervals(c.folder)["run"].unique()) == 3  # the warm-up, too
 
 
+@pytest.mark.slow
 def test_three_threads_are_divided(campaign, mysql, two):
     chosen = replace(LONGER, workloads=(replace(LONGER.workloads[0], threads=(3,)),))
     c, bench = campaign(study.from_clients(chosen, 2), mysql, address=two.scheduler_address)
@@ -91,6 +92,7 @@ def test_three_threads_are_divided(campaign, mysql, two):
 # -- a client that is lost ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_killed_client_costs_a_run_that_is_made_again(loaded, two):
     """With -9 while both load: the run is kept as failed; the next one has both, and nothing of a
     load goes on."""

@@ -114,6 +114,7 @@ def test_an_ingest_is_the_same_here_and_there_though_a_worker_is_killed(two, tmp
     assert CliRunner().invoke(main, asked).output.splitlines()[0].endswith("; 0 files were read")
 
 
+@pytest.mark.slow
 def test_a_page_is_the_same_here_and_there(two, project, tmp_path):
     write(project, "good", STUDY)
     write(project, "bad", ("# Bad", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"))
