@@ -168,6 +168,7 @@ def test_every_arm_gets_an_interval_before_one_gets_a_verdict():
     while done[long.first or ARMS[0].name] == 6:
         done[schedule.block_arm(7, done.total(), long, cells, done).name] += 1
     assert sum(done[a.name] for a in ARMS) == 6 * len(ARMS) + 1
+    assert done[long.control.name] == 6
 
 
 def test_a_block_is_not_spent_on_an_arm_that_is_settled():

@@ -115,18 +115,21 @@ def block_arm(
     seed: int, block: int, study: Study, open_cells: list[Cell], done: dict[str, int]
 ) -> Arm:
     """Side by side: the arm that a block compares with the baseline, one with open comparisons.
-    The control takes its share of the blocks, evenly spread. Every arm gets a block, then one arm
-    after the other the fewest that an interval needs, then those that a verdict needs, the study's
-    first question before all: a short campaign answers one question instead of none. done: arm
-    name -> blocks so far."""
+    The control takes its share of the blocks, evenly spread, and is in time for an interval of its
+    own. Every arm gets a block, then one arm after the other the fewest that an interval needs,
+    then those that a verdict needs, the study's first question before all: a short campaign answers
+    one question instead of none. done: arm name -> blocks so far."""
     names = {c.arm.name for c in open_cells}
     control = study.control
-    if control.name in names and done.get(control.name, 0) < CONTROL_SHARE * block - 0.5:
-        return control
+    held = done.get(control.name, 0)
     arms = [a for a in study.arms if a.name in names]
     arms.sort(key=lambda a: a.name != study.first)
     fewest, most = min(done.get(a.name, 0) for a in arms), study.profile.blocks[1]
-    for target in (min(stats.plan.FEWEST, most), most):
+    enough = min(stats.plan.FEWEST, most)
+    late = held < enough <= fewest and 4 * (held + 1) <= block + 1  # a quarter at the most
+    if control.name in names and (held < CONTROL_SHARE * block - 0.5 or late):
+        return control
+    for target in (enough, most):
         short = [a for a in arms if done.get(a.name, 0) < target]
         if fewest and short:
             return short[0]
