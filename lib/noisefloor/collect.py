@@ -514,7 +514,7 @@ class Campaign:
             text = text.replace(str(server.socket), "<socket>")
         if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
             text = text.replace(where, "<address>")
-        text = text.replace(socket.gethostname(), "<host>")
+        text = re.sub(rf"(?<!\w){re.escape(socket.gethostname())}(?!\w)", "<host>", text)
         name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
         if not (self.folder / name).exists():
             _write_json(self.folder / name, json.loads(text))

@@ -251,8 +251,13 @@ class Server:
         cnf = self._write_cnf(keys=False)  # mariadb-install-db looks for plugins in /usr only
         if self.keyring and engine.kind == "mariadb":
             self._write_keyring()
+        link = self.socket.with_suffix(".link")
         if engine.install_db:
-            argv = [*engine.install_db, f"--defaults-file={cnf}", f"--datadir={self.datadir}"]
+            # a shell script that takes paths apart at their spaces: it is shown one without
+            link.symlink_to(self.folder)
+            secret_file(cnf, cnf.read_text().replace(str(self.folder), str(link)))
+            argv = [*engine.install_db, f"--defaults-file={link / cnf.name}"]
+            argv += [f"--datadir={link / self.datadir.name}"]
             argv += ["--auth-root-authentication-method=normal", "--skip-test-db"]
             argv += ["--skip-name-resolve"]
         else:
@@ -271,6 +276,7 @@ class Server:
                 )
             except subprocess.TimeoutExpired:
                 raise ServerError(f"{engine.kind} {engine.version} hung in --initialize") from None
+        link.unlink(missing_ok=True)
         if done.returncode:
             raise ServerError(f"{engine.kind} {engine.version} did not initialise: {self._tail()}")
         if self.keyring and engine.kind == "mysql":

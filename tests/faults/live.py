@@ -29,7 +29,9 @@ PATCHES = """
 import os
 from pathlib import Path
 from noisefloor import collect, server, tools
-server.ANSWER_S, tools.PATIENCE_S = 5, 4
+server.ANSWER_S, tools.PATIENCE_S = 8, 5
+for waits in (server.Server.start, server.Server.ready):
+    waits.__kwdefaults__["timeout"] = 40
 if os.environ.get("TEMPLATE"):
     collect._templates = lambda study, builds, folder: {
         "": server.Server(builds[""], Path(os.environ["TEMPLATE"]), study.settings, keyring=True)

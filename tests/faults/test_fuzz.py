@@ -141,7 +141,7 @@ def test_a_line_of_65_mib_is_one_sentence(line):
 
 @pytest.mark.slow
 def test_a_line_of_2_gb_is_one_sentence():
-    assert memory_of(reading(2 * 10**9, "sysbench 1.0.20 "), 120) < 600
+    assert memory_of(reading(2 * 10**9, "sysbench 1.0.20 "), 300) < 600
 
 
 @pytest.mark.parametrize("piece", [" ", "0", "mysql ", "sysbench ", "1.00s user ", "[", "a_", "password=", "\t", "real "])  # fmt: skip
@@ -152,7 +152,7 @@ def test_a_long_line_takes_no_longer_than_its_length(piece):
         for read in (parse.sysbench, parse.time):
             with suppress(parse.ParseError):
                 read(text)
-    assert perf_counter() - began < 2  # quadratic takes minutes
+    assert perf_counter() - began < 20  # quadratic takes minutes
 
 
 # -- whole logs ------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def test_kill_9_while_a_notebook_measures(tmp_path, mysql):
     out = home / "pages"
     live = Live(home, mysql, "report", "mine", "--out", str(out), pages=out)
     points = random.Random(f"{SEED} a notebook measures")
-    for n in range(4):
+    for n in range(3):
         live.start()
         live.until("sysbench" if n else "ipykernel_launcher")
         time.sleep(points.uniform(0, 3))

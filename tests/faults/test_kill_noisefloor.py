@@ -14,9 +14,8 @@ slow = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("times", "seed", "minutes"),
-    [(2, SEED, 0.1), pytest.param(6, SEED + 1, 0.2, marks=slow),
-     pytest.param(6, SEED + 2, 0.2, marks=slow)],
-)  # fmt: skip
+    [(2, SEED, 0.1), pytest.param(6, SEED + 1, 0.2, marks=slow)],
+)
 def test_kill_9_at_random_points(tmp_path, mysql, times, seed, minutes):
     live = Live(tmp_path, mysql, *asked(minutes))
     harm(live, "noisefloor", times, between=(0.5, 7), seed=seed)
@@ -43,7 +42,7 @@ def test_ctrl_c_once_twice_and_often(tmp_path, mysql):
     """A terminal sends it to the whole group: server and sysbench get it as well."""
     points = random.Random(f"{SEED} ctrl-c")
     live = Live(tmp_path, mysql, *asked(0.3))
-    for presses, apart in ((1, 0), (2, 0.01), (2, 0.1), (2, 0.5), (5, 0.05), (1, 0)):
+    for presses, apart in ((1, 0), (2, 0.01), (2, 0.5), (5, 0.05)):
         live.start()
         live.until("sysbench")
         time.sleep(points.uniform(0, 2))

@@ -28,7 +28,7 @@ def test_kill_9_of_one_of_two(tmp_path, mariadb):
 def test_a_campaign_whose_server_died_says_so(tmp_path, mysql):
     live = Live(tmp_path, mysql)
     live.start()
-    live.until("sysbench")
+    live.until_whole(1)
     assert send("mysqld", live.until("mysqld"))
     assert live.end() == 1
     assert "noisefloor: the server is not running" in live.said
