@@ -127,7 +127,7 @@ def seen_by_a_browser(page: Path, profile: Path) -> str:
         "--dump-dom",
         page.as_uri(),
     ]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout, done.stderr[-500:]
     return done.stdout
 

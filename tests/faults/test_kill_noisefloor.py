@@ -23,13 +23,13 @@ def test_kill_9_at_random_points(tmp_path, mysql, times, seed, minutes):
 
 @slow
 def test_kill_9_while_servers_are_initialised_and_loaded(tmp_path):
-    harm(Live(tmp_path, None, *asked(0.1)), "noisefloor", 3, between=(0.5, 7))
+    harm(Live(tmp_path, None, *asked(0.1)), "noisefloor", 2, between=(0.5, 7))
 
 
 @slow
 def test_kill_9_of_a_side_by_side_campaign(tmp_path, mariadb):
     live = Live(tmp_path, mariadb, *asked(0.2, "--engine", "mariadb"))
-    harm(live, "noisefloor", 3, between=(0.5, 7))
+    harm(live, "noisefloor", 2, between=(0.5, 7))
 
 
 @slow

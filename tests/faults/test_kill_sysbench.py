@@ -23,7 +23,7 @@ def test_kill_9_at_random_points(tmp_path, mysql):
 
 @slow
 def test_it_hangs_at_random_points(tmp_path, mysql):
-    harm(Live(tmp_path, mysql, *asked(0.3)), "sysbench", 3, how=signal.SIGSTOP, between=(0.2, 4))
+    harm(Live(tmp_path, mysql, *asked(0.3)), "sysbench", 2, how=signal.SIGSTOP, between=(0.2, 4))
 
 
 def stopped_once() -> threading.Thread:

@@ -52,7 +52,7 @@ def disk_of(folder: Path) -> tuple[int, int]:
 @slow
 def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, mysql):
     """What a campaign of short slices leaves behind each of them would add up in a day."""
-    live = Live(tmp_path, mysql, *asked(0.8))
+    live = Live(tmp_path, mysql, *asked(1.0))
     live.start()
     live.until_whole(8)
     seen = []
@@ -68,8 +68,9 @@ def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, m
     assert live.end() == 0
     live.check()
     runs, memory, handles, disk, logs = np.array(seen, float).T
+    late = runs > runs.max() / 2  # what is judged first loads libraries
     grows = {
-        "memory": slope(runs, memory),
+        "memory": slope(runs[late], memory[late]),
         "handles": slope(runs, handles),
         "disk": slope(runs, disk),
     }

@@ -25,6 +25,13 @@ from noisefloor.server import Server, ServerError, secret_file
 from test_ab import ab
 
 slow = pytest.mark.slow
+
+
+def on(kind: str):
+    """For what does not depend on whose server it is: one of the two."""
+    return pytest.mark.parametrize("template", [kind], indirect=True)
+
+
 CANARY = "canary-Pa55word-9f3c2e"
 # of this machine; one of a few letters stands in many a text
 NAMES = [n for n in (os.uname().nodename,) if len(n) > 5 and n != "localhost"]
@@ -197,6 +204,7 @@ def test_what_it_does_not_take_is_refused_and_put_back(theirs):
 
 
 @slow
+@on("mariadb")
 def test_it_is_put_back_when_every_sysbench_is_killed(theirs):
     stop = threading.Event()
 
@@ -219,6 +227,7 @@ def test_it_is_put_back_when_every_sysbench_is_killed(theirs):
 
 
 @slow
+@on("mysql")
 def test_it_is_on_disk_how_a_variable_was_before_it_is_set(theirs, monkeypatch):
     order, real, change = [], os.fsync, guest.Guest.change
 
@@ -323,6 +332,7 @@ def left_behind(theirs: Theirs) -> None:
 
 
 @slow
+@on("mysql")
 def test_another_command_restores_it_as_well(theirs):
     left_behind(theirs)
     assert changed(theirs) == {"sync_binlog": theirs.before["variables"]["sync_binlog"]}
@@ -334,6 +344,7 @@ def test_another_command_restores_it_as_well(theirs):
 
 
 @slow
+@on("mariadb")
 def test_what_cannot_be_restored_is_kept_and_said(theirs):
     left_behind(theirs)
     theirs.server.script("ALTER USER bench@'%' IDENTIFIED BY 'another'")
@@ -473,6 +484,7 @@ def test_it_is_refused_unless_it_is_allowed_by_name(theirs, case, capsys):
 
 
 @slow
+@on("mysql")
 def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, home, monkeypatch):
     def fill():
         while not list(home.glob("runs/*/*-p*/run.json")):
@@ -490,6 +502,7 @@ def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, home, monkeypatch):
 
 
 @slow
+@on("mariadb")
 def test_clients_that_would_take_the_connections_of_others_are_refused(theirs):
     theirs.server.script("SET GLOBAL max_connections = 40")
     with pytest.raises(ServerError, match=r"40 connections, .* 64 threads would leave too few"):
@@ -646,7 +659,7 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
     up = theirs.server.status("Uptime")["Uptime"]
     seen = Seen()
     seen.start()
-    asked = ("sync_binlog=1,0", "--profile", "smoke", "--budget", "0.35", "--json")
+    asked = ("sync_binlog=1,0", "--profile", "smoke", "--budget", "0.25", "--json")
     ran = ab(home, *asked, "--server", url)
     lines = seen.stop()
     assert ran.returncode == 0, ran.stderr
@@ -704,6 +717,7 @@ def test_a_study_that_needs_its_own_servers_is_refused_before_anybody_is_asked(h
 
 
 @slow
+@on("mariadb")
 def test_a_server_on_another_machine(template, copy, tmp_path_factory, home):
     """By an address that is not loopback, as another machine's would be."""
     with sockets.socket(sockets.AF_INET, sockets.SOCK_DGRAM) as s:

@@ -35,8 +35,15 @@ def later(harm, seconds: float) -> threading.Thread:
     return thread
 
 
-@pytest.mark.parametrize("statement", ["STOP REPLICA", "STOP REPLICA IO_THREAD"])
-def test_one_that_stops_is_started_again_and_the_run_made_again(pair, statement):
+@pytest.mark.parametrize(
+    ("statement", "how", "said"),
+    [
+        ("STOP REPLICA", signal.SIGKILL, "is not running"),
+        ("STOP REPLICA IO_THREAD", signal.SIGSTOP, "it hangs"),
+    ],
+)
+def test_one_that_stops_is_started_again_one_that_dies_or_hangs_ends_it(pair, statement, how, said):
+    """A run is made again, or the campaign ends with a sentence."""
     c, bench, replica = pair
     own = replica._engine(10)  # a connection of somebody else's
     measured = threading.Event()
@@ -53,17 +60,10 @@ def test_one_that_stops_is_started_again_and_the_run_made_again(pair, statement)
     assert c.done() == {"replica-t4-encrypted": 2}
     assert [n for n in names(c.folder) if ".failed" in n]
     promise(c.folder.parent)
-
-
-@pytest.mark.parametrize(
-    ("how", "said"), [(signal.SIGKILL, "is not running"), (signal.SIGSTOP, "it hangs")]
-)
-def test_one_that_dies_or_hangs_ends_the_campaign_with_a_sentence(pair, how, said):
-    c, bench, replica = pair
     thread = later(lambda: send("replica", psutil.Process(replica.pid), how), 1)
     with pytest.raises(ServerError, match=said):
         c.pair(bench, cell_of(CHOSEN, workload=WORKLOAD))
     thread.join()
-    assert c.done() == {"replica-t4-encrypted": 1}
+    assert c.done() == {"replica-t4-encrypted": 2}
     assert not list(c.folder.glob("*.partial"))
     promise(c.folder.parent)
