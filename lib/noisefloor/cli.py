@@ -356,7 +356,7 @@ def verify(reports, as_json):
 )
 @click.option("--timeout", default=3600, show_default=True, help="Seconds a cell may take.")
 def bundle(study, out, timeout):
-    """The blog pack of STUDY's newest campaign, or of a campaign by its name.
+    """The blog pack of STUDY's newest campaign, or of a campaign by its name (`ab-…` too).
 
     A Markdown post, its figures as SVG and PNG, a piece of HTML, the executed notebook, tables,
     raw files, and a script that computes every number again from them. Passwords, host names, user

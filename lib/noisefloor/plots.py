@@ -471,11 +471,14 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
             {"ha": "right"} if point[0] > last - 0.5 * step and not len(joint) else {"ha": "center"}
         )
         _note(ax, words, point, (0, 9), va="bottom", color=INK, **side)
-    ax.set_xlim(first - 0.55 * step, (end if len(joint) else last) + 0.55 * step)
+    wide, half = (300, 26) if small else (560, 46)  # pixels of the panel, of half a verdict
+    room = max(0.55 * step, half * (end - first + step) / wide)
+    begin, stop = first - room, (end if len(joint) else last) + room
+    ax.set_xlim(begin, stop)
     ax.set_ylim(low - 0.04 * (high - low), high + 0.2 * (high - low))  # room for points and words
     ticks, names = (
         list(at.values()),
-        _names_apart(at, (300 if small else 560) / (end - first + step)),
+        _names_apart(at, wide / (stop - begin)),
     )
     if len(joint):
         ticks, names = [*ticks, end], [*names, "all"]
@@ -730,7 +733,7 @@ def dots(
     said = [f"{r.verdict} {percent(r.overhead_pct)}" for r in frame.itertuples()]
     gap, line = (1.7, 0.65) if narrow else (1.0, 0.0)
     two = [  # of a phone, where name and verdict have no room beside each other
-        narrow and 6.9 * len(n) + 7.9 * len(w) > NARROW - 24
+        narrow and 6.2 * len(n) + 7.1 * len(w) > NARROW - 24
         for n, w in zip(labels, said, strict=True)
     ]
     y, rows, heads = 0.0, [], []
