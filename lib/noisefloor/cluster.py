@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 PATIENCE_S = 5  # for a scheduler that does not answer, and for its first worker
+NEEDED = ("papermill", "nbconvert")  # of a page: a second and a half to import
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -59,9 +60,19 @@ class _Apart(ThreadPoolExecutor):
 
 
 def _alone(task, *args):
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=spawn, initializer=_end_with) as process:
+    server = multiprocessing.get_context("forkserver")  # it has imported what every task needs
+    server.set_forkserver_preload([task.__module__, *NEEDED])
+    with ProcessPoolExecutor(
+        1, mp_context=server, initializer=_begin, initargs=(dict(os.environ),)
+    ) as process:
         return process.submit(task, *args).result()
+
+
+def _begin(environment: dict[str, str]):
+    """The environment of now: the server has that of when it began."""
+    os.environ.clear()
+    os.environ.update(environment)
+    _end_with()
 
 
 def _end_with():

@@ -54,7 +54,7 @@ def measure(
     progress: wraps the iterator of finished jobs (tqdm); cluster: of Dask, instead of `workers`
     processes. The same seed gives the same figures wherever they are computed. Raises
     cluster.Unreachable."""
-    began = time.monotonic()
+    began, rule = time.monotonic(), fingerprint()
     jobs = [("cell", given) for given in grid(step)]
     jobs += [("rates", given) for given in _questions()]
     jobs += [("rivals", given) for given in rivals.grid(step)]
@@ -73,7 +73,7 @@ def measure(
         "pairs": synthetic.PAIRS,
         "block_pairs": synthetic.BLOCK,
         "margin_pct": 100 * MARGIN,
-        "rule": fingerprint(),
+        "rule": rule,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began),
         "cores": executor.width,

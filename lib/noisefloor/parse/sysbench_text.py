@@ -380,6 +380,8 @@ def runs(text: str | bytes) -> list[tuple[int, str]]:
     there is one run. Each piece is for `sysbench`, which refuses the log as a whole.
     """
     text = plain(text)
+    if text.count(_RUNNING) < 2:
+        return [(1, text[1:])]
     cuts, at = [0], text.find(_RUNNING)
     while at >= 0 and (following := text.find(_RUNNING, at + 1)) >= 0:
         cut = max(at + 1, text.rfind("\nsysbench ", at + 1, following))
