@@ -154,7 +154,9 @@ def profile(tree: Path, out: Path) -> str:
         for stage, names in STAGES.items()
     }
     share["everything else"] = 100 - sum(share.values())
-    lines = [f"{value:.0f} % {stage}" for stage, value in sorted(share.items(), key=lambda s: -s[1])]
+    lines = [
+        f"{value:.0f} % {stage}" for stage, value in sorted(share.items(), key=lambda s: -s[1])
+    ]
     return (
         f"Where a process that reads spends its time (cProfile, of {len(units)} files): "
         f"{', '.join(lines)}."
