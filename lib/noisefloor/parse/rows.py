@@ -152,21 +152,22 @@ def block(text: str) -> Block | None:
     k = len(found[0])
     if len(edges) != 2 * n * k:
         return None
-    steps = np.diff(edges, append=edges[0] + len(body)).reshape(n, 2 * k)
-    size, gap = steps[:, ::2], steps[:, 1::2]
+    steps = np.empty((n, 2 * k), edges.dtype)  # sizes of numbers and of the gaps after them
+    np.subtract(edges[1:], edges[:-1], out=steps.reshape(-1)[:-1])
+    steps[-1, -1] = edges[0] + len(body) - edges[-1]
+    least, most = steps.min(axis=0), steps.max(axis=0)
     broken = np.array([b"." in number for number in _NUMBER.findall(line)])
-    low, high = np.where(broken, 4, 1), np.where(broken, 28, 9)
     tidy = (
         not broken[0]
-        and (gap == gap[0]).all()
-        and (size.min(axis=0) >= low).all()
-        and (size.max(axis=0) <= high).all()
-        and (seen[edges[1::2].reshape(n, k)[:, broken] - 3] == ord(".")).all()
+        and (least[1::2] == most[1::2]).all()
+        and (least[::2] >= np.where(broken, 4, 1)).all()
+        and (most[::2] <= np.where(broken, 28, 9)).all()
+        and ((seen.take(edges[1::2] - 3).reshape(n, k) == ord(".")) == broken).all()
     )
     if not tidy:
         return None
     data = body.translate(None, _NOT_NUMERIC)
-    table = _floats(data, size).reshape(n, k)
+    table = _floats(data, steps[:, ::2]).reshape(n, k)
     if (table[1:, 0] < table[:-1, 0]).any():
         return None
     return Block(first, end - 1, found[0], table)
