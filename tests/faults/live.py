@@ -27,6 +27,9 @@ LONGEST_S = 300  # of any wait: another campaign may be measuring on this machin
 # the command itself; only what it waits for is shorter, and loaded tables are copied
 PATCHES = """
 import os
+if "LD_PRELOAD" in os.environ:  # libfaketime takes it for a time of the other clock: EINVAL
+    import threading, time
+    time.sleep = lambda seconds: threading.Event().wait(seconds)
 from pathlib import Path
 from noisefloor import collect, server, tools
 server.ANSWER_S, tools.PATIENCE_S = 8, 5
