@@ -232,7 +232,7 @@ def rows(run: Path) -> list[dict]:
         found = {m: float(v) for m, v in metrics(facts, run).items()}
     except parse.ParseError:
         raise
-    except (OSError, KeyError, TypeError, ValueError, ArithmeticError) as e:
+    except (OSError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as e:
         raise Damaged(f"{run.name} lacks what its tool leaves ({e!r})") from None
     key = {c: facts[c] for c in COLUMNS if c in facts}
     return [
