@@ -47,7 +47,9 @@ def lab(place: Path, theme: str = "light"):
         server = subprocess.Popen(argv, env=env, cwd=place, stdout=log, stderr=log)
     try:
         _answers(f"http://127.0.0.1:{port}/api?token={token}", server)
-        yield lambda name: f"http://127.0.0.1:{port}/lab/tree/{name}.ipynb?token={token}"
+        # in a workspace of its own, where no notebook of before is opened again in front of it
+        at = f"http://127.0.0.1:{port}/lab/workspaces"
+        yield lambda name: f"{at}/{name}/tree/{name}.ipynb?token={token}"
     finally:
         server.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -575,13 +575,13 @@ def _pairs_panel(ax, frame, path, margin, small):
         if out.any():
             ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
     _mark(ax, n, np.clip(value, -limit, limit), frame.index)
+    ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     if path is not None and len(path):
         # side by side the unit of the path is the block: it moves on where a block is whole
         ends = np.append(edges - 0.5, len(frame))
         blocks = len(path) == len(ends) and path["n"].max() == len(ends) < len(frame)
         _path(ax, path.assign(at=ends if blocks else path["n"]), limit, ink, small)
     ax.set_ylim(-limit, limit)
-    ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
     ax.set_xlabel("pair" if small else "pair (line and shade: estimate and interval so far)")
     _percent_axis(ax)
@@ -596,10 +596,13 @@ def _path(ax, path, limit, ink, small):
     last = path.iloc[-1]
     ax.plot(last["at"], np.clip(last.overhead_pct, -limit, limit), "o", ms=8, color=ink, zorder=5)
     ax.axvline(last["at"], color=ink, lw=1, zorder=2)
-    words = f"after {int(last['at'])} pairs" + (f": {last.verdict}" if "verdict" in path else "")
-    style = {"ha": "right", "va": "top", "color": ink, "weight": "bold", "zorder": 7}
+    n = int(last["at"])
+    words = f"after {n} pair{'s' * (n != 1)}"
+    words += f": {last.verdict}" if "verdict" in path else ""
+    side, shift = ("right", -5) if n > sum(ax.get_xlim()) / 2 else ("left", 5)
+    style = {"ha": side, "va": "top", "color": ink, "weight": "bold", "zorder": 7}
     style |= {"fontsize": 10 if small else 12}
-    _note(ax, words, (last["at"], 1), (-5, -2), ax.get_xaxis_transform(), **style)
+    _note(ax, words, (last["at"], 1), (shift, -2), ax.get_xaxis_transform(), **style)
 
 
 @_responsive
@@ -696,7 +699,8 @@ def quantiles(frame, *, margin_pct=2.0, baseline=None, title="", narrow=False) -
     reach = max(2.2 * margin_pct, 1.25 * seen)
     low.set_ylim(-reach, reach)
     _percent_axis(low, ticks=4)
-    _above(low, f"difference from {baseline} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
+    words = "difference" if narrow else f"difference from {baseline}"
+    _above(low, f"{words} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
     low.xaxis.set_major_locator(FixedLocator(list(place.values())))
     low.set_xticklabels([f"p{100 * q:g}" for q in place])
     low.set_xlabel("quantile of the transactions")

@@ -87,7 +87,7 @@ def strip(
     where = -left + 8
     for kind in kinds if ink else ():
         style = {"va": "bottom", "color": colour[kind], "weight": "bold", "fontsize": 12}
-        name = metric_label(kind)
+        name = SHORT.get(kind, str(kind))
         _note(ax, name, (0, 1), (where, 8), "axes fraction", **style)
         where += 9.0 * len(name) + 18
     return figure

@@ -32,7 +32,7 @@ _FACTS = (
     *("host", "skipped"),
 )
 
-WHOLE = 44  # characters of a name that stays on one line
+WHOLE = 60  # characters of a name that stays on one line
 LONG = 40  # rows of a table above which it scrolls in a box of its own
 
 
@@ -111,7 +111,7 @@ def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=
     floor = row.get("noise_floor_pct")
     facts.append(("Noise floor", percent(floor, sign=False) if known(floor) else "not known"))
     if known(row.get("n_arm")):
-        facts.append(("Measured", f"{int(row['n_arm'])} {unit(row)}"))
+        facts.append(("Measured", f"{int(row['n_arm'])} {unit(row, row['n_arm'])}"))
     facts += [
         ("To settle it", plan_text(row) or settle(row)),
         ("Date", when(campaign)),
@@ -191,6 +191,8 @@ _SIZES |= {f"{c}_pct": c for c in ("first", "second", "difference", "query_extra
 
 
 def _head(column: str) -> str:
+    if "=" in column:  # an arm, sync_binlog=0
+        return column
     return re.sub("_pct$", ", %", _SIZES.get(column, column)).replace("_", " ")
 
 

@@ -41,7 +41,7 @@ def sentence(row) -> str:
         overhead += f" ({interval(row['lo_pct'], row['hi_pct'])})"
     elif known(row.get("n_arm")):
         n = int(row["n_arm"])
-        overhead += f" (no interval: {n} {unit(row) if n > 1 else unit(row).replace('s', '', 1)})"
+        overhead += f" (no interval: {n} {unit(row, n)})"
     parts = [
         f"{metric_label(row['metric'])}{f' {where}' if where else ''}: {row['verdict']}.",
         overhead + (f"; {_floor(row)}" if _floor(row) else "") + ".",
@@ -89,7 +89,7 @@ def finding(verdicts) -> str:
                 parts.append(f"{word[0].upper()}{word[1:]}: {who}.")
         least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
         n = f"{least} to {most}" if least < most else str(most)
-        of = unit(rows.iloc[0].to_dict())
+        of = unit(rows.iloc[0].to_dict(), most)
         said.append(
             f"{metric_label(metric)}{where}. {' '.join([*parts, rest]).strip()} Each from {n} {of}."
         )
@@ -176,9 +176,10 @@ def _floor(row) -> str:
     return f"with {runs}, less than {percent(row['noise_floor_pct'], sign=False)} is noise"
 
 
-def unit(row) -> str:
-    """What `n` and `runs_needed` of a row count."""
-    return "pairs" if row.get("design") in ("switched", "side by side", "duet") else "runs an arm"
+def unit(row, n=2) -> str:
+    """What `n` and `runs_needed` of a row count, in the singular for one."""
+    pairs = row.get("design") in ("switched", "side by side", "duet")
+    return f"{'pair' if pairs else 'run'}{'' if n == 1 else 's'}{'' if pairs else ' an arm'}"
 
 
 def settle(row) -> str:
@@ -198,7 +199,7 @@ def plan_text(row) -> str:
     if row.get("verdict") == "cannot tell":
         runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
         if known(runs) and math.isfinite(runs):
-            parts.append(f"{int(runs):,} {unit(row)}")
+            parts.append(f"{int(runs):,} {unit(row, int(runs))}")
         if known(minutes) and math.isfinite(minutes):
             parts.append(_minutes(minutes))
     return ", ".join(parts)
