@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import distributed
 import pytest
@@ -48,21 +49,29 @@ def murderer(two, times=TIMES):
 
 
 @pytest.mark.slow
-def test_a_calibration_is_the_same_to_the_bit(two):
+def test_a_calibration_is_the_same_to_the_bit(request):
+    here = truth.measure(**SMALL)  # no process is forked beside the threads of Dask
+    two = request.getfixturevalue("two")
     with murderer(two) as (thread, killed):
         while thread.is_alive() or not killed:
             there = truth.measure(cluster=two.scheduler_address, **SMALL)
-    here = truth.measure(**SMALL)
     assert len(killed) == TIMES
     for name in truth.FILES:
         assert_frame_equal(there[name], here[name])
+
+
+@contextlib.contextmanager
+def in_this_process():
+    with ThreadPoolExecutor(1) as executor:
+        executor.width = 1
+        yield executor
 
 
 @pytest.mark.slow
 def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch):
     monkeypatch.setattr(build, "BATCH_FILES", 20)
     tree, n = tmp_path / "tree", 0
-    archive.tree(tree, 1500, jobs=2)
+    archive.tree(tree, 600)  # no process is forked beside the threads of Dask
     with murderer(two) as (thread, killed):
         while thread.is_alive() or not killed:
             n += 1
@@ -70,7 +79,7 @@ def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch
                 tree, tmp_path / f"out{n}", lambda: cluster.pool(two.scheduler_address, sees=[tree])
             )
     assert len(killed) == TIMES
-    build.build(tree, tmp_path / "here", lambda: cluster.pool(workers=2))
+    build.build(tree, tmp_path / "here", in_this_process)
     for i in range(1, n + 1):
         same(tmp_path / f"out{i}", tmp_path / "here")
         assert not (tmp_path / f"out{i}" / ".partial").exists()
