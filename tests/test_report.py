@@ -134,6 +134,9 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, text):
     words = {t: "slower" if t in slower else "cannot tell" for t in (1, 2, 4, 8, 16, 32)}
     rows = verdicts([("tps", t, "encrypted", 1.0, 2.0, word) for t, word in words.items()])
     assert report.finding(rows) == f"Transactions per second. {text} Each from 12 pairs."
+    bare = rows.assign(lo_pct=rows["lo_pct"].where(rows["threads"] > 2))
+    few = "Each from 12 pairs, for 2 of the 6 too few for an interval."
+    assert report.finding(bare) == f"Transactions per second. {text} {few}"
 
 
 def test_a_table_keeps_names_and_times_in_one_piece():

@@ -89,10 +89,10 @@ def finding(verdicts) -> str:
                 parts.append(f"{word[0].upper()}{word[1:]}: {who}.")
         least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
         n = f"{least} to {most}" if least < most else str(most)
-        of = unit(rows.iloc[0].to_dict(), most)
-        said.append(
-            f"{metric_label(metric)}{where}. {' '.join([*parts, rest]).strip()} Each from {n} {of}."
-        )
+        n += f" {unit(rows.iloc[0].to_dict(), most)}"
+        if bare := int(rows["lo_pct"].isna().sum()):
+            n += f", for {bare} of the {len(rows)} too few for an interval"
+        said.append(f"{metric_label(metric)}{where}. {' '.join([*parts, rest]).strip()} Each from {n}.")
     return " ".join(said)
 
 
