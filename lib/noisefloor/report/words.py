@@ -92,7 +92,9 @@ def finding(verdicts) -> str:
         n += f" {unit(rows.iloc[0].to_dict(), most)}"
         if bare := int(rows["lo_pct"].isna().sum()):
             n += f", for {bare} of the {len(rows)} too few for an interval"
-        said.append(f"{metric_label(metric)}{where}. {' '.join([*parts, rest]).strip()} Each from {n}.")
+        said.append(
+            f"{metric_label(metric)}{where}. {' '.join([*parts, rest]).strip()} Each from {n}."
+        )
     return " ".join(said)
 
 
