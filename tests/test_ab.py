@@ -280,7 +280,7 @@ def test_a_factorial_that_needs_starts_stands_side_by_side(home):
     [
         ("binlog_encription=OFF,ON", "did you mean binlog_encryption?"),
         ("sync_binlog=1,banana", "sync_binlog: wanted banana"),
-        ("innodb_page_cleaners=1,banana", "innodb_page_cleaners"),
+        ("innodb_page_cleaners=1,banana", "setting value 'banana' to 'innodb-page-cleaners'"),
     ],
 )
 def test_what_the_server_does_not_know_is_refused_before_measuring(home, asked, says):

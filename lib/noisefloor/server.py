@@ -427,9 +427,12 @@ class Server:
         for name in ("error.log", "initialise.log", "output.log"):
             with contextlib.suppress(OSError):
                 lines = (self.folder / name).read_text(errors="replace").splitlines()
-                bad = [s for s in lines if "[ERROR]" in s or "FATAL" in s] or lines
-                if bad:
-                    return " ".join(" ".join(bad[-2:]).split())[-400:]
+                bad = [
+                    s.partition("[ERROR] ")[2] or s for s in lines if "[ERROR]" in s or "FATAL" in s
+                ]
+                told = [s for s in bad if not s.endswith("Aborting")] or lines[-1:]
+                if told:  # the first is the cause, the others come of it
+                    return " ".join(" ".join(told[-4:]).split())[:400]
         return "its log is empty"
 
     def __enter__(self) -> "Server":
