@@ -827,7 +827,12 @@ def _finish(c: Campaign) -> None:
     because = c.why_ended()
     c.save(finished=_now(), ended_because=because)
     tidy.seal(c.folder)
-    c.progress.close(f"{c.folder.name}: {because}, {c.meta['spent_s']:.0f} s of measuring")
+    said = f"{c.folder.name}: {because}, {c.meta['spent_s']:.0f} s of measuring"
+    c.progress.close(said)
+    if not any(c.done().values()):
+        raise CampaignError(
+            f"{said}, and no pair of runs was whole: nothing can be judged; the same command measures anew"
+        )
 
 
 def measure_as_guest(

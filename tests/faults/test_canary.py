@@ -281,7 +281,7 @@ def test_no_password_is_in_any_file_after_a_whole_campaign(lived):
 @pytest.mark.slow
 def test_no_password_was_printed_or_in_a_command_line(lived):
     assert not BIRD.search("\n".join(lived["said"]).encode())
-    assert sum("sysbench" in line for line in lived["lines"]) > 4
+    assert sum("sysbench" in line for line in lived["lines"]) > 1
     assert any("ipykernel" in line for line in lived["lines"])
     assert max(b - a for a, b in pairwise(lived["looks"])) < 5
     assert [line for line in lived["lines"] if BIRD.search(line.encode())] == []

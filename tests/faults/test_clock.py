@@ -22,7 +22,7 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
     clock = tmp_path / "clock"
     clock.write_text("+0")
     live = Live(
-        tmp_path / "home", mysql, *asked(0.4),
+        tmp_path / "home", mysql, *asked(0.8),
         LD_PRELOAD=str(library), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1",
         DONT_FAKE_MONOTONIC="1",
     )  # fmt: skip
@@ -31,9 +31,9 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
     live.start()
     live.until_whole(2)
     clock.write_text("-3600")
-    live.until_whole(5)
+    live.until_whole(4)
     clock.write_text("+86400")
-    live.until_whole(9)  # it is seen within two seconds
+    live.until_whole(7)  # it is seen within two seconds
     live.process.kill()  # and the one who continues finds runs of tomorrow
     live.end()
     clock.write_text("-7200")

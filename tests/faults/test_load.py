@@ -88,7 +88,7 @@ def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, m
     announced = re.search(r"takes at most ([\d.]+) GB in .servers and ([\d.]+) GB in", live.words())
     assert disk.max() < float(announced[1]) * 1e9
     assert collect._size(live.runs) < float(announced[2]) * 1e9
-    assert logs.max() <= 3  # full ones are removed after each pair
+    assert logs.max() <= 5  # full ones are removed after each pair
     assert handles.max() - handles.min() < 30
     assert grows["handles"][0] - grows["handles"][1] < 0.05
     assert grows["memory"][0] - grows["memory"][1] < 50_000  # B; a day: see ten thousand runs
