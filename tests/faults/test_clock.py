@@ -22,18 +22,18 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
     clock = tmp_path / "clock"
     clock.write_text("+0")
     live = Live(
-        tmp_path / "home", mysql, *asked(0.8),
+        tmp_path / "home", mysql, *asked(0.5),
         LD_PRELOAD=str(library), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1",
         DONT_FAKE_MONOTONIC="1",
     )  # fmt: skip
     live.home.mkdir()
     began = time.monotonic()
     live.start()
-    live.until_whole(2)
+    live.until_whole(1)
     clock.write_text("-3600")
-    live.until_whole(4)
+    live.until_whole(3)
     clock.write_text("+86400")
-    live.until_whole(7)  # it is seen within two seconds
+    live.until_whole(6)  # it is seen within two seconds
     live.process.kill()  # and the one who continues finds runs of tomorrow
     live.end()
     clock.write_text("-7200")
