@@ -284,16 +284,26 @@ class Mounts:
     ``/proc``; it is gone when the namespace is."""
 
     def __init__(self):
+        with open("/proc/self/mountinfo") as mounts:
+            rooted = any(line.split()[4] == "/" for line in mounts)
+        how = "private" if rooted else "unchanged"  # in a chroot nobody can set it
+        self.places: list[str] = []
         self.holder = subprocess.Popen(
-            ["unshare", "-m", "--propagation", "private", "sleep", "1000"], stderr=subprocess.PIPE
+            ["unshare", "-m", "--propagation", how, "sleep", "1000"], stderr=subprocess.PIPE
         )
         deadline = time.monotonic() + 5
-        while os.readlink(f"/proc/{self.holder.pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
+        while not self._apart():
             if self.holder.poll() is not None or time.monotonic() > deadline:
                 self.close()
                 pytest.skip("a mount namespace needs root: sudo make test-faults")
             time.sleep(0.01)
-        self.enter = ("nsenter", "-t", str(self.holder.pid), "-m")
+        self.enter = ("nsenter", "-t", str(self.holder.pid), "-m", "-r", "-w")
+
+    def _apart(self) -> bool:
+        with contextlib.suppress(OSError):  # it has ended: it may not
+            mine = os.readlink("/proc/self/ns/mnt")
+            return os.readlink(f"/proc/{self.holder.pid}/ns/mnt") != mine
+        return False
 
     def mount(self, *argv: str) -> None:
         self._run("mount", *argv)
@@ -311,6 +321,7 @@ class Mounts:
         subprocess.run(["truncate", "-s", size, image], check=True)
         self._run("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", str(image))
         self.mount("-o", "loop", str(image), str(place))
+        self.places.append(str(place))
         image.unlink()  # it lives as long as it is mounted
         self._run("rmdir", str(place / "lost+found"))
 
@@ -319,6 +330,8 @@ class Mounts:
         return Path(f"/proc/{self.holder.pid}/root{path}")
 
     def close(self) -> None:
+        for place in self.places:  # also where it was shared with the machine around
+            subprocess.run([*self.enter, "umount", "-l", place], check=False)
         self.holder.kill()
         self.holder.wait()
 
