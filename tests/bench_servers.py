@@ -183,7 +183,9 @@ def real(rounds: int) -> Figure:
             words.append(row["verdict"])
             spent.append(campaign.meta["spent_s"])
             found = f"{row['overhead_pct']:+.1f} %, {row['lo_pct']:+.1f} to {row['hi_pct']:+.1f} %"
-            say(f"verdict: round {i + 1} of {rounds}: {words[-1]} after {spent[-1]:.0f} s ({found})")
+            say(
+                f"verdict: round {i + 1} of {rounds}: {words[-1]} after {spent[-1]:.0f} s ({found})"
+            )
         word, theirs, other = plan_of_ten(begin, chosen, arm)
     took = float(np.median(spent))
     said = ", ".join(f"{words.count(w)} × `{w}`" for w in dict.fromkeys(words))

@@ -210,7 +210,7 @@ def connection_answer(
     text += f". What makes it cheaper: {cheap} ({times(cheap)})"
     if len(even):
         first = even.iloc[0]
-        text += f", and a pool: it leaves the {first['query_extra_pct']:+.1f} % of each query"
+        text += f", and a pool, which leaves {first['query_extra_pct']:+.1f} % for each query"
         if first["under 5 %"] != "never":
             text += f", under 5 % in all from {first['under 5 %']} queries a connection"
     return text + "."

@@ -33,7 +33,7 @@ def fill(folder: Path, leave: int = 0) -> Path:
 @slow
 def test_too_small_a_disk_is_refused_before_anything_is_measured(tmp_path, mysql, mounts):
     mounts.small(tmp_path / ".servers", "400m")
-    live = Live(tmp_path, mysql, *asked(0.25), enter=mounts.enter)
+    live = Live(tmp_path, mysql, *asked(0.15), enter=mounts.enter)
     live.start()
     assert live.end() == 1
     assert "GB in .servers, where 0." in live.said
@@ -44,7 +44,7 @@ def test_too_small_a_disk_is_refused_before_anything_is_measured(tmp_path, mysql
 @slow
 def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts):
     mounts.small(tmp_path / "runs", "30m")
-    live = Live(tmp_path, mysql, *asked(0.25), enter=mounts.enter)
+    live = Live(tmp_path, mysql, *asked(0.15), enter=mounts.enter)
     live.runs = mounts.seen(tmp_path / "runs")
     live.start()
     live.until_whole(2)
@@ -60,7 +60,7 @@ def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts):
 @slow
 def test_the_servers_meet_a_full_disk(tmp_path, mysql, mounts):
     mounts.small(tmp_path / ".servers", "1300m")
-    live = Live(tmp_path, mysql, *asked(0.25), enter=mounts.enter)
+    live = Live(tmp_path, mysql, *asked(0.15), enter=mounts.enter)
     live.start()
     live.until_whole(2)
     live.servers = servers = mounts.seen(tmp_path / ".servers")
@@ -75,7 +75,7 @@ def test_a_read_only_data_folder(tmp_path, mysql, mounts):
     (tmp_path / "runs").mkdir()
     mounts.small(tmp_path / "runs", "30m")
     mounts.mount("-o", "remount,ro", str(tmp_path / "runs"))
-    live = Live(tmp_path, mysql, *asked(0.25), enter=mounts.enter)
+    live = Live(tmp_path, mysql, *asked(0.15), enter=mounts.enter)
     live.start()
     assert live.end() == 1
     assert "Read-only file system" in live.said

@@ -41,7 +41,7 @@ def test_sigterm(tmp_path, mysql):
 def test_ctrl_c_once_twice_and_often(tmp_path, mysql):
     """A terminal sends it to the whole group: server and sysbench get it as well."""
     points = random.Random(f"{SEED} ctrl-c")
-    live = Live(tmp_path, mysql, *asked(0.3))
+    live = Live(tmp_path, mysql, *asked(0.15))
     for presses, apart in ((1, 0), (2, 0.01), (2, 0.5), (5, 0.05)):
         live.start()
         live.until("sysbench")

@@ -15,7 +15,7 @@ slow = pytest.mark.slow
 
 @slow
 def test_kill_9_at_random_points(tmp_path, mysql):
-    harm(Live(tmp_path, mysql, *asked(0.2)), "mysqld", 5, between=(0.5, 6))
+    harm(Live(tmp_path, mysql, *asked(0.15)), "mysqld", 4, between=(0.5, 6))
 
 
 @slow
@@ -56,7 +56,7 @@ def test_a_long_statement_on_a_server_that_hangs_ends_too(own, monkeypatch):
 
 @slow
 def test_it_hangs_at_random_points(tmp_path, mysql):
-    harm(Live(tmp_path, mysql, *asked(0.35)), "mysqld", 2, how=signal.SIGSTOP, between=(0.5, 6))
+    harm(Live(tmp_path, mysql, *asked(0.2)), "mysqld", 1, how=signal.SIGSTOP, between=(0.5, 6))
 
 
 def test_a_server_that_hangs_is_stopped_all_the_same(own, monkeypatch):

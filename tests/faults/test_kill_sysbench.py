@@ -18,12 +18,12 @@ slow = pytest.mark.slow
 
 @slow
 def test_kill_9_at_random_points(tmp_path, mysql):
-    harm(Live(tmp_path, mysql, *asked(0.3)), "sysbench", 9, between=(0.2, 2.5))
+    harm(Live(tmp_path, mysql, *asked(0.2)), "sysbench", 9, between=(0.2, 2.5))
 
 
 @slow
 def test_it_hangs_at_random_points(tmp_path, mysql):
-    harm(Live(tmp_path, mysql, *asked(0.3)), "sysbench", 2, how=signal.SIGSTOP, between=(0.2, 4))
+    harm(Live(tmp_path, mysql, *asked(0.2)), "sysbench", 2, how=signal.SIGSTOP, between=(0.2, 4))
 
 
 def stopped_once() -> threading.Thread:
