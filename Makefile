@@ -2,8 +2,8 @@
 PROFILE ?= quick
 BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
-# they measure nothing, and run beside the others
-TEXTS = $(patsubst %,tests/faults/test_%.py,bad_input fuzz hostile)
+# they measure little, and run beside the others
+BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input fuzz hostile canary other_user)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,8 +24,8 @@ slow: ## run the slow tests: every recorded page made, verified and opened in a 
 
 test-faults: ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
 	@lib/setup.sh tests/apt.txt
-	@$(FAULTS) $(TEXTS) > .faults.txt & beside=$$!; \
-	$(FAULTS) $(TEXTS:%=--ignore %) tests/faults; killed=$$?; \
+	@$(FAULTS) $(BESIDE) > .faults.txt & beside=$$!; \
+	$(FAULTS) $(BESIDE:%=--ignore %) tests/faults; killed=$$?; \
 	wait $$beside; read=$$?; cat .faults.txt; exit $$((killed | read))
 
 fuzz: setup ## damaged logs by the million, on one core; continues where it was stopped
