@@ -22,7 +22,7 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
     clock = tmp_path / "clock"
     clock.write_text("+0")
     live = Live(
-        tmp_path / "home", mysql, *asked(0.5),
+        tmp_path / "home", mysql, *asked(0.4),
         LD_PRELOAD=str(library), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1",
         DONT_FAKE_MONOTONIC="1",
     )  # fmt: skip
