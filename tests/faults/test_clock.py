@@ -3,6 +3,7 @@
 libfaketime stands in for the administrator: it steps what `gettimeofday` and CLOCK_REALTIME say to
 Noisefloor, server and sysbench, and leaves CLOCK_MONOTONIC alone, as `date -s` does."""
 
+import signal
 import time
 from datetime import datetime
 
@@ -22,7 +23,7 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
     clock = tmp_path / "clock"
     clock.write_text("+0")
     live = Live(
-        tmp_path / "home", mysql, *asked(0.4),
+        tmp_path / "home", mysql, *asked(3),
         LD_PRELOAD=str(library), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1",
         DONT_FAKE_MONOTONIC="1",
     )  # fmt: skip
@@ -37,7 +38,10 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
     live.process.kill()  # and the one who continues finds runs of tomorrow
     live.end()
     clock.write_text("-7200")
-    live.finish()
+    live.start()
+    live.until_whole(8)
+    live.process.send_signal(signal.SIGINT)
+    assert live.end() == 130
     took = time.monotonic() - began
     (folder,) = live.runs.iterdir()
     runs = [tidy.read(r) for r in tidy.run_folders(folder)]
