@@ -190,7 +190,7 @@ def real(rounds: int) -> Figure:
     took = float(np.median(spent))
     said = ", ".join(f"{words.count(w)} × `{w}`" for w in dict.fromkeys(words))
     return Figure(
-        f"seconds of measuring for real, a slowdown of {SLOWER[1:]}, against {RUNS} and {RUNS} runs "
+        f"seconds of measuring for real, work added that is called {SLOWER}, against {RUNS} and {RUNS} runs "
         f"of {RUN_S} s",
         [s / theirs for s in spent],
         f"at most {HALF}, and most verdicts right",
