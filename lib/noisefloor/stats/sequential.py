@@ -38,9 +38,8 @@ def evidence(y):
     for bet, share in zip(BETS, SHARES, strict=True):
         odds = np.exp(-2 * bet * x)
         gain = 2 / (1 + odds)
-        with np.errstate(over="ignore"):  # wealth beyond 1e308 is infinite, and decides as well
-            up = up + share * np.cumprod(gain, -1)
-            down = down + share * np.cumprod(gain * odds, -1)
+        up = up + share * np.cumprod(gain, -1)
+        down = down + share * np.cumprod(gain * odds, -1)
     return up, down
 
 
