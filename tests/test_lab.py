@@ -66,8 +66,8 @@ def test_explore_answers_to_controls_clicks_and_keys(page, url):
 
     # a click on a point brings the text of its runs
     before = page.locator(".nf-raws").first.inner_text()
-    for _ in range(20):  # the figure may still be moving when its point is looked for
-        page.mouse.click(*page.evaluate(THIRD_SPOT))
+    for n in range(20):  # the figure may still be moving when its point is looked for
+        page.mouse.click(*page.evaluate(SPOT, 2 + n % 3))
         with contextlib.suppress(TimeoutError):
             page.wait_for_function(
                 "before => document.querySelector('.nf-raws').innerText !== before",
@@ -88,15 +88,15 @@ def test_explore_answers_to_controls_clicks_and_keys(page, url):
     assert outside == []
 
 
-# the middle of the third pair of the second figure, in pixels of the window
-THIRD_SPOT = """() => {
+# the middle of a pair of the second figure, in pixels of the window
+SPOT = """(n) => {
   const dots = document.querySelectorAll('.nf-picture')[1].querySelectorAll('svg use');
   const round = [...dots].filter(d => {
     const b = d.getBoundingClientRect();
     return b.width > 3 && b.width < 12 && Math.abs(b.width - b.height) < 0.5;
   });
-  round[2].scrollIntoView({block: 'center'});
-  const b = round[2].getBoundingClientRect();
+  round[n].scrollIntoView({block: 'center'});
+  const b = round[n].getBoundingClientRect();
   return [b.x + b.width / 2, b.y + b.height / 2];
 }"""
 
