@@ -93,7 +93,7 @@ def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, m
     assert logs.max() <= 5  # full ones are removed after each pair
     assert handles.max() - handles.min() < 30
     assert grows["handles"][0] - grows["handles"][1] < 0.05
-    assert grows["memory"][0] - grows["memory"][1] < 500_000  # B; half a minute is short: the next test counts
+    assert grows["memory"][0] - grows["memory"][1] < 500_000  # B; see the next test
 
 
 @slow
