@@ -171,6 +171,20 @@ def test_every_arm_gets_an_interval_before_one_gets_a_verdict():
     assert done[long.control.name] == 6
 
 
+def test_a_last_block_that_is_shorter_than_the_first_is_not_counted():
+    """As the interval does not count it either: the arm is dealt another one."""
+    rows = [("w", 1, "b", 0, 2), ("w", 1, "b", 1, 1), ("w", 1, "b", 2, 1), ("w", 1, "c", 3, 1)]
+    table = measured(rows)
+    keys = table["workload"] + "-t" + table["threads"].astype(str)
+    arm = table["pair_id"].str.split().str[2]
+    table["pair_id"] = [f"{k}-{a}-p{i:03d}" for i, (k, a) in enumerate(zip(keys, arm, strict=True))]
+    work = replace(SIDE.workloads[0], name="w")
+    cells = [schedule.Cell(work, 1, a) for a in ARMS]
+    assert schedule.whole_blocks(table, cells) == {"b": 2, "c": 1, "d": 0}
+    both = [*cells, schedule.Cell(work, 4, ARMS[0])]  # the comparison that has the fewest
+    assert schedule.whole_blocks(table, both)["b"] == 0
+
+
 def test_a_block_is_not_spent_on_an_arm_that_is_settled():
     left = [c for c in schedule.cells(SIDE) if c.arm.name == "d"]
     assert deal(left, 20) == {"d": 20}  # no open control either

@@ -1193,9 +1193,8 @@ def _side_by_side(c: Campaign, bench: Bench) -> None:
     """Two servers; for every block fresh copies are dealt to the arms by coin and both start."""
     while (cells := c.open_cells()) and c.left_s > 0:
         c.block += 1
-        t = c.table
-        blocks = t[~t["warmup"]].groupby("arm")["block"].nunique().to_dict()
-        arm = schedule.block_arm(c.seed, c.block, c.study, cells, blocks)
+        whole = schedule.whole_blocks(c.table, cells)
+        arm = schedule.block_arm(c.seed, c.block, c.study, cells, whole)
         arms = [c.study.baseline, arm]
         dealt = schedule.coin(c.seed, c.block, "deal").permutation(2)
         made = {int(i): bench.fresh(arms[i]) for i in dealt}  # the coin decides who comes first

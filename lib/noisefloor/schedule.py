@@ -118,7 +118,7 @@ def block_arm(
     The control takes its share of the blocks, evenly spread, and is in time for an interval of its
     own. Every arm gets a block, then one arm after the other the fewest that an interval needs,
     then those that a verdict needs, the study's first question before all: a short campaign answers
-    one question instead of none. done: arm name -> blocks so far."""
+    one question instead of none. done: arm name -> its `whole_blocks`."""
     names = {c.arm.name for c in open_cells}
     control = study.control
     held = done.get(control.name, 0)
@@ -135,6 +135,19 @@ def block_arm(
             return short[0]
     ties = [a for a in arms if done.get(a.name, 0) == fewest]
     return ties[int(coin(seed, block, "arm").integers(len(ties)))]
+
+
+def whole_blocks(tidy: pd.DataFrame, open_cells: list[Cell]) -> dict[str, int]:
+    """Arm name -> blocks that count in the open comparison that has the fewest: the last one counts
+    where it has as many pairs as the first (`stats.sequential.complete`)."""
+    pairs = tidy[~tidy["warmup"]].drop_duplicates("pair_id")
+    keys = pairs["pair_id"].str.rsplit("-p", n=1).str[0]
+    count = {k: int(stats.sequential.complete(b)[-1]) for k, b in pairs["block"].groupby(keys)}
+    found: dict[str, int] = {}
+    for c in open_cells:
+        n = count.get(c.key, 0)
+        found[c.arm.name] = min(n, found.get(c.arm.name, n))
+    return found
 
 
 def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pairs: int | None):
