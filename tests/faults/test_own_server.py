@@ -76,7 +76,8 @@ class Theirs:
 
     def state(self) -> dict:
         """All that must be as it was."""
-        sums = "CHECKSUM TABLE shop.orders, mysql.user, mysql.db, mysql.tables_priv"
+        users = "mysql.user" if self.kind == "mysql" else "mysql.global_priv"
+        sums = f"CHECKSUM TABLE shop.orders, {users}, mysql.db, mysql.tables_priv"
         return {
             "variables": self.server.variables(),
             "schemas": self.server.query("SHOW DATABASES"),
@@ -116,11 +117,33 @@ class Theirs:
         self.server.query("SET GLOBAL general_log = ON")
 
 
+@pytest.fixture(scope="module")
+def kept(shop):
+    """Running servers of somebody else, by kind, for the tests that leave them as they were."""
+    found: dict[str, Theirs] = {}
+    yield found
+    for theirs in found.values():
+        theirs.server.remove()
+
+
 @pytest.fixture
-def theirs(template, copy, tmp_path_factory, home, monkeypatch):
-    """Both servers in turn, watched for half a second before they are called idle."""
+def theirs(template, kept, shop, tmp_path_factory, home, monkeypatch):
+    """Both servers in turn, watched for half a second before they are called idle. One that a test
+    changed is not met by the next."""
     monkeypatch.setattr(guest, "LOOK_S", 0.5)
-    return Theirs(copy(template, {}, tcp=True), tmp_path_factory.mktemp("private"))
+    kind = template.engine.kind
+    if kind in kept:
+        kept[kind].forget()
+    else:
+        server = template.copy(shop / f"their-{kind}", {}, tcp=True)
+        kept[kind] = Theirs(server, tmp_path_factory.mktemp("private"))
+    one = kept[kind]
+    first = one.before
+    yield one
+    with contextlib.suppress(ServerError):  # it is not there any more
+        if one.state() == first:
+            return
+    kept.pop(kind).server.remove()
 
 
 def measured(server: str, *settings: str, **more):
