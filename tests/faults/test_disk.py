@@ -44,7 +44,7 @@ def test_too_small_a_disk_is_refused_before_anything_is_measured(tmp_path, mysql
 @slow
 def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts):
     mounts.small(tmp_path / "runs", "30m")
-    live = Live(tmp_path, mysql, *asked(0.15), enter=mounts.enter)
+    live = Live(tmp_path, mysql, *asked(0.3), enter=mounts.enter)
     live.runs = mounts.seen(tmp_path / "runs")
     live.start()
     live.until_whole(2)
@@ -60,7 +60,7 @@ def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts):
 @slow
 def test_the_servers_meet_a_full_disk(tmp_path, mysql, mounts):
     mounts.small(tmp_path / ".servers", "1300m")
-    live = Live(tmp_path, mysql, *asked(0.15), enter=mounts.enter)
+    live = Live(tmp_path, mysql, *asked(0.4), enter=mounts.enter)
     live.start()
     live.until_whole(2)
     live.servers = servers = mounts.seen(tmp_path / ".servers")
