@@ -3,7 +3,7 @@ PROFILE ?= quick
 BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
 # they measure little, and run beside the others
-BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary fuzz hostile leftovers odd_paths other_user)
+BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary disk_pages fuzz hostile leftovers many_runs odd_paths other_user page_killed)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20

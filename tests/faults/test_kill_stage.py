@@ -41,8 +41,8 @@ def harmed(times: int, how: signal.Signals, seed: int, done: list) -> None:
 @pytest.mark.parametrize(
     ("engine", "times", "how"),
     [
-        pytest.param("mysql", 3, signal.SIGKILL, marks=slow),
-        pytest.param("mariadb", 5, signal.SIGKILL, marks=slow),
+        pytest.param("mysql", 5, signal.SIGKILL, marks=slow),
+        pytest.param("mariadb", 7, signal.SIGKILL, marks=slow),
         pytest.param("mysql", 2, signal.SIGSTOP, marks=slow),
     ],
 )

@@ -10,7 +10,7 @@ from live import Live, asked
 from noisefloor import engines, report, schedule, study
 from noisefloor.server import Server, workshop
 from noisefloor.study import Arm, StudyError
-from test_disk import assert_whole_page, project, rendered
+from test_disk_pages import assert_whole_page, project, rendered
 
 ODD = "Größe & Maß #1; 'Übung' 測定 \\ 50 %"
 LONG = "/".join(["a-folder-with-quite-a-long-name"] * 5)

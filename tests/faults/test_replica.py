@@ -64,6 +64,7 @@ def test_one_that_stops_is_started_again_one_that_dies_or_hangs_ends_it(pair, st
     with pytest.raises(ServerError, match=said):
         c.pair(bench, cell_of(CHOSEN, workload=WORKLOAD))
     thread.join()
-    assert c.done() == {"replica-t4-encrypted": 2}
+    runs = c.table[~c.table["warmup"]].groupby("pair_id")["position"].nunique()
+    assert runs.eq(2).sum() == 2  # a first run may be whole, its pair is not
     assert not list(c.folder.glob("*.partial"))
     promise(c.folder.parent)

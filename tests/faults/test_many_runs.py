@@ -1,0 +1,120 @@
+"""Ten thousand runs in one campaign: what they hold in memory, how long they take. No server."""
+
+import gc
+import json
+import shutil
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from noisefloor import collect, results, study, tidy
+
+slow = pytest.mark.slow
+
+
+@slow
+def test_what_a_campaign_keeps_in_memory_of_each_run(tmp_path):
+    """Counted to the byte while pairs are judged one after the other."""
+    source = Path(__file__).parents[1] / "data" / "campaign"
+    for file in source.glob("*.json"):
+        shutil.copy(file, tmp_path)
+    meta = json.loads((source / "campaign.json").read_text()) | {
+        "finished": "",
+        "ended_because": "",
+    }
+    (tmp_path / "campaign.json").write_text(json.dumps(meta))
+    c = collect.Campaign(study.restored(meta), tmp_path, tidy.meta(tmp_path), collect.Progress())
+    pair = [r for r in tidy.run_folders(source) if tidy.read(r)["pair_id"].endswith("-p000")][:2]
+    rows = [row for run in pair for row in tidy.rows(run)]
+    assert {row["position"] for row in rows} == {0, 1}
+    held = []
+    tracemalloc.start()
+    for i in range(30):
+        name = rows[0]["pair_id"].removesuffix("000") + f"{i:03d}"
+        c.rows += [
+            row | {"run": f"{name}-{row['arm']}", "pair_id": name, "pair": i, "block": i // 4}
+            for row in rows
+        ]
+        c.progress.show(c, "a pair")
+        c.open_cells()
+        gc.collect()
+        held.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    a_run = (held[-1] - held[10]) / 2 / (len(held) - 11)
+    print(f"{a_run:.0f} B a run")
+    assert 0 < a_run < 40_000  # a day of runs of 10 s: 350 MB at the most
+
+
+@pytest.fixture(scope="module")
+def ten_thousand(tmp_path_factory):
+    """A campaign folder with ten thousand runs: copies of real ones with their own names and
+    checksums."""
+    folder = tmp_path_factory.mktemp("many") / "binlog-encryption-smoke-20260101-000000"
+    source = Path(__file__).parents[1] / "data" / "campaign"
+    folder.mkdir()
+    for file in source.glob("*.json"):
+        shutil.copy(file, folder)
+    meta = json.loads((folder / "campaign.json").read_text())
+    runs = [r for r in tidy.run_folders(source) if not tidy.read(r)["warmup"]]
+    cells = {}
+    for run in runs:
+        facts = tidy.read(run)
+        cells.setdefault(facts["pair_id"].rpartition("-p")[0], {}).setdefault(
+            facts["pair_id"], []
+        ).append(run)
+    made = 0
+    generator = np.random.default_rng(8)
+    while made < 10_000:
+        for cell, pairs in cells.items():
+            both = list(pairs.values())[generator.integers(len(pairs))]
+            number = made // (2 * len(cells))
+            for run in both:
+                facts = json.loads((run / "run.json").read_text())
+                pair_id = f"{cell}-p{number:04d}"
+                name = facts["run"].replace(facts["pair_id"], pair_id)
+                facts |= {"run": name, "pair_id": pair_id, "pair": number, "block": number // 50,
+                          "campaign": folder.name}  # fmt: skip
+                (folder / name).mkdir()
+                for file in run.iterdir():
+                    if file.name != "run.json":
+                        shutil.copy(file, folder / name)
+                (folder / name / "run.json").write_text(json.dumps(facts))
+                made += 1
+    meta |= {"finished": "", "ended_because": ""}
+    (folder / "campaign.json").write_text(json.dumps(meta))
+    return folder
+
+
+@slow
+def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
+    """In seconds of the processor: others may use it, too."""
+    took, own = {}, psutil.Process()
+    memory = own.memory_info().rss
+    began = time.process_time()
+    found = results.load(ten_thousand)
+    table = found.tidy
+    took["read"] = time.process_time() - began
+    assert table["run"].nunique() == 10_000
+    began = time.process_time()
+    assert len(found.verdicts)
+    took["judge"] = time.process_time() - began
+    began = time.process_time()
+    meta = tidy.meta(ten_thousand)
+    c = collect.Campaign(study.restored(meta), ten_thousand, meta, collect.Progress())
+    took["continue"] = time.process_time() - began
+    assert sum(c.done().values()) == 5_000
+    began = time.process_time()
+    c.progress.show(c, "a pair")
+    c.open_cells()
+    took["next pair"] = time.process_time() - began
+    took["MB"] = (own.memory_info().rss - memory) / 1e6
+    print({k: round(v, 2) for k, v in took.items()})
+    assert took["read"] < 30
+    assert took["judge"] < 15
+    assert took["continue"] < 40
+    assert took["next pair"] < 15
+    assert took["MB"] < 600  # as much as a campaign of a day holds in its memory
