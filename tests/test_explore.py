@@ -17,8 +17,8 @@ DATA = Path(__file__).parent / "data"
 
 BINLOG = "binlog-encryption-standard-20261121-005924"
 AA = "calibration-aa-standard-20261121-031930"
-TABLES = "tablespace-encryption-standard-20261121-092639"
-TABLES_THEN = "tablespace-encryption-standard-20261121-042058"
+TABLES = "tablespace-encryption-standard-20261121-193605"
+TABLES_THEN = "tablespace-encryption-standard-20261121-092639"
 
 
 @pytest.fixture(scope="module")
