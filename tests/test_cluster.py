@@ -69,6 +69,20 @@ def kill_one(made) -> int:
     return victim
 
 
+def test_a_worker_that_dies_while_it_is_asked_what_it_has_is_asked_no_more(two):
+    with distributed.Client(two, set_as_default=False) as client:
+        client.wait_for_workers(2)
+        victim = next(iter(client.run(os.getpid).values()))
+    os.kill(victim, signal.SIGSTOP)  # it cannot answer before it dies
+    death = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
+    death.start()
+    with cluster.pool(two.scheduler_address) as executor:
+        assert not death.is_alive()
+        assert executor.submit(abs, -1).result() == 1
+    with distributed.Client(two, set_as_default=False) as client:
+        client.wait_for_workers(2)  # for the tests after this one
+
+
 # --- the same results ------------------------------------------------------------------------------
 
 

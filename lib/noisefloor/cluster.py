@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import platform
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib import metadata
@@ -44,7 +45,7 @@ def pool(
     if cluster:
         with connect(cluster, sees) as client:
             there = client.get_executor(pure=False)
-            there.width = len(client.nthreads())
+            there.width = max(1, len(client.nthreads()))
             with _whole(cluster):
                 yield there
         return
@@ -152,22 +153,26 @@ async def _reach(at: str) -> None:
 
 
 def _check(client, cluster: str, folders: list[str]) -> None:
-    with contextlib.suppress(TimeoutError):
-        client.wait_for_workers(1, timeout=PATIENCE_S)
-    threads = client.nthreads()
-    if not threads:
-        raise Unreachable(f"{cluster} has no worker after {PATIENCE_S} s; nothing was run")
-    if wide := [w for w, n in threads.items() if n != 1]:
-        raise Unreachable(
-            f"{wide[0]} has {threads[wide[0]]} threads; every worker needs exactly one "
-            "(dask worker --nthreads 1 --nworkers auto); nothing was run"
-        )
-    try:
-        said = client.run(_about, folders)
-    except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
-        raise Unreachable(
-            f"the workers of {cluster} cannot run noisefloor ({first(e)}); nothing was run"
-        ) from None
+    said, deadline = {}, time.monotonic() + PATIENCE_S
+    while not said:
+        with contextlib.suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=PATIENCE_S)
+        threads = client.nthreads()
+        if not threads:
+            raise Unreachable(f"{cluster} has no worker after {PATIENCE_S} s; nothing was run")
+        if wide := [w for w, n in threads.items() if n != 1]:
+            raise Unreachable(
+                f"{wide[0]} has {threads[wide[0]]} threads; every worker needs exactly one "
+                "(dask worker --nthreads 1 --nworkers auto); nothing was run"
+            )
+        try:
+            said = client.run(_about, folders)
+        except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
+            if isinstance(e, OSError) and time.monotonic() < deadline:
+                continue  # it died while it was asked; what takes its place is asked instead
+            raise Unreachable(
+                f"the workers of {cluster} cannot run noisefloor ({first(e)}); nothing was run"
+            ) from None
     here = _about(folders)[0]
     for worker, (versions, missing) in said.items():
         if versions != here:
