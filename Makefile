@@ -2,8 +2,9 @@
 PROFILE ?= quick
 BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
+TOLL = tests/faults/test_toll.py
 # they measure little, and run beside the others
-BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary disk_pages fuzz hostile leftovers many_runs odd_paths other_user page_killed)
+BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary disk_pages fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server page_killed)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,9 +25,11 @@ slow: ## run the slow tests: every recorded page made, verified and opened in a 
 
 test-faults: ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
 	@lib/setup.sh tests/apt.txt
-	@$(FAULTS) $(BESIDE) > .faults.txt & beside=$$!; \
-	$(FAULTS) $(BESIDE:%=--ignore %) tests/faults; killed=$$?; \
-	wait $$beside; read=$$?; cat .faults.txt; exit $$((killed | read))
+	@rm -f .toll.txt; export NOISEFLOOR_TOLL=$$PWD/.toll.txt; \
+	$(FAULTS) $(BESIDE) > .faults.txt & beside=$$!; \
+	$(FAULTS) $(BESIDE:%=--ignore %) --ignore $(TOLL) tests/faults; killed=$$?; \
+	wait $$beside; read=$$?; cat .faults.txt; \
+	$(FAULTS) $(TOLL); exit $$((killed | read | $$?))
 
 fuzz: setup ## damaged logs by the million, on one core; continues where it was stopped
 	nice -n 19 $(BIN)/python tests/faults/fuzz.py --record .fuzz.json

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from conftest import ENGINES
 from noisefloor import study, tidy
 
 SEED = int(os.environ.get("NOISEFLOOR_SEED", "8"))  # of all random points in time
-DONE: Counter[tuple[str, str]] = Counter()  # (victim, signal) -> times it met a living process
+TOLL = Path(os.environ.get("NOISEFLOOR_TOLL") or os.devnull)  # a line a signal
 LONGEST_S = 300  # of any wait: another campaign may be measuring on this machine
 
 # the command itself; only what it waits for is shorter, and loaded tables are copied
@@ -53,13 +52,19 @@ def is_called(p: psutil.Process, name: str) -> bool:
     return p.name() == name or any(Path(a).name == name for a in p.cmdline())
 
 
+def count(who: str, how: signal.Signals) -> None:
+    """A signal met a living process."""
+    with TOLL.open("a") as toll:
+        toll.write(f"{how.name:8} {who}\n")
+
+
 def send(who: str, victim: psutil.Process, how: signal.Signals = signal.SIGKILL) -> bool:
     """Send a signal; whether it met a living process, one not stopped yet. Counted."""
     with contextlib.suppress(psutil.Error):
         done = psutil.STATUS_STOPPED if how == signal.SIGSTOP else psutil.STATUS_ZOMBIE
         if victim.status() not in (psutil.STATUS_ZOMBIE, done):
             victim.send_signal(how)
-            DONE[who, how.name] += 1
+            count(who, how)
             return True
     return False
 

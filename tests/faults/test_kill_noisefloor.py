@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from live import DONE, SEED, Live, asked, harm
+from live import SEED, Live, asked, count, harm
 
 slow = pytest.mark.slow
 
@@ -49,7 +49,7 @@ def test_ctrl_c_once_twice_and_often(tmp_path, mysql):
         for _ in range(presses):
             if live.running():
                 os.killpg(live.process.pid, signal.SIGINT)
-                DONE["noisefloor", "SIGINT"] += 1
+                count("noisefloor", signal.SIGINT)
             time.sleep(apart)
         assert live.end() != 0
         if presses == 1:

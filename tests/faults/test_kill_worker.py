@@ -12,7 +12,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import archive
-from live import DONE, SEED
+from live import SEED, count
 from noisefloor import cluster, report
 from noisefloor.calibration import truth
 from noisefloor.ingest import build
@@ -37,7 +37,7 @@ def murderer(two, times=TIMES):
                 if len(pids) == 2:
                     killed.append(points.choice(sorted(pids)))
                     os.kill(killed[-1], signal.SIGKILL)
-                    DONE["Dask worker", "SIGKILL"] += 1
+                    count("Dask worker", signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()

@@ -316,7 +316,7 @@ def killed(theirs: Theirs, home: Path, times: int, *arguments: str) -> int:
         while live.running() and not was_written(home, began):
             time.sleep(0.02)
         time.sleep(points.uniform(0, 4))
-        if not (live.running() and send("noisefloor", live.victim("noisefloor"))):
+        if not (live.running() and send("noisefloor as a guest", live.victim("noisefloor"))):
             assert live.end() == 0, live.said
             theirs.unchanged()
             continue
