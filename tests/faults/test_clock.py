@@ -53,7 +53,7 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
     for facts in runs:  # a run's own seconds come from clocks that nobody steps
         if not facts["warmup"]:
             out = tidy.sysbench(folder / facts["run"])
-            assert out["duration_s"] == pytest.approx(facts["slice_s"], abs=2)  # not an hour
+            assert out["duration_s"] == pytest.approx(facts["slice_s"], abs=30)  # not an hour
     table = results.load(folder).verdicts
     assert isinstance(table, pd.DataFrame)
     assert set(table["verdict"]) <= {"slower", "faster", "same", "cannot tell"}
