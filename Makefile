@@ -4,7 +4,7 @@ BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
 TOLL = tests/faults/test_toll.py
 # they measure little, and run beside the others
-BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary disk_pages fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server page_killed)
+BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary disk_pages fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
