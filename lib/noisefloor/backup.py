@@ -352,7 +352,8 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
             argv, capture_output=True, text=True, check=False, preexec_fn=die_with_parent
         )
         if done.returncode:
-            return f"prepare failed: {done.stderr.strip().splitlines()[-1][:200]}"
+            said = done.stderr.strip() or f"exit code {done.returncode}"  # killed: not a word
+            return f"prepare failed: {said.splitlines()[-1][:200]}"
     kit.count += 1
     folder = kit.bench.folder / f"revived-{kit.count}"  # where the workshop ends what still runs
     other = Server(server.engine, folder, server.settings, keyring=server.keyring)
