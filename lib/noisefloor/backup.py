@@ -352,8 +352,7 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
             argv, capture_output=True, text=True, check=False, preexec_fn=die_with_parent
         )
         if done.returncode:
-            said = done.stderr.strip() or f"exit code {done.returncode}"  # killed: not a word
-            return f"prepare failed: {said.splitlines()[-1][:200]}"
+            return f"prepare failed: {engines.last_words(done)[:200]}"
     kit.count += 1
     folder = kit.bench.folder / f"revived-{kit.count}"  # where the workshop ends what still runs
     other = Server(server.engine, folder, server.settings, keyring=server.keyring)

@@ -553,6 +553,11 @@ def _first(base: Path, *patterns: str, holding: str = "") -> Path | None:
     return next((p for g in patterns for p in sorted(base.glob(g)) if (p / holding).exists()), None)
 
 
+def last_words(ran: subprocess.CompletedProcess) -> str:
+    """The last line of what a program wrote to stderr, else (killed: not a word) its exit code."""
+    return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
+
+
 @functools.cache
 def _version(command: tuple[str, ...]) -> str:
     """What ``mysqld --version`` prints. Raises EngineMissing when it does not run here."""
@@ -563,8 +568,7 @@ def _version(command: tuple[str, ...]) -> str:
             f"{Path(command[-1]).name} does not start here ({error.strerror})"
         ) from None
     if ran.returncode or not re.search(_VERSION, ran.stdout):
-        reason = (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
-        raise EngineMissing(f"{Path(command[-1]).name} does not start here ({reason})")
+        raise EngineMissing(f"{Path(command[-1]).name} does not start here ({last_words(ran)})")
     return ran.stdout
 
 

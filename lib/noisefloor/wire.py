@@ -67,9 +67,7 @@ def _certificate(folder: Path, name: str, key: tuple[str, ...], authority: str =
         argv, cwd=folder, capture_output=True, text=True, umask=0o077, check=False
     )
     if done.returncode:
-        raise ServerError(
-            f"openssl made no certificate: {(done.stderr.strip() or f'exit code {done.returncode}').splitlines()[-1]}"
-        )
+        raise ServerError(f"openssl made no certificate: {engines.last_words(done)}")
 
 
 # -- SSH -------------------------------------------------------------------------------------------
