@@ -455,7 +455,8 @@ def differences(campaign: Path) -> pd.DataFrame:
     by_arm = pd.DataFrame(variables(campaign))
     arms = list(by_arm.columns)
     by_arm = by_arm[~by_arm.index.isin(_OWN)]
-    differ = by_arm[by_arm.fillna("").nunique(axis=1) > 1]
+    values = by_arm.fillna("").to_numpy(object)
+    differ = by_arm[(values != values[:, :1]).any(axis=1)]
     asked = {
         k
         for arm in meta(campaign)["arms"].values()

@@ -97,6 +97,10 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster=""
     pages = Path(out or paths.reports()).resolve()
     pages.mkdir(parents=True, exist_ok=True)
     sees = (pages, paths.notebooks(), paths.recorded())
+    if len(ready) == 1 and not cluster:  # what kills it harms no other
+        study, values = ready.pop()
+        rows.append(_timed(study, values, pages, timeout))
+        say(_line(rows[-1]))
     with pool(cluster, workers, apart=True, sees=sees) as executor:
         waiting = {
             executor.submit(_timed, study, values, pages, timeout): study for study, values in ready
