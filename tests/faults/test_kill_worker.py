@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import distributed
@@ -12,11 +13,11 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import archive
-from live import SEED, count
+from live import LONGEST_S, SEED, count
 from noisefloor import cluster, report
 from noisefloor.calibration import truth
 from noisefloor.ingest import build
-from test_cluster import project, two
+from test_cluster import project, running, two
 from test_ingest import same
 from test_report import STUDY, write
 
@@ -31,13 +32,14 @@ def murderer(two, times=TIMES):
     points, killed, over = random.Random(f"{SEED} worker"), [], threading.Event()
 
     def kill():
-        with distributed.Client(two, set_as_default=False) as client:
-            while len(killed) < times and not over.wait(points.uniform(0.5, 2)):
-                pids = set(client.run(os.getpid, on_error="ignore").values()) - set(killed)
-                if len(pids) == 2:
-                    killed.append(points.choice(sorted(pids)))
-                    os.kill(killed[-1], signal.SIGKILL)
-                    count("Dask worker", signal.SIGKILL)
+        deadline = time.monotonic() + LONGEST_S
+        while len(killed) < times and not over.wait(points.uniform(0.5, 2)):
+            if len(pids := running(two) - {*killed}) == 2:
+                killed.append(points.choice(sorted(pids)))
+                os.kill(killed[-1], signal.SIGKILL)
+                count("Dask worker", signal.SIGKILL)
+            if time.monotonic() > deadline:
+                return
 
     thread = threading.Thread(target=kill)
     thread.start()
