@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 
+import dask
 import distributed
 import pytest
 from click.testing import CliRunner
@@ -32,7 +33,10 @@ def workers(**options):
         "host": "127.0.0.1",
         "dashboard_address": "127.0.0.1:0",
     }
-    with distributed.LocalCluster(processes=True, silence_logs=50, **(asked | options)) as made:
+    # else a worker killed twice within this time is closed by the clock of its first death
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+    local = distributed.LocalCluster
+    with patient, local(processes=True, silence_logs=50, **(asked | options)) as made:
         yield made
 
 
