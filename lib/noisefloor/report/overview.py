@@ -157,6 +157,9 @@ def _drawing(facts, title) -> str:
     else:
         rows = first[~is_control(first)].head(8)
         drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin, narrow=True)
-    words = f"{metric_label(main['metric'])}."
+    runs = rows.loc[~is_joint(rows), "n_arm"]
+    least, most = runs.min(), runs.max()
+    many = f"{least if least == most else f'{least} to {most}'} {'run' if most == 1 else 'runs'} an arm"
+    words = f"{metric_label(main['metric'])}. Each point: {many}."
     shown = {"alt": plots.alt(rows), "caption": words, "title": title}
     return plots.show(drawn, **shown, data=flat(rows), name=facts["study"]).markup
