@@ -27,6 +27,7 @@ from itertools import count
 from pathlib import Path
 
 import pandas as pd
+import pyarrow
 
 from . import (
     backup,
@@ -210,6 +211,8 @@ class Campaign:
         self.lost = 0
         self.slice_s = meta.get("slice", {}).get("s", study.profile.slice_s)
         self.undecided = len(schedule.cells(study))
+        # Arrow's own allocator keeps what was freed: over a day, more than the runs themselves
+        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
         self._sweep()
         runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
         for facts in runs:
