@@ -206,8 +206,9 @@ class Campaign:
     def __init__(self, study: Study, folder: Path, meta: dict, progress: "Progress"):
         self.study, self.folder, self.meta, self.progress = study, folder, meta, progress
         self.seed = meta["seed"]
-        self.rows: list[dict] = []
+        self._new: list[dict] = []  # rows that are not in the table yet
         self._table = tidy.frame([], study.design)
+        self._adding = threading.Lock()  # both runs of a duet end at once
         self.lost = 0
         self.slice_s = meta.get("slice", {}).get("s", study.profile.slice_s)
         self.undecided = len(schedule.cells(study))
@@ -217,7 +218,7 @@ class Campaign:
         runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
         for facts in runs:
             with contextlib.suppress(tidy.Damaged, tidy.Unusable, parse.ParseError):
-                self.rows += tidy.rows(folder / facts["run"])
+                self._new += tidy.rows(folder / facts["run"])
         self.block = max((f["block"] for f in runs), default=-1)
 
     def _sweep(self) -> None:
@@ -247,19 +248,24 @@ class Campaign:
         while (self.folder / f"{run}.{why}{n}").exists():
             n += 1
         (self.folder / run).rename(self.folder / f"{run}.{why}{n}")
-        self.rows = [r for r in self.rows if r["run"] != run]
-        self._table = self._table[:0]
+        table = self.table
+        self._table = table[table["run"] != run].reset_index(drop=True)
 
     @property
     def table(self) -> pd.DataFrame:
-        """The tidy table so far."""
-        known, n = self._table, len(self.rows)
-        if len(known) < n:  # only what is new: after ten thousand runs all of it takes a second
-            new = tidy.frame(self.rows[len(known) : n], self.study.design)
-            known = pd.concat([known, new], ignore_index=True) if len(known) else new
-            known.attrs["design"] = self.study.design
-            self._table = known
-        return known
+        """The tidy table so far. Only it is kept: the rows themselves would be the larger part of
+        what a day of measuring holds in memory."""
+        with self._adding:
+            if self._new:  # only what is new: after ten thousand runs all of it takes a second
+                new, self._new = tidy.frame(self._new, self.study.design), []
+                if len(self._table):
+                    both = pd.concat([self._table, new], ignore_index=True)
+                    # in one piece: else every pair of a day leaves a chunk of its own a column
+                    whole = pyarrow.Table.from_pandas(both, preserve_index=False).combine_chunks()
+                    new = whole.to_pandas()
+                new.attrs["design"] = self.study.design
+                self._table = new
+            return self._table
 
     @property
     def left_s(self) -> float:
@@ -419,7 +425,9 @@ class Campaign:
                 raise
             finally:
                 self.meta["spent_s"] += (time.monotonic() - began) / (2 if gate else 1)
-            self.rows += tidy.rows(partial.rename(self.folder / name))
+            found = tidy.rows(partial.rename(self.folder / name))
+            with self._adding:
+                self._new += found
             return
         raise PairLost(f"{name} failed in every attempt: {reason}")
 
@@ -969,11 +977,13 @@ SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, tempo
 LOG_B_PER_S = 10 << 20  # that a server may write of binary log; it is removed after each pair
 LOG_B = 1 << 30  # when it begins a new one
 RUN_B = 200 << 10  # of what a tool printed, with what stands beside it
+MEMORY_B = 320 << 20  # of Noisefloor itself, with its libraries
+RUN_MEMORY_B = 64 << 10  # of what is known of a run, and of what that leaves unused between
 
 
 def _room(c: Campaign, bench: Bench) -> str:
-    """How much disk the campaign takes at the most, in words. Raises CampaignError where the disk
-    has less."""
+    """How much disk and memory the campaign takes at the most, in words. Raises CampaignError
+    where the disk has less."""
     study, profile = c.study, c.study.profile
     data = max(_size(s.datadir) for s in bench.templates.values())
     servers = 1 if study.design == "switched" else 2
@@ -990,8 +1000,10 @@ def _room(c: Campaign, bench: Bench) -> str:
                 f"this campaign may need {size / 1e9:.1f} GB in {paths.shown(folder)}, where"
                 f" {free / 1e9:.1f} GB are free; nothing was measured"
             )
-    said = (f"{size / 1e9:.2f} GB in {paths.shown(f)}" for f, size in needs.items())
-    return f"takes at most {' and '.join(said)}"
+    said = [f"{size / 1e9:.2f} GB in {paths.shown(f)}" for f, size in needs.items()]
+    memory = MEMORY_B + RUN_MEMORY_B * (c.table["run"].nunique() + runs)
+    said.append(f"{memory / 1e9:.2f} GB of memory beside its servers")
+    return f"takes at most {', '.join(said)}"
 
 
 def _size(folder: Path) -> int:

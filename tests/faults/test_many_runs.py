@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import pyarrow
 import pytest
 
 from noisefloor import collect, results, study, tidy
@@ -35,18 +36,18 @@ def test_what_a_campaign_keeps_in_memory_of_each_run(tmp_path):
     tracemalloc.start()
     for i in range(30):
         name = rows[0]["pair_id"].removesuffix("000") + f"{i:03d}"
-        c.rows += [
+        c._new += [
             row | {"run": f"{name}-{row['arm']}", "pair_id": name, "pair": i, "block": i // 4}
             for row in rows
         ]
         c.progress.show(c, "a pair")
         c.open_cells()
         gc.collect()
-        held.append(tracemalloc.get_traced_memory()[0])
+        held.append(tracemalloc.get_traced_memory()[0] + pyarrow.total_allocated_bytes())
     tracemalloc.stop()
     a_run = (held[-1] - held[10]) / 2 / (len(held) - 11)
     print(f"{a_run:.0f} B a run")
-    assert 0 < a_run < 40_000  # a day of runs of 10 s: 350 MB at the most
+    assert 0 < a_run < 6_000
 
 
 @pytest.fixture(scope="module")
@@ -117,4 +118,4 @@ def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     assert took["judge"] < 15
     assert took["continue"] < 40
     assert took["next pair"] < 15
-    assert took["MB"] < 600  # as much as a campaign of a day holds in its memory
+    assert took["MB"] < collect.RUN_MEMORY_B * 10_000 / 1e6  # as is announced
