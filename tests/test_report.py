@@ -193,6 +193,15 @@ def test_the_box_is_about_the_joint_effect_unless_told():
         report.primary(TABLE, "p95")
 
 
+def test_a_page_about_an_arm_that_no_pair_was_measured_of_says_so():
+    wanted = {"arm": "another"}
+    assert report.primary(TABLE, wanted)["arm"] == report.primary(TABLE)["arm"]
+    assert (
+        "no whole pair of another was measured" in report.verdict_box(TABLE, primary=wanted).markup
+    )
+    assert "no whole pair" not in report.verdict_box(TABLE).markup
+
+
 def test_names_from_outside_cannot_become_markup():
     evil = "<script>alert(1)</script>"
     table = verdicts([("tps", 1, evil, 1.0, 0.5, "slower")], warnings=[evil])

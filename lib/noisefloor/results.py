@@ -87,12 +87,13 @@ class Results:
         return v[kept & ((v["metric"] == metric) | (metric == "")) & (control | ~v["control"])]
 
     def pairs(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
-        """One row a pair of one workload and metric, all thread counts."""
+        """One row a pair of one workload and metric, all thread counts; "" for the first arm that
+        has any."""
         found = stats.pairs(self._judged, baseline=self.study.baseline.name)
-        arm = arm or self.study.arms[0].name
-        return found[
-            (found["workload"] == workload) & (found["metric"] == metric) & (found["arm"] == arm)
-        ]
+        found = found[(found["workload"] == workload) & (found["metric"] == metric)]
+        arms = [a.name for a in self.study.arms]
+        arm = arm or next((a for a in arms if (found["arm"] == a).any()), arms[0])
+        return found[found["arm"] == arm]
 
     def path(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
         """How the interval narrowed, unit by unit: `stats.path` of each thread count."""

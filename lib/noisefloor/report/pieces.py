@@ -12,6 +12,7 @@ from .. import plots
 from ..plots import GLYPH, interval, is_control, metric_label, percent, threads_label
 from .saved import flat
 from .words import (
+    as_list,
     campaign_facts,
     engine,
     headline,
@@ -128,7 +129,7 @@ def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=
         f'<span class="nf-num">{escaped(percent(o["overhead_pct"]))}</span></li>'
         for _, o in others.head(also).iterrows()
     )
-    notes = "".join(f"<li>{escaped(w)}</li>" for w in _list(row.get("warnings")))
+    notes = "".join(f"<li>{escaped(w)}</li>" for w in as_list(row.get("warnings")))
     kind = row["verdict"].replace(" ", "-")
     markup = (
         f'<section class="nf-verdict nf-{kind}" aria-label="Verdict">'
@@ -146,10 +147,6 @@ def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=
 def _chip(row, main) -> str:
     where = "all threads" if joint(dict(row)) else threads_label(row["threads"]).removeprefix("at ")
     return where if row["arm"] == main["arm"] else f"{row['arm']}, {where}".strip(", ")
-
-
-def _list(value) -> list:
-    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
 
 
 def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):

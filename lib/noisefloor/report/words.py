@@ -138,15 +138,21 @@ def headline(row) -> str:
 def primary(verdicts, choice=None):
     """The row a page is about. `choice`: a row, an index label, a dict of column values, or a
     metric name; by default TPS (else the first metric), joint over thread counts where there is
-    such a row, else the highest thread count; never the A/A control."""
+    such a row, else the highest thread count; never the A/A control. Of an arm or a workload that
+    the budget bought no pair of, a row of what was measured instead, with a warning that says so."""
     frame = verdicts[~is_control(verdicts)]
+    missing = []
     if isinstance(choice, pd.Series):
         return choice
     if isinstance(choice, int):
         return verdicts.loc[choice]
     wanted = choice if isinstance(choice, dict) else {"metric": choice} if choice else {}
     for column, value in wanted.items():
-        frame = frame[frame[column].astype(object).eq(value)]
+        found = frame[frame[column].astype(object).eq(value)]
+        if found.empty and column in ("arm", "workload") and len(frame):
+            missing.append(f"no whole pair of {value} was measured: this is about another {column}")
+        else:
+            frame = found
     if frame.empty:
         raise ReportError(f"no comparison in the verdict table matches {wanted or 'anything'}")
     if "metric" not in wanted:
@@ -155,9 +161,18 @@ def primary(verdicts, choice=None):
     if "workload" in frame:
         frame = frame[frame["workload"].astype(str).eq(str(frame["workload"].iloc[0]))]
     joint = frame[is_joint(frame)]
-    if len(joint):
-        return joint.iloc[0]
-    return frame.sort_values("threads", na_position="first").iloc[-1]
+    row = (
+        joint.iloc[0] if len(joint) else frame.sort_values("threads", na_position="first").iloc[-1]
+    )
+    if missing:
+        row = row.copy()
+        row["warnings"] = [*missing, *as_list(row.get("warnings"))]
+    return row
+
+
+def as_list(value) -> list:
+    """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
+    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
 
 
 def known(value) -> bool:
