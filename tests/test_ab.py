@@ -249,6 +249,22 @@ def test_from_question_to_page_with_a_script_of_ones_own(home):
     }
     for file in folder.rglob("*"):
         assert not file.is_file() or str(home) not in file.read_text()
+    before = (home / "reports" / "ab-sync-binlog.html").stat().st_mtime_ns
+    shown = CliRunner().invoke(main, ["report", "ab-sync-binlog"])
+    assert shown.exit_code == 0, shown.output
+    assert (home / "reports" / "ab-sync-binlog.html").stat().st_mtime_ns > before
+    assert [p.name for p in (home / "runs").glob("ab-*")] == [folder.name]  # nothing was measured
+
+
+def test_a_question_that_nobody_asked_has_no_page(home):
+    (home / "notebooks").symlink_to(NOTEBOOKS)
+    for name in ("ab-sync-binlog", "ab-sync-binlog-smoke-20261122-045346"):
+        said = CliRunner().invoke(main, ["report", name])
+        assert said.exit_code == 2
+        assert (
+            f"{name} is shown again from its newest campaign, of which there is none" in said.output
+        )
+    assert not (home / "runs").exists()
 
 
 @pytest.mark.slow

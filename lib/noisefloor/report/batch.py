@@ -53,6 +53,15 @@ def plan(names=(), profile=None, given=None) -> list:
                     raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
                 jobs.append((study, None, False))
                 continue
+        elif source.stem == "own-study" != study and not values.get("campaign"):
+            values["campaign"] = newest_campaign(study)
+            if not values["campaign"] or profile:
+                raise ReportError(
+                    f"{study} is shown again from its newest campaign, of which there is "
+                    f"{values['campaign'] or 'none'}; `noisefloor ab VARIABLE=OFF,ON` measures; "
+                    "nothing was run",
+                    2,
+                )
         elif profile and "profile" in known:
             values["profile"] = profile
         live = "profile" in known and not values.get("campaign")
