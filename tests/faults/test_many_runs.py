@@ -118,4 +118,4 @@ def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     assert took["judge"] < 15
     assert took["continue"] < 40
     assert took["next pair"] < 15
-    assert took["MB"] < collect.RUN_MEMORY_B * 10_000 / 1e6  # as is announced
+    assert took["MB"] < 600  # of the 655 that are announced
