@@ -12,13 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from noisefloor.cli import main
+from noisefloor.stats import scatter
+from noisefloor.stats.row import COLUMNS
 
 DATA = Path(__file__).parent / "data"
-KEYS = [
-    "study", "workload", "metric", "threads", "baseline", "arm", "n_baseline", "n_arm",
-    "overhead_pct", "lo_pct", "hi_pct", "p", "p_adjusted", "verdict", "noise_floor_pct",
-    "deciding_cv_pct", "runs_needed", "minutes_needed", "warnings",
-]  # fmt: skip
 BEFORE = [str(p) for p in sorted((DATA / "compare").glob("00-*A.txt"))]
 AFTER = [str(p) for p in sorted((DATA / "compare").glob("00-*B.txt"))]
 BACKUP = Path(__file__).parents[1] / "data" / "raw" / "published" / "backup-encryption"
@@ -36,17 +33,32 @@ def golden(name, text):
     assert text == path.read_text(), f"see {name}.got"
 
 
+@pytest.fixture
+def population(tmp_path, monkeypatch):
+    """Published repeats and a start-to-start scatter that stay what they are."""
+    (tmp_path / "scatter").mkdir()
+    rows = [f"s{k % 3},{m},4,,5,{0.5 + k / 10}" for m in ("tps", "mean_latency") for k in range(41)]
+    (tmp_path / "scatter/groups.csv").write_text(
+        "\n".join(["source,metric,threads,seconds,n,cv_pct", *rows])
+    )
+    monkeypatch.setattr(scatter.paths, "published", lambda: tmp_path)
+    monkeypatch.setattr(scatter, "_starts", lambda file: ("", {"tps": {"cv_pct": 0.73, "df": 3}}))
+
+
 @pytest.mark.parametrize(
     ("name", "args"),
     [
         ("judge-published", "221.19 229.41 --threads 4 --seconds 300"),
+        ("judge-tenfold", "100 1000"),
+        ("judge-times", "17.43ms 18.07ms --n 5"),
         ("judge-little", "221.19 229.41 --threads 4 --seconds 300 --latency 18.07 17.43"),
         ("judge-floor", "172 181 --metric wall --floor 0.2 --floor-runs 3"),
         ("judge-maximum", "274.03 316.57 --metric max_latency"),
         ("judge-sd", "980 1010 --sd 12 15 --n 5"),
+        ("judge-pm", "980 1010 --pm 12 15 --n 5 --restarts"),
     ],
 )
-def test_judge_says(name, args):
+def test_judge_says(name, args, population):
     result = run("judge", *args.split())
     assert result.exit_code == 0
     golden(name, result.output)
@@ -70,6 +82,9 @@ def test_the_published_example_cannot_be_told_from_noise():
         "4 5 --sd 1 1 --n 0",
         "4 5 --threads 0", "4 5 --seconds 0", "4 5 --seconds inf",
         "4 5 --latency 1 2", "4 5 --threads 2 --latency 0 2", "4 5 --metric tpz",
+        "95% 97%", "5ms 6", "5,5 6", "5 6x", "4 5 --se 1 1", "4 5 --sd 1 1 --se 1 1 --n 5",
+        "4 5 --n 5.5", "4 5 --n 5,", "4 5 --fail-on same", "4 5 --fail-on slower,never",
+        "4 5 --threads 2 --latency 5% 6%", "-5ms 6ms", "4 5 --sd -1 1 --n 3",
     ],
 )  # fmt: skip
 def test_judge_refuses_in_one_sentence(args):
@@ -86,7 +101,25 @@ def test_judge_and_compare_print_the_same_keys():
         result = run(*args)
         assert result.exit_code == 0
         rows = json.loads(result.output)["comparisons"]
-        assert [list(row) for row in rows] == [KEYS] * len(rows)
+        assert [list(row) for row in rows] == [COLUMNS] * len(rows)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words", "code"),
+    [
+        ("1000 100", "slower", 3),
+        ("1000 100", "faster,cannot-tell", 0),
+        ("100 1000", "slower, faster", 3),
+        ("100 101", "slower,faster", 0),
+        ("100 101", "cannot-tell", 3),
+        ("100 101", "", 0),
+    ],
+)
+def test_judge_fails_on_a_verdict_when_asked(numbers, words, code, population):
+    for more in ([], ["--json"]):
+        result = run("judge", *numbers.split(), "--fail-on", words, *more)
+        assert result.exit_code == code
+        assert result.output
 
 
 def test_judge_lower_is_better_turns_the_sign():
@@ -100,10 +133,8 @@ def test_judge_lower_is_better_turns_the_sign():
     assert overhead("--metric", "p95") == pytest.approx(25)
 
 
-def test_compare_says(monkeypatch):
-    recorded = {"tps": {"cv_pct": 1.3, "df": 9}, "p95": {"cv_pct": 1.5, "df": 9}}
-    monkeypatch.setattr("noisefloor.compare.recorded_floor", lambda: recorded)
-    result = run("compare", *BEFORE, "--", *AFTER)
+def test_compare_says():
+    result = run("compare", "--floor", "1.3", *BEFORE, "--", *AFTER)
     assert result.exit_code == 0
     golden("compare", result.output)
 
@@ -126,7 +157,7 @@ def test_compare_reads_the_published_time_outputs():
 def test_compare_csv_has_a_row_a_comparison():
     result = run("compare", "--csv", *BEFORE, "--", *AFTER)
     rows = list(csv.DictReader(io.StringIO(result.output)))
-    assert list(rows[0]) == KEYS
+    assert list(rows[0]) == COLUMNS
     assert [r["metric"] for r in rows] == ["tps", "mean_latency", "p95", "p99"]
     assert {r["verdict"] for r in rows} == {"cannot tell"}
 
@@ -175,7 +206,7 @@ def test_compare_refuses_in_one_sentence(args, code, words, tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("module", ["pandas", "scipy", "matplotlib", "statsmodels"])
+@pytest.mark.parametrize("module", ["numpy", "pandas", "scipy", "matplotlib", "statsmodels"])
 def test_judge_imports_nothing_slow(module):
     code = (
         "import sys; sys.argv = ['noisefloor', 'judge', '4', '5']\n"

@@ -12,10 +12,8 @@ import pytest
 from noisefloor import connections, engines, evidence, schedule, study, tools, wire
 from noisefloor.server import ServerError
 
-CHOSEN = study.load("ssl-connections", profile="quick")
-BY_NAME = {
-    a.name: a for a in (CHOSEN.baseline, *study.load("ssl-connections", profile="standard").arms)
-}
+CHOSEN = study.load("ssl-connections", profile="standard")
+BY_NAME = {a.name: a for a in (CHOSEN.baseline, *CHOSEN.arms)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,7 +24,7 @@ def programs():
 
 @pytest.fixture
 def bench(campaign, mysql):
-    """A block of the quick study in progress: (campaign, bench)."""
+    """A block of the study in progress: (campaign, bench)."""
     return campaign(CHOSEN, mysql)
 
 

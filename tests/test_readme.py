@@ -13,10 +13,13 @@ from noisefloor.cli import main
 README = (paths.root() / "README.md").read_text()
 
 
-def test_the_judge_example_is_what_the_command_prints():
-    block = re.search(r"```\n\$ noisefloor (judge .*?)\n(.*?)```", README, re.S)
-    said = CliRunner().invoke(main, shlex.split(block[1])).output
-    assert said.split() == block[2].split()
+def test_the_judge_examples_are_what_the_command_prints():
+    block = re.search(r"```\n(\$ noisefloor judge .*?)```", README, re.S)[1]
+    examples = re.findall(r"^\$ noisefloor (.*?)\n(.*?)(?=^\$|\Z)", block, re.S | re.M)
+    assert len(examples) == 2
+    for command, printed in examples:
+        said = CliRunner().invoke(main, shlex.split(command)).output
+        assert said.split() == printed.split()
 
 
 def test_every_command_stands_in_the_readme_and_every_one_there_exists():

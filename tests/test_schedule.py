@@ -1,38 +1,17 @@
 """Which run comes next, when to stop: pure."""
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from noisefloor import schedule, study, tidy
+from noisefloor import schedule, study
 
 QUICK = study.load("binlog-encryption", profile="quick")
 STANDARD = study.load("binlog-encryption", profile="standard")
 ARMS = tuple(study.Arm(n) for n in ("b", "c", "d"))
-SIDE = replace(QUICK, design="side by side", arms=ARMS)
-
-
-def measured(rows) -> pd.DataFrame:
-    """A tidy table of (workload, threads, arm, block, pairs)."""
-    found = [
-        {
-            "workload": w, "threads": t, "arm": a, "block": b, "warmup": False, "metric": "tps",
-            "pair_id": f"{w} {t} {arm} {b} {i}",
-        }
-        for w, t, arm, b, n in rows
-        for i in range(n)
-        for a in ("plain", arm)
-    ]  # fmt: skip
-    return pd.DataFrame(found, columns=tidy.COLUMNS).astype({"warmup": bool})
-
-
-def judged(*rows) -> pd.DataFrame:
-    """A verdict table of (workload, metric, threads, arm, settled), no joint rows."""
-    columns = ["workload", "metric", "threads", "arm", "settled"]
-    return pd.DataFrame(rows, columns=columns).assign(joint=False)
+QUICK4 = study.load("binlog-encryption", profile="quick", threads=(1, 4))
 
 
 # -- coins -----------------------------------------------------------------------------------------
@@ -74,51 +53,53 @@ def test_names_of_cells_are_unique_and_fit_for_folders():
             assert all(schedule.slug(k) == k and len(k) < 80 for k in keys)
 
 
+# -- the plan --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("profile", "blocks", "looks"),
+    [("smoke", 2, [2]), ("quick", 8, [5, 7, 8]), ("standard", 10, [6, 8, 10])],
+)
+def test_the_number_of_blocks_and_the_looks_are_declared(profile, blocks, looks):
+    found = schedule.plan(study.load("binlog-encryption", profile=profile))
+    assert (found["blocks"], found["looks"]) == (blocks, looks)
+    assert found["pairs"] == 0  # what the first block has time for
+
+
+def test_more_arms_and_thread_counts_declare_more_blocks():
+    """So many that the signs of the blocks can reach the level of the smallest share."""
+    wide = replace(STANDARD, arms=ARMS)
+    found = schedule.plan(wide)
+    assert found["blocks"] == schedule.MOST_BLOCKS
+    share = 0.05 / len(ARMS) * 0.2 / len(wide.workloads[0].threads)
+    assert 2.0 ** (1 - found["blocks"]) <= share
+
+
+def test_a_calibration_is_judged_once_at_its_end():
+    found = schedule.plan(replace(QUICK, pairs=30))
+    assert found == {"blocks": 8, "looks": [8], "control": 0, "pairs": 4}
+
+
 # -- rounds ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("chosen", [QUICK, STANDARD], ids=lambda s: s.profile.name)
-def test_controls_take_their_share_and_no_more(chosen):
-    done: Counter = Counter()
-    controls = {c.key for c in schedule.cells(chosen) if c.control}
-    for number in range(40):
-        for cell in schedule.round_of(1, 0, number, schedule.cells(chosen), done):
-            done[cell.key] += 1
-        if done.total() >= 10:
-            share = sum(done[k] for k in controls) / done.total()
-            assert 0.1 < share <= 0.25, (number, done)
-    assert all(done[k] for k in controls)
-    assert max(done[k] for k in controls) - min(done[k] for k in controls) <= 1
-
-
-def test_every_open_cell_has_its_turn_and_rare_workloads_fewer():
-    done: Counter = Counter()
-    for number in range(30):
-        for cell in schedule.round_of(3, 0, number, schedule.cells(QUICK), done):
-            done[cell.key] += 1
-    main, *rare = (c for c in schedule.cells(QUICK) if not c.control)
-    assert rare
-    for cell in rare:
-        assert cell.workload.every > 1
-        assert abs(done[cell.key] - done[main.key] / cell.workload.every) <= 1
-
-
-def test_a_round_is_never_empty():
-    for seed in range(300):
-        rng = np.random.default_rng(seed)
-        cells = [c for c in schedule.cells(QUICK) if rng.random() < 0.5]
-        done = {c.key: int(rng.integers(30)) for c in schedule.cells(QUICK) if rng.random() < 0.7}
-        found = schedule.round_of(seed, 0, int(rng.integers(9)), cells, done)
-        assert bool(found) == bool(cells)
-        assert all(c in cells for c in found)
+def test_a_round_holds_every_comparison_once_and_the_first_one_the_control():
+    cells = schedule.cells(STANDARD)
+    assert sum(c.control for c in cells) == 1
+    for number in range(4):
+        found = schedule.round_of(3, 5, number, cells)
         assert len({c.key for c in found}) == len(found)
+        assert {c.key for c in found if not c.control} == {c.key for c in cells if not c.control}
+        assert any(c.control for c in found) == (number == 0)
+    control = [c for c in cells if c.control]
+    assert schedule.round_of(3, 5, 2, control) == control  # a block of its own, side by side
 
 
 def test_the_order_of_a_round_depends_on_seed_block_and_number_only():
-    cells = schedule.cells(STANDARD)
+    cells = [c for c in schedule.cells(STANDARD) if not c.control]
 
     def order(*key):
-        return [c.key for c in schedule.round_of(*key, cells, {})]
+        return [c.key for c in schedule.round_of(*key, cells)]
 
     first = order(1, 0, 0)
     assert order(1, 0, 0) == first
@@ -129,121 +110,67 @@ def test_the_order_of_a_round_depends_on_seed_block_and_number_only():
 # -- blocks ----------------------------------------------------------------------------------------
 
 
-def deal(cells, blocks: int) -> Counter:
-    done: Counter = Counter()
-    for block in range(blocks):
-        done[schedule.block_arm(7, block, SIDE, cells, done).name] += 1
-        share = done[SIDE.control.name] / done.total()
-        assert share <= 0.25, (block, done)
-    return done
+def test_switched_every_block_holds_all_arms():
+    declared = schedule.plan(STANDARD)
+    assert schedule.turns(1, STANDARD, declared) == [(k, None) for k in range(10)]
 
 
-def test_blocks_go_to_the_arms_in_turn_and_a_share_to_the_control():
-    done = deal(schedule.cells(SIDE), 40)
-    assert 6 <= done[SIDE.control.name] <= 9
-    turns = [done[a.name] for a in SIDE.arms]
-    assert max(turns) - min(turns) <= 1
-
-
-def test_a_short_campaign_answers_the_first_question():
-    cells, needed = schedule.cells(SIDE), SIDE.profile.blocks[1]
-    done = deal(cells, needed + len(SIDE.arms) + 2)
-    assert done[SIDE.arms[0].name] >= needed
-    assert all(done[a.name] >= 1 for a in SIDE.arms)
-    done = deal(cells, 3 * needed)
-    assert done[SIDE.arms[1].name] >= needed > done[SIDE.arms[2].name]
-    other = replace(SIDE, first=SIDE.arms[1].name)
-    blocks = Counter()
-    for block in range(2 * needed):
-        blocks[schedule.block_arm(7, block, other, cells, blocks).name] += 1
-    assert blocks.most_common(1)[0][0] == other.first
-
-
-def test_every_arm_gets_an_interval_before_one_gets_a_verdict():
-    long = replace(STANDARD, design="side by side", arms=ARMS)
-    cells, done = schedule.cells(long), Counter()
-    while min(done[a.name] for a in ARMS) < 6:
-        done[schedule.block_arm(7, done.total(), long, cells, done).name] += 1
-    assert max(done[a.name] for a in ARMS) == 6 < long.profile.blocks[1]
-    while done[long.first or ARMS[0].name] == 6:
-        done[schedule.block_arm(7, done.total(), long, cells, done).name] += 1
-    assert sum(done[a.name] for a in ARMS) == 6 * len(ARMS) + 1
-    assert done[long.control.name] == 6
-
-
-def test_a_last_block_that_is_shorter_than_the_first_is_not_counted():
-    """As the interval does not count it either: the arm is dealt another one."""
-    rows = [("w", 1, "b", 0, 2), ("w", 1, "b", 1, 1), ("w", 1, "b", 2, 1), ("w", 1, "c", 3, 1)]
-    table = measured(rows)
-    keys = table["workload"] + "-t" + table["threads"].astype(str)
-    arm = table["pair_id"].str.split().str[2]
-    table["pair_id"] = [f"{k}-{a}-p{i:03d}" for i, (k, a) in enumerate(zip(keys, arm, strict=True))]
-    work = replace(SIDE.workloads[0], name="w")
-    cells = [schedule.Cell(work, 1, a) for a in ARMS]
-    assert schedule.whole_blocks(table, cells) == {"b": 2, "c": 1, "d": 0}
-    both = [*cells, schedule.Cell(work, 4, ARMS[0])]  # the comparison that has the fewest
-    assert schedule.whole_blocks(table, both)["b"] == 0
-
-
-def test_a_block_is_not_spent_on_an_arm_that_is_settled():
-    left = [c for c in schedule.cells(SIDE) if c.arm.name == "d"]
-    assert deal(left, 20) == {"d": 20}  # no open control either
+def test_side_by_side_every_round_holds_each_arm_and_the_control_is_spread():
+    wide = replace(STANDARD, design="side by side", arms=ARMS)
+    declared = schedule.plan(wide)
+    turns = schedule.turns(7, wide, declared)
+    for k in range(declared["blocks"]):
+        names = [arm.name for round_, arm in turns if round_ == k and arm != wide.control]
+        assert sorted(names) == [a.name for a in ARMS]
+    at = [k for k, arm in turns if arm == wide.control]
+    assert len(at) == schedule.CONTROL_BLOCKS
+    assert max(np.diff(at)) <= 3
+    assert schedule.turns(7, wide, declared) == turns
+    assert schedule.turns(8, wide, declared) != turns
 
 
 # -- when to stop ----------------------------------------------------------------------------------
 
-ALL = {c.key for c in schedule.cells(QUICK)}
-MAIN, SECOND = QUICK.workloads[0].name, QUICK.workloads[1].name
+
+def judged(*rows) -> pd.DataFrame:
+    """A verdict table of (workload, metric, arm, verdict, control)."""
+    return pd.DataFrame(rows, columns=["workload", "metric", "arm", "verdict", "control"])
 
 
-def settle(cells, *, but=()):
-    return judged(
-        *(
-            (c.workload.name, m, c.threads, c.arm.name, (c.workload.name, m) not in but)
-            for c in cells
-            for m in c.workload.metrics
-        )
-    )
+MAIN = STANDARD.workloads[0].name
 
 
 @pytest.mark.parametrize(
-    ("blocks", "unsettled", "still_open"),
+    ("row", "still_open"),
     [
-        (2, (), set()),
-        (1, (), {w.name for w in QUICK.workloads}),  # one start of the server proves nothing
-        (2, [(MAIN, "tps")], {MAIN}),
-        (2, [(MAIN, "cpu_per_transaction")], {MAIN}),
-        (2, [(MAIN, "p99")], set()),  # shown, but it does not keep a campaign going
-        (2, [(SECOND, "tps"), (MAIN, "tps")], {MAIN, SECOND}),
+        ((MAIN, "tps", "b", "cannot tell", False), {"b"}),
+        ((MAIN, "cpu_per_transaction", "b", "cannot tell", False), {"b"}),
+        ((MAIN, "p99", "b", "cannot tell", False), set()),  # shown, but it keeps nothing going
+        ((MAIN, "tps", "plain again", "cannot tell", True), set()),
+        ((MAIN, "tps", "b", "same", False), set()),
     ],
 )
-def test_a_comparison_is_open_until_its_deciding_metrics_are_settled(blocks, unsettled, still_open):
-    cells = schedule.cells(QUICK)
-    rows = [(c.workload.name, c.threads, c.arm.name, b, 3) for c in cells for b in range(blocks)]
-    found = schedule.open_cells(QUICK, measured(rows), settle(cells, but=unsettled), 2)
-    assert {c.workload.name for c in found if not c.control} == still_open
-    assert any(c.control for c in found) == bool(still_open)
+def test_an_arm_is_open_while_a_deciding_comparison_has_no_word(row, still_open):
+    decided = (MAIN, "tps", "c", "slower", False)
+    assert schedule.undecided(replace(STANDARD, arms=ARMS), judged(row, decided)) == still_open
 
 
-def test_a_workload_may_want_more_pairs_than_a_verdict_needs():
-    main = replace(QUICK.workloads[0], least=10)
-    chosen = replace(QUICK, workloads=(main, *QUICK.workloads[1:]))
-    cells = schedule.cells(chosen)
-    for each, still_open in ((4, {MAIN}), (5, set())):  # pairs a block, in two blocks
-        rows = [(c.workload.name, c.threads, c.arm.name, b, each) for c in cells for b in range(2)]
-        found = schedule.open_cells(chosen, measured(rows), settle(cells), 2)
-        assert {c.workload.name for c in found if not c.control} == still_open
-
-
-def test_before_the_first_pair_everything_is_open():
-    found = schedule.open_cells(QUICK, measured([]), pd.DataFrame(), 2)
-    assert {c.key for c in found} == ALL
-
-
-def test_so_many_pairs_whatever_they_say():
-    chosen = replace(QUICK, pairs=4, workloads=QUICK.workloads[:1], arms=ARMS)
-    rows = [(MAIN, 4, "b", 0, 4), (MAIN, 4, "c", 0, 2), (MAIN, 4, "c", 1, 1)]
-    found = schedule.open_cells(chosen, measured(rows), pd.DataFrame(), 2)
-    assert [c.arm.name for c in found] == ["c", "d"]
-    rows += [(MAIN, 4, "c", 2, 1), (MAIN, 4, "d", 2, 4)]
-    assert schedule.open_cells(chosen, measured(rows), pd.DataFrame(), 2) == []
+def test_recorded_scatter_weights_the_joint_effect(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        schedule.stats.scatter, "weights", lambda *a: asked.append(a) or {1: 1.0, 4: 9.0}
+    )
+    rows = []
+    for block in range(8):
+        for threads in (1, 4):
+            for arm, value in (("plain", 100.0), ("encrypted", 90.0 + block % 3 + threads)):
+                rows.append((MAIN, threads, block, block, f"{threads}-{block}", arm, value))
+    columns = ["workload", "threads", "block", "pair", "pair_id", "arm", "value"]
+    table = pd.DataFrame(rows, columns=columns).assign(
+        study="s", campaign="c", position=0, metric="tps", unit="1/s", warmup=False, run="r"
+    )
+    table.attrs["design"] = "switched"
+    declared = {"blocks": 8, "looks": [5, 7, 8], "control": 1, "pairs": 1}
+    found = schedule.verdicts(QUICK4, table, declared, pair_seconds=4.0)
+    assert (MAIN, "tps", [1, 4]) in asked
+    assert any("4: 90 %" in w for w in found[found["joint"]]["warnings"].iloc[0])

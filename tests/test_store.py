@@ -143,7 +143,7 @@ def test_odd_strings_come_back_as_they_were(empty, recorded, monkeypatch):
 def test_a_database_of_version_1_is_brought_up_to_date_and_keeps_its_rows(empty, recorded):
     for statement in filter(str.strip, VERSION_1.split(";\n")):
         ask(empty, statement)
-    with pytest.raises(store.StoreError, match="schema version 1, 2 is needed"):
+    with pytest.raises(store.StoreError, match="schema version 1, 3 is needed"):
         store.history(empty, STUDY)
     store.prepare(empty)
     assert ask(empty, "SELECT schema_version FROM noisefloor") == [(store.VERSION,)]
@@ -177,7 +177,7 @@ def test_a_newer_version_is_left_alone(empty, recorded):
     ask(empty, "UPDATE noisefloor SET schema_version = 99")
     ask(empty, "CREATE TABLE of_the_future (x INTEGER)")
     for use in (lambda: store.push(empty, recorded), lambda: store.history(empty, STUDY)):
-        with pytest.raises(store.StoreError, match="version 99, this Noisefloor knows 2"):
+        with pytest.raises(store.StoreError, match="version 99, this Noisefloor knows 3"):
             use()
     assert ask(empty, "SELECT * FROM campaign") == []
 

@@ -52,11 +52,10 @@ def test_a_study_names_metrics_arms_and_workloads_once(name):
 
 def test_profiles_keep_their_promises():
     p = study.PROFILES
-    assert p["quick"].budget_min <= 1
+    assert p["quick"].budget_min <= 2
     assert p["standard"].budget_min <= 20
-    assert p["standard"].blocks[0] >= 4
-    assert p["standard"].blocks[1] >= 10
-    assert p["quick"].blocks[1] >= 6  # sign flips over fewer cannot reach 5 %
+    assert p["standard"].blocks >= 10
+    assert p["quick"].blocks == 8  # sign flips over fewer cannot reach the second look
     assert p["standard"].threads == (1, 4, 16, 64)
     assert (p["full"].slice_s, p["full"].threads) == (300, (4,))  # the source's own parameters
 
@@ -145,30 +144,42 @@ def test_an_upgrade_changes_one_factor_at_a_time():
     assert (pinned.settings, new.settings, new.pin) == ({}, {}, "")
     assert pooled.settings["thread_pool_stall_limit"] == "6"  # 60 ms
     assert s.workloads[0].threads == (64, 100, 200, 300, 500)
-    maria = study.load("version-upgrade", engine="mariadb").arms[-1]
+    maria = study.load("version-upgrade", profile="standard", engine="mariadb").arms[-1]
     assert maria.settings["thread_pool_stall_limit"] == "60"  # 60 ms, too
 
 
 def test_builds_without_a_name_are_called_by_their_folder():
-    s = study.load("version-upgrade", engine="/opt/mysql-8.4/", old="/srv/mysql-8.0.42")
+    s = study.load(
+        "version-upgrade", profile="standard", engine="/opt/mysql-8.4/", old="/srv/mysql-8.0.42"
+    )
     assert s.baseline.name == "mysql-8.0.42"
     assert s.arms[1].name == "mysql-8.4"
-    same = study.load("version-upgrade", engine="/a/mysql", old="/b/mysql")
+    same = study.load("version-upgrade", profile="standard", engine="/a/mysql", old="/b/mysql")
     assert same.baseline.name != same.arms[1].name
 
 
 def test_builds_that_were_found_are_called_by_what_they_are():
     found = {"/opt/new": ("mariadb", "MariaDB 11.8.2"), "mysql-8.0": ("mysql", "MySQL 8.0.31")}
-    s = study.load("version-upgrade", engine="/opt/new", builds=found)
+    s = study.load("version-upgrade", profile="standard", engine="/opt/new", builds=found)
     assert [s.baseline.name, s.arms[1].name] == ["MySQL 8.0", "MariaDB 11.8.2"]
     assert s.arms[1].engine == "/opt/new"  # what will be started
     assert s.arms[2].settings["thread_handling"] == "pool-of-threads"
-    other = study.load("version-upgrade", builds={"mysql": ("mysql", "MySQL 8.4.6")})
+    other = study.load(
+        "version-upgrade", profile="standard", builds={"mysql": ("mysql", "MySQL 8.4.6")}
+    )
     assert other.arms[1].name == "MySQL 8.4.6"
 
 
+@pytest.mark.parametrize("name", sorted(study.STUDIES.keys() - {"own-study"}))
+def test_a_quick_campaign_asks_as_few_questions_as_a_page_needs(name):
+    s = study.load(name, profile="quick")
+    own = [c for c in schedule.cells(s) if not c.control]
+    assert len(own) <= 5
+    assert {c.threads for c in own} == {own[0].threads}
+
+
 def test_a_workload_may_be_for_some_arms_only():
-    s = study.load("tablespace-encryption", profile="quick")
+    s = study.load("tablespace-encryption", profile="standard")
     keys = {(c.workload.name, c.arm.name) for c in schedule.cells(s)}
     assert ("restart", "everything") in keys
     assert ("restart", "tables only") not in keys

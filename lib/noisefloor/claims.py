@@ -1,8 +1,8 @@
-"""Published claims: the facts of ``data/raw/published`` and what their own data can support.
+"""Published claims: the facts of ``data/raw/published`` and what can be said about them.
 
 Every source is judged by its own controls where it has any: the in-memory table of the tablespace
-document, the two names of one cipher in the backup document, the repetitions of STAR. Where it has
-none the verdict is `cannot tell`, with the run-to-run CV below which the difference would be real.
+document, the two names of one cipher in the backup document, the repetitions of STAR. Single numbers
+without a control are held against the reference population of run-to-run scatter, as `judge` does.
 """
 
 import html
@@ -11,18 +11,14 @@ import math
 import numpy as np
 import pandas as pd
 
-from noisefloor import parse, paths, plots, report
-from noisefloor.compare import recorded_floor
-from noisefloor.stats import fixed, plan, two
+from noisefloor import amounts, parse, paths, plots, report
+from noisefloor.stats import estimate, row, runs, scatter, two
+from noisefloor.stats.estimate import CANNOT_TELL, SAME, Estimate
+from noisefloor.stats.graph import ALPHA, JOINT
 
-LIKELY_CV_PCT = (
-    2.0  # run-to-run CV assumed for a plan; point releases of 8.0 and 8.4 show 0.8-1.7 %
-)
 COLUMNS = [
-    "study", "workload", "metric", "threads", "baseline", "arm", "n_baseline", "n_arm",
-    "overhead_pct", "lo_pct", "hi_pct", "p", "p_adjusted", "verdict", "noise_floor_pct",
-    "deciding_cv_pct", "runs_needed", "minutes_needed", "warnings",
-    "joint", "key", "title", "claim_id", "label", "said", "claimed_pct", "floor_from", "why", "settle",
+    *row.COLUMNS,
+    "key", "title", "claim_id", "label", "said", "claimed_pct", "floor_from", "why", "settle",
 ]  # fmt: skip
 FACTS = [
     "source", "claim_id", "arm", "threads", "metric", "value", "unit", "n", "seconds", "where_in_source",
@@ -65,35 +61,39 @@ def times(folder=None):
 
 
 def judge(facts, times, margin_pct=2.0, start=None):
-    """The verdict table of all claims: the columns of every verdict table, then `claim_id`, `label`,
-    `said` (the claim), `claimed_pct` (the source's own arithmetic), `floor_from`, `why`, `settle`.
+    """The verdict table of all claims: the columns of every verdict table, then `key` (drawn in the
+    figure), `title`, `claim_id`, `label`, `said` (the claim), `claimed_pct` (the source's own
+    arithmetic), `floor_from`, `why`, `settle`.
 
-    Positive overhead means worse. Holm runs over the claims of one source and metric. start: the
-    start-to-start scatter of throughput ({"cv_pct", "df"}, the recorded one by default), which a
-    mean over the thread counts of one server start still holds."""
+    Positive overhead means worse. A family of 5 % is one metric of one source, as long as its numbers
+    come from one table: the fallback graph runs over it, the means over thread counts first, since
+    they are what the source claims. Bare numbers that only share a page (two machines, two bounds)
+    are a family each: no reader picks the largest of them. start: the start-to-start scatter of
+    throughput (scatter.Start, the recorded one by default), which all numbers of one server start
+    share."""
     if facts.empty:
         return pd.DataFrame(columns=COLUMNS).astype({"threads": "Int64"})
-    start = start or recorded_floor(own=False)["tps"]
-    margin = math.log1p(margin_pct / 100)
+    start = start or scatter.start("tps", own=False)
     claims = [
         *_binlog(facts),
         *_tablespace(facts, start),
         *_backup(facts, times),
-        *_ssl(facts),
+        *_ssl(facts, start),
         *_upgrade(facts),
         *_star(facts),
-        *_thread_pool(facts),
+        *_thread_pool(facts, start),
         *_versions(facts),
         *_alibaba(facts),
     ]
     families = {}
     for claim in claims:
-        families.setdefault((claim["study"], claim["metric"], claim["joint"]), []).append(claim)
-    for family in families.values():
-        adjusted = fixed.holm([c["estimate"].p for c in family])
-        for claim, p in zip(family, adjusted, strict=True):
-            claim["p_adjusted"] = p
-    out = pd.DataFrame([_row(c, margin) for c in claims], columns=COLUMNS)
+        families.setdefault((claim["study"], claim["metric"], claim["family"]), []).append(claim)
+    for (_, metric, _), members in families.items():
+        cells = {c["place"]: c["cell"] for c in members}
+        decided = {name: said for name, *said in runs.decided(cells, margin_pct, metric, ALPHA)}
+        for c in members:
+            c["row"] = _row(c, *decided[c["place"]], margin_pct)
+    out = pd.DataFrame([c["row"] for c in claims], columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
     out.attrs["margin_pct"] = margin_pct
     return out
@@ -139,19 +139,21 @@ def _binlog(facts):
     tps = _values(facts, "binlog-encryption", metric="tps")
     worst = _values(facts, "binlog-encryption", metric="max_latency")
     common = dict(
-        study="binlog-encryption", workload="oltp_read_write", threads=4,
-        baseline="encryption off", arm="encryption on", n=(1, 1),
-        floor_from="none: one run an arm, no control",
+        study="binlog-encryption", workload="oltp_read_write", baseline="encryption off",
+        arm="encryption on",
     )  # fmt: skip
+    value = math.log(tps["encryption off"] / tps["encryption on"])
+    alone = two.alone(value, (1, 1), "tps", 4, _seconds(facts, "binlog-encryption"))
     yield _claim(
         **common,
         claim_id="tps",
         metric="tps",
         label="TPS",
         said="similar, within the error",
-        value=math.log(tps["encryption off"] / tps["encryption on"]),
+        cell=alone,
+        floor_from=_whose(alone),
         why="QPS and mean latency repeat the same measurement, so there is one number an arm and "
-        "nothing that shows how much runs scatter",
+        "nothing in the source shows how much runs scatter",
     )
     yield _claim(
         **common,
@@ -159,9 +161,10 @@ def _binlog(facts):
         metric="max_latency",
         label="maximum latency",
         said="15.5 % higher, proof of an effect",
-        value=math.log(worst["encryption on"] / worst["encryption off"]),
+        cell=_refused(math.log(worst["encryption on"] / worst["encryption off"]), (1, 1), 4),
+        floor_from="none: a maximum is not judged",
         claimed=_claimed(facts, "binlog-encryption", "max-latency"),
-        refused="a maximum is one transaction of some 66,000: of two identical servers one is more "
+        why="a maximum is one transaction of some 66,000: of two identical servers one is more "
         "than 10 % above the other in most pairs of runs",
         settle="p99 of repeated runs; no number of maxima",
     )
@@ -176,69 +179,59 @@ def _tablespace(facts, start):
     part = (float(np.mean(control**2)), k)
     few = control[control.index <= 32]
     narrow = (float(np.mean(few**2)), len(few))
-    floor = f"its own in-memory table: {k} differences where nothing is decrypted"
-    starts = fixed.floor(start["cv_pct"], start["df"])
     also = (
-        f"; recorded start-to-start CV {start['cv_pct']:.2g} %, that no mean over threads removes"
+        f"; recorded start-to-start CV of {100 * start.cv:.2g} %, which all rows of a table share"
     )
     common = dict(
         study=source, workload="oltp_read_only, I/O-bound", metric="tps", baseline=arms[0],
-        arm=arms[1], floor_from=floor,
+        arm=arms[1], claim_id="io-bound", family="io-bound",
+        floor_from=f"its own in-memory table: {k} differences where nothing is decrypted{also}",
     )  # fmt: skip
     stated = _rows(facts, source, "io-bound", metric="claimed_ratio").set_index("threads")["value"]
+    low, high = "1 to 16 threads", "64 to 2048 threads"
+    groups = {t: low if t <= 16 else high if t >= 64 else "32 threads" for t in hard.index}
     for threads, value in hard.items():
-        claimed = 100 * (stated[threads] - 1)
         yield _claim(
             **common,
-            claim_id="io-bound",
-            threads=threads,
-            n=(1, 1),
+            cell=_cell(value, (1, 1), (part,), start, threads=threads),
+            place=(groups[threads], threads),
             key=threads == 32,
             label=f"{threads} thread{'s' if threads > 1 else ''}",
             said=f"ratio {stated[threads]:.2f}",
-            claimed=claimed,
-            value=value,
-            parts=(part,),
+            claimed=100 * (stated[threads] - 1),
             why=f"the control's differences scatter by {100 * math.sqrt(part[0]):.1f} %",
         )
-    groups = (
-        (hard[hard.index <= 16], "1 to 16 threads", "up to 9 % penalty"),
-        (hard[hard.index >= 64], "64 to 2048 threads", "no difference"),
-    )  # fmt: skip
-    for group, where, said in groups:
-        low = where.startswith("1 ")
+    for where, said, claimed in ((low, "up to 9 % penalty", 9.0), (high, "no difference", 0.0)):
+        group = hard[[t for t in hard.index if groups[t] == where]]
         mean, n = float(group.mean()), len(group)
-        strict = fixed.Estimate(mean, ((narrow[0] / n, narrow[1]), starts))
+        strict = _cell(mean, (n, n), ((narrow[0] / n, narrow[1]),), start).estimate
         yield _claim(
-            **{**common, "floor_from": floor + also},
-            claim_id="io-bound",
+            **common,
+            cell=_cell(mean, (n, n), ((part[0] / n, part[1]),), start),
+            place=(where, JOINT),
             joint=True,
-            n=(n, n),
             label=f"{where} together",
             said=said,
-            claimed=9.0 if low else 0.0,
-            value=mean,
-            parts=((part[0] / n, part[1]), starts),
-            why=f"by the control's four rows up to 32 threads alone the floor would be "
-            f"{fixed.percent(strict.half()):.1f} %, and the verdict {strict.verdict(0.0)}"
-            if low
+            claimed=claimed,
+            why="by the control's four rows up to 32 threads alone the floor would be "
+            f"{row.percent(strict.half()):.1f} %, and the verdict {strict.word(0.0)}"
+            if where == low
             else "all wait for a disk that gives no more, which hides the CPU that decryption "
             "takes, and one server start an arm cannot show that two arms are the same",
         )
-    common |= {
-        "workload": "oltp_read_only, in memory",
-        "floor_from": "its own scatter over thread counts" + also,
-    }
     yield _claim(
-        **common,
-        claim_id="in-memory",
+        **common
+        | {
+            "workload": "oltp_read_only, in memory",
+            "claim_id": "in-memory",
+            "family": "in-memory",
+            "floor_from": "its own scatter over thread counts" + also,
+        },
+        cell=_cell(float(control.mean()), (k, k), estimate.paired(control.tolist()), start),
         joint=True,
-        n=(k, k),
         label="all data in memory",
         said="no difference",
         claimed=0.0,
-        value=float(control.mean()),
-        parts=((float(control.var(ddof=1)) / k, k - 1), starts),
         why="nothing is decrypted here, so the mean shows that the control does not lean; one "
         "server start an arm cannot show that two arms are the same",
     )
@@ -264,14 +257,12 @@ def _backup(facts, times):
                     metric=metric,
                     baseline="none",
                     arm=arm,
-                    n=(1, n),
                     key=metric == "wall" or arm != "sm4",
                     claim_id=f"{phase}-{arm}",
                     label=f"{phase} with {arm}, {what}",
                     said=f"{stated:.2f} % longer" if metric == "wall" else "not claimed",
                     claimed=stated if metric == "wall" else None,
-                    value=float(value - v["none", phase]),
-                    parts=((one * (1 + 1 / n), 2),),
+                    cell=_cell(float(value - v["none", phase]), (1, n), ((one * (1 + 1 / n), 2),)),
                     floor_from="sm4 against sm4-cbc, one cipher under two names: two differences",
                     why="one run an arm, but the document repeats one of its arms without knowing",
                     warnings=[
@@ -287,39 +278,37 @@ def _backup(facts, times):
         metric="backup_size",
         baseline="none",
         arm="any cipher",
-        n=(1, 3),
         key=False,
         claim_id="file-size",
         label="size of the backup",
         said="no difference",
         claimed=0.0,
-        value=0.0,
-        parts=(((rounding / plan.t_quantile(0.975, math.inf)) ** 2, math.inf),),
+        cell=_cell(0.0, (1, 3), (((rounding / 1.96) ** 2, math.inf),)),
         floor_from="rounding to 0.1G; four equal numbers",
         why="a size does not scatter; four files agree within what the rounding can hide",
     )
 
 
-def _ssl(facts):
+def _ssl(facts, start):
     rates = _rows(facts, "ssl-connections", "tunnel", metric="connections_per_second")
     tunnel = rates.loc[rates["arm"] == "ssh tunnel", "value"].min()
     native = rates.loc[rates["arm"] == "native TLS", "value"].max()
-    common = dict(
-        study="ssl-connections", metric="connections_per_second",
-        floor_from="lost: ten runs an arm with their sd stood in a table that no copy holds",
-    )  # fmt: skip
+    lost = "lost: the table with mean and sd of ten runs an arm is in no copy"
+    common = dict(study="ssl-connections", metric="connections_per_second")
+    cell = two.alone(math.log(tunnel / native), (10, 10), common["metric"], start=start)
     yield _claim(
         **common,
         claim_id="tunnel",
         workload="100 connections, 4096-bit keys",
         baseline="ssh tunnel",
         arm="native TLS",
-        n=(10, 10),
+        cell=cell,
+        family="tunnel",
+        floor_from=f"{lost}; {_whose(cell)}",
         label="native, against an SSH tunnel",
         said="100 or 22 against 470-480 a second",
-        value=math.log(tunnel / native),
-        why="more than fourfold even between the nearest ends, hard to explain by noise, but the "
-        "table with mean and sd is lost and the sentence names no server",
+        why="more than fourfold even between the nearest ends; which number belongs to which arm is "
+        "read from the sentence, which names none",
         settle="ten repetitions of each, with key length, session resumption and server named",
     )
     yield _claim(
@@ -328,41 +317,44 @@ def _ssl(facts):
         workload="round trips of 40 and 170 ms",
         baseline="no encryption",
         arm="TLS 1024 bit",
-        n=(10, 10),
+        cell=_refused(math.nan, (10, 10)),
+        family="distance",
+        floor_from=lost,
         label="over a long distance",
         said="hardly matters with 1024 bit",
-        value=math.nan,
-        refused="both tables are lost; one ping line (44.6 ms, mdev 3.2 ms) is left",
+        why="both tables are lost; one ping line (44.6 ms, mdev 3.2 ms) is left",
         settle="connections per second at 0, 40 and 170 ms with both kinds of connection",
     )
 
 
 def _upgrade(facts):
-    stated = _rows(facts, "version-upgrade")
+    source = "version-upgrade"
+    stated = _rows(facts, source)
     change = stated.loc[stated["metric"] == "claimed_change", "value"].iloc[0]
     ratio = stated.loc[stated["metric"] == "claimed_ratio", "value"].iloc[0]
     for claim_id, factor, label, said, why in (
         ("upgrade-16", 1 + change / 100, "4 cores",
          "about 16 % faster",
-         "the numbers stood in a chart that is lost; operating system and redo log differ between "
+         "the numbers were in a chart that is lost; operating system and redo log differ between "
          "the arms as well, so that not all of it could be the version's"),
         ("upgrade-2x", ratio, "32 cores",
          "about twice as fast",
          "hearsay: neither numbers nor settings, only that it was reported"),
     ):  # fmt: skip
+        cell = two.alone(-math.log(factor), (1, 1), "tps", None, _seconds(facts, source, claim_id))
         yield _claim(
-            study="version-upgrade",
+            study=source,
             workload="oltp_read_write, thread pool",
             metric="tps",
             baseline="8.0.42",
             arm="8.4.5",
-            n=(1, 1),
+            cell=cell,
+            family=claim_id,
             claim_id=claim_id,
             label=label,
             said=said,
-            claimed=fixed.percent(-math.log(factor)),
-            value=-math.log(factor),
-            floor_from="none: repetitions not stated",
+            claimed=row.percent(-math.log(factor)),
+            floor_from=_whose(cell),
             why=why,
             settle="the same operating system and redo log in both arms, one factor at a time, "
             "{plan}",
@@ -383,51 +375,45 @@ def _star(facts):
             ("strong", "off", "strong cipher"),
             ("strong with compression", "strong", "compression added"),
         ):
-            x, y = v[base].to_numpy(), v[arm].to_numpy()
+            x, y = v[base].tolist(), v[arm].tolist()
             yield _claim(
                 study="star-bnl",
                 workload="database API",
                 metric=metric,
                 baseline=f"TLS {base}" if base != "strong" else "strong",
                 arm=f"TLS {arm}" if base == "off" else arm,
-                n=(len(x), len(y)),
+                cell=_welch(x, y),
                 key=(metric == "wall") == (base == "off"),
                 claim_id=f"tls-{arm.replace(' ', '-')}",
                 label=f"{said}, {what}",
                 said="times only",
-                value=float(y.mean() - x.mean()),
-                parts=fixed.welch(x, y),
                 floor_from="three repetitions an arm (Welch on logs)",
                 why="three repetitions an arm show how much they scatter",
                 warnings=[
                     "3 runs an arm: a rank test of fewer than 4 cannot reach 5 %",
                     "repetitions one after the other, on one server start as far as is known",
                 ],
-                sd=math.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2),
             )
 
 
-def _thread_pool(facts):
+def _thread_pool(facts, start):
     for tier in ("2GB", "12GB"):
         rows = _rows(facts, "percona-lab-thread-pool", f"thread-pool-{tier}")
-        x, y = (np.log(rows.loc[rows["arm"] == arm, "value"]) for arm in ("no pool", "pool"))
+        x, y = (-np.log(rows.loc[rows["arm"] == arm, "value"]) for arm in ("no pool", "pool"))
         yield _claim(
             study="percona-lab-thread-pool",
             workload=f"tier {tier}",
             metric="tps",
-            threads=512,
+            cell=_welch(x.tolist(), y.tolist(), start, threads=512),
             baseline="no pool",
             arm="pool",
-            n=(2, 2),
             claim_id=f"thread-pool-{tier}",
             label=f"pool on, {tier}",
             said="{:.0f}-{:.0f} against {:.0f}-{:.0f} TPS".format(
-                *np.exp([y.min(), y.max(), x.min(), x.max()])
+                *np.exp([-y.max(), -y.min(), -x.max(), -x.min()])
             ),
-            value=float(x.mean() - y.mean()),
-            parts=fixed.welch(x, y),
-            sd=math.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2),
-            floor_from="the two ends of each range as two runs",
+            floor_from="the two ends of each range as two runs; recorded start-to-start CV of "
+            f"{100 * start.cv:.2g} %",
             why="a range is all that is recorded; its ends are two runs, and more runs within the "
             "same range would only narrow the interval",
         )
@@ -437,20 +423,21 @@ def _versions(facts):
     qps = _rows(facts, "mdcallag-versions").set_index("arm")["value"]
     steps = [*zip(qps.index[:-1], qps.index[1:], strict=True), (qps.index[0], qps.index[-1])]
     for old, new in steps:
+        cell = two.alone(math.log(qps[old] / qps[new]), (1, 1), "qps", 1)
+        whole = (old, new) == (qps.index[0], qps.index[-1])
         yield _claim(
             study="mdcallag-versions",
             workload="point queries, cached",
             metric="qps",
-            threads=1,
+            cell=cell,
+            place=("versions", JOINT if whole else new),
             baseline=old,
             arm=new,
-            n=(1, 1),
             claim_id="version-ladder",
             label=f"{old} to {new}",
             said=f"{qps[old]:,.0f}, then {qps[new]:,.0f} QPS",
-            claimed=fixed.percent(math.log(qps[old] / qps[new])),
-            value=math.log(qps[old] / qps[new]),
-            floor_from="none: one number a version",
+            claimed=row.percent(math.log(qps[old] / qps[new])),
+            floor_from=_whose(cell),
             why="five versions in falling order, but no repetition of any",
         )
 
@@ -458,20 +445,20 @@ def _versions(facts):
 def _alibaba(facts):
     for claim_id, where in (("tde-low", "low"), ("tde-high", "high")):
         loss = _rows(facts, "alibaba-tde", claim_id)["value"].iloc[0]
-        value = -math.log1p(-loss / 100)
+        cell = two.alone(-math.log1p(-loss / 100), (1, 1), "tps")
         yield _claim(
             study="alibaba-tde",
             workload=f"{where} concurrency",
             metric="tps",
             baseline="no TDE",
             arm="TDE",
-            n=(1, 1),
+            cell=cell,
+            family=claim_id,
             claim_id=claim_id,
             label=f"{where} concurrency",
             said=f"{'up to' if where == 'low' else 'under'} {loss:.0f} % loss",
-            claimed=fixed.percent(value),
-            value=value,
-            floor_from="none: a bound without numbers behind it",
+            claimed=row.percent(cell.estimate.value),
+            floor_from=_whose(cell),
             why="neither workload nor repetitions are told",
         )
 
@@ -578,89 +565,89 @@ def _by_threads(facts, source, claim, baseline, arm):
     return np.log(wide[baseline] / wide[arm]).sort_index()
 
 
+def _seconds(facts, *which):
+    """Length of a run in seconds, where the source says."""
+    said = _rows(facts, *which)["seconds"].dropna()
+    return float(said.iloc[0]) if len(said) else None
+
+
+def _cell(value, n, parts, start=None, **more):
+    """One comparison with the scatter that its source shows."""
+    added = (start.part,) if start else ()
+    return runs.Cell(more.pop("threads", None), n, Estimate(value, tuple(parts), added), **more)
+
+
+def _welch(x, y, start=None, threads=None):
+    """Runs of two arms, as logarithms, more being worse."""
+    parts = estimate.welch(x, y)
+    sd = math.sqrt(sum(v * len(k) for (v, _), k in zip(parts, (x, y), strict=True)) / 2)
+    value = math.fsum(y) / len(y) - math.fsum(x) / len(x)
+    return _cell(value, (len(x), len(y)), parts, start, threads=threads, sd=sd)
+
+
+def _refused(value, n, threads=None):
+    """A number that no runs of its kind make evidence."""
+    return _cell(value, n, two.UNKNOWN, threads=threads, only="not judged")
+
+
+def _whose(cell):
+    """Where the noise floor of a number without a control comes from."""
+    if not cell.single:
+        return "none: one number an arm, no control"
+    return f"reference population: {runs.whose(cell.single)}"
+
+
 def _claim(
-    *,
-    value,
-    n,
-    parts=((math.inf, 1.0),),
-    threads=None,
-    joint=False,
-    claimed=None,
-    refused="",
-    why="",
-    settle="{plan}",
-    sd=None,
-    warnings=(),
-    key=True,
-    **words,
-):
-    """One claim before it is judged; `key` claims stand in the figure."""
-    estimate = fixed.Estimate(value, parts)
-    return dict(
-        words, estimate=estimate, n=n, threads=threads, joint=joint, claimed=claimed,
-        refused=refused, why=why, settle=settle, sd=sd, warnings=list(warnings), key=key,
-    )  # fmt: skip
+    *, label, place=None, joint=False, family="", claimed=math.nan, settle="{plan}", warnings=(),
+    key=True, **given,
+):  # fmt: skip
+    """One claim before it is judged; `key` claims are drawn. place: its hypothesis in the family."""
+    given |= {"label": label, "joint": joint, "family": family, "claimed_pct": claimed}
+    return given | {
+        "place": place or (label, ""), "settle": settle, "warnings": list(warnings), "key": key,
+    }  # fmt: skip
 
 
-def _row(c, margin):
-    e, n = c["estimate"], c["n"]
-    word = "cannot tell" if c["refused"] else e.verdict(margin, c["p_adjusted"])
-    half = e.half()
-    judged = e.known and not c["refused"]
-    numbers = math.isfinite(e.value)
-    open_ = word == "cannot tell" and numbers and not c["refused"]
-    pair_sd = math.sqrt(2) * c["sd"] if c["sd"] else two.RECORDED_PAIR_SD["tps"]
-    needed = plan.units_needed(e.value, pair_sd, margin) if open_ else None
-    minutes = needed * 2 * (two.SLICE_S + two.GAP_S) / 60 if needed and not c["sd"] else None
-    warnings = c["warnings"]
-    if word != "cannot tell" and (limit := _start_limit(e, margin, word)):
-        warnings = [
-            *warnings,
-            "stands unless what no repetition here shows (server start, cache, time of day) "
-            f"scatters by more than {limit:.1f} % (CV)",
-        ]
-    return {
-        **{k: c.get(k) for k in COLUMNS},
-        "title": TITLES[c["study"]],
-        "n_baseline": n[0],
-        "n_arm": n[1],
-        "overhead_pct": fixed.percent(e.value) if numbers else math.nan,
-        "lo_pct": fixed.percent(e.value - half) if judged else math.nan,
-        "hi_pct": fixed.percent(e.value + half) if judged else math.nan,
-        "p": e.p if judged else math.nan,
-        "p_adjusted": c["p_adjusted"] if judged else math.nan,
-        "verdict": word,
-        "noise_floor_pct": fixed.percent(half) if judged else math.nan,
-        "deciding_cv_pct": fixed.deciding_cv(e.value, n)
-        if numbers and e.value and not c["refused"] and not c["joint"]
-        else math.nan,
-        "runs_needed": needed if needed else math.nan,
-        "minutes_needed": minutes if minutes else math.nan,
-        "warnings": warnings,
-        "claimed_pct": math.nan if c["claimed"] is None else c["claimed"],
-        "why": c["refused"] or c["why"],
-        "settle": _settle(c, word, needed, minutes),
-    }
+def _row(c, cell, level, word, margin_pct):
+    key = [c[k] for k in ("study", "workload", "metric", "baseline", "arm")]
+    more = [*c["warnings"], *_limit(cell, word, margin_pct)]
+    out = runs.verdict_row(cell, key, level, word, c["joint"], False, margin_pct, False, None, more)
+    e, pairs, minutes, settle = cell.estimate, None, None, ""
+    if cell.only == "not judged":
+        out |= {"deciding_cv_pct": math.nan, "warnings": more}
+    elif word == CANNOT_TELL:
+        sd = cell.sd if cell.sd > 0 else None
+        pairs, minutes, _ = two.plan_of(e.value, c["metric"], margin_pct, sd, max(cell.n) + 1)
+        minutes = None if sd else minutes
+        settle = f"{pairs} coin-flipped pairs, if runs scatter as these do"
+        if minutes:
+            settle = (
+                f"{pairs} coin-flipped pairs of {two.SLICE_S} s slices ({minutes:.0f} min), if pairs "
+                "scatter as recorded"
+            )
+        if not pairs:
+            settle = "more runs of this kind will not settle it"
+    if word == CANNOT_TELL:
+        out |= {"runs_needed": pairs or math.nan, "minutes_needed": minutes or math.nan}
+    if not e.value:
+        out["deciding_cv_pct"] = math.nan
+    settle = c["settle"].format(plan=settle) if word == CANNOT_TELL else ""
+    return {**c, **out, "title": TITLES[c["study"]], "settle": settle}
 
 
-def _settle(c, word, needed, minutes):
-    """What would settle a claim, in words; a pair is of short slices unless the source's runs have
-    a scatter of their own."""
-    if word != "cannot tell":
-        return ""
-    text = "more runs, in coin-flipped pairs"
-    if minutes:
-        text = f"{needed} coin-flipped pairs of {two.SLICE_S} s slices ({minutes:.0f} min), if pairs scatter as recorded"
-    elif needed:
-        text = f"{needed} coin-flipped pairs, if runs scatter as these do"
-    return c["settle"].format(plan=text)
-
-
-def _start_limit(e, margin, word):
-    """Start-to-start CV in percent beyond which a verdict would fall; None when any would do."""
-    reach = margin - abs(e.value) if word == "same" else abs(e.value)
-    spare = (reach / (e.half() / math.sqrt(e.variance))) ** 2 - e.variance
-    return 100 * math.sqrt(spare / 2) if spare > 0 else None
+def _limit(cell, word, margin_pct):
+    """The start-to-start CV that would undo a verdict from repetitions that hold none."""
+    e = cell.estimate
+    if word == CANNOT_TELL or e.start or cell.single:
+        return
+    same = word == SAME
+    reach = math.log1p(margin_pct / 100) - abs(e.value) if same else abs(e.value)
+    spare = (reach / e.half(2 * ALPHA if same else ALPHA) * e.error) ** 2 - e.error**2
+    if spare > 0:
+        yield (
+            "holds unless what no repetition here shows (server start, cache, time of day) scatters "
+            f"by more than {100 * math.sqrt(spare / 2):.1f} % (CV)"
+        )
 
 
 # --- for the page -----------------------------------------------------------------------------------
@@ -671,19 +658,19 @@ def headline(verdicts):
     if verdicts.empty:
         raise paths.NotFound(f"no published numbers are in {paths.shown(paths.published())}")
     counts = verdicts["verdict"].value_counts()
-    words = [f"{counts[w]} {w}" for w in ("slower", "faster", "same") if w in counts]
+    words = [f"{counts[w]} {w}" for w in (estimate.SLOWER, estimate.FASTER, SAME) if w in counts]
     return (
-        f"{len(verdicts)} comparisons from {verdicts['study'].nunique()} published sources, judged "
-        f"by their own data: for {counts.get('cannot tell', 0)} of them nobody can tell whether the "
-        f"difference is noise; {', '.join(words)}."
+        f"{len(verdicts)} comparisons from {verdicts['study'].nunique()} published sources: for "
+        f"{counts.get(CANNOT_TELL, 0)} of them nobody can tell whether the difference is noise; "
+        f"{', '.join(words)}."
     )
 
 
 def box(verdicts):
     """The box at the top of the page: the headline and the findings."""
     items = "".join(f"<li>{html.escape(f)}</li>" for f in findings(verdicts))
-    word = report.badge("cannot tell")
-    share = f"{(verdicts['verdict'] == 'cannot tell').sum()} of {len(verdicts)}"
+    word = report.badge(CANNOT_TELL)
+    share = f"{(verdicts['verdict'] == CANNOT_TELL).sum()} of {len(verdicts)}"
     return plots.Shown(
         f'<section class="nf-verdict nf-cannot-tell" aria-label="Verdict"><p class="nf-word">{word} '
         f'<span class="nf-num">{share}</span></p><p class="nf-headline">'
@@ -700,7 +687,7 @@ def findings(verdicts):
         return v.loc[(study, label)]
 
     def said(r):
-        return f"{r['verdict']}, {plots.percent(r['overhead_pct'])}"
+        return f"{r['verdict']}, {amounts.overhead(r['overhead_pct'], r['metric'])}"
 
     tps = row("binlog-encryption", "TPS")
     low, high = (
@@ -711,14 +698,14 @@ def findings(verdicts):
         [row("backup-encryption", f"{phase} with aes-128-cbc, {t}") for t in ("time", "CPU time")]
         for phase in ("backup", "restore")
     )
+    known = f" It is {tps['known']}." if tps["known"] else ""
     return [
-        f"221.19 TPS without and 229.41 with binary log encryption: {said(tps)}. It would be real "
-        f"if runs scattered by less than {tps['deciding_cv_pct']:.1f} % (CV). QPS and mean latency "
-        "are the same measurement, the 15.5 % in maximum latency is no evidence.",
+        f"221.19 TPS without and 229.41 with binary log encryption: {said(tps)}.{known} Significant "
+        f"only if run-to-run CV is below {tps['deciding_cv_pct']:.1f} %. QPS and mean latency are the "
+        "same measurement, the 15.5 % in maximum latency is no evidence.",
         f"Tablespace encryption with heavy reads, 1 to 16 threads: {said(low)} "
-        f"({plots.interval(low['lo_pct'], low['hi_pct'])}). At 32 threads: {said(mid)}, less than "
-        f"the {mid['noise_floor_pct']:.1f} % that the source's own control cannot exclude. From 64 "
-        f"threads on: {said(high)}.",
+        f"({amounts.interval(low['lo_pct'], low['hi_pct'])}). At 32 threads: {said(mid)}, {mid['known']}. "
+        f"From 64 threads on: {said(high)}, {high['known']}.",
         f"A backup through aes-128-cbc: {said(backup[0])} in time and {said(backup[1])} in CPU. The "
         f"restore: {said(restore[0])} in time, but {said(restore[1])} in CPU, which the document "
         "does not mention.",
@@ -728,36 +715,37 @@ def findings(verdicts):
 def shown(verdicts, source):
     """The claims of one source as a table for reading, with the reasons below it."""
     kept = verdicts[verdicts["study"] == source]
-    percent = {
-        "noise_floor_pct": dict(sign=False),
-        "overhead_pct": {},
-        "deciding_cv_pct": dict(digits=2, sign=False),
-    }
-    text = {
-        c: [plots.percent(x, **style) if pd.notna(x) else "–" for x in kept[c]]
-        for c, style in percent.items()
-    }
-    plans = [
-        f"{n:.0f} pairs" if pd.notna(n) and math.isfinite(n) else "–" for n in kept["runs_needed"]
-    ]
+    measured = kept["lo_pct"].notna()
+
+    def told(column, **style):
+        return [amounts.percent(x, **style) if pd.notna(x) else "–" for x in kept[column]]
+
     frame = pd.DataFrame(
         {
             "compared": kept["label"],
             "verdict": kept["verdict"].map(report.badge),
-            "overhead": text["overhead_pct"],
+            "overhead": [
+                amounts.overhead(x, m) if pd.notna(x) else "–"
+                for x, m in zip(kept["overhead_pct"], kept["metric"], strict=True)
+            ],
             "claimed": kept["said"],
             "interval": [
-                plots.interval(*ends) if pd.notna(ends[0]) else "–"
-                for ends in zip(kept["lo_pct"], kept["hi_pct"], strict=True)
+                amounts.interval(*ends) if known else "–"
+                for known, *ends in zip(
+                    measured, kept["lo_pct"], kept["hi_pct"], kept["metric"], strict=True
+                )
             ],
-            "noise floor": text["noise_floor_pct"],
-            "CV limit": text["deciding_cv_pct"],
-            "to settle it": plans,
+            "known": kept["known"].where(kept["known"] != "", "–"),
+            "CV limit": told("deciding_cv_pct", digits=2, sign=False),
+            "to settle it": [
+                f"{n:.0f} pairs" if word == CANNOT_TELL and n > 0 else "–"
+                for n, word in zip(kept["runs_needed"], kept["verdict"], strict=True)
+            ],
         }
     )
-    right = ("overhead", "interval", "noise floor", "CV limit", "to settle it")
+    right = ("overhead", "interval", "CV limit", "to settle it")
     floors = dict.fromkeys("; ".join(kept["floor_from"]).split("; "))
-    caption = f"{TITLES[source]}. Noise floor: {'; '.join(floors)}."
+    caption = f"{TITLES[source]}. Noise floor from: {'; '.join(floors)}."
     table = report.table(frame, caption, name=f"claims-{source}", numbers=right, raw=("verdict",))
     notes = "".join(f"<li>{html.escape(n)}</li>" for n in reasons(kept))
     return plots.Shown(f'{table.markup}<ul class="nf-notes">{notes}</ul>', table.text)
@@ -772,8 +760,10 @@ def reasons(kept):
         other = dict.fromkeys(s for s in group["settle"] if s and not s[0].isdigit())
         settle = f" To settle it: {'; '.join(other)}." if other else ""
         lines.append(f"{', '.join(names)}: {why}.{settle}".replace(", …,", " …"))
-    weakest = kept[kept["verdict"].ne("cannot tell")]["warnings"].explode().dropna()
-    return lines + [f"{w[0].upper()}{w[1:]}." for w in dict.fromkeys(weakest) if "stands" not in w]
+    weakest = kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"].explode().dropna()
+    return lines + [
+        f"{w[0].upper()}{w[1:]}." for w in dict.fromkeys(weakest) if "holds unless" not in w
+    ]
 
 
 def lost(facts):

@@ -68,6 +68,33 @@ _cluster = click.option(
 )
 
 
+def _fail_on(command):
+    """The option --fail-on of a command that judges; its value goes to `_failed`."""
+
+    def words(ctx, option, given):
+        found = [w.strip().replace("-", " ") for w in given.split(",") if w.strip()]
+        if wrong := set(found) - {"slower", "faster", "cannot tell"}:
+            raise Sentence(
+                f"--fail-on {', '.join(sorted(wrong))}: slower, faster and cannot-tell are allowed "
+                "(comma-separated); nothing was judged"
+            )
+        return found
+
+    return click.option(
+        "--fail-on",
+        default="",
+        metavar="WORDS",
+        callback=words,
+        help="Exit code 3 for one of these verdicts: slower,faster,cannot-tell.",
+    )(command)
+
+
+def _failed(words, verdicts):
+    """Exit with code 3 when a verdict is one of the `words` of --fail-on."""
+    if set(words) & set(verdicts):
+        raise SystemExit(3)
+
+
 class _Commands(click.Group):
     """Commands to which a wrong word in the command line is one sentence, too."""
 
@@ -152,91 +179,59 @@ _SIDE = "\0--"  # no file can have this name
 @click.argument("files", nargs=-1, metavar="BEFORE... -- AFTER...")
 @click.option("--paired", is_flag=True, help="The logs are pairs, in the order given.")
 @click.option("--restarts", is_flag=True, help="The server was restarted between the runs.")
+@click.option(
+    "--floor", type=float, metavar="CV", help="Start-to-start CV of a server, in %. [recorded]"
+)
 @click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
 @click.option("--json", "form", flag_value="json", help="Print it as JSON.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print it as Markdown.")
+@_fail_on
 @click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
 @click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
 @click.option("--by", type=click.Choice(["threads"]), default="threads", help="--from: a row each.")
 @click.pass_context
-def compare(ctx, files, paired, restarts, margin, baseline_name, arm_name, form, archive, baseline, where, by):  # fmt: skip
+def compare(
+    ctx, files, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule
+):
     """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
 
     \b
     noisefloor compare before/*.txt -- after/*.txt
     noisefloor compare --paired 1-off.txt 2-off.txt -- 1-on.txt 2-on.txt
+    noisefloor compare before/ -- after/ --markdown --fail-on slower
     noisefloor compare --from TABLE --baseline server=mysql --where buffer_pool=12G --by threads
 
-    Test, thread counts and duration are read from the logs; several thread counts are one family
-    (Holm). Logs that do not belong together are refused. In an archive runs are pooled only where
-    everything else that is known of them agrees. `cannot tell` is an answer: exit code 0.
+    Test, thread counts and duration are read from the logs; several thread counts are one family.
+    Logs that do not belong together are refused. In an archive runs are pooled only where everything
+    else that is known of them agrees. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor import compare as logs
 
     if archive:
-        if files or paired or restarts or not baseline:
+        if files or rule["paired"] or not baseline:
             raise Sentence(
-                "--from needs --baseline LABEL=VALUE, and neither files nor --paired nor --restarts: "
+                "--from needs --baseline LABEL=VALUE, and neither files nor --paired: "
                 "noisefloor compare --from TABLE --baseline server=mysql; nothing was read"
             )
-        _margin(margin)
-        return _archived(archive, baseline, where, margin, form)
-    if baseline or where:
+    elif baseline or where:
         raise Sentence("--baseline and --where go with --from TABLE; nothing was read")
-    if ctx.meta["sides"] != 1:
+    elif ctx.meta["sides"] != 1:
         raise Sentence(
             f"{ctx.meta['sides']} times `--` between the files, once is needed: "
             "noisefloor compare before/*.txt -- after/*.txt; nothing was read"
         )
-    _margin(margin)
-    at = files.index(_SIDE)
-    before, after = files[:at], files[at + 1 :]
-    names = logs.names(before, after)
-    names = (baseline_name or names[0], arm_name or names[1])
-    if names[0] == names[1]:
-        raise Sentence(f"both arms are called {names[0]!r}: two names are needed; nothing was read")
-    try:
-        first, second = logs.sides(before, after, *names)
-        rows = logs.rows(
-            first,
-            second,
-            baseline=names[0],
-            arm=names[1],
-            paired=paired,
-            restarts=restarts,
-            margin_pct=margin,
-        )
-    except logs.Refused as e:
-        raise Sentence(e, e.code) from None
-    if form == "json":
-        _say(logs.as_json(rows))
-    elif form == "csv":
-        _say(logs.as_csv(rows), nl=False)
-    else:
-        if form is None:
-            _say(logs.headline(rows) + "\n")
-        _say(logs.table(rows, form or "text"))
-
-
-def _archived(archive, baseline, where, margin, form):
-    """What `compare --from` prints."""
-    from noisefloor import compare as logs
-    from noisefloor.ingest import NotATable, judged
-
-    asked = [text.partition("=") for text in (baseline, *where)]
-    if bad := next((n for n, _, v in asked if not n or not v), None):
-        raise Sentence(f"{bad}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
-    (label, _, value), *rest = asked
-    try:
-        groups, left = judged.pooled(archive, label, value, {n: v for n, _, v in rest}, margin)
-    except logs.Refused as e:
-        raise Sentence(e, e.code) from None
-    except NotATable as e:
-        raise Sentence(e) from None
+    _margin(rule["margin"])
+    _floor(rule["floor"], rule["restarts"])
+    rule["margin_pct"] = rule.pop("margin")
+    groups, left = (
+        _archived(archive, baseline, where, rule)
+        if archive
+        else _two_sides(files, baseline_name, arm_name, rule)
+    )
     every = [row for rows in groups for row in rows]
     if form == "json":
         _say(logs.as_json(every))
@@ -244,14 +239,59 @@ def _archived(archive, baseline, where, margin, form):
         _say(logs.as_csv(every), nl=False)
     else:
         for rows in groups:
-            if form is None:
-                _say(logs.headline(rows) + "\n")
-            _say(logs.table(rows, form or "text") + "\n")
+            text = f"{logs.headline(rows)}\n\n" if form is None else ""
+            _say(text + logs.table(rows, form or "text") + "\n" * bool(archive))
     for sentence in left:
         _say(
             f"left out: {sentence}" if form is None else f"noisefloor: {sentence}",
             err=form is not None,
         )
+    _failed(fail_on, [row["verdict"] for row in every])
+
+
+def _two_sides(files, baseline_name, arm_name, rule):
+    """One group of verdict rows of two sets of files, and nothing left out."""
+    from noisefloor import compare as logs
+
+    at = files.index(_SIDE)
+    before, after = files[:at], files[at + 1 :]
+    names = logs.names(before, after)
+    names = (baseline_name or names[0], arm_name or names[1])
+    if names[0] == names[1]:
+        raise Sentence(f"both arms are called {names[0]!r}: two names are needed; nothing was read")
+    try:
+        sides = logs.sides(before, after, *names)
+        return [logs.rows(*sides, baseline=names[0], arm=names[1], **rule)], []
+    except logs.Refused as e:
+        raise Sentence(e, e.code) from None
+
+
+def _archived(archive, baseline, where, rule):
+    """The groups of verdict rows of an archive, and what was left out of them."""
+    from noisefloor import compare as logs
+    from noisefloor.ingest import NotATable, judged
+
+    asked = [text.partition("=") for text in (baseline, *where)]
+    if bad := next((n for n, _, v in asked if not n or not v), None):
+        raise Sentence(f"{bad}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
+    (label, _, value), *rest = asked
+    rule.pop("paired")
+    try:
+        return judged.pooled(archive, label, value, {n: v for n, _, v in rest}, **rule)
+    except logs.Refused as e:
+        raise Sentence(e, e.code) from None
+    except NotATable as e:
+        raise Sentence(e) from None
+
+
+def _floor(floor, restarts):
+    """Refuse a floor that is not a number of 0 and more, and one that is not used."""
+    if floor is not None and not 0 <= floor < 100:
+        raise Sentence(
+            f"--floor {floor:g}: a CV of at least 0 and below 100 % is needed; nothing was judged"
+        )
+    if floor is not None and restarts:
+        raise Sentence("--floor and --restarts exclude each other; nothing was judged")
 
 
 def _margin(margin):
@@ -555,75 +595,62 @@ class _Above(click.Command):
 
 
 @main.command(cls=_Above, options_metavar="[OPTIONS]")
-@click.argument("a", type=float)
-@click.argument("b", type=float)
+@click.argument("a")
+@click.argument("b")
 @click.option("--threads", type=int, help="Client threads of both runs.")
 @click.option("--seconds", type=float, help="Length of one run.")
-@click.option("--latency", type=float, nargs=2, metavar="A B", help="Mean latencies, in ms.")
-@click.option("--metric", default="tps", show_default=True, help="What the numbers are.")
+@click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
+@click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
 @click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
 @click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
-@click.option("--floor", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs.")
+@click.option("--floor", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
 @click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
-@click.option("--sd", type=float, nargs=2, metavar="A B", help="What stands behind the ±.")
-@click.option("--n", type=int, help="Repetitions behind --sd.")
+@click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
+@click.option("--se", nargs=2, metavar="A B", help="Standard errors of the means.")
+@click.option("--pm", nargs=2, metavar="A B", help="What follows a ± that nobody explains.")
+@click.option("--n", metavar="N[,N]", help="Runs behind A and B. [1]")
+@click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
+@_fail_on
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def judge(
-    a, b, threads, seconds, latency, metric, lower_is_better, margin, floor, floor_runs, sd, n, as_json
-):  # fmt: skip
+def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **given):
     """Judge two published numbers, A without and B with a change: is it noise?
 
     \b
     noisefloor judge 221.19 229.41 --threads 4 --seconds 300
+    noisefloor judge 17.43ms 18.07ms --fail-on slower
     noisefloor judge 172 181 --metric wall --floor 0.2 --floor-runs 3
     noisefloor judge 980 1010 --sd 12 15 --n 5
 
-    The verdict comes first, then the run-to-run scatter below which it would be real, and the
-    shortest plan that would settle it. `cannot tell` is an answer: exit code 0.
+    The verdict comes first, then what is known, the run-to-run scatter below which the difference
+    is significant, and the shortest plan that would settle it. Numbers without their scatter are
+    held against published repeats of runs. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.stats import two
-    from noisefloor.study import METRICS
 
-    if metric not in METRICS:
-        raise Sentence(
-            f"--metric {metric!r}: known are {', '.join(METRICS)}; for anything else take `value`, "
-            "with --lower-is-better where less is better; nothing was judged"
-        )
-    for name, number in (("threads", threads), ("seconds", seconds)):
+    for name in ("threads", "seconds"):
+        number = given[name]
         if number is not None and not 0 < number < float("inf"):
             raise Sentence(f"--{name} {number:g}: a number above 0 is needed; nothing was judged")
     if floor_runs is not None and floor is None:
         raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
+    given |= {"floor_cv_pct": floor, "floor_runs": floor_runs, "margin_pct": margin}
     try:
-        row = two.judge(
-            a,
-            b,
-            metric=metric,
-            better="lower" if lower_is_better else METRICS[metric].better,
-            threads=threads,
-            seconds=seconds,
-            latency=latency,
-            margin_pct=margin,
-            floor_cv_pct=floor,
-            floor_runs=floor_runs,
-            sd=sd,
-            n=n,
-        )
+        row, (first, *rest) = two.judge(a, b, better="lower" if lower_is_better else None, **given)
     except ValueError as e:
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
-    lines = row.pop("text")
-    row.pop("plan")
     if as_json:
         import json
+        from math import isfinite
 
-        _say(json.dumps({"comparisons": [row]}, indent=1))
-        return
-    first, *rest = lines
-    word, _, gap = first.partition(": ")
-    click.echo(f"{click.style(word, bold=True)}: {gap}\n")
-    for line in rest:
-        _say(click.wrap_text(line, 88, "  ", "    "))
+        known = {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in row.items()}
+        _say(json.dumps({"comparisons": [known]}, indent=1))
+    else:
+        word, gap = row["verdict"], click.wrap_text(first, 92, "", "  ")
+        click.echo(f"{click.style(word, bold=True)}{gap[len(word) :]}\n")
+        for line in rest:
+            _say(click.wrap_text(line, 88, "  ", "    "))
+    _failed(fail_on, [row["verdict"]])
 
 
 @main.command()

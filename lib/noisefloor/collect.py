@@ -9,7 +9,6 @@ import dataclasses
 import fcntl
 import hashlib
 import json
-import math
 import os
 import re
 import resource
@@ -72,8 +71,6 @@ TOOLS = {
 KITS = {"backup": backup.Kit, "connections": connections.Kit, "clients": ClientKit}
 ATTEMPTS = 2
 GIVE_UP = 3  # pairs lost one after the other
-PAIRS_A_START = 4  # of a calibration
-PAIRS_LEAST = 16  # that a budget should buy every comparison
 
 
 class CampaignError(Exception):
@@ -154,6 +151,7 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
         "title": study.title,
         "question": study.question,
         "profile": dataclasses.asdict(study.profile),
+        "plan": schedule.plan(study),
         "parameters": parameters,
         "design": study.design,
         "margin_pct": study.margin_pct,
@@ -186,16 +184,16 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
     }
 
 
-def _resumable(study: Study, engine: engines.Engine) -> Path | None:
+def _resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) -> Path | None:
     """The newest unfinished live campaign of the same study on the same build."""
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
             found = tidy.meta(file.parent)
-            if (
-                not found["finished"]
-                and _build(engine).items() <= found["engine"].items()
-                and restored(found) == study
-            ):
+            if found["finished"] or not _build(engine).items() <= found["engine"].items():
+                continue
+            if "plan" not in found:
+                say(f"{file.parent.name} was begun under an earlier plan and is not continued")
+            elif restored(found) == study:
                 return file.parent
     return None
 
@@ -210,8 +208,9 @@ class Campaign:
         self._table = tidy.frame([], study.design)
         self._adding = threading.Lock()  # both runs of a duet end at once
         self.lost = 0
-        self.slice_s = meta.get("slice", {}).get("s", study.profile.slice_s)
-        self.undecided = len(schedule.cells(study))
+        self.plan = meta["plan"]
+        self.turns = schedule.turns(self.seed, study, self.plan)
+        self.slice_s = study.profile.slice_s
         # Arrow's own allocator keeps what was freed: over a day, more than the runs themselves
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
         self._sweep()
@@ -220,6 +219,8 @@ class Campaign:
             with contextlib.suppress(tidy.Damaged, tidy.Unusable, parse.ParseError):
                 self._new += tidy.rows(folder / facts["run"])
         self.block = max((f["block"] for f in runs), default=-1)
+        if 0 <= self.block < len(self.turns) and self.whole(self.block):
+            self.block += 1
 
     def _sweep(self) -> None:
         """What an interrupted campaign left: half-written runs go, whole runs without their
@@ -277,89 +278,53 @@ class Campaign:
         self.meta |= changes
         _write_json(self.folder / "campaign.json", self.meta)
 
-    def done(self) -> dict[str, int]:
-        """Cell key -> pairs measured."""
+    def done(self, block: int | None = None) -> dict[str, int]:
+        """Cell key -> pairs measured, in one block or in all."""
         t = self.table
-        t = t[~t["warmup"]].drop_duplicates("pair_id")
-        return t["pair_id"].str.rsplit("-p", n=1).str[0].value_counts().to_dict()
+        t = t[~t["warmup"] & ((t["block"] == block) | (block is None))]
+        t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]
+        keys = t.drop_duplicates("pair_id")["pair_id"].str.rsplit("-p", n=1).str[0]
+        return keys.value_counts().to_dict()
 
-    def verdicts(self) -> pd.DataFrame:
-        """The verdict table so far, with the pairs that the rest of the budget can buy."""
+    def whole(self, block: int) -> bool:
+        """Whether every comparison of a block has the pairs of the plan."""
+        arm, have = self.turns[block][1], self.done(block)
+        due = [x for x in schedule.cells(self.study) if arm in (None, x.arm) and not self.skips(x)]
+        due = [x for x in due if not (x.control and self.study.pairs)]
+        pairs = self.plan["pairs"]
+        return pairs > 0 and all(have.get(x.key, 0) >= (1 if x.control else pairs) for x in due)
+
+    def verdicts(self, ended: bool = False) -> pd.DataFrame:
+        """The verdict table so far, at the last look that was reached; ended: at what was measured
+        behind it, too."""
         t = self.table
         t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]  # no warm-up, no half
         if t.empty:
             return pd.DataFrame()
-        seconds = 2 * (self.slice_s + 0.5)
-        # the rest of the budget is for what the last look left open
-        each = self.left_s / seconds / max(1, self.undecided)
-        per_cell = t["pair_id"].nunique() / max(1, len(self.done())) + each
-        table = schedule.verdicts(
-            self.study, t, pair_seconds=seconds, budget_pairs=max(8, int(per_cell))
+        return schedule.verdicts(
+            self.study, t, self.plan, pair_seconds=2 * (self.slice_s + 0.5), ended=ended
         )
-        deciding = {(w.name, m) for w in self.study.workloads for m in w.deciding}
-        self.undecided = len(
-            {
-                (row.workload, row.threads, row.arm)
-                for row in table.itertuples()
-                if row.verdict == "cannot tell" and (row.workload, row.metric) in deciding
-                if not row.joint and not row.control
-            }
-        )
-        return table
 
-    def open_cells(self) -> list[Cell]:
-        """Comparisons that need more pairs; [] ends the campaign."""
-        while True:
-            shares = self.undecided
-            found = schedule.open_cells(
-                self.study,
-                self.table,
-                self.verdicts(),
-                1
-                if self.study.floor
-                else self.study.profile.blocks[self.study.design != "switched"],
-            )
-            found = [c for c in found if not self.skips(c)]
-            if any(not c.control for c in found):
-                return found
-            if self.undecided >= shares:  # else fewer share the rest than was thought: look again
-                return []
+    def undecided(self) -> set[str]:
+        """The arms that still have a comparison without a word."""
+        table = self.verdicts()
+        if not len(table):
+            return {a.name for a in self.study.arms}
+        return schedule.undecided(self.study, table)
 
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""
         if self.study.pairs:
             return f"{self.study.pairs} pairs are measured"
-        if self.open_cells():
+        if not self.undecided():
+            return "every comparison is decided"
+        if self.left_s <= 0:
             return "the budget is spent"
-        if self.undecided:
-            return "the budget cannot buy what is still open"
-        return "every comparison is settled"
+        return f"the {self.plan['blocks']} declared blocks are measured"
 
     def skips(self, cell: Cell) -> bool:
         """Whether this machine does not allow the cell's workload or arm."""
         return bool({cell.workload.name, cell.arm.name} & self.meta["skipped"].keys())
-
-    def tune(self) -> None:
-        """Set the length of a slice by the cost model, from the seconds of the first block
-        (standard profile; the others have the length that they are named for)."""
-        if self.study.profile.name != "standard" or self.study.pairs or "slice" in self.meta:
-            return
-        first = self.study.workloads[0]
-        if first.tool != "sysbench":
-            return
-        seconds = tidy.intervals(self.folder, first.name)
-        seconds = seconds[(seconds["arm"] == self.study.baseline.name) & ~seconds["warmup"]]
-        seconds = seconds[seconds["threads"] == first.threads[len(first.threads) // 2]]
-        rows = [g["tps"].to_numpy() for _, g in seconds.groupby("run")]
-        cost = self.meta["spent_s"] / max(1, len(tidy.run_folders(self.folder))) - self.slice_s
-        # the price of a long slice is fewer pairs, and a handful cannot reach any verdict
-        runs = 2 * PAIRS_LEAST * len(schedule.cells(self.study))
-        longest = max(2.0, self.study.profile.budget_min * 60 / runs - cost)
-        best = stats.slice_from_rows(
-            rows, [r.mean() for r in rows], max(cost, 0.1), shortest=2, longest=longest
-        )
-        self.meta["slice"] = {"cost_s": round(cost, 2), "first_s": self.slice_s, "s": round(best)}
-        self.slice_s = round(best)
 
     def prepare(self, bench: "Bench") -> None:
         """What is found out once, before the first block: pinned values, arms that have no effect
@@ -579,6 +544,8 @@ class Campaign:
         cell = Cell(first, max(first.threads), self.study.baseline)
         for slot, arm in slots:
             name = f"warm-up-b{self.block:02d}-{slot}-{schedule.slug(arm.name)}"
+            if again := len(list(self.folder.glob(f"{name}*"))):  # a block that is continued
+                name += f"-{again}"
             self.run(
                 bench, cell, arm, name, self.study.profile.warmup_s, block=self.block, pair=-1,
                 pair_id=name, position=slot, warmup=True, slot=slot,
@@ -800,6 +767,7 @@ def _measure(study: Study, parameters: dict, lua: str, address: str) -> Path:
                 shutil.copyfile(lua, shop / study.workloads[0].script)
             bench = Bench(shop, _templates(study, builds, shop), study, address)
             try:
+                progress.say(_planned(campaign))
                 progress.say(_room(campaign, bench))
                 campaign.prepare(bench)
                 DESIGNS[study.design](campaign, bench)
@@ -821,7 +789,7 @@ def _campaign(
     study: Study, build: engines.Engine, parameters: dict, builds: Mapping, progress: "Progress"
 ) -> Path:
     """The folder of an interrupted campaign of the same study and build, else a new one."""
-    folder = _resumable(study, build)
+    folder = _resumable(study, build, progress.say)
     if folder is None:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         folder = paths.runs() / f"{study.name}-{study.profile.name}-{stamp}"
@@ -899,8 +867,8 @@ def measure_as_guest(
     return folder
 
 
-def _start_floor(near: bool) -> tuple[dict[str, tuple[float, int]], str]:
-    """Metric -> (start-to-start CV in percent, starts behind it), of this machine where it was
+def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
+    """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
     measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
     file = paths.floor()
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -908,7 +876,10 @@ def _start_floor(near: bool) -> tuple[dict[str, tuple[float, int]], str]:
     whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
     if file != paths.recorded_floor():
         whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
-    floor = {m: (f["cv_pct"], f["df"] + 1) for m, f in found.items() if isinstance(f, dict)}
+    floor = {}
+    for metric in (m for m, f in found.items() if isinstance(f, dict)):
+        start = stats.scatter.start(metric)
+        floor[metric] = (100 * start.cv, float(start.df))
     return floor, whose
 
 
@@ -971,6 +942,16 @@ def _dry(study: Study, server: "guest.Guest", say: Callable[[str], None]) -> Non
     say(f"-- what sysbench sends stands in its scripts; it uses the schema {workloads.SCHEMA}")
     say("-- at the end, however it ends:")
     say(f"SHOW TABLES FROM {workloads.SCHEMA};  -- is it the schema that was created?")
+
+
+def _planned(c: Campaign) -> str:
+    """The plan in words, before anything is measured."""
+    looks = ", ".join(map(str, c.plan["looks"]))
+    each = f" an arm, {len(c.study.arms)} arms" if len(c.study.arms) > 1 else ""
+    return (
+        f"plan: {c.plan['blocks']} blocks{each}, judged after {looks}; at most"
+        f" {_clock(c.study.profile.budget_min * 60)} minutes of measuring"
+    )
 
 
 SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, temporary tables
@@ -1141,14 +1122,19 @@ def _static(study: Study, build: engines.Engine) -> tuple[str, ...]:
     return static
 
 
-def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
-    """Rounds of pairs until the block has been measured for its time; one round at least, and no
-    workload is left without a pair while the budget lasts."""
-    number, until = 0, c.meta["spent_s"] + _block_seconds(c)
-    while cells := [x for x in c.open_cells() if keep(x)]:
-        for cell in schedule.round_of(c.seed, c.block, number, cells, c.done()):
-            over = number and c.meta["spent_s"] > until
-            if (over and c.done().get(cell.key)) or c.left_s <= 0 or c.skips(cell):
+def _block(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
+    """What is missing of the block: whole rounds of pairs, as many as the plan says. The first block
+    finds out how many its share of the budget holds, one at least. A pair that was lost is tried
+    once more at the end."""
+    found = [x for x in schedule.cells(c.study) if keep(x) and not (x.control and c.study.pairs)]
+    share_s = c.study.profile.budget_min * 60 / len(c.turns)
+    number = 0
+    while not all(map(c.skips, found)) and c.left_s > 0:
+        again = number == c.plan["pairs"] > 0  # what was lost
+        have = c.done(c.block)
+        for cell in schedule.round_of(c.seed, c.block, 0 if again else number, found):
+            due = 1 if cell.control else number if again else number + 1
+            if have.get(cell.key, 0) >= due or c.skips(cell) or c.left_s <= 0:
                 continue
             try:
                 if bench.kit:
@@ -1159,57 +1145,56 @@ def _rounds(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
             except tools.NotHere as e:
                 c.meta["skipped"][e.name] = e.reason
                 c.progress.say(f"{e.name} is skipped: {e.reason}")
+        if again:
+            break
         number += 1
-        if c.meta["spent_s"] > until or c.left_s <= 0:
+        spent = c.meta["spent_s"]
+        if not c.plan["pairs"] and number >= max(have.values(), default=0):
+            c.plan["pairs"] = number if spent + spent / number > share_s else 0
+    c.save()
+
+
+def _blocks(c: Campaign) -> Iterator[Arm | None]:
+    """The arm of each block that is still to be measured (None: all of them). The campaign is judged
+    at the looks of its plan, an arm whose comparisons all have a word gets no more blocks. A block
+    that was interrupted is continued, and keeps its deal."""
+    open_ = {a.name for a in c.study.arms}
+    judged = 0
+    for block, (round_, arm) in enumerate(c.turns):
+        if c.left_s <= 0:
             return
-
-
-def _block_seconds(c: Campaign) -> float:
-    """How long a block is measured. Side by side the block is the unit: many short ones, so that
-    enough remain for the arm when the controls have had their share. Switched: the budget spread
-    over twice the blocks that a verdict needs, but a quarter of a minute at least. A campaign of
-    a fixed number of pairs starts anew after every fourth."""
-    if c.study.floor:  # nothing is restarted
-        return math.inf
-    if c.study.pairs:
-        arms = len(c.study.arms) if c.study.design == "switched" else 1
-        both = 1 if c.study.design == "duet" else 2
-        return (PAIRS_A_START - 0.5) * arms * both * c.slice_s
-    budget_s, (switched, side) = c.study.profile.budget_min * 60, c.study.profile.blocks
-    if c.study.design != "switched":
-        each = (side + 0.5) * len(c.study.arms)
-        return min(30.0, budget_s * (1 - schedule.CONTROL_SHARE) / each)
-    return max(min(15.0, budget_s / switched), budget_s / (2 * switched))
+        if round_ in c.plan["looks"] and round_ > judged:
+            judged, open_ = round_, c.undecided()
+        if not open_ and not c.study.pairs:
+            return
+        if block < c.block or (arm and arm != c.study.control and arm.name not in open_):
+            continue
+        c.block = block
+        yield arm
 
 
 def _switched(c: Campaign, bench: Bench) -> None:
     """One server, restarted for every block; the arm is switched between slices."""
     bench.servers = [bench.fresh(c.study.baseline)]
-    server = bench.servers[0]
-    while c.open_cells() and c.left_s > 0:
-        c.block += 1
-        server.restart()
+    for _ in _blocks(c):
+        bench.servers[0].restart()
         c.warm(bench, [(0, c.study.baseline)])
         c.facts(bench)
-        _rounds(c, bench, lambda cell: True)
+        _block(c, bench, lambda cell: True)
         bench.close(keep=True)
-        c.tune()
-        c.save()
 
 
 def _as_guest(c: Campaign, bench: Bench) -> None:
-    """One server that is not ours: switched between slices, never restarted."""
-    c.block += 1
+    """One server that is not ours: switched between slices, never restarted. A block is a number of
+    pairs one after the other."""
     c.warm(bench, [(0, c.study.baseline)])
-    _rounds(c, bench, lambda cell: True)
+    for _ in _blocks(c):
+        _block(c, bench, lambda cell: True)
 
 
 def _side_by_side(c: Campaign, bench: Bench) -> None:
     """Two servers; for every block fresh copies are dealt to the arms by coin and both start."""
-    while (cells := c.open_cells()) and c.left_s > 0:
-        c.block += 1
-        whole = schedule.whole_blocks(c.table, cells)
-        arm = schedule.block_arm(c.seed, c.block, c.study, cells, whole)
+    for arm in _blocks(c):
         arms = [c.study.baseline, arm]
         dealt = schedule.coin(c.seed, c.block, "deal").permutation(2)
         made = {int(i): bench.fresh(arms[i]) for i in dealt}  # the coin decides who comes first
@@ -1220,10 +1205,8 @@ def _side_by_side(c: Campaign, bench: Bench) -> None:
             s.ready()
             s.check(s.settings)
         c.warm(bench, [(int(i), arms[i]) for i in dealt])
-        _rounds(c, bench, lambda cell, a=arm: cell.arm == a)
+        _block(c, bench, lambda cell, a=arm: cell.arm == a)
         bench.close()
-        c.tune()
-        c.save()
 
 
 DESIGNS = {"switched": _switched, "side by side": _side_by_side, "duet": _side_by_side}
@@ -1265,7 +1248,7 @@ class Progress:
             made = sum(c.done().values())
             wanted = c.study.pairs * sum(not x.control for x in schedule.cells(c.study))
             left = (spent / made if made else 3 * c.slice_s) * max(wanted - made, 0)
-        text = f"block {c.block}, {doing}; {self._words(c)}"
+        text = f"block {c.block + 1} of {len(c.turns)}, {doing}; {self._words(c)}"
         plain = not (self._display or sys.stderr.isatty())
         # thousands of runs take seconds to judge: that must not be what a campaign's time goes to
         self._next = now + max(10 if plain else 1, 20 * (time.monotonic() - now))
@@ -1284,7 +1267,7 @@ class Progress:
         table = c.verdicts()
         if table.empty:
             return "no verdict yet"
-        own = table[~table["control"] & ~table["joint"]]
+        own = table[~table["control"]]
         return ", ".join(f"{n} {w}" for w, n in own["verdict"].value_counts().items())
 
     def close(self, text: str) -> None:

@@ -14,24 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from noisefloor import parse, paths, sheet
-from noisefloor.stats import fixed
+from noisefloor import amounts, parse, sheet, stats
+from noisefloor.stats.row import COLUMNS
 
 MOST_BYTES = 64 * 2**20  # a sysbench log of a day with a row a second has 13 MB
 REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
 HIGHER = ("tps", "events_per_s")  # metrics of which more is better
-PERCENTILES = ("p95", "p99")
-BUCKET = math.log1p(parse.RESOLUTION)
-FLOOR_OF = {"user_sys": "cpu_per_transaction"}  # whose floor a metric without its own takes
 LABEL = {
     "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
     "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
 }  # fmt: skip
-COLUMNS = (
-    "study", "workload", "metric", "threads", "baseline", "arm", "n_baseline", "n_arm",
-    "overhead_pct", "lo_pct", "hi_pct", "p", "p_adjusted", "verdict", "noise_floor_pct",
-    "deciding_cv_pct", "runs_needed", "minutes_needed", "warnings",
-)  # fmt: skip
 # options that say where and how long, not what; threads and duration are looked at by themselves
 _PRIVATE = {
     "threads", "num-threads", "time", "max-time", "events", "max-requests", "report-interval",
@@ -125,12 +117,23 @@ def _runs(path, text):
         )
     try:
         if kind == "sysbench":
-            return [of_sysbench(path.name, parse.sysbench(text))]
+            pieces = parse.runs(text)
+            names = [path.name] if len(pieces) == 1 else [f"{path.name}:{n}" for n, _ in pieces]
+            return [of_sysbench(n, _whole(p)) for n, p in zip(names, pieces, strict=True)]
         return [of_time(path.name, result) for result in parse.time(text)]
     except parse.ParseError as e:
         raise Refused(
             f"{path}, line {e.line}: {e.reason}; nothing was judged, give logs of whole runs", 1
         ) from None
+
+
+def _whole(piece):
+    """The result of one run's text; an error speaks of lines of the whole log."""
+    line, text = piece
+    try:
+        return parse.sysbench(text)
+    except parse.ParseError as e:
+        raise parse.ParseError(e.line + line - 1, e.text, e.reason) from None
 
 
 def of_sysbench(name, d):
@@ -202,20 +205,19 @@ def rows(
     restarts=False,
     margin_pct=2.0,
     floor=None,
-    alpha=0.05,
+    own=True,
 ):
     """Verdict rows (dicts with COLUMNS) of two lists of Run, a family of thread counts a metric.
 
-    floor: {metric: {"cv_pct", "df"}}, the start-to-start CV that widens every interval unless the
-    server was restarted between the runs (`restarts`); None takes `recorded_floor`. Raises Refused
-    for runs that do not belong together."""
-    floor = {} if restarts else recorded_floor() if floor is None else floor
+    floor: start-to-start CV in percent, which widens the intervals of what a server did unless it was
+    restarted between the runs (`restarts`); None takes the recorded one, this machine's where `own`.
+    Raises Refused for runs that do not belong together."""
     shared = _together(before, after, baseline, arm)
     a, b = _by_threads(before), _by_threads(after)
     counts = [t for t in a if t in b]
     if not counts:
         raise Refused(
-            f"no thread count stands on both sides ({_listed(a)} in {baseline}, {_listed(b)} in "
+            f"no thread count is on both sides ({_listed(a)} in {baseline}, {_listed(b)} in "
             f"{arm}); nothing was judged"
         )
     left = [f"{_listed(x)} only in {n}: left out" for x, n in ((set(a) - set(b), baseline), (set(b) - set(a), arm)) if x]  # fmt: skip
@@ -229,27 +231,32 @@ def rows(
     workload = keys.get("test") or keys.get("statements a transaction") or keys["tool"]
     metrics = _metrics(a, b, counts)
     if not metrics:
-        raise Refused("no number above 0 stands in all of these logs; nothing was judged", 1)
+        raise Refused("no number above 0 is in all of these logs; nothing was judged", 1)
+    spans = [r.seconds for t in counts for r in (*a[t], *b[t]) if r.seconds]
     out = []
     for metric in metrics:
-        effects = [_effect(metric, t, a[t], b[t], paired, floor) for t in counts]
-        adjusted = fixed.holm([e.p for e in effects])
-        if len(effects) > 1 and all(e.estimate.known for e in effects):
-            effects.append(_joint(effects))
-            adjusted.append(effects[-1].p)
-        out += [
-            _row(e, p, metric, baseline, arm, margin_pct, alpha, workload, shared)
-            for e, p in zip(effects, adjusted, strict=True)
-        ]
+        sides = {t: (_side(a[t], metric), _side(b[t], metric)) for t in counts}
+        out += stats.runs.judge(
+            {arm: sides},
+            metric=metric,
+            baseline=baseline,
+            study="compare",
+            workload=workload,
+            margin_pct=margin_pct,
+            paired=paired,
+            restarts=restarts,
+            floor=floor,
+            own=own,
+            seconds=max(spans, default=0) or None,
+            notes=shared,
+        )
     return out
 
 
-def recorded_floor(own=True):
-    """Start-to-start CVs, {metric: {"cv_pct", "df"}}: those that `noisefloor calibrate --live` has
-    measured on this machine where `own`, else those of the recorded A/A campaign."""
-    file = paths.floor() if own else paths.recorded_floor()
-    text = file.read_text(encoding="utf-8")
-    return {k: v for k, v in json.loads(text).items() if isinstance(v, dict)}
+def _side(found, metric):
+    """The runs of one arm at one thread count, for `stats.runs`."""
+    rates = found[0].rows if len(found) == 1 and metric in HIGHER else None
+    return stats.runs.Side(tuple(r.values[metric] for r in found), rates)
 
 
 def _listed(counts):
@@ -266,7 +273,7 @@ def _by_threads(side):
 def _metrics(a, b, counts):
     """Metrics that every run has; the others cannot be pooled."""
     each = [r.values for side in (a, b) for t in counts for r in side[t]]
-    return [m for m in each[0] if all(m in v and v[m] > 0 for v in each)]
+    return [m for m in each[0] if all(0 < v.get(m, 0) < math.inf for v in each)]
 
 
 def _together(before, after, baseline, arm):
@@ -302,174 +309,12 @@ def _together(before, after, baseline, arm):
     return notes
 
 
-@dataclass
-class _Effect:
-    """One comparison before Holm: its estimate and what has to be said about it."""
-
-    threads: int | None
-    n: tuple
-    seconds: float | None
-    paired: bool
-    start: tuple  # the start-to-start part of the variance, () without
-    value: float = 0.0  # log overhead
-    parts: tuple = ((math.inf, 1.0),)  # what the runs themselves scatter
-    sd: float = math.nan  # of one run (of one pair when paired)
-    p: float = 1.0
-    joint: bool = False
-    only: str = ""  # why the verdict can only be `cannot tell`
-    warnings: list = field(default_factory=list)
-
-    @property
-    def estimate(self):
-        return fixed.Estimate(self.value, tuple(self.parts), tuple(self.start))
-
-
-def _effect(metric, threads, a, b, paired, floor):
-    """The _Effect of one metric at one thread count."""
-    x, y = (np.log([r.values[metric] for r in side]) for side in (a, b))
-    sign = -1 if metric in HIGHER else 1
-    entry = floor.get(metric) or floor.get(FLOOR_OF.get(metric, "tps"))
-    start = (fixed.floor(entry["cv_pct"], entry["df"]),) if entry else ()
-    seconds = max((r.seconds or 0 for r in (*a, *b)), default=0) or None
-    e = _Effect(threads, (len(x), len(y)), seconds, paired, start)
-    e.value = float(sign * (y.mean() - x.mean()))
-    if start and max(e.n) > 1:
-        e.warnings.append(_start_warning(floor))
-    if min(e.n) < 2:
-        _single(e, metric, x, y, a, b)
-    elif paired:
-        e.sd = float((y - x).std(ddof=1))
-        e.parts = ((e.sd**2 / len(x), len(x) - 1),)
-        if len(x) < 6:
-            e.warnings.append(f"{len(x)} pairs: sign flips of fewer than 6 cannot reach 5 %")
-    else:
-        e.sd = math.sqrt((x.var(ddof=1) + y.var(ddof=1)) / 2)
-        e.parts = fixed.welch(x, y)
-        e.warnings.append(
-            "the logs do not say in which order the runs were made: a drift of the machine would "
-            "look like a difference"
-        )
-        if min(e.n) < 4:
-            e.warnings.append(
-                f"{min(e.n)} runs an arm: a rank test of fewer than 4 cannot reach 5 %"
-            )
-    if min(e.n) > 1:
-        if not sum(v for v, _ in e.parts) > 0 and metric not in PERCENTILES:
-            e.only = "the runs of an arm do not scatter at all: rounded or copied numbers"
-        if metric in PERCENTILES:
-            e.parts += ((BUCKET**2 / 12 * (1 / len(x) + 1 / len(y)), math.inf),)
-        e.p = e.estimate.p
-        if paired and len(x) >= 6:
-            e.p = max(e.p, fixed.sign_flips(y - x))
-    if metric in PERCENTILES and not e.only:
-        if math.exp(max(*x, *y)) >= parse.CLIP_S * 0.999:
-            e.only = f"clipped at {parse.CLIP_S:g} s, the end of sysbench's histogram"
-        elif 0 < abs(e.value) <= 1.001 * BUCKET:
-            e.only = (
-                "the percentiles lie in the same or the neighbouring histogram bucket (1.8 % wide)"
-            )
-    if metric == "mean_latency":
-        e.warnings.append("the same measurement as the throughput (Little's law), not a second one")
-    return e
-
-
-def _start_warning(floor):
-    cvs = {m: v["cv_pct"] for m, v in floor.items()}
-    each = ", ".join(f"{LABEL.get(m, m.replace('_', ' '))} {cv:.2g} %" for m, cv in cvs.items())
-    return (
-        "nothing says that the server was restarted between the runs: the recorded start-to-start "
-        f"scatter widens the intervals (CV: {each}); --restarts leaves it out"
-    )
-
-
-def _single(e, metric, x, y, a, b):
-    """Fill in an effect where an arm has one run: an interval from its rows at best, no verdict."""
-    e.only = "one run an arm: how much runs scatter is not known"
-    inside = [fixed.within(r[0].rows) if r[0].rows is not None else None for r in (a, b)]
-    if max(e.n) > 1:
-        e.only = "one run in one arm: its own scatter is not known"
-        e.sd = float((x if len(x) > 1 else y).std(ddof=1))
-        e.parts = ((e.sd**2 * (1 / e.n[0] + 1 / e.n[1]), max(e.n) - 1),)
-    elif metric in HIGHER and all(inside):
-        e.parts = tuple((error**2, df) for error, df, _ in inside)
-        e.warnings.append(
-            "the interval comes from the rows within the runs: a lower bound, since it does not "
-            "hold what differs from run to run"
-        )
-        e.warnings += [
-            f"{r[0].name}: {w}" for r, i in zip((a, b), inside, strict=True) for w in i[2]
-        ]
-
-
-def _joint(effects):
-    """Mean effect over thread counts; the start-to-start part is the same in all of them."""
-    k, first = len(effects), effects[0]
-    e = _Effect(None, tuple(sum(n) for n in zip(*(e.n for e in effects), strict=True)), first.seconds, first.paired, first.start)  # fmt: skip
-    e.joint = True
-    e.value = sum(e.value for e in effects) / k
-    e.parts = tuple((v / k**2, df) for e in effects for v, df in e.parts)
-    e.only = next((e.only for e in effects if e.only), "")
-    e.warnings = list(dict.fromkeys(w for e in effects for w in e.warnings))
-    e.p = e.estimate.p
-    return e
-
-
-def _row(e, p_adjusted, metric, baseline, arm, margin_pct, alpha, workload, shared):
-    margin = math.log1p(margin_pct / 100)
-    half = e.estimate.half(alpha)
-    word = "cannot tell" if e.only else e.estimate.verdict(margin, p_adjusted, alpha)
-    repeated = min(e.n) > 1 and e.estimate.known
-    bounded = e.estimate.known
-    warnings = [*([e.only] if e.only else []), *e.warnings, *shared]
-    needed = min(e.n)
-    if word == "cannot tell":
-        start = sum(v for v, _ in e.start)
-        needed = None
-        if not e.joint:
-            needed = fixed.runs_needed(
-                e.value,
-                e.sd,
-                margin,
-                paired=e.paired,
-                start=start,
-                least=max(e.n[0], 2),
-                alpha=alpha,
-            )
-        if needed is None and start and repeated and not e.joint:
-            warnings.append(
-                "more runs under the same server starts cannot settle it: restart the servers "
-                "between runs"
-            )
-    return {
-        "study": "compare",
-        "workload": workload,
-        "metric": metric,
-        "threads": e.threads,
-        "baseline": baseline,
-        "arm": arm,
-        "n_baseline": e.n[0],
-        "n_arm": e.n[1],
-        "overhead_pct": fixed.percent(e.value),
-        "lo_pct": fixed.percent(e.value - half) if bounded else None,
-        "hi_pct": fixed.percent(e.value + half) if bounded else None,
-        "p": e.p if repeated else None,
-        "p_adjusted": p_adjusted if repeated else None,
-        "verdict": word,
-        "noise_floor_pct": fixed.percent(half) if repeated else None,
-        "deciding_cv_pct": None if e.joint else fixed.deciding_cv(e.value, e.n, e.paired, alpha),
-        "runs_needed": needed,
-        "minutes_needed": needed * 2 * e.seconds / 60 if needed and e.seconds else None,
-        "warnings": list(dict.fromkeys(warnings)),
-        "joint": e.joint,
-    }
-
-
 def table(rows, form="text"):
     """The rows as text for a terminal or as a Markdown table; each warning once, by number.
 
-    The verdict stands first: one short line a row, then what the numbers mean."""
+    The verdict comes first: one short line a row, then what the numbers mean."""
     notes = list(dict.fromkeys(w for row in rows for w in row["warnings"]))
-    head = ("metric", "threads", "verdict", "overhead", "interval", "runs", "noise floor", "notes")
+    head = ("metric", "threads", "verdict", "overhead", "interval", "level", "runs", "notes")
     if all(row["threads"] is None for row in rows):
         head = tuple(h for h in head if h != "threads")
     cells = []
@@ -478,15 +323,13 @@ def table(rows, form="text"):
             "metric": LABEL.get(row["metric"], row["metric"]),
             "threads": "all" if row["joint"] else str(row["threads"] or ""),
             "verdict": row["verdict"],
-            "overhead": percent(row["overhead_pct"]),
-            "interval": "none"
-            if row["lo_pct"] is None
-            else f"{percent(row['lo_pct'])} to {percent(row['hi_pct'])}",
+            "overhead": amounts.overhead(row["overhead_pct"], row["metric"]),
+            "interval": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
+            "level": amounts.level(row["level"]),
             "runs": f"{row['n_baseline']} / {row['n_arm']}",
-            "noise floor": percent(row["noise_floor_pct"], sign=False),
             "notes": " ".join(map(str, sorted(1 + notes.index(w) for w in row["warnings"]))),
         }
-        cells.append([cell[h] for h in head])
+        cells.append([amounts.plain(cell[h]) for h in head])
     if form == "markdown":
         lines = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *cells)]
         return "\n".join([*lines, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
@@ -500,7 +343,8 @@ def table(rows, form="text"):
 
 
 def headline(rows):
-    """The verdicts of the first metric (throughput or wall time), then what would settle it."""
+    """The verdicts of the first metric (throughput or wall time), what is known where it cannot tell,
+    and what would settle it."""
     first = [r for r in rows if r["metric"] == rows[0]["metric"]]
     parts = []
     for word in dict.fromkeys(r["verdict"] for r in first):
@@ -508,33 +352,29 @@ def headline(rows):
         parts.append(f"{word} ({where})" if len(first) > 1 else word)
     label = LABEL.get(first[0]["metric"], first[0]["metric"])
     text = f"{', '.join(parts)}: {first[0]['arm']} against {first[0]['baseline']}, {label}"
-    plans = [_plan(r, len(first) > 1) for r in first if r["verdict"] == "cannot tell"]
-    return "\n".join([text, *(f"  {p}" for p in plans if p)])
+    open_ = [line for r in first if r["verdict"] == "cannot tell" for line in _open(r, first)]
+    return amounts.plain("\n".join([text, *open_]))
 
 
 def _where(row):
     return "all threads" if row["joint"] else "" if row["threads"] is None else f"{row['threads']} threads"  # fmt: skip
 
 
-def _plan(row, several):
-    at = f" at {_where(row)}" if several and not row["joint"] else ""
-    if row["runs_needed"]:
-        minutes = f" ({row['minutes_needed']:.0f} min)" if row["minutes_needed"] else ""
-        return f"To settle it{at}: {row['runs_needed']} runs an arm{minutes}, if they scatter as these do."
-    if min(row["n_baseline"], row["n_arm"]) == 1 and row["deciding_cv_pct"]:
-        return f"It would be real{at} if runs scattered by less than {row['deciding_cv_pct']:.2f} % (CV)."
-    return ""
-
-
-def percent(value, sign=True):
-    """+3.7 %, with digits that mean something; `none` for a number that is not there."""
-    if value is None or math.isnan(value):
-        return "none"
-    if math.isinf(value) or abs(value) > 9999:
-        return f"{'-' if value < 0 else '+'}>9999 %"
-    digits = 0 if abs(value) >= 99.95 else 1
-    value = round(value, digits) + 0.0  # no minus before a zero
-    return f"{value:{'+' if sign else ''}.{digits}f} %"
+def _open(row, among):
+    """What is known of a row that cannot tell, and what would settle it, in lines."""
+    at = f"{_where(row)}. " if len(among) > 1 else ""
+    said = [f"Known: {row['known']}." if row["known"] else ""]
+    if row["runs_needed"] > 0:
+        unit = "pairs" if row["design"] == "pairs" else "runs an arm"
+        minutes = row["minutes_needed"]
+        minutes = f" ({minutes:.0f} min)" if minutes > 0 else ""
+        said.append(f"To settle it: {row['runs_needed']} {unit}{minutes}, if they scatter alike.")
+    elif min(row["n_baseline"], row["n_arm"]) == 1 and row["deciding_cv_pct"] > 0:
+        said.append(f"Significant only if run-to-run CV is below {row['deciding_cv_pct']:.2f} %.")
+    text = " ".join(filter(None, said))
+    return (
+        textwrap.wrap(at + text, 92, initial_indent="  ", subsequent_indent="    ") if text else ()
+    )
 
 
 def as_json(rows):

@@ -64,7 +64,7 @@ class Archive(results.Results):
         """The arm that a workload is compared with where nobody said so."""
         rows = self.judged(workload)
         try:
-            return stats.family.baseline_of(rows)
+            return stats.baseline_of(rows)
         except ValueError:
             return rows["arm"].iloc[0]
 
@@ -94,30 +94,18 @@ class Archive(results.Results):
             baseline=Arm(first),
             arms=tuple(Arm(a) for a in arms if a not in (first, first + plots.AGAIN)),
             workloads=tuple(works),
-            design=self.judged(works[0].name).attrs["design"] or stats.family.UNKNOWN,
+            design=self.judged(works[0].name).attrs["design"] or stats.UNKNOWN,
             profile=PROFILES["standard"],
         )
 
     def judge(self, *, workload="", metric="", margin_pct=0.0) -> pd.DataFrame:
         rows = self.judged(workload, metric)
-        floor = {m: (f["cv_pct"], f["df"] + 1) for m, f in compare.recorded_floor().items()}
-        found = stats.table(
+        return stats.table(
             rows,
             margin_pct=margin_pct or self.study.margin_pct,
             baseline=self.study.baseline.name,
-            floor=floor,
             series=self._series(rows) if metric in compare.HIGHER else None,
         )
-        # the recorded floor is this project's, not that of the machine they were measured on
-        few = (found["n_arm"].lt(2) | found["n_baseline"].lt(2)) & found["design"].eq("unpaired")
-        few |= found["joint"] & few.groupby(found["arm"]).transform("any")
-        found.loc[few, "verdict"] = "cannot tell"
-        found.loc[few, ["p", "p_adjusted", "runs_needed", "minutes_needed"]] = float("nan")
-        why = "one run in an arm: how much its runs scatter is not known"
-        found["warnings"] = [
-            [why, *w] if f else w for f, w in zip(few, found["warnings"], strict=True)
-        ]
-        return found
 
     def _series(self, rows: pd.DataFrame) -> dict:
         """The transactions per second of the runs that stand alone, as far as they are known."""
@@ -570,7 +558,7 @@ class Comparison:
         if not len(self.pairs):
             return plots.runs(self.runs, self.question.metric)
         margin = self.question.margin_pct
-        path = stats.path(self.pairs, margin_pct=margin)
+        path = stats.path(self.pairs, level=self.row["level"], margin_pct=margin)
         return plots.pairs(self.pairs, path, margin_pct=margin)
 
     @property

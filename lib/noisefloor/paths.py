@@ -69,6 +69,11 @@ def recorded_floor() -> Path:
     return Path(__file__).with_name("floor.json")
 
 
+def recorded_noise() -> Path:
+    """The A/A scatter of pairs by workload, metric and thread count, as recorded."""
+    return Path(__file__).with_name("noise.json")
+
+
 def engines() -> Path:
     """Folder of fetched server builds: $NOISEFLOOR_ENGINES, else ``.engines``."""
     return Path(os.environ.get("NOISEFLOOR_ENGINES") or root() / ".engines")

@@ -70,8 +70,8 @@ class Results:
             found = schedule.verdicts(
                 asked,
                 self.judged(workload, metric),
+                self.meta.get("plan"),
                 pair_seconds=self._pair_seconds,
-                budget_pairs=None,
             )
         except ValueError as e:
             raise tidy.Damaged(f"{self.folder.name} cannot be judged: {e}") from None
@@ -96,12 +96,12 @@ class Results:
         return found[found["arm"] == arm]
 
     def path(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
-        """How the interval narrowed, unit by unit: `stats.path` of each thread count."""
+        """How the interval narrowed, block by block: `stats.path` of each thread count."""
         parts = []
         for threads, one in self.pairs(workload, metric, arm).groupby("threads"):
-            one.attrs["design"] = self.study.design
-            floor = dict(self.study.floor) or None
-            found = stats.path(one, margin_pct=self.study.margin_pct, floor=floor)
+            row = self.of(workload, metric)
+            row = row[row["threads"].eq(threads) & row["arm"].eq(one["arm"].iloc[0])].iloc[0]
+            found = stats.path(one, level=row["level"], margin_pct=self.study.margin_pct)
             parts.append(found.assign(threads=threads))
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
@@ -121,7 +121,7 @@ class Results:
             ends = (row["overhead_pct"], row["lo_pct"], row["hi_pct"])
             now = tuple(math.log1p(x / 100) for x in ends)
             step, lo, hi = _apart(before, now)
-            word = stats.outcome.verdict(lo, hi, math.log1p(self.study.margin_pct / 100))
+            word = stats.estimate.word_of(lo, hi, math.log1p(self.study.margin_pct / 100))
             at = [100 * math.expm1(x) for x in (step, before[0] + lo, before[0] + hi)]
             found.append((arm, arm, *at, word, row["blocks"], 100 * math.expm1(before[0]), ends[0]))
             before = now
@@ -164,7 +164,7 @@ class Results:
             reach = w[:, None] * (of[:, 1:] - of[:, :1])
             lo = middle - np.hypot.reduce(reach.min(axis=1))
             hi = middle + np.hypot.reduce(reach.max(axis=1))
-            word = stats.outcome.verdict(lo, hi, math.log1p(self.study.margin_pct / 100))
+            word = stats.estimate.word_of(lo, hi, math.log1p(self.study.margin_pct / 100))
             found.append((change, *100 * np.expm1([middle, lo, hi]), word))
         return pd.DataFrame(found, columns=columns)
 
@@ -374,7 +374,7 @@ def apart(first: pd.DataFrame, second: pd.DataFrame, margin_pct: float) -> pd.Da
         before = tuple(math.log1p(row[c] / 100) for c in ends)
         now = tuple(math.log1p(row[f"{c} then"] / 100) for c in ends)
         step, lo, hi = _apart(before, now)
-        word = stats.outcome.verdict(lo, hi, math.log1p(margin_pct / 100))
+        word = stats.estimate.word_of(lo, hi, math.log1p(margin_pct / 100))
         at = [100 * math.expm1(x) for x in (step, lo, hi)]
         threads = "all" if row["joint"] else row["threads"]
         pair = (row["overhead_pct"], row["overhead_pct then"])

@@ -4,6 +4,7 @@ Every coin is a function of the campaign's seed and of what it decides, so a res
 deals as an uninterrupted one would have."""
 
 import hashlib
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,9 @@ import pandas as pd
 from . import stats
 from .study import AGAIN, Arm, Study, StudyError, Workload
 
-CONTROL_SHARE = 0.2  # of the pairs (switched) or blocks (side by side); a quarter at the most
-
+CONTROL_BLOCKS = 6  # side by side: the fewest whose signs can reach 5 %
+WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
+PAIRS_A_BLOCK = 4  # of a calibration
 
 LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
 
@@ -46,7 +48,7 @@ def slug(text: str) -> str:
 
 
 def cells(study: Study) -> list[Cell]:
-    """All comparisons, the study's own first, then the A/A controls of the first workload."""
+    """All comparisons, the study's own first, then the A/A control: one cell of the first workload."""
     own = [
         Cell(w, t, a)
         for a in study.arms
@@ -55,7 +57,7 @@ def cells(study: Study) -> list[Cell]:
         if not w.arms or a.name in w.arms
     ]
     first = study.workloads[0]
-    return own + [Cell(first, t, study.control) for t in first.threads]
+    return [*own, Cell(first, first.threads[len(first.threads) // 2], study.control)]
 
 
 def check(study: Study) -> None:
@@ -92,111 +94,100 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
     return bool(coin(seed, block, cell.key, pair).integers(2))
 
 
-def round_of(seed: int, block: int, number: int, open_cells: list[Cell], done: dict[str, int]):
-    """The cells of one round in random order: every open comparison whose turn it is once, and,
-    while controls hold less than their share, a pair of the control with the fewest pairs so far.
-    Controls alone (a block of theirs, side by side) are all measured. Never empty.
+def plan(study: Study) -> dict:
+    """What a campaign declares before it measures: blocks (for each arm), looks (numbers of blocks
+    after which it is judged), control (blocks of the A/A control side by side), pairs (of every
+    comparison in a block; 0: as many as the first block's share of the budget holds)."""
+    if study.pairs:
+        blocks = math.ceil(study.pairs / PAIRS_A_BLOCK)
+        return {"blocks": blocks, "looks": [blocks], "control": 0, "pairs": PAIRS_A_BLOCK}
+    blocks, control = study.profile.blocks, 1
+    if blocks >= WHOLE:  # a short campaign asks one question of its own
+        blocks = next((k for k in range(blocks, MOST_BLOCKS) if _enough(study, k)), MOST_BLOCKS)
+        control = CONTROL_BLOCKS
+    return {
+        "blocks": blocks,
+        "looks": list(stats.spending.planned(blocks)),
+        "control": control,
+        "pairs": 0,
+    }
 
-    done: cell key -> pairs measured."""
-    own = [c for c in open_cells if not c.control]
-    controls = [c for c in open_cells if c.control]
-    chosen = controls
-    if own:
-        turn = [done.get(c.key, 0) * c.workload.every for c in own]
-        most = max(done.get(c.key, 0) for c in own)
-        chosen = [c for c, t in zip(own, turn, strict=True) if t <= max(most, min(turn))]
-        spent = sum(n for k, n in done.items() if k.endswith(slug(AGAIN)))
-        if controls and spent < CONTROL_SHARE * (sum(done.values()) + len(chosen)):
-            chosen = [*chosen, min(controls, key=lambda c: done.get(c.key, 0))]
+
+def _enough(study: Study, blocks: int) -> bool:
+    """Whether the signs of so many blocks can reach the level of the smallest share."""
+    threads = study.workloads[0].threads
+    share = min(stats.graph.Graph({a.name: threads for a in study.arms}).shares.values())
+    return stats.spending.fewest_flips(blocks) <= stats.spending.last_level(round(share, 6), blocks)
+
+
+def turns(seed: int, study: Study, declared: dict) -> list[tuple[int, Arm | None]]:
+    """(round, arm that is compared with the baseline) of every block, in order; None for all arms.
+
+    Side by side every round holds each arm once, in an order dealt by coin, and the control's blocks
+    are spread evenly."""
+    if study.design == "switched":
+        return [(k, None) for k in range(declared["blocks"])]
+    out: list[tuple[int, Arm | None]] = []
+    for k in range(declared["blocks"]):
+        dealt = coin(seed, k, "arms").permutation(len(study.arms))
+        out += [(k, study.arms[i]) for i in dealt]
+        share = declared["control"] / declared["blocks"]
+        if round((k + 1) * share) > round(k * share):
+            out.append((k, study.control))
+    return out
+
+
+def round_of(seed: int, block: int, number: int, found: list[Cell]) -> list[Cell]:
+    """The cells of one round in random order: every comparison once, and in the first round of a
+    block the control."""
+    chosen = [c for c in found if not c.control] or found
+    if number == 0:
+        chosen = found
     return [chosen[i] for i in coin(seed, block, number, "round").permutation(len(chosen))]
 
 
-def block_arm(
-    seed: int, block: int, study: Study, open_cells: list[Cell], done: dict[str, int]
-) -> Arm:
-    """Side by side: the arm that a block compares with the baseline, one with open comparisons.
-    The control takes its share of the blocks, evenly spread, and is in time for an interval of its
-    own. Every arm gets a block, then one arm after the other the fewest that an interval needs,
-    then those that a verdict needs, the study's first question before all: a short campaign answers
-    one question instead of none. done: arm name -> its `whole_blocks`."""
-    names = {c.arm.name for c in open_cells}
-    control = study.control
-    held = done.get(control.name, 0)
-    arms = [a for a in study.arms if a.name in names]
-    arms.sort(key=lambda a: a.name != study.first)
-    fewest, most = min(done.get(a.name, 0) for a in arms), study.profile.blocks[1]
-    enough = min(stats.plan.FEWEST, most)
-    late = held < enough <= fewest and 4 * (held + 1) <= block + 1  # a quarter at the most
-    if control.name in names and (held < CONTROL_SHARE * block - 0.5 or late):
-        return control
-    for target in (enough, most):
-        short = [a for a in arms if done.get(a.name, 0) < target]
-        if fewest and short:
-            return short[0]
-    ties = [a for a in arms if done.get(a.name, 0) == fewest]
-    return ties[int(coin(seed, block, "arm").integers(len(ties)))]
-
-
-def whole_blocks(tidy: pd.DataFrame, open_cells: list[Cell]) -> dict[str, int]:
-    """Arm name -> blocks that count in the open comparison that has the fewest: the last one counts
-    where it has as many pairs as the first (`stats.sequential.complete`)."""
-    pairs = tidy[~tidy["warmup"]].drop_duplicates("pair_id")
-    keys = pairs["pair_id"].str.rsplit("-p", n=1).str[0]
-    count = {k: int(stats.sequential.complete(b)[-1]) for k, b in pairs["block"].groupby(keys)}
-    found: dict[str, int] = {}
-    for c in open_cells:
-        n = count.get(c.key, 0)
-        found[c.arm.name] = min(n, found.get(c.arm.name, n))
-    return found
-
-
-def verdicts(study: Study, tidy: pd.DataFrame, *, pair_seconds: float, budget_pairs: int | None):
-    """The verdict table of what has been measured: the stop rule's and the report's."""
+def verdicts(
+    study: Study, tidy: pd.DataFrame, declared: dict | None, *, pair_seconds: float, ended=True
+) -> pd.DataFrame:
+    """The verdict table of what has been measured: the stop rule's and the report's. declared: the
+    campaign's `plan`, None for one that was measured under another rule."""
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
+    weights = {
+        (w.name, m): stats.scatter.weights(w.name, m, list(w.threads))
+        for w in study.workloads
+        for m in w.metrics
+        if len(w.threads) > 1
+    }
     table = stats.table(
         tidy[kept],
         margin_pct=study.margin_pct,
         baseline=study.baseline.name,
+        blocks=declared and declared["blocks"],
+        looks=declared and tuple(declared["looks"]),
+        ended=ended,
         pair_seconds=pair_seconds,
-        budget_pairs=budget_pairs,
-        starts=study.profile.blocks[0] if study.design == "switched" and not study.floor else 1,
-        floor=dict(study.floor) or None,
+        floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
         one_start=study.floor_from,
+        weights=weights,
     )
     far = table["overhead_pct"].abs() > table["metric"].map(study.reach).astype(float)
     for row in table.index[far]:
         table.at[row, "verdict"] = "cannot tell"
         table.at[row, "warnings"] = [
-            *table.at[row, "warnings"],
             f"a first look is honest up to {study.reach[table.at[row, 'metric']]:.1f} % only: the two"
             " servers slow each other",
+            *table.at[row, "warnings"],
         ]
     return table
 
 
-def open_cells(study: Study, tidy: pd.DataFrame, table: pd.DataFrame, blocks: int) -> list[Cell]:
-    """The comparisons that still need pairs: without a settled verdict in a deciding metric, with
-    fewer than the workload's least, or resting on fewer than `blocks` blocks. Controls stay open
-    while any other cell is."""
-    judged = tidy[~tidy["warmup"]].groupby(["workload", "threads", "arm"])
-    made, seen = judged["pair_id"].nunique(), judged["block"].nunique()
-
-    def key(c: Cell) -> tuple[str, int, str]:
-        return c.workload.name, c.threads, c.arm.name
-
-    if study.pairs:
-        return [c for c in cells(study) if not c.control and made.get(key(c), 0) < study.pairs]
-    if not len(table):
-        return cells(study)
-    singles = table[~table["joint"]]
-    settled = singles.set_index(["workload", "metric", "threads", "arm"])["settled"]
-
-    def is_open(c: Cell) -> bool:
-        if seen.get(key(c), 0) < blocks or made.get(key(c), 0) < c.workload.least:
-            return True
-        keys = ((c.workload.name, m, c.threads, c.arm.name) for m in c.workload.deciding)
-        return not all(bool(settled.get(k, False)) for k in keys)
-
-    own = [c for c in cells(study) if not c.control and is_open(c)]
-    return own + [c for c in cells(study) if c.control] if own else []
+def undecided(study: Study, table: pd.DataFrame) -> set[str]:
+    """The arms with a comparison in a deciding metric, joint effects included, that has no word."""
+    deciding = {(w.name, m) for w in study.workloads for m in w.deciding}
+    own = table[~table["control"] & table["verdict"].eq("cannot tell")]
+    return {
+        arm
+        for work, metric, arm in zip(own["workload"], own["metric"], own["arm"], strict=True)
+        if (work, metric) in deciding
+    }

@@ -19,7 +19,7 @@ from .plots import interval, metric_label, percent, threads_label
 from .report.words import engine, known, machine, primary, when
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
-VERSION = 2  # of the tables below; 2: the server build of every arm
+VERSION = 3  # of the tables below; 2: the server build of every arm; 3: the interval's level
 _DRIVERS = {"sqlite": "sqlite", "mysql": "mysql+mysqldb", "mariadb": "mysql+mysqldb"}
 _OPTIONS = {"read_default_file", "read_default_group", "unix_socket"}
 _OPTIONS |= {"ssl_ca", "ssl_cert", "ssl_key", "ssl_mode"}
@@ -69,10 +69,10 @@ _verdict = sa.Table(
     sa.Column("threads", sa.Integer),
     *(sa.Column(c, sa.Text) for c in ("baseline", "arm", "verdict", "warnings")),
     *(sa.Column(c, sa.Integer) for c in ("n_baseline", "n_arm", "blocks")),
-    *(sa.Column(c, _Number) for c in ("overhead_pct", "lo_pct", "hi_pct", "p", "p_adjusted")),
+    *(sa.Column(c, _Number) for c in ("overhead_pct", "lo_pct", "hi_pct", "level", "p")),
     *(sa.Column(c, _Number) for c in ("noise_floor_pct", "deciding_cv_pct")),
     *(sa.Column(c, _Number) for c in ("runs_needed", "minutes_needed")),
-    *(sa.Column(c, sa.Boolean) for c in ("control", "joint", "settled")),
+    *(sa.Column(c, sa.Boolean) for c in ("control", "joint")),
     sa.Column("engine", sa.Text),
     **_MYSQL,
 )
@@ -179,8 +179,19 @@ def _arm_engines(c: sa.Connection) -> None:
     c.execute(_verdict.update().values(engine=own.scalar_subquery()))
 
 
+def _level(c: sa.Connection) -> None:
+    """2 to 3: the level of each interval, unknown until its campaign is stored again, in the place of
+    what was adjusted by another rule."""
+    there = {x["name"] for x in sa.inspect(c).get_columns("verdict")}
+    if "level" not in there:
+        c.execute(sa.DDL("ALTER TABLE verdict ADD COLUMN level DOUBLE PRECISION"))
+    for gone in ("p_adjusted", "settled"):
+        if gone in there:
+            c.execute(sa.DDL(f"ALTER TABLE verdict DROP COLUMN {gone}"))
+
+
 # from a version to the next; each can be repeated, for MySQL commits in the middle of it
-_STEPS = {1: _arm_engines}
+_STEPS = {1: _arm_engines, 2: _level}
 
 
 def _prepare(c: sa.Connection, url: sa.URL) -> None:

@@ -98,11 +98,8 @@ class Workload:
     """What is measured, under the same conditions for both arms.
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
-    is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign; `every`:
-    one pair for so many of the most measured comparison's, so that a short campaign spends its time
-    on the first workload; `stretch`: its slices are so many times longer; `share`: the part of
-    every table's rows that it touches; `arms`: those it is measured for, () for all; `least`: pairs
-    that each comparison gets, whatever they say, while the budget lasts; `sized`: whether its script
+    is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign; `stretch`: its slices are so many times longer; `share`: the part of
+    every table's rows that it touches; `arms`: those it is measured for, () for all; `sized`: whether its script
     takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`:
     hosts that load, one sysbench each, 0 for the one that measures.
     """
@@ -124,11 +121,9 @@ class Workload:
         "binlog_bytes_per_transaction",
     )
     deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
-    every: int = 1
     stretch: int = 1
     share: float = 1.0
     arms: tuple[str, ...] = ()
-    least: int = 0
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
     sized: bool = True
     digest: str = ""
@@ -145,14 +140,14 @@ class Profile:
     """How long and how finely to measure. Whole seconds (sysbench's --time), except `budget_min`
     and `settle_s`.
 
-    `blocks`: starts of the server that a verdict must rest on (switched, side by side)."""
+    `blocks`: starts of the server that a campaign declares, for each arm; 0: it declared none."""
 
     name: str
     budget_min: float
     slice_s: float
     warmup_s: float
     settle_s: float
-    blocks: tuple[int, int]
+    blocks: int
     rows: int
     threads: tuple[int, ...]
 
@@ -160,10 +155,10 @@ class Profile:
 PROFILES = {
     p.name: p
     for p in (
-        Profile("smoke", 0.35, 1, 1, 0.2, (2, 2), 1_000, (4,)),
-        Profile("quick", 1, 1, 1, 0.3, (4, 6), 20_000, (4,)),
-        Profile("standard", 20, 3, 3, 1.5, (4, 10), 100_000, (1, 4, 16, 64)),
-        Profile("full", 720, 300, 30, 10, (4, 10), 100_000, (4,)),
+        Profile("smoke", 0.35, 1, 1, 0.2, 2, 1_000, (4,)),
+        Profile("quick", 2, 2, 1, 0.3, 8, 20_000, (4,)),
+        Profile("standard", 20, 3, 3, 1.5, 10, 100_000, (1, 4, 16, 64)),
+        Profile("full", 720, 300, 30, 10, 10, 100_000, (4,)),
     )
 }
 
@@ -179,7 +174,7 @@ class Study:
     `kit`: what its tools keep between runs (archives, keys, tunnels); `facts`: what the kit measures
     once a campaign, shown and never judged; `first`: side by side, the arm that gets the blocks
     that a verdict needs before the others share the rest, "" for the first one; `floor`: metric ->
-    start-to-start CV in percent and the starts behind it, for a server that is never restarted;
+    start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
     `floor_from`: whose, in words."""
 
     name: str
@@ -200,7 +195,7 @@ class Study:
     facts: tuple[str, ...] = ()
     reach: Mapping[str, float] = field(default_factory=dict)
     first: str = ""
-    floor: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    floor: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     floor_from: str = ""
 
     @property
@@ -282,10 +277,8 @@ def binlog_encryption(
     )
     if mariadb:  # encrypt_binlog needs a restart: side by side, and no pair of pairs for a replica
         more = more[:2]
-    if chosen.name == "smoke":
+    if chosen.name in ("smoke", "quick"):
         more = ()
-    if chosen.name == "quick":
-        more = tuple(replace(w, every=12) for w in more)
     return Study(
         name="binlog-encryption",
         title="Binary log encryption",
@@ -443,14 +436,13 @@ def tablespace_encryption(
             metrics=("restart_s", "recovery_s", "warmup_s"),
             deciding=("restart_s", "recovery_s"),
             stretch=2,
-            least=0 if chosen.name in ("smoke", "quick") else 10,
         ),
     )
+    extra = tuple(replace(w, arms=w.arms or (everything.name,)) for w in extra)
     if chosen.name == "smoke":
         extra = extra[-1:]
-    extra = tuple(replace(w, arms=w.arms or (everything.name,)) for w in extra)
-    if chosen.name in ("smoke", "quick"):
-        extra = tuple(replace(w, every=3) for w in extra)
+    if chosen.name == "quick":
+        arms, extra = (only,), ()
     settings = _MANY | {
         "innodb_buffer_pool_chunk_size": "1M",
         "innodb_buffer_pool_size": f"{pool}M",
@@ -556,17 +548,16 @@ def version_upgrade(
         threads=tuple(threads) or few.get(chosen.name, source),
         metrics=("tps", "cpu_per_transaction", "p95", "p99"),
     )
+    pinned = Arm(f"{now}, old values", engine=engine, expect=off, pin=was)
+    plain = Arm(now, engine=engine, expect=off)
+    pooled = Arm(f"{now}, thread pool", engine=engine, expect=on, settings=pool)
     return Study(
         name="version-upgrade",
         title="Version upgrade",
         question=f"What does the step from {was} to {now} change, and which part of it is the"
         " version, the new defaults, the thread pool?",
         baseline=Arm(was, engine=old, expect=off),
-        arms=(
-            Arm(f"{now}, old values", engine=engine, expect=off, pin=was),
-            Arm(now, engine=engine, expect=off),
-            Arm(f"{now}, thread pool", engine=engine, expect=on, settings=pool),
-        ),
+        arms=(plain,) if chosen.name == "quick" else (pinned, plain, pooled),
         workloads=(main,),
         design="side by side",
         profile=chosen,
@@ -610,7 +601,7 @@ def backup_encryption(
         prepare=tuple(f"ALTER TABLE noisefloor.sbtest{i} {encrypt}" for i in range(1, 5)),
         how={"cipher": "none"},
     )
-    few = {"smoke": ("aes-128-cbc",), "quick": ("aes-128-cbc", "sm4-cbc", "sm4")}
+    few = {"smoke": ("aes-128-cbc",), "quick": ("aes-128-cbc",)}
     wanted = tuple(ciphers) or few.get(chosen.name, tuple(arms))
     if unknown := set(wanted) - set(arms):
         raise StudyError(
@@ -620,7 +611,6 @@ def backup_encryption(
         "threads": tuple(threads) or (2,),
         "metrics": ("wall", "user_sys"),
         "deciding": ("wall", "user_sys"),
-        "least": 0 if short else 10,
     }
     copy = "clone and tar" if mysql else "mariadb-backup"
     backup = Workload(
@@ -700,19 +690,13 @@ def ssl_connections(
             ),
         )
     }
-    quick = (
-        "socket",
-        "TLS 1.2, RSA 2048",
-        _TLS,
-        f"{_TLS}, P-256 offered",
-        "TLS 1.3, RSA 4096",
-        "TLS 1.3, P-256",
-        "SSH aes256-ctr",
-    )
-    wanted = {"smoke": (_TLS, quick[3], "SSH aes256-ctr"), "quick": quick}.get(
-        chosen.name, tuple(arms)
-    )
-    long = tuple(a for a in ("TLS 1.2, RSA 2048", _TLS, quick[3], "SSH aes256-ctr") if a in wanted)
+    offered = f"{_TLS}, P-256 offered"
+    few = {
+        "smoke": (_TLS, offered, "SSH aes256-ctr"),
+        "quick": (_TLS, "TLS 1.3, P-256", "SSH aes256-ctr"),
+    }
+    wanted = few.get(chosen.name, tuple(arms))
+    long = tuple(a for a in ("TLS 1.2, RSA 2048", _TLS, offered, "SSH aes256-ctr") if a in wanted)
     rate = {
         "tool": "connect",
         "metrics": ("connections_per_second", "cpu_per_connection"),
@@ -723,15 +707,13 @@ def ssl_connections(
         "A hundred connections one after the other, as fast as possible, as in the source.",
         threads=(1,),
         options=("--events=100",),
-        least=0 if short else 10,
         **rate,
     )
     sustained = Workload(
         "sustained",
         "Connect, disconnect, again, for whole seconds and from several threads.",
         threads=counts,
-        arms=(_TLS,) if short else (_TLS, "TLS 1.3, RSA 4096", "TLS 1.3, P-256", "SSH aes256-ctr"),
-        every=3 if short else 1,
+        arms=(_TLS, "TLS 1.3, RSA 4096", "TLS 1.3, P-256", "SSH aes256-ctr"),
         **rate,
     )
     one = Workload(
@@ -740,7 +722,6 @@ def ssl_connections(
         threads=(4,) if 4 in counts else counts[:1],
         options=("--queries=1",),
         arms=(_TLS,),
-        every=3 if short else 1,
         **rate,
     )
     pooled = Workload(
@@ -749,10 +730,9 @@ def ssl_connections(
         tool="pooled",
         script="oltp_point_select",
         threads=counts,
-        arms=("socket", _TLS) if not short else (_TLS,),
+        arms=("socket", _TLS),
         metrics=("tps", "cpu_per_transaction"),
         deciding=("tps",),
-        every=3 if short else 1,
     )
     read = replace(
         pooled,
@@ -773,9 +753,7 @@ def ssl_connections(
         )
         for ms in (0, 40, 170)
     )
-    more = {"smoke": (), "quick": (sustained, one, pooled)}.get(
-        chosen.name, (sustained, one, pooled, read, *far)
-    )
+    more = () if short else (sustained, one, pooled, read, *far)
     return Study(
         name="ssl-connections",
         title="TLS and SSH connections",
@@ -1019,7 +997,7 @@ _SEEN = ("tps", "p95", "p99", "cpu_per_transaction")
 
 
 def as_guest(
-    study: Study, floor: Mapping[str, tuple[float, int]], floor_from: str, *, cpu: bool
+    study: Study, floor: Mapping[str, tuple[float, float]], floor_from: str, *, cpu: bool
 ) -> Study:
     """`study` on a server that Noisefloor did not start: what a client can measure there by setting
     variables, with `floor` (`floor_from`) in place of restarts. `cpu`: whether its processor clock
@@ -1129,7 +1107,7 @@ def _restored(meta: Mapping) -> Study:
         arms=tuple(a for n, a in arms.items() if n not in (meta["baseline"], meta["control"])),
         workloads=tuple(made(Workload, w) for w in meta["workloads"]),
         design=meta["design"],
-        profile=made(Profile, meta["profile"]),
+        profile=made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
         settings=meta["settings"],
         tables=meta["tables"],
         keyring=meta["keyring"],

@@ -70,9 +70,23 @@ def meta(campaign: Path) -> dict:
     except StudyError as e:
         raise Damaged(f"{campaign.name}/campaign.json is no campaign's: {e}") from None
     host = found.get("host")
+    if "plan" in found and not _is_plan(found["plan"]):
+        raise Damaged(f"{campaign.name}/campaign.json has a plan that declares no blocks and looks")
     if wrong := _wrong(found, _CAMPAIGN) or _wrong(host if isinstance(host, dict) else {}, _HOST):
         raise Damaged(f"{campaign.name}/campaign.json has a {wrong} of a wrong type")
     return found
+
+
+def _is_plan(plan: object) -> bool:
+    """Whether this is what `schedule.plan` makes."""
+    if not isinstance(plan, dict) or not {"blocks", "looks", "pairs", "control"} <= plan.keys():
+        return False
+    looks, numbers = plan["looks"], [plan[k] for k in ("blocks", "pairs", "control")]
+    if not isinstance(looks, list) or not looks:
+        return False
+    if not all(type(n) is int and 0 <= n < 10_000 for n in (*looks, *numbers)):
+        return False
+    return looks[0] > 0 and looks == sorted(set(looks)) and looks[-1] == plan["blocks"]
 
 
 def run_folders(campaign: Path) -> list[Path]:

@@ -290,7 +290,7 @@ def restart(s: Slice) -> dict:
         raise ToolError("the load on the server stood still")
     table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
     (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
-    cut = stats.fixed.mser5([n for _, n in rows])
+    cut = stats.within.mser5([n for _, n in rows])
     return {
         "argv": workloads.shown(argv),
         "exit_code": 0,

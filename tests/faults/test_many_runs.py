@@ -17,16 +17,17 @@ from noisefloor import collect, results, study, tidy
 slow = pytest.mark.slow
 
 
+PLANNED = {"plan": {"blocks": 1250, "looks": [750, 1000, 1250], "control": 1, "pairs": 4}}
+
+
 @slow
 def test_what_a_campaign_keeps_in_memory_of_each_run(tmp_path):
     """Counted to the byte while pairs are judged one after the other."""
     source = Path(__file__).parents[1] / "data" / "campaign"
     for file in source.glob("*.json"):
         shutil.copy(file, tmp_path)
-    meta = json.loads((source / "campaign.json").read_text()) | {
-        "finished": "",
-        "ended_because": "",
-    }
+    meta = json.loads((source / "campaign.json").read_text()) | PLANNED
+    meta |= {"finished": "", "ended_because": "", "profile": meta["profile"] | {"blocks": 8}}
     (tmp_path / "campaign.json").write_text(json.dumps(meta))
     c = collect.Campaign(study.restored(meta), tmp_path, tidy.meta(tmp_path), collect.Progress())
     pair = [r for r in tidy.run_folders(source) if tidy.read(r)["pair_id"].endswith("-p000")][:2]
@@ -41,7 +42,7 @@ def test_what_a_campaign_keeps_in_memory_of_each_run(tmp_path):
             for row in rows
         ]
         c.progress.show(c, "a pair")
-        c.open_cells()
+        c.undecided()
         gc.collect()
         held.append(tracemalloc.get_traced_memory()[0] + pyarrow.total_allocated_bytes())
     tracemalloc.stop()
@@ -104,13 +105,14 @@ def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     assert len(found.verdicts)
     took["judge"] = time.process_time() - began
     began = time.process_time()
-    meta = tidy.meta(ten_thousand)
+    meta = tidy.meta(ten_thousand) | PLANNED
+    meta["profile"] |= {"blocks": 1250}
     c = collect.Campaign(study.restored(meta), ten_thousand, meta, collect.Progress())
     took["continue"] = time.process_time() - began
     assert sum(c.done().values()) == 5_000
     began = time.process_time()
     c.progress.show(c, "a pair")
-    c.open_cells()
+    c.undecided()
     took["next pair"] = time.process_time() - began
     took["MB"] = (own.memory_info().rss - memory) / 1e6
     print({k: round(v, 2) for k, v in took.items()})

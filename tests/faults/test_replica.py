@@ -15,7 +15,7 @@ from noisefloor.server import ServerError
 from test_collect import SMOKE, cell_of, names
 
 pytestmark = pytest.mark.slow
-WORKLOAD = study.load("binlog-encryption", profile="quick").workload("replica")
+WORKLOAD = study.load("binlog-encryption", profile="standard").workload("replica")
 CHOSEN = replace(SMOKE, workloads=(WORKLOAD,))
 
 

@@ -22,7 +22,16 @@ KEYS = ("study", "campaign", "workload", "arm", "server", "version", "buffer_poo
 HARD = ("tool", "workload", *compare.REFUSED)  # what a comparison cannot be across
 
 
-def pooled(folder: Path, label: str, value: str, where: dict[str, str], margin_pct: float):
+def pooled(
+    folder: Path,
+    label: str,
+    value: str,
+    where: dict[str, str],
+    margin_pct: float,
+    *,
+    restarts: bool = False,
+    floor: float | None = None,
+):
     """(list of groups of verdict rows, sentences about what was left out): the runs whose `label`
     is `value` against those of every other value of it, `where` other labels are as asked.
 
@@ -63,7 +72,15 @@ def pooled(folder: Path, label: str, value: str, where: dict[str, str], margin_p
             notes = [f"only runs with {_shown(key, vary)}: no others were pooled"] if vary else []
             notes += [f"the arms differ in {differ}, too"] if differ else []
             try:
-                found = compare.rows(before, after, baseline=value, arm=arm, margin_pct=margin_pct)
+                found = compare.rows(
+                    before,
+                    after,
+                    baseline=value,
+                    arm=arm,
+                    margin_pct=margin_pct,
+                    restarts=restarts,
+                    floor=floor,
+                )
             except Refused as e:
                 said.append(f"{arm} ({_shown(key, vary) or 'all'}): left out, {e}")
                 continue

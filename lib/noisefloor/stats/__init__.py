@@ -1,29 +1,27 @@
-"""The statistics: frames and arrays in, verdicts out. Pure: no disk, no servers, no printing.
+"""The statistics: frames and arrays in, verdicts out. Pure: no servers, no printing.
 
-`pairs`, `table`, `path` and `check` read the tidy table; `sequential`, `paired`, `samples`, `two`
-and `synthetic` hold the methods. Imports are late, so that ``stats.two`` answers without pandas.
+`table` judges a tidy table, by `rule` (pairs in blocks) or by `runs` (everything else); `two` judges
+two numbers. All make the same `row`. Imports are late, so that ``stats.two`` answers without pandas.
 """
 
 import importlib
 
-_HOME = {
-    "pairs": "family",
-    "table": "family",
-    "path": "family",
-    "check": "family",
-    "slice_seconds": "plan",
-    "slice_from_rows": "samples",
-}
+_HOME = dict.fromkeys(("pairs", "table", "path", "units", "baseline_of", "UNKNOWN"), "verdicts")
 _MODULES = (
-    "family",
-    "fixed",
-    "outcome",
-    "paired",
+    "estimate",
+    "flips",
+    "graph",
     "plan",
-    "samples",
-    "sequential",
+    "row",
+    "rule",
+    "runs",
+    "scatter",
+    "spending",
+    "student",
     "synthetic",
     "two",
+    "verdicts",
+    "within",
 )
 
 

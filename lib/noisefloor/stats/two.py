@@ -1,28 +1,51 @@
 """Two published numbers: what can be said about them, and what would settle it.
 
-Plain Python, no numpy: the command answers in a third of a second."""
+One number an arm gets the row that `runs` gives one run an arm (a test compares them); means may
+bring their scatter. Plain Python, no numpy: the command answers in a third of a second."""
 
 import math
+import re
 
-from noisefloor.stats.plan import Estimate, deciding_cv, t_quantile, units_needed
+from noisefloor import amounts
+from noisefloor.study import METRICS
 
-# A CV known as well as the recorded A/A session of one start knows it: 45 pairs, 44 df.
-KNOWN_RUNS = 45
+from . import estimate, plan, runs, scatter, student
+from .estimate import CANNOT_TELL, SAME, Estimate
+from .graph import ALPHA
+
+CVS = ((45, "CV known from 45 A/A pairs"), (10, "10 A/A runs"), (5, "5 A/A runs"))
 FLOOR_RUNS = 10  # A/A runs assumed behind a floor that comes without their number
 LITTLE = 0.02  # threads / latency may miss TPS by this much: rounding, ramp, think time
 # sd of a pair of 8 s slices on two identical MySQL 9.7 servers restarted ten times, as recorded.
 RECORDED_PAIR_SD = {"tps": 0.045, "cpu_per_transaction": 0.034}
 SLICE_S, GAP_S = 10, 1
 DURATIONS = ("wall", "user_sys")
-MAXIMA = ("max_latency", "max")
+MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+TIMES = {
+    "s": 1, "sec": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
+    "min": 60,
+}  # fmt: skip
+RATES = {"tps": "tps", "cps": "connections_per_second", "qps": "value", "eps": "value"}  # metrics
+_GIVEN = re.compile(
+    r"\+?([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?"
+    r"\s*([kKMG]?)\s*([^0-9]*)"
+)
+READINGS = {  # what may follow a ±, as the standard error of a mean of k runs
+    "a standard deviation": lambda spread, k: spread / math.sqrt(k),
+    "a standard error": lambda spread, k: spread,
+    "a 95 % interval": lambda spread, k: spread / student.quantile(1 - ALPHA / 2, k - 1),
+}
+UNKNOWN = ((math.inf, 1.0),)
+WITHOUT = "several runs an arm without their scatter"
+SPREADS = dict(sd="a standard deviation", se="a standard error", pm="a standard error")
 
 
 def judge(
     a,
     b,
     *,
-    metric="tps",
-    better="higher",
+    metric=None,
+    better=None,
     threads=None,
     seconds=None,
     latency=None,
@@ -30,136 +53,151 @@ def judge(
     floor_cv_pct=None,
     floor_runs=None,
     sd=None,
+    se=None,
+    pm=None,
     n=None,
-    alpha=0.05,
+    restarts=False,
 ):
-    """A verdict row as a dict, with `text` (lines for a person) and `plan`, for b against a.
+    """(verdict row, lines for a person) for b against the baseline a.
 
-    a is the baseline. latency: (a's, b's) average latency in ms. floor_cv_pct: run-to-run CV from
-    floor_runs A/A runs. sd, n: what follows the "±" and the number of repetitions, one for both or
-    a pair. Unknown figures are None. ValueError: one sentence on what was given and is allowed."""
-    a, b = _above_zero("value", a), _above_zero("value", b)
-    margin = math.log1p(_above_zero("margin (percent)", margin_pct) / 100)
-    sds, ns = _both("sd", sd), _both("n", n)
-    if sd is not None and n is None:
-        raise ValueError("sd was given without n: how many repetitions are behind it is needed")
-    counts = [int(x) for x in ns] if ns else [1, 1]
-    if min(counts) < 1 or (sd is not None and min(counts) < 2):
-        raise ValueError(f"n = {min(counts)}: at least {2 if sd is not None else 1} is needed")
-    overhead = math.log(a / b) if better == "higher" else math.log(b / a)
-    floor = None
-    if floor_cv_pct is not None:
-        if floor_runs is not None and floor_runs < 2:
-            raise ValueError(f"floor from {floor_runs} runs: at least 2 are needed")
-        runs = int(floor_runs or FLOOR_RUNS)
-        floor = (_above_zero("floor (percent)", floor_cv_pct) / 100, runs - 1)
-
-    warnings, text = [], []
-    lo = hi = p = None
-    word, spread = "cannot tell", None
-    if metric in MAXIMA:
-        warnings.append("a maximum is one transaction out of all: it is shown and never judged")
-    elif sds:
-        word, (lo, hi, p), spread, lines = _repeated(
-            overhead, (a, b), sds, counts, floor, margin, alpha
+    Numbers may be text with a unit. metric: by the unit when not given. latency: (a's, b's) mean
+    latency, in ms without a unit. floor_cv_pct: run-to-run CV from floor_runs A/A runs, instead of
+    the published population; with sd, se or pm from one server start to the next. sd, se, pm: pairs,
+    at most one of them: standard deviations of n runs, standard errors, or "what follows the ±".
+    n: runs behind both numbers, or a pair. restarts: each run had a server start of its own.
+    ValueError: one sentence on what was given and what is allowed."""
+    names = [x.strip() if isinstance(x, str) else f"{x:g}" for x in (a, b)]
+    (x, unit, kind), (y, _, other) = _quantity(a, "value"), _quantity(b, "value")
+    if kind != other and ("time" in (kind, other) or (kind and other)):
+        raise ValueError(f"{names[0]} and {names[1]}: both numbers need the same unit")
+    metric = _metric(metric, kind or other)
+    better = better or METRICS[metric].better
+    margin_pct = _quantity(margin_pct, "margin (percent)")[0]
+    floor = _floor(floor_cv_pct, floor_runs)
+    given = {k: v for k, v in (("sd", sd), ("se", se), ("pm", pm)) if v is not None}
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} were given: one of sd, se and pm is allowed")
+    counts, noise = _counts(n, next(iter(given), "")), None
+    if given:
+        ((name, spreads),) = given.items()
+        noise = name, _spreads(name, spreads, (x, y), unit if kind == "time" else 1)
+    little = _little(x, y, metric, threads, latency)
+    value = (-1 if better == "higher" else 1) * (math.log(y) - math.log(x))
+    start = None if restarts else scatter.start(metric)
+    start = floor if start and given and floor else start
+    judged, run_sd = METRICS[metric].judged, None
+    if not judged:
+        what = "a maximum is one transaction out of all" if "max" in metric else metric
+        c = runs.Cell(
+            threads, counts, Estimate(value, UNKNOWN), only=f"{what}: shown, never judged"
         )
-        text += lines
-        warnings.append("repetitions under one server start are a lower bound on the noise")
-    elif floor:
-        found = Estimate(overhead, (), _floor_terms(floor))
-        word, (lo, hi, p), spread = (
-            found.verdict(margin, alpha=alpha),
-            _ends(found, alpha),
-            floor[0],
-        )
-        if floor_runs is None:
-            warnings.append(f"the floor is taken as measured by {FLOOR_RUNS} A/A runs")
+    elif given:
+        e, run_sd = _means(value, *noise, counts, start)
+        c = runs.Cell(threads, counts, _histogram(e, metric, counts))
+        c.warnings = _readings(value, noise, counts, start, math.log1p(margin_pct / 100))
     else:
-        warnings.append("one run each and no noise floor: how much two runs differ is unknown")
-    cvs = {
-        runs: 100 * deciding_cv(overhead, runs - 1, alpha) for runs in (KNOWN_RUNS, 10, 5)
-    }  # fmt: skip
-    consistency = _little(a, b, metric, threads, latency)
-    warnings += [line for line in consistency if "inconsistent" in line]
-    plan = _plan(overhead, metric, a, b, margin, alpha, floor, spread)
-    df = floor[1] if floor else KNOWN_RUNS - 1
-    decided = word != "cannot tell"
-    judgeable = metric not in MAXIMA
-    row = {
-        "study": None,
-        "workload": None,
-        "metric": metric,
-        "threads": threads,
-        "baseline": f"{a:g}",
-        "arm": f"{b:g}",
-        "n_baseline": counts[0],
-        "n_arm": counts[1],
-        "overhead_pct": 100 * math.expm1(overhead),
-        "lo_pct": None if lo is None else 100 * math.expm1(lo),
-        "hi_pct": None if hi is None else 100 * math.expm1(hi),
-        "p": p,
-        "p_adjusted": p,
-        "verdict": word,
-        "noise_floor_pct": None if lo is None else 100 * math.expm1((hi - lo) / 2),
-        "deciding_cv_pct": 100 * deciding_cv(overhead, df, alpha) if judgeable else None,
-        "runs_needed": max(counts) if decided else (plan["pairs"] if judgeable else None),
-        "minutes_needed": None if decided or not judgeable else plan["minutes"],
-        "warnings": warnings,
-    }
-    if judgeable and not sds:
-        text.append(
-            f"It would be real if two runs of the same server had a CV below {cvs[KNOWN_RUNS]:.2f} % "
-            f"(well known: {KNOWN_RUNS} A/A pairs), {cvs[10]:.2f} % (10 A/A runs) or {cvs[5]:.2f} % (5 A/A runs)."
+        c = alone(value, counts, metric, threads, seconds, start, floor)
+        run_sd = floor.cv if floor else None
+    if c.estimate.start:
+        c.warnings.append(runs.start_note(start))
+    if floor and floor_runs is None:
+        c.warnings.append(f"the floor is taken as measured by {FLOOR_RUNS} A/A runs")
+    cells = {(names[1], runs.place(threads)): c}
+    ((_, c, level, word),) = runs.decided(cells, margin_pct, metric, ALPHA)
+    key = ("", "", metric, *names)
+    out = runs.verdict_row(c, key, level, word, False, False, margin_pct, False, None, ())
+    out["deciding_cv_pct"] = out["deciding_cv_pct"] if judged else math.nan
+    open_ = judged and out["verdict"] == CANNOT_TELL
+    slice_s = round((x + y) / 2, 1) if metric in DURATIONS else SLICE_S
+    if open_:
+        least = max(counts) + 1
+        pairs, minutes, settle = plan_of(value, metric, margin_pct, run_sd, least, slice_s)
+        out |= {"runs_needed": pairs or math.nan, "minutes_needed": minutes or math.nan}
+    warnings = list(out["warnings"])
+    out["warnings"] += [line for line in little if "inconsistent" in line]
+    lines = [_headline(out, seconds)]
+    if unless := bool(warnings) and warnings[0].startswith("unless"):
+        lines.append(f"U{warnings.pop(0)[1:]}.")
+    lines += [f"Known: {out['known']}."] * bool(out["known"])
+    if judged and value and not given and not unless and out["verdict"] != SAME:
+        cvs = [
+            f"{100 * estimate.deciding_cv(value, counts, df=k - 1):.2f} % ({how})" for k, how in CVS
+        ]
+        lines.append(
+            f"Significant only if run-to-run CV is below {', '.join(cvs[:-1])} or {cvs[-1]}."
         )
-    text = [_headline(row, a, b, seconds, lo, hi), *text, *consistency]
-    text += [f"Note: {w}." for w in warnings if w not in consistency]
-    if judgeable and not decided:
-        text.append(plan["text"])
-    return {**row, "text": text, "plan": plan if judgeable and not decided else None}
+    lines += [*little, *(f"Note: {w}." for w in warnings), *([settle] if open_ else [])]
+    return out, [amounts.plain(line) for line in lines]
 
 
-def _headline(row, a, b, seconds, lo, hi):
-    """The verdict in one line."""
-    gap = f"{a:g} against {b:g}: {row['overhead_pct']:+.1f} % overhead"
-    if lo is not None:
-        gap += f" ({100 * math.expm1(lo):+.1f} to {100 * math.expm1(hi):+.1f} %)"
-    if row["n_baseline"] == row["n_arm"] == 1:
-        gap += f", one run of {seconds:g} s each" if seconds else ", one run each"
-    return f"{row['verdict']}: {gap}."
+# --- means, and numbers of several runs -------------------------------------------------------------
 
 
-def _repeated(overhead, values, sds, counts, floor, margin, alpha):
-    """Verdict, (lo, hi, p), sd of one run and text for mean ± sd, under all three readings of ±."""
-    words, readings = {}, {}
-    for reading in ("sd", "standard error", "interval"):
-        terms = []
-        for value, spread, k in zip(values, sds, counts, strict=True):
-            error = spread / value  # of the mean, on the log scale
-            if reading == "sd":
-                error /= math.sqrt(k)
-            elif reading == "interval":
-                error /= t_quantile(1 - alpha / 2, k - 1)
-            terms.append((error**2, k - 1))
-        found = Estimate(overhead, tuple(terms), _floor_terms(floor))
-        words[reading] = found.verdict(margin, alpha=alpha)
-        readings[reading] = _ends(found, alpha)
-    widest = max(readings.values(), key=lambda r: r[1] - r[0])
-    run_sd = max(s / v for s, v in zip(sds, values, strict=True))
+def alone(value, counts, metric, threads=None, seconds=None, start=None, floor=None):
+    """The cell of two numbers that come without their scatter: held against the floor given, else
+    against published repeats, as `runs` does with single runs."""
+    added = (start.part,) if start and max(counts) > 1 else ()
+    if floor:
+        part = floor.cv**2 * sum(1 / k for k in counts), floor.df
+        return runs.Cell(threads, counts, Estimate(value, (part,), added))
+    known = scatter.population(metric, threads, seconds)
+    if max(counts) == 1:
+        sides = (runs.Side((1.0,)),) * 2
+        return runs.single_cell(threads, ((0.0,), (value,)), value, sides, known, ())
+    c = runs.Cell(threads, counts, Estimate(value, UNKNOWN), single=known)
+    if not known:
+        c.only = f"{WITHOUT}: how much runs scatter is not known"
+        return c
+    variance, df = known.part
+    e = Estimate(value, tuple((variance / k, df) for k in counts), added)
+    c.estimate = _histogram(e, metric, counts)
+    whose = runs.whose(known)
+    c.warnings.append(f"{WITHOUT}: that is taken to be {100 * known.high:.1f} % ({whose})")
+    return c
+
+
+def _histogram(e, metric, counts):
+    """The estimate with what sysbench's histogram rounds away of a percentile."""
+    if metric not in runs.PERCENTILES:
+        return e
+    part = runs.BUCKET**2 / 12 * sum(1 / k for k in counts), math.inf
+    return Estimate(e.value, (*e.parts, part), e.start)
+
+
+def _means(value, name, spreads, counts, start):
+    """(estimate, sd of a run) of means with what follows their ±, relative to the mean."""
+    reading = READINGS[SPREADS.get(name, name)]
+    errors = [reading(s, k) for s, k in zip(spreads, counts, strict=True)]
+    parts = tuple((error**2, k - 1) for error, k in zip(errors, counts, strict=True))
+    run = max(error * math.sqrt(k) for error, k in zip(errors, counts, strict=True))
+    return Estimate(value, parts, (start.part,) if start else ()), run
+
+
+def _readings(value, noise, counts, start, margin):
+    """What an unexplained ± would mean under each reading; nothing for one that is explained."""
+    name, spreads = noise
+    if name != "pm":
+        return []
+    words = {r: _means(value, r, spreads, counts, start)[0].word(margin) for r in READINGS}
     if len(set(words.values())) == 1:
-        return words["sd"], widest, run_sd, ["The verdict is the same whether ± is an sd, a standard error or an interval."]  # fmt: skip
-    listed = ", ".join(f"{word!r} if it is a{'n' * (name == 'interval')} {name}" for name, word in words.items())  # fmt: skip
-    return "cannot tell", widest, run_sd, [f"The verdict depends on what ± means: {listed}."]
+        return [f"the verdict is the same whether ± is {' or '.join(words)}"]
+    listed = ", ".join(f"`{word}` if it is {reading}" for reading, word in words.items())
+    return [f"± is taken for a standard error, its widest reading: {listed}"]
 
 
-def _ends(estimate, alpha):
-    """(lo, hi, p) of an estimate."""
-    half = estimate.half(alpha)
-    return estimate.value - half, estimate.value + half, estimate.p
+# --- words ------------------------------------------------------------------------------------------
 
 
-def _floor_terms(floor):
-    """Variance of the difference of two runs, with its degrees of freedom, from a floor."""
-    return ((2 * floor[0] ** 2, floor[1]),) if floor else ()
+def _headline(r, seconds):
+    """The verdict in one line."""
+    gap = amounts.overhead(r["overhead_pct"], r["metric"])
+    gap += " overhead" * (not amounts.large(r["overhead_pct"]))
+    if not math.isnan(r["lo_pct"]):
+        gap += f" ({amounts.interval(r['lo_pct'], r['hi_pct'], r['metric'])})"
+    n, m = r["n_baseline"], r["n_arm"]
+    runs = ("one run" if n == 1 else f"{n} runs") + (f" of {seconds:g} s" if seconds else "")
+    each = f"{runs} each" if n == m else f"{n} and {m} runs"
+    return f"{r['verdict']}: {r['baseline']} against {r['arm']}: {gap}, {each}."
 
 
 def _little(a, b, metric, threads, latency):
@@ -172,57 +210,118 @@ def _little(a, b, metric, threads, latency):
         )
     if not threads:
         raise ValueError("latency was given without threads: threads / latency = TPS needs both")
-    implied = [threads / (_above_zero("latency (ms)", x) / 1000) for x in latency]
+    found = [_quantity(v, "latency (ms)") for v in latency]
+    ms = [1000 * v if kind == "time" else v for v, _, kind in found]
+    implied = [1000 * threads / v for v in ms]
     off = [i / x - 1 for i, x in zip(implied, (a, b), strict=True)]
-    shown = f"{threads} threads / {latency[0]:g} and {latency[1]:g} ms = {implied[0]:.1f} and {implied[1]:.1f} TPS"
+    shown = f"{threads} threads / {ms[0]:g} and {ms[1]:g} ms = {implied[0]:.1f} and {implied[1]:.1f} TPS"
     if max(map(abs, off)) <= LITTLE:
         return [f"{shown}: TPS and average latency are one measurement, not two."]
-    worst = max(off, key=abs)
+    worst = 100 * max(off, key=abs)
     return [
-        f"inconsistent: {shown}, {100 * worst:+.0f} % off the TPS given (other threads, a rate limit, or another run)"
+        f"inconsistent: {shown}, {worst:+.0f} % off the TPS given (other threads, a rate limit, or another run)"
     ]
 
 
-def _plan(overhead, metric, a, b, margin, alpha, floor, spread):
-    """The shortest plan that would settle it: {"pairs", "slice_s", "minutes", "pair_sd_pct", "text"}."""
-    if spread:
-        pair_sd, source = math.sqrt(2) * spread, "the noise given"
-    else:
+def plan_of(value, metric, margin_pct, run_sd, least, slice_s=SLICE_S):
+    """(pairs, minutes, sentence): the shortest campaign that would settle it."""
+    pair_sd, source = math.sqrt(2) * (run_sd or 0), "the noise given"
+    if not run_sd:
         pair_sd = RECORDED_PAIR_SD.get(metric, RECORDED_PAIR_SD["tps"])
         source = "8 s slices of two identical MySQL 9.7 servers, as recorded"
-    if floor and not spread:
-        pair_sd, source = math.sqrt(2) * floor[0], "the floor given"
-    pairs = units_needed(overhead, pair_sd, margin, alpha)
-    slice_s = round((a + b) / 2, 1) if metric in DURATIONS else SLICE_S
+    pairs = plan.units_needed(value, pair_sd, math.log1p(margin_pct / 100), least=least)
+    if pairs is None:
+        return None, None, "More runs of this kind will not settle it."
     minutes = pairs * 2 * (slice_s + GAP_S) / 60
-    return {
-        "pairs": pairs,
-        "slice_s": slice_s,
-        "minutes": minutes,
-        "pair_sd_pct": 100 * pair_sd,
-        "text": (
-            f"To settle it: about {pairs} coin-flipped pairs of {slice_s:g} s slices, {minutes:.0f} minutes, "
-            f"if a pair varies by {100 * pair_sd:.1f} % ({source})."
-        ),
-    }
+    return pairs, minutes, (
+        f"To settle it: about {pairs} coin-flipped pairs of {slice_s:g} s slices, {minutes:.0f} "
+        f"minutes, if a pair varies by {100 * pair_sd:.1f} % ({source})."
+    )  # fmt: skip
 
 
-def _both(name, given):
-    """A figure given once or for each of the two, as a list of two; None when not given."""
-    if given is None:
+# --- what was given ---------------------------------------------------------------------------------
+
+
+def _floor(cv_pct, k):
+    if cv_pct is None:
         return None
+    if k is not None and k < 2:
+        raise ValueError(f"floor from {k} runs: at least 2 are needed")
+    cv = _quantity(cv_pct, "floor (percent)")[0] / 100
+    return scatter.Start(cv, int(k or FLOOR_RUNS) - 1, "given")
+
+
+def _quantity(given, what):
+    """(value in base units, size of its unit, kind) of a number, or of text as people write it.
+
+    kind: "time", a name of RATES, or "". ValueError unless it is understood, finite and above 0."""
+    text = str(given).strip()
+    if text.endswith("%"):
+        raise ValueError(
+            f"{what} {text}: a percentage is no measurement; give the numbers themselves"
+        )
+    found = _GIVEN.fullmatch(text)
+    unit = found[4].strip() if found else "?"
+    kind = "time" if unit in TIMES else unit.lower().removesuffix("/s")
+    if not found or kind not in ("", "time", *RATES) or (kind == "time" and found[3]):
+        try:
+            positive = 0 < float(text) < math.inf
+        except ValueError:
+            positive = True
+        if positive:
+            raise ValueError(
+                f"{what} {text!r} is not understood: numbers such as 221.19, 1,234.5, 1.2k and 3M are "
+                "allowed, with s, ms, us, ns, min, tps, qps, eps, cps, /s or no unit"
+            )
+        raise ValueError(f"{what} {text}: a number above 0 is needed; nothing was judged")
+    size = TIMES.get(unit, MULTIPLES[found[3]])
+    value = float(found[1].replace(",", "") + (found[2] or "")) * size
+    if not 0 < value < math.inf:
+        raise ValueError(f"{what} {text}: a number above 0 is needed; nothing was judged")
+    return value, size, kind
+
+
+def _metric(metric, kind):
+    """The metric asked for, or the one that the unit says."""
+    if metric is None:
+        return "mean_latency" if kind == "time" else RATES.get(kind, "tps")
+    if metric not in METRICS:
+        raise ValueError(
+            f"--metric {metric!r}: known are {', '.join(METRICS)}; for anything else take `value`, "
+            "with --lower-is-better where less is better"
+        )
+    unit = METRICS[metric].unit
+    if unit and kind and unit != ("s" if kind == "time" else "1/s"):
+        named = "times" if kind == "time" else "rates"
+        raise ValueError(f"{named} were given, but --metric {metric} is in {unit}")
+    return metric
+
+
+def _counts(n, spread):
+    """Runs behind each of the two numbers."""
+    if n is None and spread:
+        raise ValueError(
+            f"{spread} was given without n: how many repetitions are behind it is needed"
+        )
+    both = [1] if n is None else n.split(",") if isinstance(n, str) else n
+    both = list(both) if isinstance(both, (list, tuple)) else [both]
+    try:
+        counts = [int(k) for k in both]
+    except ValueError:
+        counts = []
+    if len(counts) not in (1, 2):
+        raise ValueError(f"n {n}: one whole number or two (5 or 5,3) are allowed")
+    if min(counts) < (least := 2 if spread else 1):
+        raise ValueError(f"n = {min(counts)}: at least {least} is needed")
+    return (counts * 2)[:2]
+
+
+def _spreads(name, given, means, size):
+    """What follows the ±, relative to the means; without a unit it has that of its number."""
     both = list(given) if isinstance(given, (tuple, list)) else [given, given]
     if len(both) != 2:
         raise ValueError(f"{name}: {len(both)} figures were given, one or two are allowed")
-    return [_above_zero(name, x) for x in both]
-
-
-def _above_zero(name, given):
-    """The figure as a float; ValueError unless it is finite and above 0."""
-    try:
-        value = float(given)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"{name} {given}: a number above 0 is needed; nothing was judged")
-    return value
+    found = [_quantity(s, name) for s in both]
+    return [
+        s * (1 if kind else size) / mean for (s, _, kind), mean in zip(found, means, strict=True)
+    ]

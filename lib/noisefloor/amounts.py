@@ -1,0 +1,178 @@
+"""How sizes are written: percentages, factors beyond +100 % and -50 %, intervals, and their words.
+
+Plain Python, the one place that turns an overhead into text. A value that is missing (None, NaN,
+pandas' NA) is "not known". All values are in percent."""
+
+import math
+
+MINUS, THIN = "−", "\u202f"
+MANY = 100.0  # an overhead beyond this is told as a factor
+FEW = -50.0  # and one below this
+NEAR = 10.0  # below it a lower end stays a percentage: "1 to 2 times" would name no difference
+
+_WORDS = {  # how a worse or better value is said, by metric; else "slower" and "faster"
+    "cpu_per_transaction": ("more", "less"),
+    "cpu_per_connection": ("more", "less"),
+    "client_cpu_per_connection": ("more", "less"),
+    "apply_cpu": ("more", "less"),
+    "user_sys": ("more", "less"),
+    "backup_size": ("more", "less"),
+    "binlog_bytes_per_transaction": ("more", "less"),
+    "written_bytes_per_transaction": ("more", "less"),
+    "read_bytes_per_transaction": ("more", "less"),
+}
+
+
+def words(metric=""):
+    """(word for worse, word for better) of a metric: slower and faster, or more and less."""
+    return _WORDS.get(metric, ("slower", "faster"))
+
+
+def large(value):
+    """Whether an overhead is told as a factor."""
+    value = _float(value)
+    return value > MANY or value < FEW
+
+
+def factor(value):
+    """How many times worse (or better) an overhead is: +739 % is 8.4, -90 % is 10."""
+    return 1 + value / 100 if value >= 0 else 100 / max(100 + value, 1e-9)
+
+
+def percent(value, digits=1, sign=True):
+    """A percentage: real minus, narrow no-break space, `+` when asked; "not known" for nothing."""
+    value = _float(value)
+    if math.isnan(value):
+        return "not known"
+    if math.isinf(value):
+        return f"{MINUS if value < 0 else ''}∞"
+    if abs(value) >= 99.95:
+        digits = 0
+    text = f"{abs(value):,.{digits}f}"
+    zero = not text.strip("0.,")
+    mark = "" if zero else MINUS if value < 0 else "+" if sign else ""
+    return f"{mark}{text}{THIN}%"
+
+
+def times(value):
+    """`8.4 times`, from an overhead."""
+    return f"{_bare(value)} times"
+
+
+def ratio(value, lo=math.nan, hi=math.nan):
+    """The same as numbers on an axis of factors, for figures: `5.3× (1.7 to 16.3×)`."""
+    lo, hi = _float(lo), _float(hi)
+    ends = "" if math.isnan(lo) or math.isnan(hi) else f" ({_ratio(lo)} to {_ratio(hi)}×)"
+    return f"{_ratio(value)}×{ends}"
+
+
+def size(value, metric=""):
+    """The size of an overhead without its direction: `4.1 %`, `8.4 times`. A tenth of the bytes is
+    90 % less, not 10 times less."""
+    value = _float(value)
+    if large(value) and not (value < 0 and words(metric)[1] == "less"):
+        return times(value)
+    return percent(abs(value), sign=False)
+
+
+def overhead(value, metric=""):
+    """An overhead as it is told: `+3.7 %`, `8.4 times slower`, `10 times faster`."""
+    value = _float(value)
+    if not (text := size(value, metric)).endswith("times"):
+        return percent(value)
+    return f"{text} {words(metric)[value < 0]}"
+
+
+def interval(lo, hi, metric=""):
+    """`-1.2 to +3.4 %`, `7 to 10.9 times slower`; "no interval" where there is none."""
+    return " ".join(filter(None, _interval(_float(lo), _float(hi), metric)))
+
+
+def told(value, lo=None, hi=None, metric="", level=None):
+    """An overhead with its interval: `+1.0 % (-1.2 to +3.4 %)`, `8.4 times slower (7 to 10.9 times)`.
+    level: of the interval; named where it is not 95 %."""
+    first, (ends, word) = overhead(value, metric), _interval(_float(lo), _float(hi), metric)
+    if not word or first.endswith(word):
+        word = ""
+    name = "" if ends == NONE or confidence(level) in ("", USUAL) else f"{interval_name(level)} "
+    return f"{first} ({name}{ends}{word and ' '}{word})"
+
+
+def known(lo, hi, metric=""):
+    """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
+    faster", "between 7 and 10.9 times slower"; "" without an interval."""
+    lo, hi = _float(lo), _float(hi)
+    if math.isnan(lo) or math.isnan(hi):
+        return ""
+    worse, better = words(metric)
+    if lo <= 0 <= hi:
+        return f"at most {size(hi, metric)} {worse}, at most {size(lo, metric)} {better}"
+    near, far, word = (lo, hi, worse) if lo > 0 else (hi, lo, better)
+    first, last = size(near, metric), size(far, metric)
+    if last.endswith("times") and factor(near) >= 1 + NEAR / 100:
+        first = _bare(near)
+    elif last.endswith("%"):
+        first = first.removesuffix(f"{THIN}%")
+    return f"between {first} and {last} {word}"
+
+
+NONE, USUAL = "no interval", f"95{THIN}%"
+
+
+def confidence(level):
+    """`98.8 %`, how often an interval at `level` holds the truth; "" where that is not known."""
+    level = _float(level)
+    if not 0 < level < 1:
+        return ""
+    digits = max(1, -math.floor(math.log10(100 * level)))
+    return f"{100 * (1 - level):.{digits}f}".rstrip("0").rstrip(".") + f"{THIN}%"
+
+
+def interval_name(level):
+    """`98.8 % interval`; `interval` where the level is not known."""
+    return f"{confidence(level)} interval".strip()
+
+
+def plain(text):
+    """The same in the characters that every terminal has."""
+    return text.replace(MINUS, "-").replace(THIN, " ")
+
+
+def _float(value):
+    try:
+        return math.nan if value is None else float(value)
+    except TypeError:  # pandas' NA
+        return math.nan
+
+
+def _interval(lo, hi, metric):
+    """(the ends in words, the word for their direction or "")."""
+    if math.isnan(lo) or math.isnan(hi):
+        return NONE, ""
+    worse, better = words(metric)
+    if lo >= NEAR and hi > MANY:
+        return f"{_bare(lo)} to {times(hi)}", worse
+    if factor(hi) >= 1 + NEAR / 100 and hi < 0 and size(lo, metric).endswith("times"):
+        return f"{_bare(hi)} to {times(lo)}", better
+    low, high = overhead(lo, metric), overhead(hi, metric)
+    return f"{low.removesuffix(f'{THIN}%') if high.endswith('%') else low} to {high}", ""
+
+
+def _ratio(value):
+    r = 1 + value / 100
+    return f"{r:.3g}" if r < 0.1 else f"{r:.2f}" if r < 2 else f"{r:.1f}" if r < 20 else f"{r:,.0f}"
+
+
+def _bare(value):
+    f = factor(value)
+    if not f < 1e6:
+        return "more than a million"
+    return f"{f:,.0f}" if f >= 19.95 else f"{f:.1f}".removesuffix(".0")
+
+
+def level(alpha):
+    """`95 %`, `98.8 %`: how often an interval at 1 - alpha holds the truth."""
+    if alpha is None or math.isnan(alpha):
+        return ""
+    digits = 0 if abs(100 * alpha - round(100 * alpha)) < 0.05 else 1 if alpha >= 0.002 else 2
+    return f"{100 * (1 - alpha):.{digits}f}{THIN}%"

@@ -1,0 +1,312 @@
+"""From tidy table to verdict table, on the real A/A sessions and on built ones."""
+
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats as scipy_stats
+
+from noisefloor import stats
+
+DATA = Path(__file__).parent / "data" / "aa-mysql97"
+
+
+def session(name, design):
+    """A recorded A/A session of two identical MySQL 9.7 servers as a tidy table."""
+    csv = pd.read_csv(DATA / f"{name}.csv")
+    csv["tps"] = csv.transactions / csv.seconds
+    csv["cpu_per_transaction"] = csv.server_cpu_s / csv.transactions
+    tidy = csv.melt(
+        id_vars=["file", "block", "pair", "position", "arm"],
+        value_vars=["tps", "cpu_per_transaction"],
+        var_name="metric",
+    ).assign(
+        study="aa", campaign=name, workload="oltp_read_write", threads=4, unit="", warmup=False,
+        run=lambda t: t.file, pair_id=lambda t: t.pair.astype(str),
+    )  # fmt: skip
+    tidy.attrs = {"design": design, "baseline": "A"}
+    return tidy
+
+
+def built(overheads, *, arm="on", threads=4, metric="tps", block_pairs=4, design="switched"):
+    """Tidy table whose pairs have exactly these log overheads of TPS."""
+    rows = []
+    for i, d in enumerate(overheads):
+        for name, value in (("off", 1000.0), (arm, 1000.0 * math.exp(-d))):
+            rows.append((i // block_pairs, i, name, value, f"{threads}-{arm}-{i}"))
+    tidy = pd.DataFrame(rows, columns=["block", "pair", "arm", "value", "pair_id"]).assign(
+        study="s", campaign="c", workload="w", threads=threads, position=0, metric=metric,
+        unit="1/s", warmup=False, run=lambda t: t.pair_id + t.arm,
+    )  # fmt: skip
+    tidy.attrs = {"design": design, "baseline": "off"}
+    return tidy
+
+
+def joined(*tables):
+    out = pd.concat(tables, ignore_index=True)
+    out.attrs = tables[0].attrs
+    return out
+
+
+def noise(n, sd=0.01, seed=0):
+    return np.random.default_rng(seed).normal(0, sd, n)
+
+
+def test_a_textbook_test_calls_the_one_start_session_different():
+    d = stats.pairs(session("one-start", "side by side")).query("metric == 'tps'").overhead
+    p = scipy_stats.ttest_1samp(d, 0).pvalue
+    assert p == pytest.approx(0.013, abs=0.003)
+    assert d.mean() == pytest.approx(-math.log(1.029), abs=0.001)
+
+
+def test_pairs_of_the_blocks_session():
+    pairs = stats.pairs(session("blocks", "side by side"))
+    tps = pairs[pairs.metric == "tps"]
+    assert len(tps) == 40
+    assert tps.overhead.std() == pytest.approx(0.0445, abs=0.0005)
+    assert tps.groupby("block").overhead.mean().std() == pytest.approx(0.018, abs=0.0005)
+
+
+@pytest.mark.parametrize("design", ["side by side", "switched"])
+@pytest.mark.parametrize("name", ["one-start", "blocks"])
+def test_identical_servers_are_not_called_different(name, design):
+    verdicts = stats.table(session(name, design))
+    assert len(verdicts) == 2
+    assert set(verdicts["verdict"]) <= {"cannot tell", "same"}
+
+
+def test_pairs_of_one_start_are_less_sure_where_nobody_says_how_they_were_dealt():
+    """Two identical servers, p = 0.013 for TPS by the pairs alone."""
+    unsure, sure = (stats.table(session("one-start", None), restarts=r) for r in (False, True))
+    tps = unsure["metric"].eq("tps")
+    assert sure.loc[tps, "verdict"].item() == "faster"
+    assert unsure.loc[tps, "verdict"].item() == "cannot tell"
+    assert (unsure["p"] > 2 * sure["p"]).all()
+
+
+def test_one_start_of_two_servers_is_one_unit():
+    row = stats.table(session("one-start", "side by side")).iloc[0]
+    assert row["verdict"] == "cannot tell"
+    assert math.isnan(row["noise_floor_pct"])
+    assert any("one block" in w for w in row["warnings"])
+    unknown = stats.table(session("one-start", None)).iloc[0]
+    assert any("start-to-start CV" in w for w in unknown["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("metric", "worse"), [("tps", -1), ("cpu_per_transaction", 1), ("p95", 1), ("apply_rate", -1)]
+)
+def test_positive_always_means_worse(metric, worse):
+    tidy = built(0.1 + noise(40), metric=metric)
+    row = stats.table(tidy, blocks=10).iloc[0]
+    assert row["overhead_pct"] * -worse > 8
+    assert row["verdict"] == ("slower" if worse < 0 else "faster")
+    assert row["lo_pct"] * row["hi_pct"] > 0
+
+
+@pytest.mark.parametrize("design", ["switched", "side by side", "duet"])
+@pytest.mark.parametrize(
+    ("overheads", "verdict"),
+    [
+        (0.10 + noise(40), "slower"),
+        (-0.10 + noise(40), "faster"),
+        (noise(40, 0.005), "same"),
+        (noise(40, 0.10), "cannot tell"),
+        (0.10 + noise(12), "cannot tell"),  # the signs of three blocks cannot reach any level
+        ([0.0] * 40, "same"),
+        ([0.10] * 40, "slower"),
+    ],
+)
+def test_the_block_is_the_unit_in_every_design(overheads, verdict, design):
+    row = stats.table(built(overheads, design=design), blocks=10).iloc[0]
+    assert row["verdict"] == verdict
+    assert row["blocks"] <= 10
+    if verdict in ("slower", "faster"):
+        assert row["lo_pct"] * row["hi_pct"] > 0
+        assert row["p"] <= row["level"]
+    if verdict == "same":
+        assert -2 < row["same_lo_pct"] <= row["same_hi_pct"] < 2
+
+
+def test_starts_that_differ_widen_the_interval():
+    starts = np.repeat([0.10, 0.00, 0.12, -0.01, 0.09, 0.01, 0.11, 0.0], 4)
+    alike = stats.table(built(0.05 + noise(32)), blocks=8).iloc[0]
+    differ = stats.table(built(starts + noise(32)), blocks=8).iloc[0]
+    assert alike["verdict"] == "slower"
+    assert differ["verdict"] == "cannot tell"
+
+
+def test_the_last_block_counts_when_it_has_as_many_pairs_as_the_first():
+    whole, cut = (stats.table(built(0.1 + noise(n)), blocks=10).iloc[0] for n in (40, 38))
+    assert (whole["blocks"], whole["n_arm"]) == (8, 32)  # decided at the second look
+    assert cut["blocks"] == 8
+    few = stats.table(built(noise(38, 0.05)), blocks=10).iloc[0]
+    assert (few["blocks"], few["n_arm"]) == (9, 36)
+    assert any("9 of 10 declared blocks" in w for w in few["warnings"])
+
+
+def test_a_campaign_of_an_earlier_plan_says_so():
+    row = stats.table(built(noise(40, 0.05))).iloc[0]
+    assert any("earlier plan" in w for w in row["warnings"])
+    assert not any(
+        "earlier" in w for w in stats.table(built(noise(40)), blocks=10).iloc[0]["warnings"]
+    )
+
+
+def test_a_family_has_one_headline_and_its_thread_counts():
+    tables = [built(0.1 + noise(48, 0.02, t), threads=t) for t in (16, 1, 4)]
+    verdicts = stats.table(joined(*tables), blocks=12)
+    single, joint = verdicts[~verdicts["joint"]], verdicts[verdicts["joint"]]
+    assert single["threads"].tolist() == [1, 4, 16]
+    assert joint["threads"].isna().all()
+    assert joint["level"].iloc[0] < 0.04
+    assert set(verdicts["verdict"]) == {"slower"}
+    assert (joint["hi_pct"] - joint["lo_pct"]).iloc[0] < (
+        single["hi_pct"] - single["lo_pct"]
+    ).mean()
+
+
+def test_weights_are_declared_and_told():
+    quiet, loud = built(noise(48, 0.01), threads=1), built(noise(48, 0.2, 1), threads=64)
+    tidy = joined(quiet, loud)
+    even = stats.table(tidy, blocks=12).query("joint").iloc[0]
+    weights = {("w", "tps"): {1: 1 / 0.01**2, 64: 1 / 0.2**2}}
+    heavy = stats.table(tidy, blocks=12, weights=weights).query("joint").iloc[0]
+    assert heavy["hi_pct"] - heavy["lo_pct"] < 0.3 * (even["hi_pct"] - even["lo_pct"])
+    assert any("1: 100 %" in w for w in heavy["warnings"])
+    assert not any("weighted" in w for w in even["warnings"])
+
+
+def test_opposite_effects_are_not_averaged_in_silence():
+    tidy = joined(built(0.1 + noise(48), threads=1), built(-0.1 + noise(48, 0.01, 1), threads=64))
+    joint = stats.table(tidy, blocks=12).query("joint").iloc[0]
+    assert any("opposite effects" in w for w in joint["warnings"])
+
+
+def test_the_control_is_a_family_of_its_own():
+    tidy = joined(built(0.1 + noise(48)), built(noise(48, 0.02, 1), arm="off again"))
+    tidy.attrs = {"design": "switched"}  # the baseline is found by its copy
+    verdicts = stats.table(tidy, blocks=12).set_index("arm")
+    assert verdicts["control"].to_dict() == {"on": False, "off again": True}
+    assert verdicts["verdict"]["on"] == "slower"
+    alone = stats.table(built(0.1 + noise(48)), blocks=12).iloc[0]
+    assert verdicts["level"]["on"] == alone["level"]
+
+
+def test_a_server_that_is_never_restarted_carries_the_scatter_of_starts():
+    tidy = built(0.02 + noise(40, 0.004))
+    floor = {"tps": {"cv_pct": 0.7, "df": 3}}
+    free = stats.table(tidy, blocks=10).iloc[0]
+    guest = stats.table(tidy, blocks=10, floor=floor, one_start="as recorded").iloc[0]
+    assert free["verdict"] == "slower"
+    assert guest["verdict"] == "cannot tell"
+    assert guest["hi_pct"] - guest["lo_pct"] > 2 * (free["hi_pct"] - free["lo_pct"])
+    assert any("was not restarted" in w for w in guest["warnings"])
+
+
+def test_warmup_half_pairs_maxima_and_missing_values_are_left_out():
+    tidy = built(0.1 + noise(12))
+    warm = tidy.assign(warmup=True, value=1.0, pair_id="w")
+    half = tidy[(tidy.pair == 3) & (tidy.arm == "on")].assign(pair_id="alone")
+    maximum = tidy.assign(metric="max_latency")
+    lost = tidy[tidy.pair == 5].assign(pair_id="zero", value=0.0)
+    got = stats.table(joined(tidy, warm, half, maximum, lost))
+    assert got.metric.tolist() == ["tps"]
+    assert got.n_arm.tolist() == [12]
+    assert any("1 pairs left out" in w for w in got.warnings[0])
+
+
+def test_pairs_of_two_campaigns_do_not_mix():
+    tidy = built(0.1 + noise(8))
+    other = tidy.assign(campaign="later", pair=tidy.pair + 8, block=tidy.block + 2)
+    assert len(stats.pairs(joined(tidy, other))) == 16
+
+
+def runs(arm, values, threads=4, metric="tps"):
+    return pd.DataFrame(
+        {"arm": arm, "value": values, "threads": threads, "metric": metric, "study": "s",
+         "workload": "w", "warmup": False, "run": [f"{arm}{threads}{i}" for i in range(len(values))]}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"margin_pct": 0}, "margin 0"),
+        ({"margin_pct": math.nan}, "margin nan"),
+        ({"baseline": "x"}, "'x' is not an arm"),
+    ],
+)
+def test_refusals(given, says):
+    with pytest.raises(ValueError, match=says):
+        stats.table(built([0.1] * 8), **given)
+
+
+def test_refuses_an_empty_table_and_an_unknown_baseline():
+    tidy = built([0.1] * 8)
+    with pytest.raises(ValueError, match="no rows"):
+        stats.table(tidy.iloc[:0])
+    tidy.attrs = {}
+    with pytest.raises(ValueError, match="which arm is the baseline: off, on"):
+        stats.table(tidy)
+
+
+def test_carry_over_and_bucket_are_warnings():
+    tidy = built(0.1 + noise(12)).assign(carry_over=0.05)
+    assert any("carry-over" in w for w in stats.table(tidy)["warnings"][0])
+    close = built(-0.012 + noise(48, 0.002), metric="p95")
+    row = stats.table(close, margin_pct=0.5, blocks=12).iloc[0]
+    assert row["verdict"] == "cannot tell"
+    assert "bucket" in row["warnings"][0]
+
+
+def test_what_would_settle_it_is_more_than_there_was():
+    tidy = built(0.005 + noise(48, 0.06, 2))
+    row = stats.table(tidy, pair_seconds=30, blocks=12).iloc[0]
+    assert row["verdict"] == "cannot tell"
+    assert row["known"].startswith("at most")
+    assert row["runs_needed"] > 48
+    assert row["minutes_needed"] == pytest.approx(row["runs_needed"] / 2)
+
+
+@pytest.mark.parametrize("design", ["switched", "side by side", "duet"])
+def test_path_ends_where_the_table_is(design):
+    tidy = built(0.01 + noise(40, 0.03, 4), design=design)
+    row = stats.table(tidy, blocks=10).iloc[0]
+    path = stats.path(stats.pairs(tidy), level=row["level"])
+    assert len(path) == 10
+    last = path.iloc[row["blocks"] - 1]
+    assert last["n"] == row["n_arm"]
+    assert (last["overhead_pct"], last["lo_pct"], last["hi_pct"]) == pytest.approx(
+        (row["overhead_pct"], row["lo_pct"], row["hi_pct"])
+    )
+
+
+def test_unpaired_runs():
+    a, b = 100 * np.exp(noise(6, 0.01, 1)), 80 * np.exp(noise(6, 0.01, 2))
+    tidy = joined(*(runs(arm, v, t) for t in (1, 8) for arm, v in (("before", a), ("after", b))))
+    tidy.attrs = {"baseline": "before"}
+    verdicts = stats.table(tidy)
+    assert verdicts["verdict"].tolist() == ["slower"] * 3
+    assert verdicts["joint"].tolist() == [False, False, True]
+    assert verdicts["design"].tolist() == ["unpaired"] * 3
+    narrow = stats.table(tidy, restarts=True)
+    assert (narrow["noise_floor_pct"] < verdicts["noise_floor_pct"]).all()
+
+
+def test_fast_enough_to_run_at_every_look():
+    tables = [
+        built(noise(48, 0.02, t), threads=t, arm=arm, metric=m)
+        for t in (1, 4, 16, 64)
+        for arm in ("on", "off again")
+        for m in ("tps", "p95", "cpu_per_transaction")
+    ]
+    tidy = joined(*tables)
+    stats.table(tidy, blocks=12)
+    began = time.process_time()
+    stats.table(tidy, blocks=12, pair_seconds=10)
+    assert len(tidy) > 2000
+    assert time.process_time() - began < 1  # 0.2 on an idle machine
