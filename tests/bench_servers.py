@@ -17,7 +17,8 @@ from noisefloor import collect, compare, engines, paths, results, study, tidy, t
 from noisefloor.calibration import live
 from noisefloor.schedule import Cell
 from noisefloor.server import Server, workshop
-from noisefloor.stats import samples
+from noisefloor.stats import scatter
+from noisefloor.stats.estimate import Estimate, welch
 
 PAIRS, SLICE_S = 30, 2  # of the harness
 NEAR_PCT = 1.0
@@ -101,12 +102,13 @@ def harness(quick: bool) -> Item:
         f"{row['hi_pct']:+.2f} % ({pairs} coin-flipped pairs of {SLICE_S} s slices)",
     )
     if row["verdict"] == "cannot tell":
-        figure.says += f"; {row['runs_needed'] or 'no number of'} pairs would settle it"
+        needed = row["runs_needed"]
+        figure.says += f"; {needed if needed > 0 else 'no number of'} pairs would settle it"
     return Item([figure])
 
 
 def verdict(quick: bool) -> Item:
-    """Machine time of our sequential pairs against the usual 10 and 10 runs."""
+    """Machine time of our declared blocks against the usual 10 and 10 runs."""
     text = "| Truth | Plan | right | wrong | minutes |\n|---|---|---:|---:|---:|\n"
     figures, words = simulated(2 if quick else 5)
     item = Item(figures, text + words)
@@ -140,7 +142,7 @@ def simulated(rounds: int) -> tuple[list[Figure], str]:
         mean = {k: float(np.mean([r[k] for r in rows])) for k in ("right", "wrong", "minutes")}
         right, wrong = np.mean(theirs, axis=0)
         lines += (
-            f"| {word} | sequential pairs | {mean['right']:.1%} | {mean['wrong']:.1%} | {mean['minutes']:.0f} |\n"
+            f"| {word} | declared blocks | {mean['right']:.1%} | {mean['wrong']:.1%} | {mean['minutes']:.0f} |\n"
             f"| {word} | {RUNS} and {RUNS} runs of 300 s | {right:.1%} | {wrong:.1%} | {live.REFERENCE_MIN:.0f} |\n"
         )
         say(f"verdict: simulated, truth {word}: {mean}")
@@ -151,6 +153,7 @@ def usual(aa, truth_pct: float, seed: int, draws: int = 200) -> tuple[float, flo
     """(share of right verdicts, of wrong ones) of ten and ten runs of 300 s, each after a restart:
     a start's difference by the recorded variance, and the mean of as many recorded slices."""
     rng, margin = np.random.default_rng(seed), math.log1p(aa.study.margin_pct / 100)
+    known = scatter.start("tps", own=False)
     d, block = live._pairs(aa, "tps")
     start = live.start_to_start(d, block)["cv_pct"] / 100
     slices = (d - (np.bincount(block, d) / np.maximum(np.bincount(block), 1))[block]) / math.sqrt(2)
@@ -158,7 +161,10 @@ def usual(aa, truth_pct: float, seed: int, draws: int = 200) -> tuple[float, flo
     drawn = slices[rng.integers(0, len(slices), (draws, 2, RUNS, n))].mean(-1)
     runs = drawn + rng.normal(0, start, (draws, 2, RUNS)) if start else drawn
     truth = math.log1p(truth_pct / 100)
-    words = [samples.judge([(a, b + truth)], margin=margin).verdict for a, b in runs]
+    words = [
+        Estimate(float(np.mean(b) - np.mean(a)) + truth, welch(a, b), (known.part,)).word(margin)
+        for a, b in runs
+    ]
     right = "slower" if truth else "same"
     wrong = [w not in (right, "cannot tell") for w in words]
     return words.count(right) / draws, sum(wrong) / draws
@@ -175,7 +181,6 @@ def real(rounds: int) -> Figure:
     with collect.alone(say), served(chosen) as begin:
         for i in range(rounds):
             campaign, bench = begin(chosen)
-            campaign.study = chosen
             collect.DESIGNS["switched"](campaign, bench)
             bench.close()
             table = campaign.verdicts()

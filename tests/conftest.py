@@ -116,6 +116,12 @@ def running(shared, template, shop):
     shared[name].only({})
 
 
+def planned(meta: dict, **changes) -> dict:
+    """A campaign.json of an earlier plan as if it had been declared as campaigns are now."""
+    declared = {"blocks": 2, "looks": [2], "control": 1, "pairs": 2} | changes
+    return meta | {"plan": declared, "profile": meta["profile"] | {"blocks": declared["blocks"]}}
+
+
 @pytest.fixture
 def campaign(shop, home):
     """campaign(study, template, *arms) -> (Campaign, Bench): a block with a running server for

@@ -16,10 +16,10 @@ from scipy import stats as scipy_stats
 from noisefloor import calibration, paths, plots, results, study
 from noisefloor.calibration import figures, live, page, rivals, truth
 from noisefloor.cli import main
-from noisefloor.stats import synthetic
+from noisefloor.stats import scatter, synthetic
 
 DATA = Path(__file__).parent / "data" / "aa-mysql97"
-GRID = list(itertools.product(truth.DESIGNS, synthetic.NOISES, synthetic.DEPENDENCES, synthetic.DRIFTS, truth.CVS, truth.BLOCK_CVS))  # fmt: skip
+KINDS = list(itertools.product(truth.SCATTERS, synthetic.PAIRS, synthetic.NOISES, synthetic.DEPENDENCES, synthetic.DRIFTS))  # fmt: skip
 
 
 # --- the recorded figures ---------------------------------------------------------------------------
@@ -38,35 +38,77 @@ def test_the_recorded_figures_are_those_of_the_rule_as_it_is(recorded):
 
 
 def test_the_recorded_cells_are_the_full_cross_product(recorded):
-    keys = ["design", "noise", "dependence", "drift", "cv", "block_cv"]
-    for effect in (0, truth.MARGIN, 0.05):
-        cells = recorded.cells[recorded.cells["effect"] == effect]
-        assert set(cells[keys].itertuples(index=False, name=None)) == set(GRID)
+    for cells, scatters in ((recorded.at_zero, 2), (recorded.at_margin, 2)):
+        kinds = list(cells[truth.KEY[:5]].itertuples(index=False, name=None))
+        assert sorted(kinds) == sorted(KINDS * scatters)
         assert (cells["n"] >= 10_000).all()
+    assert set(recorded.cells["block_cv"]) == {0.0, 0.01, 0.02}
+    families = recorded.figures["families"]
+    kinds = set(families[truth.KEY[1:5]].itertuples(index=False, name=None))
+    assert kinds == {kind[1:] for kind in KINDS}
+    assert families.groupby(["design", "drift"]).size().nunique() == 1
 
 
 def test_error_rates_hold_in_every_recorded_cell(recorded):
     goals = recorded.goals.set_index("goal")["reached"]
     for name in (
-        "False slower or faster, any look, every cell",
-        "The same in a family of 4 thread counts",
+        "False slower or faster, every cell",
+        "The same in a family: 4 thread counts and their joint effect",
         "False same at the margin, every cell",
-        "The same, noise underestimated 1.5 times",
+        "Interval holds the truth where the campaign ended, every cell",
+        "Pairs for 80 % right words at a pair sd of 2 %",
+        "Pairs for 80 % right words at a pair sd of 4 %",
+        "Files: equal arms are the same, 10 runs an arm",
         "Every mutant of the rule fails",
     ):
         assert goals[name] == "yes", name
-    assert recorded.cells["coverage_pct"].min() > 93.5
 
 
 def test_goals_compare_what_they_say(recorded):
-    row = recorded.at_zero.loc[recorded.at_zero["wrong"].idxmax()]
+    row = recorded.at_zero.loc[recorded.at_zero["false_alarm_pct"].idxmax()]
     goal = recorded.goals.iloc[0]
-    assert goal["measured"] == f"{100 * row['wrong'] / row['n']:.1f} %"
+    assert goal["measured"].endswith(f"worst {100 * row['wrong'] / row['n']:.1f} %")
     high = scipy_stats.binomtest(int(row["wrong"]), int(row["n"])).proportion_ci(0.95).high
-    assert goal["bound"] == f"{100 * high:.1f} %"
-    prices = recorded.goals[recorded.goals["goal"].str.startswith("Pairs to a verdict")]
+    assert goal["bound"].endswith(f" to {100 * high:.1f} %")
+    prices = recorded.goals[recorded.goals["goal"].str.startswith("Pairs for")]
     for g in prices.itertuples():
-        assert (float(g.measured) <= float(g.limit.split()[-1])) == (g.reached == "yes")
+        found = map(float, g.measured.split(" / "))
+        limits = map(float, g.limit.removeprefix("at most ").split(" / "))
+        held = all(a <= b for a, b in zip(found, limits, strict=True))
+        assert held == (g.reached == "yes")
+
+
+@pytest.mark.parametrize(
+    ("counts", "reached"),
+    [
+        ([500] * 9, "yes"),
+        ([510] * 9, "no"),  # the median
+        ([450] * 8 + [580], "no"),  # the lower bound of 99.9 %
+        ([450] * 8 + [565], "yes"),
+    ],
+)
+def test_an_error_rate_is_held_by_its_median_and_by_both_bounds(counts, reached):
+    frame = pd.DataFrame({"wrong": counts, "n": 10_000})
+    goal = page._rate_goal("g", frame, "wrong", lambda row: "here")
+    assert goal["reached"] == reached
+    few = page._rate_goal("g", frame.assign(wrong=14, n=300), "wrong", lambda row: "here")
+    assert few["reached"] == "no"  # 14 of 300 may be 7 % and more
+    low = scipy_stats.binomtest(max(counts), 10_000).proportion_ci(0.998).low
+    assert goal["bound"].startswith(f"{100 * low:.1f} %")
+
+
+def test_missed_goals_of_files_and_of_the_interval_are_seen(recorded):
+    files = recorded.figures["files"]
+    worse = files.assign(slower=files["slower"] - 2000 * (files["effect"] > 0))
+    c = page.Calibration(recorded.figures | {"files": worse})
+    goals = c.goals.set_index("goal")["reached"]
+    assert set(goals[goals.index.str.startswith("Files: 5 % slower")]) == {"no"}
+    cells = recorded.figures["cells"]
+    narrow = cells.assign(covered=cells["covered"].where(cells.index > 0, 9300))
+    c = page.Calibration(recorded.figures | {"cells": narrow})
+    held = c.goals.set_index("goal").loc["Interval holds the truth where the campaign ended, every cell"]  # fmt: skip
+    assert held["reached"] == "no"
+    assert held["measured"].startswith("93.0 %")
 
 
 def test_headline_and_box_name_every_missed_goal(recorded):
@@ -85,19 +127,17 @@ def test_the_command_runs_a_small_calibration_and_writes_nothing(tmp_path, monke
     assert done.exit_code == 0, done.output
     said = json.loads(done.stdout[done.stdout.index("{") :])
     assert said["seed"] == 2
-    assert said["cells"] == len(truth.grid(25)) > 80
-    rates = [
-        g for g in said["goals"] if "every cell" in g["goal"] and g["goal"].startswith("False")
-    ]
+    assert said["cells"] == 2 * len(truth.grid(25)) > 60
+    rates = [g for g in said["goals"] if g["goal"].startswith("False")]
     assert len(rates) == 2
     for goal in rates:  # 1,000 campaigns a cell: three standard errors of room
-        assert float(goal["measured"].rstrip(" %")) < 7
+        assert float(goal["measured"].split()[-2]) < 7.2
     assert {g["reached"] for g in said["goals"]} <= {"yes", "no", "not measured"}
     assert {p: p.stat().st_mtime_ns for p in calibration.recorded().iterdir()} == before
 
 
 def test_figures_come_back_from_disk_and_do_not_depend_on_the_number_of_processes(tmp_path):
-    one, two = (truth.measure(seed=3, n=60, step=200, workers=w) for w in (1, 2))
+    one, two = (truth.measure(seed=3, n=40, step=200, workers=w) for w in (1, 2))
     for name in truth.FILES:
         pd.testing.assert_frame_equal(one[name], two[name])
     truth.write(one, tmp_path)
@@ -116,18 +156,20 @@ def test_fingerprint_sees_code_and_not_comments(monkeypatch):
     assert truth.fingerprint() != whole
 
 
-@pytest.mark.parametrize("name", synthetic.MUTANTS)
-def test_every_mutant_fails_where_the_rule_does_not(name):
-    broken, whole = (r for r in truth._mutant(name, seed=[5, 1], n=4000))
-    assert broken["lo"] > 0.05
-    assert whole["value"] < 0.05
+def test_the_price_is_the_smallest_number_with_enough_right_words():
+    row = truth._price({"sd_pct": 2.0, "truth_pct": 4.0}, 2000, [1])[0]
+    assert row["pairs"] == 6  # five blocks are too few for the flips at the last look
+    assert row["right"] >= 0.8 * 2000
+    assert row["pairs_in_blocks"] == 12
+    assert row["right_at_blocks"] == row["slower_at_blocks"]
+    equal = truth._price({"sd_pct": 2.0, "truth_pct": 1.0}, 500, [1])[0]
+    assert equal["right_at_blocks"] == equal["slower_at_blocks"] + equal["same_at_blocks"]
 
 
-def test_a_family_of_equal_arms_alarms_no_more_often_than_one_should():
-    rows = truth._family("switched", "normal", "iid", 0.0, seed=[1, 1], n=1500)
-    alone = truth.rate("", "", rows[0]["count"], 1500)
-    assert alone["lo"] < 0.05
-    assert rows[1]["count"] >= rows[0]["count"]
+@pytest.mark.parametrize("holds", [{7, 8, 9, 10, 11, 12}, {5, 7, 8, 9, 10, 11, 12}, {12}, set()])
+def test_the_smallest_number_that_holds(holds):
+    found = truth._smallest(lambda k: k in holds, 12)
+    assert found == min(holds) if holds else math.isnan(found)
 
 
 # --- rivals -----------------------------------------------------------------------------------------
@@ -258,6 +300,15 @@ def identical(**more):
     return campaign("calibration-aa", {"other server": {m: 0.0 for m in live.METRICS}}, **more)
 
 
+@pytest.mark.parametrize("start_cv", [0.0, 0.01, 0.03])
+def test_a_mixed_model_finds_the_same_scatter_of_starts(start_cv):
+    rng = np.random.default_rng(4)
+    block = np.repeat(np.arange(40), 4)
+    d = rng.normal(0, math.sqrt(2) * start_cv, 40)[block] + rng.normal(0, 0.02, 160)
+    ours = live.start_to_start(d, block, draws=1000)["cv_pct"]
+    assert live.mixed(d, block) == pytest.approx(ours, abs=0.15)
+
+
 @pytest.mark.parametrize(("start_cv", "sd"), [(0.0, 0.03), (0.01, 0.02), (0.02, 0.01)])
 def test_start_to_start_interval_holds_the_truth(start_cv, sd):
     rng = np.random.default_rng(7)
@@ -281,39 +332,88 @@ def test_one_block_says_nothing_about_starts():
         live.start_to_start(np.ones(6), np.zeros(6))
 
 
-def test_the_floor_file_is_what_compare_reads(tmp_path):
-    from noisefloor import compare
+@pytest.mark.parametrize(("sd", "upper"), [(0.734, 2.044), (1.0, 1.2), (2.0, 2.02)])
+def test_the_bound_implies_its_degrees_of_freedom(sd, upper):
+    found = live.implied_df(sd, upper)
+    assert found * sd**2 / scipy_stats.chi2.ppf(0.05, found) == pytest.approx(upper**2)
+    assert live.implied_df(0.734, 2.044) == pytest.approx(3.2, abs=0.1)
+    assert live.implied_df(0.0, upper) is None
 
-    file = live.write_floor(identical(block_sd=0.01), tmp_path / "floor.json")
+
+def test_the_floor_file_is_what_stats_reads(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
+    shipped = scatter.start("tps")
+    file = live.write_floor(identical(block_sd=0.03), tmp_path / "floor.json")
     written = json.loads(file.read_text())
-    assert set(compare.recorded_floor()) - set(written) <= {"p95", "p99", "mean_latency"}
+    own = scatter.start("tps")
+    assert own != shipped
+    assert (100 * own.cv, own.df) == pytest.approx((written["tps"]["cv_pct"], written["tps"]["df"]))
+    assert own.cv == pytest.approx(0.03 / math.sqrt(2), rel=0.5)
+    assert scatter.start("mean_latency").cv == own.cv
     for metric in live.METRICS:
         entry = written[metric]
-        assert entry["lo_pct"] <= entry["estimate_pct"] <= entry["cv_pct"]
-        assert entry["df"] == 19
+        assert entry["lo_pct"] <= entry["cv_pct"] <= entry["upper_pct"] <= entry["hi_pct"]
+        assert entry["df"] == pytest.approx(
+            live.implied_df(entry["cv_pct"], entry["upper_pct"]), abs=0.01
+        )
 
 
-def test_this_machines_floor_goes_before_the_recorded_one(tmp_path, monkeypatch):
-    from noisefloor import compare
+def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_others(tmp_path):
+    built = campaign("calibration-aa", {"other server": {"tps": 0.0, "p99": 0.0}}, block_sd=0.02)
+    values = built.tidy["metric"] == "p99"
+    middle = built.tidy[values].groupby(["block", "arm"])["value"].transform("mean")
+    overall = built.tidy[values].groupby("arm")["value"].transform("mean")
+    built.tidy.loc[values, "value"] *= overall / middle  # no block differs
+    written = live.floor(built)
+    assert written["p99"]["cv_pct"] == 0
+    assert written["p99"]["df"] is None
+    entries = {k: v for k, v in written.items() if isinstance(v, dict)}
+    assert scatter.start("p99", entries).cv == pytest.approx(written["tps"]["cv_pct"] / 100)
 
-    monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
-    shipped = compare.recorded_floor()
-    live.write_floor(identical(block_sd=0.03), tmp_path / "floor.json")
-    own = compare.recorded_floor()
-    assert own["tps"]["cv_pct"] != shipped["tps"]["cv_pct"]
-    assert own["tps"]["df"] == 19
+
+def test_the_shipped_floor_is_that_of_the_recorded_campaign():
+    shipped = json.loads(paths.recorded_floor().read_text())
+    assert shipped == live.floor(
+        results.load(paths.campaign(shipped["source"].split()[1].rstrip(":")))
+    )
 
 
-def test_real_pairs_resampled_alarm_as_they_should():
-    found = live.alarms(identical(block_sd=0.02), draws=3000).set_index(["question", "case"])
+def test_noise_is_the_scatter_of_a_pair_around_its_block(tmp_path, monkeypatch):
+    folders = ["one", "two", "short"]
+    built = {
+        "one": identical(sd=0.01, block_sd=0.05),
+        "two": identical(sd=0.03, blocks=10, size=1, seed=2),
+        "short": identical(sd=0.5, blocks=4, size=1),
+    }
+    monkeypatch.setattr(live.results, "load", built.get)
+    written = json.loads(live.noise(folders[:1], tmp_path / "noise.json").read_text())
+    assert written["read/write"]["tps"] == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
+    both = json.loads(live.noise(folders, tmp_path / "noise.json").read_text())
+    mixed = math.sqrt((80 * 1.0**2 + 9 * 3.0**2) / 89)
+    assert both["read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
+    assert both["source"] == "A/A controls of one, two"
+
+
+def test_the_shipped_noise_weights_the_joint_effect():
+    shipped = json.loads(paths.recorded_noise().read_text())
+    known = shipped["larger than memory"]["tps"]
+    found = scatter.weights("larger than memory", "tps", [1, 4, 500])
+    assert found[1] / found[4] == pytest.approx((known["4"] / known["1"]) ** 2)
+    assert found[500] == pytest.approx(known["64"] ** -2)  # the nearest one that is recorded
+    assert scatter.weights("unheard of", "tps", [1, 4]) == {}
+
+
+def test_real_blocks_dealt_again_alarm_as_they_should():
+    found = live.alarms(identical(block_sd=0.06), draws=3000).set_index(["unit", "metric"])
     for metric in live.METRICS:
-        assert found.loc[("A/A alarm, the block as unit", metric), "lo"] < 0.05
-        assert found.loc[("A/A alarm, the pair as unit", metric), "lo"] > 0.05
+        assert found.loc[("block", metric), "lo"] < 0.05
+        assert found.loc[("pair", metric), "lo"] > 0.05
 
 
 def test_windows_are_the_campaign_in_pieces():
     found = live.windows(identical(), blocks=10)
-    assert found.groupby("metric")["pairs"].sum().tolist() == [100, 100]
+    assert found["from_block"].tolist() == [0, 10] * 2
+    assert (found["blocks"] <= 10).all()
     assert (found["verdict"].isin(["same", "cannot tell"])).all()
 
 
@@ -322,7 +422,7 @@ def test_machine_time_counts_slices():
     assert found["minutes"].to_numpy() == pytest.approx(found["pairs"] * 6 / 60)
     assert (found["right"] > 0.9).all()
     assert (found["wrong"] < 0.08).all()
-    assert (found["saved_pct"] > 90).all()
+    assert (found["saved_pct"] > 70).all()
 
 
 def test_truth_comes_from_the_heaviest_arm():
@@ -413,7 +513,7 @@ def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
     assert "not measured" not in set(whole.goals["reached"])
     assert "two identical servers" in whole.headline
     bare = page.Calibration(recorded.figures).goals
-    assert (bare["reached"] == "not measured").sum() >= 4
+    assert (bare["reached"] == "not measured").sum() == 3
 
 
 @pytest.mark.parametrize(
@@ -424,7 +524,7 @@ def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
             c.coverage, "coverage_pct", by="noise_label", band=(93.5, 97), zero=False
         ),
         lambda c: figures.strip(c.rivals, "alarm_pct", by="label"),
-        lambda c: figures.power(c.synthetic_power),
+        lambda c: figures.power(c.power_at_blocks),
         lambda c: figures.blocks(c.aa),
         lambda c: figures.bias(c.injected),
         lambda c: figures.information(c.designs),

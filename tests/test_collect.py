@@ -18,7 +18,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from conftest import ENGINES, alive, command_lines
+from conftest import ENGINES, alive, command_lines, planned
 from noisefloor import collect, paths, schedule, stats, study, tidy
 from noisefloor.evidence import EvidenceError
 from noisefloor.server import ServerError
@@ -389,10 +389,7 @@ def test_arms_do_not_inherit_from_each_other(campaign, mysql):
 
 
 def open_recorded(recorded):
-    """As if it had been measured under today's plan."""
-    declared = {"blocks": 2, "looks": [2], "control": 1, "pairs": 2}
-    meta = tidy.meta(recorded) | {"plan": declared}
-    meta["profile"] |= {"blocks": 2}
+    meta = planned(tidy.meta(recorded))
     return collect.Campaign(study.restored(meta), recorded, meta, collect.Progress())
 
 

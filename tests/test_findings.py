@@ -112,12 +112,19 @@ def test_first_line_of_the_backup_page():
     verdicts = pd.DataFrame(
         [
             {"workload": "backup", "metric": "wall", "arm": a, "overhead_pct": o, "verdict": v}
-            for a, o, v in (("aes", 1.0, "same"), ("sm4", 40.0, "slower"))
+            for a, o, v in (
+                ("aes", 1.0, "same"),
+                ("sm4", 40.0, "slower"),
+                ("masked", 130.0, "slower"),
+                ("chacha20", 1.0, "cannot tell"),
+            )
         ]
-    ).assign(control=False, joint=False)
+    ).assign(control=False, joint=False, lo_pct=-1.3, hi_pct=4.1)
     said = findings.backup_answer(verdicts, STAGES)
     assert said.startswith(
-        "Backup time: slower with sm4 +40.0\u202f%; same with aes +1.0\u202f%. Who pays"
+        "Backup time: slower with sm4 (+40.0\u202f%), masked (2.3 times slower); same with aes "
+        "(+1.0\u202f%); cannot tell with chacha20 (at most 4.1\u202f% slower, at most 1.3\u202f% "
+        "faster). Who pays"
     )
     assert "1.00 s of CPU a backup with sm4, beside 1.20 s of zstd" in said
     assert said.endswith("Cheapest: aes, 10.0 times less of it.")

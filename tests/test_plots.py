@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisefloor import plots
+from noisefloor import amounts, plots
 
 
 def verdicts(rows, **more):
@@ -28,13 +28,17 @@ def verdicts(rows, **more):
                 "overhead_pct": mid,
                 "lo_pct": mid - half,
                 "hi_pct": mid + half,
+                "level": 0.05,
                 "verdict": verdict,
+                "same_lo_pct": mid - 0.8 * half,
+                "same_hi_pct": mid + 0.8 * half,
                 "noise_floor_pct": half,
                 "deciding_cv_pct": 1.0,
                 "runs_needed": 40,
                 "minutes_needed": 6.5,
                 "warnings": [],
                 "joint": pd.isna(threads),
+                "blocks": 3,
                 "design": "switched",
             }
             | more
@@ -72,7 +76,6 @@ def texts(figure):
         (2.0, {"sign": False}, "2.0\u202f%"),
         (1.234, {"digits": 2, "sign": False}, "1.23\u202f%"),
         (250.4, {}, "+250\u202f%"),
-        (6292759.0, {}, ">10,000\u202f%"),
         (1234.5, {}, "+1,234\u202f%"),
         (99.96, {}, "+100\u202f%"),
         (math.nan, {}, "not known"),
@@ -81,12 +84,67 @@ def texts(figure):
     ],
 )
 def test_a_percentage_is_printed_one_way(value, options, text):
-    assert plots.percent(value, **options) == text
+    assert amounts.percent(value, **options) == text
 
 
-def test_an_interval_names_the_unit_once():
-    assert plots.interval(-1.2, 2.9) == "−1.2 to +2.9\u202f%"
-    assert plots.interval(math.nan, 2.9) == "no interval"
+CPU = "cpu_per_transaction"
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "text"),
+    [
+        (100.0, "tps", "+100 %"),
+        (100.4, "tps", "2 times slower"),
+        (739.0, "tps", "8.4 times slower"),
+        (1333.0, "tps", "14.3 times slower"),
+        (4719.0, "tps", "48 times slower"),
+        (1e9, "tps", "more than a million times slower"),
+        (math.inf, "tps", "more than a million times slower"),
+        (-50.0, "tps", "−50.0 %"),
+        (-90.0, "tps", "10 times faster"),
+        (130.0, CPU, "2.3 times more"),
+        (-90.0, CPU, "−90.0 %"),  # nothing is ten times less
+        (pd.NA, "tps", "not known"),
+        (None, "tps", "not known"),
+    ],
+)
+def test_a_large_overhead_is_told_as_a_factor(value, metric, text):
+    assert amounts.overhead(value, metric).replace("\u202f", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "metric", "shown", "known"),
+    [
+        (-1.2, 2.9, "tps", "−1.2 to +2.9 %", "at most 2.9 % slower, at most 1.2 % faster"),
+        (-1.2, 2.9, CPU, "−1.2 to +2.9 %", "at most 2.9 % more, at most 1.2 % less"),
+        (0.5, 2.9, "tps", "+0.5 to +2.9 %", "between 0.5 and 2.9 % slower"),
+        (48, 117, "tps", "1.5 to 2.2 times slower", "between 1.5 and 2.2 times slower"),
+        (3, 117, "tps", "+3.0 % to 2.2 times slower", "between 3.0 % and 2.2 times slower"),
+        (-90, -60, "tps", "2.5 to 10 times faster", "between 2.5 and 10 times faster"),
+        (-90, -60, CPU, "−90.0 to −60.0 %", "between 60.0 and 90.0 % less"),
+        (-8, 120, CPU, "−8.0 % to 2.2 times more", "at most 2.2 times more, at most 8.0 % less"),
+        (math.nan, 2.9, "tps", "no interval", ""),
+        (None, pd.NA, "tps", "no interval", ""),
+    ],
+)
+def test_an_interval_is_told_in_one_unit_and_says_what_is_known(lo, hi, metric, shown, known):
+    assert amounts.interval(lo, hi, metric).replace("\u202f", " ") == shown
+    assert amounts.known(lo, hi, metric).replace("\u202f", " ") == known
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [
+        (0.05, "8.4 times slower (7 to 10.9 times)"),
+        (0.0125, "8.4 times slower (98.8 % interval 7 to 10.9 times)"),
+        (0.0006, "8.4 times slower (99.94 % interval 7 to 10.9 times)"),
+        (0.04, "8.4 times slower (96 % interval 7 to 10.9 times)"),
+        (math.nan, "8.4 times slower (7 to 10.9 times)"),
+        (None, "8.4 times slower (7 to 10.9 times)"),
+    ],
+)
+def test_a_level_other_than_95_percent_is_named(level, text):
+    assert amounts.told(739, 600, 990, "tps", level).replace("\u202f", " ") == text
 
 
 def test_an_arm_keeps_its_colour_in_every_table():
@@ -190,10 +248,14 @@ def test_pairs_show_restarts_the_path_and_where_it_stopped():
     assert {4.5, 8.5, 12.5, 16.5} <= set(upright)
 
 
-def test_a_path_in_blocks_moves_where_a_block_ends():
+def test_a_path_has_a_step_a_block():
     pairs, path = pair_frames()
-    ax = plots.pairs(pairs, path.head(5).assign(verdict="slower")).axes[0]
-    assert "after 20 pairs: slower" in [t.get_text() for t in ax.texts]
+    path = path.iloc[3::4].assign(
+        lo_pct=[math.nan, -9.0, -5.0, -4.0, -3.0]
+    )  # one block: no interval
+    ax = plots.pairs(pairs, path).axes[0]
+    assert "after 20 pairs: same" in [t.get_text() for t in ax.texts]
+    assert [4, 8, 12, 16, 20] in [list(line.get_xdata()) for line in ax.lines]
 
 
 def test_pairs_far_outside_are_arrows_at_the_edge_not_a_wider_axis():
@@ -406,3 +468,140 @@ def test_a_warm_up_shows_the_median_run_of_each_arm():
 def test_where_nothing_was_measured_a_sentence_stands(draw):
     shown = plots.show(draw(TABLE[:0]), alt=plots.alt(TABLE[:0]))
     assert "No run of this campaign has a value for this figure." in shown.markup
+
+
+# -- log axes --------------------------------------------------------------------------------------
+
+
+def steps(*ends):
+    """What a waterfall takes, from (start, end) pairs."""
+    rows = [(f"s{i}", "encrypted", b, b, b, "slower", a, b) for i, (a, b) in enumerate(ends)]
+    columns = ["step", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "start_pct", "end_pct"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def followed(table):
+    return table.assign(
+        campaign="c",
+        date="2026-11-20",
+        engine="MySQL 9.7",
+        machine="m",
+        margin_pct=2.0,
+        control=False,
+    )
+
+
+def paired(overhead):
+    pairs, path = pair_frames()
+    ends = {"overhead_pct": overhead, "lo_pct": 0.9 * overhead, "hi_pct": 1.1 * overhead}
+    return pairs.assign(overhead=pairs["overhead"] + math.log1p(overhead / 100)), path.assign(
+        **ends
+    )
+
+
+DRAWN = {
+    "overhead": lambda v: plots.overhead(one(v)),
+    "dots": lambda v: plots.dots(one(v)),
+    "history": lambda v: plots.history(followed(one(v))),
+    "pairs": lambda v: plots.pairs(*paired(v)),
+    "waterfall": lambda v: plots.waterfall(steps((0, v), (v, v / 2))),
+}
+
+
+def one(overhead):
+    half = 0.2 * min(abs(overhead), 100 + overhead)
+    rows = [("tps", t, "encrypted", overhead, half, "slower") for t in (1, 4)]
+    return verdicts([*rows, ("tps", 4, "plain again", 0.2, 1.9, "same")])
+
+
+def ticks(figure, name):
+    """(tick labels that are seen, whether the axis of the overhead has a log scale)."""
+    axis = figure.axes[0].xaxis if name == "dots" else figure.axes[0].yaxis
+    low, high = axis.get_view_interval()
+    figure.draw_without_rendering()
+    return [
+        t.get_text()
+        for t in axis.get_ticklabels()
+        if low <= t.get_position()[name != "dots"] <= high
+    ]
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("overhead", [150.0, 900.0, 5000.0, -80.0])
+def test_beyond_100_percent_the_axis_has_factors_on_a_log_scale(name, overhead):
+    shown = ticks(DRAWN[name](overhead), name)
+    assert "1×" in shown
+    assert len(shown) >= 2
+    assert not any("%" in t for t in shown)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("overhead", [3.0, 40.0, -20.0])
+def test_below_100_percent_the_axis_is_linear_in_percent(name, overhead):
+    shown = ticks(DRAWN[name](overhead), name)
+    assert "0\u202f%" in shown
+    assert not any("×" in t for t in shown)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("overhead", [-97.0, -45.0, 60.0, 99.0, 5000.0])
+def test_no_axis_reaches_100_percent_below(name, overhead):
+    figure = DRAWN[name](overhead)
+    for drawn in (figure, figure.narrow()):
+        ax = drawn.axes[0]
+        low, high = ax.get_xlim() if name == "dots" else ax.get_ylim()
+        assert -100 < low < overhead
+        assert high > 0
+        shown = ticks(drawn, name)
+        assert not [
+            t for t in shown if "−" in t and float(t.strip("−\u202f%").replace(",", "")) >= 100
+        ]
+
+
+def test_claims_have_no_tick_that_cannot_exist():
+    frame = one(-60.0).head(1).assign(title="a claim", label="one")
+    frame = pd.concat([frame, one(400.0).head(1).assign(title="a claim", label="two")])
+    figure = plots.claims(frame)
+    ax = figure.axes[0]
+    assert ax.get_xlim()[0] > -100
+    labels = [t.get_text() for t in ax.get_xticklabels()]
+    assert {"4×", "+10", "−50"} <= set(labels)
+
+
+def test_a_wide_interval_is_cut_and_marked_not_given_the_whole_axis():
+    table = one(3.0)
+    table.loc[0, ["lo_pct", "hi_pct"]] = -99.0, 20_000.0
+    ax = plots.overhead(table).axes[0]
+    assert ax.get_ylim()[1] < 100
+    assert {"^", "v"} <= {line.get_marker() for line in ax.lines}
+
+
+def test_a_verdict_is_told_with_its_direction_once():
+    words = texts(plots.overhead(one(739.0)))
+    assert "slower\n8.4 times" in words
+    assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0)))).replace("\u202f", " ")
+
+
+def boxes(figure):
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        notes = [t for t in [ax.title, ax._left_title, *ax.texts] if t.get_text().strip()]
+        yield [(t.get_text(), t.get_window_extent()) for t in notes]
+
+
+@pytest.mark.parametrize("arms", [1, 2, 3])
+@pytest.mark.parametrize("overhead", [3.0, 400.0])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_no_label_covers_a_title(arms, overhead, narrow):
+    table = pd.concat(
+        one(overhead * (1 + i / 9))
+        .assign(baseline="a server with a long name", metric=metric)
+        .replace({"arm": {"encrypted": f"arm {i} whose name is rather long, too"}})
+        for metric in ("tps", "written_bytes_per_transaction")
+        for i in range(arms)
+    ).reset_index(drop=True)
+    figure = plots.overhead(table, list(pd.unique(table["metric"])), narrow=narrow)
+    for notes, title in zip(boxes(figure), ("Transactions", "Written"), strict=True):
+        (words, head), *rest = notes
+        assert words.startswith(title)
+        assert [words for words, box in rest if box.overlaps(head)] == []

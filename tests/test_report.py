@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from conftest import alive
-from noisefloor import paths, report
+from noisefloor import paths, report, stats
 from noisefloor.cli import main
 from test_plots import TABLE, verdicts
 
@@ -86,18 +86,24 @@ def row(**changes):
     return verdicts([("tps", 16, "encrypted", 0.8, 2.0, "cannot tell")], **changes).iloc[0]
 
 
+NO_PLAN = {"runs_needed": math.nan, "minutes_needed": math.nan}
+FEW = {"warnings": ["too few blocks: no word", "measured under an earlier plan"]} | NO_PLAN
+OPPOSITE = stats.runs.OPPOSITE
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         (
             {},
-            "Transactions per second at 16 threads: cannot tell. Overhead +0.8 % (−1.2 to +2.8 %); "
-            "with these 12 pairs, less than 2.0 % is noise. About 40 pairs, 6.5 min would settle it.",
+            "Transactions per second at 16 threads: cannot tell (at most 2.8 % slower, at most "
+            "1.2 % faster). Overhead +0.8 % (−1.2 to +2.8 %); with these 12 pairs, less than 2.0 % is "
+            "noise. About 40 pairs, 6.5 min would settle it.",
         ),
         (
-            {"verdict": "slower", "design": "side by side", "n_arm": 6},
-            "Transactions per second at 16 threads: slower. Overhead +0.8 % (−1.2 to +2.8 %); "
-            "with these 6 pairs, less than 2.0 % is noise.",
+            {"verdict": "slower", "design": "side by side", "n_arm": 6, "level": 0.0125},
+            "Transactions per second at 16 threads: slower. Overhead +0.8 % (98.8 % interval −1.2 to "
+            "+2.8 %); with these 6 pairs, less than 2.0 % is noise.",
         ),
         (
             {
@@ -107,14 +113,30 @@ def row(**changes):
                 "runs_needed": None,
                 "minutes_needed": None,
                 "deciding_cv_pct": 1.28,
+                "warnings": ["one run an arm: how much runs scatter is not known"],
+                "design": "unpaired",
+                "n_arm": 1,
             },
-            "Transactions per second at 16 threads: cannot tell. Overhead +0.8 % (no interval: "
-            "12 pairs). A run-to-run scatter (CV) below 1.28 % would make the difference real.",
+            "Transactions per second at 16 threads: cannot tell. One run an arm: how much runs "
+            "scatter is not known. Overhead +0.8 % (no interval: 1 run an arm). Significant only if "
+            "run-to-run CV is below 1.28 %.",
         ),
         (
             {"joint": True, "threads": pd.NA, "verdict": "same", "noise_floor_pct": None},
             "Transactions per second over all thread counts: same. Overhead +0.8 % "
-            "(−1.2 to +2.8 %).",
+            "(−1.2 to +2.8 %); two one-sided tests at 5 %: −0.8 to +2.4 %.",
+        ),
+        (
+            {"joint": True, "threads": pd.NA, "runs_needed": math.nan, "minutes_needed": math.nan},
+            "Transactions per second over all thread counts: cannot tell (at most 2.8 % slower, at "
+            "most 1.2 % faster). Overhead +0.8 % (−1.2 to +2.8 %); with these 12 pairs, less than "
+            "2.0 % is noise. See the thread counts for what would settle it.",
+        ),
+        (
+            {"overhead_pct": 739.0, "lo_pct": 600.0, "hi_pct": 990.0, "level": 0.0006} | FEW,
+            "Transactions per second at 16 threads: cannot tell (between 7 and 10.9 times slower). "
+            "Too few blocks: no word. Overhead 8.4 times slower (99.94 % interval 7 to 10.9 times); "
+            "with these 12 pairs, less than 2.0 % is noise. More runs of this kind will not settle it.",
         ),
     ],
 )
@@ -125,18 +147,27 @@ def test_a_row_becomes_a_sentence(changes, text):
 @pytest.mark.parametrize(
     ("slower", "text"),
     [
-        ((1,), "Slower: 1 thread. Cannot tell: the other 5."),
-        ((1, 2, 4), "Slower: 1, 2, 4 threads. Cannot tell: 8, 16, 32 threads."),
-        ((), "Cannot tell: all 6."),
+        ((1,), "Slower: 1 thread. Cannot tell: the other 5 (LIMITS)."),
+        ((1, 2, 4), "Slower: 1, 2, 4 threads. Cannot tell: 8, 16, 32 threads (LIMITS)."),
+        ((), "Cannot tell: all 6 (LIMITS)."),
     ],
 )
 def test_a_caption_names_the_few_and_counts_the_many(slower, text):
     words = {t: "slower" if t in slower else "cannot tell" for t in (1, 2, 4, 8, 16, 32)}
     rows = verdicts([("tps", t, "encrypted", 1.0, 2.0, word) for t, word in words.items()])
+    text = text.replace("LIMITS", "at most 3.0\u202f% slower, at most 1.0\u202f% faster")
     assert report.finding(rows) == f"Transactions per second. {text} Each from 12 pairs."
     bare = rows.assign(lo_pct=rows["lo_pct"].where(rows["threads"] > 2))
     few = "Each from 12 pairs, for 2 of the 6 too few for an interval."
     assert report.finding(bare) == f"Transactions per second. {text} {few}"
+
+
+def test_a_caption_says_why_intervals_that_exclude_zero_have_no_verdict():
+    rows = verdicts([("tps", t, "encrypted", 9.0, 2.0, "cannot tell") for t in range(1, 7)], **FEW)
+    said = report.finding(rows).replace("\u202f", " ")
+    assert (
+        "Cannot tell: all 6 (between 7.0 and 11.0 % slower; 6 only for this reason: too few" in said
+    )
 
 
 def test_a_table_keeps_names_and_times_in_one_piece():
@@ -148,7 +179,30 @@ def test_a_table_keeps_names_and_times_in_one_piece():
 @pytest.mark.parametrize(
     ("changes", "start"),
     [
-        ({}, "Cannot tell whether encrypted is slower than plain. Transactions"),
+        (
+            {},
+            "Cannot tell whether encrypted is slower than plain: at most 2.8 % slower, at most 1.2 % "
+            "faster. Transactions per second at 16 threads: +0.8 % (−1.2 to +2.8 %).",
+        ),
+        (
+            {"overhead_pct": 3.0, "lo_pct": 1.0, "hi_pct": 5.0} | FEW,
+            "Cannot tell whether encrypted is slower than plain, although the interval says between "
+            "1.0 and 5.0 % slower. Too few blocks: no word. Transactions per second at 16 threads",
+        ),
+        (  # within the margin
+            {"overhead_pct": 0.0, "lo_pct": -1.0, "hi_pct": 1.0} | FEW,
+            "Cannot tell whether encrypted is slower than plain: at most 1.0 % slower, at most 1.0 % "
+            "faster. Too few blocks: no word.",
+        ),
+        (
+            {} | FEW,
+            "Cannot tell whether encrypted is slower than plain: at most 2.8 % slower, at most 1.2 % faster. Transactions",
+        ),
+        (
+            {"warnings": ["noise", OPPOSITE], "verdict": "slower"},
+            "Encrypted is slower than plain. The thread counts show opposite effects: read them one "
+            "by one, not their average.",
+        ),
         ({"verdict": "slower"}, "Encrypted is slower than plain. Transactions per second at 16"),
         ({"verdict": "faster"}, "Encrypted is faster than plain."),
         ({"verdict": "same"}, "Encrypted or plain makes no difference that matters."),
@@ -159,7 +213,80 @@ def test_a_table_keeps_names_and_times_in_one_piece():
     ],
 )
 def test_the_headline_says_what_the_verdict_means(changes, start):
-    assert report.headline(row(**changes)).startswith(start)
+    assert report.headline(row(**changes)).replace("\u202f", " ").startswith(start)
+
+
+def box(*changes, **options):
+    """The verdict box of a row as text."""
+    table = row(**changes[0]).to_frame().T if changes else TABLE
+    return text(report.verdict_box(table, **options))
+
+
+def text(shown):
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", shown.markup)).replace("\u202f", " ")
+
+
+def test_the_box_names_a_level_other_than_95_percent_and_what_the_word_rests_on():
+    said = box({"level": 0.0125, "blocks": 12, "n_arm": 48})
+    assert "98.8 % interval −1.2 to +2.8 %" in said
+    assert "Measured 12 blocks, 48 pairs" in said
+    assert "Two one-sided" not in said
+    usual = box({"verdict": "same", "blocks": 1, "n_arm": 1})
+    assert "Interval −1.2 to +2.8 %" in usual
+    assert "Measured 1 pair" in usual
+    assert "Two one-sided tests at 5 % −0.8 to +2.4 %" in usual
+
+
+def test_the_box_shows_a_reason_once_beside_the_verdict():
+    said = box({"overhead_pct": 3.0, "lo_pct": 1.0, "hi_pct": 5.0} | FEW)
+    assert said.lower().count("too few blocks") == 1
+    assert said.index("Too few blocks") < said.index("Noise floor")
+    assert "measured under an earlier plan" in said
+    assert "To settle it more runs of this kind will not settle it" in said
+
+
+def test_the_box_lists_the_thread_counts_of_its_arm_first():
+    table = pd.concat([TABLE.assign(arm="another"), TABLE], ignore_index=True)
+    said = text(report.verdict_box(table, primary={"arm": "encrypted"}, also=3))
+    assert "1 thread ▲ slower +4.0 %" in said
+    assert "4 threads ? cannot tell at most 3.0 % slower, at most 1.0 % faster" in said
+    assert "another" not in said
+
+
+def test_the_table_says_what_is_known_why_and_the_level():
+    rows = [("tps", t, "encrypted", 9.0, 2.0, "cannot tell") for t in (1, 2)]
+    table = verdicts(rows, **FEW).assign(level=[0.05, 0.0125])
+    table.loc[1, "lo_pct"] = -2.0
+    said = text(report.verdict_table_html(table))
+    assert (
+        "cannot tell (too few blocks) +9.0 % +7.0 to +11.0 % 95 % Too few blocks: no word" in said
+    )
+    assert "cannot tell +9.0 % −2.0 to +11.0 % 98.8 % At most 11.0 % slower, at most 2.0 %" in said
+    assert "Level: how often such an interval holds the truth" in said
+    usual = text(report.verdict_table_html(table.assign(level=0.05)))
+    assert "Level" not in usual
+
+
+@pytest.mark.parametrize(
+    ("overhead", "marks"),
+    [
+        (5.0, {"−4 %", "0 %", "+4 %"}),
+        (60.0, {"−40 %", "0 %", "+40 %"}),
+        (739.0, {"0.25×", "1×", "4×", "8×"}),
+        (-90.0, {"0.2×", "1×", "5×"}),
+        (20_000.0, {"0.04×", "1×", "25×"}),
+    ],
+)
+def test_the_ruler_has_factors_beyond_100_percent(overhead, marks):
+    ends = sorted((0.9 * overhead, min(1.02 * overhead, 0.98 * overhead + 2)))
+    drawn = report.ruler(row(overhead_pct=overhead, lo_pct=ends[0], hi_pct=ends[1]))
+    seen = [t.replace("\u202f", " ") for t in re.findall(r'class="m">([^<]*[%×])<', drawn)]
+    assert marks <= set(seen)
+    assert len({t[-1] for t in seen}) == 1
+    low = [float(t.strip("− %").replace(",", "")) for t in seen if "−" in t]
+    assert all(v < 100 for v in low)
+    places = [float(x) for x in re.findall(r'cx="([\d.]+)"', drawn)]
+    assert 20 <= places[0] <= 580
 
 
 def test_the_box_holds_word_interval_floor_date_machine_and_what_would_settle_it():
@@ -168,11 +295,11 @@ def test_the_box_holds_word_interval_floor_date_machine_and_what_would_settle_it
         "engine": {"label": "MySQL 9.7.4"},
         "host": {"cpu": "AMD EPYC", "cores": 2, "memory_B": 24 * 2**30, "system": "Debian 12"},
     }
-    box = report.verdict_box(TABLE, campaign, primary={"metric": "tps", "threads": 4}).markup
-    plain = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", box)).replace("\u202f", " ")
+    plain = box(campaign=campaign, primary={"metric": "tps", "threads": 4})
     for words in (
         "? cannot tell",
         "Interval −1.0 to +3.0 %",
+        "Measured 3 blocks, 12 pairs",
         "Noise floor 2.0 %",
         "To settle it 40 pairs, 6.5 min",
         "Date 2026-11-20 22:29",
@@ -196,10 +323,8 @@ def test_the_box_is_about_the_joint_effect_unless_told():
 def test_a_page_about_an_arm_that_no_pair_was_measured_of_says_so():
     wanted = {"arm": "another"}
     assert report.primary(TABLE, wanted)["arm"] == report.primary(TABLE)["arm"]
-    assert (
-        "no whole pair of another was measured" in report.verdict_box(TABLE, primary=wanted).markup
-    )
-    assert "no whole pair" not in report.verdict_box(TABLE).markup
+    assert "No whole pair of another was measured" in box(primary=wanted)
+    assert "o whole pair" not in box()
 
 
 def test_names_from_outside_cannot_become_markup():

@@ -168,11 +168,3 @@ def _bare(value):
     if not f < 1e6:
         return "more than a million"
     return f"{f:,.0f}" if f >= 19.95 else f"{f:.1f}".removesuffix(".0")
-
-
-def level(alpha):
-    """`95 %`, `98.8 %`: how often an interval at 1 - alpha holds the truth."""
-    if alpha is None or math.isnan(alpha):
-        return ""
-    digits = 0 if abs(100 * alpha - round(100 * alpha)) < 0.05 else 1 if alpha >= 0.002 else 2
-    return f"{100 * (1 - alpha):.{digits}f}{THIN}%"

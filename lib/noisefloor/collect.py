@@ -1128,7 +1128,7 @@ def _block(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
     once more at the end."""
     found = [x for x in schedule.cells(c.study) if keep(x) and not (x.control and c.study.pairs)]
     share_s = c.study.profile.budget_min * 60 / len(c.turns)
-    number = 0
+    number, began = 0, c.meta["spent_s"]
     while not all(map(c.skips, found)) and c.left_s > 0:
         again = number == c.plan["pairs"] > 0  # what was lost
         have = c.done(c.block)
@@ -1148,9 +1148,9 @@ def _block(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
         if again:
             break
         number += 1
-        spent = c.meta["spent_s"]
+        took, began = c.meta["spent_s"] - began, c.meta["spent_s"]
         if not c.plan["pairs"] and number >= max(have.values(), default=0):
-            c.plan["pairs"] = number if spent + spent / number > share_s else 0
+            c.plan["pairs"] = number if began + took > share_s else 0
     c.save()
 
 

@@ -325,7 +325,7 @@ def table(rows, form="text"):
             "verdict": row["verdict"],
             "overhead": amounts.overhead(row["overhead_pct"], row["metric"]),
             "interval": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
-            "level": amounts.level(row["level"]),
+            "level": amounts.confidence(row["level"]),
             "runs": f"{row['n_baseline']} / {row['n_arm']}",
             "notes": " ".join(map(str, sorted(1 + notes.index(w) for w in row["warnings"]))),
         }

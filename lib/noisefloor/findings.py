@@ -1,9 +1,10 @@
-"""What follows from the campaigns on backups and connections: tables, and the line on top."""
+"""What the campaigns on backups and connections show: tables, and the first line of a page."""
 
 import numpy as np
 import pandas as pd
 
-from .plots import AGAIN, percent
+from . import amounts
+from .plots import AGAIN
 
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 
@@ -59,12 +60,12 @@ def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
 def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame) -> str:
     """What it costs, which process pays it, what makes it cheaper: one line from the tables."""
     own = verdicts[~verdicts["control"] & ~verdicts["joint"] & (verdicts["metric"] == "wall")]
-    own = own[~own["arm"].str.contains(", ")]  # the ciphers; their variants stand in the figure
+    own = own[~own["arm"].str.contains(", ")]  # the ciphers; their variants are in the figure
     costs = []
     for workload, rows in own.groupby("workload", sort=False):
         groups = [
             f"{verdict} with "
-            + ", ".join(f"{r.arm} {percent(r.overhead_pct)}" for r in part.itertuples())
+            + ", ".join(f"{r['arm']} ({_size(r)})" for r in part.to_dict("records"))
             for verdict in ("slower", "faster", "same", "cannot tell")
             if len(part := rows[rows["verdict"] == verdict])
         ]
@@ -83,6 +84,13 @@ def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame) -> str:
             ratio = cpu["openssl"][dear] / max(cpu["openssl"][cheap], 1e-9)
             text += f" Cheapest: {cheap}, {ratio:.1f} times less of it."
     return text
+
+
+def _size(row) -> str:
+    """An overhead; of a row that cannot tell, what is known."""
+    ends = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
+    limits = amounts.known(*ends) if row["verdict"] == "cannot tell" else ""
+    return limits or amounts.overhead(row["overhead_pct"], row["metric"])
 
 
 # -- connections -----------------------------------------------------------------------------------

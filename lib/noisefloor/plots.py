@@ -25,7 +25,8 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
-from . import sheet
+from . import amounts, sheet
+from .amounts import interval, percent  # noqa: F401
 from .study import METRICS
 
 # Drawn colours are stand-ins: `svg` replaces each by a CSS variable with the light colour as
@@ -56,6 +57,7 @@ SHORT = {  # metrics where room is short
     "recovery_s": "crash recovery",
     "warmup_s": "warm-up",
 }
+SIZES = ["lo_pct", "overhead_pct", "hi_pct"]
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 ASIDE = 128  # of a wide figure, for names at the right
 AGAIN = " again"  # the A/A control is a second arm with the baseline's settings
@@ -157,29 +159,6 @@ def colours(frame) -> dict:
     }
 
 
-def percent(value, digits=1, sign=True) -> str:
-    """A percentage as it is printed everywhere: real minus, no-break thin space, `+` when asked."""
-    if value is None or pd.isna(value):
-        return "not known"
-    if math.isinf(value):
-        return ("−" if value < 0 else "") + "∞"
-    if abs(value) >= 10_000:
-        return (">" if value > 0 else "<−") + "10,000\u202f%"
-    if abs(value) >= 99.95:
-        digits = 0
-    text = f"{abs(value):,.{digits}f}"
-    zero = not text.strip("0.")
-    mark = "" if zero else "−" if value < 0 else "+" if sign else ""
-    return f"{mark}{text}\u202f%"
-
-
-def interval(lo, hi) -> str:
-    """`lo to hi %`, or that there is none."""
-    if pd.isna(lo) or pd.isna(hi):
-        return "no interval"
-    return f"{percent(lo)[:-2] if not math.isinf(lo) else percent(lo)} to {percent(hi)}"
-
-
 def metric_label(name) -> str:
     """How a metric is called in text."""
     return METRICS[name].label if name in METRICS else str(name).replace("_", " ")
@@ -223,7 +202,7 @@ def _responsive(draw):
 
 
 def _nothing(*_args, narrow=False, **_options) -> Figure:
-    """In the place of a figure for which a campaign has no value: a sentence that says so."""
+    """Instead of a figure for which a campaign has no value: a sentence that says so."""
     figure = Figure(figsize=((NARROW if narrow else WIDE) / 72, 44 / 72))
     figure.text(0, 0.5, "No run of this campaign has a value for this figure.", va="center")
     return figure
@@ -251,7 +230,7 @@ def _mark(ax, xs, ys, rows):
 
 
 def spots(figure) -> list:
-    """Where the points of a drawn figure stand: [row, left, top], row being the index label in the
+    """Where the points of a drawn figure are: [row, left, top], row being the index label in the
     table that the figure shows, left and top in percent of its size."""
     wide, high = figure.bbox.size
     found = []
@@ -273,6 +252,8 @@ def _note(ax, text, xy, shift=(0, 0), at="data", **style):
 def _above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
     """Panel title in bold, under it what the y axis shows, set level instead of turned; the arms'
     names in their colours at the right, or on lines of their own in a `small` panel."""
+    lines = zip(reversed(dict(names).values()), (text, title), strict=False)
+    small = small or any(7.5 * len(a) + 8 * len(b) > 1.1 * ax.bbox.width for a, b in lines)
     beside = 0 if small else 2 if title else 1  # lines that the names can share
     high = 15 * max(len(names) - beside, 0)
     ax.set_title(title or " ", pad=(22 if title else 4) + high, color=colour)
@@ -284,12 +265,54 @@ def _above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
         _note(ax, words, (0 if small else 1, 1), shift, "axes fraction", **style)
 
 
+def _log(overhead):
+    return np.log1p(np.maximum(overhead, -99.99) / 100)
+
+
+def _percent(log):
+    return 100 * np.expm1(log)
+
+
 def _percent_axis(ax, axis="y", ticks=6):
     which = getattr(ax, f"{axis}axis")
     which.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], min_n_ticks=3))
     which.set_major_formatter(
         FuncFormatter(lambda v, _: f"{'−' if v < 0 else '+' if v > 0 else ''}{abs(v):,.9g}\u202f%")
     )
+
+
+def _axis(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
+    """Scale an axis to overheads from `low` to `high` percent, with shares of its length as room
+    beyond: linear, or a log scale with factors as ticks where an overhead is told as a factor.
+    Whether it is the latter."""
+    log = amounts.large(low) or amounts.large(high)
+    if log:
+        getattr(ax, f"set_{axis}scale")("function", functions=(_log, _percent))
+        low, high = _log(low), _log(high)
+    ends = np.array([low - below * (high - low), high + above * (high - low)])
+    getattr(ax, f"set_{axis}lim")(_percent(ends) if log else ends)
+    if not log:
+        _percent_axis(ax, axis, ticks)
+        return False
+    first, last = np.exp(ends)
+    for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
+        at = [m * 10.0**e for e in range(-5, 9) for m in steps if first <= m * 10.0**e <= last]
+        if len(at) <= ticks + 1:
+            break
+    which = getattr(ax, f"{axis}axis")
+    which.set_major_locator(FixedLocator([100 * (f - 1) for f in at]))
+    which.set_minor_locator(NullLocator())
+    which.set_major_formatter(FuncFormatter(lambda v, _: f"{1 + v / 100:,.6g}×"))
+    return True
+
+
+def _is_log(ax):
+    return ax.get_yscale() == "function"
+
+
+def _overhead(ax):
+    """What the y axis of `_axis` shows."""
+    return "overhead as a factor" if _is_log(ax) else "overhead"
 
 
 def _margin(ax, margin, axis="y", named=True):
@@ -303,13 +326,28 @@ def _margin(ax, margin, axis="y", named=True):
         _note(ax, words, (0, -margin), (4, -3), at, color=BAND, va="top", zorder=7)
 
 
+def _away(overhead):
+    """The size of an overhead whichever its direction: -50 % is as far away as +100 %."""
+    return _percent(np.abs(_log(overhead)))
+
+
+def _mirror(overhead):
+    """The overhead that is as far away on the other side."""
+    return _percent(-_log(overhead))
+
+
+def _cut(overhead, limit):
+    """Overheads, no farther away than `limit`."""
+    return np.clip(overhead, _mirror(limit), limit)
+
+
 def _limit(frame, margin, floor=0.0):
-    """Half height of an overhead axis: everything that matters, not every endless interval."""
-    frame = frame[["overhead_pct", "lo_pct", "hi_pct"]].astype(float)  # None where JSON has null
-    centre = frame["overhead_pct"].abs().replace(np.inf, np.nan).max()
-    centre = 0.0 if pd.isna(centre) else centre
-    ends = pd.concat([frame["lo_pct"].abs(), frame["hi_pct"].abs()])
-    ends = ends.replace(np.inf, np.nan).dropna()
+    """How far away an overhead may be on an axis: everything that matters, not every endless
+    interval."""
+    away = _away(frame[SIZES].astype(float))  # None where JSON has null
+    away = away.replace(np.inf, np.nan)
+    centre = np.nan_to_num(away["overhead_pct"].max())
+    ends = away[["lo_pct", "hi_pct"]].stack().dropna()
     wanted = [margin * 2, floor * 1.15, centre * 1.3]
     if len(ends):
         wanted.append(min(ends.max() * 1.12, max(3 * margin, 3 * centre, 3 * ends.median())))
@@ -322,10 +360,10 @@ def _whisker(ax, x, ends, limit, **style):
     style = {"lw": 7, "alpha": 0.38, "zorder": 3} | style
     if any(pd.isna(e) for e in ends):
         return
-    cut = [max(ends[0], -limit), min(ends[1], limit)]
+    cut = _cut(ends, limit)
     ax.plot(*((cut, [x, x]) if level else ([x, x], cut)), **style)
-    for end, beyond, mark in ((cut[0], ends[0] < -limit, 0), (cut[1], ends[1] > limit, 1)):
-        if beyond:
+    for mark, end in enumerate(cut):
+        if end != ends[mark]:
             spot = (end, x) if level else (x, end)
             shape = ("<>" if level else "v^")[mark]
             ax.plot(*spot, shape, color=style["color"], ms=6, zorder=4, clip_on=False)
@@ -354,10 +392,12 @@ def overhead(
     keys = [k for k in keys if k in set(frame[by])]
     if not keys:
         raise ValueError(f"the verdict table has no row of metric {metric!r} to draw")
-    figure, axes, _ = _panels(len(keys), narrow, 330 if narrow or len(keys) == 1 else 270, most=1)
+    panels = [frame[(frame[by] == k) | ((by == "arm") & frame["control"])] for k in keys]
+    most = max(panel.loc[~panel["control"], "arm"].nunique() for panel in panels)
+    high = (330 if narrow or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
+    figure, axes, _ = _panels(len(keys), narrow, high, most=1)
     if not narrow:  # room at the right for the names of band and floor
         figure.get_layout_engine().set(rect=(0, 0, 1 - ASIDE / WIDE, 1))
-    panels = [frame[(frame[by] == k) | ((by == "arm") & frame["control"])] for k in keys]
     scales = [_reach(panel, margin_pct, published) for panel in panels]
     if by != "metric" and max(s[2] for s in scales) <= 3 * min(s[2] for s in scales):
         lows, highs, limits = zip(*scales, strict=True)  # same metric, same scale
@@ -377,9 +417,10 @@ def overhead(
             names["band"] = f"shaded: ±{margin_pct:g}\u202f% counts as same"
             names |= {"floor": "dashed: noise floor"} if floor else {}
         told = panel.loc[~panel["control"], "lo_pct"].notna().any()
-        words = "overhead, with its interval" if told else "overhead, too few runs for an interval"
+        words = ", with its interval" if told else ", too few runs for an interval"
+        words = _overhead(ax) + words
         words += " (↑ slower, ↓ faster)" if not narrow else " (↑ slower)" if told else ""
-        name = textwrap.fill(name, 38) if narrow else name
+        name = textwrap.fill(name, 38 if narrow else 84)
         _above(ax, words, name, names, ink, narrow, colour)
     _apart(figure)
     return figure
@@ -388,29 +429,50 @@ def overhead(
 def _reach(panel, margin, published) -> tuple[float, float, float]:
     """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
     floor = panel["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
-    limit = _limit(panel, margin, 0.0 if floor.isna().all() else floor.median())
-    if published is not None and len(published):
-        limit = max(limit, 1.2 * published["overhead_pct"].abs().max())
-    seen = panel[["lo_pct", "overhead_pct", "hi_pct"]].astype(float).clip(-limit, limit)
-    floor = floor[floor < limit].max()
     beside = [] if published is None else list(published["overhead_pct"])
-    low = np.nanmin([-2 * margin, 1.1 * seen.min().min(), -1.1 * floor, *beside])
-    return low, np.nanmax([2 * margin, seen.max().max(), 1.1 * floor, *beside]), limit
+    limit = _limit(panel, margin, np.nan_to_num(floor.median()))
+    limit = max([limit, *(1.2 * _away(x) for x in beside)])
+    floor = 1.1 * floor[floor < limit].max()
+    return *_ends(panel[SIZES], margin, limit, [*beside, floor, _mirror(floor)]), limit
+
+
+def _ends(frame, margin, limit, beside=()):
+    """Lower and upper end of an axis for the overheads in `frame` and those `beside`."""
+    values = [*_cut(frame.astype(float), limit).to_numpy().ravel(), *beside]
+    return np.nanmin([_mirror(2 * margin), *values]), np.nanmax([2 * margin, *values])
 
 
 def _apart(figure):
-    """Raise the words of verdicts that would stand on others, as the layout places them."""
+    """Raise the words of verdicts that would cover others, and the end of an axis that they would
+    leave, as the layout places them."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # it stays as it is now
     for ax in figure.axes:
-        placed = []
-        for note in sorted(getattr(ax, "words", ()), key=lambda n: n.get_window_extent().y0):
-            box = note.get_window_extent().expanded(1.06, 1)
-            while any(box.overlaps(other) for other in placed):
-                x, y = note.xyann
-                note.xyann = (x, y + 2)
-                box = box.translated(0, 2)
-            placed.append(box)
+        notes = getattr(ax, "words", ())
+        places = [note.xyann for note in notes]
+        for _ in range(4):
+            for note, place in zip(notes, places, strict=True):
+                note.xyann = place
+            beyond = (_raised(notes) - ax.bbox.y1) / ax.bbox.height
+            if beyond <= 0:
+                break
+            ends = np.array(ax.get_ylim())
+            ends = _log(ends) if _is_log(ax) else ends
+            ends[1] += 1.1 * beyond * (ends[1] - ends[0])
+            ax.set_ylim(_percent(ends) if _is_log(ax) else ends)
+
+
+def _raised(notes):
+    """Raise each of the notes above those that it would cover; the upper end of all."""
+    placed = []
+    for note in sorted(notes, key=lambda n: n.get_window_extent().y0):
+        box = note.get_window_extent().expanded(1.06, 1)
+        while any(box.overlaps(other) for other in placed):
+            x, y = note.xyann
+            note.xyann = (x, y + 2)
+            box = box.translated(0, 2)
+        placed.append(box)
+    return max((box.y1 for box in placed), default=0.0)
 
 
 def _arm_names(panel):
@@ -448,18 +510,18 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
     for row in single[single["control"]].itertuples():
         x = at[int(row.threads)] + beside
         _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=ink[row.arm], lw=4)
-        y = np.clip(row.overhead_pct, -limit, limit)
+        y = _cut(row.overhead_pct, limit)
         ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
         _mark(ax, [x], [y], [row.Index])
     for arm, line in single[~single["control"]].sort_values("threads").groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
-        ys = line["overhead_pct"].clip(-limit, limit)
+        ys = _cut(line["overhead_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
             _judged(ax, x, row, limit, ink[arm], "o", small)
     for row in joint.itertuples():
         _judged(ax, end + place[row.arm], row, limit, ink[row.arm], "D", small)
-    named = {}  # a label stands once, at the rightmost point
+    named = {}  # a label is drawn once, at the rightmost point
     for row in () if published is None else published.itertuples():
         x = at[int(row.threads)] - 0.16 * step
         ends = (getattr(row, "lo_pct", np.nan), getattr(row, "hi_pct", np.nan))
@@ -475,23 +537,19 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
     room = max(0.55 * step, half * (end - first + step) / wide)
     begin, stop = first - room, (end if len(joint) else last) + room
     ax.set_xlim(begin, stop)
-    ax.set_ylim(low - 0.04 * (high - low), high + 0.2 * (high - low))  # room for points and words
-    ticks, names = (
-        list(at.values()),
-        _names_apart(at, wide / (stop - begin)),
-    )
+    _axis(ax, low, high, 0.04, 0.2)  # room for points and words
+    ticks, names = list(at.values()), _names_apart(at, wide / (stop - begin))
     if len(joint):
         ticks, names = [*ticks, end], [*names, "all"]
         ax.axvline(end - 0.5 * step, color=RULE, lw=0.8)
     ax.xaxis.set_major_locator(FixedLocator(ticks))
     ax.set_xticklabels(names)
     ax.set_xlabel("threads (log scale)" + ("; all: joint effect" if len(joint) else ""))
-    _percent_axis(ax)
     return floor
 
 
 def _names_apart(at, pixels) -> list[str]:
-    """The thread counts as tick labels, "" where one would stand on that before; `pixels` a unit."""
+    """The thread counts as tick labels, "" where one would cover the one before; `pixels` a unit."""
     names, edge = [], -math.inf
     for count, x in at.items():
         name = str(count) if pixels * x - 4 * len(str(count)) > edge + 4 else ""
@@ -513,8 +571,8 @@ def _floor_lines(ax, rows, at, step, limit, joint, end) -> list:
         xs = [places[int(t)] for t in floor.index]
         xs = [xs[0] - 0.4 * step, *xs, xs[-1] + 0.4 * step]
         ys = floor.to_numpy()[[0, *range(len(floor)), -1]]
-        for sign in (1, -1):
-            ax.plot(xs, sign * ys, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
+        for line in (ys, _mirror(ys)):
+            ax.plot(xs, line, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
         drawn += list(ys)
     return drawn
 
@@ -522,16 +580,24 @@ def _floor_lines(ax, rows, at, step, limit, joint, end) -> list:
 def _judged(ax, x, row, limit, colour, mark, small):
     """One comparison: interval, point, and above them its verdict as a word and the overhead."""
     _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=colour)
-    y = np.clip(row.overhead_pct, -limit, limit)
+    y = _cut(row.overhead_pct, limit)
     ax.plot(x, y, mark, ms=7, color=colour, zorder=5)
     _mark(ax, [x], [y], [row.Index])
-    top = y if pd.isna(row.hi_pct) else max(y, min(row.hi_pct, limit))
+    top = y if pd.isna(row.hi_pct) else max(y, _cut(row.hi_pct, limit))
     style = {"color": colour, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
     style |= {"fontsize": 10 if small else 12, "linespacing": 1.1}
-    words = (
-        row.verdict.replace(" ", "\n") if small else f"{row.verdict}\n{percent(row.overhead_pct)}"
-    )
+    words = row.verdict.replace(" ", "\n") if small else _said(row, "\n")
     ax.words = [*getattr(ax, "words", ()), _note(ax, words, (x, top), (0, 5), **style)]
+
+
+def _said(row, between=" "):
+    """Verdict and overhead of a row in a figure; a direction is named once."""
+    return f"{row.verdict}{between}{_size(row)}"
+
+
+def _size(row):
+    size = amounts.overhead(row.overhead_pct, getattr(row, "metric", ""))
+    return size.removesuffix(f" {row.verdict}")
 
 
 @_responsive
@@ -552,7 +618,9 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, title="", narrow=Fals
                 path = path[path["threads"].eq(count).fillna(False)]
         _pairs_panel(ax, chosen, path, margin_pct, small)
         name = title or threads_label(count).removeprefix("at ")
-        _above(ax, f"overhead of each pair (↑ slower; shaded: ±{margin_pct:g}\u202f%)", name)
+        _above(
+            ax, f"{_overhead(ax)}, pair by pair (↑ slower; shaded: ±{margin_pct:g}\u202f%)", name
+        )
     return figure
 
 
@@ -560,7 +628,8 @@ def _pairs_panel(ax, frame, path, margin, small):
     frame = frame.sort_values(["block", "pair"])
     value = 100 * np.expm1(frame["overhead"].to_numpy(float))
     ink = colours(frame)[frame["arm"].iloc[0]] if "arm" in frame and len(frame) else ARMS[0]
-    limit = max(2.2 * margin, 1.25 * np.quantile(np.abs(value), 0.95) if len(value) else 0)
+    limit = max(2.2 * margin, 1.25 * np.quantile(_away(value), 0.95) if len(value) else 0)
+    low = _mirror(limit)
     _margin(ax, margin, named=False)
     edges = np.flatnonzero(frame["block"].to_numpy()[1:] != frame["block"].to_numpy()[:-1]) + 1.5
     for edge in edges:
@@ -569,40 +638,38 @@ def _pairs_panel(ax, frame, path, margin, small):
         words = "restart" if small else "dotted: server restart"
         _note(ax, words, (edges[0], 0), (3, 3), ax.get_xaxis_transform(), va="bottom")
     n = np.arange(1, len(frame) + 1)
-    inside = np.abs(value) <= limit
+    inside = _away(value) <= limit
     ax.plot(n[inside], value[inside], "o", ms=5, color=ink, alpha=0.55, mew=0, zorder=3)
-    for out, shape, y in ((value > limit, "^", limit), (value < -limit, "v", -limit)):
+    for out, shape, y in ((value > limit, "^", limit), (value < low, "v", low)):
         if out.any():
             ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
-    _mark(ax, n, np.clip(value, -limit, limit), frame.index)
+    _mark(ax, n, _cut(value, limit), frame.index)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     if path is not None and len(path):
-        # side by side the unit of the path is the block: it moves on where a block is whole
-        ends = np.append(edges - 0.5, len(frame))
-        blocks = len(path) == len(ends) and path["n"].max() == len(ends) < len(frame)
-        _path(ax, path.assign(at=ends if blocks else path["n"]), limit, ink, small)
-    ax.set_ylim(-limit, limit)
+        _path(ax, path, limit, ink, small)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
     ax.set_xlabel("pair" if small else "pair (line and shade: estimate and interval so far)")
-    _percent_axis(ax)
+    if amounts.large(limit) and len(value):  # no empty decades on the other side
+        low = min(_mirror(2.2 * margin), _cut(value.min(), limit))
+    _axis(ax, low, limit, 0.08, 0.1)
 
 
 def _path(ax, path, limit, ink, small):
     """The running estimate with its narrowing interval, and where it stopped."""
     steps = path.dropna(subset=["lo_pct", "hi_pct"])
-    ends = [steps[c].clip(-5 * limit, 5 * limit).to_numpy(float) for c in ("lo_pct", "hi_pct")]
-    ax.fill_between(steps["at"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
-    ax.plot(path["at"], path["overhead_pct"].clip(-limit, limit), color=ink, lw=2, zorder=4)
+    ends = [_cut(steps[c].to_numpy(float), 5 * limit) for c in ("lo_pct", "hi_pct")]
+    ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
+    ax.plot(path["n"], _cut(path["overhead_pct"], limit), color=ink, lw=2, zorder=4)
     last = path.iloc[-1]
-    ax.plot(last["at"], np.clip(last.overhead_pct, -limit, limit), "o", ms=8, color=ink, zorder=5)
-    ax.axvline(last["at"], color=ink, lw=1, zorder=2)
-    n = int(last["at"])
+    n = int(last["n"])
+    ax.plot(n, _cut(last.overhead_pct, limit), "o", ms=8, color=ink, zorder=5)
+    ax.axvline(n, color=ink, lw=1, zorder=2)
     words = f"after {n} pair{'s' * (n != 1)}"
     words += f": {last.verdict}" if "verdict" in path else ""
     side, shift = ("right", -5) if n > sum(ax.get_xlim()) / 2 else ("left", 5)
     style = {"ha": side, "va": "top", "color": ink, "weight": "bold", "zorder": 7}
     style |= {"fontsize": 10 if small else 12}
-    _note(ax, words, (last["at"], 1), (shift, -2), ax.get_xaxis_transform(), **style)
+    _note(ax, words, (n, 1), (shift, -2), ax.get_xaxis_transform(), **style)
 
 
 @_responsive
@@ -687,7 +754,7 @@ def quantiles(frame, *, margin_pct=2.0, baseline=None, title="", narrow=False) -
         if arm != baseline:
             ratio = 100 * (part.set_index("q")["value_s"] / base - 1)
             low.plot([place[q] for q in ratio.index], ratio, "-o", color=ink[arm], ms=5, lw=1.8)
-            seen = max(seen, ratio.abs().max())
+            seen = max(seen, _away(ratio).max())
     top.set_yscale("log")
     lo, hi = top.get_ylim()
     ticks = [m * 10.0**e for e in range(-4, 7) for m in (1, 2, 5) if lo <= m * 10.0**e <= hi]
@@ -697,8 +764,7 @@ def quantiles(frame, *, margin_pct=2.0, baseline=None, title="", narrow=False) -
     names = {a: str(a) for a in ink if a in set(frame["arm"])}
     _above(top, "latency (log scale)", title, names, ink, narrow)
     reach = max(2.2 * margin_pct, 1.25 * seen)
-    low.set_ylim(-reach, reach)
-    _percent_axis(low, ticks=4)
+    _axis(low, _mirror(reach), reach, ticks=4)
     words = "difference" if narrow else f"difference from {baseline}"
     _above(low, f"{words} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
     low.xaxis.set_major_locator(FixedLocator(list(place.values())))
@@ -733,68 +799,85 @@ def dots(
         )
     shown, frame = frame.index, frame.reset_index(drop=True)
     joint, ink, limit = is_joint(frame), colours(verdicts), _limit(frame, margin_pct)
-    labels = [_row_name(frame.loc[i], names, joint[i]) for i in frame.index]
-    said = [f"{r.verdict} {percent(r.overhead_pct)}" for r in frame.itertuples()]
-    gap, line = (1.7, 0.65) if narrow else (1.0, 0.0)
-    two = [  # of a phone, where name and verdict have no room beside each other
-        narrow and 6.2 * len(n) + 7.1 * len(w) > NARROW - 24
-        for n, w in zip(labels, said, strict=True)
-    ]
-    y, rows, heads = 0.0, [], []
-    sections = [_section(v, head, joint[i]) for i, v in frame[head].items()] if head else []
-    for i in frame.index:
-        if head and (i == 0 or sections[i] != sections[i - 1]):
-            heads.append((y + (0.15 if i else 0.0), sections[i]))
-            y += 1.15 if i else 1.0
-        y += line * two[i]
-        rows.append(y + (0.75 if narrow else 0.0))
-        y += gap
-    width = NARROW if narrow else WIDE
-    left = 16 if narrow else min(250, 34 + 7.4 * max((len(v) for v in labels), default=10))
-    right = 24 if narrow else 272
-    top, foot, high = (26 if title else 6), 44, 26 * y
-    figure = Figure(figsize=(width / 72, (top + high + foot) / 72), layout="none")
-    total = top + high + foot
-    ax = figure.add_axes([left / width, foot / total, (width - left - right) / width, high / total])
-    _margin(ax, margin_pct, axis="x")
-    at = ax.get_yaxis_transform()
-    bold = {"color": INK, "weight": "bold", "va": "center", "fontsize": 12}
-    for spot, words in heads:
-        _note(ax, words, (0, spot), (-left + 8, 0), at, **bold)
+    sections = [_section(v, head, joint[i]) for i, v in frame[head].items()] if head else ""
+    rows = [
+        (sections and sections[i], _row_name(frame.loc[i], names, joint[i]), _said(row, ", "),
+         row.verdict, _numbers(row))
+        for i, row in enumerate(frame.itertuples())
+    ]  # fmt: skip
+    left = 34 + 7.4 * max((len(name) for _, name, *_ in rows), default=10)
+    figure, ax, places = _forest(rows, min(264, left), 272, margin_pct, title, narrow)
     for i, row in enumerate(frame.itertuples()):
-        colour, ends = ink[row.arm], (row.lo_pct, row.hi_pct)
-        _whisker(ax, rows[i], ends, limit, color=colour, level=True)
+        colour = ink[row.arm]
+        _whisker(ax, places[i], (row.lo_pct, row.hi_pct), limit, color=colour, level=True)
         mark = {"ms": 7, "color": colour, "zorder": 5}
-        ax.plot(np.clip(row.overhead_pct, -limit, limit), rows[i], "D" if joint[i] else "o", **mark)
-        size = {"fontsize": 12, "va": "center", "color": INK}
+        ax.plot(_cut(row.overhead_pct, limit), places[i], "D" if joint[i] else "o", **mark)
+    _mark(ax, _cut(frame["overhead_pct"].astype(float), limit), places, shown)
+    ticks = int(ax.bbox.width / 55)
+    _axis(ax, *_ends(frame[SIZES], margin_pct, limit), 0.04, 0.04, "x", ticks)
+    return figure
+
+
+def _forest(rows, left, right, margin, title, narrow, unit=""):
+    """A forest plot without its points: the figure, its axes, the height of each row.
+
+    `rows`: (heading, name, verdict and size for a phone, verdict, numbers); `left` and `right`:
+    pixels for the words beside the axes, for which a phone has no room."""
+    left, right = (16, 24) if narrow else (left, right)
+    y, places, heads, last = 0.0, [], [], ""
+    for section, name, short, *_ in rows:
+        if section != last:
+            y += 0.15 if places else 0.0
+            heads.append((y, section))
+            y, last = y + 1.0, section
+        beside = 6.2 * len(name) + 7.1 * len(short) <= NARROW - 24
+        y += 0.65 if narrow and not beside else 0.0
+        places.append(y + 0.75 * narrow)
+        y += 1.7 if narrow else 1.0
+    width, top, foot, high = NARROW if narrow else WIDE, (26 if title else 6), 44, 26 * y
+    wide, total = width - left - right, top + high + foot
+    figure = Figure(figsize=(width / 72, total / 72), layout="none")
+    ax = figure.add_axes([left / width, foot / total, wide / width, high / total])
+    _margin(ax, margin, axis="x")
+    at, style = ax.get_yaxis_transform(), {"color": INK, "va": "center", "fontsize": 12}
+    for spot, words in heads:
+        _note(ax, words, (0, spot), (-left + 8, 0), at, **style, weight="bold")
+    for place, (section, name, short, verdict, numbers) in zip(places, rows, strict=True):
         if narrow:
-            above = rows[i] - 0.75
-            _note(ax, labels[i], (0, above - line * two[i]), (8 - left, 0), at, **size)
-            size |= {"ha": "right", "weight": "bold"}
-            _note(ax, said[i], (1, above), (right - 8, 0), at, **size)
+            beside = 6.2 * len(name) + 7.1 * len(short) <= NARROW - 24
+            above = place - 0.75
+            _note(ax, name, (0, above - 0.65 * (not beside)), (8 - left, 0), at, **style)
+            _note(ax, short, (1, above), (right - 8, 0), at, ha="right", weight="bold", **style)
             continue
-        _note(ax, labels[i], (0, rows[i]), (-left + (20 if head else 8), 0), at, **size)
-        _note(ax, row.verdict, (1, rows[i]), (12, 0), at, weight="bold", **size)
-        words = f"{percent(row.overhead_pct)} ({interval(*ends)})"
-        _note(
-            ax, words, (1, rows[i]), (right - 4, 0), at, **(size | {"ha": "right", "color": MUTED})
-        )
-    _mark(ax, frame["overhead_pct"].astype(float).clip(-limit, limit), rows, shown)
+        room = (left - 28) / 5.6  # characters of a line at ten points
+        name = name if len(name) <= 1.2 * room else textwrap.fill(name, int(room))
+        small = min(12, 12 * room / max(map(len, name.split("\n")))) - ("\n" in name)
+        shift = (-left + (20 if section else 8), 0)
+        _note(ax, name, (0, place), shift, at, **(style | {"fontsize": small, "linespacing": 1.05}))
+        _note(ax, verdict, (1, place), (12, 0), at, weight="bold", **style)
+        far = {"ha": "right", "color": MUTED}
+        _note(ax, numbers, (1, place), (right - 4, 0), at, **(style | far))
     ax.set_ylim(y - 0.4, -0.55)
-    seen = frame[["lo_pct", "overhead_pct", "hi_pct"]].astype(float).clip(-limit, limit)
-    ax.set_xlim(
-        min(-2 * margin_pct, 1.08 * seen.min().min()), max(2 * margin_pct, 1.08 * seen.max().max())
-    )
     ax.yaxis.set_major_locator(NullLocator())
     ax.grid(False, axis="y")
     ax.grid(True, axis="x")
-    _percent_axis(ax, "x", ticks=int((width - left - right) / 55))
-    _note(ax, "← faster", (0, 0), (0, -26), "axes fraction", va="top")
-    _note(ax, "slower →", (1, 0), (0, -26), "axes fraction", va="top", ha="right")
-    words = f"±{margin_pct:g}\u202f% counts as same"
-    _note(ax, words, (0.5, 0), (0, -26), "axes fraction", va="top", ha="center", color=BAND)
+    middle = f"±{margin:g}\u202f% {'counts as' if wide > 260 else 'is'} same"
+    for x, words, side in (
+        (0, "← faster", "left"),
+        (1, f"slower{unit} →", "right"),
+        (0.5, middle, "center"),
+    ):
+        ink = BAND if x == 0.5 else MUTED
+        _note(ax, words, (x, 0), (0, -26), "axes fraction", va="top", ha=side, color=ink)
     ax.set_title(title)
-    return figure
+    return figure, ax, places
+
+
+def _numbers(row):
+    """Overhead and interval of a row, short: as factors where one of them is told as a factor."""
+    sizes = row.overhead_pct, row.lo_pct, row.hi_pct
+    short = amounts.ratio if any(map(amounts.large, sizes)) else amounts.told
+    return short(*sizes)
 
 
 @_responsive
@@ -822,7 +905,7 @@ def history(frame, *, narrow=False) -> Figure:
             aside = (i - (len(arms) - 1) / 2) * 0.6 / len(arms)
             mine = rows[rows["arm"] == arm]
             xs = [at[row.campaign, row.date] + aside for row in mine.itertuples()]
-            ax.plot(xs, mine["overhead_pct"].clip(-limit, limit), color=ink[arm], lw=1, alpha=0.6)
+            ax.plot(xs, _cut(mine["overhead_pct"], limit), color=ink[arm], lw=1, alpha=0.6)
             for x, row in zip(xs, mine.itertuples(), strict=True):
                 row = row._replace(verdict=GLYPH[row.verdict]) if crowded else row
                 _judged(ax, x, row, limit, ink[arm], "D" if joint else "o", small or crowded)
@@ -838,13 +921,12 @@ def history(frame, *, narrow=False) -> Figure:
         lines = [textwrap.fill(line, 48 if small else 100) for line in legend]
         ax.set_xlabel("\n".join(lines), fontsize=10)
         ax.set_xlim(-0.6, len(at) - 0.4)
-        low = rows[["lo_pct", "overhead_pct"]].astype(float).clip(lower=-limit).min().min()
-        ax.set_ylim(max(-limit, min(-2 * margin, 1.1 * low)), limit * 1.3)
-        _percent_axis(ax)
+        _axis(ax, *_ends(rows[SIZES], margin, limit), 0.12, 0.25)
         name = " ".join(filter(None, [metric_label(metric), threads_label(threads, joint)]))
         several = frame["workload"].nunique() > 1
         title = textwrap.fill(f"{workload}: {name}" if several else name, 44 if small else 90)
-        _above(ax, "overhead (↑ slower, ↓ faster)", title, _arm_names(rows), ink, small)
+        words = f"{_overhead(ax)} (↑ slower, ↓ faster)"
+        _above(ax, words, title, _arm_names(rows), ink, small)
     _apart(figure)
     return figure
 
@@ -858,68 +940,35 @@ def claims(frame, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
     """
     frame = frame[frame["overhead_pct"].notna()].reset_index(drop=True)
-    gap, y, rows, heads = (1.7 if narrow else 1.0), 0.0, [], []
-    for i in frame.index:
-        if i == 0 or frame.loc[i, "title"] != frame.loc[i - 1, "title"]:
-            y += 0.3 if i else 0.0
-            heads.append((y, frame.loc[i, "title"]))
-            y += 1.0
-        rows.append(y + (0.75 if narrow else 0.0))
-        y += gap
-    width, left, right = (NARROW, 16, 16) if narrow else (WIDE, 252, 196)
-    top, foot, high = (26 if title else 6), 44, 24 * y
-    total = top + high + foot
-    figure = Figure(figsize=(width / 72, total / 72), layout="none")
-    ax = figure.add_axes([left / width, foot / total, (width - left - right) / width, high / total])
-    ends = (
-        min(-4 * margin_pct, 1.4 * frame["overhead_pct"].min()),
-        max(4 * margin_pct, 1.4 * frame["overhead_pct"].max()),
-    )
+    rows = [
+        (row.title, row.label, f"{GLYPH[row.verdict]} {_size(row)}",
+         f"{GLYPH[row.verdict]} {row.verdict}", _size(row))
+        for row in frame.itertuples()
+    ]  # fmt: skip
+    figure, ax, places = _forest(rows, 252, 196, margin_pct, title, narrow, ", %")
+    beyond = 1.4 * _away(frame["overhead_pct"]).max()
+    ends = _ends(1.4 * frame[["overhead_pct"]], 2 * margin_pct, beyond)
     ax.set_xscale("symlog", linthresh=margin_pct, linscale=0.8)
-    _margin(ax, margin_pct, axis="x")
-    at = ax.get_yaxis_transform()
-    for spot, words in heads:
-        _note(ax, words, (0, spot), (-left + 8, 0), at, color=INK, weight="bold", va="center")
-    size = {"fontsize": 12, "va": "center", "color": INK}
-    for i, row in enumerate(frame.itertuples()):
-        floor, spot = row.noise_floor_pct, rows[i]
+    for place, row in zip(places, frame.itertuples(), strict=True):
+        floor = row.noise_floor_pct
         if pd.notna(floor):
-            low = 100 * (1 / (1 + floor / 100) - 1)
-            ax.plot([low, floor], [spot] * 2, color=CONTROL, lw=9, alpha=0.55, zorder=2)
-        told = row.verdict != "cannot tell"
+            bar = {"color": CONTROL, "lw": 9, "alpha": 0.55, "zorder": 2}
+            ax.plot([_mirror(floor), floor], [place] * 2, **bar)
         ink = {"slower": ARMS[1], "faster": ARMS[0], "same": BAND}.get(row.verdict, INK)
-        face = {"mfc": ink} if told else {"mfc": "none"}
-        ax.plot(row.overhead_pct, spot, "o", ms=7, mec=ink, mew=1.6, zorder=5, **face)
-        if narrow:
-            _note(ax, row.label, (0, spot - 0.75), (8 - left, 0), at, **size)
-            words = f"{GLYPH[row.verdict]} {percent(row.overhead_pct)}"
-            _note(
-                ax, words, (1, spot - 0.75), (right - 8, 0), at, ha="right", weight="bold", **size
-            )
-            continue
-        _note(ax, row.label, (0, spot), (-left + 20, 0), at, **size)
-        _note(
-            ax, f"{GLYPH[row.verdict]} {row.verdict}", (1, spot), (12, 0), at, weight="bold", **size
-        )
-        words = percent(row.overhead_pct)
-        _note(ax, words, (1, spot), (right - 4, 0), at, **(size | {"ha": "right"}))
-    ax.set_ylim(y - 0.4, -0.55)
+        face = "none" if row.verdict == "cannot tell" else ink
+        ax.plot(row.overhead_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
     ax.set_xlim(*ends)
-    ticks = (-300, -50, -10, -margin_pct, 0, margin_pct, 10, 50, 300)
+    ticks = (-50, -10, -margin_pct, 0, margin_pct, 10, 50, 300, 1900)
     ax.xaxis.set_major_locator(FixedLocator([t for t in ticks if ends[0] < t < ends[1]]))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(
-        FuncFormatter(lambda v, _: f"{v:+g}".replace("-", "−") if v else "0")
-    )
-    ax.yaxis.set_major_locator(NullLocator())
-    ax.grid(False, axis="y")
-    ax.grid(True, axis="x")
-    _note(ax, "← faster", (0, 0), (0, -26), "axes fraction", va="top")
-    _note(ax, "slower, % →", (1, 0), (0, -26), "axes fraction", va="top", ha="right")
-    words = f"±{margin_pct:g}\u202f% is same"
-    _note(ax, words, (0, 0), (0, -26), ax.get_xaxis_transform(), va="top", ha="center", color=BAND)
-    ax.set_title(title)
+    ax.xaxis.set_major_formatter(FuncFormatter(_claimed))
     return figure
+
+
+def _claimed(value, _=None):
+    if amounts.large(value):
+        return f"{1 + value / 100:g}×"
+    return f"{value:+g}".replace("-", "−") if value else "0"
 
 
 def _section(value, name, joint) -> str:
@@ -955,10 +1004,10 @@ def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
     figure, grid = _canvas((NARROW if narrow else WIDE, 330))
     ax = grid[0, 0]
     ends = steps[["start_pct", "end_pct", "lo_pct", "hi_pct"]].astype(float)
-    limit = max(2 * margin_pct, 1.3 * ends[["start_pct", "end_pct"]].abs().max().max())
-    limit = np.nanmax([limit, min(1.1 * ends.abs().max().max(), 3 * limit)])
-    ax.axhspan(-margin_pct, margin_pct, color=BAND, alpha=0.13, lw=0, zorder=0)
-    ax.axhline(0, color=MUTED, lw=0.9, zorder=1)
+    away = _away(ends)
+    limit = max(2 * margin_pct, 1.3 * away[["start_pct", "end_pct"]].max().max())
+    limit = np.nanmax([limit, min(1.1 * away.max().max(), 3 * limit)])
+    _margin(ax, margin_pct, named=False)
     for x, row in enumerate(steps.itertuples()):
         colour = ink[row.arm] if row.step != "all together" else BASE
         low, high = sorted((row.start_pct, row.end_pct))
@@ -966,17 +1015,14 @@ def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
         _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=INK, lw=2, alpha=1)
         if x + 1 < len(steps) and steps["step"].iloc[x + 1] != "all together":
             ax.plot([x - 0.28, x + 1.28], [row.end_pct] * 2, color=MUTED, lw=0.8, zorder=3)
-        top = np.nanmax([high, min(row.hi_pct, limit) if pd.notna(row.hi_pct) else high])
-        words = f"{percent(row.overhead_pct)}\n{row.verdict}"
+        top = np.nanmax([high, _cut(row.hi_pct, limit)])
         style = {"ha": "center", "va": "bottom", "color": INK, "weight": "bold", "zorder": 6}
-        _note(ax, words, (x, top), (0, 5), fontsize=10 if narrow else 12, **style)
-    floor = ends.clip(-limit, limit).min().min()
-    ax.set_ylim(min(-2 * margin_pct, 1.15 * floor), limit * 1.3)
+        _note(ax, _said(row, "\n"), (x, top), (0, 5), fontsize=10 if narrow else 12, **style)
+    _axis(ax, *_ends(ends, margin_pct, limit), 0.06, 0.25)
     ax.set_xlim(-0.6, len(steps) - 0.4)
     ax.xaxis.set_major_locator(FixedLocator(range(len(steps))))
     ax.set_xticklabels([textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]])
-    _percent_axis(ax)
-    words = "overhead (↑ slower, ↓ faster)"
+    words = f"{_overhead(ax)} (↑ slower, ↓ faster)"
     words += "" if narrow else f"; in the band, ±{margin_pct:g}\u202f%, it counts as same"
     _above(ax, words, title)
     return figure
@@ -1225,9 +1271,9 @@ def alt(verdicts, metric=None) -> str:
     for index, row in frame.iterrows():
         where = threads_label(row["threads"], joint[index])
         parts.append(
-            f"{row['workload'] + ': ' if several else ''}{metric_label(row['metric'])}{f' {where}' if where else ''}, {row['arm']} against "
-            f"{row['baseline']}: {row['verdict']}, {percent(row['overhead_pct'])} "
-            f"({interval(row['lo_pct'], row['hi_pct'])})"
+            f"{row['workload'] + ': ' if several else ''}{metric_label(row['metric'])}"
+            f"{f' {where}' if where else ''}, {row['arm']} against {row['baseline']}: "
+            f"{row['verdict']}, {amounts.told(row['overhead_pct'], row['lo_pct'], row['hi_pct'], row['metric'])}"
         )
     return "; ".join(parts) + "." if parts else "No comparison."
 

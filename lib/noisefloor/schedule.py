@@ -165,6 +165,7 @@ def verdicts(
         baseline=study.baseline.name,
         blocks=declared and declared["blocks"],
         looks=declared and tuple(declared["looks"]),
+        control=declared and declared["control"] if study.design != "switched" else None,
         ended=ended,
         pair_seconds=pair_seconds,
         floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,

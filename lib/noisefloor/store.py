@@ -14,8 +14,8 @@ from pathlib import Path
 import pandas as pd
 import sqlalchemy as sa
 
-from . import paths, results, tidy
-from .plots import interval, metric_label, percent, threads_label
+from . import amounts, paths, results, tidy
+from .plots import metric_label, threads_label
 from .report.words import engine, known, machine, primary, when
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
@@ -325,13 +325,12 @@ def text(frame: pd.DataFrame) -> str:
             row.engine,
             row.profile,
             row.verdict,
-            percent(row.overhead_pct),
-            interval(row.lo_pct, row.hi_pct),
+            amounts.told(row.overhead_pct, row.lo_pct, row.hi_pct, row.metric, row.level),
             row.machine,
         )
         for row in frame.itertuples()
     ]
-    width = [max(len(line[i] or "") for line in cells) for i in range(7)]
+    width = [max(len(line[i] or "") for line in cells) for i in range(6)]
     lines, last = [], None
     for row, line in zip(frame.itertuples(), cells, strict=True):
         where = threads_label(row.threads, row.joint)

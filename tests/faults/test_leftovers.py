@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import planned
 from live import Live, asked, promise
 from noisefloor import collect, study, tidy
 from noisefloor import server as servers
@@ -82,7 +83,7 @@ def test_leftovers_of_an_interrupted_campaign(tmp_path, mysql):
 @pytest.mark.parametrize("how", ["empty", "half", "missing"])
 def test_a_run_that_a_power_cut_left_is_set_aside(recorded, file, how):
     """Names reach the disk before contents do: such a run is told, and its pair measured again."""
-    meta = tidy.meta(recorded)
+    meta = planned(tidy.meta(recorded))
     run = next(r for r in reversed(tidy.run_folders(recorded)) if not tidy.read(r)["warmup"])
     before, pair = tidy.table(recorded)["run"].nunique(), tidy.read(run)["pair_id"]
     whole = (run / file).read_bytes()

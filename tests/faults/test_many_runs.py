@@ -12,12 +12,11 @@ import psutil
 import pyarrow
 import pytest
 
+from conftest import planned
 from noisefloor import collect, results, study, tidy
 
 slow = pytest.mark.slow
-
-
-PLANNED = {"plan": {"blocks": 1250, "looks": [750, 1000, 1250], "control": 1, "pairs": 4}}
+LONG = {"blocks": 1250, "looks": [750, 1000, 1250], "pairs": 4}
 
 
 @slow
@@ -26,8 +25,8 @@ def test_what_a_campaign_keeps_in_memory_of_each_run(tmp_path):
     source = Path(__file__).parents[1] / "data" / "campaign"
     for file in source.glob("*.json"):
         shutil.copy(file, tmp_path)
-    meta = json.loads((source / "campaign.json").read_text()) | PLANNED
-    meta |= {"finished": "", "ended_because": "", "profile": meta["profile"] | {"blocks": 8}}
+    meta = planned(json.loads((source / "campaign.json").read_text()), **LONG)
+    meta |= {"finished": "", "ended_because": ""}
     (tmp_path / "campaign.json").write_text(json.dumps(meta))
     c = collect.Campaign(study.restored(meta), tmp_path, tidy.meta(tmp_path), collect.Progress())
     pair = [r for r in tidy.run_folders(source) if tidy.read(r)["pair_id"].endswith("-p000")][:2]
@@ -105,8 +104,7 @@ def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     assert len(found.verdicts)
     took["judge"] = time.process_time() - began
     began = time.process_time()
-    meta = tidy.meta(ten_thousand) | PLANNED
-    meta["profile"] |= {"blocks": 1250}
+    meta = planned(tidy.meta(ten_thousand), **LONG)
     c = collect.Campaign(study.restored(meta), ten_thousand, meta, collect.Progress())
     took["continue"] = time.process_time() - began
     assert sum(c.done().values()) == 5_000

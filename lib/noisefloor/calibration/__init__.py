@@ -4,7 +4,7 @@ Modules, each reading only from those above it: `rivals` (how others decide), `t
 campaigns), `live` (what real campaigns say), `figures`, `page` (goals, tables, words).
 """
 
-from noisefloor.calibration.live import write_floor, write_reach
+from noisefloor.calibration.live import noise, write_floor, write_reach
 from noisefloor.calibration.page import (
     STUDIES,
     Calibration,
@@ -22,6 +22,7 @@ __all__ = [
     "Calibration",
     "load",
     "measure",
+    "noise",
     "recorded",
     "rivals_on",
     "say",

@@ -5,19 +5,24 @@ Works on opened campaigns (`results.load`). Overheads are log ratios inside, per
 
 import json
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy import optimize
 from scipy import stats as scipy_stats
 
-from noisefloor.calibration.truth import rate
-from noisefloor.stats import paired, plan, sequential, synthetic
+from noisefloor import paths, results, stats
+from noisefloor.calibration.truth import bounded
+from noisefloor.stats import rule, synthetic
 
 METRICS = ("tps", "cpu_per_transaction")
 DRAWS = 10_000
-SHORT = 16  # blocks of a resampled campaign
+SHORT = 12  # declared blocks of a resampled campaign
 LONGEST_GAP_S = 120  # between two runs; a longer one was an interruption
+PAIRS = 5  # of an A/A control, before its scatter is recorded
+FREE = 4  # degrees of freedom inside blocks, before they stand for it
 REFERENCE_MIN = 2 * 10 * 300 / 60  # ten runs an arm of five minutes each
 FLOOR = Path(__file__).parents[1] / "floor.json"
 REACH = FLOOR.with_name("duet.json")
@@ -67,39 +72,59 @@ def start_to_start(d, block, *, seed=1, draws=100_000):
 
 
 def components(aa):
-    """`start_to_start` of every judged metric of an A/A campaign, a row each."""
-    rows = [{"metric": m} | start_to_start(*_pairs(aa, m)) for m in _judged(aa)]
+    """`start_to_start` and `mixed` of every judged metric of an A/A campaign, a row each."""
+    rows = []
+    for metric in _judged(aa):
+        d, block = _pairs(aa, metric)
+        rows.append({"metric": metric} | start_to_start(d, block) | {"mixed_pct": mixed(d, block)})
     return pd.DataFrame(rows)
 
 
-def floor(aa):
-    """The default floor: {"source", metric: {"cv_pct", "df", "estimate_pct", "lo_pct", "hi_pct"}}.
+def mixed(d, block):
+    """The same CV in percent by restricted maximum likelihood: a mixed model with a random effect of
+    the block, fitted by statsmodels. A witness of `start_to_start`, which also has an interval."""
+    from statsmodels.regression.mixed_linear_model import MixedLM
 
-    cv_pct is the upper 95 % bound, so that a floor measured too small is the exception; a tail
-    latency, whose own scatter can hide it, is never taken for steadier than the throughput."""
+    with warnings.catch_warnings():  # a variance at its edge, zero, is an answer
+        warnings.simplefilter("ignore")
+        fitted = MixedLM(100 * np.asarray(d, float), np.ones(len(d)), block).fit(reml=True)
+    return math.sqrt(max(float(np.squeeze(fitted.cov_re)), 0.0) / 2)
+
+
+def floor(aa):
+    """The start-to-start floor: {"source", metric: {"cv_pct", "upper_pct", "df", "lo_pct", "hi_pct"}}.
+
+    cv_pct: the estimate, 0 where the pairs explain everything; upper_pct: its one-sided upper 95 %
+    bound; df: the degrees of freedom that this bound implies, None for an estimate of 0."""
     out = {
         "source": f"campaign {aa.folder.name}: two identical servers ({aa.meta['engine']['label']}), "
-        "both restarted and data directories dealt anew before every block; upper 95 % bound of "
-        "the variance between starts beyond what the pairs explain"
+        "both restarted and data directories dealt anew before every block; estimate of the "
+        "variance between starts beyond what the pairs explain"
     }
-    rows = {r["metric"]: r for r in components(aa).to_dict("records")}
-    least = rows["tps"]["upper_pct"]
-    for row in rows.values():
-        tail = row["metric"].startswith("p9")
-        out[row["metric"]] = {
-            "cv_pct": round(max(row["upper_pct"], least if tail else 0.0), 3),
-            "df": row["df"],
-            "estimate_pct": round(row["cv_pct"], 3),
-            "lo_pct": round(row["lo_pct"], 3),
-            "hi_pct": round(row["hi_pct"], 3),
-        }
-    if "p95" in out and "mean_latency" not in out:
+    for row in components(aa).to_dict("records"):
+        entry = {k: round(row[k], 3) for k in ("cv_pct", "upper_pct")}
+        df = implied_df(entry["cv_pct"], entry["upper_pct"])
+        ends = {k: round(row[k], 3) for k in ("lo_pct", "hi_pct")}
+        out[row["metric"]] = entry | {"df": df and round(df, 2)} | ends
+    if "mean_latency" not in out:
         out["mean_latency"] = out["tps"]  # a closed loop: one measurement, two names
     return out
 
 
+def implied_df(estimate, upper):
+    """The degrees of freedom with which a standard deviation has this one-sided upper 95 % bound:
+    df * estimate**2 / chi2.ppf(0.05, df) = upper**2. None for an estimate of 0."""
+    if not estimate > 0:
+        return None
+
+    def gap(df):
+        return df / scipy_stats.chi2.ppf(0.05, df) - (upper / estimate) ** 2
+
+    return float(optimize.brentq(gap, 0.2, 1e6))
+
+
 def write_floor(aa, file=FLOOR):
-    """Write `floor(aa)` where `judge` and `compare` look for it."""
+    """Write `floor(aa)` where `stats.scatter` looks for it."""
     Path(file).write_text(json.dumps(floor(aa), indent=2, ensure_ascii=False) + "\n")
     return Path(file)
 
@@ -113,70 +138,98 @@ def write_reach(decision, source, file=REACH):
     return Path(file)
 
 
-def alarms(aa, *, draws=DRAWS, seed=1):
-    """False alarms of real A/A pairs made into many short campaigns: rows as `truth.rate`.
+def noise(folders=(), file=None):
+    """Write what one A/A pair scatters, by thread count: {"source", workload: {metric: {threads: sd
+    in percent}}}; returns the file. It weights the joint effect of later campaigns.
 
-    Blocks are drawn with replacement and their arms dealt anew by coin, which is what the campaign
-    itself did; judged at every look, with the block as the unit and, as a warning, with the pair."""
+    folders: of campaigns (default: all recorded ones). From their A/A controls and from two
+    identical servers, PAIRS pairs or more: around the block means where blocks hold several pairs,
+    else around the mean of the campaign."""
+    folders = folders or sorted(p.parent for p in paths.recorded().glob("*/campaign.json"))
+    squares, names = {}, []
+    for folder in folders:
+        r = results.load(folder)
+        arms = {f"{r.study.baseline.name}{stats.verdicts.CONTROL}"}
+        if r.study.name == "calibration-aa":
+            arms |= {a.name for a in r.study.arms}
+        found = stats.pairs(r.tidy, baseline=r.study.baseline.name)
+        found = found[found["arm"].isin(arms)]
+        for (*key, threads), part in found.groupby(["workload", "metric", "threads"]):
+            if len(part) < PAIRS:
+                continue
+            around = part.groupby("block")["overhead"].transform("mean")
+            df = len(part) - part["block"].nunique()
+            if df < FREE:
+                around, df = part["overhead"].mean(), len(part) - 1
+            both = squares.setdefault((*key, int(threads)), [0.0, 0])
+            both[0] += float(((part["overhead"] - around) ** 2).sum())
+            both[1] += df
+            names.append(Path(folder).name)
+    out = {"source": "A/A controls of " + ", ".join(dict.fromkeys(names))}
+    for (workload, metric, threads), (total, df) in sorted(squares.items()):
+        sd = round(100 * math.sqrt(total / df), 3)
+        out.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
+    file = Path(file or paths.recorded_noise())
+    file.write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
+    return file
+
+
+def alarms(aa, *, draws=DRAWS, seed=1):
+    """False alarms of real A/A blocks drawn again as campaigns of SHORT blocks: columns metric, unit,
+    n, count, value, lo, hi, same.
+
+    Their arms are dealt anew by fair coins over data that stays as it is: with the block as the unit
+    that is a check of the code, exact by construction, and no measurement of this machine. With the
+    pair as the unit it shows what the starts do."""
     rng = np.random.default_rng(seed)
     rows = []
     for metric in METRICS:
         table = _blocks(*_pairs(aa, metric))
-        chosen = rng.integers(0, len(table), (draws, SHORT))
-        signs = rng.integers(0, 2, (draws, SHORT, 1)) * 2 - 1
-        d = (table[chosen] * signs).reshape(draws, -1)
-        block = np.repeat(np.arange(SHORT), table.shape[1])
-        for design, words in (("side by side", "the block"), ("switched", "the pair")):
-            code = sequential.stop(
-                sequential.decide(d, block, design=design, margin=_margin(aa))
-                if design == "side by side"
-                else sequential.codes(d, margin=_margin(aa))
-            )[1]
-            found = rate(f"A/A alarm, {words} as unit", metric, np.isin(code, (1, -1)).sum(), draws)
-            rows.append(found | {"same": float((code == sequential.SAME).mean())})
+        chosen = table[rng.integers(0, len(table), (draws, SHORT))]
+        d = chosen * (rng.integers(0, 2, (draws, SHORT, 1)) * 2 - 1)
+        for unit, units in (("block", d.mean(-1)), ("pair", d.reshape(draws, -1))):
+            code = rule.decide(units, margin=_margin(aa))[1]
+            found = bounded(np.isin(code, (1, -1)).sum(), draws)
+            rows.append({"metric": metric, "unit": unit} | found | {"same": (code == 2).mean()})
     return pd.DataFrame(rows)
 
 
 def windows(aa, blocks=10):
     """The A/A campaign cut into campaigns of consecutive blocks, as they were dealt: one row each,
-    columns metric, from_block, pairs, overhead_pct, lo_pct, hi_pct, verdict."""
+    columns metric, from_block, blocks, overhead_pct, lo_pct, hi_pct, verdict."""
     rows = []
     for metric in _judged(aa):
-        d, block = _pairs(aa, metric)
-        for first in range(0, block.max() + 2 - blocks, blocks):
-            part = (block >= first) & (block < first + blocks)
-            o = paired.judge(d[part], block[part], design="side by side", margin=_margin(aa))
-            rows.append((metric, first, int(part.sum()), *map(_pct, (o.estimate, o.lo, o.hi)), o.verdict))  # fmt: skip
-    columns = ["metric", "from_block", "pairs", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+        units = _units(aa, metric)
+        for first in range(0, len(units) + 1 - blocks, blocks):
+            part = np.arange(blocks), units[first : first + blocks]
+            o = rule.family({("", 0): part}, blocks=blocks, margin=_margin(aa))["", 0]
+            ends = map(_pct, (o.estimate, o.lo, o.hi))
+            rows.append((metric, first, o.units, *ends, o.word))
+    columns = ["metric", "from_block", "blocks", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def machine_time(aa, *, draws=2000, blocks=60, seed=1):
+def machine_time(aa, *, draws=2000, blocks=80, seed=1):
     """Measured machine time to a verdict on the real A/A noise, at a truth of 0 and of the margin,
     against ten and ten runs of five minutes: rows metric, truth_pct, right (share with the right
-    verdict), wrong, minutes (mean), saved_pct."""
+    verdict), wrong, pairs, minutes (means), saved_pct. blocks: declared."""
     rng = np.random.default_rng(seed)
     margin, rows = _margin(aa), []
     slices = aa.runs.loc[~aa.runs["warmup"], "slice_s"].median()
     for metric in METRICS:
         d, block = _pairs(aa, metric)
-        table = _blocks(d - paired.centre(d), block)
-        size = table.shape[1]
-        for truth, right in ((0.0, sequential.SAME), (margin, sequential.SLOWER)):
-            signs = rng.integers(0, 2, (draws, blocks, 1)) * 2 - 1
-            drawn = table[rng.integers(0, len(table), (draws, blocks))] * signs
-            looks, code = sequential.stop(
-                sequential.decide(
-                    truth + drawn.reshape(draws, -1), np.repeat(np.arange(blocks), size),
-                    design="side by side", margin=margin,
-                )
-            )  # fmt: skip
+        table = _blocks(d - d.mean(), block)
+        for truth, right in ((0.0, synthetic.WORDS["same"]), (margin, synthetic.WORDS["slower"])):
+            signs = rng.integers(0, 2, (draws, blocks)) * 2 - 1
+            drawn = table.mean(-1)[rng.integers(0, len(table), (draws, blocks))] * signs
+            used, code = rule.decide(truth + drawn, margin=margin)
             wrong = np.isin(code, (1, -1)) if truth == 0 else np.isin(code, (-1, 2))
-            minutes = looks.mean() * 2 * slices / 60
+            pairs = used.mean() * table.shape[1]
+            minutes = pairs * 2 * slices / 60
             rows.append(
                 {
                     "metric": metric, "truth_pct": _pct(truth), "right": (code == right).mean(),
-                    "wrong": wrong.mean(), "pairs": looks.mean(), "minutes": minutes,
+                    "wrong": wrong.mean(), "pairs": pairs, "minutes": minutes,
                     "saved_pct": 100 * (1 - minutes / REFERENCE_MIN),
                 }
             )  # fmt: skip
@@ -192,13 +245,9 @@ def truths(heavy):
     arm = max(heavy.study.arms, key=_rounds)
     out = {}
     for metric in METRICS:
-        d, _ = _pairs(heavy, metric, arm.name)
-        ratio = math.expm1(paired.centre(d))
-        out[metric] = (
-            ratio,
-            (1 + ratio) * float(np.std(d, ddof=1)) / math.sqrt(len(d)),
-            _rounds(arm),
-        )
+        m = rule.moments(_units(heavy, metric, arm.name))
+        ratio = math.expm1(m.mean)
+        out[metric] = ratio, (1 + ratio) * float(m.error), _rounds(arm)
     return out
 
 
@@ -209,7 +258,7 @@ def injected(campaign, known, *, heaviest=False):
 
     known: `truths`. The heaviest arm of the campaign that the truth comes from proves nothing and
     is left out unless asked for. The bias has a 95 % interval by Student's t that knows the error
-    of the truth as well; where two servers are measured its unit is the block."""
+    of the truth as well; its unit is the block."""
     rows = []
     verdicts = campaign.verdicts.set_index(["metric", "arm"])
     for arm in campaign.study.arms:
@@ -218,19 +267,17 @@ def injected(campaign, known, *, heaviest=False):
                 continue
             share = _rounds(arm) / rounds
             truth, truth_se = math.log1p(ratio * share), se * share / (1 + ratio * share)
-            d, block = _pairs(campaign, metric, arm.name)
-            units = d if campaign.study.design == "switched" else sequential.means(d, block)
-            if len(units) < 2:
+            m = rule.moments(_units(campaign, metric, arm.name))
+            if not math.isfinite(m.error):
                 continue
             row = verdicts.loc[(metric, arm.name)]
-            estimate = paired.centre(units)
-            error = math.hypot(np.std(units, ddof=1) / math.sqrt(len(units)), truth_se)
-            half = plan.t_quantile(0.975, len(units) - 1) * error
+            estimate = float(m.mean)
+            half = scipy_stats.t.ppf(0.975, m.df) * math.hypot(m.error, truth_se)
             bias = estimate - truth
             rows.append(
                 {
                     "design": campaign.study.design, "arm": arm.name, "metric": metric,
-                    "pairs": len(d), "truth_pct": _pct(truth), "truth_se_pct": 100 * truth_se,
+                    "pairs": row["n_arm"], "truth_pct": _pct(truth), "truth_se_pct": 100 * truth_se,
                     **{c: row[c] for c in ("overhead_pct", "lo_pct", "hi_pct", "verdict")},
                     # no bound yet: nothing is excluded
                     "held": not (row["lo_pct"] > _pct(truth) or row["hi_pct"] < _pct(truth)),
@@ -247,21 +294,19 @@ def injected(campaign, known, *, heaviest=False):
     )
 
 
-def power(campaign, known, *, draws=2000, pairs=synthetic.PAIRS, seed=1):
-    """How often the pairs of each arm, drawn again as campaigns of up to `pairs` pairs, end in each
-    verdict: columns arm, metric, truth_pct, slower, faster, same, cannot_tell, pairs."""
-    rng = np.random.default_rng(seed)
-    rows = []
+def power(campaign, known, *, draws=2000, seed=1):
+    """How often pairs of each arm, drawn again as campaigns of SHORT declared blocks of four, end in
+    each verdict: columns arm, metric, truth_pct, slower, faster, same, cannot_tell, blocks."""
+    rng, rows = np.random.default_rng(seed), []
     for arm in campaign.study.arms:
         for metric, (ratio, _, rounds) in known.items():
             d, _ = _pairs(campaign, metric, arm.name)
-            drawn = d[rng.integers(0, len(d), (draws, pairs))]
-            looks, code = sequential.stop(sequential.codes(drawn, margin=_margin(campaign)))
-            ends = {
-                w.replace(" ", "_"): float((code == c).mean()) for c, w in sequential.WORDS.items()
-            }
+            drawn = d[rng.integers(0, len(d), (draws, SHORT, synthetic.PAIRS[SHORT]))].mean(-1)
+            used, code = rule.decide(drawn, margin=_margin(campaign))
+            ends = {w: float((code == c).mean()) for w, c in synthetic.WORDS.items()}
             truth = 100 * ratio * _rounds(arm) / rounds
-            rows.append({"arm": arm.name, "metric": metric, "truth_pct": truth} | ends | {"pairs": float(looks.mean())})  # fmt: skip
+            key = {"arm": arm.name, "metric": metric, "truth_pct": truth}
+            rows.append(key | ends | {"blocks": float(used.mean())})
     return pd.DataFrame(rows)
 
 
@@ -270,9 +315,8 @@ def designs(campaigns, lightest_pct=10.0):
     seconds_a_pair, information, against_side_by_side, lo, hi.
 
     information is 1 / (variance of a pair, in percent squared, times minutes a pair), restarts
-    counted. Pairs of arms up to `lightest_pct` are pooled around their own means; where two servers
-    are measured the scatter between blocks counts (variance of block means times pairs a block).
-    The interval of the ratio is that of two variances (F)."""
+    counted: variance of block means times pairs a block, arms up to `lightest_pct` around their own
+    means. The interval of the ratio is that of two variances (F)."""
     rows = []
     for r in campaigns:
         spans = _seconds(r)
@@ -319,16 +363,10 @@ def decision(duet, compared, margin_pct):
             f"{_signed(worst['bias_hi_pct'])} %) at a true {worst['truth_pct']:.1f} %"
         )
         more = "" if math.isnan(times) else f"; {times:.1f} times the information a minute of side by side"  # fmt: skip
-        rows.append(
-            {
-                "metric": metric,
-                "answer": f"offered as a first look, for overheads up to {reach:.1f} %"
-                if offered
-                else "refused",
-                "up_to_pct": reach if offered else 0.0,
-                "why": says + more,
-            }
+        answer = (
+            f"offered as a first look, for overheads up to {reach:.1f} %" if offered else "refused"
         )
+        rows.append((metric, answer, reach if offered else 0.0, says + more))
     return pd.DataFrame(rows, columns=["metric", "answer", "up_to_pct", "why"])
 
 
@@ -336,6 +374,11 @@ def _pairs(r, metric, arm=""):
     """(log overheads, block) of one comparison, in the order of measuring."""
     found = r.pairs(r.main, metric, arm).sort_values("pair")
     return found["overhead"].to_numpy(float), found["block"].to_numpy(int)
+
+
+def _units(r, metric, arm=""):
+    """Mean of every block of one comparison, as the rule takes them."""
+    return stats.units(r.pairs(r.main, metric, arm))[1]
 
 
 def _judged(r):
@@ -352,27 +395,16 @@ def _blocks(d, block):
 
 
 def _pooled(r, metric, lightest_pct):
-    """(variance of a pair, pair sd, degrees of freedom, pairs, blocks), arms around their means."""
-    whole, squares, free, each = [], 0.0, 0, []
-    blocks = set()
-    for arm in r.study.arms:
-        if _nominal(arm) > lightest_pct:
-            continue
-        d, block = _pairs(r, metric, arm.name)
-        if len(d) < 2:
-            continue
-        squares, free = squares + ((d - d.mean()) ** 2).sum(), free + len(d) - 1
-        blocks |= set(block)
-        units = sequential.means(d, block)
-        if len(units) > 1:
-            whole.append((units - units.mean(), len(d) / len(units)))
-        each.append(len(d))
-    sd = math.sqrt(squares / free)
-    if r.study.design == "switched" or not whole:
-        return sd**2, sd, free, sum(each), len(blocks)
-    between = sum((u**2).sum() * size for u, size in whole)
-    degrees = sum(len(u) - 1 for u, _ in whole)
-    return between / degrees, sd, degrees, sum(each), len(blocks)
+    """(variance of a pair's share of a block mean, pair sd, degrees of freedom, pairs, blocks), arms
+    around their means."""
+    arms = [a.name for a in r.study.arms if _nominal(a) <= lightest_pct]
+    found = [(_pairs(r, metric, a)[0], _units(r, metric, a)) for a in arms]
+    found = [(d, units) for d, units in found if len(units) > 1]
+    between = sum(((u - u.mean()) ** 2).sum() * len(d) / len(u) for d, u in found)
+    squares = sum(((d - d.mean()) ** 2).sum() for d, _ in found)
+    pairs, free = sum(len(d) for d, _ in found), sum(len(u) - 1 for _, u in found)
+    blocks = len({b for a in arms for b in _pairs(r, metric, a)[1]})
+    return between / free, math.sqrt(squares / (pairs - len(found))), free, pairs, blocks
 
 
 def _seconds(r):

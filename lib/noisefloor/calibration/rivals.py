@@ -11,15 +11,17 @@ pyperf: pooled two-sample t against the 95 % point; one value on each side count
 import itertools
 
 import numpy as np
+import pandas as pd
 from scipy import signal, special, stats
 
-from noisefloor.stats import sequential, synthetic
+from noisefloor.stats import synthetic
 
 ALPHA = 0.05
 RUNS = 10  # an arm
 SECONDS = 60  # rows of one run
 ROW_CV = 0.05
 LONGEST = 60  # pairs
+BLOCKS = 12  # that our rule makes of them
 
 
 def welch(a, b):
@@ -59,6 +61,7 @@ TESTS = {
     "benchstat": lambda a, b: benchstat(a, b)[0] < ALPHA,
     "pyperf compare": pyperf,
 }
+PEEKING = "t-test after every pair (peeking)"
 OURS = "Noisefloor"
 
 
@@ -91,11 +94,8 @@ def synthetic_rates(given, seed, n, cv=0.015):
     for name, differs in TESTS.items():
         found[name, "all A, then all B"] = differs(np.exp(first[:, :RUNS]), np.exp(first[:, RUNS:]))
         found[name, "in pairs"] = differs(*map(np.exp, dealt))
-    block = np.zeros(LONGEST, int)
-    peek = synthetic.peeking_t(d, block, design="switched", margin=0.02, alpha=ALPHA)
-    found["t-test after every pair (peeking)", "in pairs"] = (peek != 0).any(-1)
-    ours = sequential.stop(sequential.decide(d, block, margin=np.log1p(0.02)))[1]
-    found[OURS, "in pairs"] = np.isin(ours, (1, -1))
+    found[PEEKING, "in pairs"] = synthetic.peeking(d)
+    found[OURS, "in pairs"] = synthetic.different(d.reshape(n, BLOCKS, -1).mean(-1))
     return [_rate(*key, hit.sum(), n, **given) for key, hit in found.items()]
 
 
@@ -128,16 +128,15 @@ def on_files(runs, rows, *, draws=2000, seed=1, unit="pair"):
         hit = differs(*sides)
         found[name, "in pairs"] = (hit.sum(), len(hit))
     rng = np.random.default_rng(seed)
-    block = pairs.index.get_level_values("block").to_numpy()
     d = a - b
-    by_pair = (rng.integers(0, 2, (draws, len(d))) * 2 - 1) * d
-    peek = synthetic.peeking_t(by_pair, block, design="switched", margin=0.02, alpha=ALPHA)
-    found["t-test after every pair (peeking)", "in pairs"] = ((peek != 0).any(-1).sum(), draws)
-    starts, turn = np.unique(block, return_inverse=True)
-    by_block = (rng.integers(0, 2, (draws, len(starts))) * 2 - 1)[:, turn] * d
-    design, dealt = ("side by side", by_block) if unit == "block" else ("switched", by_pair)
-    ours = sequential.stop(sequential.decide(dealt, block, design=design, margin=np.log1p(0.02)))[1]
-    found[OURS, "in pairs"] = (np.isin(ours, (1, -1)).sum(), draws)
+
+    def dealt(values):
+        return (rng.integers(0, 2, (draws, len(values))) * 2 - 1) * values
+
+    found[PEEKING, "in pairs"] = (synthetic.peeking(dealt(d)).sum(), draws)
+    blocks = pd.Series(d).groupby(pairs.index.get_level_values("block")).mean()
+    units = blocks.to_numpy() if unit == "block" else d
+    found[OURS, "in pairs"] = (synthetic.different(dealt(units)).sum(), draws)
     out = [_rate(*key, *counted) for key, counted in found.items()]
     nothing = {"lo": np.nan, "hi": np.nan}  # windows overlap: their share has no such bound
     return [row | nothing if row["rival"] in TESTS else row for row in out]

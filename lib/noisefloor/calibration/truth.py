@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import itertools
 import json
+import math
 import platform
 import time
 from datetime import UTC, datetime
@@ -19,73 +20,105 @@ import pandas as pd
 
 from noisefloor.calibration import rivals
 from noisefloor.cluster import pool
-from noisefloor.stats import paired, plan, samples, sequential, synthetic
+from noisefloor.stats import (
+    estimate,
+    flips,
+    graph,
+    rule,
+    scatter,
+    spending,
+    student,
+    synthetic,
+)
 
 CAMPAIGNS = 10_000  # a cell
-CVS = (0.005, 0.01, 0.02, 0.04)
-BLOCK_CVS = (0.0, 0.01, 0.02)
-DESIGNS = ("switched", "side by side")
-MARGIN = 0.02
-EFFECTS = (0.0, 0.01, MARGIN, 0.05)
+# (run CV, block effect): what runs and server starts scatter
+SCATTERS = {
+    "switched": ((0.02, 0.0), (0.04, 0.01)),
+    "side by side": ((0.04, 0.0), (0.02, 0.02)),
+}
 THREADS = 4  # comparisons of one family
-DOUBT = plan.DOUBT
-FILES = ("cells", "rates", "rivals")  # CSV each
-KEY = ["design", "noise", "dependence", "drift", "cv", "block_cv", "effect"]
+TRUTHS = (0.0, 1.0, 2.0, 4.0, 10.0)  # percent
+PAIR_SDS = (2.0, 4.0)  # percent
+MOST = 80  # pairs that are tried
+RIGHT = 0.8
+POWER_BLOCKS = 12
+RUNS = (2, 3, 4, 6, 10, 20, 30)  # files an arm
+RUN_CVS = (0.005, 0.01, 0.03, 0.1)
+FILES = ("cells", "families", "prices", "files", "mutants", "rivals")  # CSV each
+KEY = ["design", "blocks", "noise", "dependence", "drift", "cv", "block_cv"]
+RULE = (rule, flips, spending, graph, estimate, student, synthetic)  # what the figures are of
 
 
 def grid(step=1):
-    """Arguments of `synthetic.cell` for every cell; every `step`-th one for a small calibration."""
+    """Kinds of noise with a design and a number of declared blocks; every `step`-th one for a small
+    calibration."""
     kinds = itertools.product(
-        DESIGNS, synthetic.NOISES, synthetic.DEPENDENCES, synthetic.DRIFTS, CVS, BLOCK_CVS
+        SCATTERS, synthetic.PAIRS, synthetic.NOISES, synthetic.DEPENDENCES, synthetic.DRIFTS
     )
-    effects = EFFECTS if step == 1 else (0.0, MARGIN)
     return [
-        dict(zip(KEY, (*kind, effect), strict=True))
+        dict(zip(KEY, (*kind, *scatters), strict=True))
         for kind in itertools.islice(kinds, 0, None, step)
-        for effect in effects
+        for scatters in SCATTERS[kind[0]]
     ]
+
+
+def _jobs(step):
+    """(name of the figures, function, its arguments)."""
+    cells = grid(step)
+    # every noise with every number of blocks once, the designs in turn, where starts differ
+    families = [
+        g for k, g in enumerate(cells[1::2]) if (k + k // 4 + (g["design"] == "switched")) % 2
+    ]
+    yield from (("cells", _cell, g) for g in cells)
+    yield from (("families", _family, g) for g in families)
+    for sd, truth in itertools.product(PAIR_SDS, TRUTHS):
+        yield "prices", _price, {"sd_pct": sd, "truth_pct": truth}
+    for restarts, count in itertools.product((False, True), RUNS):
+        kinds = [(0.01, 0.05), *((cv, 0.0) for cv in RUN_CVS)]
+        for cv, effect in kinds:
+            yield "files", _files, {"runs": count, "restarts": restarts, "cv": cv, "effect": effect}
+    for name in (*synthetic.MUTANTS, "ddof 0"):
+        yield "mutants", _mutant, {"mutant": name}
+    yield from (("rivals", _rivals, g) for g in rivals.grid(step))
 
 
 def measure(
     seed=1, n=CAMPAIGNS, step=1, workers=None, progress=lambda jobs, total: jobs, cluster=""
 ):
-    """All figures: {"cells", "rates", "rivals": frames, "facts": dict}.
+    """All figures: a frame for each of FILES, and "facts", a dict.
 
     progress: wraps the iterator of finished jobs (tqdm); cluster: of Dask, instead of `workers`
     processes. The same seed gives the same figures wherever they are computed. Raises
     cluster.Unreachable."""
-    began, rule = time.monotonic(), fingerprint()
-    jobs = [("cell", given) for given in grid(step)]
-    jobs += [("rates", given) for given in _questions()]
-    jobs += [("rivals", given) for given in rivals.grid(step)]
-    tasks = [(kind, given, [seed, i], n) for i, (kind, given) in enumerate(jobs)]
-    found = {kind: [] for kind in ("cell", "rates", "rivals")}
-    # the long ones first, so that no core waits at the end; the order of the results stays
+    began, digest = time.monotonic(), fingerprint()
+    jobs = list(_jobs(step))
+    tasks = [(ask, given, [seed, i], n) for i, (_, ask, given) in enumerate(jobs)]
+    found, spent = {name: [] for name in FILES}, 0.0
     with pool(cluster, workers) as executor:
-        done = progress(executor.map(_job, tasks, chunksize=8), len(tasks))
-        for (kind, _), rows in zip(jobs, done, strict=True):
-            found[kind] += rows
+        done = progress(executor.map(_job, tasks, chunksize=4), len(tasks))
+        for (name, *_), (rows, seconds) in zip(jobs, done, strict=True):
+            found[name] += rows
+            spent += seconds
     facts = {
         "seed": seed,
         "campaigns": n,
-        "cells": len(found["cell"]),
+        "cells": len(found["cells"]),
         "full": step == 1,
-        "pairs": synthetic.PAIRS,
-        "block_pairs": synthetic.BLOCK,
-        "margin_pct": 100 * MARGIN,
-        "rule": rule,
+        "margin_pct": synthetic.MARGIN_PCT,
+        "rule": digest,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": round(time.monotonic() - began),
         "cores": executor.width,
+        "core_seconds": round(spent),
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in ("noisefloor", "numpy", "scipy")},
     }
-    frames = {"cells": found["cell"], "rates": found["rates"], "rivals": found["rivals"]}
-    return {name: pd.DataFrame(rows) for name, rows in frames.items()} | {"facts": facts}
+    return {name: pd.DataFrame(rows) for name, rows in found.items()} | {"facts": facts}
 
 
 def write(figures, folder):
-    """The figures as three CSV files and calibration.json in `folder`."""
+    """The figures as CSV files and calibration.json in `folder`."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
@@ -110,7 +143,7 @@ def fingerprint():
     """A digest of the rule and of the campaigns it is tried on, blind to comments and layout: the
     recorded figures speak for the code that has the same one."""
     trees = []
-    for module in (sequential, synthetic):
+    for module in RULE:
         tree = ast.parse(inspect.getsource(module))
         for node in ast.walk(tree):
             documented = isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
@@ -120,188 +153,101 @@ def fingerprint():
     return hashlib.sha256("".join(trees).encode()).hexdigest()[:16]
 
 
-def rate(question, case, count, n):
-    """A row of the rates: how often something happened in n campaigns, with its bounds (95 %)."""
+def bounded(count, n):
+    """Columns of a rate: n, count, value and its 95 % bounds lo and hi."""
     lo, hi = synthetic.clopper_pearson(int(count), int(n))
-    return {
-        "question": question, "case": case, "n": int(n), "count": int(count),
-        "value": count / n, "lo": lo, "hi": hi,
-    }  # fmt: skip
+    return {"n": int(n), "count": int(count), "value": count / n, "lo": lo, "hi": hi}
 
 
 def _job(task):
-    kind, given, seed, n = task
-    if kind == "cell":
-        return [_cell(given, seed, n)]
-    if kind == "rivals":
-        return rivals.synthetic_rates(given, seed, n)
-    given = dict(given)
-    return given.pop("ask")(seed=seed, n=n, **given)
+    """(rows, seconds of processor time) of one job."""
+    ask, given, seed, n = task
+    began = time.process_time()
+    return ask(given, n, seed), time.process_time() - began
 
 
-def _cell(given, seed, n):
-    row = synthetic.cell(n_campaigns=n, seed=seed, margin=MARGIN, **given)
-    del row["margin"]
-    return row
-
-
-def _questions():
-    """What the grid does not ask: families, doubtful floors, price, mutants."""
-    out = [
-        {"ask": _family, "design": design, "noise": noise, "dependence": dependence,
-         "block_cv": block_cv}
-        for design in DESIGNS
-        for noise, dependence, block_cv in (
-            ("normal", "iid", 0.0), ("stalls", "iid", 0.0), ("bimodal", "AR 0.8", 0.0),
-            ("normal", "iid", 0.01),
-        )
-    ]  # fmt: skip
-    out += [
-        {"ask": _doubt_live, "noise": noise, "design": design}
-        for noise in synthetic.NOISES
-        for design in DESIGNS
-    ]
-    out += [
-        {"ask": _doubt_floor, "start_cv": start, "run_cv": run}
-        for start in (0.001, 0.002, 0.003, 0.005)
-        for run in (0.001, 0.003)
-    ]
-    out += [
-        {"ask": _price, "effect": effect, "case": case, **given}
-        for effect in (0.0, 0.02, 0.05)
-        for case, given in (
-            ("one start", {"block_pairs": synthetic.PAIRS}),
-            ("starts of 4 pairs", {}),
-            ("side by side, blocks of 4 pairs", {"design": "side by side"}),
-            ("side by side, blocks of 1 pair", {"design": "side by side", "block_pairs": 1}),
-        )
-    ]
-    out += [{"ask": _mutant, "name": name} for name in synthetic.MUTANTS]
-    out += [
-        {"ask": _settled_beforehand, "noise": noise, "design": design, "block_cv": block_cv}
-        for noise in synthetic.NOISES
-        for design in DESIGNS
-        for block_cv in (0.0, 0.01)
-    ]
-    return out
-
-
-def _family(design, noise, dependence, block_cv, seed, n, alpha=0.05):
-    """Any `slower` or `faster` among the thread counts of one family, or in its joint effect, at
-    any look, when all truths are 0. Thread counts that are settled get no more pairs."""
-    m = np.log1p(MARGIN)
-    starts = 4 if block_cv and design == "switched" else 0
-    members = [
-        synthetic.campaigns(
-            noise, dependence, cv=0.02, block_cv=block_cv, n_campaigns=n, design=design,
-            seed=[*seed, k],
-        )
-        for k in range(THREADS)
-    ]  # fmt: skip
-    d, block = np.stack([m[0] for m in members]), members[0][1]
-    code, p = _read(d, block, design, m, alpha)
-    joint, p_joint = _read(d.mean(0), block, design, m, alpha)
-    allowed = sequential.complete(block) >= starts
-    settled = np.zeros(d.shape[:2], bool)
-    held, alarm, alarm_joint = np.ones(d.shape[:2]), np.zeros(n, bool), np.zeros(n, bool)
-    for look in np.flatnonzero(allowed):
-        held = np.where(settled, held, p[..., look])
-        family = np.concatenate([held, p_joint[None, :, look]])  # the joint row is a member of it
-        rank = family.argsort(0).argsort(0)
-        steps = np.sort(family, 0) * np.arange(THREADS + 1, 0, -1)[:, None]
-        adjusted = np.take_along_axis(np.maximum.accumulate(steps, 0), rank, 0)
-        adjusted, adjusted_joint = adjusted[:-1], adjusted[-1]
-        differs = np.isin(code[..., look], (sequential.SLOWER, sequential.FASTER)) & ~settled
-        found = differs & (adjusted <= alpha)
-        alarm |= found.any(0)
-        everything = settled.all(0)
-        alarm_joint |= np.isin(joint[:, look], (1, -1)) & (adjusted_joint <= alpha) & ~everything
-        settled |= found | (~settled & (code[..., look] == sequential.SAME))
-    case = f"{design}, {noise}, {dependence}, block effect {100 * block_cv:g} %"
-    return [
-        rate("family-wise error", case, alarm.sum(), n),
-        rate("family-wise error with the joint effect", case, (alarm | alarm_joint).sum(), n),
-    ]
-
-
-def _read(d, block, design, margin, alpha):
-    """(code, p) after every look, as the verdict table reads a comparison."""
-    code = sequential.decide(d, block, design=design, margin=margin, alpha=alpha)
-    if design == "side by side":
-        e = sequential.against(sequential.means(d, block), np.zeros(d.shape[:-1]), margin)
-        e = np.concatenate([np.ones((*e.shape[:-1], 1)), e], -1)[..., sequential.complete(block)]
-    else:
-        e = sequential.against(d, np.zeros(d.shape[:-1]), margin)
-    return code, 1 / np.maximum(e, 1)
-
-
-def _doubt_live(noise, design, seed, n):
-    """False `same` at the margin when the noise is 1.5 times what the first pairs showed."""
-    m = np.log1p(MARGIN)
-    d, block = synthetic.campaigns(noise, cv=0.01, n_campaigns=n, seed=seed, design=design)
-    d[:, 12:] *= DOUBT
-    code = sequential.decide(d + m, block, design=design, margin=m)
-    _, code = sequential.stop(code)
-    case = f"live, {design}, {noise}: noise {DOUBT:g} times larger from the 13th pair on"
-    return [rate("false same, noise underestimated", case, (code == sequential.SAME).sum(), n)]
-
-
-def _doubt_floor(start_cv, run_cv, seed, n):
-    """False `same` at the margin for logs from one start, judged with a floor measured 1.5 times
-    too small: five runs an arm, and one run an arm."""
+def _cell(given, n, seed):
+    """Two rows, the truth 0 and the margin, on the same noise: see `synthetic.tally`."""
     rng = np.random.default_rng(seed)
-    m = np.log1p(MARGIN)
-    floor = samples.start_floor((100 * start_cv / DOUBT, 10), "tps")
-    starts = rng.normal(0, start_cv, (n, 2))
-    runs = starts[..., None] + rng.normal(0, run_cv, (n, 2, 5))
-    five = sum(
-        samples.judge([(a, b + m)], margin=m, floor=floor).verdict == "same" for a, b in runs
-    )
-    one = sum(
-        samples.judge([(a[:1], b[:1] + m)], margin=m, floor=floor, known_floor=True).verdict
-        == "same"
-        for a, b in starts[..., None]
-    )
-    where = f"start-to-start CV {100 * start_cv:g} %, floor {DOUBT:g} times too small"
+    units = synthetic.pairs(given, n, given["blocks"], rng).mean(-1)
     return [
-        rate("false same, noise underestimated", f"5 runs an arm, {where}, run CV {100 * run_cv:g} %", five, n),
-        rate("false same, noise underestimated", f"1 run an arm, {where}", one, n),
-    ]  # fmt: skip
-
-
-def _price(effect, case, seed, n, **given):
-    """Mean pairs to the end of a campaign at a pair sd of 2 %."""
-    cell = synthetic.cell(
-        cv=0.02 / np.sqrt(2), effect=effect, n_campaigns=n, seed=seed, margin=MARGIN, **given
-    )
-    row = rate("pairs to a verdict", f"{100 * effect:g} %, {case}", n - cell["cannot_tell"], n)
-    return [row | {"value": cell["pairs_mean"], "lo": np.nan, "hi": np.nan}]
-
-
-def _mutant(name, seed, n):
-    """False alarms of a mutant of the rule, and of the rule itself in the same cell."""
-    given = dict(synthetic.MUTANTS[name])
-    broken = synthetic.cell(n_campaigns=n, seed=seed, **given)
-    whole = synthetic.cell(n_campaigns=n, seed=seed, **{k: v for k, v in given.items() if k not in ("rule", "order")})  # fmt: skip
-    return [
-        rate("mutant", name, broken["wrong"], n),
-        rate("the rule in the mutant's cell", name, whole["wrong"], n),
+        given | {"truth_pct": truth, "n": n} | synthetic.tally(units, math.log1p(truth / 100))
+        for truth in (0.0, synthetic.MARGIN_PCT)
     ]
 
 
-def _settled_beforehand(noise, design, block_cv, seed, n, pairs=24):
-    """Coverage of the classical interval for a number of pairs that was settled beforehand."""
-    d, block = synthetic.campaigns(
-        noise, cv=0.02, block_cv=block_cv, n_campaigns=n, seed=seed, design=design, n_pairs=pairs
+def _family(given, n, seed):
+    """Alarms in a family of THREADS equal thread counts and their joint effect. Two servers that are
+    restarted differ alike at every thread count of a block."""
+    rng = np.random.default_rng(seed)
+    shared = given["design"] != "switched"
+    own = given | {"block_cv": 0.0 if shared else given["block_cv"]}
+    each = [synthetic.pairs(own, n, given["blocks"], rng).mean(-1) for _ in range(THREADS)]
+    members = np.stack(each, 1)
+    if shared:
+        shape = (n, 1, given["blocks"])
+        members += synthetic.starts(given["block_cv"], shape, given["design"], rng)
+    found = synthetic.alarms(members, scatter.population("tps"))
+    return [given | bounded(found.sum(), n)]
+
+
+def _price(given, n, seed):
+    """The smallest declared number of blocks of one pair after which RIGHT of all campaigns have a
+    right word; words at POWER_BLOCKS, and the pairs that so many blocks need for the same."""
+    noise = np.random.default_rng(seed).standard_normal((n, MOST)) * given["sd_pct"] / 100
+    theta = math.log1p(given["truth_pct"] / 100)
+    right = ("same",) * (theta < synthetic.MARGIN) + ("slower",) * (theta > 0)
+
+    def found(blocks, each=1):
+        code = rule.decide(noise[:, :blocks] / math.sqrt(each) + theta, margin=synthetic.MARGIN)[1]
+        counts = {word: int((code == c).sum()) for word, c in synthetic.WORDS.items()}
+        return counts | {"right": sum(counts[word] for word in right)}
+
+    def enough(blocks, each=1):
+        return found(blocks, each)["right"] >= RIGHT * n
+
+    pairs = _smallest(enough, MOST)
+    each = _smallest(lambda k: enough(POWER_BLOCKS, k), MOST)
+    at = found(POWER_BLOCKS)
+    return [
+        given
+        | {"n": n, "pairs": pairs, "right": found(pairs)["right"] if pairs else 0}
+        | {"pairs_in_blocks": POWER_BLOCKS * each if each else math.nan}
+        | {f"{word}_at_blocks": at[word] for word in (*synthetic.WORDS, "right")}
+    ]
+
+
+def _smallest(holds, most):
+    """The smallest number from 1 to most that holds, for what hardly ever stops holding once it
+    does; NaN without one."""
+    if not holds(most):
+        return math.nan
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    while high > 2 and (holds(high - 1) or holds(high - 2)):
+        high -= 1
+    return high
+
+
+def _files(given, n, seed):
+    words = synthetic.files(
+        given["runs"],
+        given["cv"],
+        given["effect"],
+        given["restarts"],
+        n,
+        np.random.default_rng(seed),
     )
-    units = sequential.means(d, block)
-    differ = sequential.unequal(d, block)[:, -1] if design == "switched" else np.ones(n, bool)
-    held = 0
-    for row, whole, by_block in zip(d, units, differ, strict=True):
-        ends = [paired.t_interval(whole)] if by_block else []
-        if design == "switched":
-            ends.append(paired.t_interval(row))
-        lo, hi = max(ends, key=lambda e: e[1] - e[0])
-        held += lo <= 0 <= hi
-    case = f"{design}, {noise}, {pairs} pairs, block effect {100 * block_cv:g} %"
-    return [rate("coverage, pairs settled beforehand", case, held, n)]
+    return [given | {"n": n} | words]
+
+
+def _mutant(given, n, seed):
+    """False alarms of a mutant of the rule, and of the rule itself in the same noise."""
+    broken, whole = synthetic.mutant(given["mutant"], n, seed)
+    return [given | bounded(broken, n) | {"rule": whole / n}]
+
+
+def _rivals(given, n, seed):
+    return rivals.synthetic_rates(given, seed, n)

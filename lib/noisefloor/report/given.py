@@ -86,7 +86,7 @@ def checked(notebook, given) -> dict:
         result[name] = _typed(study, known[name], value)
         if secrets.scrub(str(result[name]))[1]:
             raise ReportError(
-                f"parameter {name!r} of {study} holds a password, which would stand on the page;"
+                f"parameter {name!r} of {study} holds a password, which the page would print;"
                 " nothing was run",
                 2,
             )

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import paths, plots
-from ..plots import interval, is_control, is_joint, metric_label, percent
+from .. import amounts, paths, plots
+from ..plots import is_control, is_joint, metric_label
 from .pages import shell, write_whole
 from .pieces import badge, boxed, escaped
 from .saved import flat, raw_links
-from .words import known
+from .words import MARGIN, known
 
 LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
 PARTS = ((".html", "page"), (".ipynb", "notebook"), (".csv", "verdicts (CSV)"), (".json", "JSON"))
-MARGIN = 2.0  # percent, where a page does not say
 TICKS = (-10, 0, 10, 100)  # of the small scale, in percent
 
 
@@ -75,10 +74,10 @@ def _table(found, out) -> str:
         cells = (
             _link(page, facts["title"], out),
             badge(row["verdict"]),
-            escaped(percent(row["overhead_pct"])),
-            escaped(interval(row["lo_pct"], row["hi_pct"])),
+            escaped(amounts.overhead(row["overhead_pct"], row["metric"])),
+            escaped(amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"])),
             _strip(row, margin),
-            escaped(percent(row["noise_floor_pct"], sign=False)),
+            escaped(amounts.size(row["noise_floor_pct"])),
             escaped(str(facts.get("date") or "–")[:10]),
         )
         lines.append("<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
@@ -90,14 +89,15 @@ def _table(found, out) -> str:
 
 
 def _x(value) -> float:
-    """Place of a percentage on the small scale, 190 wide: linear near zero, logarithmic beyond."""
-    value = max(-150.0, min(1000.0, value))
-    return round(70 + 24 * math.copysign(math.log1p(abs(value) / 2), value) * 0.8, 1)
+    """Place of an overhead on the small scale, 190 wide: linear near zero, logarithmic beyond, and
+    -50 % as far from it as +100 %."""
+    away = min(100 * (amounts.factor(value) - 1), 1000.0 if value > 0 else 70.0)
+    return round(70 + math.copysign(19.2 * math.log1p(away / 2), value), 1)
 
 
 def _axis() -> str:
     marks = "".join(
-        f'<text x="{_x(t)}" y="11" text-anchor="middle">{percent(t, 0) if t else "0"}</text>'
+        f'<text x="{_x(t)}" y="11" text-anchor="middle">{amounts.percent(t, 0) if t else "0"}</text>'
         for t in TICKS
     )
     return f'<svg class="nf-strip" viewBox="0 0 200 14" role="img" aria-label="Scale of the drawings: overhead">{marks}</svg>'
@@ -108,7 +108,9 @@ def _strip(row, margin) -> str:
     if not known(row["overhead_pct"]):
         return ""
     lo, hi = (row[k] if known(row[k]) else row["overhead_pct"] for k in ("lo_pct", "hi_pct"))
-    words = f"Overhead {percent(row['overhead_pct'])}, interval {interval(row['lo_pct'], row['hi_pct'])}"
+    words = (
+        f"Overhead {amounts.told(row['overhead_pct'], row['lo_pct'], row['hi_pct'], row['metric'])}"
+    )
     kind = row["verdict"].replace(" ", "-")
     lines = "".join(f'<path d="M{_x(t)} 0V22"/>' for t in TICKS if t)
     return (

@@ -8,21 +8,27 @@ from importlib import metadata
 
 import pandas as pd
 
-from .. import plots
-from ..plots import GLYPH, interval, is_control, metric_label, percent, threads_label
+from .. import amounts, plots
+from ..amounts import percent
+from ..plots import GLYPH, is_control, metric_label, threads_label
 from .saved import flat
 from .words import (
+    MARGIN,
     as_list,
     campaign_facts,
     engine,
     headline,
     joint,
     known,
+    limits,
     machine,
+    measured,
     plan_text,
+    reasons,
+    same,
     sentence,
     settle,
-    unit,
+    upper,
     when,
 )
 from .words import primary as main_row
@@ -34,6 +40,7 @@ _FACTS = (
 )
 
 WHOLE = 60  # characters of a name that stays on one line
+KNOWN = "What is known, and what would settle it"
 LONG = 40  # rows of a table above which it scrolls in a box of its own
 
 
@@ -44,58 +51,77 @@ def badge(verdict) -> str:
     return f'<span class="nf-badge nf-{kind}"><span aria-hidden="true">{glyph}</span> {escaped(verdict)}</span>'
 
 
-def ruler(row, margin_pct=2.0) -> str:
-    """A small inline SVG of one comparison: interval, margin band and noise floor on a ruler."""
+def ruler(row, margin_pct=MARGIN) -> str:
+    """A small inline SVG of one comparison: interval, margin band and noise floor on a ruler, with
+    factors on a log scale where an overhead is told as a factor."""
     row = dict(row)
-    lo, hi, mid = (row.get(k) for k in ("lo_pct", "hi_pct", "overhead_pct"))
-    if not known(mid):
+    lo, hi, mid, floor = (
+        float(row[k]) if known(row.get(k)) else math.nan
+        for k in ("lo_pct", "hi_pct", "overhead_pct", "noise_floor_pct")
+    )
+    if math.isnan(mid):
         return ""
-    finite = [
-        abs(v) for v in (lo, hi, mid, row.get("noise_floor_pct")) if known(v) and math.isfinite(v)
-    ]
-    limit = max([2 * margin_pct, 1.15 * max(finite)]) if finite else 2 * margin_pct
-    limit = min(limit, max(60, 4 * margin_pct, 3 * abs(mid)))
-    step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1e9) if limit / s <= 3.5)
+    ends = [away for v in (lo, hi, mid, floor) if math.isfinite(away := _away(v))]
+    limit = max([2 * margin_pct, 1.15 * max(ends, default=0)])
+    limit = min(limit, max(60, 4 * margin_pct, 3 * _away(mid)))
+    log = amounts.large(limit)
+    if log:
+        base = next((b for b in (2, 5, 10, 100) if 1 + limit / 100 <= b**3.5), 1000)
+        at = [100 * (base**i - 1) for i in range(-3, 4)]
+    else:
+        step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50) if limit / s <= 3.5)
+        at = [step * i for i in range(-4, 5)]
 
     def x(value):
-        return round(300 + 280 * max(-1.0, min(1.0, value / limit)), 1)
+        share = (
+            math.log1p(max(value, -99.99) / 100) / math.log1p(limit / 100) if log else value / limit
+        )
+        return round(300 + 280 * max(-1.0, min(1.0, share)), 1)
 
     ticks = "".join(
         f'<path d="M{x(t)} 52v5" stroke="currentColor" stroke-opacity=".5"/><text x="{x(t)}" y="73" '
-        f'text-anchor="middle" class="m">{percent(t, 1 if step < 1 else 0)}</text>'
-        for t in (step * i for i in range(-9, 10))
-        if abs(t) < 0.94 * limit
+        f'text-anchor="middle" class="m">{f"{1 + t / 100:.4g}×" if log else percent(t, 1 if step < 1 else 0)}'
+        "</text>"
+        for t in at
+        if abs(x(t) - 300) < 264
     )
-    floor, f = "", row.get("noise_floor_pct")
-    if known(f) and f < limit:
-        floor = (
-            f'<path d="M{x(-f)} 22V52M{x(f)} 22V52" stroke="var(--nf-control,#8b949e)" '
+    dashes = ""
+    if floor < limit:
+        below = -100 * floor / (100 + floor)
+        low, high = x(below), x(floor)
+        dashes = (
+            f'<path d="M{low} 22V52M{high} 22V52" stroke="var(--nf-control,#8b949e)" '
             'stroke-width="1.5" stroke-dasharray="3 3"/>'
         )
-        if known(lo) and lo > -f and x(-f) > 120:
-            floor += (
-                f'<text x="{x(-f) - 5}" y="41" text-anchor="end" class="m w">noise floor</text>'
-            )
-        elif known(hi) and hi < f and x(f) < 480:
-            floor += f'<text x="{x(f) + 5}" y="41" class="m w">noise floor</text>'
+        words = 'y="41" class="m w">noise floor</text>'
+        if lo > below and low > 120:
+            dashes += f'<text x="{low - 5}" text-anchor="end" {words}'
+        elif hi < floor and high < 480:
+            dashes += f'<text x="{high + 5}" {words}'
     mark = "var(--nf-mark,currentColor)"
     bar = ""
-    if known(lo) and known(hi):
+    if not (math.isnan(lo) or math.isnan(hi)):
         bar = (
             f'<line x1="{x(lo)}" x2="{x(hi)}" y1="37" y2="37" stroke="{mark}" stroke-width="9" '
             'stroke-opacity=".4" stroke-linecap="round"/>'
         )
-    words = f"Overhead {percent(mid)}, interval {interval(lo, hi)}, margin ±{margin_pct:g} %."
+    words = f"Overhead {amounts.told(mid, lo, hi)}, margin ±{margin_pct:g} %."
+    band = x(-margin_pct), round(x(margin_pct) - x(-margin_pct), 1)
     return (
         f'<svg class="nf-ruler" viewBox="0 0 600 80" role="img" aria-label="{escaped(words)}">'
-        f'<rect x="{x(-margin_pct)}" y="22" width="{x(margin_pct) - x(-margin_pct):.1f}" height="30" '
+        f'<rect x="{band[0]}" y="22" width="{band[1]}" height="30" '
         'fill="var(--nf-band,#22718f)" fill-opacity=".15"/>'
         f'<text x="300" y="14" text-anchor="middle" class="b">±{margin_pct:g} % counts as same</text>'
         '<text x="4" y="14" class="m">← faster</text>'
         '<text x="596" y="14" text-anchor="end" class="m">slower →</text>'
         f'<path d="M4 52H596M300 22V52" stroke="currentColor" stroke-opacity=".6"/>'
-        f'{ticks}{floor}{bar}<circle cx="{x(mid)}" cy="37" r="6.5" fill="{mark}"/></svg>'
+        f'{ticks}{dashes}{bar}<circle cx="{x(mid)}" cy="37" r="6.5" fill="{mark}"/></svg>'
     )
+
+
+def _away(value):
+    """The size of an overhead whichever its direction: -50 % is as far away as +100 %."""
+    return 100 * (amounts.factor(value) - 1)
 
 
 def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=6, answer=""):
@@ -106,14 +132,14 @@ def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=
     `answer`: a line of its own, made from the tables, before the verdict in words."""
     row = main_row(verdicts, primary)
     campaign = campaign_facts(campaign)
-    margin = margin_pct or campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0
-    facts = [("Overhead", percent(row["overhead_pct"]))]
-    facts.append(("Interval", f"{interval(row['lo_pct'], row['hi_pct'])}"))
-    floor = row.get("noise_floor_pct")
-    facts.append(("Noise floor", percent(floor, sign=False) if known(floor) else "not known"))
-    if known(row.get("n_arm")):
-        facts.append(("Measured", f"{int(row['n_arm'])} {unit(row, row['n_arm'])}"))
-    facts += [
+    margin = margin_pct or campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or MARGIN
+    what = row["metric"]
+    facts = [
+        ("Overhead", amounts.overhead(row["overhead_pct"], what)),
+        (upper(_level(row)), amounts.interval(row["lo_pct"], row["hi_pct"], what)),
+        ("Two one-sided tests at 5 %", same(row)),
+        ("Noise floor", _floor(row.get("noise_floor_pct"))),
+        ("Measured", measured(row)),
         ("To settle it", plan_text(row) or settle(row)),
         ("Date", when(campaign)),
         ("Machine", machine(campaign)),
@@ -124,24 +150,33 @@ def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=
     others = others[others["metric"].eq(row["metric"])]
     if "workload" in others:
         others = others[others["workload"].astype(str).eq(str(row["workload"]))]
+    others = others.loc[others["arm"].ne(row["arm"]).sort_values(kind="stable").index]
     chips = "".join(
         f"<li>{escaped(_chip(o, row))} {badge(o['verdict'])} "
-        f'<span class="nf-num">{escaped(percent(o["overhead_pct"]))}</span></li>'
+        f'<span class="nf-num">{escaped(limits(o) or amounts.overhead(o["overhead_pct"], what))}</span></li>'
         for _, o in others.head(also).iterrows()
     )
-    notes = "".join(f"<li>{escaped(w)}</li>" for w in as_list(row.get("warnings")))
+    above = reasons(row, margin)  # they are in the headline
+    notes = [w for w in as_list(row.get("warnings")) if w not in above]
+    notes = "".join(f"<li>{escaped(w)}</li>" for w in notes)
     kind = row["verdict"].replace(" ", "-")
     markup = (
         f'<section class="nf-verdict nf-{kind}" aria-label="Verdict">'
         f'<p class="nf-word">{badge(row["verdict"])}</p>'
         + (f'<p class="nf-headline">{plots.caption_html(answer)}</p>' if answer else "")
-        + f'<p class="nf-headline">{escaped(headline(row))}</p>{ruler(row, margin)}'
+        + f'<p class="nf-headline">{escaped(headline(row, margin))}</p>{ruler(row, margin)}'
         f"<dl>{''.join(f'<div><dt>{escaped(k)}</dt><dd>{escaped(v)}</dd></div>' for k, v in facts)}</dl>"
         + (f'<ul class="nf-chips">{chips}</ul>' if chips else "")
         + (f'<ul class="nf-notes">{notes}</ul>' if notes else "")
         + "</section>"
     )
-    return plots.Shown(markup, f"{row['verdict']}: {sentence(row)}")
+    return plots.Shown(markup, f"{row['verdict']}: {sentence(row, margin)}")
+
+
+def _level(row) -> str:
+    """`interval`, or with its level where that is not 95 %: `98.8 % interval`."""
+    usual = amounts.confidence(row.get("level")) == amounts.USUAL
+    return "interval" if usual else amounts.interval_name(row.get("level"))
 
 
 def _chip(row, main) -> str:
@@ -150,7 +185,7 @@ def _chip(row, main) -> str:
 
 
 def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
-    """Any frame as a quiet HTML table with its caption and its data as a CSV link.
+    """Any frame as a plain HTML table with its caption and its data as a CSV link.
 
     `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
     already. The table scrolls inside its own box on a narrow screen, and when it is `LONG`."""
@@ -194,7 +229,7 @@ def _head(column: str) -> str:
 
 
 def _size(value) -> str:
-    return percent(value) if known(value) else "–"
+    return amounts.overhead(value) if known(value) else "–"
 
 
 def _kind(texts, right) -> str:
@@ -239,14 +274,23 @@ def verdict_table_html(
     verdicts, caption="Every comparison, in words and numbers.", name="verdicts"
 ):
     """The verdict table for reading: a group a workload and metric, one row a comparison, the
-    verdict as a word, all numbers."""
+    verdict as a word, all numbers, and what a row that cannot tell knows."""
     arms = verdicts["arm"].nunique() > 1
     works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
+    levels = {amounts.confidence(v) for v in verdicts.get("level", ())} - {"", amounts.USUAL}
+    margin = verdicts.attrs.get("margin_pct") or MARGIN
     heads = [
         *(["Arm"] if arms else []),
-        *("Threads", "Verdict", "Overhead", "Interval", "Noise floor", "n", "Would settle it"),
+        *("Threads", "Verdict", "Overhead", "Interval"),
+        *(["Level"] if levels else []),
+        *(KNOWN, "Noise floor", "n"),
     ]
-    right = {"Threads", "Overhead", "Interval", "Noise floor", "n"}
+    if levels:
+        caption = (
+            f"{caption.strip().removesuffix('.')}. Level: how often such an interval holds the truth,"
+            " above 95 % where several comparisons share the 5 %."
+        )
+    right = {"Threads", "Overhead", "Interval", "Level", "Noise floor", "n"}
     head = "".join(
         f'<th scope="col"{" class=nf-r" if h in right else ""}>{escaped(h)}</th>' for h in heads
     )
@@ -270,14 +314,13 @@ def verdict_table_html(
             cells = {
                 "Arm": escaped(row["arm"]),
                 "Threads": "all" if joint(row) else "–" if pd.isna(threads) else int(threads),
-                "Verdict": badge(row["verdict"]),
-                "Overhead": escaped(percent(row["overhead_pct"])),
-                "Interval": escaped(interval(row["lo_pct"], row["hi_pct"])),
-                "Noise floor": escaped(percent(row["noise_floor_pct"], sign=False)),
+                "Verdict": f"{badge(row['verdict'])}{_why(row, margin)}",
+                "Overhead": escaped(amounts.overhead(row["overhead_pct"], metric)),
+                "Interval": escaped(_ends(row)),
+                "Level": escaped(amounts.confidence(row.get("level")) or "–"),
+                "Noise floor": escaped(_floor(row["noise_floor_pct"])),
                 "n": cell(row.get("n_arm")),
-                "Would settle it": escaped(
-                    plan_text(row) or ("no plan" if row["verdict"] == "cannot tell" else "–")
-                ),
+                KNOWN: f"<div class=nf-known>{escaped(_known(row, margin))}</div>",
             }
             inner = "".join(
                 f"<td{' class=nf-r' if h in right else ''}>{cells[h]}</td>" for h in heads
@@ -285,6 +328,31 @@ def verdict_table_html(
             rows.append(f"<tr{again}>{inner}</tr>")
     link = plots.csv_link(flat(verdicts), name)
     return plots.Shown(boxed(caption, head, rows, link, " nf-lines"), verdicts.to_string())
+
+
+def _ends(row) -> str:
+    """A row's interval beside its overhead, which says the direction."""
+    _, _, ends = amounts.told(
+        row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
+    ).partition(" (")
+    return ends.removesuffix(")")
+
+
+def _floor(value) -> str:
+    return amounts.size(value) if known(value) else "not known"
+
+
+def _why(row, margin) -> str:
+    """The reason beside a verdict, shortened; it is whole in the last column."""
+    heads = "; ".join(why.partition(":")[0] for why in reasons(row, margin))
+    return f" <small>({escaped(heads)})</small>" if heads else ""
+
+
+def _known(row, margin) -> str:
+    """What the last column of the verdict table says of a row."""
+    tests = same(row) and f"two one-sided tests at 5 %: {same(row)}"
+    said = [*reasons(row, margin), limits(row), settle(row), tests]
+    return upper("; ".join(filter(None, said))) or "–"
 
 
 def provenance(campaign, more=None):

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import paths
-from ..plots import interval, is_control, is_joint, metric_label, percent, threads_label
+from .. import amounts, paths
+from ..plots import is_control, is_joint, metric_label, threads_label
+from ..stats.runs import OPPOSITE
 
+MARGIN = 2.0  # percent, where a table does not say
+UNDECIDED = "cannot tell"
 _WORDS = {  # how a worse or better value is said, by metric; else "slower" and "faster"
     "cpu_per_transaction": ("takes more server CPU than", "takes less server CPU than"),
     "apply_cpu": ("takes more replica CPU than", "takes less replica CPU than"),
@@ -32,23 +35,74 @@ class ReportError(Exception):
         return type(self), (str(self), self.code)
 
 
-def sentence(row) -> str:
-    """One row of the verdict table in words: verdict, overhead, noise floor, what would settle it."""
+def sentence(row, margin_pct=MARGIN) -> str:
+    """One row of the verdict table in words: verdict, what is known, overhead, noise floor, what would
+    settle it."""
     row = dict(row)
     where = threads_label(row["threads"], joint(row))
-    overhead = f"Overhead {percent(row['overhead_pct'])}"
-    if known(row.get("lo_pct")):
-        overhead += f" ({interval(row['lo_pct'], row['hi_pct'])})"
-    elif known(row.get("n_arm")):
-        n = int(row["n_arm"])
-        overhead += f" (no interval: {n} {unit(row, n)})"
+    words = f"{metric_label(row['metric'])}{f' {where}' if where else ''}: {row['verdict']}"
+    more = [overhead(row), _same(row), _floor(row)]
     parts = [
-        f"{metric_label(row['metric'])}{f' {where}' if where else ''}: {row['verdict']}.",
-        overhead + (f"; {_floor(row)}" if _floor(row) else "") + ".",
+        f"{words}{f' ({limits(row)})' if limits(row) else ''}",
+        *reasons(row, margin_pct),
+        f"overhead {'; '.join(filter(None, more))}",
+        settle(row),
     ]
-    if plan := settle(row):
-        parts.append(plan[0].upper() + plan[1:] + ".")
-    return " ".join(parts)
+    return " ".join(f"{upper(part)}." for part in parts if part)
+
+
+def overhead(row) -> str:
+    """A row's overhead with its interval and, where it is not 95 %, the interval's level."""
+    if not known(row.get("lo_pct")):
+        n = f": {int(row['n_arm'])} {unit(row, row['n_arm'])}" if known(row.get("n_arm")) else ""
+        return f"{amounts.overhead(row['overhead_pct'], row['metric'])} ({amounts.NONE}{n})"
+    ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"]
+    return amounts.told(*ends, row["metric"], row.get("level"))
+
+
+def limits(row) -> str:
+    """What a row that cannot tell knows all the same: "at most 4.1 % slower, at most 1.3 % faster"."""
+    if row["verdict"] != UNDECIDED:
+        return ""
+    return amounts.known(row.get("lo_pct"), row.get("hi_pct"), row["metric"])
+
+
+def reasons(row, margin_pct=MARGIN) -> list[str]:
+    """Warnings that belong right beside the verdict: why a row cannot tell although its interval
+    excludes zero, lies within the margin, or does not exist; and that a joint effect averages
+    opposite ones."""
+    notes = as_list(row.get("warnings"))
+    found = [OPPOSITE] if any(OPPOSITE in w for w in notes) else []
+    if row["verdict"] == UNDECIDED and (_decides(row, margin_pct) or not known(row.get("lo_pct"))):
+        found += notes[:1]
+    return list(dict.fromkeys(found))
+
+
+def _decides(row, margin_pct=MARGIN) -> bool:
+    """Whether the printed intervals alone would give a word."""
+    lo, hi = row.get("lo_pct"), row.get("hi_pct")
+    least = -100 * margin_pct / (100 + margin_pct)  # as far below, on the log scale
+    inside = [
+        known(low) and least < low and high < margin_pct
+        for low, high in ((lo, hi), (row.get("same_lo_pct"), row.get("same_hi_pct")))
+    ]
+    return any(inside) or (known(lo) and (lo > 0 or hi < 0))
+
+
+def same(row) -> str:
+    """The interval of the two one-sided tests, which decides `same`."""
+    if row["verdict"] != "same" or not known(row.get("same_lo_pct")):
+        return ""
+    return amounts.interval(row["same_lo_pct"], row["same_hi_pct"], row["metric"])
+
+
+def _same(row) -> str:
+    return same(row) and f"two one-sided tests at 5 %: {same(row)}"
+
+
+def upper(text) -> str:
+    """The text with a capital letter first."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def findings(verdicts) -> list[str]:
@@ -56,12 +110,13 @@ def findings(verdicts) -> list[str]:
     arm are named where there are several."""
     own = verdicts[~is_control(verdicts)]
     names = [c for c in ("workload", "arm") if c in own and own[c].astype(str).nunique() > 1]
+    margin = verdicts.attrs.get("margin_pct") or MARGIN
     words = []
     for control, rows in verdicts.groupby(is_control(verdicts)):
         for row in rows.to_dict("records"):
             told = [row[c] for c in names if c != "arm" or not control]
             start = ", ".join([*(["A/A control"] if control else []), *map(str, told)])
-            words.append(f"{start}{': ' if start else ''}{sentence(row)}")
+            words.append(f"{start}{': ' if start else ''}{sentence(row, margin)}")
     return words
 
 
@@ -70,8 +125,8 @@ FEW = 4  # comparisons that a caption tells one by one
 
 def finding(verdicts) -> str:
     """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
-    which verdict, and of the commonest verdict only how many did: the numbers stand in the figure
-    and in the data behind it."""
+    which verdict, and of the commonest verdict only how many did. The numbers are in the figure and
+    in the data behind it."""
     if len(verdicts) <= FEW:
         return " ".join(findings(verdicts))
     said = []
@@ -79,14 +134,14 @@ def finding(verdicts) -> str:
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
         parts, rest = [], ""
-        for word in ("slower", "faster", "same", "cannot tell"):
+        for word in ("slower", "faster", "same", UNDECIDED):
             chosen = rows[rows["verdict"].eq(word)]
             if len(chosen) > max(FEW, len(rows) / 2):
-                who = "all" if len(chosen) == len(rows) else "the other"
-                rest = f"{word[0].upper()}{word[1:]}: {who} {len(chosen)}."
+                who = f"{'all' if len(chosen) == len(rows) else 'the other'} {len(chosen)}"
+                rest = f"{upper(word)}: {who}{_together(chosen)}."
             elif len(chosen):
                 who = "; ".join(_places(chosen, verdicts, alike))
-                parts.append(f"{word[0].upper()}{word[1:]}: {who}.")
+                parts.append(f"{upper(word)}: {who}{_together(chosen)}.")
         least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
         n = f"{least} to {most}" if least < most else str(most)
         n += f" {unit(rows.iloc[0].to_dict(), most)}"
@@ -96,6 +151,18 @@ def finding(verdicts) -> str:
             f"{metric_label(metric)}{where}. {' '.join([*parts, rest]).strip()} Each from {n}."
         )
     return " ".join(said)
+
+
+def _together(rows) -> str:
+    """What rows that cannot tell know together, and why some have no word although their intervals
+    exclude zero."""
+    rows = rows[rows["verdict"].eq(UNDECIDED) & rows["lo_pct"].notna()].to_dict("records")
+    if not rows:
+        return ""
+    ends = min(r["lo_pct"] for r in rows), max(r["hi_pct"] for r in rows)
+    why = [w for r in rows if _decides(r) for w in as_list(r.get("warnings"))[:1]]
+    apart = f"; {len(why)} only for this reason: {'; '.join(dict.fromkeys(why))}" if why else ""
+    return f" ({amounts.known(*ends, rows[0]['metric'])}{apart})"
 
 
 def _places(rows, among, alike) -> list[str]:
@@ -117,22 +184,25 @@ def _places(rows, among, alike) -> list[str]:
     ]
 
 
-def headline(row) -> str:
+def headline(row, margin_pct=MARGIN) -> str:
     """One row as a plain statement about the arm, for the top of a page."""
     row = dict(row)
     arm, base = row["arm"], row["baseline"]
     where = threads_label(row["threads"], joint(row))
     what = f"{metric_label(row['metric'])}{f' {where}' if where else ''}"
-    size = f"{percent(row['overhead_pct'])} overhead"
-    if known(row.get("lo_pct")):
-        size += f" ({interval(row['lo_pct'], row['hi_pct'])})"
     worse, better = _WORDS.get(row["metric"], ("is slower than", "is faster than"))
     claim = {
-        "slower": f"{arm} {worse} {base}.",
-        "faster": f"{arm} {better} {base}.",
-        "same": f"{arm} or {base} makes no difference that matters.",
-    }.get(row["verdict"], f"Cannot tell whether {arm} {worse} {base}.")
-    return f"{claim[0].upper()}{claim[1:]} {what}: {size}."
+        "slower": f"{arm} {worse} {base}",
+        "faster": f"{arm} {better} {base}",
+        "same": f"{arm} or {base} makes no difference that matters",
+    }.get(row["verdict"])
+    if not claim:
+        claim, said = f"cannot tell whether {arm} {worse} {base}", limits(row)
+        although = ", although the interval says " if said.startswith("between") else ": "
+        claim += f"{although}{said}" if said else ""
+    size = "; ".join(filter(None, [overhead(row), _same(row)]))
+    parts = [claim, *reasons(row, margin_pct), f"{what}: {size}"]
+    return " ".join(f"{upper(part)}." for part in parts)
 
 
 def primary(verdicts, choice=None):
@@ -166,7 +236,7 @@ def primary(verdicts, choice=None):
     )
     if missing:
         row = row.copy()
-        row["warnings"] = [*missing, *as_list(row.get("warnings"))]
+        row["warnings"] = [*as_list(row.get("warnings")), *missing]
     return row
 
 
@@ -190,30 +260,41 @@ def _floor(row) -> str:
         return ""
     n = row.get("n_arm")
     runs = f"these {int(n)} {unit(row)}" if known(n) else "what was measured"
-    return f"with {runs}, less than {percent(row['noise_floor_pct'], sign=False)} is noise"
+    return f"with {runs}, less than {amounts.size(row['noise_floor_pct'])} is noise"
 
 
 def unit(row, n=2) -> str:
     """What `n` and `runs_needed` of a row count, in the singular for one."""
-    pairs = row.get("design") in ("switched", "side by side", "duet")
+    pairs = row.get("design") in ("switched", "side by side", "duet", "pairs", "unknown")
     return f"{'pair' if pairs else 'run'}{'' if n == 1 else 's'}{'' if pairs else ' an arm'}"
+
+
+def measured(row) -> str:
+    """`12 blocks, 48 pairs`: what a row rests on."""
+    if not known(row.get("n_arm")):
+        return ""
+    blocks, n = row.get("blocks"), f"{int(row['n_arm']):,} {unit(row, row['n_arm'])}"
+    return f"{int(blocks)} blocks, {n}" if known(blocks) and blocks > 1 else n
 
 
 def settle(row) -> str:
     """What would settle a row that cannot tell, as a clause."""
-    plan = plan_text(row)
-    if row.get("verdict") != "cannot tell" or plan:
-        return f"about {plan} would settle it" if plan else ""
-    if known(row.get("deciding_cv_pct")):
-        cv = percent(row["deciding_cv_pct"], 2, sign=False)
-        return f"a run-to-run scatter (CV) below {cv} would make the difference real"
-    return "no plan within reach would settle it"
+    if row.get("verdict") != UNDECIDED:
+        return ""
+    if plan := plan_text(row):
+        return f"about {plan} would settle it"
+    if joint(row):
+        return "see the thread counts for what would settle it"
+    if known(row.get("deciding_cv_pct")) and not _decides(row):
+        cv = amounts.percent(row["deciding_cv_pct"], 2, sign=False)
+        return f"significant only if run-to-run CV is below {cv}"
+    return "more runs of this kind will not settle it"
 
 
 def plan_text(row) -> str:
     """`48 pairs, 7 min`: what would settle a row that cannot tell."""
     parts = []
-    if row.get("verdict") == "cannot tell":
+    if row.get("verdict") == UNDECIDED:
         runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
         if known(runs) and math.isfinite(runs):
             parts.append(f"{int(runs):,} {unit(row, int(runs))}")

@@ -41,6 +41,7 @@ def row(
     1 - level, and p is compared with it; needed: runs an arm, pairs in all, that would settle it."""
     study, workload, metric, baseline, arm = key
     lo, hi = ends if ends and math.isfinite(ends[0]) else (math.nan, math.nan)
+    said = amounts.plain(amounts.known(percent(lo), percent(hi), metric))
     same = same_ends if same_ends and math.isfinite(same_ends[0]) else (math.nan, math.nan)
     return {
         "study": study,
@@ -57,7 +58,7 @@ def row(
         "level": level,
         "p": p,
         "verdict": word,
-        "known": known(lo, hi, metric) if word == CANNOT_TELL else "",
+        "known": said if word == CANNOT_TELL else "",
         "same_lo_pct": percent(same[0]),
         "same_hi_pct": percent(same[1]),
         "noise_floor_pct": percent((hi - lo) / 2),
@@ -77,18 +78,3 @@ def percent(log):
     if math.isnan(log):
         return math.nan
     return 100 * math.expm1(log) if log < 700 else math.inf
-
-
-def known(lo, hi, metric=""):
-    """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
-    faster". Log scale; "" without an interval."""
-    if math.isnan(lo) or math.isnan(hi):
-        return ""
-    worse, better = amounts.words(metric)
-    if lo > 0:
-        return f"between {amounts.size(percent(lo))} and {amounts.size(percent(hi))} {worse}"
-    if hi < 0:
-        return f"between {amounts.size(percent(hi))} and {amounts.size(percent(lo))} {better}"
-    return (
-        f"at most {amounts.size(percent(hi))} {worse}, at most {amounts.size(percent(lo))} {better}"
-    )

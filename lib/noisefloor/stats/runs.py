@@ -104,7 +104,9 @@ def judge(
             key = (study, workload, metric, baseline, arm)
             joint = threads is JOINT
             out.append(
-                verdict_row(c, key, level, word, joint, arm == again, margin_pct, paired, seconds, notes)
+                verdict_row(
+                    c, key, level, word, joint, arm == again, margin_pct, paired, seconds, notes
+                )
             )
     return out
 

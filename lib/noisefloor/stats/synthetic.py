@@ -1,18 +1,23 @@
-"""Campaigns whose truth is known, by the ten thousand, judged by the rule that judges real ones.
+"""Campaigns and files whose truth is known, by the ten thousand, judged by the code that judges real
+ones: `rule.decide` for one comparison, `rule.family` for several, `estimate` for files.
 
-`cell` answers for one kind of noise how often the rule is wrong, how often its interval holds the
-truth, and how many pairs it takes. A `rule` other than ours (a mutant, a rival) can be passed in."""
+Arrays have the campaigns on the first axis and the declared blocks on the last. Log scale."""
+
+import math
 
 import numpy as np
 from scipy import signal, special
 
-from noisefloor.stats import sequential
+from . import estimate, rule, scatter, spending
+from .graph import ALPHA, JOINT, Graph
 
 NOISES = ("normal", "lognormal", "stalls", "bimodal")
 DEPENDENCES = {"iid": 0.0, "AR 0.5": 0.5, "AR 0.8": 0.8}
 DRIFTS = ("none", "linear", "random walk", "slot penalty")
-PAIRS = 64  # that a campaign may have
-BLOCK = 4  # pairs between two server starts
+PAIRS = {8: 4, 10: 4, 12: 4, 40: 1}  # declared blocks: pairs in one
+MARGIN_PCT = 2.0
+MARGIN = math.log1p(MARGIN_PCT / 100)
+WORDS = {"cannot_tell": 0, "slower": 1, "faster": -1, "same": 2}  # codes of `rule.decide`
 
 
 def runs(noise, dependence, drift, cv, shape, rng):
@@ -51,177 +56,158 @@ def runs(noise, dependence, drift, cv, shape, rng):
     return x
 
 
-def campaigns(
-    noise="normal",
-    dependence="iid",
-    drift="none",
-    *,
-    cv=0.02,
-    block_cv=0.0,
-    effect=0.0,
-    n_campaigns=10_000,
-    seed=0,
-    design="switched",
-    n_pairs=PAIRS,
-    block_pairs=BLOCK,
-    order="coin",
-):
-    """(log overheads [campaigns, pairs], block [pairs]) of campaigns with a true overhead `effect`.
-
-    block_cv: side by side, the CV of a server between two starts, dealt to the arms by coin;
-    switched, the sd of the effect itself between starts. order: "coin", or "fixed" (the baseline
-    always first: a mutant)."""
-    rng = np.random.default_rng(seed)
-    x = runs(noise, dependence, drift, cv, (n_campaigns, 2 * n_pairs), rng)
-    second_less_first = x[:, 1::2] - x[:, ::2]
-    coin = 1 if order == "fixed" else rng.integers(0, 2, second_less_first.shape) * 2 - 1
-    block = np.arange(n_pairs) // block_pairs
-    d = effect + coin * second_less_first
-    if block_cv:
-        size = block_cv * (np.sqrt(2) if design != "switched" else 1)
-        d = (
-            d
-            + np.repeat(size * rng.standard_normal((n_campaigns, block[-1] + 1)), block_pairs, 1)[
-                :, :n_pairs
-            ]
-        )
-    return d, block
+def starts(block_cv, shape, design, rng):
+    """What the start of the servers does to every block, [campaigns, ..., blocks]: switched, the
+    effect itself differs by block_cv; on two servers each has its own difference."""
+    return block_cv * (1 if design == "switched" else math.sqrt(2)) * rng.standard_normal(shape)
 
 
-def cell(
-    noise="normal",
-    dependence="iid",
-    drift="none",
-    cv=0.02,
-    block_cv=0.0,
-    effect=0.0,
-    n_campaigns=10_000,
-    seed=0,
-    *,
-    design="switched",
-    margin=0.02,
-    alpha=0.05,
-    n_pairs=PAIRS,
-    block_pairs=BLOCK,
-    starts=None,
-    order="coin",
-    rule=None,
-    first_look=24,
-):
-    """Counts for one kind of noise: a flat dict, ready to be a row.
+def pairs(given, n, blocks, rng, *, each=None, order="coin"):
+    """Log overheads of pairs without an effect, [n, blocks, pairs of a block].
 
-    All sizes are fractions (`effect` and `margin` are overheads, 0.02 is 2 %). Campaigns stop at
-    the first look with a verdict, at most after n_pairs. starts: no stop before so many complete
-    blocks (default: 4 where the effect differs between starts, else 0). rule: function like
-    `sequential.decide` (d, block, design=, margin=, alpha=) -> codes.
-
-    n campaigns, slower, faster, same, cannot_tell: counts; wrong: `slower`/`faster` against the
-    truth (any of them at 0), false_same: `same` at or beyond the margin; covered: intervals at the
-    stop that hold the effect (ours only); pairs_mean, pairs_median: over all campaigns;
-    pairs_slower, pairs_same: mean over those that ended so."""
-    theta, m = np.log1p(effect), np.log1p(margin)
-    d, block = campaigns(
-        noise, dependence, drift, cv=cv, block_cv=block_cv, effect=theta,
-        n_campaigns=n_campaigns, seed=seed, design=design, n_pairs=n_pairs,
-        block_pairs=block_pairs, order=order,
-    )  # fmt: skip
-    decide = rule or sequential.decide
-    if starts is None:
-        starts = 4 if block_cv and design == "switched" else 0
-    allowed = sequential.complete(block) >= starts
-    # Most campaigns end early: judge the first looks of all, then all looks of those still open.
-    looks, code = np.full(n_campaigns, n_pairs), np.zeros(n_campaigns, int)
-    open_ = np.arange(n_campaigns)
-    for end in sorted({min(first_look, n_pairs), n_pairs}):
-        if len(open_):
-            given = {"design": design, "margin": m, "alpha": alpha}
-            found = decide(d[open_, :end], block[:end], **given)
-            looks[open_], code[open_] = sequential.stop(found, allowed[:end])
-            open_ = open_[code[open_] == sequential.CANNOT_TELL]
-    looks[code == sequential.CANNOT_TELL] = n_pairs
-    counts = {word: int((code == c).sum()) for c, word in sequential.WORDS.items()}
-    against_truth = {0: (1, -1), 1: (-1,), -1: (1,)}[int(np.sign(effect))]
-    out = {
-        "design": design, "noise": noise, "dependence": dependence, "drift": drift, "cv": cv,
-        "block_cv": block_cv, "effect": effect, "margin": margin, "n": n_campaigns,
-        **{word.replace(" ", "_"): count for word, count in counts.items()},
-        "wrong": int(np.isin(code, against_truth).sum()),
-        "false_same": counts["same"] if abs(effect) >= margin else 0,
-        "covered": None,
-        "pairs_mean": float(looks.mean()),
-        "pairs_median": float(np.median(looks)),
-        "pairs_slower": _mean(looks[code == sequential.SLOWER]),
-        "pairs_same": _mean(looks[code == sequential.SAME]),
-    }  # fmt: skip
-    if rule is None:
-        held = covered(d, block, looks, theta, design=design, margin=m, alpha=alpha)
-        out["covered"] = int(held.sum())
-    return out
+    given: noise, dependence, drift, cv and, where the starts differ, block_cv and design; each:
+    pairs of a block (default: PAIRS); order: "coin", or "fixed" (the baseline always first)."""
+    each = each or PAIRS[blocks]
+    kind = (
+        given.get(k, d) for k, d in (("noise", "normal"), ("dependence", "iid"), ("drift", "none"))
+    )
+    x = runs(*kind, given["cv"], (n, 2 * blocks * each), rng)
+    d = (x[:, 1::2] - x[:, ::2]).reshape(n, blocks, each)
+    if order == "coin":
+        d *= rng.integers(0, 2, d.shape) * 2 - 1
+    if given.get("block_cv"):
+        d += starts(given["block_cv"], (n, blocks, 1), given["design"], rng)
+    return d
 
 
-def covered(d, block, looks, theta, *, design, margin, alpha=0.05):
-    """True [campaigns] where the interval at the look that ended the campaign holds theta: the test
-    of theta has not ruled it out, which is what `sequential.interval` inverts."""
-    rows, at = np.arange(len(d)), np.full(len(d), theta)
-    if design != "switched":
-        ends = sequential.complete(block)[looks - 1]
-        tested = sequential.against(sequential.means(d, block), at, margin)
-        return (ends == 0) | (tested[rows, np.maximum(ends, 1) - 1] < 1 / alpha)
-    held = sequential.against(d, at, margin)[rows, looks - 1] < 1 / alpha
-    if len(np.unique(block)) > 1:  # where the starts differ the interval is the union of both
-        lo, hi = sequential.block_interval(d, block, alpha=alpha)
-        between = ((lo <= theta) & (theta <= hi) & sequential.unequal(d, block))[rows, looks - 1]
-        held |= between
+def tally(units, theta):
+    """Counts of campaigns whose truth is theta and whose units, without it, are given: a word each;
+    covered: the interval at the look that ended the campaign holds theta; covered_last: it does at
+    the last look, whatever the campaign found before; measured: mean number of blocks."""
+    units = units + theta
+    used, code = rule.decide(units, margin=MARGIN)
+    last = np.full(len(units), units.shape[-1])
+    return {
+        **{word: int((code == c).sum()) for word, c in WORDS.items()},
+        "covered": int(covers(units, used, theta).sum()),
+        "covered_last": int(covers(units, last, theta).sum()),
+        "measured": float(used.mean()),
+    }
+
+
+def covers(units, used, theta):
+    """Whether the unadjusted 95 % interval after `used` blocks holds theta, [campaigns]: the repeated
+    t interval of one comparison at 5 %."""
+    blocks, held = units.shape[-1], np.zeros(len(units), bool)
+    for n in np.unique(used):
+        before = tuple(k for k in spending.planned(blocks) if k <= n)
+        mine = used == n
+        m = rule.moments(units[mine, :n])
+        half = m.half(spending.levels(ALPHA, before, blocks)[n])
+        held[mine] = np.abs(m.mean - theta) <= half
     return held
 
 
-def peeking_t(d, block, *, design, margin, alpha):
-    """Mutant: a paired t-test after every pair from the sixth on."""
-    n = np.arange(1, d.shape[-1] + 1)
-    mean = np.cumsum(d, -1) / n
-    variance = (np.cumsum(d * d, -1) - n * mean**2) / np.maximum(n - 1, 1)
-    t = mean / np.sqrt(np.maximum(variance, 1e-300) / n)
-    hit = (np.abs(t) > special.stdtrit(np.maximum(n - 1, 1), 1 - alpha / 2)) & (n >= 6)
-    return np.where(hit, np.where(t > 0, sequential.SLOWER, sequential.FASTER), 0)
+def alarms(members, population=None):
+    """Whether `rule.family` calls any thread count or their joint effect slower or faster, [campaigns].
+
+    members: [campaigns, thread counts, blocks]. Nothing is rejected before some comparison passes
+    with the share that it begins with; where one does and was never `same`, that is the alarm. Only
+    the campaigns in between need the whole graph."""
+    blocks = members.shape[-1]
+    names = [("arm", t) for t in range(members.shape[1])] + [("arm", JOINT)]
+    rows = dict(zip(names, [*members.swapaxes(0, 1), members.mean(1)], strict=True))
+    alarm, doubt = np.zeros((2, len(members)), bool)
+    looks, shares = spending.planned(blocks), Graph({"arm": range(members.shape[1])}).shares
+    for i, n in enumerate(looks):
+        for name, share in shares.items():
+            level = spending.levels(round(share, 6), looks[: i + 1], blocks)[n]
+            code, held = rule.differs(rows[name][:, :n], level)
+            doubt |= (code != 0) | (held & (population is not None))
+            at = np.flatnonzero(code)
+            same = np.zeros(len(at), bool)
+            for k, earlier in enumerate(looks[: i + 1] if len(at) else ()):
+                one = spending.levels(ALPHA, looks[: k + 1], blocks, 1)[earlier]
+                same |= rule.inside(rows[name][at, :earlier], one, MARGIN)[0]
+            alarm[at[~same]] = True
+    for c in np.flatnonzero(doubt & ~alarm):
+        alarm[c] = family_alarm({name: row[c] for name, row in rows.items()}, population)
+    return alarm
 
 
-def population_sd(d, block, *, design, margin, alpha):
-    """Mutant: one t-test after six pairs, with the sd divided by n instead of n - 1."""
-    first = d[..., :6]
-    t = first.mean(-1) / first.std(-1) * np.sqrt(6)
-    out = np.zeros(d.shape, int)
-    decided = np.abs(t) > special.stdtrit(5, 1 - alpha / 2)
-    out[..., 5] = np.where(decided, np.where(t > 0, sequential.SLOWER, sequential.FASTER), 0)
-    return out
+def family_alarm(rows, population=None):
+    """Whether `rule.family` calls any of {(arm, threads): block means} slower or faster."""
+    given = {name: (np.arange(len(row)), row) for name, row in rows.items()}
+    blocks = len(next(iter(rows.values())))
+    found = rule.family(given, blocks=blocks, margin=MARGIN, population=population).values()
+    return any(o.word in (rule.SLOWER, rule.FASTER) for o in found)
 
 
-def rows_as_runs(d, block, *, design, margin, alpha):
-    """Mutant: every run counted as five, as if its seconds were replicates."""
-    codes = sequential.codes(np.repeat(d, 5, -1), margin=margin, alpha=alpha)
-    return codes[..., 4::5]
+def files(count, cv, effect, restarts, n, rng, ddof=1):
+    """Words of n comparisons of files with `count` runs an arm, counted: {word: how many}.
+
+    cv: from run to run; effect: true overhead. restarts: every run had its own start and nothing is
+    added; else the runs of an arm share one, which scatters as recorded, and that is added. ddof: 0
+    for a mutant."""
+    known, theta = scatter.start("tps", own=False), math.log1p(effect)
+    x = rng.normal(0, cv, (n, 2, count))
+    if not restarts:
+        x += rng.normal(0, known.cv, (n, 2, 1))
+    x[:, 1] += theta
+    added = () if restarts else (known.part,)
+    out = dict.fromkeys(("slower", "faster", "same", "cannot tell"), 0)
+    for a, b in x.tolist():
+        parts = estimate.welch(a, b)
+        if not ddof:
+            parts = tuple((v * (count - 1) / count, df) for v, df in parts)
+        value = (math.fsum(b) - math.fsum(a)) / count
+        out[estimate.Estimate(value, parts, added).word(MARGIN)] += 1
+    return {word.replace(" ", "_"): found for word, found in out.items()}
 
 
-def pairs_as_units(d, block, *, design, margin, alpha):
-    """Mutant: side by side, the pairs inside a block counted as independent."""
-    return sequential.codes(d, margin=margin, alpha=alpha)
+def peeking(units):
+    """Whether a t-test at 5 % after every unit from the sixth on ever calls it different."""
+    n = np.arange(1, units.shape[-1] + 1)
+    mean = np.cumsum(units, -1) / n
+    variance = (np.cumsum(units * units, -1) - n * mean**2) / np.maximum(n - 1, 1)
+    t = np.abs(mean) / np.sqrt(np.maximum(variance, 1e-300) / n)
+    return ((t > special.stdtrit(np.maximum(n - 1, 1), 1 - ALPHA / 2)) & (n >= 6)).any(-1)
 
 
-# What each mutant is and the noise that must expose it: arguments of `cell`.
+def different(units):
+    """Whether the rule calls it slower or faster."""
+    return np.isin(rule.decide(units, margin=MARGIN)[1], (1, -1))
+
+
+_TWO_SERVERS = {"cv": 0.02, "block_cv": 0.02, "design": "side by side"}
+# Noise that must expose each mutant, arguments of `pairs`, and what it calls different.
 MUTANTS = {
-    "peeking": {"rule": peeking_t},
-    "ddof 0": {"rule": population_sd},
-    "rows as runs": {"rule": rows_as_runs},
-    "unclustered blocks": {"rule": pairs_as_units, "design": "side by side", "block_cv": 0.02},
-    "fixed order": {"rule": sequential.decide, "order": "fixed", "drift": "slot penalty"},
-}
+    "rows as n": ({"cv": 0.04}, {}, lambda d: different(np.repeat(d.mean(-1), 5, -1))),
+    "fixed order": ({"cv": 0.02, "drift": "slot penalty"}, {"order": "fixed"}, lambda d: different(d.mean(-1))),
+    "peeking at 5 %": ({"cv": 0.04}, {}, lambda d: peeking(d.mean(-1))),
+    "pairs as units": (_TWO_SERVERS, {}, lambda d: different(d.reshape(len(d), -1))),
+}  # fmt: skip
+
+
+def mutant(name, n, seed):
+    """(false alarms of a mutant, those of the rule itself in the same noise), of n campaigns of 12
+    blocks. The ddof of live campaigns is guarded by the flips, so that one is a mutant of files."""
+    if name == "ddof 0":
+        told = [files(5, 0.1, 0.0, True, n, np.random.default_rng(seed), ddof) for ddof in (0, 1)]
+        return tuple(t["slower"] + t["faster"] for t in told)
+    given, more, broken = MUTANTS[name]
+    whole = pairs(given, n, 12, np.random.default_rng(seed))
+    mine = pairs(given, n, 12, np.random.default_rng(seed), **more)
+    return int(broken(mine).sum()), int(different(whole.mean(-1)).sum())
 
 
 def clopper_pearson(count, n, alpha=0.05):
-    """(lower, upper) two-sided bounds of a rate."""
-    low = special.betaincinv(count, n - count + 1, alpha / 2) if count else 0.0
-    high = special.betaincinv(count + 1, n - count, 1 - alpha / 2) if count < n else 1.0
-    return float(low), float(high)
-
-
-def _mean(looks):
-    return float(looks.mean()) if looks.size else None
+    """(lower, upper) two-sided bounds of rates, each bound at alpha / 2; arrays or numbers."""
+    count, n = np.asarray(count), np.asarray(n)
+    with np.errstate(invalid="ignore"):
+        low = np.where(
+            count > 0, special.betaincinv(np.maximum(count, 1), n - count + 1, alpha / 2), 0.0
+        )
+        rest = np.maximum(n - count, 1)
+        high = np.where(count < n, special.betaincinv(count + 1, rest, 1 - alpha / 2), 1.0)
+    return low[()], high[()]

@@ -83,6 +83,7 @@ def table(
     margin_pct=2.0,
     blocks=None,
     looks=None,
+    control=None,
     ended=True,
     baseline=None,
     floor=None,
@@ -95,7 +96,8 @@ def table(
     """The verdict table: a row a comparison, and a joint row an arm of several thread counts.
 
     Pairs are judged by `rule`, runs without pairs by `runs`. blocks: declared before the campaign,
-    for each arm; None: nothing was declared. looks: after how many of them it is judged. ended: also judge what lies behind the last look.
+    for each arm; None: nothing was declared. looks: after how many of them it is judged. control: blocks declared for
+    the copy of the baseline, where they are others. ended: also judge what lies behind the last look.
     floor: start-to-start CV in percent, or entries by metric; restarts: no run needs it. one_start:
     the server was never restarted, so that pairs carry the floor, too: whose it is, in words.
     series: {run: values per second}, for one run an arm. pair_seconds: what one pair costs.
@@ -109,13 +111,14 @@ def table(
         raise ValueError("the table has no rows; at least one run per arm is needed")
     if _is_paired(tidy):
         found = _paired(
-            tidy, math.log1p(margin_pct / 100), (blocks, looks), ended, baseline, floor, restarts, one_start,
+            tidy, math.log1p(margin_pct / 100), ((blocks, looks), (control, (control,)) if control else (blocks, looks)), ended, baseline, floor, restarts, one_start,
             pair_seconds, weights or {},
         )  # fmt: skip
     else:
         found = _unpaired(tidy, margin_pct, floor, baseline, restarts, series)
     out = pd.DataFrame(found, columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
+    out.attrs["margin_pct"] = margin_pct
     return out
 
 
@@ -173,7 +176,7 @@ def _paired(tidy, margin, declared, ended, baseline, floor, restarts, one_start,
     keys = ["study", "workload", "metric", "baseline"]
     for (study, workload, metric, base), rows in frame.groupby(keys, sort=False):
         copy = rows["arm"] == f"{base}{CONTROL}"
-        for family in (rows[~copy], rows[copy]):
+        for family, plan_ in ((rows[~copy], declared[0]), (rows[copy], declared[1])):
             if family.empty:
                 continue
             one = design == UNKNOWN and family["block"].nunique() == 1
@@ -182,8 +185,8 @@ def _paired(tidy, margin, declared, ended, baseline, floor, restarts, one_start,
                 "start": known,
                 "weights": weights.get((workload, metric), {}),
                 "notes": [*said, *_notes(known, one_start)],
-                "declared": (None, None) if design == UNKNOWN else declared,
-                "unplanned": design != UNKNOWN and declared[0] is None,
+                "declared": (None, None) if design == UNKNOWN else plan_,
+                "unplanned": design != UNKNOWN and plan_[0] is None,
                 "population": scatter.population(metric),
                 "dropped": frame.attrs["dropped"],
             }
