@@ -139,7 +139,7 @@ def test_aes_instructions_can_be_masked(mysql, copy):
 
 
 def test_a_thread_pool_is_on_where_it_is_loaded(mysql, copy):
-    chosen = study.load("version-upgrade")
+    chosen = study.load("version-upgrade", profile="standard")
     pooled = chosen.arms[-1]
     expect = {k: v for k, v in pooled.expect.items() if k != "redo capacity"}
     with copy(mysql, pooled.settings) as server:

@@ -106,7 +106,7 @@ def test_advice_follows_the_verdict(verdict, lo, hi, strict, other):
 def upgraded(recorded):
     """Verdicts of the three arms of an upgrade, over all thread counts."""
     found = results.load(recorded)
-    s = study.load("version-upgrade")
+    s = study.load("version-upgrade", profile="standard")
     rows = [
         ("tps", s.arms[0].name, 5.0, 3.0, 7.0, "slower"),
         ("tps", s.arms[1].name, -4.0, -6.0, -2.0, "faster"),

@@ -55,8 +55,8 @@ def test_a_tenfold_difference_has_its_word():
 def test_three_percent_has_not_and_says_what_is_known():
     out, text = judged(221.19, 229.41, latency=(18.07, 17.43), **EXAMPLE)
     assert text.startswith("cannot tell: 221.19 against 229.41: -3.6 % overhead (-14.7 to +9.0 %),")
-    assert out["known"].replace("\u202f", " ") == "at most 8.8 % slower, at most 14.6 % faster"
-    assert "Known: at most 8.8 % slower, at most 14.6 % faster. " in text
+    assert out["known"].replace("\u202f", " ") == "at most 9.0 % slower, at most 14.7 % faster"
+    assert "Known: at most 9.0 % slower, at most 14.7 % faster. " in text
     assert (
         "Significant only if run-to-run CV is below 1.28 % (CV known from 45 A/A pairs), 1.14 % "
         "(10 A/A runs) or 0.93 % (5 A/A runs)." in text

@@ -318,7 +318,8 @@ class Campaign:
             return f"{self.study.pairs} pairs are measured"
         if not self.undecided():
             return "every comparison is decided"
-        if self.left_s <= 0:
+        last = len(self.turns) - 1
+        if self.left_s <= 0 and not (self.block == last and self.whole(last)):
             return "the budget is spent"
         return f"the {self.plan['blocks']} declared blocks are measured"
 
@@ -1167,7 +1168,9 @@ def _blocks(c: Campaign) -> Iterator[Arm | None]:
             judged, open_ = round_, c.undecided()
         if not open_ and not c.study.pairs:
             return
-        if block < c.block or (arm and arm != c.study.control and arm.name not in open_):
+        if block < c.block or (arm and arm.name in c.meta["skipped"]):
+            continue
+        if arm and arm != c.study.control and arm.name not in open_:
             continue
         c.block = block
         yield arm

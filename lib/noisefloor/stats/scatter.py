@@ -71,12 +71,15 @@ def _noise(file):
 
 def weights(workload, metric, threads):
     """{threads: inverse variance of a pair} for the joint effect over `threads`, from the recorded A/A
-    scatter of the nearest thread count; {} where none is recorded of this workload and metric."""
+    scatter of the nearest thread count; {} where fewer than two are recorded of this workload and
+    metric."""
     known = _noise(paths.recorded_noise()).get(workload, {}).get(metric, {})
     known = {int(t): sd for t, sd in known.items() if sd > 0}
     if not known:
         return {}
     near = {t: min(known, key=lambda k: abs(math.log(k / t))) for t in threads}
+    if len(set(near.values())) < 2:
+        return {}
     return {t: known[k] ** -2.0 for t, k in near.items()}
 
 

@@ -283,6 +283,8 @@ def _joint_notes(weight, read):
     if weight:
         told = ", ".join(f"{t}: {100 * w:.0f} %" for t, w in weight.items())
         yield f"thread counts weighted by the A/A scatter that is recorded for them ({told})"
+    else:
+        yield "thread counts weighted equally: no A/A scatter is recorded for them"
 
 
 def _paired_row(key, threads, o, size, notes, design, seconds, margin):
