@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import re
 
 import click
@@ -682,6 +683,9 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
     import json
 
     from tqdm import tqdm
+
+    # a process a core: threads of their own inside each would only get in each other's way
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from noisefloor import calibration, collect, paths, report, results
     from noisefloor.cluster import Unreachable
