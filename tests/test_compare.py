@@ -504,3 +504,12 @@ def test_names_come_from_the_folders():
     assert compare.names(["off/1.txt", "off/2.txt"], ["on/1.txt"]) == ("off", "on")
     assert compare.names(["x/1.txt", "y/2.txt"], ["on/1.txt"]) == ("before", "after")
     assert compare.names(["1.txt"], ["2.txt"]) == ("before", "after")
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_what_would_settle_the_joint_effect_is_told_too(paired):
+    before = [r for t in (1, 8) for r in made(lognormal(t, 5, cv=0.03), t)]
+    after = [r for t in (1, 8) for r in made(lognormal(t + 9, 5, 985, 0.03), t)]
+    joint = only(compare.rows(before, after, restarts=True, paired=paired), joint=True)
+    assert joint["verdict"] == "cannot tell"
+    assert joint["runs_needed"] > 10

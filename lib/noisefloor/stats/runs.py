@@ -97,7 +97,7 @@ def judge(
         cells = {}
         for arm in names:
             found = [_cell(t, *sides, **asked) for t, sides in arms[arm].items()]
-            if len(found) > 1 and (all_ := _joint(found)):
+            if len(found) > 1 and (all_ := _joint(found, paired)):
                 cells[arm, JOINT] = all_
             cells |= {(arm, place(c.threads)): c for c in found}
         for (arm, threads), c, level, word in decided(cells, margin_pct, metric, alpha):
@@ -204,13 +204,16 @@ def whose(known):
     return f"95th percentile of {len(known.cvs)} published groups of repeats{like}"
 
 
-def _joint(cells):
+def _joint(cells, paired):
     """The mean effect over the thread counts that can be judged."""
     usable = [c for c in cells if not c.only and c.estimate.known]
     if len(usable) < 2 or len({len(c.estimate.start) for c in usable}) > 1:
         return None
     n = tuple(sum(c.n[i] for c in usable) for i in (0, 1))
     out = Cell(None, n, estimate.joint([c.estimate for c in usable]))
+    if all(c.sd > 0 for c in usable):  # as of so many runs at one thread count
+        own = sum(v for v, _ in out.estimate.parts)
+        out.sd = math.sqrt(own * n[0]) if paired else math.sqrt(own / (1 / n[0] + 1 / n[1]))
     out.warnings = list(dict.fromkeys(w for c in usable for w in c.warnings))
     out.single = next((c.single for c in usable if c.single), None)
     if left := [c for c in cells if c not in usable]:
@@ -266,7 +269,7 @@ def verdict_row(c, key, level, word, joint, control, margin_pct, paired, seconds
     half, half_same = e.half(level), e.half(2 * ALPHA)
     warnings = [*([c.only] if c.only else []), *c.warnings, *notes]
     needed = max(c.n) if word != CANNOT_TELL else None
-    if needed is None and not joint and c.sd > 0 and min(c.n) > 1:
+    if needed is None and c.sd > 0 and min(c.n) > 1:
         sides = 1 if paired else 2
         needed = plan.runs_needed(
             e.value, c.sd, margin, level=level, sides=sides, start=e.start, least=max(c.n) + 1

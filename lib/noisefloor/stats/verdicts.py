@@ -299,7 +299,7 @@ def _paired_row(key, threads, o, size, notes, design, seconds, margin):
         cv = abs(o.estimate) / (o.hi - o.lo) * 2 * o.sd * math.sqrt(size / 2) if o.hi > o.lo else cv
     if word != rule.CANNOT_TELL:
         needed = n
-    elif o.units > 1 and not joint and word == o.word:
+    elif o.units > 1 and word == o.word:
         blocks = plan.units_needed(o.estimate, o.sd, margin, share=o.share, least=o.units + 1)
         needed = math.ceil(blocks * size) if blocks else None
     return row(
