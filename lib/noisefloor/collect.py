@@ -167,7 +167,6 @@ def _meta(study: Study, engine: engines.Engine, parameters: dict, builds: Mappin
         "kit": study.kit,
         "facts": study.facts,
         "reach": dict(study.reach),
-        "first": study.first,
         "floor": dict(study.floor),
         "floor_from": study.floor_from,
         "engine": _build(engine) | {"note": engine.note},

@@ -172,8 +172,7 @@ class Study:
     `pairs`: measure so many pairs a comparison whatever they say (calibration), instead of until
     the verdict is there. `upgrade`: also open the baseline's data directory with the arms' build.
     `kit`: what its tools keep between runs (archives, keys, tunnels); `facts`: what the kit measures
-    once a campaign, shown and never judged; `first`: side by side, the arm that gets the blocks
-    that a verdict needs before the others share the rest, "" for the first one; `floor`: metric ->
+    once a campaign, shown and never judged; `floor`: metric ->
     start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
     `floor_from`: whose, in words."""
 
@@ -194,7 +193,6 @@ class Study:
     kit: str = ""
     facts: tuple[str, ...] = ()
     reach: Mapping[str, float] = field(default_factory=dict)
-    first: str = ""
     floor: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     floor_from: str = ""
 
@@ -564,7 +562,6 @@ def version_upgrade(
         settings=_SERVER,
         margin_pct=margin_pct,
         upgrade=True,
-        first=now,
     )
 
 
@@ -1117,7 +1114,6 @@ def _restored(meta: Mapping) -> Study:
         kit=meta.get("kit", ""),
         facts=tuple(meta.get("facts", ())),
         reach=meta.get("reach", {}),
-        first=meta.get("first", ""),
         floor={m: tuple(f) for m, f in meta.get("floor", {}).items()},
         floor_from=meta.get("floor_from", ""),
     )

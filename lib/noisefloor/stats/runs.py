@@ -11,7 +11,7 @@ from noisefloor.study import METRICS
 from . import estimate, plan, scatter
 from .estimate import CANNOT_TELL, FASTER, SLOWER, Estimate
 from .graph import ALPHA, JOINT, Graph, sweep
-from .row import percent, row
+from .row import row
 
 PERCENTILES = ("p95", "p99")
 # sysbench's histogram, as `parse.histogram` has it (importing that would import numpy)
@@ -201,7 +201,10 @@ def whose(known):
     if not known.sources:
         return "the floor given"
     like = f", {known.like}" if known.like else ""
-    return f"95th percentile of {len(known.cvs)} published groups of repeats{like}"
+    return (
+        f"95th percentile of {len(known.cvs)} published groups of repeats{like}; their median is "
+        f"{100 * known.typical:.1f} %"
+    )
 
 
 def _joint(cells, paired):
@@ -306,6 +309,3 @@ def verdict_row(c, key, level, word, joint, control, margin_pct, paired, seconds
         joint=joint,
         design="pairs" if paired else "unpaired",
     )
-
-
-__all__ = ["Side", "judge", "percent", "positive"]
