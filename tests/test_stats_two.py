@@ -62,7 +62,7 @@ def test_three_percent_has_not_and_says_what_is_known():
         "(10 A/A runs) or 0.93 % (5 A/A runs)." in text
     )
     assert "221.4 and 229.5 TPS: TPS and average latency are one measurement, not two" in text
-    assert "4.3 % (95th percentile of 41 published groups of repeats, 2 to 16 threads)" in text
+    assert "4.3 % (95th percentile of 41 published groups of repeats, 2 to 16 threads; " in text
     assert f"about {out['runs_needed']} coin-flipped pairs of 10 s slices" in text
     assert 6 <= out["runs_needed"] <= 20
     assert out["minutes_needed"] == pytest.approx(out["runs_needed"] * 22 / 60)
