@@ -154,6 +154,24 @@ def test_compare_reads_the_published_time_outputs():
     golden("compare-time", result.output)
 
 
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [((), 0), (("cannot-tell",), 3), (("slower,faster",), 0), (("slower, cannot-tell",), 3)],
+)
+def test_compare_can_fail_a_pipeline(more, code):
+    asked = ("--fail-on", *more) if more else ()
+    assert run("compare", *asked, *BEFORE, "--", *AFTER).exit_code == code
+
+
+def test_a_floor_of_ones_own_is_the_scatter_that_is_added():
+    def width(*more):
+        row = json.loads(run("compare", "--json", *more, *BEFORE, "--", *AFTER).stdout)
+        return row["comparisons"][0]["hi_pct"] - row["comparisons"][0]["lo_pct"]
+
+    assert width("--restarts") == pytest.approx(width("--floor", "0"))
+    assert width("--floor", "9") > width("--floor", "6") > width("--restarts")
+
+
 def test_compare_csv_has_a_row_a_comparison():
     result = run("compare", "--csv", *BEFORE, "--", *AFTER)
     rows = list(csv.DictReader(io.StringIO(result.output)))
@@ -180,6 +198,9 @@ def test_compare_takes_folders_and_their_names(tmp_path):
         ([BEFORE[0], "--"], 2, "no file for after"),
         (["--", AFTER[0]], 2, "no file for before"),
         ([*BEFORE, *AFTER], 2, "0 times `--`"),
+        (["--floor", "-1", *BEFORE, "--", *AFTER], 2, "at least 0 and below 100"),
+        (["--floor", "1", "--restarts", *BEFORE, "--", *AFTER], 2, "exclude each other"),
+        (["--fail-on", "worse", *BEFORE, "--", *AFTER], 2, "slower, faster and cannot-tell"),
         ([BEFORE[0], "--", AFTER[0], "--", AFTER[1]], 2, "2 times `--`"),
         ([BEFORE[0], "--", BEFORE[0]], 2, "stands on both sides"),
         ([BEFORE[0], "--", AFTER[0], "--margin", "0"], 2, "--margin 0"),

@@ -61,6 +61,21 @@ def test_reads_what_sysbench_printed():
     assert len(run.rows) == 8
 
 
+def test_reads_every_run_of_a_log_that_holds_several(tmp_path):
+    (tmp_path / "all.txt").write_bytes(b"".join(p.read_bytes() for p in BEFORE[:3]))
+    found = compare.runs([tmp_path / "all.txt"], "before")
+    alone = [compare.runs([p], "before")[0] for p in BEFORE[:3]]
+    assert [r.values for r in found] == [r.values for r in alone]
+    assert len({r.name for r in found}) == 3
+    assert all(r.name.startswith("all.txt:") for r in found)
+    cut = b"".join(p.read_bytes() for p in BEFORE[:2])[:-400]
+    (tmp_path / "cut.txt").write_bytes(cut)
+    with pytest.raises(Refused, match=r"cut.txt, line \d+") as e:
+        compare.runs([tmp_path / "cut.txt"], "before")
+    lines = BEFORE[0].read_text().count("\n")
+    assert int(str(e.value).split("line ")[1].split(":")[0]) > lines
+
+
 def test_reads_time_output_and_a_folder_of_it(tmp_path):
     for i, real in enumerate(("1m1.500s", "1m2.000s")):
         (tmp_path / f"{i}.txt").write_text(f"real\t{real}\nuser\t0m3.000s\nsys\t0m1.000s\n")
