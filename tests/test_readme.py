@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from noisefloor import paths
 from noisefloor.cli import main
+from noisefloor.stats import rule
 
 README = (paths.root() / "README.md").read_text()
 
@@ -20,6 +21,14 @@ def test_the_judge_examples_are_what_the_command_prints():
     for command, printed in examples:
         said = CliRunner().invoke(main, shlex.split(command)).output
         assert said.split() == printed.split()
+
+
+def test_the_words_of_the_table_are_those_that_the_rule_has():
+    table = README.split("## How to read a verdict")[1].split("\n\n")[1]
+    words = [
+        w for line in table.splitlines()[2:] for w in re.findall(r"`([a-z ]+)`", line.split("|")[1])
+    ]
+    assert words == [rule.SLOWER, rule.FASTER, rule.SAME, rule.CANNOT_TELL]
 
 
 def test_every_command_stands_in_the_readme_and_every_one_there_exists():
