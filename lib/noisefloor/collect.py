@@ -1127,7 +1127,8 @@ def _block(c: Campaign, bench: Bench, keep: Callable[[Cell], bool]) -> None:
     finds out how many its share of the budget holds, one at least. A pair that was lost is tried
     once more at the end."""
     found = [x for x in schedule.cells(c.study) if keep(x) and not (x.control and c.study.pairs)]
-    share_s = c.study.profile.budget_min * 60 / len(c.turns)
+    # some of the budget is left for blocks that take longer than the first
+    share_s = 0.85 * c.study.profile.budget_min * 60 / len(c.turns)
     number, began = 0, c.meta["spent_s"]
     while not all(map(c.skips, found)) and c.left_s > 0:
         again = number == c.plan["pairs"] > 0  # what was lost
