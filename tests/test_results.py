@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from noisefloor import results, stats, study
+from noisefloor import paths, results, stats, study
 
 VERDICTS = {"slower", "faster", "same", "cannot tell"}
 
@@ -164,3 +164,11 @@ def test_medians_are_shown_in_the_units_of_the_page(opened):
 def test_proofs_say_where_rows_stay_readable(opened):
     assert opened.exposed.startswith("No arm")
     assert set(opened.proofs.columns) >= {"evidence", "plain", "encrypted"}
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
+def test_the_arm_that_changes_the_build_alone_is_found_in_every_profile(profile):
+    chosen = study.load("version-upgrade", profile=profile)
+    found = results.Results(paths.root())
+    found.__dict__["study"] = chosen  # as a campaign would have it
+    assert found.study.arm(found.defaults).engine == "mysql"

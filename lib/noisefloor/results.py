@@ -281,6 +281,11 @@ class Results:
         return (found * [1, 1e3, 1e3]).round(1).astype({"runs": int}).reset_index()
 
     @property
+    def defaults(self) -> str:
+        """Name of the arm that has nothing but another build: no value pinned, no setting."""
+        return next(a.name for a in self.study.arms if not a.pin and not a.settings)
+
+    @property
     def main(self) -> str:
         """Name of the study's first workload."""
         return self.study.workloads[0].name
