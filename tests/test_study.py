@@ -52,7 +52,7 @@ def test_a_study_names_metrics_arms_and_workloads_once(name):
 
 def test_profiles_keep_their_promises():
     p = study.PROFILES
-    assert p["quick"].budget_min <= 2
+    assert p["quick"].budget_min <= 3
     assert p["standard"].budget_min <= 20
     assert p["standard"].blocks >= 10
     assert p["quick"].blocks == 8  # sign flips over fewer cannot reach the second look

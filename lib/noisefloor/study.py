@@ -156,7 +156,7 @@ PROFILES = {
     p.name: p
     for p in (
         Profile("smoke", 0.35, 1, 1, 0.2, 2, 1_000, (4,)),
-        Profile("quick", 2, 2, 1, 0.3, 8, 20_000, (4,)),
+        Profile("quick", 3, 2, 1, 0.3, 8, 20_000, (4,)),
         Profile("standard", 20, 3, 3, 1.5, 10, 100_000, (1, 4, 16, 64)),
         Profile("full", 720, 300, 30, 10, 10, 100_000, (4,)),
     )
