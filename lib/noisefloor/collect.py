@@ -398,7 +398,7 @@ class Campaign:
 
     def _measure(self, bench, cell, arm, folder, name, seconds, gate, facts) -> None:
         pair = "warm-up" if facts["warmup"] else f"pair {facts['pair'] + 1}"
-        where = f"{cell.workload.name}, {cell.threads} threads"
+        where = f"{cell.workload.name}, {cell.threads} thread{'s' * (cell.threads > 1)}"
         self.progress.show(self, f"{where}, {pair}, {arm.name}")
         server = bench.server_of(arm, facts["slot"], cell.workload)
         replica = bench.replica_pair(cell.workload) if cell.workload.tool == "replica" else None
@@ -1219,7 +1219,8 @@ DESIGNS = {"switched": _switched, "side by side": _side_by_side, "duet": _side_b
 
 
 def _clock(seconds: float) -> str:
-    return f"{seconds // 60:.0f}:{seconds % 60:02.0f}"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
 
 
 class Progress:
