@@ -9,6 +9,7 @@ from scipy import stats
 
 from noisefloor import compare, parse
 from noisefloor.compare import Refused, Run
+from noisefloor.stats import runs as judging
 from noisefloor.stats import scatter
 from noisefloor.stats.within import within
 
@@ -528,3 +529,9 @@ def test_what_would_settle_the_joint_effect_is_told_too(paired):
     joint = only(compare.rows(before, after, restarts=True, paired=paired), joint=True)
     assert joint["verdict"] == "cannot tell"
     assert joint["runs_needed"] > 10
+
+
+def test_the_buckets_are_those_of_the_parser():
+    """Written twice, since importing the parser would import numpy."""
+    assert math.log1p(parse.RESOLUTION) == pytest.approx(judging.BUCKET, rel=1e-4)
+    assert judging.CLIP_S == parse.CLIP_S

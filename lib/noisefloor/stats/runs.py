@@ -55,6 +55,11 @@ class Cell:
         return max(self.estimate.p, self.signs)
 
 
+def sign(metric):
+    """+1 where a larger value is worse, else -1."""
+    return -1 if metric not in METRICS or METRICS[metric].better == "higher" else 1
+
+
 def positive(values, metric):
     """The values as floats; ValueError unless all are finite and above 0 (a ratio needs that)."""
     values = [float(v) for v in values]
@@ -116,10 +121,10 @@ def place(threads):
 
 
 def _cell(threads, a, b, *, metric, paired, floor, seconds, start):
-    sign = -1 if metric not in METRICS or METRICS[metric].better == "higher" else 1
+    worse = sign(metric)
     x, y = ([math.log(v) for v in positive(side.values, metric)] for side in (a, b))
     n = len(x), len(y)
-    value = sign * (math.fsum(y) / n[1] - math.fsum(x) / n[0])
+    value = worse * (math.fsum(y) / n[1] - math.fsum(x) / n[0])
     added = (start.part,) if start else ()
     if min(n) < 2:
         known = scatter.population(metric, threads, seconds)
@@ -128,7 +133,7 @@ def _cell(threads, a, b, *, metric, paired, floor, seconds, start):
         return single_cell(threads, (x, y), value, (a, b), known, added)
     c = Cell(threads, n, None)
     if paired:
-        d = [sign * (v - u) for u, v in zip(x, y, strict=True)]
+        d = [worse * (v - u) for u, v in zip(x, y, strict=True)]
         parts = estimate.paired(d)
         c.sd = math.sqrt(parts[0][0] * len(d))
         if len(d) >= FLIPPED:

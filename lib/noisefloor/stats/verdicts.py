@@ -65,7 +65,7 @@ def pairs(tidy, *, baseline=None):
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.log(both["value"].to_numpy(float) / both["value_baseline"].to_numpy(float))
-    both["overhead"] = ratio * [_sign(m) for m in both["metric"]]
+    both["overhead"] = ratio * [runs.sign(m) for m in both["metric"]]
     both["baseline"] = baseline
     finite = np.isfinite(both["overhead"])
     dropped = both.loc[~finite].groupby(["metric", "arm"]).size().to_dict()
@@ -152,11 +152,6 @@ def path(frame, *, level=ALPHA, margin_pct=2.0):
 
 def _is_paired(tidy):
     return "pair_id" in tidy and tidy["pair_id"].notna().any()
-
-
-def _sign(metric):
-    """+1 where a larger value is worse."""
-    return -1.0 if metric not in METRICS or METRICS[metric].better == "higher" else 1.0
 
 
 # -- pairs ------------------------------------------------------------------------------------------
