@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from bench_rounds import Figure, Item, interleaved, middle, ratios, say, seconds
-from noisefloor import parse, paths
+from noisefloor import parse, paths, tidy
 
 NOISEFLOOR = str(Path(sys.executable).parent / "noisefloor")
 BARE = [sys.executable, "-c", "import numpy"]
@@ -66,16 +66,16 @@ NOISE = "`compare` reads the same 20 numbers out of whole logs, rows and histogr
 
 def logs(folder: Path) -> tuple[list[str], list[str]]:
     """Ten recorded logs an arm, copied under short names."""
-    campaign = next(paths.recorded().glob("binlog-encryption-*"))
+    campaign = tidy.inside(next(paths.recorded().glob("binlog-encryption-*")))
     found = []
     for arm in ("plain", "encrypted"):
-        files = sorted(campaign.glob(f"in-memory-t4-encrypted-*-{arm}/sysbench.txt"))
-        files += sorted(campaign.glob(f"in-memory-t16-encrypted-*-{arm}/sysbench.txt"))
+        runs = sorted(campaign.glob(f"in-memory-t4-encrypted-*-{arm}"))
+        runs += sorted(campaign.glob(f"in-memory-t16-encrypted-*-{arm}"))
         (folder / arm).mkdir()
-        found.append(
-            [str(shutil.copy(f, folder / arm / f"{i}.txt")) for i, f in enumerate(files[:10])]
-        )
-        assert len(found[-1]) == 10
+        files = [folder / arm / f"{i}.txt" for i in range(10)]
+        for file, run in zip(files, runs[:10], strict=True):
+            file.write_bytes((run / "sysbench.txt").read_bytes())
+        found.append(list(map(str, files)))
     return found[0], found[1]
 
 

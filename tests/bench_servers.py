@@ -13,8 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from bench_rounds import Figure, Item, say
-from noisefloor import collect, compare, engines, paths, results, study, tidy, tools, workloads
+from noisefloor import compare, engines, paths, results, studies, study, tidy, tools, workloads
 from noisefloor.calibration import live
+from noisefloor.measure.bench import Bench
+from noisefloor.measure.campaign import Campaign, description, write_json
+from noisefloor.measure.lock import alone
+from noisefloor.measure.loop import DESIGNS
+from noisefloor.measure.progress import Progress
 from noisefloor.schedule import Cell
 from noisefloor.server import Server, workshop
 from noisefloor.stats import scatter
@@ -24,7 +29,7 @@ PAIRS, SLICE_S = 30, 2  # of the harness
 NEAR_PCT = 1.0
 HALF = 0.5
 RUNS, RUN_S = 10, 6  # the usual plan at a smaller scale, an arm
-SLOWER, BUDGET_MIN = "+50 %", 0.7  # what is injected, and what one of our verdicts may take
+SLOWER, BUDGET_MIN = "+40 %", 0.7  # what is injected, and what one of our verdicts may take
 DRAWS = 1000
 
 
@@ -43,9 +48,9 @@ def served(chosen: study.Study):
             def begin(asked: study.Study):
                 folder = Path(runs) / f"c{len(os.listdir(runs))}"
                 folder.mkdir()
-                collect._write_json(folder / "campaign.json", collect._meta(asked, engine, {}))
-                campaign = collect.Campaign(asked, folder, tidy.meta(folder), collect.Progress())
-                bench = collect.Bench(shop, {"": template}, asked)
+                write_json(folder / "campaign.json", description(asked, engine, {}))
+                campaign = Campaign(asked, folder, tidy.meta(folder), Progress())
+                bench = Bench(shop, {"": template}, asked)
                 bench._count = 100 * len(os.listdir(runs))
                 stack.callback(bench.close)
                 return campaign, bench
@@ -55,9 +60,9 @@ def served(chosen: study.Study):
 
 def harness(quick: bool) -> Item:
     """TPS under the harness against bare sysbench on the same server, in coin-flipped pairs."""
-    pairs, chosen = 6 if quick else PAIRS, study.load("binlog-encryption", profile="quick")
+    pairs, chosen = 6 if quick else PAIRS, studies.load("binlog-encryption", profile="quick")
     cell = Cell(chosen.workloads[0], 4, chosen.baseline)
-    with collect.alone(say), served(chosen) as begin, tempfile.TemporaryDirectory() as texts:
+    with alone(say), served(chosen) as begin, tempfile.TemporaryDirectory() as texts:
         campaign, bench = begin(chosen)
         server = bench.fresh(chosen.baseline)
         server.start()
@@ -172,16 +177,17 @@ def usual(aa, truth_pct: float, seed: int, draws: int = 200) -> tuple[float, flo
 
 def real(rounds: int) -> Figure:
     """A known slowdown on a real server: our verdicts, and the usual plan once."""
-    chosen = study.load("calibration-switched", profile="quick")
+    chosen = studies.load("calibration", question="injected", profile="quick")
     arm = next(a for a in chosen.arms if a.name == SLOWER)
     profile = replace(chosen.profile, budget_min=BUDGET_MIN)
     only = replace(chosen.workloads[0], metrics=("tps",), deciding=("tps",))
-    chosen = replace(chosen, arms=(arm,), workloads=(only,), pairs=0, profile=profile)
+    chosen = replace(chosen, arms=(arm,), workloads=(only,), whole=False, profile=profile)
+    chosen = replace(chosen, design="switched")
     spent, words = [], []
-    with collect.alone(say), served(chosen) as begin:
+    with alone(say), served(chosen) as begin:
         for i in range(rounds):
             campaign, bench = begin(chosen)
-            collect.DESIGNS["switched"](campaign, bench)
+            DESIGNS["switched"](campaign, bench)
             bench.close()
             table = campaign.verdicts()
             row = table[~table["control"]].iloc[0]

@@ -14,9 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from conftest import DATA, ENGINES
-from noisefloor import evidence, paths, results, schedule, study, tidy
+from noisefloor import evidence, paths, results, schedule, studies, study, tidy
 from noisefloor.cli import main
 from noisefloor.server import SettingError
+from noisefloor.studies.own import asked
 
 NOTEBOOKS = paths.notebooks()
 
@@ -39,7 +40,7 @@ NOTEBOOKS = paths.notebooks()
     ],
 )
 def test_what_is_asked_is_read(settings, found):
-    assert study.asked(settings) == found
+    assert asked(settings) == found
 
 
 @pytest.mark.parametrize(
@@ -60,13 +61,13 @@ def test_what_is_asked_is_read(settings, found):
 )
 def test_what_cannot_be_asked_is_one_sentence(settings, says):
     with pytest.raises(study.StudyError, match="nothing was measured") as e:
-        study.load("own-study", settings=settings)
+        studies.load("own-study", settings=settings)
     assert says in str(e.value)
     assert "\n" not in str(e.value)
 
 
 def test_several_variables_make_every_combination_against_the_first():
-    s = study.load("own-study", settings=["a=1,2", "b=x,y,z", "c=9"])
+    s = studies.load("own-study", settings=["a=1,2", "b=x,y,z", "c=9"])
     assert s.baseline.name == "a=1, b=x"
     names = ["b=y", "b=z", "a=2", "a=2, b=y", "a=2, b=z"]
     assert [a.name for a in s.arms] == names
@@ -75,15 +76,15 @@ def test_several_variables_make_every_combination_against_the_first():
     assert s.settings["c"] == "9"
     assert s.design == "switched"
     assert s.profile.budget_min == 5 * study.PROFILES["quick"].budget_min
-    started = study.load("own-study", settings=["a=1,2", "b=x,y"], static=("b",))
+    started = studies.load("own-study", settings=["a=1,2", "b=x,y"], static=("b",))
     assert started.design == "side by side"
     assert all(a.settings and not a.switch for a in (started.baseline, *started.arms))
-    assert study.load("own-study", settings=["a=1,2", "c=9"], static=("c",)).design == "switched"
-    schedule.check(study.load("own-study", settings=["a=1,-1"]))
+    assert studies.load("own-study", settings=["a=1,2", "c=9"], static=("c",)).design == "switched"
+    schedule.check(studies.load("own-study", settings=["a=1,-1"]))
 
 
 def test_a_binary_log_that_is_encrypted_is_proved_on_disk():
-    s = study.load("own-study", settings=["binlog_encryption=OFF,ON"])
+    s = studies.load("own-study", settings=["binlog_encryption=OFF,ON"])
     assert s.baseline.expect == {"binlog_encryption": "OFF", "binlog": "plain"}
     assert s.arms[0].expect == {"binlog_encryption": "ON", "binlog": "encrypted"}
 
@@ -98,7 +99,7 @@ class Told(results.Results):
         super().__init__(Path())
         columns = ["arm", "overhead_pct", "lo_pct", "hi_pct"]
         table = pd.DataFrame(rows, columns=columns)
-        table = table.assign(workload="w", metric="tps", joint=False, control=False)
+        table = table.assign(workload="w", metric="tps", question="", joint=False, control=False)
         self.__dict__ |= {"study": chosen, "verdicts": table}
 
     main = "w"
@@ -110,7 +111,7 @@ def percent(log):
 
 @pytest.mark.parametrize("guest", [False, True])
 def test_main_effects_and_what_both_do_beyond_their_sum(guest):
-    s = study.load("own-study", settings=["a=1,2", "b=x,y", "c=9"], guest=guest)
+    s = studies.load("own-study", settings=["a=1,2", "b=x,y", "c=9"], guest=guest)
     logs = {"b=y": (0.10, 0.07, 0.14), "a=2": (0.30, 0.28, 0.32), "a=2, b=y": (0.50, 0.49, 0.53)}
     found = Told(s, [(k, *map(percent, v)) for k, v in logs.items()]).effects()
     found = found.set_index("change")
@@ -133,9 +134,9 @@ def test_main_effects_and_what_both_do_beyond_their_sum(guest):
 
 
 def test_effects_of_one_arm_are_none_and_unknown_ends_stay_unknown():
-    one = study.load("own-study", settings=["a=1,2"])
+    one = studies.load("own-study", settings=["a=1,2"])
     assert Told(one, [("a=2", 1.0, 0.5, 1.5)]).effects().empty
-    two = study.load("own-study", settings=["a=1,2,3"])
+    two = studies.load("own-study", settings=["a=1,2,3"])
     found = Told(two, [("a=2", 1.0, math.nan, math.nan), ("a=3", 9.0, 8.0, 10.0)]).effects()
     assert list(found["verdict"]) == ["cannot tell", "slower"]
     assert Told(two, [("a=2", 1.0, 0.5, 1.5)]).effects().empty  # an arm without a row
@@ -228,11 +229,11 @@ end
 
 def test_from_question_to_page_with_a_script_of_ones_own(home):
     (home / "mine.lua").write_text(LUA)
-    asked = ["sync_binlog=1,0", "--lua", home / "mine.lua", "--engine", "mariadb"]
-    ran = ab(home, *asked, "--profile", "smoke", "--budget", "0.08", "--json", cwd=home)
+    words = ["sync_binlog=1,0", "--lua", home / "mine.lua", "--engine", "mariadb"]
+    ran = ab(home, *words, "--profile", "smoke", "--budget", "0.08", "--json", cwd=home)
     assert ran.returncode == 0, ran.stderr
     rows = json.loads(ran.stdout)["comparisons"]
-    assert {r["arm"] for r in rows} == {"sync_binlog=0", "sync_binlog=1 again"}
+    assert {r["arm"] for r in rows} == {"sync_binlog=0"}  # no A/A control in smoke
     (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
     meta = tidy.meta(folder)
     assert meta["workloads"][0]["digest"] == tidy.sha256(home / "mine.lua")
@@ -269,8 +270,8 @@ def test_a_question_that_nobody_asked_has_no_page(home):
 
 @pytest.mark.slow
 def test_a_factorial_that_needs_starts_stands_side_by_side(home):
-    asked = ["innodb_read_io_threads=4,8", "sync_binlog=1,0", "--profile", "smoke"]
-    ran = ab(home, *asked, "--budget", "0.4", "--workload", "oltp_point_select")
+    words = ["innodb_read_io_threads=4,8", "sync_binlog=1,0", "--profile", "smoke"]
+    ran = ab(home, *words, "--budget", "0.4", "--workload", "oltp_point_select")
     assert ran.returncode == 0, ran.stderr
     (folder,) = (home / "runs").glob("ab-*")
     assert tidy.meta(folder)["design"] == "side by side"
@@ -292,15 +293,15 @@ def test_a_factorial_that_needs_starts_stands_side_by_side(home):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("question", "says"),
     [
         ("binlog_encription=OFF,ON", "did you mean binlog_encryption?"),
         ("sync_binlog=1,banana", "sync_binlog: wanted banana"),
         ("innodb_page_cleaners=1,banana", "setting value 'banana' to 'innodb-page-cleaners'"),
     ],
 )
-def test_what_the_server_does_not_know_is_refused_before_measuring(home, asked, says):
-    ran = ab(home, asked, "--profile", "smoke")
+def test_what_the_server_does_not_know_is_refused_before_measuring(home, question, says):
+    ran = ab(home, question, "--profile", "smoke")
     assert ran.returncode == 2
     assert says in ran.stderr.splitlines()[-1]
     assert "nothing was measured" in ran.stderr

@@ -1,6 +1,5 @@
 """Backup pipes: real zstd, openssl and tar; a real server where a copy must come to life."""
 
-import json
 import os
 import shutil
 import threading
@@ -8,7 +7,7 @@ import time
 
 import pytest
 
-from noisefloor import backup, results, schedule, server, study, tools, workloads
+from noisefloor import backup, server, studies, study, tidy, tools, workloads
 from noisefloor.parse import time as time_text
 
 HERE = all(map(shutil.which, ("zstd", "openssl", "tar")))
@@ -147,47 +146,81 @@ def test_command_lines(tmp_path):
     assert back == ["openssl", "zstd", "xbstream"]
 
 
-def test_speed_of_this_processor():
-    assert backup._speed("aes-128-cbc", False, False) > backup._speed("aes-128-cbc", True, False)
+def speed(arm, folder, workload="encrypt in memory"):
+    """One run of `openssl speed`: what stands in its run.json, and its metric."""
+    asked = studies.load("backup-encryption", question="speed", profile="standard")
+    folder.mkdir()
+    how = tools.Slice(asked, None, asked.arm(arm), asked.workload(workload), 1, 1, folder)
+    found = backup.speed(how)
+    return found, tidy.metrics({"workload_tool": "speed"} | found, folder)
+
+
+def test_speed_of_this_processor(tmp_path):
+    found, fast = speed("aes-128-cbc", tmp_path / "fast")
+    assert found["argv"][-2:] == ["-evp", "aes-128-cbc"]
+    assert (found["exit_code"], found["usage"]) == (0, {})
+    assert 0 < found["client_cpu_s"] < 2
+    _, slow = speed("aes-128-cbc, no AES instructions", tmp_path / "slow")
+    assert fast["cipher_rate"] > slow["cipher_rate"] > 1e6
+    found, back = speed("aes-128-cbc", tmp_path / "back", "decrypt in memory")
+    assert found["argv"][-1] == "-decrypt"
+    assert back["cipher_rate"] > fast["cipher_rate"]  # CBC decrypts several blocks at once
+
+
+def test_a_speed_that_was_not_printed_is_no_number(tmp_path):
+    _, whole = speed("chacha20", tmp_path / "run")
+    text = (tmp_path / "run" / "openssl.txt").read_text()
+    assert f"{whole['cipher_rate']:.2f}" in text
+    (tmp_path / "run" / "openssl.txt").write_text(text.partition("+F")[0])
+    with pytest.raises(tidy.Unusable, match="no rate"):
+        tidy.metrics({"workload_tool": "speed"}, tmp_path / "run")
 
 
 @pytest.fixture
-def begun(campaign, request):
-    """A block of the study in progress: (campaign, bench, study)."""
+def begun(campaign):
+    """A block of a question in progress: (study, bench)."""
 
-    def begin(template):
+    def begin(template, question):
         if template.engine.kind == "mariadb" and not shutil.which("mariabackup"):
             pytest.skip("no mariadb-backup here")
-        chosen = study.load("backup-encryption", profile="smoke", engine=template.engine.kind)
-        return *campaign(chosen, template), chosen
+        chosen = studies.load(
+            "backup-encryption", question=question, profile="smoke", engine=template.engine.kind
+        )
+        return chosen, campaign(chosen, template)[1]
 
     return begin
 
 
-def test_a_restored_copy_lives(begun, template):
-    """On both engines: backup and restore in pairs; every copy is started, or has the bytes of one
-    that was; a copy with other rows is found out."""
-    c, bench, chosen = begun(template)
-    for cell in schedule.cells(chosen)[:2]:
-        bench.kit.ready(cell.arm, cell.workload)
-        c.pair(bench, cell)
-        c.pair(bench, cell)
-    restored = [json.loads(f.read_text()) for f in c.folder.glob("restore*/run.json")]
-    assert len(restored) == 4
-    checks = [x["evidence"][0] for x in restored]
+def run(bench, chosen, tool, arm, folder):
+    """One run of a measuring tool: what stands in its run.json, and its metrics."""
+    folder.mkdir(exist_ok=True)
+    workload = study.Workload(tool.__name__, "", tool=tool.__name__)
+    bench.kit.ready(arm, workload)
+    found = tool(tools.Slice(chosen, bench.servers[0], arm, workload, 2, 1, folder, kit=bench.kit))
+    return found, tidy.metrics({"workload_tool": tool.__name__} | found, folder)
+
+
+def test_a_restored_copy_lives(begun, template, tmp_path):
+    """On both engines: every restored copy is started, or has the bytes of one that was; a copy with
+    other rows is found out."""
+    chosen, bench = begun(template, "headline")
+    sizes, checks = {}, []
+    for arm in (chosen.baseline, *chosen.arms):
+        found, metric = run(bench, chosen, backup.backup, arm, tmp_path / "backup")
+        named = {"mysql": ["clone", "tar"], "mariadb": ["mariabackup"]}[template.engine.kind]
+        cipher = ["openssl"] * (arm.how["cipher"] != "none")
+        assert [x["name"] for x in found["stages"]] == [*named, "zstd", *cipher]
+        assert str(bench.folder) not in str(found)
+        (took,) = time_text((tmp_path / "backup" / "time.txt").read_text())
+        assert took["real_s"] == pytest.approx(found["slice_s"], abs=0.001)
+        sizes[arm.name] = metric["backup_size"]
+        for _ in range(2):
+            found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
+            assert metric["backup_size"] == sizes[arm.name]  # of this very archive
+            checks += found["evidence"]
     assert {x["found"] for x in checks} == {"equal"}
     assert "prepared, started, CHECKSUM TABLE" in {x["check"] for x in checks}
-    assert {x["arm"] for x in restored} == {"none", "aes-128-cbc"}
-    named = {"mysql": ["clone", "tar"], "mariadb": ["mariabackup"]}[template.engine.kind]
-    one = next(c.folder.glob("backup*-aes-128-cbc/run.json"))
-    facts = json.loads(one.read_text())
-    assert [x["name"] for x in facts["stages"]] == [*named, "zstd", "openssl"]
-    assert str(bench.folder) not in one.read_text()
-    (took,) = time_text((one.parent / "time.txt").read_text())
-    assert took["real_s"] == pytest.approx(facts["slice_s"], abs=0.001)
-    table = c.table.set_index(["workload", "arm", "metric"])["value"]
-    sizes = [table["backup", a, "backup_size"].median() for a in ("none", "aes-128-cbc")]
-    assert sizes[1] == pytest.approx(sizes[0], rel=0.02)
+    assert sizes["aes-128-cbc"] == pytest.approx(sizes["none"], rel=0.02)
 
     server = bench.servers[0]
     server.query("INSERT INTO noisefloor.canary VALUES (77, 'after the backup')")
@@ -199,20 +232,40 @@ def test_a_restored_copy_lives(begun, template):
     assert backup.revive(bench.kit, server, into) == "CHECKSUM TABLE differs"
 
 
-def test_what_is_measured_once(begun, mariadb):
-    c, bench, _ = begun(mariadb)
-    c.facts(bench)
-    r = results.load(c.folder)
-    found = r.fact("damage").set_index(["cipher", "damage"])
-    assert set(found.index.get_level_values("cipher")) == {"none", "aes-128-cbc"}
-    assert "nobody" not in set(found["noticed by"])
-    assert "exit 0" in found.loc[("aes-128-cbc", "one bit flipped"), "openssl alone"]
-    assert set(r.fact("speed")["direction"]) == {"backup", "restore"}
+def test_a_restore_without_a_backup_makes_its_own(begun, mariadb, tmp_path):
+    """The restores are a question of their own: no backup is measured there."""
+    chosen, bench = begun(mariadb, "restore")
+    arm = chosen.arm("aes-128-cbc")
+    found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
+    assert [x["name"] for x in found["stages"]] == ["openssl", "zstd", "mbstream"]
+    assert metric["backup_size"] == bench.kit.archives[arm.name].stat().st_size
+    assert found["evidence"][0]["found"] == "equal"
+
+
+def test_who_notices_damage_is_told_in_words(begun, mariadb):
+    chosen, bench = begun(mariadb, "restore")
+    assert chosen.facts == ("damage",)
+    found = {(x["cipher"], x["damage"]): x for x in bench.kit.fact("damage")}
+    assert {"none", "aes-128-cbc", "chacha20"} <= {c for c, _ in found}
+    assert "nobody" not in {x["noticed by"] for x in found.values()}
+    assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
+    assert all(isinstance(v, str) for x in found.values() for v in x.values())
 
 
 def test_a_cipher_that_openssl_lacks_is_skipped(begun, mariadb):
-    _, bench, chosen = begun(mariadb)
+    chosen, bench = begun(mariadb, "headline")
     odd = study.Arm("rot13", how={"cipher": "rot13"})
-    with pytest.raises(tools.NotHere, match="rot13") as why:
-        bench.kit.ready(odd, chosen.workloads[0])
-    assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")
+    memory = studies.load("backup-encryption", question="speed").workloads[0]
+    for workload in (chosen.workloads[0], memory):
+        with pytest.raises(tools.NotHere, match="rot13") as why:
+            bench.kit.ready(odd, workload)
+        assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")
+
+
+def test_a_cipher_in_memory_needs_openssl_alone(begun, mariadb, monkeypatch):
+    chosen, bench = begun(mariadb, "headline")
+    memory = studies.load("backup-encryption", question="speed").workloads[0]
+    monkeypatch.setattr(backup.engines, "which", lambda n: n if n == "openssl" else "")
+    bench.kit.ready(chosen.arm("aes-128-cbc"), memory)
+    with pytest.raises(tools.NotHere, match="zstd is not on this machine"):
+        bench.kit.ready(chosen.arm("aes-128-cbc"), chosen.workloads[0])

@@ -5,6 +5,7 @@ The full one is recorded under data/raw/recorded; `make test` runs a small one."
 import itertools
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats as scipy_stats
 
-from noisefloor import calibration, paths, plots, results, study
+from noisefloor import calibration, collect, honest, paths, plots, results, studies
 from noisefloor.calibration import figures, live, page, rivals, truth
 from noisefloor.cli import main
 from noisefloor.stats import scatter, synthetic
@@ -252,52 +253,51 @@ def test_rivals_on_two_identical_servers(name, unit, metric):
 # --- live campaigns, built with a known truth ------------------------------------------------------
 
 
-def campaign(name, effects, *, sd=0.01, block_sd=0.0, blocks=20, size=5, seconds=6.0, seed=1):
-    """A Results of study `name` whose arms have exactly these true log overheads {arm: {metric: L}}."""
+def slow(arm, metric):
+    """The log overhead of an arm whose heaviest one really costs 40 %."""
+    return math.log1p(0.4 * live._rounds(arm) / 5200)
+
+
+def campaign(question, effect=slow, *, at_once=1.0, sd=0.01, block_sd=0.0, blocks=12, size=5, metrics=live.METRICS, threads=(4,), seed=1):  # fmt: skip
+    """A Results of a question whose arms have these true log overheads, `at_once` times as large in a
+    duet (a number, or one by workload)."""
     rng = np.random.default_rng(seed)
-    chosen = study.load(name, profile="standard")
-    rows, runs, clock = [], [], pd.Timestamp("2026-01-01T00:00:00+00:00")
-    for arm, by_metric in effects.items():
-        for pair in range(blocks * size):
-            block = pair // size
-            if pair % size == 0:
-                jump = {m: rng.normal(0, block_sd) for m in by_metric}
+    chosen = studies.load("calibration", question=question, profile="standard")
+    works = [replace(w, threads=w.threads if w.at_once else threads) for w in chosen.workloads]
+    chosen = replace(chosen, workloads=tuple(works))
+    clock, rows, runs = pd.Timestamp("2026-01-01T00:00:00+00:00"), [], []
+    cells = [(w, t) for w in sorted(works, key=lambda w: not w.at_once) for t in w.threads]
+    for (block, arm), (work, t) in itertools.product(enumerate(chosen.arms * blocks), cells):
+        factor = at_once.get(work.name, 1.0) if isinstance(at_once, dict) else at_once
+        jump = dict(zip(metrics, rng.normal(0, block_sd, len(metrics)), strict=True))
+        for pair in range(size):
             key = {
-                "study": name, "campaign": "c", "workload": "read/write", "threads": 4,
-                "block": block, "pair": pair, "pair_id": f"{arm}-{pair}", "warmup": False,
+                "study": "calibration", "campaign": question, "workload": work.name, "threads": t,
+                "block": block, "pair": pair, "pair_id": f"{work.name}-{t}-{block}-{pair}", "warmup": False,
             }  # fmt: skip
-            for position, who in enumerate((chosen.baseline.name, arm)):
-                run = f"{arm}-{pair}-{position}"
-                clock += pd.Timedelta(seconds=seconds / 2)
-                runs.append(key | {"run": run, "arm": who, "start": clock.isoformat(), "slice_s": 3, "warnings": ""})  # fmt: skip
-                for metric, effect in by_metric.items():
-                    worse = (effect + jump[metric]) * position + rng.normal(0, sd / math.sqrt(2))
-                    sign = -1 if metric == "tps" else 1
-                    rows.append(key | {"position": position, "arm": who, "metric": metric, "value": math.exp(sign * worse), "unit": "", "run": run})  # fmt: skip
+            for position, who in enumerate((chosen.baseline.name, arm.name)):
+                run = f"{work.name}-{t}-{block}-{0 if work.at_once else pair}-{position}"
+                key |= {"run": run, "arm": who, "position": position}
+                if not (work.at_once and pair):
+                    start = clock - pd.Timedelta(seconds=3.5 * (work.at_once and position))
+                    runs.append(key | {"start": start.isoformat(), "slice_s": 3, "warnings": ""})
+                    clock += pd.Timedelta(seconds=3.5)
+                for metric in metrics:
+                    real = effect(arm, metric) * (factor if work.at_once else 1.0) + jump[metric]
+                    worse = real * position + rng.normal(0, sd / math.sqrt(2))
+                    value = math.exp(-worse if metric == "tps" else worse)
+                    rows.append(key | {"metric": metric, "value": value, "unit": ""})
     tidy = pd.DataFrame(rows).astype({"threads": "Int64"})
     tidy.attrs = {"design": chosen.design, "problems": []}
-    out = results.Results(Path(f"{name}-built"))
-    meta = {"engine": {"label": "MySQL 9.7.4"}, "host": {"cpu": "a CPU", "cores": 2}}
+    out = results.Results(Path(f"{question}-built"))
+    host = {"cpu": "a CPU", "cores": 2}
+    meta = {"engine": {"label": "MySQL 9.7.4"}, "host": host, "skipped": {"at once": "not here"}}
     vars(out).update(study=chosen, tidy=tidy, runs=pd.DataFrame(runs), meta=meta)
     return out
 
 
-def slowdowns(name, metrics=live.METRICS, ratio=0.6, keep=None, **more):
-    """The injected campaign in which 50 % (nominal) really cost `ratio`."""
-    arms = [a for a in study.load(name, profile="standard").arms if keep is None or a.name in keep]
-    heaviest = 4350
-    return campaign(
-        name,
-        {
-            a.name: {m: math.log1p(ratio * live._rounds(a) / heaviest) for m in metrics}
-            for a in arms
-        },
-        **more,
-    )
-
-
-def identical(**more):
-    return campaign("calibration-aa", {"other server": {m: 0.0 for m in live.METRICS}}, **more)
+def identical(question="aa", **more):
+    return campaign(question, lambda arm, metric: 0.0, **more)
 
 
 @pytest.mark.parametrize("start_cv", [0.0, 0.01, 0.03])
@@ -306,18 +306,20 @@ def test_a_mixed_model_finds_the_same_scatter_of_starts(start_cv):
     block = np.repeat(np.arange(40), 4)
     d = rng.normal(0, math.sqrt(2) * start_cv, 40)[block] + rng.normal(0, 0.02, 160)
     ours = live.start_to_start(d, block, draws=1000)["cv_pct"]
-    assert live.mixed(d, block) == pytest.approx(ours, abs=0.15)
+    pairs = pd.DataFrame({"overhead": d, "block": block, "threads": 4})
+    assert live.mixed(pairs) == pytest.approx(ours, abs=0.15)
 
 
 @pytest.mark.parametrize(("start_cv", "sd"), [(0.0, 0.03), (0.01, 0.02), (0.02, 0.01)])
-def test_start_to_start_interval_holds_the_truth(start_cv, sd):
+@pytest.mark.parametrize("counts", [1, 3])
+def test_start_to_start_interval_holds_the_truth(start_cv, sd, counts):
     rng = np.random.default_rng(7)
-    block = np.repeat(np.arange(25), 5)
+    block, threads = np.repeat(np.arange(25), 5 * counts), np.tile(np.arange(counts), 125)
     found = []
     for i in range(150):
         jumps = rng.normal(0, math.sqrt(2) * start_cv, 25)
-        d = rng.normal(0, sd, 125) + jumps[block]
-        found.append(live.start_to_start(d, block, draws=4000, seed=i))
+        d = rng.normal(0, sd, 125 * counts) + jumps[block] + threads
+        found.append(live.start_to_start(d, block, threads, draws=4000, seed=i))
     frame = pd.DataFrame(found)
     held = (frame["lo_pct"] <= 100 * start_cv) & (100 * start_cv <= frame["hi_pct"])
     assert held.mean() > 0.91
@@ -340,11 +342,24 @@ def test_the_bound_implies_its_degrees_of_freedom(sd, upper):
     assert live.implied_df(0.0, upper) is None
 
 
-def test_the_floor_file_is_what_stats_reads(tmp_path, monkeypatch):
+def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, monkeypatch):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
-    shipped = scatter.start("tps")
-    file = live.write_floor(identical(block_sd=0.03), tmp_path / "floor.json")
-    written = json.loads(file.read_text())
+    shipped, kept = scatter.start("tps"), scatter.weights("read/write", "tps", [1, 4])
+    opened = {
+        "aa": identical(block_sd=0.03, threads=(1, 4)),
+        "switched": identical("switched", sd=0.03, threads=(1, 4)),
+        "injected": campaign("injected", at_once=1.2, sd=0.002),
+    }
+    built = {r.folder: r for r in opened.values()}
+    monkeypatch.setattr(results, "load", built.get)
+    monkeypatch.setattr(
+        collect, "measured", lambda study, question, profile: (opened[question].folder,)
+    )
+    monkeypatch.setattr(calibration, "measure", lambda *given, **more: recorded.figures)
+    done = CliRunner().invoke(main, ["calibrate", "--small", "--live"])
+    assert done.exit_code == 0, done.output
+    assert "may say the word of processor time" in done.output
+    written = json.loads((tmp_path / "floor.json").read_text())
     own = scatter.start("tps")
     assert own != shipped
     assert (100 * own.cv, own.df) == pytest.approx((written["tps"]["cv_pct"], written["tps"]["df"]))
@@ -356,12 +371,30 @@ def test_the_floor_file_is_what_stats_reads(tmp_path, monkeypatch):
         assert entry["df"] == pytest.approx(
             live.implied_df(entry["cv_pct"], entry["upper_pct"]), abs=0.01
         )
+    noise = json.loads((tmp_path / "noise.json").read_text())
+    assert noise["read/write"]["tps"]["4"] == pytest.approx(2.2, rel=0.2)  # of both campaigns
+    assert scatter.pair_sds("read/write", "tps", [4]) == [noise["read/write"]["tps"]["4"]]
+    alike = noise["at once"]["cpu_per_transaction"]["4"]
+    assert alike == pytest.approx(1.0, rel=0.2)
+    assert scatter.pair_sds("unheard of, at once", "cpu_per_transaction", [4]) == [alike]
+    assert scatter.pair_sds("unheard of", "cpu_per_transaction", [4]) == []
+    assert scatter.weights("read/write", "tps", [1, 4]) == kept  # as everywhere
+    assert honest.duet().says == "word"
+    assert honest.duet().source.startswith("campaign injected-built")
 
 
-def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_others(tmp_path):
-    built = campaign("calibration-aa", {"other server": {"tps": 0.0, "p99": 0.0}}, block_sd=0.02)
+def test_what_is_too_short_decides_nothing(tmp_path):
+    opened = {"aa": identical(), "injected": campaign("injected", blocks=11)}
+    with pytest.raises(live.TooShort, match="11 whole blocks of 12"):
+        live.write_found(opened, tmp_path)
+    assert not [*tmp_path.iterdir()]
+    assert live.allowed(campaign("injected", at_once=2.0)).says == ""
+
+
+def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_others():
+    built = identical(block_sd=0.02, metrics=("tps", "p99"))
     values = built.tidy["metric"] == "p99"
-    middle = built.tidy[values].groupby(["block", "arm"])["value"].transform("mean")
+    middle = built.tidy[values].groupby(["workload", "block", "arm"])["value"].transform("mean")
     overall = built.tidy[values].groupby("arm")["value"].transform("mean")
     built.tidy.loc[values, "value"] *= overall / middle  # no block differs
     written = live.floor(built)
@@ -379,17 +412,18 @@ def test_the_shipped_floor_is_that_of_the_recorded_campaign():
 
 
 def test_noise_is_the_scatter_of_a_pair_around_its_block(tmp_path, monkeypatch):
-    folders = ["one", "two", "short"]
     built = {
         "one": identical(sd=0.01, block_sd=0.05),
-        "two": identical(sd=0.03, blocks=10, size=1, seed=2),
+        "two": identical("switched", sd=0.03, blocks=10, size=1, seed=2),
         "short": identical(sd=0.5, blocks=4, size=1),
+        "slow": campaign("injected", sd=0.5),
     }
     monkeypatch.setattr(live.results, "load", built.get)
-    written = json.loads(live.noise(folders[:1], tmp_path / "noise.json").read_text())
+    written = json.loads(live.noise(["one"], tmp_path / "noise.json").read_text())
     assert written["read/write"]["tps"] == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
-    both = json.loads(live.noise(folders, tmp_path / "noise.json").read_text())
-    mixed = math.sqrt((80 * 1.0**2 + 9 * 3.0**2) / 89)
+    assert set(written["at once"]["cpu_per_transaction"]) == {"2", "4"}
+    both = json.loads(live.noise([*built], tmp_path / "noise.json").read_text())
+    mixed = math.sqrt((48 * 1.0**2 + 9 * 3.0**2) / 57)
     assert both["read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
     assert both["source"] == "A/A controls of one, two"
 
@@ -403,18 +437,19 @@ def test_the_shipped_noise_weights_the_joint_effect():
     assert scatter.weights("unheard of", "tps", [1, 4]) == {}
 
 
-def test_real_blocks_dealt_again_alarm_as_they_should():
-    found = live.alarms(identical(block_sd=0.06), draws=3000).set_index(["unit", "metric"])
-    for metric in live.METRICS:
-        assert found.loc[("block", metric), "lo"] < 0.05
-        assert found.loc[("pair", metric), "lo"] > 0.05
-
-
-def test_windows_are_the_campaign_in_pieces():
-    found = live.windows(identical(), blocks=10)
-    assert found["from_block"].tolist() == [0, 10] * 2
-    assert (found["blocks"] <= 10).all()
-    assert (found["verdict"].isin(["same", "cannot tell"])).all()
+def test_the_interval_of_two_identical_servers_is_of_their_blocks():
+    r = identical(block_sd=0.02, sd=0.001, threads=(1, 4))
+    found = live.identical(r, identical("switched")).set_index(["design", "metric"])
+    assert set(found.index) == {
+        *itertools.product(("in turn", "switched"), live.METRICS), ("at once", live.CPU)
+    }  # fmt: skip
+    row = found.loc[("in turn", "tps")]
+    p = r.pairs("read/write", "tps")
+    means = p.groupby("block")["overhead"].mean()
+    half = scipy_stats.t.ppf(0.975, 11) * means.sem()
+    assert row["half_pct"] == pytest.approx(100 * half)
+    assert row["threads"] == "1, 4"
+    assert live.identical(r)["blocks"].unique().tolist() == [12]
 
 
 def test_machine_time_counts_slices():
@@ -423,64 +458,124 @@ def test_machine_time_counts_slices():
     assert (found["right"] > 0.9).all()
     assert (found["wrong"] < 0.08).all()
     assert (found["saved_pct"] > 70).all()
+    with pytest.raises(live.TooShort, match="2 whole blocks"):
+        live.machine_time(identical(blocks=2))
 
 
 def test_truth_comes_from_the_heaviest_arm():
-    r = slowdowns("calibration-switched", sd=0.01)
+    r = campaign("injected", blocks=24)
     known = live.truths(r)
     for metric in live.METRICS:
-        ratio, se, rounds = known[metric]
-        assert ratio == pytest.approx(0.6, abs=4 * se)
-        assert rounds == 4350
+        ratio, half, rounds = known[metric]
+        assert ratio == pytest.approx(0.4, abs=1.5 * half)
+        assert rounds == 5200
     found = live.injected(r, known)
-    assert set(found["arm"]) == {"+1 %", "+2 %", "+5 %", "+10 %"}
-    assert found["held"].mean() >= 0.9
-    five = found[(found["arm"] == "+5 %") & (found["metric"] == "tps")].iloc[0]
-    assert five["truth_pct"] == pytest.approx(6, abs=0.2)
-    assert five["bias_lo_pct"] < 0 < five["bias_hi_pct"]
+    assert set(found["arm"]) == {"+3 %", "+15 %"}
+    assert found["pieces"].tolist() == [4] * 4
+    assert found["held"].sum() >= 14
+    three = found[(found["arm"] == "+3 %") & (found["metric"] == "tps")].iloc[0]
+    assert three["truth_pct"] == pytest.approx(3, abs=0.1)
+    assert three["lo_pct"] < 3 < three["hi_pct"]
+    other = live.injected(r, known | {m: (2 * k[0], *k[1:]) for m, k in known.items()})
+    assert other["held"].sum() < 4
 
 
-def test_power_grows_with_the_truth():
-    r = slowdowns("calibration-switched", sd=0.08)
-    found = live.power(r, live.truths(r), draws=300).query("metric == 'tps'")
-    found = found.sort_values("truth_pct")
-    assert found["slower"].iloc[-1] == 1
-    assert found["slower"].iloc[0] < 0.3
-    assert np.allclose(found[["slower", "faster", "same", "cannot_tell"]].sum(axis=1), 1)
+@pytest.mark.parametrize(
+    ("at_once", "says", "shrinks"),
+    [(1.0, "size", 0.0), (1.2, "word", 0.0), (0.8, "word", 0.2), (1.6, "", 0.0), (0.4, "", 0.6)],
+)
+@pytest.mark.parametrize("by_rounds", [False, True])
+def test_a_duet_may_say_what_its_bias_allows(at_once, says, shrinks, by_rounds):
+    r = campaign("injected", at_once=at_once, sd=0.002)
+    found = live.bias(r, live.truths(r) if by_rounds else None)
+    assert len(found) == 3 * 3  # arrangements and slowdowns
+    heavy = found[found["arm"] == "+40 %"]
+    real = 100 * (at_once - 1) * math.log(1.4)
+    assert ((heavy["lo_pct"] < real + 0.2) & (heavy["hi_pct"] > real - 0.2)).all()
+    rows = live.says(r, found)
+    assert set(rows["says"]) == {says}
+    assert rows["shrinks"].to_numpy() == pytest.approx([shrinks] * 3, abs=0.08)
+
+
+def test_the_cost_of_a_round_is_the_narrower_reference():
+    r = campaign("injected", sd=0.03)
+    noisy = r.tidy["workload"] == r.main
+    r.tidy.loc[noisy, "value"] **= 3
+    widths = [f["hi_pct"] - f["lo_pct"] for f in (live.bias(r), live.bias(r, live.truths(r)))]
+    lighter = live.bias(r)["arm"] != "+40 %"
+    assert (widths[1] < widths[0])[lighter].all()
+    assert widths[1][~lighter].tolist() == widths[0][~lighter].tolist()
+
+
+def test_the_most_honest_arrangement_wins_and_is_what_studies_measure(tmp_path, monkeypatch):
+    monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
+    r = campaign("injected", at_once={"at once": 1.2, "at once, CPU groups": 1.0}, sd=0.002)
+    found = live.says(r, live.bias(r))
+    assert found["says"].tolist() == ["size", "word", "word"]
+    assert found["worst"].iloc[1:].is_monotonic_increasing
+    honest.write(live.allowed(r), tmp_path / "duet.json")
+    assert honest.duet().grouped
+    (work,) = studies.load("binlog-encryption", question="processor").workloads
+    assert (work.grouped, work.threads) == (True, (4,))
+    honest.write(replace(honest.duet(), threads=2, grouped=False), tmp_path / "duet.json")
+    (work,) = studies.load("binlog-encryption", question="processor").workloads
+    assert (work.grouped, work.threads) == (False, (2,))
+    (work,) = studies.load("binlog-encryption", question="processor", threads=(16,)).workloads
+    assert work.threads == (16,)
+    *_, at_once, grouped = studies.load("calibration", question="injected").workloads
+    assert (at_once.grouped, grouped.grouped, grouped.threads) == (False, True, (4,))
+
+
+def test_a_level_that_was_not_measured_allows_nothing():
+    r = campaign("injected", sd=0.002)
+    lost = (r.tidy["workload"] == "at once") & r.tidy["pair_id"].isin(
+        r.tidy.loc[r.tidy["arm"] == "+15 %", "pair_id"]
+    )
+    vars(r)["tidy"] = r.tidy[~lost]
+    vars(r).pop("_judged", None)
+    found = live.says(r, live.bias(r))
+    assert found["says"].tolist() == ["size", "", ""]
+    assert np.isinf(found["worst"].iloc[1:]).all()
 
 
 def test_information_a_minute_is_one_over_variance_and_time():
-    switched = slowdowns("calibration-switched", sd=0.02, seconds=8, keep=("+5 %",))
-    side = slowdowns("calibration-side-by-side", sd=0.02, seconds=8, blocks=40)
-    duet = slowdowns("calibration-duet", sd=0.01, seconds=4, keep=("+5 %",), blocks=40)
-    found = live.designs([switched, side, duet]).set_index(["design", "metric"])
-    for metric in live.METRICS:
-        assert found.loc[("switched", metric), "against_side_by_side"] == pytest.approx(1, rel=0.6)
-        row = found.loc[("duet", metric)]
-        assert row["lo"] < 8 < row["hi"]
-        assert row["seconds_a_pair"] == pytest.approx(4, rel=0.05)
-    dealt = slowdowns("calibration-side-by-side", sd=0.02, block_sd=0.03, seconds=8, blocks=40)
-    worse = live.designs([dealt]).set_index("metric")
-    assert worse["information"]["tps"] < 0.4 * found.loc[("side by side", "tps"), "information"]
+    r = campaign("injected", sd=0.02, blocks=24)
+    quiet = r.tidy["workload"] == "at once"
+    r.tidy.loc[quiet, "value"] **= 0.5  # half the scatter
+    found = live.information(r).set_index("design")
+    took = live.minutes(r)
+    assert took[r.main, 4] == pytest.approx(5 * 7 / 60, rel=0.05)
+    assert took["at once", 2] == pytest.approx(7 / 60, rel=0.05)  # two runs at once, then a gap
+    assert found.loc["in turn", "times"] == 1
+    row = found.loc["at once, 2 threads"]
+    real = 4 * took[r.main, 4] / took["at once", 2]
+    assert row["lo"] < real < row["hi"]
+    same = found.loc["at once, CPU groups, 4 threads"]
+    assert same["lo"] < real / 4 < same["hi"]
 
 
-def test_duet_is_refused_where_it_is_biased_and_offered_where_it_is_honest():
-    known = {m: (0.6, 0.002, 4350) for m in live.METRICS}
-    side = slowdowns("calibration-side-by-side", sd=0.03, blocks=40)
-    duet = campaign(
-        "calibration-duet",
-        {
-            "+5 %": {"tps": math.log1p(0.06) + 0.03, "cpu_per_transaction": math.log1p(0.06)},
-            "+50 %": {"tps": math.log1p(0.6) - 0.25, "cpu_per_transaction": math.log1p(0.6) - 0.1},
-        },
-        sd=0.01, seconds=4,
-    )  # fmt: skip
-    found = live.injected(duet, known, heaviest=True)
-    answer = live.decision(found, live.designs([side, duet]), 2.0).set_index("metric")
-    assert answer["answer"]["tps"] == "refused"
-    assert answer["up_to_pct"]["cpu_per_transaction"] == pytest.approx(6, abs=0.1)
-    slow = live.designs([side, duet]).assign(against_side_by_side=0.5)
-    assert set(live.decision(found, slow, 2.0)["answer"]) == {"refused"}
+def test_the_covariate_takes_the_machine_out_and_a_part_of_the_effect():
+    r = campaign("injected", sd=0.03)
+    share = {run: 0.2 for run in r.tidy["run"]}  # the client's CPU moves as the server's does
+    whole = live.covariate(r, share).query("metric == 'cpu_per_transaction'")
+    assert whole["slope"].to_numpy() == pytest.approx(1)
+    assert whole["left_pct"].to_numpy() == pytest.approx(0, abs=1e-9)  # all of the effect is gone
+    arms = {a.name: slow(a, "") for a in r.study.arms} | {r.study.baseline.name: 0.0}
+    moved = r.tidy.drop_duplicates("run").set_index("run")["arm"].map(arms)
+    found = live.covariate(r, np.exp(-0.9 * moved).to_dict())  # a tenth of the effect moves it
+    cpu = found.query("metric == 'cpu_per_transaction' and arm == '+40 %'").iloc[0]
+    assert cpu["left_pct"] == pytest.approx(90 * math.log(1.4), rel=0.01)
+    assert cpu["left_se_pct"] < 0.01 < cpu["se_pct"]
+    tps = found[found["metric"] == "tps"]
+    assert tps["slope"].abs().max() < 0.5
+    equal = live.covariate(identical(sd=0.03), share_of(identical()))
+    assert (equal["alarms"] < 0.08).all()
+
+
+def share_of(r):
+    """Shares of the client that say nothing about the machine."""
+    rng = np.random.default_rng(1)
+    return {run: 0.2 * math.exp(rng.normal(0, 0.05)) for run in r.tidy["run"].unique()}
 
 
 # --- the page ---------------------------------------------------------------------------------------
@@ -488,13 +583,15 @@ def test_duet_is_refused_where_it_is_biased_and_offered_where_it_is_honest():
 
 @pytest.fixture(scope="module")
 def whole(recorded):
-    return page.Calibration(
+    found = page.Calibration(
         recorded.figures,
-        aa=identical(block_sd=0.005, blocks=40),
-        switched=slowdowns("calibration-switched"),
-        side_by_side=slowdowns("calibration-side-by-side"),
-        duet=slowdowns("calibration-duet"),
+        aa=identical(block_sd=0.005, threads=(1, 4)),
+        injected=campaign("injected", sd=0.005),
+        switched=identical("switched"),
     )
+    both = [live.covariate(r, share_of(r)) for r in (found.aa, found.injected)]
+    vars(found)["covariate"] = pd.concat(both, ignore_index=True)
+    return found
 
 
 SHOWN = [n for n in dir(page.Calibration) if n.startswith("show_") and n != "show_rivals"]
@@ -509,11 +606,34 @@ def test_sections_show_what_there_is_and_say_what_there_is_not(whole, recorded, 
     assert "is recorded: what needs it is left out" in getattr(bare, name)().markup
 
 
+def test_a_campaign_that_is_too_short_is_told_of(recorded):
+    short = page.Calibration(
+        recorded.figures, aa=identical(blocks=1), injected=campaign("injected", blocks=1)
+    )
+    for name in {*SHOWN, "show_rivals"} - {"show_covariate"}:
+        assert "<svg" not in getattr(short, name)().markup, name
+    assert "fewer than 2 whole blocks" in short.headline
+    assert (short.goals["reached"] == "not measured").sum() == 3
+
+
 def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
     assert "not measured" not in set(whole.goals["reached"])
     assert "two identical servers" in whole.headline
+    assert "may say the word and the size of processor time" in whole.headline
+    assert "Not tried: at once (not here)." in whole.allowed
     bare = page.Calibration(recorded.figures).goals
-    assert (bare["reached"] == "not measured").sum() == 3
+    assert (bare["reached"] == "not measured").sum() == 4
+
+
+def test_the_covariate_is_left_out_unless_it_helps_and_hides_little(whole):
+    assert whole.covariate_words.endswith("it is left out.")
+    helps = page.Calibration(whole.figures, aa=whole.aa, injected=whole.injected)
+    vars(helps)["covariate"] = whole.covariate.assign(left_se_pct=0.5 * whole.covariate["se_pct"])
+    assert "0.50 times as large" in helps.covariate_words
+    assert helps.covariate_words.endswith("it could support `same` alone, and is not used.")
+    hides = whole.covariate["overhead_pct"] * 0.3
+    vars(helps)["covariate"] = helps.covariate.assign(left_pct=hides)
+    assert helps.covariate_words.endswith("it is left out.")
 
 
 @pytest.mark.parametrize(
@@ -525,9 +645,8 @@ def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
         ),
         lambda c: figures.strip(c.rivals, "alarm_pct", by="label"),
         lambda c: figures.power(c.power_at_blocks),
-        lambda c: figures.blocks(c.aa),
-        lambda c: figures.bias(c.injected),
-        lambda c: figures.information(c.designs),
+        lambda c: figures.bias(c.bias),
+        lambda c: figures.information(live.information(c.injected)),
     ],
 )
 def test_figures_draw_wide_and_narrow(whole, draw):
@@ -541,3 +660,21 @@ def test_figures_draw_wide_and_narrow(whole, draw):
 def test_a_campaign_that_is_not_there_is_named():
     with pytest.raises(paths.NotFound, match="nothing-of-the-kind"):
         calibration.load(aa="nothing-of-the-kind")
+
+
+def test_the_newest_recorded_campaign_of_a_question_is_opened(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "recorded", lambda: tmp_path)
+    monkeypatch.setattr(page.results, "load", lambda folder: folder.name)
+    for name, key, ended in (
+        ("calibration-aa-1", "aa", "2026-11-01T00:00"),
+        ("calibration-aa-0", "aa", "2026-11-02T00:00"),
+        ("calibration-injected-1", "injected", "2026-11-03T00:00"),
+        ("calibration-switched-1", "switched", ""),  # not at its end
+    ):
+        (tmp_path / name).mkdir()
+        facts = {"study": "calibration", "key": key, "finished": ended}
+        (tmp_path / name / "campaign.json").write_text(json.dumps(facts))
+    found = {q: page._open(q, "") for q in page.QUESTIONS}
+    assert found == {
+        "injected": "calibration-injected-1", "aa": "calibration-aa-0", "switched": None
+    }  # fmt: skip

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from noisefloor import collect, studies
 from noisefloor.cli import main
 from noisefloor.stats import scatter
 from noisefloor.stats.row import COLUMNS
@@ -236,3 +237,50 @@ def test_judge_imports_nothing_slow(module):
         f"assert {module!r} not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+# -- which question is measured --------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(home, monkeypatch):
+    """What `collect.measured` is asked for; nothing is measured."""
+    found = {}
+
+    def measured(study, **given):
+        found.update(given, study=study)
+        raise collect.StudyError("nothing was measured")
+
+    monkeypatch.setattr(collect, "measured", measured)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["", "mariadb"])
+@pytest.mark.parametrize("study", sorted(set(studies.STUDIES) - {"own-study"}))
+def test_a_wrong_question_is_answered_with_the_list(study, engine, asked, home):
+    result = run("run", study, "--question", "cost", *(["--engine", engine] if engine else []))
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert f"{study} has no question 'cost'; it has: " in result.stderr
+    told = result.stderr.split("it has: ")[1].split(";")[0].split(", ")
+    assert told == list(studies.questions(study, engine))
+    assert asked == {}
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("question", ["all", "", "restart"])
+def test_a_question_reaches_the_measurement(question, asked):
+    more = ["--question", question] if question else []
+    result = run("run", "tablespace-encryption", "--profile", "smoke", "--threads", "1,4", *more)
+    assert result.stderr == "noisefloor: nothing was measured\n"
+    assert (asked["study"], asked["question"]) == ("tablespace-encryption", question)
+    assert (asked["profile"], asked["threads"]) == ("smoke", [1, 4])
+    assert (asked["margin_pct"], asked["budget_min"]) == (0.0, 0.0)  # the profile's
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
+def test_a_margin_that_is_given_is_the_margin(profile, asked):
+    run("run", "binlog-encryption", "--profile", profile, "--margin", "3")
+    assert asked["margin_pct"] == 3
+    run("ab", "sync_binlog=1,0", "--profile", profile)
+    assert asked["margin_pct"] == 0

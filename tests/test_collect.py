@@ -1,6 +1,7 @@
 """Campaigns on real servers: whole ones, killed ones, failing ones."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -19,13 +20,29 @@ import psutil
 import pytest
 
 from conftest import ENGINES, alive, command_lines, planned
-from noisefloor import collect, paths, schedule, stats, study, tidy
+from noisefloor import (
+    collect,
+    engines,
+    paths,
+    results,
+    schedule,
+    stats,
+    studies,
+    study,
+    tidy,
+    tools,
+)
 from noisefloor.evidence import EvidenceError
+from noisefloor.measure import campaign as campaigns
+from noisefloor.measure import lock, loop
+from noisefloor.measure.campaign import resumable, write_json
 from noisefloor.server import ServerError
 from noisefloor.study import Arm, Workload
 
-SMOKE = study.load("binlog-encryption", profile="smoke")
+SMOKE = studies.load("binlog-encryption", profile="smoke")
+DUET = studies.load("binlog-encryption", question="processor", profile="smoke", budget_min=0.25)
 MAIN = SMOKE.workloads[0]
+WORDS = {"slower", "faster", "same", "cannot tell"}
 ENDS = (
     "the budget is spent",
     "every comparison is decided",
@@ -55,10 +72,13 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
         assert pair["block"].nunique() == pair["pair"].nunique() == 1
     for _, comparison in runs[runs["arm"] != chosen.baseline.name].groupby("arm"):
         assert sorted(comparison["pair"]) == list(range(len(comparison)))  # each exactly once
+    proved: dict[tuple[int, str], int] = {}
     for run in tidy.run_folders(folder):
         facts = tidy.read(run)  # checksums
         files = {p.name for p in run.iterdir()}
-        assert files == {"run.json", "sysbench.txt", "variables.json", "evidence.json"}
+        proof = {"variables.json", "evidence.json"}
+        assert files - proof == {"run.json", "sysbench.txt"}
+        assert len(files & proof) in (0, 2)
         assert facts["sha256"].keys() == files - {"run.json"}
         assert facts["usage"]["server"]["cpu_s"] > 0
         assert facts["exit_code"] == 0
@@ -66,9 +86,21 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
         assert server["written_B"] > 0
         assert server["binlog_B"] > 0
         assert {"start", "end", "seed", "argv", "versions", "host", "steal_s"} <= facts.keys()
-        checks = json.loads((run / "evidence.json").read_text())["checks"]
-        assert len(checks) >= 2
-        assert {c["found"] for c in checks} == set(chosen.arm(facts["arm"]).expect.values())
+        at = (facts["block"], facts["arm"])
+        proved[at] = proved.get(at, 0) + (proof <= files)
+        assert proved[at] > 0  # the first run of an arm in a block has it
+        if proof <= files:
+            checks = json.loads((run / "evidence.json").read_text())["checks"]
+            assert len(checks) >= 2
+            assert {c["found"] for c in checks} == set(chosen.arm(facts["arm"]).expect.values())
+    for block in sorted(set(judged["block"]))[:-1]:  # the last one's budget may have ended it
+        closing = json.loads((folder / f"block-{block:02d}.json").read_text())
+        assert closing.keys() == {chosen.baseline.name, *(a.name for a in chosen.arms)}
+        for name, at_its_end in closing.items():
+            found = {c["found"] for c in at_its_end["checks"]}
+            assert found == set(chosen.arm(name).expect.values())
+            assert (folder / at_its_end["file"]).exists()
+    assert meta["wall_s"] >= meta["spent_s"] >= meta["slices_s"] > 0
     starts = runs.groupby("arm")["block"].nunique()
     # what was declared; a slow machine's budget may end before
     assert starts["encrypted"] == meta["plan"]["blocks"] or meta["ended_because"] == ENDS[0]
@@ -90,9 +122,9 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
 # -- whole campaigns -------------------------------------------------------------------------------
 
 _COMMAND = """
-from noisefloor import collect, study
-parameters = {"profile": "smoke", "budget_min": 0.2}
-print(collect.measure(study.load("binlog-encryption", **parameters), parameters=parameters))
+from noisefloor import collect, studies
+parameters = {"profile": "smoke", "budget_min": 0.4}
+print(collect.measure(studies.load("binlog-encryption", **parameters), parameters=parameters))
 """
 
 
@@ -189,10 +221,10 @@ def test_only_the_switch_differs_between_the_arms(killed):
 
 def test_mariadb_side_by_side(home, mariadb, monkeypatch):
     parameters = {"engine": "mariadb", "profile": "smoke", "budget_min": 0.15}
-    monkeypatch.setattr(
-        collect, "_templates", lambda *a: {"": mariadb}
-    )  # loaded once for all tests
-    folder = collect.obtain("binlog-encryption", **parameters)
+    parameters["question"] = "headline"
+    monkeypatch.setattr(collect, "templates", lambda *a: {"": mariadb})  # loaded once for all tests
+    (folder,) = collect.obtain("binlog-encryption", **parameters)
+    assert re.fullmatch(r"binlog-encryption-headline-smoke-\d{8}-\d{6}", folder.name)
     judged = assert_whole(folder, "side by side")
     found = tidy.differences(folder)
     assert found[["variable", "asked"]].values.tolist() == [["encrypt_binlog", True]]
@@ -203,29 +235,33 @@ def test_mariadb_side_by_side(home, mariadb, monkeypatch):
     warm = Counter(f["block"] for f in runs if f["warmup"])
     assert set(warm.values()) == {2}  # both servers, in every block
     assert set(judged["block"]) <= warm.keys()
-    assert collect.obtain("binlog-encryption", campaign=folder.name) == folder
+    meta = tidy.meta(folder)
+    assert meta["slices_s"] == sum(f["slice_s"] for f in runs if not f["warmup"])
+    assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
 
 
 def test_a_finished_campaign_is_not_continued_and_another_study_neither(killed, home, monkeypatch):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(killed["home"] / "runs"))
-    build = collect.engines.find("mysql")
-    chosen = study.load("binlog-encryption", profile="smoke", budget_min=0.2)
+    build = engines.find("mysql")
+    chosen = studies.load("binlog-encryption", profile="smoke", budget_min=0.4)
     meta, said = tidy.meta(killed["folder"]), []
-    assert collect._resumable(chosen, build, said.append) is None
+    assert resumable(chosen, build, said.append) is None
     unfinished = home / "runs" / killed["folder"].name
     unfinished.mkdir(parents=True)
-    collect._write_json(unfinished / "campaign.json", meta | {"finished": ""})
+    write_json(unfinished / "campaign.json", meta | {"finished": ""})
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(home / "runs"))
-    assert collect._resumable(chosen, build, said.append) == unfinished
-    assert collect._resumable(replace(chosen, margin_pct=1), build, said.append) is None
-    assert collect._resumable(chosen, replace(build, version="9.9.9"), said.append) is None
+    assert resumable(chosen, build, said.append) == unfinished
+    assert resumable(replace(chosen, margin_pct=1), build, said.append) is None
+    other = studies.load("binlog-encryption", question="no-sync", profile="smoke", budget_min=0.4)
+    assert resumable(other, build, said.append) is None
+    assert resumable(chosen, replace(build, version="9.9.9"), said.append) is None
     earlier = {k: v for k, v in meta.items() if k != "plan"} | {"finished": ""}
-    collect._write_json(unfinished / "campaign.json", earlier)
+    write_json(unfinished / "campaign.json", earlier)
     assert said == []
-    assert collect._resumable(chosen, build, said.append) is None
+    assert resumable(chosen, build, said.append) is None
     assert said == [f"{unfinished.name} was begun under an earlier plan and is not continued"]
     (unfinished / "campaign.json").write_text("{")
-    assert collect._resumable(chosen, build, said.append) is None
+    assert resumable(chosen, build, said.append) is None
 
 
 # -- one at a time ---------------------------------------------------------------------------------
@@ -235,8 +271,8 @@ def test_a_second_campaign_waits_while_one_measures():
     holder = subprocess.Popen(
         [
             *(sys.executable, "-c"),
-            "import time\nfrom noisefloor import collect\n"
-            "with collect.alone(): print('holds', flush=True); time.sleep(60)",
+            "import time\nfrom noisefloor.measure.lock import alone\n"
+            "with alone(): print('holds', flush=True); time.sleep(60)",
         ],
         stdout=subprocess.PIPE,
         text=True,
@@ -246,7 +282,7 @@ def test_a_second_campaign_waits_while_one_measures():
         said, entered = [], threading.Event()
 
         def second():
-            with collect.alone(said.append):
+            with lock.alone(said.append):
                 entered.set()
 
         thread = threading.Thread(target=second)
@@ -366,9 +402,10 @@ def test_arms_do_not_inherit_from_each_other(campaign, mysql):
     chosen = replace(SMOKE, baseline=Arm("default"), arms=arms)
     c, bench = campaign(chosen, mysql)
     before = bench.servers[0].variables()["innodb_io_capacity"]
-    c.pair(bench, cell_of(chosen, "few"))
-    c.pair(bench, cell_of(chosen, "few", Workload("other", "", settings={"sync_binlog": "3"})))
-    c.pair(bench, cell_of(chosen, "few", Workload("none", "")))
+    others = (Workload("other", "", settings={"sync_binlog": "3"}), Workload("none", ""))
+    for workload in (MAIN, *others):
+        c.proved.clear()  # it is looked at once a block
+        c.pair(bench, cell_of(chosen, "few", workload))
     found = {}
     for run in tidy.run_folders(c.folder):
         facts = tidy.read(run)
@@ -451,7 +488,8 @@ def test_a_lost_pair_is_made_anew_under_a_free_number(campaign, mysql):
 
 
 def test_a_replica_catches_up_with_both_logs_encrypted_and_not(campaign, mysql):
-    workload = study.load("binlog-encryption", profile="standard").workload("replica")
+    asked = {"question": "replica", "profile": "standard"}
+    workload = studies.load("binlog-encryption", **asked).workload("replica")
     chosen = replace(SMOKE, workloads=(workload,))
     c, bench = campaign(chosen, mysql)
     c.pair(bench, cell_of(chosen, workload=workload))
@@ -474,7 +512,7 @@ def test_a_failed_run_leaves_no_slow_disk(campaign, mysql, killer):
     c, bench = campaign(chosen, mysql)
     try:
         bench.throttle(bench.servers[0], slow)
-    except collect.tools.NotHere as e:
+    except tools.NotHere as e:
         pytest.skip(e.reason)
     killer(2)
     c.pair(bench, cell_of(chosen, workload=slow))
@@ -488,34 +526,351 @@ def test_a_failed_run_leaves_no_slow_disk(campaign, mysql, killer):
     assert not group.exists()
 
 
-def times(folder: Path) -> dict[str, tuple[str, str]]:
-    return {f["arm"]: (f["start"], f["end"]) for f in map(tidy.read, tidy.run_folders(folder))}
+# -- evidence at the end of a block ----------------------------------------------------------------
+
+SEEN = {"innodb_flush_neighbors": "0"}  # nothing sets it, so nothing sets it back
 
 
-def test_the_runs_of_a_duet_are_made_at_once(campaign, mariadb):
-    chosen = replace(SMOKE, design="duet", baseline=Arm("one"), arms=(Arm("two"),))
-    c, bench = campaign(chosen, mariadb, *(Arm("one"), Arm("two")))
-    bench.duet = True
-    c.pair(bench, cell_of(chosen, "two"))
-    (a, b), (x, y) = times(c.folder).values()
-    assert max(a, x) < min(b, y)
+def test_evidence_is_taken_with_the_first_run_of_a_block_and_at_its_end(campaign, mysql):
+    c, bench = campaign(SMOKE, mysql)
+    c.warm(bench, [(0, SMOKE.baseline)])
+    for _ in range(2):
+        c.pair(bench, cell_of(SMOKE))
+    has = {r.name: (r / "evidence.json").exists() for r in tidy.run_folders(c.folder)}
+    proved = [n for n, there in has.items() if there]
+    assert proved[0] == "warm-up-b00-0-plain"
+    assert re.fullmatch(r"in-memory-t4-encrypted-p000-\d-encrypted", *proved[1:])
+    c.closing(bench, [(0, a) for a in (SMOKE.baseline, *SMOKE.arms)])
+    (file,) = tidy.blocks(c.folder)
+    assert file.name == "block-00.json"
+    found = json.loads(file.read_text())
+    assert {n: {x["found"] for x in v["checks"]} for n, v in found.items()} == {
+        "plain": {"plain"},
+        "encrypted": {"encrypted"},
+    }
+    kept = {n: json.loads((c.folder / v["file"]).read_text()) for n, v in found.items()}
+    assert {n: v["binlog_encryption"] for n, v in kept.items()} == {
+        "plain": "OFF",
+        "encrypted": "ON",
+    }
+    counted = tidy.evidence(c.folder).groupby("arm")["runs"].sum()
+    assert counted["plain"] == counted["encrypted"] == 2 * 3  # a run and the end, three checks each
+
+
+def test_a_run_that_was_made_again_has_its_evidence(campaign, mysql, monkeypatch):
+    """What was looked at with an attempt that failed does not count for the block."""
+    real, lost = tidy.metrics, []
+
+    def metrics(facts, folder):
+        if not lost:
+            lost.append(folder)
+            raise tidy.Unusable("3 reconnects")
+        return real(facts, folder)
+
+    monkeypatch.setattr(tidy, "metrics", metrics)
+    c, bench = campaign(SMOKE, mysql)
+    c.pair(bench, cell_of(SMOKE))
+    assert len(list(c.folder.glob("*.failed1"))) == 1
+    assert all((r / "evidence.json").exists() for r in tidy.run_folders(c.folder))
+
+
+def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_it(campaign, mysql):
+    base, arm = (replace(a, expect=SEEN) for a in (SMOKE.baseline, *SMOKE.arms))
+    chosen = replace(SMOKE, baseline=base, arms=(arm,))
+    c, bench = campaign(chosen, mysql)
+    arms = [(0, base), (0, arm)]
+    c.pair(bench, cell_of(chosen))
+    c.closing(bench, arms)  # of a block that is whole
+    c.block += 1
+    c.proved.clear()
+    c.warm(bench, [(0, base)])
+    for _ in range(2):
+        c.pair(bench, cell_of(chosen))
+    bench.servers[0].query("SET GLOBAL innodb_flush_neighbors = 1")  # somebody did
+    with pytest.raises(EvidenceError, match=r"innodb_flush_neighbors should be 0, but .* says 1"):
+        c.closing(bench, arms)
+    assert [f.name for f in tidy.blocks(c.folder)] == ["block-00.json"]
+    assert c.done() == {"in-memory-t4-encrypted": 1}
+    aside = [n for n in names(c.folder) if ".unproved1" in n]
+    assert len(aside) == 5  # two pairs, and the warm-up before them
     table = tidy.table(c.folder)
-    assert sorted(table.drop_duplicates("run")["position"]) == [0, 1]
-    assert c.done() == {"in-memory-t4-two": 1}
+    assert set(table["block"]) == {0}
+    told = table.attrs["problems"]
+    assert all(any(t.startswith(f"{n}: ") for t in told) for n in aside)
+    again = collect.Campaign(chosen, c.folder, c.meta, c.progress)
+    assert again.done() == {"in-memory-t4-encrypted": 1}
+    again.block = 1
+    bench.servers[0].query("SET GLOBAL innodb_flush_neighbors = 0")
+    again.pair(bench, cell_of(chosen))  # the same command measures the block anew
+    assert again.done() == {"in-memory-t4-encrypted": 2}
 
 
-def test_both_runs_of_a_duet_are_lost_with_one(campaign, mariadb, killer):
-    chosen = replace(SMOKE, design="duet", baseline=Arm("one"), arms=(Arm("two"),))
-    c, bench = campaign(chosen, mariadb, *(Arm("one"), Arm("two")))
-    bench.duet = True
+# -- many connections, made before the clock -------------------------------------------------------
+
+
+def test_many_connections_are_there_before_either_run_begins(campaign, mysql, monkeypatch):
+    many = replace(SMOKE, design="side by side", workloads=(replace(MAIN, threads=(40,)),))
+    c, bench = campaign(many, mysql, many.baseline, *many.arms)
+    seen, real = [], tools.Gated.go
+
+    def go(gate):
+        found = [s.status("Threads_connected")["Threads_connected"] for s in bench.servers]
+        seen.append((found, gate.said(b"Threads started!")))
+        real(gate)
+
+    monkeypatch.setattr(tools.Gated, "go", go)
+    c.pair(bench, cell_of(many, workload=many.workloads[0]))
+    assert len(seen) == 2
+    assert min(seen[0][0]) >= 40  # both servers have theirs before the first run
+    assert not any(started for _, started in seen)
+    assert c.done() == {"in-memory-t40-encrypted": 1}
+    for run in tidy.run_folders(c.folder):
+        out, facts = tidy.sysbench(run), tidy.read(run)
+        assert out["threads"] == 40
+        assert facts["argv"][:2] == ["sysbench", "oltp_read_write"]  # not how it was held back
+        assert 0.9 <= out["duration_s"] < 3
+    assert not list(bench.folder.glob("gates-*"))
+
+
+def test_one_of_many_that_was_killed_is_made_again(campaign, mysql, killer):
+    many = replace(SMOKE, design="side by side", workloads=(replace(MAIN, threads=(40,)),))
+    c, bench = campaign(many, mysql, many.baseline, *many.arms)
     killer(1)
-    c.pair(bench, cell_of(chosen, "two"))
-    assert c.lost == 1
-    assert c.table.empty
-    assert sorted(n.rpartition(".")[2] for n in names(c.folder)) == ["failed1", "unpaired1"]
-    bench.servers[1].kill()
+    c.pair(bench, cell_of(many, workload=many.workloads[0]))
+    (failed,) = (n for n in names(c.folder) if "." in n)
+    assert failed.endswith(".failed1")
+    assert c.done() == {"in-memory-t40-encrypted": 1}
+
+
+# -- two servers under load at once ----------------------------------------------------------------
+
+
+def judged_as_a_duet(folder: Path) -> pd.DataFrame:
+    """What every finished duet has; returns its tidy table."""
+    meta = tidy.meta(folder)
+    chosen, plan = study.restored(meta), meta["plan"]
+    assert meta["finished"]
+    assert meta["ended_because"] in ENDS
+    assert not list(folder.rglob("*.partial"))
+    window_s = schedule.window_s(chosen)
+    blocks = Counter()
+    for run in tidy.run_folders(folder):
+        facts = tidy.read(run)
+        files = {p.name for p in run.iterdir()}
+        assert files == {
+            *("run.json", "sysbench.txt", "windows.csv", "variables.json", "evidence.json")
+        }
+        assert facts["sha256"].keys() == files - {"run.json"}
+        assert (facts["workload_tool"], facts["exit_code"]) == ("duet", 0)
+        assert (facts["windows"], facts["window_s"]) == (plan["windows"], window_s)
+        assert facts["slice_s"] == plan["windows"] * window_s
+        assert not facts["warmup"]  # it warms up by itself
+        checks = json.loads((run / "evidence.json").read_text())["checks"]
+        assert {c["found"] for c in checks} == set(chosen.arm(facts["arm"]).expect.values())
+        edges = pd.read_csv(run / "windows.csv")
+        assert len(edges) == plan["windows"] + 1
+        assert (edges.diff().iloc[1:] > 0).loc[:, ["t_s", "transactions", "cpu_s"]].all(axis=None)
+        assert edges["t_s"].iloc[0] >= window_s  # the first one warms up
+        assert edges["transactions"].iloc[-1] <= tidy.sysbench(run)["transactions"]
+        blocks[facts["block"]] += 1
+    assert set(blocks.values()) == {2}
+    table = tidy.table(folder)
+    assert not table["warmup"].any()
+    both = table.groupby(["pair_id", "metric"])
+    assert (both["position"].nunique() == 2).all()
+    assert (both["arm"].nunique() == 2).all()
+    assert (both["block"].nunique() == 1).all()
+    assert table["pair_id"].nunique() == len(blocks) * plan["windows"]
+    assert (table.groupby("block")["pair_id"].nunique() == plan["windows"]).all()
+    assert not table.duplicated(["run", "pair_id", "metric"]).any()
+    spent = sum(plan["windows"] * window_s for _ in blocks)
+    assert meta["slices_s"] == spent <= meta["spent_s"] <= meta["wall_s"]
+    return table
+
+
+def test_a_duet_from_question_to_verdict(home, mysql, monkeypatch, capsys):
+    monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
+    asked = {"question": "processor", "profile": "smoke", "budget_min": 0.25}
+    (folder,) = collect.measured("binlog-encryption", **asked)
+    said = capsys.readouterr().err
+    table = judged_as_a_duet(folder)
+    assert table.attrs["problems"] == []
+    meta = tidy.meta(folder)
+    assert (meta["key"], meta["design"]) == ("processor", "side by side")
+    assert f"; {meta['plan']['windows']} windows of 1 s a block" in said
+    runs = [tidy.read(r) for r in tidy.run_folders(folder)]
+    for first, second in itertools.pairwise(runs):
+        if first["block"] == second["block"]:
+            assert first["start"] == second["start"]
+    assert {"cpu_per_transaction", "tps"} <= set(table["metric"])
+    for run in runs:  # a window's throughput is that of the server in it
+        printed = tidy.sysbench(folder / run["run"])["tps"]
+        windows = table[(table["run"] == run["run"]) & (table["metric"] == "tps")]["value"]
+        assert windows.median() == pytest.approx(printed, rel=0.5)
+    found = results.load(folder).verdicts.set_index("metric")
+    assert set(found.index) == {"cpu_per_transaction", "tps"}
+    assert set(found["design"]) == {"duet"}
+    assert set(found["arm"]) == {"encrypted"}  # no A/A control in smoke
+    assert found.loc["cpu_per_transaction", "verdict"] in WORDS
+    assert found.loc["tps", "verdict"] == "not judged"
+    assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
+
+
+@pytest.fixture
+def dealt(monkeypatch):
+    """The arms in the order in which their servers were made."""
+    found, real = [], collect.Bench.fresh
+
+    def fresh(bench, arm, **settings):
+        found.append(arm.name)
+        return real(bench, arm, **settings)
+
+    monkeypatch.setattr(collect.Bench, "fresh", fresh)
+    return found
+
+
+def test_a_duet_that_was_interrupted_in_a_block_keeps_its_deal_and_counts_the_block_once(
+    campaign, mysql, dealt, monkeypatch
+):
+    c, bench = campaign(DUET, mysql)
+    bench.close()
+    real, edges = tools._edge, itertools.count()
+    windows = c.plan["windows"]
+
+    def edge(server, began):
+        if next(edges) == 2 * (windows + 1) + windows:  # in the middle of the second block
+            raise KeyboardInterrupt
+        return real(server, began)
+
+    dealt.clear()
+    monkeypatch.setattr(tools, "_edge", edge)
+    with pytest.raises(KeyboardInterrupt):
+        loop.side_by_side(c, bench)
+    bench.close()
+    assert len(tidy.run_folders(c.folder)) == 2
+    assert not list(c.folder.glob("*.partial"))
+    assert [p for p in psutil.Process().children() if p.name() == "sysbench"] == []
+    first = list(dealt)
+    dealt.clear()
+    again = collect.Campaign(DUET, c.folder, tidy.meta(c.folder), c.progress)
+    assert again.done() == {"in-memory-at-once-t4-encrypted": windows}
+    assert again.block == 1  # the first is whole, the second is begun anew
+    loop.side_by_side(again, bench)
+    assert dealt == first[2:]  # the same coin
+    coin = schedule.coin(c.seed, 1, "deal").permutation(2)
+    assert dealt == [["plain", "encrypted"][i] for i in coin]
+    assert again.done() == {"in-memory-at-once-t4-encrypted": 2 * windows}
+    collect._finish(again)
+    table = judged_as_a_duet(c.folder)
+    assert sorted(set(table["pair"])) == list(range(2 * windows))
+
+
+def test_both_runs_of_a_duet_are_lost_with_one_and_its_block_is_made_again(
+    campaign, mysql, killer, capsys
+):
+    c, bench = campaign(DUET, mysql, DUET.baseline, *DUET.arms)
+    killer(1)
+    loop.block(c, bench, DUET.arms[0])
+    assert "the pair is not counted" in capsys.readouterr().err
+    assert c.done() == {"in-memory-at-once-t4-encrypted": c.plan["windows"]}
+    failed = sorted(n for n in names(c.folder) if "." in n)
+    assert [n.rpartition(".")[2] for n in failed] == ["failed1", "failed1"]
+    assert len([n for n in names(c.folder) if "." not in n]) == 2
+    reasons = {(c.folder / n / "failure.txt").read_text().splitlines()[1] for n in failed}
+    assert len(reasons) == 1
+
+
+def test_a_server_of_a_duet_that_is_killed_ends_the_campaign_with_a_sentence(campaign, mysql):
+    c, bench = campaign(DUET, mysql, DUET.baseline, *DUET.arms)
+    timer = threading.Timer(3, os.kill, (bench.servers[1].pid, signal.SIGKILL))
+    timer.start()
     with pytest.raises(ServerError, match="the server is not running"):
-        c.pair(bench, cell_of(chosen, "two"))
+        loop.block(c, bench, DUET.arms[0])
+    assert not list(c.folder.glob("*.partial"))
+    assert tidy.table(c.folder).empty
+    assert [p for p in psutil.Process().children() if p.name() == "sysbench"] == []
+
+
+def test_a_duet_whose_arm_is_not_in_force_is_no_data(campaign, mysql):
+    wrong = Arm("encrypted", expect={"binlog": "encrypted"})  # nobody switches it on
+    chosen = replace(DUET, arms=(wrong,))
+    c, bench = campaign(chosen, mysql, chosen.baseline, wrong)
+    with pytest.raises(EvidenceError, match="the binlog should be encrypted"):
+        loop.block(c, bench, wrong)
+    assert tidy.table(c.folder).empty
+    assert not list(c.folder.glob("*.partial"))
+
+
+def test_each_in_a_cpu_group_of_its_own_or_left_out_with_a_reason(campaign, mysql):
+    grouped = replace(DUET, workloads=(replace(DUET.workloads[0], grouped=True),))
+    c, bench = campaign(grouped, mysql, grouped.baseline, *grouped.arms)
+    loop.block(c, bench, grouped.arms[0])
+    name = grouped.workloads[0].name
+    if name in c.meta["skipped"]:
+        assert c.meta["skipped"][name].startswith("no group for the processor can be made here")
+        assert c.done() == {}
+    else:
+        assert c.done() == {"in-memory-at-once-t4-encrypted": c.plan["windows"]}
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/noisefloor-{os.getpid()}"))
+    assert not list(c.folder.glob("*.partial"))
+
+
+# -- which questions are measured ------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(home, monkeypatch):
+    """The studies that would be measured, in order."""
+    found = []
+    monkeypatch.setattr(collect, "measure", lambda chosen, **more: found.append(chosen) or home)
+    return found
+
+
+def test_all_questions_are_measured_one_after_the_other(measured):
+    collect.measured("binlog-encryption", question="all", profile="smoke")
+    assert [s.key for s in measured] == list(studies.questions("binlog-encryption"))
+    measured.clear()
+    collect.measured("binlog-encryption", question="all", profile="smoke", engine="mariadb")
+    assert [s.key for s in measured] == list(studies.questions("binlog-encryption", "mariadb"))
+
+
+def test_without_a_question_the_headline_is_measured(measured):
+    collect.measured("binlog-encryption", profile="standard")
+    assert [s.key for s in measured] == ["headline", "processor"]
+    measured.clear()
+    collect.measured("binlog-encryption", profile="quick")
+    assert [s.key for s in measured] == ["processor"]
+
+
+def test_a_path_is_the_build_that_lies_there(measured):
+    maria, old = (str(engines.find(name).basedir) for name in ("mariadb", "mysql-8.0"))
+    collect.measured("binlog-encryption", question="all", engine=maria)
+    assert [s.key for s in measured] == list(studies.questions("binlog-encryption", "mariadb"))
+    measured.clear()
+    for question in ("headline", "thread-pool"):
+        collect.measured("version-upgrade", question=question, engine=maria, old=old)
+    for s in measured:
+        assert (s.baseline.engine, s.arms[0].engine) == (old, maria)
+        assert s.baseline.name.startswith("MySQL 8.0")
+        assert s.arms[0].name.startswith("MariaDB")
+    measured.clear()
+    collect.measured("version-upgrade", question="thread-pool", engine=old)
+    assert measured[0].arms[0].engine == old
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"question": "cost"}, "it has: headline, processor, no-sync, throttled, replica"),
+        ({"question": "all", "profile": "slow"}, "profile 'slow' is not one of"),
+        ({"question": "all", "server": "mysql://u@h"}, "--server takes one question at a time"),
+    ],
+)
+def test_a_wrong_question_is_one_sentence_and_nothing_is_measured(measured, asked, says):
+    with pytest.raises(study.StudyError, match="nothing was measured") as e:
+        collect.measured("binlog-encryption", **asked)
+    assert says in str(e.value)
+    assert measured == []
 
 
 def test_warnings_say_what_makes_a_run_less_trustworthy():
@@ -523,7 +878,7 @@ def test_warnings_say_what_makes_a_run_less_trustworthy():
     settled = {"settled": True, "dirty_pages": 0}
 
     def warnings(idle, settled=settled):
-        return collect._warnings({"usage": {"server": used, "idle0": idle}}, settled)
+        return campaigns._warnings({"usage": {"server": used, "idle0": idle}}, settled)
 
     assert warnings({"cpu_s": 0.02, "written_B": 20}) == []
     assert warnings({"cpu_s": 0.03, "written_B": 20}) == [
@@ -558,4 +913,4 @@ def test_campaigns_are_found_by_name(killed, monkeypatch):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(killed["home"] / "runs"))
     name = killed["folder"].name
     assert paths.campaign(name) == killed["folder"]
-    assert name in paths.campaigns("binlog-encryption-smoke")
+    assert name in paths.campaigns("binlog-encryption-headline-smoke")

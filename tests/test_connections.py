@@ -9,11 +9,28 @@ import time
 
 import pytest
 
-from noisefloor import connections, engines, evidence, schedule, study, tools, wire
+from noisefloor import (
+    connections,
+    engines,
+    evidence,
+    parse,
+    schedule,
+    studies,
+    study,
+    tidy,
+    tools,
+    wire,
+)
 from noisefloor.server import ServerError
 
-CHOSEN = study.load("ssl-connections", profile="standard")
-BY_NAME = {a.name: a for a in (CHOSEN.baseline, *CHOSEN.arms)}
+
+def asked(question):
+    return studies.load("ssl-connections", question=question, profile="standard")
+
+
+ALL = [asked(question) for question in studies.questions("ssl-connections")]
+BY_NAME = {a.name: a for s in ALL for a in (s.baseline, *s.arms)}
+CHOSEN = study.replace(ALL[0], arms=tuple(BY_NAME.values())[1:])  # every key and every tunnel
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,6 +59,11 @@ def slice_of(bench, arm, folder, threads=1, workload=CHOSEN.workloads[0]):
     return tools.Slice(CHOSEN, server, arm, workload, threads, 1, folder, kit=bench.kit)
 
 
+def metrics(found, folder, threads=1):
+    facts = {"workload_tool": "connect", "threads": threads} | found
+    return tidy.metrics(facts, folder)
+
+
 @pytest.mark.parametrize("mode", [0o600])
 def test_keys_are_private(mode, tmp_path):
     folder = wire.certificates(tmp_path / "tls", ["P-256"])
@@ -53,22 +75,24 @@ def test_every_route(bench, tmp_path):
     """Socket, TCP, both versions of TLS with every kind of key, a tunnel: what the session and the
     certificate say is what the arm says."""
     _, bench = bench
-    rates = {}
+    cpu = {}
     names = ("plain TCP", "socket", "TLS 1.2, RSA 2048", "TLS 1.3, RSA 4096", "TLS 1.3, P-256")
-    for name in (*names, "TLS 1.3, RSA 2048, P-256 offered", "SSH aes256-ctr"):
+    tunnels = ("SSH aes256-ctr", "ssh -N aes256-ctr")
+    for name in (*names, "TLS 1.3, RSA 2048, P-256 offered", *tunnels):
         arm = BY_NAME[name]
-        if name.startswith("SSH") and not here(wire.sshd_program):
+        if name in tunnels and not here(wire.sshd_program):
             continue
         bench.kit.ready(arm, CHOSEN.workloads[0])
-        found = connections.connect(slice_of(bench, arm, tmp_path / schedule.slug(name)))
-        said = (tmp_path / schedule.slug(name) / "sysbench.txt").read_text()
+        place = tmp_path / schedule.slug(name)
+        found = connections.connect(slice_of(bench, arm, place))
+        said = (place / "sysbench.txt").read_text()
         assert found["exit_code"] == 0, said
         kinds = {c["evidence"]: c["found"] for c in found["evidence"]}
         assert kinds["session"] == arm.how.get("tls", "no TLS")
         assert kinds.get("certificate") == arm.how.get("key")
         assert str(bench.folder) not in " ".join(found["argv"])
-        rates[name] = found["usage"]["server"]["cpu_s"]
-    assert rates["TLS 1.3, RSA 4096"] > rates["TLS 1.3, P-256"] > rates["plain TCP"] > 0
+        cpu[name] = metrics(found, place)["cpu_per_connection"]
+    assert cpu["TLS 1.3, RSA 4096"] > cpu["TLS 1.3, P-256"] > cpu["plain TCP"] > 0
 
 
 def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):
@@ -93,7 +117,7 @@ def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):
 
 def test_pooled_sessions_say_what_they_are(bench, tmp_path):
     _, bench = bench
-    workload = CHOSEN.workload("pooled")
+    workload = asked("pooled").workload("pooled")
     for name, wanted in (("plain TCP", "no TLS"), ("TLS 1.3, RSA 2048", "TLSv1.3")):
         found = connections.pooled(
             slice_of(bench, BY_NAME[name], tmp_path / wanted.replace(" ", ""), 2, workload)
@@ -102,12 +126,16 @@ def test_pooled_sessions_say_what_they_are(bench, tmp_path):
         assert [c["found"] for c in found["evidence"]] == [wanted]
 
 
-def test_resumption(bench):
+def test_a_tunnel_is_the_one_that_its_arm_says(bench):
+    """Each with and without a command at its far end, both at once; asked for again it is the same."""
+    if not here(wire.sshd_program):
+        pytest.skip("sshd is missing")
     _, bench = bench
-    full, resumed = connections.resumption(bench.kit)
-    assert full["resumed"] == 0
-    assert resumed["resumed"] > 0
-    assert resumed["cpu_s"] > 0 < full["cpu_s"]
+    with_, without = (BY_NAME[n] for n in ("SSH aes256-ctr", "ssh -N aes256-ctr"))
+    routes = [bench.kit.route(bench.servers[0], arm) for arm in (with_, without, with_)]
+    assert ["-N" in r.tunnel.process.args for r in routes] == [False, True, False]
+    assert routes[0].tunnel is routes[2].tunnel
+    assert routes[0].port != routes[1].port
 
 
 def link_or_skip(folder):
@@ -120,18 +148,29 @@ def link_or_skip(folder):
 
 
 def test_distance(bench, tmp_path):
-    """connect() over the link takes the delay that was asked for, a connection three times that."""
+    """connect() over the link takes the delay that was asked for, a connection three times that; also
+    the first one, which finds address and password known."""
     link_or_skip(tmp_path / "probe").close()
     _, bench = bench
-    workload = study.replace(CHOSEN.workloads[0], distance_ms=40, options=("--events=4",))
+    workload = asked("distance").workload("40 ms away")
     arm = BY_NAME["plain TCP"]
     bench.kit.ready(arm, workload)
-    found = connections.connect(slice_of(bench, arm, tmp_path / "far", workload=workload))
-    assert 0.038 < found["rtt_s"]["min"] < 0.06
-    took = connections._mean_connect(
-        bench.kit, bench.kit.far, arm, bench.kit.route(bench.kit.far, arm), ("--events=4",)
-    )
-    assert 2.7 < took / 0.0405 < 3.6
+    place = tmp_path / "far"
+    took = metrics(connections.connect(slice_of(bench, arm, place, workload=workload)), place)
+    assert 0.038 < took["round_trip"] < 0.06
+    assert 2.7 < took["connect_time"] / took["round_trip"] < 3.6
+    latency = parse.sysbench((place / "sysbench.txt").read_bytes())["latency"]
+    assert latency["max"] < 4 * took["round_trip"]  # asked for its password once more: five
+
+
+def test_only_a_distance_has_round_trips(bench, tmp_path):
+    _, bench = bench
+    place = tmp_path / "near"
+    found = metrics(connections.connect(slice_of(bench, BY_NAME["socket"], place, 2)), place, 2)
+    assert set(found) == {
+        "connections_per_second", "cpu_per_connection", "connect_time", "client_cpu_per_connection"
+    }  # fmt: skip
+    assert found["connect_time"] * found["connections_per_second"] == pytest.approx(2)
 
 
 def test_nothing_is_left_after_kill_9(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from noisefloor import evidence, study
+from noisefloor import evidence, studies
 from noisefloor.evidence import EvidenceError
 
 SWITCH = "binlog_encryption"
@@ -93,8 +93,9 @@ def test_rows_can_be_read_in_every_file_of_a_plain_server(own):
 
 def encrypted(template, copy, kind: str):
     """A running copy whose arm is the tablespace study's."""
-    chosen = study.load("tablespace-encryption", profile="smoke", engine=template.engine.kind)
-    arm = chosen.arm(kind)
+    question = {"tables only": "headline", "everything": "everything"}[kind]
+    asked = {"question": question, "profile": "smoke", "engine": template.engine.kind}
+    arm = studies.load("tablespace-encryption", **asked).arm(kind)
     server = copy(template, arm.settings)
     server.start()
     server.script(*arm.prepare)
@@ -139,8 +140,8 @@ def test_aes_instructions_can_be_masked(mysql, copy):
 
 
 def test_a_thread_pool_is_on_where_it_is_loaded(mysql, copy):
-    chosen = study.load("version-upgrade", profile="standard")
-    pooled = chosen.arms[-1]
+    chosen = studies.load("version-upgrade", question="thread-pool", profile="standard")
+    (pooled,) = chosen.arms
     expect = {k: v for k, v in pooled.expect.items() if k != "redo capacity"}
     with copy(mysql, pooled.settings) as server:
         evidence.collect(server, expect)

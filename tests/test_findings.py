@@ -1,151 +1,461 @@
-"""Tables and first lines, from small frames whose answers can be worked out by hand."""
+"""Tables and first lines, from small campaigns whose answers can be worked out by hand."""
 
+import math
+import re
+
+import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
-from noisefloor import findings
+from noisefloor import findings, paths, plots, results
+
+TURNS = {"base": (1, 1, -1, -1), "arm": (1, -1, 1, -1), "both": (1, -1, -1, 1)}  # add up to nothing
+
+
+def tidy(workload, values, threads=1, campaign="c", wobble=0.01, drift=0.0):
+    """A campaign of four blocks with a pair an arm: {arm: {metric: truth}}, the baseline first. The
+    logs of its runs wobble around the truth, and drift with the block."""
+    base, *others = values
+    rows = []
+    for block in range(4):
+        for arm in (*others, f"{base} again"):
+            for position, name in enumerate((base, arm)):
+                away = wobble * TURNS["base" if name == base else "arm"][block]
+                away += drift * TURNS["both"][block]
+                rows += [
+                    {
+                        "campaign": campaign,
+                        "workload": workload,
+                        "threads": threads,
+                        "block": block,
+                        "pair_id": f"{workload} t{threads} {arm} {block}",
+                        "position": position,
+                        "arm": name,
+                        "metric": metric,
+                        "value": value * math.exp(away),
+                        "warmup": False,
+                        "run": f"{workload} t{threads} {arm} {block} {position}",
+                    }
+                    for metric, value in values.get(name, values[base]).items()
+                ]
+    warm = rows[0] | {"warmup": True, "value": 1e9, "pair_id": "warm-up", "run": "warm-up"}
+    return pd.DataFrame([warm, *rows])
+
+
+def joined(*tables):
+    return pd.concat(tables, ignore_index=True)
+
+
+def interval(row, name):
+    return row[f"{name} lo"], row[f"{name} hi"]
+
+
+@pytest.fixture(autouse=True)
+def theme():
+    plots.order(["plain TCP", "TLS 1.3, RSA 2048", "TLS 1.3, P-256"])
+    yield
+    plots.order([])
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """A campaign that was measured before studies had questions."""
+    return results.load(paths.recorded() / "ssl-connections-standard-20261121-151554")
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def test_an_interval_is_students_over_blocks():
+    """Of the means of blocks on the log scale: pairs of one block do not count twice."""
+    t = tidy("sustained", {"plain TCP": {"connect_time": 2e-3}, "TLS": {"connect_time": 4e-3}}, 4)
+    t = joined(t, t.assign(pair_id=t["pair_id"] + " once more"))
+    row = findings.rates(t).set_index("arm").loc["TLS"]
+    logs = np.log(4) + 0.01 * np.array(TURNS["arm"])
+    expected = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    assert row["connect_ms"] == pytest.approx(4)
+    assert np.log(interval(row, "connect_ms")) == pytest.approx(expected)
+    assert row["blocks"] == 4
+
+
+def test_one_block_has_no_interval():
+    t = tidy("sustained", {"plain TCP": {"connect_time": 2e-3}, "TLS": {"connect_time": 4e-3}})
+    found = findings.rates(t[t["block"] == 0])
+    assert np.isnan(found["connect_ms lo"]).all()
+    assert findings.told(found)["connect, ms"].tolist()[1] == "4.04 (no interval)"
+
+
+@pytest.mark.parametrize(
+    ("figure", "text"),
+    [
+        ((2.0312, 1.98, 2.09), "2.031 (1.980 to 2.090)"),
+        ((2715.3, 2546.1, 2894.2), "2,715 (2,546 to 2,894)"),
+        ((-0.5, -1.0, 0.1), "−0.50 (−1.00 to 0.10)"),
+        ((191.8156, 191.815641, 191.815643), "191.82 (191.82 to 191.82)"),
+        ((51.0, 40.0, 70.0), "51 (40 to 70)"),
+        ((math.inf, 756.0, math.inf), "never (756 to never)"),
+        ((math.inf, math.inf, math.inf), "never"),
+        ((math.nan, math.nan, math.nan), ""),
+        ((4.0, math.nan, math.nan), "4 (no interval)"),
+        ((0.0, 0.0, 0.0), "0 (0 to 0)"),
+    ],
+    ids=str,
+)
+def test_a_figure_is_told_with_its_interval(figure, text):
+    frame = pd.DataFrame([dict(zip(("x_ms", "x_ms lo", "x_ms hi"), figure, strict=True))])
+    assert findings.told(frame).to_dict("list") == {"x, ms": [text]}
+
+
+def test_a_share_is_told_in_percent():
+    frame = pd.DataFrame(
+        {"arm": ["A"], "off_pct": [-1.0], "off_pct lo": [-3.0], "off_pct hi": [1.0]}
+    )
+    assert findings.told(frame).to_dict("list") == {
+        "arm": ["A"], "off": ["−1.0\u202f% (−3.0 to +1.0\u202f%)"]
+    }  # fmt: skip
+
+
+def test_arms_of_one_campaign_are_compared_in_pairs():
+    """What drifts with the blocks is in both runs of a pair and cancels; without pairs it does not."""
+    t = findings._own(tidy("x", {"plain": {"tps": 100.0}, "TLS": {"tps": 90.0}}, drift=0.2))
+    pairs = findings._ratio(t, "TLS", "plain")
+    apart = joined(t[t["arm"] == "plain"], t[t["arm"] == "TLS"].assign(campaign="another"))
+    alone = findings._ratio(apart, "TLS", "plain")
+    for found in (pairs, alone):
+        assert found.value == pytest.approx(math.log(0.9))
+    assert alone.half() > 5 * pairs.half() > 0
+
+
+# -- connections -----------------------------------------------------------------------------------
+
+FAR = {"plain TCP": (3, 5e-4), "TLS 1.3, RSA 2048": (5, 3e-3)}  # round trips, seconds of work
+
+
+def away(longest=170, slower=1.0, threads=1):
+    parts = []
+    for ms in (0, 40, longest):
+        rtt = (ms + 0.1) / 1e3
+        took = {k: (work + trips * rtt) for k, (trips, work) in FAR.items()}
+        values = {
+            k: {"connect_time": v * (slower if ms == longest else 1), "round_trip": rtt}
+            for k, v in took.items()
+        }
+        parts.append(tidy(f"{ms} ms away", values, threads, wobble=1e-3))
+    return joined(*parts)
 
 
 def test_round_trips_are_fitted_and_checked():
-    far = pd.DataFrame(
-        [
-            {
-                "kind": kind,
-                "distance_ms": ms,
-                "rtt_s": ms / 1e3,
-                "connect_s": (work + trips * ms) / 1e3,
-            }
-            for kind, trips, work in (("plain", 3, 0.5), ("TLS", 5, 3.0))
-            for ms in (0, 40, 170)
-        ]
+    far = away()
+    found = findings.round_trips(far)
+    assert found["kind"].tolist() == list(FAR)  # the baseline first
+    for row, (trips, work) in zip(found.to_dict("records"), FAR.values(), strict=True):
+        assert row["blocks"] == 4
+        assert row["round trips"] == pytest.approx(trips, rel=1e-3)
+        lo, hi = interval(row, "round trips")
+        assert trips * 0.99 < lo < trips < hi < trips * 1.01
+        assert row["work_ms"] == pytest.approx(1e3 * work, rel=0.02)
+        assert abs(row["off_pct"]) < 0.1
+        assert row["per_s_at_100_ms"] == pytest.approx(1 / (work + 0.1 * trips), rel=1e-3)
+        assert row["predicted_ms"] == pytest.approx(row["measured_ms"], rel=1e-3)
+    slow = findings.round_trips(away(slower=2.0))
+    assert slow["off_pct"].tolist() == pytest.approx([-50.0, -50.0], abs=0.1)
+    assert (slow["off_pct hi"] < -49).all()
+    assert plots.distance(findings.distances(far), found)
+
+
+def test_the_scatter_of_round_trips_is_that_of_blocks():
+    far = away()
+    out = (
+        (far["block"] == 2) & (far["workload"] == "40 ms away") & (far["metric"] == "connect_time")
     )
-    found = findings.round_trips(far).set_index("kind")
-    assert found["round trips"].to_dict() == {"plain": 3.0, "TLS": 5.0}
-    assert found["work_ms"].to_dict() == {"plain": 0.5, "TLS": 3.0}
-    assert found["off_pct"].abs().max() == 0
-    assert found.loc["TLS", "per_s_at_100_ms"] == pytest.approx(1 / 0.503, abs=0.01)
-    far.loc[far["distance_ms"] == 170, "connect_s"] *= 2
-    assert findings.round_trips(far)["off_pct"].tolist() == [-50.0, -50.0]
+    far.loc[out, "value"] *= 1.1
+    row = findings.round_trips(far).iloc[0]
+    points = findings.distances(far)
+    points = points[points["kind"] == "plain TCP"].pivot(index="block", columns="distance_ms")
+    slope = (points["connect_s"][40] - points["connect_s"][0]) / (
+        points["rtt_s"][40] - points["rtt_s"][0]
+    )
+    expected = stats.t.interval(0.95, 3, slope.mean(), stats.sem(slope))
+    assert interval(row, "round trips") == pytest.approx(expected)
+    assert row["round trips hi"] - row["round trips lo"] > 0.4
 
 
-@pytest.mark.parametrize("far", [[], [{"skipped": "no namespaces here"}]])
-def test_no_distance_no_round_trips(far):
-    assert findings.round_trips(pd.DataFrame(far)).empty
+def test_two_distances_predict_nothing():
+    far = away()
+    row = findings.round_trips(far[far["workload"] != "170 ms away"]).iloc[0]
+    assert row["round trips"] == pytest.approx(3, rel=1e-3)
+    assert np.isnan([row["predicted_ms"], row["measured_ms"], row["off_pct"], row["rtt_ms"]]).all()
 
 
-def tidy(*rows):
-    columns = ["workload", "arm", "threads", "metric", "value"]
-    return pd.DataFrame(rows, columns=columns).assign(warmup=False)
+def test_no_distance_no_round_trips(recorded):
+    near = tidy("sustained", {"plain TCP": {"connect_time": 1e-3}})
+    one = away()
+    one = one[one["workload"] == "40 ms away"]
+    for t in (near, near.iloc[:0], one, away(threads=16), recorded.tidy):
+        assert findings.round_trips(t).empty
 
 
 @pytest.mark.parametrize(
     ("rate", "under_5", "under_1"),
-    [(1000, "40", "299"), (990, "51", "never"), (900, "never", "never")],
+    [(1000, 41, 306), (990, 52, math.inf), (900, math.inf, math.inf)],
 )
-def test_break_even(rate, under_5, under_1):
-    """A connection costs 1 ms, with TLS 2 + 1.05; a query 1 ms at one thread, with TLS 1/rate."""
-    t = tidy(
-        ("100 connections", "plain", 1, "connect_time", 1e-3),
-        ("100 connections", "TLS", 1, "connect_time", 4.0e-3),
-        ("pooled", "plain", 1, "tps", 1000.0),
-        ("pooled", "TLS", 1, "tps", float(rate)),
-    )
-    (row,) = findings.break_even(t, "TLS", "plain").to_dict("records")
+@pytest.mark.parametrize("workload", ["one after the other", "100 connections", "sustained"])
+def test_break_even(rate, under_5, under_1, workload):
+    """A connection costs 1 ms, with TLS 4; a query 1 ms at one thread, with TLS 1/rate."""
+    arms = ("plain", "TLS")
+    made = tidy(workload, {a: {"connect_time": v} for a, v in zip(arms, (1e-3, 4e-3), strict=True)})
+    query = {a: {"tps": v} for a, v in zip(arms, (1000.0, float(rate)), strict=True)}
+    used = tidy("pooled", query, campaign="another")
+    more = tidy("pooled", {a: {"tps": 1.0} for a in arms}, 16, "another")  # at more threads
+    (row,) = findings.break_even(joined(made, used, more), "TLS", "plain").to_dict("records")
     assert row["counted in"] == "time"
-    n5, n1 = row["under 5 %"], row["under 1 %"]
-    for said, limit in ((n5, 0.05), (n1, 0.01)):
-        if (
-            said != "never"
-        ):  # by definition: at that many the cost is under the limit, not at one less
-            n = int(said.replace(",", ""))
+    assert (row["connect_ms"], row["extra_ms"]) == pytest.approx((1, 3))
+    assert row["query_extra_pct"] == pytest.approx(100 * (1000 / rate - 1))
+    for name, limit in (("under 5 %", 0.05), ("under 1 %", 0.01)):
+        if math.isfinite(n := row[name]):
+            # by definition: at that many the cost is under the limit, not at one less
             cost = [(4 + k * 1000 / rate) / (1 + k) - 1 for k in (n - 1, n)]
             assert cost[0] > limit >= cost[1] - 1e-9
-    assert (n5 == "never") == (under_5 == "never")
-    assert (n1 == "never") == (under_1 == "never")
+        lo, hi = interval(row, name)
+        assert lo <= row[name] <= hi
+        assert lo < hi or math.isinf(lo)
+    assert math.isinf(row["under 5 %"]) == math.isinf(under_5)
+    assert math.isinf(row["under 1 %"]) == math.isinf(under_1)
 
 
-STAGES = pd.DataFrame(
-    [
-        {
-            "run": r,
-            "workload": "backup",
-            "arm": a,
-            "stage": s,
-            "cpu_s": c,
-            "wall_s": 2.0,
-            "runs": c / 2,
-        }
-        for a, ssl in (("none", 0), ("aes", 0.1), ("sm4", 1.0))
-        for r in ("1", "2", "3")
-        for s, c in (("copy", 0.4), ("zstd", 1.2), ("openssl", ssl))
-        if c
-    ]
+def test_break_even_needs_both_arms_and_a_pool():
+    made = tidy("sustained", {"plain": {"connect_time": 1e-3}, "TLS": {"connect_time": 4e-3}}, 4)
+    used = tidy("pooled", {"plain": {"tps": 1000.0}, "socket": {"tps": 1100.0}})
+    assert findings.break_even(made, "TLS", "plain").empty
+    assert findings.break_even(joined(made, used), "TLS", "plain").empty
+
+
+def test_rates_of_several_campaigns_stand_apart():
+    """Only arms of one campaign were measured beside each other."""
+    values = {"plain TCP": {"connect_time": 1e-3}, "TLS 1.3, P-256": {"connect_time": 3e-3}}
+    one = tidy("one after the other", values)
+    two = tidy("one after the other", {"plain TCP": {"connect_time": 2e-3}}, campaign="d")
+    assert "campaign" not in findings.rates(one)
+    found = findings.rates(joined(one, two, tidy("sustained", values, 4)))
+    assert found["campaign"].tolist() == ["c", "c", "d"]
+    assert found["arm"].tolist() == ["plain TCP", "TLS 1.3, P-256", "plain TCP"]
+    assert found["connect_ms"].tolist() == pytest.approx([1, 3, 2])
+    assert findings.rates(one, "sustained").empty
+
+
+def test_an_old_campaign_is_still_told(recorded):
+    found = findings.rates(recorded.tidy)
+    assert len(found) == 12
+    assert set(found["threads"]) == {1}
+    assert (found["connect_ms lo"] < found["connect_ms"]).all()
+    assert set(findings.rates(recorded.tidy, "sustained")["threads"]) == {1, 4, 16, 32}
+    even = findings.break_even(recorded.tidy, "TLS 1.3, RSA 2048", "plain TCP")
+    assert even["counted in"].tolist() == ["time", "server CPU"]
+    assert plots.pooling(even)
+
+
+def verdicts(*rows, **more):
+    """Rows of a verdict table: workload, metric, arm, overhead and its interval, verdict."""
+    columns = ["workload", "metric", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+    known = {"baseline": "plain TCP", "threads": 4, "control": False, "joint": False, "level": 0.05}
+    return pd.DataFrame(rows, columns=columns).assign(**known | more)
+
+
+RATE, CPU = "connections_per_second", "cpu_per_connection"
+QUICK = (
+    ("sustained", RATE, "TLS 1.3, P-256", 750.0, 700.0, 800.0, "slower"),
+    ("sustained", CPU, "TLS 1.3, P-256", 400.0, 350.0, 450.0, "slower"),
 )
+
+
+def test_first_line_of_a_quick_campaign():
+    said = findings.connection_answer(verdicts(*QUICK), pd.DataFrame(), pd.DataFrame())
+    assert said == (
+        "Connections per second at 4 threads, against plain TCP: slower with TLS 1.3, P-256 (8.5"
+        " times, 8 to 9 times). Server CPU per connection: more with TLS 1.3, P-256 (5 times, 4.5"
+        " to 5.5 times)."
+    )
+
+
+def test_first_line_of_the_whole_connections_page():
+    """The joint effect stands for its thread counts, other questions do not crowd in, a level of its
+    own is named, and what is not decided has no size."""
+    rows = verdicts(
+        *QUICK,
+        ("pooled", "tps", "socket", -5.0, -6.0, -4.0, "faster"),
+        ("pooled", "tps", "TLS 1.3, RSA 2048", 0.3, -0.9, 1.5, "same"),
+        ("one after the other", RATE, "socket", -20.0, -25.0, -15.0, "faster"),
+    )
+    joint = verdicts(
+        ("sustained", RATE, "TLS 1.3, P-256", 900.0, 800.0, 1000.0, "slower"),
+        ("sustained", RATE, "TLS 1.3, RSA 2048", 1.0, -2.0, 4.0, "cannot tell"),
+        joint=True, threads=None, level=0.02,
+    )  # fmt: skip
+    control = verdicts(
+        ("sustained", RATE, "plain TCP again", 9.0, 8.0, 10.0, "slower"), control=True
+    )
+    even = pd.DataFrame([{"under 5 %": 51.0, "under 5 % lo": 40.0, "under 5 % hi": 70.0}])
+    trips = findings.round_trips(away())
+    said = findings.connection_answer(joined(rows, joint, control), trips, even)
+    first, second, third = said.removesuffix(".").split(". ")
+    assert first == (
+        "Connections per second over all thread counts, against plain TCP: slower with TLS 1.3, P-256"
+        " (10 times, 98\u202f% interval 9 to 11 times); cannot tell with TLS 1.3, RSA 2048 (at"
+        " most 4.0\u202f% slower, at most 2.0\u202f% faster)"
+    )
+    assert second.startswith("Server CPU per connection: more with TLS 1.3, P-256")
+    assert re.search(r"; round trips far away: 3\.0+ \(.*\) with plain TCP, 5\.0+ \(", second)
+    assert third == (
+        "Over open connections, transactions per second: same with TLS 1.3, RSA 2048 (+0.3\u202f%,"
+        " −0.9 to +1.5\u202f%); under 5 % of the time in all from 51 (40 to 70) queries a connection"
+    )
+    assert "Cheapest" not in said
+
+
+def test_one_baseline_a_sentence():
+    """A tunnel is compared with another tunnel: not in one sentence with plain TCP."""
+    known = "one after the other", RATE
+    one = verdicts((*known, "TLS", 700.0, 600.0, 800.0, "slower"))
+    two = verdicts((*known, "ssh -N", 300.0, 200.0, 400.0, "slower"), baseline="SSH")
+    said = findings.connection_answer(joined(one, two), pd.DataFrame(), pd.DataFrame())
+    assert "against plain TCP: slower with TLS" in said
+    assert "ssh -N" not in said
+    assert "against SSH" in findings.connection_answer(two, pd.DataFrame(), pd.DataFrame())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("slower", "slower"), ""),
+        (("slower", "cannot tell"), ""),
+        (("same", "cannot tell"), ""),
+        (("same", "same"), ""),
+        (("slower",), ""),
+        (("slower", "same"), "Cheapest: B, the only one that is not slower."),
+        (("slower", "faster"), "Cheapest: B, the only one that is faster."),
+        (("same", "faster"), "Cheapest: B, the only one that is faster."),
+    ],
+    ids=str,
+)
+def test_cheapest_is_what_one_verdict_says(words, said):
+    rows = [("backup", "wall", arm, 1.0, 0.5, 1.5, w) for arm, w in zip("AB", words, strict=False)]
+    found = findings.backup_answer(verdicts(*rows), pd.DataFrame(), pd.DataFrame())
+    _, cheapest, which = found.partition("Cheapest")
+    assert cheapest + which == said
+
+
+# -- backups ---------------------------------------------------------------------------------------
+
+
+def backups(workload="backup"):
+    """Backups of three arms, and what their processes did: (tidy table, stages)."""
+    truth = {"none": 9.0e7, "aes": 9.0e7, "sm4": 9.9e7}
+    values = {a: {"backup_size": v, "wall": 2.0} for a, v in truth.items()}
+    t = tidy(workload, values, 2, "b")
+    runs = t[(t["metric"] == "wall") & ~t["warmup"]]
+    cpu = {"none": {}, "aes": {"openssl": 0.1}, "sm4": {"openssl": 1.0}}
+    stages = pd.DataFrame(
+        [
+            {"run": r.run, "workload": workload, "arm": r.arm, "stage": stage}
+            | {"cpu_s": c * r.value / 2, "wall_s": 2.0, "runs": c / 2, "waits for input": 1 - c / 2}
+            for r in runs.itertuples()
+            for stage, c in ({"zstd": 1.2} | cpu[r.arm.removesuffix(" again")]).items()
+        ]
+    )
+    return t, stages
 
 
 def test_who_is_busy():
-    found = findings.busy(STAGES, "backup").set_index(["arm", "stage"])
-    assert found.loc[("sm4", "openssl"), "cpu_s"] == 1.0
+    t, stages = backups()
+    found = findings.busy(stages, "backup", t).set_index(["arm", "stage"])
+    assert found.loc[("sm4", "openssl"), "cpu_s"] == pytest.approx(1.0, rel=1e-3)
+    lo, hi = interval(found.loc[("sm4", "openssl")], "cpu_s")
+    assert 0.97 < lo < 1 < hi < 1.03
     assert found.loc[("sm4", "openssl"), "runs"] == 50
     assert ("none", "openssl") not in found.index
+    assert "none again" not in found.index
+    assert findings.busy(stages, "restore", t).empty
+    assert findings.busy(pd.DataFrame(), "backup", t).empty
+    assert plots.stages(found.reset_index())
 
 
-def test_predicted_from_speed():
-    speed = pd.DataFrame([{"arm": "sm4", "direction": "backup", "bytes_per_s": 1e8}])
-    size = tidy(("backup", "sm4", 2, "backup_size", 9e7))
-    (row,) = findings.predicted(STAGES, size, speed).to_dict("records")
-    assert (row["predicted_s"], row["measured_s"], row["archive_MB"]) == (0.9, 1.0, 90)
-
-
-def test_sizes():
-    t = tidy(
-        *(("backup", "none", 2, "backup_size", v * 1e6) for v in (10, 10.2)),
-        ("backup", "none again", 2, "backup_size", 10.1e6),
-        ("backup", "aes", 2, "backup_size", 10.201e6),
+def test_predicted_from_the_speed_in_memory():
+    """The speed comes from a campaign of its own, where sm4 has its other name."""
+    t, stages = backups()
+    speeds = {"aes": {"cipher_rate": 9e8}, "sm4-cbc": {"cipher_rate": 1.1e8}}
+    memory = tidy("encrypt in memory", speeds, campaign="m")
+    found = findings.predicted(joined(t, memory), stages)
+    row = found.set_index("arm").loc["sm4"]
+    assert row["direction"] == "backup"
+    assert row["archive_MB"] == pytest.approx(99)
+    assert row["MB per s"] == pytest.approx(110)
+    assert (row["predicted_s"], row["measured_s"]) == pytest.approx((0.9, 1.0))
+    speed, size, both = (
+        np.ptp(np.log(interval(row, k))) / 2 for k in ("MB per s", "archive_MB", "predicted_s")
     )
-    none, aes = findings.sizes(t, "none").to_dict("records")
-    assert (none["archives"], none["MB"], none["smallest"], none["largest"]) == (3, 10.1, 10, 10.2)
-    assert aes["above the baseline, %"] == 1.0
+    assert max(speed, size) < both < speed + size  # independent: their squares add
+    assert found["arm"].tolist() == ["aes", "sm4"]
+
+
+def test_nothing_is_predicted_without_a_speed():
+    t, stages = backups()
+    assert findings.predicted(t, stages).empty
+    assert findings.predicted(
+        tidy("encrypt in memory", {"a": {"cipher_rate": 1e8}}), pd.DataFrame()
+    ).empty
+
+
+def test_the_size_is_that_of_the_restored_archive_where_it_is_known():
+    t, stages = backups()
+    back, undone = backups("restore")
+    back.loc[back["metric"] == "backup_size", "value"] *= 2
+    memory = tidy("decrypt in memory", {"aes": {"cipher_rate": 9e8}}, campaign="m")
+    found = findings.predicted(joined(t, back, memory), joined(stages, undone))
+    assert found["direction"].tolist() == ["restore"]
+    assert found["archive_MB"].tolist() == pytest.approx([180])
+
+
+def test_sizes_are_compared_in_pairs():
+    t, _ = backups()
+    none, aes, sm4 = findings.sizes(t, "none").to_dict("records")
+    assert [x["arm"] for x in (none, aes, sm4)] == ["none", "aes", "sm4"]
+    assert none["archives"] == 12
+    assert np.isnan(none["above_pct"])
+    assert aes["archive_MB"] == pytest.approx(90)
+    assert sm4["above_pct"] == pytest.approx(10)
+    assert sm4["above_pct lo"] > 0 > aes["above_pct lo"]
 
 
 def test_first_line_of_the_backup_page():
-    verdicts = pd.DataFrame(
-        [
-            {"workload": "backup", "metric": "wall", "arm": a, "overhead_pct": o, "verdict": v}
-            for a, o, v in (
-                ("aes", 1.0, "same"),
-                ("sm4", 40.0, "slower"),
-                ("masked", 130.0, "slower"),
-                ("chacha20", 1.0, "cannot tell"),
-            )
-        ]
-    ).assign(control=False, joint=False, lo_pct=-1.3, hi_pct=4.1)
-    said = findings.backup_answer(verdicts, STAGES)
-    assert said.startswith(
-        "Backup time: slower with sm4 (+40.0\u202f%), masked (2.3 times slower); same with aes "
-        "(+1.0\u202f%); cannot tell with chacha20 (at most 4.1\u202f% slower, at most 1.3\u202f% "
-        "faster). Who pays"
+    """Ciphers by their verdicts, each with what is known of it; the variants of a cipher are left to
+    the figure; the process that pays with its interval."""
+    t, stages = backups()
+    rows = (
+        ("backup", "wall", "aes", 1.0, -0.5, 1.9, "same"),
+        ("backup", "wall", "sm4", 40.0, 35.0, 45.0, "slower"),
+        ("backup", "wall", "masked", 130.0, 110.0, 150.0, "slower"),
+        ("backup", "wall", "sm4, 1 MiB pipes", -9.0, -12.0, -6.0, "faster"),
+        ("backup", "user_sys", "sm4", 90.0, 80.0, 99.0, "slower"),
     )
-    assert "1.00 s of CPU a backup with sm4, beside 1.20 s of zstd" in said
-    assert said.endswith("Cheapest: aes, 10.0 times less of it.")
+    said = findings.backup_answer(verdicts(*rows, baseline="none", threads=2), stages, t)
+    first, second, third = said.split(". ")
+    assert first == (
+        "Backup time: slower with sm4 (+40.0\u202f%, +35.0 to +45.0\u202f%), masked (2.3 times, 2.1"
+        " to 2.5 times); same with aes (+1.0\u202f%, −0.5 to +1.9\u202f%)"
+    )
+    assert second.startswith("Processor time of a backup with aes: openssl 0.1000 (0.098")
+    assert ") s, zstd 1.200 (1.1" in second
+    assert third == "Cheapest: aes, the only one that is not slower."
 
 
-def test_first_line_of_the_connections_page():
-    rows = [
-        ("100 connections", arm, 1, metric, value)
-        for arm, ms in (
-            ("plain TCP", 0.25),
-            ("plain TCP again", 0.1),  # the control is no way to make a connection cheaper
-            ("TLS 1.3, RSA 2048", 2.0),
-            ("TLS 1.3, P-256", 1.5),
-        )
-        for metric, value in (
-            ("connections_per_second", 1e3 / ms),
-            ("connect_time", ms / 1e3),
-            ("cpu_per_connection", ms / 2e3),
-            ("client_cpu_per_connection", ms / 4e3),
-        )
-    ]
-    said = findings.connection_answer(tidy(*rows), "plain TCP", pd.DataFrame(), pd.DataFrame())
-    assert "TLS 1.3, RSA 2048 takes 8.0 times as long as plain TCP (2.00 against 0.25 ms)" in said
-    assert said.endswith("What makes it cheaper: TLS 1.3, P-256 (6.0 times).")
+def test_first_line_with_one_cipher_and_without_stages():
+    t, _ = backups()
+    rows = [("backup", "wall", "aes", 2.0, -1.3, 4.1, "cannot tell")]
+    said = findings.backup_answer(verdicts(*rows), pd.DataFrame(), t)
+    assert said == (
+        "Backup time: cannot tell with aes (at most 4.1\u202f% slower, at most 1.3\u202f% faster)."
+    )
+    back = [("restore", "wall", "aes", 30.0, 20.0, 41.0, "slower")]
+    said = findings.backup_answer(verdicts(*back), pd.DataFrame(), t)
+    assert said == "Restore time: slower with aes (+30.0\u202f%, +20.0 to +41.0\u202f%)."

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from noisefloor import amounts, plots
+from noisefloor import amounts, plots, schedule
 
 
 def verdicts(rows, **more):
@@ -605,3 +605,19 @@ def test_no_label_covers_a_title(arms, overhead, narrow):
         (words, head), *rest = notes
         assert words.startswith(title)
         assert [words for words, box in rest if box.overlaps(head)] == []
+
+
+def test_words_for_eyes_that_see_nothing_say_what_was_measured_at_once():
+    rows = [("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "slower")]
+    rows += [("tps", 4, "encrypted", 1.0, 3.0, "not judged")]
+    table = verdicts(rows, design="duet")
+    table.at[0, "warnings"] = [schedule.CONTENDED]
+    cpu, tps = plots.alt(table).replace("\u202f", " ").split("; ")
+    assert "at 4 threads, both servers loaded at once, encrypted against plain: slower" in cpu
+    assert cpu.endswith("+14.0 % (+11.0 to +17.0 %) under contention")
+    assert "not judged, +1.0 %" in tps
+    assert "contention" not in tps
+    assert plots.contended(table.iloc[0])
+    assert not plots.contended(table.iloc[1])
+    assert "not judged" in texts(plots.dots(table))
+    assert len(set(plots.GLYPH.values())) == len(plots.GLYPH)

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from conftest import alive
-from noisefloor import paths, report, stats
+from noisefloor import paths, report, schedule, stats
 from noisefloor.cli import main
 from test_plots import TABLE, verdicts
 
@@ -89,6 +89,8 @@ def row(**changes):
 NO_PLAN = {"runs_needed": math.nan, "minutes_needed": math.nan}
 FEW = {"warnings": ["too few blocks: no word", "measured under an earlier plan"]} | NO_PLAN
 OPPOSITE = stats.runs.OPPOSITE
+AT_ONCE = {"design": "duet", "metric": "cpu_per_transaction", "warnings": [schedule.CONTENDED]}
+UNJUDGED = {"design": "duet", "verdict": "not judged"}
 
 
 @pytest.mark.parametrize(
@@ -138,6 +140,16 @@ OPPOSITE = stats.runs.OPPOSITE
             "Too few blocks: no word. Overhead 8.4 times slower (99.94 % interval 7 to 10.9 times); "
             "with these 12 pairs, less than 2.0 % is noise. More runs of this kind will not settle it.",
         ),
+        (
+            UNJUDGED,
+            "Transactions per second at 16 threads: not judged, both servers were loaded at once. "
+            "Overhead +0.8 % (−1.2 to +2.8 %).",
+        ),
+        (
+            AT_ONCE | {"verdict": "slower", "overhead_pct": 14.0, "lo_pct": 11.0, "hi_pct": 17.0},
+            "Server CPU per transaction at 16 threads: slower. Overhead +14.0 % under contention "
+            "(+11.0 to +17.0 %); with these 12 pairs, less than 2.0 % is noise.",
+        ),
     ],
 )
 def test_a_row_becomes_a_sentence(changes, text):
@@ -167,6 +179,22 @@ def test_a_caption_says_why_intervals_that_exclude_zero_have_no_verdict():
     said = report.finding(rows).replace("\u202f", " ")
     assert (
         "Cannot tell: all 6 (between 7.0 and 11.0 % slower; 6 only for this reason: too few" in said
+    )
+
+
+def test_what_is_not_judged_is_not_among_what_nobody_can_tell():
+    rows = [("tps", t, "encrypted", 1.0, 2.0, "cannot tell") for t in range(1, 6)]
+    table = verdicts([*rows, ("tps", 6, "encrypted", 1.0, 2.0, "not judged")])
+    said = report.finding(table).replace("\u202f", " ")
+    limits = "at most 3.0 % slower, at most 1.0 % faster"
+    assert f"Not judged: 6 threads. Cannot tell: the other 5 ({limits})." in said
+    shown = text(report.verdict_table_html(table))
+    assert "○ not judged +1.0 % −1.0 to +3.0 % Both servers were loaded at once" in shown
+    contended = verdicts([("tps", 1, "encrypted", 9.0, 1.0, "slower")]).assign(
+        **AT_ONCE | {"warnings": [AT_ONCE["warnings"]]}
+    )
+    assert "Size under contention: both servers were under load at once" in text(
+        report.verdict_table_html(contended)
     )
 
 
@@ -210,6 +238,20 @@ def test_a_table_keeps_names_and_times_in_one_piece():
             {"verdict": "slower", "metric": "cpu_per_transaction"},
             "Encrypted takes more server CPU than plain. Server CPU per transaction at 16",
         ),
+        (
+            AT_ONCE | {"verdict": "slower", "overhead_pct": 14.0, "lo_pct": 11.0, "hi_pct": 17.0},
+            "Encrypted takes more server CPU than plain. Server CPU per transaction at 16 threads: "
+            "+14.0 % under contention (+11.0 to +17.0 %).",
+        ),
+        (
+            UNJUDGED,
+            "Throughput beside it, with both servers loaded at once: +0.8 % (−1.2 to +2.8 %), not judged.",
+        ),
+        (  # that it shared the machine is no reason for having no word
+            AT_ONCE | {"overhead_pct": 3.0, "lo_pct": 1.0, "hi_pct": 5.0},
+            "Cannot tell whether encrypted takes more server CPU than plain, although the interval "
+            "says between 1.0 and 5.0 % more. Server CPU",
+        ),
     ],
 )
 def test_the_headline_says_what_the_verdict_means(changes, start):
@@ -235,6 +277,27 @@ def test_the_box_names_a_level_other_than_95_percent_and_what_the_word_rests_on(
     assert "Interval −1.2 to +2.8 %" in usual
     assert "Measured 1 pair" in usual
     assert "Two one-sided tests at 5 % −0.8 to +2.4 %" in usual
+
+
+def test_the_box_tells_both_costs_each_by_its_word_and_sentence():
+    rows = [
+        ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "slower"),
+        ("tps", 4, "encrypted", 1.0, 3.0, "not judged"),
+        ("tps", 16, "encrypted", 1.0, 3.0, "cannot tell"),
+    ]
+    table = verdicts(rows, design="duet")
+    shown = report.verdict_box(table, primary=[0, 1], answer="And 7 % more.")
+    said = text(shown)
+    assert said.index("Processor time ▲ slower") < said.index("Throughput ○ not judged")
+    assert said.index("not judged.") < said.index("And 7 % more.") < said.index("Noise floor")
+    assert "Noise floor 3.0 % (processor time) Measured 3 blocks, 12 pairs (processor time)" in said
+    assert "16 threads ? cannot tell" in said
+    assert shown.markup.count("<svg") == 2
+    assert shown.markup.count("counts as same") == 1
+    both = text(report.verdict_box(table, primary=[0, 2]))
+    assert "Measured 3 blocks, 12 pairs To settle it" in both
+    assert "40 pairs, 6.5 min (throughput)" in both
+    assert "Processor time" not in text(report.verdict_box(table, primary=0))
 
 
 def test_the_box_shows_a_reason_once_beside_the_verdict():
@@ -398,6 +461,7 @@ def test_text_becomes_the_type_of_the_default(home, name, text, value):
         ({"where": 3}, "it is text"),
         ({"campaign": "../x"}, "campaign '../x' is not a folder name"),
         ({"campaign": "nope"}, "no campaign is called 'nope'; there are: none; nothing was run"),
+        ({"campaign": "nope, none"}, "no campaign is called 'nope'; there are: none"),
     ],
 )
 def test_a_wrong_parameter_is_one_sentence(home, given, sentence):
@@ -501,6 +565,30 @@ def test_a_failed_run_leaves_nothing_that_looks_finished(home, tmp_path, cell, t
     assert (tmp_path / "previous" / "bad.html").read_text() == "of last time"
 
 
+def test_the_tables_and_the_overview_tell_both_costs(home, tmp_path):
+    table = verdicts(
+        [
+            ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "slower"),
+            ("tps", 4, "encrypted", 1.0, 3.0, "not judged"),
+        ],
+        design="duet",
+    )
+    table.at[0, "warnings"] = [schedule.CONTENDED]
+    report.save(table, "both", {"finished": "2026-11-22"}, title="Both", primary=[0, 1])
+    facts = json.loads((home / "data" / "processed" / "both.json").read_text())
+    assert [r["metric"] for r in facts["leads"]] == ["cpu_per_transaction", "tps"]
+    assert facts["primary"] == facts["leads"][0]
+    assert facts["headline"] == " ".join(facts["headlines"])
+    assert [h.partition(" ")[0] for h in facts["headlines"]] == ["Encrypted", "Throughput"]
+    (tmp_path / "both.json").write_text(json.dumps(facts))
+    (tmp_path / "both.html").write_text("")
+    index = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", report.index(tmp_path).read_text()))
+    index = index.replace("\u202f", " ")
+    assert "Both Processor time ▲ slower +14.0 % under contention" in index
+    assert "Throughput ○ not judged +1.0 %" in index
+    assert all(h.replace("\u202f", " ") in index for h in facts["headlines"])
+
+
 def test_outside_a_page_the_table_is_saved_where_no_page_is(home):
     report.save(TABLE, "loose")
     assert (home / "data" / "processed" / "loose.csv").exists()
@@ -531,6 +619,20 @@ def test_recorded_means_the_newest_recorded_campaign(home, campaigns):
     with pytest.raises(report.ReportError, match="none has no recorded campaign; nothing was run"):
         report.plan(["none"], "recorded")
     (home / "notebooks" / "none.ipynb").unlink()
+
+
+def test_a_recorded_page_holds_the_campaigns_of_all_its_questions(home):
+    write(home, "asked", ["1"], 'campaign = ""\nquestion = ""\n')
+    for key, day in (("headline", 20), ("processor", 21), ("no-sync", 22)):
+        folder = paths.recorded() / f"asked-{key}"
+        folder.mkdir(parents=True)
+        facts = {"study": "asked", "key": key, "finished": f"2026-11-{day}"}
+        (folder / "campaign.json").write_text(json.dumps(facts))
+    ((_, values, live),) = report.plan(["asked"], "recorded")
+    assert not live
+    names = values["campaign"].split(", ")
+    assert sorted(names) == ["asked-headline", "asked-no-sync", "asked-processor"]
+    (home / "notebooks" / "asked.ipynb").unlink()
 
 
 def test_one_failure_does_not_stop_the_others(home, tmp_path):

@@ -1,11 +1,14 @@
-"""A recorded smoke campaign as a notebook sees it."""
+"""A recorded smoke campaign as a notebook sees it, and several that answer one question each."""
 
+import json
+import shutil
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from noisefloor import paths, results, stats, study
+from conftest import planned
+from noisefloor import paths, results, schedule, stats, studies, study
 
 VERDICTS = {"slower", "faster", "same", "cannot tell"}
 
@@ -16,15 +19,16 @@ def opened(recorded):
 
 
 def test_the_study_is_the_one_that_was_measured(opened):
-    again = study.load("binlog-encryption", profile="smoke", threads=(2,), budget_min=0.16)
-    was = replace(again.profile, blocks=0)  # it declared none
-    settings = opened.meta["settings"]  # as they were then
-    assert opened.study == replace(again, settings=settings, profile=was)
+    s = opened.study
+    assert (s.name, s.key, s.profile.blocks) == ("binlog-encryption", "", 0)  # it declared none
+    assert [a.name for a in (s.baseline, *s.arms)] == ["plain", "encrypted"]
+    assert s.workload("in memory").threads == (2,)
 
 
 def test_one_row_a_comparison_in_the_order_of_the_contract(opened):
     v = opened.verdicts
-    assert list(v.columns) == stats.row.COLUMNS
+    assert list(v.columns) == [*stats.row.COLUMNS, "question"]
+    assert set(v["question"]) == {""}
     metrics = opened.study.workloads[0].metrics
     assert sorted(v[~v["control"]]["metric"]) == sorted(metrics)
     assert set(v["verdict"]) <= VERDICTS
@@ -94,9 +98,18 @@ def test_tables_for_the_page(opened):
 )
 def test_advice_follows_the_verdict(verdict, lo, hi, strict, other):
     row = pd.Series({"verdict": verdict, "lo_pct": lo, "hi_pct": hi})
-    found = results.advice(row, 2.0)["this campaign says"]
+    found = results.advice([row], 2.0)["this campaign says"]
     assert strict in found[0]
     assert other in found[1]
+
+
+def test_advice_takes_processor_time_where_throughput_is_not_judged():
+    ends = {"lo_pct": 11.0, "hi_pct": 17.0}
+    cpu = pd.Series({"metric": "cpu_per_transaction", "verdict": "slower"} | ends)
+    tps = pd.Series({"metric": "tps", "verdict": schedule.NOT_JUDGED} | ends)
+    said = results.advice([cpu, tps], 2.0)["this campaign says"]
+    assert "between 11.0 and 17.0 % of processor time" in said[1]
+    assert "Not decided here" in results.advice([tps], 2.0)["this campaign says"][1]
 
 
 # -- the two sweeps --------------------------------------------------------------------------------
@@ -104,17 +117,28 @@ def test_advice_follows_the_verdict(verdict, lo, hi, strict, other):
 
 @pytest.fixture
 def upgraded(recorded):
-    """Verdicts of the three arms of an upgrade, over all thread counts."""
+    """Verdicts of the three arms of an upgrade, over all thread counts; each was a question of its
+    own, the one with the defaults first."""
     found = results.load(recorded)
-    s = study.load("version-upgrade", profile="standard")
+    asked = [
+        studies.load("version-upgrade", question=q, profile="standard")
+        for q in ("headline", "old-values", "thread-pool")
+    ]
+    now, old, pool = (s.arms[0] for s in asked)
+    s = replace(asked[0], arms=(now, old, pool))
     rows = [
-        ("tps", s.arms[0].name, 5.0, 3.0, 7.0, "slower"),
-        ("tps", s.arms[1].name, -4.0, -6.0, -2.0, "faster"),
-        ("tps", s.arms[2].name, -30.0, -33.0, -26.0, "faster"),
+        ("tps", old.name, 5.0, 3.0, 7.0, "slower"),
+        ("tps", now.name, -4.0, -6.0, -2.0, "faster"),
+        ("tps", pool.name, -30.0, -33.0, -26.0, "faster"),
     ]
     columns = ["metric", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
     table = pd.DataFrame(rows, columns=columns).assign(
-        workload=s.workloads[0].name, control=False, joint=True, blocks=8, threads=pd.NA
+        workload=s.workloads[0].name,
+        control=False,
+        joint=True,
+        blocks=8,
+        threads=pd.NA,
+        question="",
     )
     found.__dict__.update(study=s, verdicts=table)  # where cached properties are kept
     return found
@@ -122,7 +146,8 @@ def upgraded(recorded):
 
 def test_steps_of_an_upgrade_multiply_up_to_the_whole(upgraded):
     steps = upgraded.steps()
-    assert list(steps["step"]) == [*(a.name for a in upgraded.study.arms), "all together"]
+    now, old, pool = (a.name for a in upgraded.study.arms)
+    assert list(steps["step"]) == [old, now, pool, "all together"]  # the build alone comes first
     factors = 1 + steps["overhead_pct"] / 100
     assert factors[:3].prod() == pytest.approx(factors[3])
     assert steps["end_pct"].tolist() == pytest.approx([5.0, -4.0, -30.0, -30.0])
@@ -168,7 +193,175 @@ def test_proofs_say_where_rows_stay_readable(opened):
 
 @pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
 def test_the_arm_that_changes_the_build_alone_is_found_in_every_profile(profile):
-    chosen = study.load("version-upgrade", profile=profile)
+    chosen = studies.load("version-upgrade", profile=profile)
     found = results.Results(paths.root())
     found.__dict__["study"] = chosen  # as a campaign would have it
     assert found.study.arm(found.defaults).engine == "mysql"
+
+
+# -- several campaigns on one page -----------------------------------------------------------------
+
+
+def answering(source, folder, key, workload="in memory", **changes):
+    """A copy of a recorded campaign that answers one question, of a workload of this name."""
+    shutil.copytree(source, folder)
+    meta = json.loads((folder / "campaign.json").read_text())
+    work = meta["workloads"][0] | {"name": workload, "at_once": workload.endswith("at once")}
+    more = {"key": key, "question": f"{key}?", "workloads": [work], "duet": "word"}
+    (folder / "campaign.json").write_text(json.dumps(planned(meta) | more | changes))
+    for file in folder.glob("*/run.json"):
+        facts = json.loads(file.read_text())
+        file.write_text(json.dumps(facts | {"workload": workload}))
+    return folder
+
+
+@pytest.fixture
+def three(recorded, tmp_path):
+    """Campaigns in turn, at once and without syncs, in the order of their dates."""
+    return [
+        answering(recorded, tmp_path / name, key, work, finished=f"2026-11-2{n}T10:00:00+00:00")
+        for n, (name, key, work) in enumerate(
+            (("b", "headline", "in memory"), ("a", "processor", "in memory, at once"),
+             ("c", "no-sync", "sync_binlog=0"))
+        )
+    ]  # fmt: skip
+
+
+def test_each_campaign_is_judged_by_itself(three):
+    r = results.load(*three)
+    parts = [results.load(f) for f in three]
+    assert list(r.verdicts["question"].unique()) == ["headline", "processor", "no-sync"]
+    alone = pd.concat([p.verdicts for p in parts], ignore_index=True)
+    pd.testing.assert_frame_equal(r.verdicts, alone)
+    again = r.judge(margin_pct=30.0)
+    alone = pd.concat([p.judge(margin_pct=30.0) for p in parts], ignore_index=True)
+    pd.testing.assert_frame_equal(again, alone)
+    assert r.verdicts.attrs["margin_pct"] == 2.0
+    assert len(r.tidy) == sum(len(p.tidy) for p in parts)
+    assert r.runs["run"].is_unique
+    assert set(r.tidy["run"]) <= set(r.runs["run"])
+    assert [w.name for w in r.study.workloads] == [p.main for p in parts]
+    assert [a.name for a in r.study.arms] == ["encrypted"]
+    assert r.meta["campaigns"] == ["b", "a", "c"]
+    assert r.meta["finished"] == "2026-11-22T10:00:00+00:00"
+
+
+def test_what_notebooks_show_comes_from_all_campaigns(three):
+    r, part = results.load(*three), results.load(three[2])
+    pd.testing.assert_frame_equal(
+        r.pairs("sync_binlog=0", "tps"), part.pairs("sync_binlog=0", "tps")
+    )
+    pd.testing.assert_frame_equal(r.path("sync_binlog=0", "tps"), part.path("sync_binlog=0", "tps"))
+    pd.testing.assert_frame_equal(r.intervals("sync_binlog=0"), part.intervals("sync_binlog=0"))
+    assert len(r.quantiles("in memory", 2)) == len(part.quantiles("sync_binlog=0", 2)) > 0
+    assert r.evidence["runs"].sum() == 3 * part.evidence["runs"].sum()
+    assert len(r.evidence) == len(part.evidence)
+    pd.testing.assert_frame_equal(r.differences, part.differences)
+    alone = part.price("sync_binlog=0").reset_index(drop=True)
+    pd.testing.assert_frame_equal(r.price("sync_binlog=0"), alone)
+    assert r.stages.empty
+    assert r.warmups.empty
+    assert r.fact("damage").empty
+
+
+def test_a_damaged_run_is_named_with_its_question(three):
+    (next(three[1].glob("*p001-0-*")) / "sysbench.txt").write_text("edited")
+    said = " ".join(results.load(*three).warnings["warning"])
+    assert "processor/in-memory-t2" in said
+
+
+def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
+    for run in three[2].glob("sync*"):
+        shutil.rmtree(run)
+    for run in three[2].glob("in-memory*"):
+        shutil.rmtree(run)
+    r = results.load(*three)
+    assert list(r.verdicts["question"].unique()) == ["headline", "processor"]
+    assert r.lead(r.parts[2], ("tps",)) is None
+
+
+@pytest.mark.parametrize(
+    ("kept", "questions", "throughput"),
+    [
+        ((0, 1, 2), ["processor", "headline"], "cannot tell"),
+        ((0, 2), ["headline", "headline"], "cannot tell"),
+        ((1,), ["processor", "processor"], schedule.NOT_JUDGED),
+        ((2,), ["no-sync", "no-sync"], "cannot tell"),
+    ],
+)
+def test_a_page_leads_with_both_costs(three, kept, questions, throughput):
+    r = results.load(*(three[i] for i in kept))
+    rows = r.headlines()
+    assert [row["metric"] for row in rows] == ["cpu_per_transaction", "tps"]
+    assert [row["question"] for row in rows] == questions
+    assert rows[1]["verdict"] == throughput
+    assert all(r.verdicts.loc[row.name, "metric"] == row["metric"] for row in rows)
+    assert schedule.CONTENDED in rows[0]["warnings"] or questions[0] != "processor"
+
+
+def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
+    r = results.load(recorded)
+    other = replace(r.study.arms[0], name="another")
+    r.__dict__["study"] = replace(r.study, arms=(*r.study.arms, other))
+    assert "no whole pair of another" in " ".join(r.headlines("another")[0]["warnings"])
+    assert "no whole pair" not in " ".join(r.headlines("unheard of")[0]["warnings"])
+
+
+def test_a_page_holds_the_newest_campaign_of_every_question(three, recorded, tmp_path):
+    answering(recorded, tmp_path / "d", "no-sync", finished="2026-11-23T10:00:00+00:00")
+    answering(recorded, tmp_path / "e", "replica", finished="")  # not ended
+    cpu = {"host": {"cpu": "another"}}
+    answering(recorded, tmp_path / "f", "replica", finished="2026-11-23T10:00:00+00:00", **cpu)
+    answering(recorded, tmp_path / "g", "throttled", finished="2026-11-23", margin_pct=5.0)
+    build = {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}
+    answering(recorded, tmp_path / "h", "throttled", finished="2026-11-23T10:00:00+00:00", **build)
+    for run in tmp_path.glob("[a-h]/*/run.json"):
+        run.unlink()  # nothing but campaign.json is read
+    for folder in (three[0], three[1], tmp_path / "d"):
+        assert [f.name for f in results.beside(folder)] == ["b", "a", "d"]
+    assert [f.name for f in results.beside(three[2])] == ["b", "a", "c"]
+    assert results.beside(recorded) == (recorded,)  # which asked everything at once
+
+
+def test_a_page_is_about_one_study_and_answers_a_question_once(three, recorded, tmp_path):
+    twice = answering(recorded, tmp_path / "d", "no-sync")
+    with pytest.raises(study.StudyError, match="answer the question 'no-sync'"):
+        results.load(*three, twice)
+    other = answering(recorded, tmp_path / "e", "no-sync", study="tablespace-encryption")
+    with pytest.raises(study.StudyError, match="one study"):
+        results.load(three[0], other)
+
+
+def test_campaigns_are_named_with_commas(home):
+    for name in ("a", "b"):
+        (paths.recorded() / name).mkdir(parents=True)
+        (paths.recorded() / name / "campaign.json").write_text("{}")
+    assert [f.name for f in results.named("a, b,")] == ["a", "b"]
+    with pytest.raises(paths.NotFound, match="no campaign is called 'c'"):
+        results.named("a,c")
+
+
+def test_a_question_is_answered_by_its_campaign_or_by_one_that_asked_everything(three, recorded):
+    r = results.load(*three)
+    assert set(r.about("no-sync")["workload"]) == {"sync_binlog=0"}
+    assert not r.about("no-sync")["control"].any()
+    assert r.about("replica").empty
+    assert list(r.questions)[:2] == ["headline", "processor"]
+    assert set(r.questions) == set(studies.questions("binlog-encryption"))
+    old = results.load(recorded)
+    assert set(old.about("headline")["workload"]) == {"in memory"}
+    assert old.about("no-sync").empty
+    assert old.about("unheard of").empty
+    assert old.questions == {}
+
+
+def test_the_thread_count_of_single_figures_is_the_one_that_workloads_share(three):
+    def counts(*threads):
+        r = results.load(three[0])
+        works = tuple(replace(r.study.workloads[0], threads=t) for t in threads)
+        r.__dict__["study"] = replace(r.study, workloads=works)
+        return r.threads
+
+    assert counts((1, 4, 16, 64)) == 16
+    assert counts((1, 4, 16, 64), (4,)) == 4
+    assert counts((4,), (1, 2, 8)) == 4

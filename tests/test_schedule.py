@@ -1,17 +1,19 @@
 """Which run comes next, when to stop: pure."""
 
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from noisefloor import schedule, study
+from noisefloor import schedule, stats, studies, study
 
-QUICK = study.load("binlog-encryption", profile="quick")
-STANDARD = study.load("binlog-encryption", profile="standard")
+QUICK = studies.load("binlog-encryption", profile="quick")
+STANDARD = studies.load("binlog-encryption", profile="standard")
 ARMS = tuple(study.Arm(n) for n in ("b", "c", "d"))
-QUICK4 = study.load("binlog-encryption", profile="quick", threads=(1, 4))
+QUICK4 = studies.load("binlog-encryption", profile="quick", threads=(1, 4))
 
 
 # -- coins -----------------------------------------------------------------------------------------
@@ -46,11 +48,13 @@ def test_the_first_of_a_pair_says_nothing_about_the_next():
 
 
 def test_names_of_cells_are_unique_and_fit_for_folders():
-    for name in study.STUDIES:
-        for profile in ("smoke", "standard"):
-            keys = [c.key for c in schedule.cells(study.load(name, profile=profile))]
-            assert len(set(keys)) == len(keys)
-            assert all(schedule.slug(k) == k and len(k) < 80 for k in keys)
+    for name in studies.STUDIES:
+        for key in studies.questions(name) or ("",):
+            for profile in ("smoke", "standard"):
+                chosen = studies.load(name, question=key, profile=profile)
+                keys = [c.key for c in schedule.cells(chosen)]
+                assert len(set(keys)) == len(keys)
+                assert all(schedule.slug(k) == k and len(k) < 80 for k in keys)
 
 
 # -- the plan --------------------------------------------------------------------------------------
@@ -61,9 +65,11 @@ def test_names_of_cells_are_unique_and_fit_for_folders():
     [("smoke", 2, [2]), ("quick", 8, [5, 7, 8]), ("standard", 10, [6, 8, 10])],
 )
 def test_the_number_of_blocks_and_the_looks_are_declared(profile, blocks, looks):
-    found = schedule.plan(study.load("binlog-encryption", profile=profile))
+    found = schedule.plan(studies.load("binlog-encryption", profile=profile))
     assert (found["blocks"], found["looks"]) == (blocks, looks)
     assert found["pairs"] == 0  # what the first block has time for
+    assert found["control"] == (schedule.CONTROL_BLOCKS if profile == "standard" else 0)
+    assert found["windows"] == 0  # of a duet, which it is not
 
 
 def test_more_arms_and_thread_counts_declare_more_blocks():
@@ -76,8 +82,71 @@ def test_more_arms_and_thread_counts_declare_more_blocks():
 
 
 def test_a_calibration_is_judged_once_at_its_end():
-    found = schedule.plan(replace(QUICK, pairs=30))
-    assert found == {"blocks": 8, "looks": [8], "control": 0, "pairs": 4}
+    found = schedule.plan(replace(QUICK, whole=True))
+    assert (found["blocks"], found["looks"], found["control"]) == (8, [8], 0)
+    assert schedule.plan(studies.load("calibration"))["looks"] == [8]
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
+def test_the_blocks_of_a_duet_hold_the_windows_that_the_budget_has_time_for(profile):
+    chosen = studies.load("binlog-encryption", question="processor", profile=profile)
+    found = schedule.plan(chosen)
+    windows, each = found["windows"], schedule.window_s(chosen)
+    # one that warms up, and a second to connect; what is left is for loading, settling and evidence
+    took = found["blocks"] * ((windows + 1) * each + 1)
+    assert windows >= 3
+    assert 0.5 < took / (60 * chosen.profile.budget_min) <= 1
+    assert schedule.windows(chosen, found, control=False) == windows
+    control = found["control"] * schedule.windows(chosen, found, control=True)
+    assert control <= max(schedule.CONTROL_SHARE * found["blocks"] * windows, 2 * found["control"])
+
+
+# -- what it is to find out ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def noise(tmp_path, monkeypatch):
+    """noise(fields): the recorded A/A scatter is this one."""
+
+    def write(fields):
+        (tmp_path / f"noise{len(list(tmp_path.iterdir()))}.json").write_text(json.dumps(fields))
+        newest = max(tmp_path.glob("noise*.json"))
+        monkeypatch.setattr(stats.scatter.paths, "recorded_noise", lambda: newest)
+
+    return write
+
+
+def test_the_half_width_to_expect_is_that_of_the_headline(noise):
+    """By hand: eight blocks, the level of the last look, Student's t, the sd of a pair."""
+    noise({"in memory": {"tps": {"4": 2.0, "64": 9.0}}})
+    found = schedule.plan(QUICK)
+    assert found["expected"].keys() == {"tps"}  # of nothing else is any recorded
+    pairs = round((1 - schedule.STARTING) * 60 * 2 / 8 / (2 * (2 + schedule.LOST_S)))
+    level = stats.spending.last_level(0.05, 8)
+    half = stats.student.quantile(1 - level / 2, 7) * 0.02 / math.sqrt(8 * pairs)
+    assert found["expected"]["tps"] == pytest.approx(100 * math.expm1(half), abs=0.01)
+
+
+def test_more_pairs_and_less_noise_let_expect_a_narrower_interval(noise):
+    noise({"in memory": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 1.0}}})
+    declared = schedule.plan(QUICK)
+    found = declared["expected"]
+    assert 0 < found["cpu_per_transaction"] < found["tps"]
+    assert schedule.expected(QUICK, declared, pairs=20)["tps"] < found["tps"]
+    side = replace(QUICK, design="side by side")  # two servers differ by more than their pairs do
+    assert schedule.expected(side, declared)["tps"] > found["tps"]
+    assert schedule.plan(STANDARD)["expected"].keys() == {"tps", "cpu_per_transaction"}
+
+
+def test_a_duet_lets_expect_processor_time_alone(noise):
+    noise({"in memory, at once": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 2.0}}})
+    chosen = studies.load("binlog-encryption", question="processor")
+    assert schedule.plan(chosen)["expected"].keys() == {"cpu_per_transaction"}
+
+
+def test_what_nothing_is_recorded_of_is_not_known(noise):
+    noise({})
+    assert schedule.plan(QUICK)["expected"] == {}
 
 
 # -- rounds ----------------------------------------------------------------------------------------
@@ -96,7 +165,8 @@ def test_a_round_holds_every_comparison_once_and_the_first_one_the_control():
 
 
 def test_the_order_of_a_round_depends_on_seed_block_and_number_only():
-    cells = [c for c in schedule.cells(STANDARD) if not c.control]
+    many = studies.load("binlog-encryption", profile="standard", threads=(1, 2, 4, 8, 16, 32, 64))
+    cells = [c for c in schedule.cells(many) if not c.control]
 
     def order(*key):
         return [c.key for c in schedule.round_of(*key, cells)]
@@ -174,3 +244,63 @@ def test_recorded_scatter_weights_the_joint_effect(monkeypatch):
     found = schedule.verdicts(QUICK4, table, declared, pair_seconds=4.0)
     assert (MAIN, "tps", [1, 4]) in asked
     assert any("4: 90 %" in w for w in found[found["joint"]]["warnings"].iloc[0])
+
+
+# -- both servers under load at once ---------------------------------------------------------------
+
+
+def windows(chosen, overhead: float, rng=0) -> pd.DataFrame:
+    """The tidy table of a duet of eight blocks whose arm costs so much, in both metrics."""
+    (work,), arm = chosen.workloads, chosen.arms[0]
+    draw, rows = np.random.default_rng(rng), []
+    for block in range(8):
+        for k in range(6):
+            for arm_, factor in ((chosen.baseline.name, 1.0), (arm.name, 1 + overhead)):
+                for metric, value in (("cpu_per_transaction", 0.01), ("tps", 500.0)):
+                    noisy = value * factor ** (1 if metric != "tps" else -1) * draw.normal(1, 0.005)
+                    pair = f"x-p{block * 6 + k:03d}"
+                    rows.append((work.name, 4, block, block * 6 + k, pair, arm_, metric, noisy))
+    columns = ["workload", "threads", "block", "pair", "pair_id", "arm", "metric", "value"]
+    table = pd.DataFrame(rows, columns=columns).assign(
+        study="s", campaign="c", position=0, unit="s", warmup=False, run="r"
+    )
+    table.attrs["design"] = chosen.design
+    return table
+
+
+DUET = studies.load("binlog-encryption", question="processor", profile="quick")
+DECLARED = {"blocks": 8, "looks": [5, 7, 8], "control": 0, "pairs": 0, "windows": 6}
+
+
+@pytest.mark.parametrize(
+    ("says", "word", "warned"),
+    [("size", "slower", False), ("word", "slower", True), ("", "not judged", False)],
+)
+def test_a_duet_judges_processor_time_as_calibration_allows_and_never_throughput(
+    says, word, warned
+):
+    chosen = replace(DUET, duet=says)
+    found = schedule.verdicts(chosen, windows(chosen, 0.2), DECLARED, pair_seconds=1.0)
+    found = found.set_index("metric")
+    assert dict(found["verdict"]) == {"cpu_per_transaction": word, "tps": "not judged"}
+    assert (schedule.CONTENDED in found.loc["cpu_per_transaction", "warnings"]) == warned
+    assert schedule.CONTENDED not in found.loc["tps", "warnings"]
+
+
+def test_a_duet_that_may_understate_calls_equal_only_what_is_nearer():
+    """An overhead of 3.3 % lies within a margin of 5 %, and not where a duet shows but a part of it."""
+    words = {}
+    for shrinks in (0.0, 0.2, 0.5):
+        chosen = replace(DUET, duet="word", shrinks=shrinks)
+        found = schedule.verdicts(chosen, windows(chosen, 0.033), DECLARED, pair_seconds=1.0)
+        words[shrinks] = found.set_index("metric").loc["cpu_per_transaction", "verdict"]
+        assert found.attrs["margin_pct"] == chosen.margin_pct
+    assert words[0.0] == words[0.2] == "same"
+    assert words[0.5] != "same"
+
+
+def test_a_duet_is_open_until_processor_time_has_a_word():
+    rows = [(DUET.workloads[0].name, "tps", "encrypted", "not judged", False)]
+    cpu = (DUET.workloads[0].name, "cpu_per_transaction", "encrypted")
+    assert schedule.undecided(DUET, judged(*rows, (*cpu, "cannot tell", False))) == {"encrypted"}
+    assert schedule.undecided(DUET, judged(*rows, (*cpu, "same", False))) == set()

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from noisefloor import study, tidy
+from noisefloor import studies, study, tidy
 
 ARM = "in-memory-t2-encrypted-p001"
 
@@ -27,7 +27,7 @@ def test_one_row_a_run_and_metric(recorded):
     runs = [p.parent.name for p in recorded.glob("*/run.json")]
     assert sorted(table["run"].unique()) == sorted(runs)
     assert not table.duplicated(["run", "metric"]).any()
-    metrics = set(study.load("binlog-encryption").workloads[0].metrics)
+    metrics = set(studies.load("binlog-encryption").workloads[0].metrics)
     for _, part in table.groupby("run"):
         assert metrics <= set(part["metric"])
     for metric, part in table.groupby("metric"):

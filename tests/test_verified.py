@@ -4,12 +4,13 @@ import base64
 import json
 import re
 import shutil
+import zipfile
 
 import pytest
 from click.testing import CliRunner
 
 from conftest import moved
-from noisefloor import paths, report, tidy
+from noisefloor import pack, packed, paths, report, tidy
 from noisefloor.cli import main
 from noisefloor.report import verified
 
@@ -58,8 +59,8 @@ def test_everything_wrong_is_said_at_once(page, campaign):
     """On the page, in the data behind a figure, beside the page, in the raw text, in run.json."""
     text = page.read_text()
     box = text.index('<section class="nf-verdict')
-    old = re.search(r"Overhead</dt><dd>([^<]+)", text[box:])[1]
-    text = text[:box] + text[box:].replace(f"<dd>{old}</dd>", "<dd>+77.7\u202f%</dd>", 1)
+    old = re.search(r"Measured</dt><dd>([^<]+)", text[box:])[1]
+    text = text[:box] + text[box:].replace(f"<dd>{old}</dd>", "<dd>777 pairs</dd>", 1)
     link = re.search(r'download="overhead.csv" href="[^,]+,([^"]+)"', text)[1]
     rows = base64.b64decode(link).decode().splitlines()
     cells = rows[1].split(",")
@@ -81,7 +82,7 @@ def test_everything_wrong_is_said_at_once(page, campaign):
     assert ran.exit_code == 1
     (found,) = json.loads(ran.output)["pages"]
     where = {d["where"]: d["page"] for d in found["differences"]}
-    assert where["verdict box, Overhead"] == "+77.7 %"
+    assert where["verdict box, Measured"] == "777 pairs"
     assert where["Figure 1, overhead.csv, row 1, overhead_pct"] == "77.5"
     assert where[f"{STEM}.json, comparisons 1 lo_pct"] == "-77.0"
     raw = "\n".join(found["raw"])
@@ -91,6 +92,65 @@ def test_everything_wrong_is_said_at_once(page, campaign):
     assert "made by an earlier or later version of the method (0123456789ab" in found["notes"][0]
     assert verified.text(found).count("; recomputed ") == verified.SHOWN
     assert "more (--json has all)" in verified.text(found)
+
+
+@pytest.fixture
+def packed_up(campaign, tmp_path):
+    """The campaign packed, in the place of its folder: its zip."""
+    loose = campaign.rename(tmp_path / CAMPAIGN)
+    folder, _, _ = pack.pack(loose, campaign)
+    return packed.archive(folder)
+
+
+def rewritten(zip_, change):
+    """The zip again with `change` made to its {name: content}."""
+    with zipfile.ZipFile(zip_) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    change(held)
+    pack.write(zip_, held.items())
+
+
+def test_a_page_is_what_its_raw_files_give_when_they_are_packed(page, packed_up):
+    ran = verify(page)
+    assert ran.exit_code == 0, ran.output
+
+
+def test_damage_in_a_zip_is_found(page, packed_up):
+    """A changed text, a removed run, and a changed file that no run holds."""
+
+    def change(held):
+        one, two = sorted(n for n in held if n.endswith("/sysbench.txt") and "p00" in n)[:2]
+        held[one] += b" "
+        for name in [n for n in held if n.startswith(two.removesuffix("sysbench.txt"))]:
+            del held[name]
+        held[next(n for n in held if n.startswith("variables-"))] += b" "
+        return one, two.replace("sysbench.txt", "run.json")
+
+    with zipfile.ZipFile(packed_up) as archive:
+        edited, removed = change(dict.fromkeys(archive.namelist(), b""))
+    rewritten(packed_up, change)
+    ran = verify(page, "--json")
+    assert ran.exit_code == 1
+    raw = "\n".join(json.loads(ran.output)["pages"][0]["raw"])
+    assert f"{edited} was changed after the run (its sha256 differs)" in raw
+    assert f"{CAMPAIGN}/{removed} was removed after the campaign ended" in raw
+    assert re.search(rf"{CAMPAIGN}/variables-\w+.json was changed after the campaign ended", raw)
+    assert f"{CAMPAIGN} is not as it was when the page was made" in raw
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (lambda z: z.write_bytes(z.read_bytes()[:-50]), "cannot be read (File is not a zip file)"),
+        (lambda z: pack.write(z, [("../x", b"")]), "a name that would leave the folder"),
+    ],
+)
+def test_a_zip_that_cannot_be_opened_is_one_sentence(page, packed_up, harm, sentence):
+    harm(packed_up)
+    ran = verify(page)
+    assert ran.exit_code == 1
+    assert sentence in ran.output
+    assert ran.output.count("raw files: ") == 1
 
 
 LABEL = re.compile(r"(<text[^>]*>)([^<]*\d[^<]*)(</text>)")

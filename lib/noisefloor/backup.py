@@ -1,6 +1,7 @@
 """Backups through a pipe of processes: made, restored, proved; what each process did meanwhile.
 
-`Kit` is what a campaign keeps between its runs; `backup` and `restore` are the measuring tools.
+`Kit` is what a campaign keeps between its runs; `backup`, `restore` and `speed` are the measuring
+tools.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from . import engines, tools, workloads
 from .server import Server, ServerError, clock, die_with_parent, secret_file
-from .study import MASK_AES, Arm, Study, Workload
+from .study import Arm, Study, Workload
 from .tools import NotHere, Slice, ToolError, checksums, steal
 from .workloads import Stage
 
@@ -53,7 +54,10 @@ class Kit:
 
     def ready(self, arm: Arm, workload: Workload) -> None:
         """Make sure that the arm can be measured here."""
-        for s in workloads.restore("tar", self.folder, arm.how, self.password):
+        stages = workloads.restore("tar", self.folder, arm.how, self.password)
+        if workload.tool == "speed":
+            stages = [workloads.speed(arm.how, 1)]
+        for s in stages:
             if not engines.which(s.argv[0]):
                 raise NotHere(arm.name, f"{s.argv[0]} is not on this machine")
         cipher = arm.how["cipher"]
@@ -88,8 +92,8 @@ class Kit:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def fact(self, name: str) -> list[dict]:
-        """What is measured once a campaign."""
-        return {"speed": speed, "damage": damage, "tables": table_sizes}[name](self)
+        """What is looked at once a campaign: words, nothing measured."""
+        return {"damage": damage}[name](self)
 
 
 def copier(server: Server) -> str:
@@ -248,7 +252,23 @@ def restore(s: Slice) -> dict:
         checks = prove(kit, s.server, into)
     finally:
         shutil.rmtree(into, ignore_errors=True)
-    return _result(s, took) | {"evidence": checks}
+    size = kit.archives[s.arm.name].stat().st_size
+    return _result(s, took) | {"archive_B": size, "evidence": checks}
+
+
+def speed(s: Slice) -> dict:
+    """`openssl speed` of the arm's cipher alone, for whole seconds; text in ``openssl.txt``."""
+    stage = workloads.speed(s.arm.how, round(s.seconds), "-decrypt" in s.workload.options)
+    stolen, env = steal(), {**os.environ, **stage.env}
+    limit = 3 * s.seconds + tools.PATIENCE_S
+    code, _, cpu = tools._run([*stage.argv], limit, s.folder / "openssl.txt", env=env)
+    return {
+        "argv": [*stage.argv],
+        "exit_code": code,
+        "usage": {},
+        "client_cpu_s": cpu,
+        "steal_s": round(steal() - stolen, 3),
+    }
 
 
 def _result(s: Slice, took: dict) -> dict:
@@ -375,35 +395,7 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
         other.remove()
 
 
-# -- measured once a campaign ----------------------------------------------------------------------
-
-
-def speed(kit: Kit) -> list[dict]:
-    """`openssl speed` of every arm's cipher, in blocks of 8 KiB as `openssl enc` reads them: rows
-    arm direction bytes_per_s."""
-    rows, seen = [], {}
-    for arm in kit.study.arms:
-        key = (ALIASES.get(arm.how["cipher"], arm.how["cipher"]), arm.how.get("mask", ""))
-        for direction in ("backup", "restore"):
-            if key[0] == "none" or key[0] not in ciphers():
-                continue
-            if (*key, direction) not in seen:
-                seen[*key, direction] = _speed(key[0], bool(key[1]), direction == "restore")
-            rate = seen[*key, direction]
-            rows.append({"arm": arm.name, "direction": direction, "bytes_per_s": rate})
-    return rows
-
-
-def _speed(cipher: str, masked: bool, decrypt: bool) -> float | None:
-    argv = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", "8192", "-evp", cipher]
-    env = os.environ | (MASK_AES if masked else {})
-    argv += ["-decrypt"] if decrypt else []
-    said = subprocess.run(
-        argv, capture_output=True, text=True, check=False, env=env, preexec_fn=die_with_parent
-    ).stdout
-    last = re.search(r"^\+F:.*:(\d+(?:\.\d+)?)$", said, re.M)
-    return float(last[1]) if last else None
-
+# -- looked at once a campaign ----------------------------------------------------------------------
 
 DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
 
@@ -481,18 +473,3 @@ def _short(said: str) -> str:
     if m := re.search(r":error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):", said):
         return m[1]
     return re.sub(r"\S*/\S*|^\[\d+\] \S+ \S+ ", "", said).strip(" :")[:80]
-
-
-def table_sizes(kit: Kit) -> list[dict]:
-    """Bytes of the tables on disk, plain and encrypted: rows arm bytes."""
-    servers = {kit.study.baseline.name: kit.bench.servers[0]}
-    for arm in kit.study.arms:
-        if arm.prepare:
-            servers[arm.name] = kit.server(arm, kit.study.workloads[0])
-    return [
-        {
-            "arm": name,
-            "bytes": sum(p.stat().st_size for p in (s.datadir / workloads.SCHEMA).glob("*.ibd")),
-        }
-        for name, s in servers.items()
-    ]

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import shutil
-import zipfile
 from base64 import b64decode
 from importlib import metadata
 from itertools import count
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from . import identity, paths, report, results, sheet, tidy
+from . import identity, pack, paths, report, results, sheet, tidy
 from .plots import FIGURES
 from .report import ReportError
 from .report.pages import TEMPLATE, notebook, studies
@@ -50,7 +49,9 @@ def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) ->
         _fill(folder, study, campaign, timeout, step)
         if out.suffix == ".zip":
             step("packing")
-            pack(folder, partial / out.name)
+            files = sorted(p for p in folder.rglob("*") if p.is_file())
+            contents = ((str(p.relative_to(folder.parent)), p.read_bytes()) for p in files)
+            pack.write(partial / out.name, contents)
             (partial / out.name).replace(out)
         else:
             folder.replace(out)
@@ -165,7 +166,7 @@ def _copy(folder: Path, study: str, campaign: Path | None) -> tuple[dict[str, st
     facts = {}
     if campaign:
         raw = folder / "data" / "raw" / "recorded" / campaign.name
-        shutil.copytree(campaign, raw, ignore=leave)
+        pack.unpack(campaign, raw)  # what names somebody is taken out of each file
         host = tidy.meta(campaign).get("host")
         facts = host if isinstance(host, dict) else {}
     texts = [f.read_bytes().decode(errors="replace") for f in _given(folder)]
@@ -304,8 +305,12 @@ class _Post:
         return self._table(tag) if kind == "nf-table" else _facts(tag)
 
     def _box(self, tag) -> str:
-        said = [f"**{tag.select_one('.nf-word').get_text(strip=True, separator=' ')}**"]
-        said += [_escaped(p.get_text()) for p in tag.select("p.nf-headline")]
+        said = [
+            f"**{p.get_text(strip=True, separator=' ')}**"
+            if "nf-word" in p["class"]
+            else _escaped(p.get_text())
+            for p in tag.select("p.nf-word, p.nf-headline, p.nf-answer")
+        ]
         notes = [f"- {_escaped(li.get_text(' ', strip=True))}" for li in tag.select(".nf-notes li")]
         return "\n\n".join(filter(None, [*said, _facts(tag), "\n".join(notes)]))
 
@@ -554,12 +559,3 @@ def _crate(folder: Path, facts: dict, run) -> None:
         root["mentions"] = action
     text = json.dumps(crate.metadata.generate(), indent=1, ensure_ascii=False, sort_keys=True)
     (folder / "ro-crate-metadata.json").write_text(text + "\n")
-
-
-def pack(folder: Path, file: Path) -> None:
-    """`folder` as a zip archive: same files, same bytes."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for one in sorted(p for p in folder.rglob("*") if p.is_file()):
-            entry = zipfile.ZipInfo(str(one.relative_to(folder.parent)))
-            entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
-            archive.writestr(entry, one.read_bytes())

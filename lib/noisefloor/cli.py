@@ -421,18 +421,50 @@ def bundle(study, out, timeout):
 
 
 @main.command()
+@click.argument("campaign")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    help="Folder of the packed campaign. [data/raw/recorded/CAMPAIGN]",
+)
+def pack(campaign, out):
+    """Make a finished CAMPAIGN one zip beside its campaign.json, as campaigns are committed.
+
+    The zip holds every file as it was printed, those of failed runs too; all commands read it in
+    place. The campaign in data/raw/runs stays. The same campaign gives the same bytes.
+    """
+    from tqdm import tqdm
+
+    from noisefloor import pack as packs
+    from noisefloor import paths, tidy
+
+    with tqdm(desc="pack", unit="file", delay=2, disable=None, leave=False) as bar:
+
+        def progress(done, total):
+            bar.total = total
+            bar.update(done - bar.n)
+
+        try:
+            folder, files, size = packs.pack(paths.campaign(campaign), out, progress=progress)
+        except paths.NotFound as e:
+            raise Sentence(f"{e}; nothing was packed") from None
+        except (packs.Refused, tidy.Damaged) as e:
+            raise Sentence(e, getattr(e, "code", 1)) from None
+    _say(f"{paths.shown(folder)}: {files:,} files, {size:,} bytes")
+
+
+@main.command()
 @click.argument("study")
+@click.option("--question", default="", metavar="KEY", help="A question of the study, or `all`. [its headline]")  # fmt: skip
 @click.option(
     "--profile", default="quick", show_default=True, help="smoke, quick, standard or full."
 )
-@click.option("--engine", default="mysql", show_default=True, help="mysql, mariadb or a folder.")
+@click.option("--engine", default="", help="mysql, mariadb or a folder. [the study's]")
 @click.option("--old", default="", help="version-upgrade: the build to come from. [mysql-8.0]")
 @click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
-@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
-@click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's]")
-@click.option(
-    "--first-look", is_flag=True, help="A duet, both servers loaded at once: fast, few metrics."
-)
+@click.option("--margin", type=float, help="Difference that matters, in %. [quick: 5, else 2]")
+@click.option("--budget", default=0.0, help="Minutes of measuring a question. [the profile's]")
 @click.option(
     "--clients",
     default="",
@@ -443,16 +475,25 @@ def bundle(study, out, timeout):
 @_own_server
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
 def run(
-    study, profile, engine, old, threads, margin, budget, first_look, clients, server, allow, dry, as_json
+    study, question, profile, engine, old, threads, margin, budget, clients, server, allow, dry, as_json
 ):  # fmt: skip
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
+
+    \b
+    noisefloor run tablespace-encryption --profile standard
+    noisefloor run tablespace-encryption --question restart
+
+    A study is a list of questions; each is a campaign of its own, with a budget of its own. Without
+    --question the headline is measured; a wrong name is answered with the list. The plan is printed
+    before anything is measured: blocks, looks, and the half width to expect.
 
     With --server binlog-encryption is measured on a MySQL server of your own, which is left as it
     was and never restarted; every other study needs servers that can be restarted.
     """
     import json
 
-    from noisefloor import study as studies
+    from noisefloor import studies
+    from noisefloor.study import StudyError
 
     if study == "own-study":
         raise Sentence("own-study asks a question of yours: noisefloor ab VARIABLE=OFF,ON")
@@ -461,16 +502,16 @@ def run(
         raise Sentence(f"--old {old}: only version-upgrade compares two builds, not {study}")
     asked |= {"old": old} if old else {}
     try:
-        studies.load(study, **asked)
-    except studies.StudyError as e:
+        studies.load(study, question="" if question == "all" else question, **asked)
+    except StudyError as e:
         raise Sentence(e) from None
     from noisefloor import report, results
 
     whose = _guest(engine, server, allow, dry)
-    folder = _obtained(study, look=first_look, clients=clients, **whose, **asked)
+    folders = _obtained(study, question=question, clients=clients, **whose, **asked)
     if dry:
         return None
-    found = results.load(folder)
+    found = results.load(*folders)
     if as_json:
         return _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
     _say("\n".join(report.findings(found.verdicts)))
@@ -484,16 +525,17 @@ def _asked(profile, engine, threads, margin, budget):
         counts = [0]
     if any(t < 1 for t in counts):
         raise Sentence(f"--threads {threads}: whole numbers above 0, such as 1,4,16, are needed")
-    _margin(margin)
+    if margin is not None:
+        _margin(margin)
     asked = {"profile": profile, "engine": engine, "threads": counts}
-    return asked | {"margin_pct": margin, "budget_min": budget}
+    return asked | {"margin_pct": margin or 0.0, "budget_min": budget}
 
 
 def _guest(engine, server, allow, dry):
     """What `collect.obtain` takes of the options of `_own_server`."""
     if (allow or dry) and not server:
         raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
-    if server and engine != "mysql":
+    if server and engine not in ("", "mysql"):
         raise Sentence(
             f"--engine {engine}: a server that is there already (--server) is the build that it is;"
             " nothing was measured"
@@ -502,11 +544,11 @@ def _guest(engine, server, allow, dry):
 
 
 def _obtained(study, **asked):
-    """The folder of a campaign, measured now."""
+    """The folders of the campaigns that answer a question, measured now."""
     from noisefloor import collect
 
     try:
-        return collect.obtain(study, **asked)
+        return collect.measured(study, **asked)
     except collect.StudyError as e:
         raise Sentence(e) from None
     except collect.FAILURES as e:
@@ -526,7 +568,7 @@ def _obtained(study, **asked):
 )
 @click.option("--engine", default="mysql", show_default=True, help="mysql, mariadb or a folder.")
 @click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]")
-@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@click.option("--margin", type=float, help="Difference that matters, in %. [quick: 5, else 2]")
 @click.option("--budget", default=0.0, help="Minutes of measuring. [the profile's, for each arm]")
 @_own_server
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
@@ -568,11 +610,11 @@ def ab(
 
     asked = _asked(profile, engine, threads, margin, budget)
     asked |= {"settings": list(settings), "workload": workload, "lua": lua}
-    folder = _obtained("own-study", **_guest(engine, server, allow, dry), **asked)
+    folders = _obtained("own-study", **_guest(engine, server, allow, dry), **asked)
     if dry:
         return
-    found = results.load(folder)
-    job = (found.study.name, {"campaign": found.folder.name}, False)
+    found = results.load(*folders)
+    job = (found.study.name, {"campaign": folders[0].name}, False)
     ((_, page, _),) = report.render_all([job], out, say=lambda line: _say(line, err=True))
     if as_json:
         _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
@@ -657,7 +699,7 @@ def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **
 @main.command()
 @click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
 @click.option("--seed", type=click.IntRange(1), default=1, show_default=True, help="The same seed, the same figures.")  # fmt: skip
-@click.option("--live", is_flag=True, help="Measure this machine first: about two hours.")
+@click.option("--live", is_flag=True, help="Measure this machine first: about seven hours.")
 @click.option(
     "--profile",
     type=click.Choice(["smoke", "quick", "standard"]),
@@ -676,8 +718,9 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
     """Is the instrument honest? Error rates on campaigns whose truth is known.
 
     Ten thousand campaigns for every kind of noise, effect and design; with --live also two
-    identical servers and known slowdowns on this machine, whose start-to-start scatter `compare`
-    then takes as its floor. A goal that is missed is an answer: exit code 0.
+    identical servers and known slowdowns on this machine: `compare` then takes its start-to-start
+    scatter as its floor, and `run` lets two servers at once say what was found honest here. A goal
+    that is missed is an answer: exit code 0.
     """
     import functools
     import json
@@ -692,13 +735,15 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
 
     opened = {}
     if live:
-        for study in calibration.STUDIES:
-            try:
-                folder = collect.obtain(f"calibration-{study}", profile=profile)
-            except collect.FAILURES as e:
-                raise Sentence(e, exit_code=1) from None
-            opened[study.replace("-", "_")] = results.load(folder)
-        calibration.write_floor(opened["aa"], paths.runs() / "floor.json")
+        try:
+            for question in calibration.QUESTIONS:
+                (folder,) = collect.measured("calibration", question=question, profile=profile)
+                opened[question] = results.load(folder)
+            calibration.write_found(opened, paths.runs())
+        except collect.FAILURES as e:
+            raise Sentence(e, exit_code=1) from None
+        except calibration.TooShort as e:
+            _say(f"noisefloor: {e}", err=True)
     bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
     try:
         figures = calibration.measure(
@@ -712,9 +757,6 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
     if out or not small:
         calibration.write(figures, out or calibration.recorded())
     found = calibration.Calibration(figures, **opened)
-    if live:
-        duet = opened["duet"].folder.name
-        calibration.write_reach(found.decision, duet, paths.runs() / "duet.json")
     if as_json:
         facts = {**figures["facts"], "headline": found.headline}
         _say(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))

@@ -17,7 +17,8 @@ import pandas as pd
 import traitlets
 
 from . import compare, parse, paths, plots, report, results, stats, tidy
-from .study import METRICS, PROFILES, STUDIES, Arm, Study, Workload
+from .studies import STUDIES
+from .study import METRICS, PROFILES, Arm, Study, Workload
 
 LONGEST = 60_000  # characters of a raw file that are shown
 LINES = 4  # arms that the figure over threads can show without crowding
@@ -254,12 +255,12 @@ class Campaign(results.Results):
 
     def raw(self, run: str) -> dict[str, str]:
         """What the tools printed in a run, name of the file -> text; without any, run.json."""
-        folder = self.folder / run
+        folder = tidy.inside(self.folder) / run
         files = sorted(folder.glob("*.txt")) or [folder / "run.json"]
         return {f"{run}/{f.name}": _text(f) for f in files}
 
 
-def _text(file: Path) -> str:
+def _text(file: tidy.Place) -> str:
     try:
         text = file.read_text(errors="replace")
     except OSError as e:

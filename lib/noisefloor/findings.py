@@ -1,224 +1,453 @@
-"""What the campaigns on backups and connections show: tables, and the first line of a page."""
+"""What the campaigns on backups and connections show: tables, and the first line of a page.
+
+A figure `x` stands beside `x lo` and `x hi`, the ends of its 95 % interval: Student's t over the means
+of blocks; two arms are compared in the pairs that they were measured in. `told` writes it down. The
+tables may hold several campaigns of a study, one after the other.
+"""
+
+import math
+import re
 
 import numpy as np
 import pandas as pd
 
-from . import amounts
+from . import amounts, plots
+from .backup import ALIASES
 from .plots import AGAIN
+from .stats.estimate import Estimate, paired
 
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
+ONE_CLIENT = ("one after the other", "100 connections", "sustained")  # the first that is there
+_NOTHING = Estimate(math.nan, ((math.inf, 1),))
+
+# -- figures and their intervals -------------------------------------------------------------------
+
+
+def _mean(units) -> Estimate:
+    """The mean of what independent blocks say; without a scatter for fewer than two."""
+    units = [float(u) for u in units if np.isfinite(u)]
+    if len(units) < 2:
+        return Estimate(units[0], _NOTHING.parts) if units else _NOTHING
+    return Estimate(math.fsum(units) / len(units), paired(units))
+
+
+def _less(one: Estimate, other: Estimate) -> Estimate:
+    """The difference of two estimates that know nothing of each other."""
+    return Estimate(one.value - other.value, (*one.parts, *other.parts))
+
+
+def _ends(found: Estimate) -> tuple[float, float, float]:
+    """An estimate and its interval, NaN where there is none."""
+    half = found.half() if found.known else math.nan
+    return found.value, found.value - half, found.value + half
+
+
+def _figure(name: str, found: Estimate, of=lambda x: x) -> dict[str, float]:
+    """The figure `name` with its interval, `of` what was estimated."""
+    keys = (name, f"{name} lo", f"{name} hi")
+    return {k: of(x) for k, x in zip(keys, _ends(found), strict=True)}
+
+
+def _pct(log: float) -> float:
+    return 100 * math.expm1(log)
+
+
+def _own(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Rows that count: no warm-ups, no control, nothing without a logarithm."""
+    control = tidy["arm"].str.endswith(AGAIN).astype(bool)
+    return tidy[~tidy["warmup"].astype(bool) & ~control & (tidy["value"] > 0)]
+
+
+def _units(rows: pd.DataFrame) -> pd.Series:
+    """The mean of each block, on the log scale."""
+    return np.log(rows["value"].astype(float)).groupby([rows["campaign"], rows["block"]]).mean()
+
+
+def _log(rows: pd.DataFrame) -> Estimate:
+    return _mean(_units(rows))
+
+
+def _ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
+    """Log of `arm` over `baseline`: in pairs where there are any, else from two means that know
+    nothing of each other."""
+    one, other = (rows[rows["arm"] == a] for a in (arm, baseline))
+    both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
+    if len(both):
+        return _log(both.assign(value=both["value"] / both["value there"]))
+    return _less(_log(one), _log(other))
+
+
+def _present(frame: pd.DataFrame, workloads: tuple[str, ...]) -> str:
+    """The first of `workloads` that was measured, or ""."""
+    return next((w for w in workloads if w in set(frame["workload"])), "")
+
+
+def told(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same for a page: every figure with its interval in one cell."""
+    out = {}
+    for name in map(str, frame):
+        if f"{name} lo" in frame:
+            write = _more if name.endswith("_pct") else _text
+            ends = (frame[c] for c in (name, f"{name} lo", f"{name} hi"))
+            head = re.sub("_(ms|s|MB)$", r", \1", name.removesuffix("_pct")).replace("_", " ")
+            out[head] = ["" if pd.isna(x[0]) else write(*x) for x in zip(*ends, strict=True)]
+        elif not name.endswith((" lo", " hi")):
+            out[name] = frame[name]
+    return pd.DataFrame(out)
+
+
+def _more(value: float, lo: float, hi: float) -> str:
+    return amounts.told(value, lo, hi, "user_sys")  # more or less of it, not slower or faster
+
+
+def _text(value: float, lo: float, hi: float) -> str:
+    """`2.03 (1.98 to 2.09)`: to the second digit that is not known, five digits at the most. A number
+    without an end is never reached."""
+    if math.isinf(lo):
+        return "never"
+    reach = (hi - lo) / 2
+    reach = max(reach, 1e-3 * abs(value)) if 0 < reach < math.inf else abs(value) / 10
+    whole = all(float(x).is_integer() for x in (value, lo, hi) if math.isfinite(x))
+    digits = 0 if whole or not 0 < reach < math.inf else max(0, 1 - math.floor(math.log10(reach)))
+
+    def one(x: float) -> str:
+        return "never" if math.isinf(x) else f"{x:,.{digits}f}".replace("-", amounts.MINUS)
+
+    none = math.isnan(lo) or math.isnan(hi)
+    return f"{one(value)} ({amounts.NONE if none else f'{one(lo)} to {one(hi)}'})"
+
+
+# -- first lines -----------------------------------------------------------------------------------
+
+
+def _judged(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> pd.DataFrame:
+    """Verdicts on a metric of the first of `workloads` that has any, against one baseline, one an arm:
+    of the joint effect, else of the fewest threads."""
+    rows = verdicts[~verdicts["control"].astype(bool) & (verdicts["metric"] == metric)]
+    rows = rows[rows["workload"] == _present(rows, workloads)]
+    rows = rows[rows["baseline"].isin(rows["baseline"][:1])]
+    joint = rows["joint"].astype(bool)
+    return rows[joint | ~rows["arm"].isin(rows["arm"][joint])].drop_duplicates("arm")
+
+
+def _words(rows: pd.DataFrame) -> str:
+    """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`."""
+    groups = []
+    for verdict in ("slower", "faster", "same", "cannot tell"):
+        part = rows[rows["verdict"] == verdict].to_dict("records")
+        if part:
+            worse, better = amounts.words(part[0]["metric"])
+            word = {"slower": worse, "faster": better}.get(verdict, verdict)
+            groups.append(f"{word} with " + ", ".join(f"{r['arm']} ({_size(r)})" for r in part))
+    return "; ".join(groups)
+
+
+def _size(row) -> str:
+    """An overhead and its interval, the word for its direction left out; of a row that cannot tell,
+    what is known."""
+    lo, hi, metric = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
+    if row["verdict"] == "cannot tell":
+        return amounts.known(lo, hi, metric) or amounts.NONE
+    said = amounts.told(row["overhead_pct"], lo, hi, metric, row.get("level"))
+    return re.sub(" " + "| ".join(amounts.words(metric)), "", said).replace(" (", ", ", 1)[:-1]
+
+
+def _cheapest(rows: pd.DataFrame) -> str:
+    """Which arm's verdict alone is better than that of all others, as a sentence; "" for none."""
+    rank = rows["verdict"].map({"faster": 0, "same": 1, "slower": 2})
+    first = rows[rank == rank.min()]
+    if rank.isna().any() or len(rows) < 2 or len(first) != 1:
+        return ""
+    word = {"faster": "that is faster", "same": "that is not slower"}[first["verdict"].iloc[0]]
+    return f"Cheapest: {first['arm'].iloc[0]}, the only one {word}."
+
 
 # -- backups ---------------------------------------------------------------------------------------
 
 
-def busy(stages: pd.DataFrame, workload: str) -> pd.DataFrame:
-    """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage,
-    cpu_s, wall_s, and the share of its time in each of `STATES` in percent."""
-    part = stages[stages["workload"] == workload]
+def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
+    """`tidy.stages` with the campaign and the block of each run."""
+    if stages.empty:
+        return pd.DataFrame(columns=["campaign", "block", "run", "workload", "arm", "stage"])
+    return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
+
+
+def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFrame:
+    """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage, cpu_s
+    with its interval, wall_s, and the share of its time in each of `STATES` in percent."""
+    part = _placed(stages, tidy)
+    part = part[part["workload"] == workload]
     part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
-    found = part.groupby(["arm", "stage"], sort=False).mean(numeric_only=True).reset_index()
-    shares = [c for c in STATES if c in found]
-    found[shares] = (100 * found[shares]).round(0)
-    return found[["arm", "stage", "cpu_s", "wall_s", *shares]].round(3)
+    found = []
+    for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
+        mean = runs[["wall_s", *(c for c in STATES if c in runs)]].mean()
+        shares = {c: round(100 * mean[c]) for c in mean.index[1:]}
+        cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
+        found.append(
+            {"arm": arm, "stage": stage}
+            | _figure("cpu_s", cpu)
+            | {"wall_s": round(mean["wall_s"], 3)}
+            | shares
+        )
+    return pd.DataFrame(found)
 
 
-def predicted(stages: pd.DataFrame, runs: pd.DataFrame, speed: pd.DataFrame) -> pd.DataFrame:
-    """CPU of the openssl process: predicted from `openssl speed` for the archive's bytes, against
-    the one measured. Columns arm, direction, archive_MB, speed_MB_per_s, predicted_s, measured_s.
+def _openssl(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
+    """CPU of the openssl process of every run, as rows of the tidy table."""
+    rows = _placed(stages, tidy)
+    return _own(rows[rows["stage"] == "openssl"].assign(warmup=False, value=lambda x: x["cpu_s"]))
 
-    runs: rows of the tidy table (metric `backup_size`)."""
-    size = runs[runs["metric"] == "backup_size"].groupby("arm")["value"].median()
-    cpu = stages[stages["stage"] == "openssl"].groupby(["workload", "arm"])["cpu_s"].median()
-    rows = [
-        {
-            "arm": x.arm,
-            "direction": x.direction,
-            "archive_MB": round(size[x.arm] / 1e6, 1),
-            "speed_MB_per_s": round(x.bytes_per_s / 1e6),
-            "predicted_s": round(size[x.arm] / x.bytes_per_s, 3),
-            "measured_s": round(cpu[x.direction, x.arm], 3),
-        }
-        for x in speed.itertuples()
-        if (x.direction, x.arm) in cpu.index and x.arm in size.index
-    ]
-    return pd.DataFrame(rows)
+
+_MEMORY = {"encrypt in memory": "backup", "decrypt in memory": "restore"}
+
+
+def predicted(tidy: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
+    """CPU of the openssl process: what the archive's bytes should take by the speed of the cipher in
+    memory, against the one measured. Columns arm, direction, and with their intervals archive_MB,
+    MB per s, predicted_s, measured_s; empty where no speed was measured."""
+    rows, found = _own(tidy), []
+    speeds, sizes = (rows[rows["metric"] == m] for m in ("cipher_rate", "backup_size"))
+    if speeds.empty or stages.empty:
+        return pd.DataFrame()
+    cpu = _openssl(stages, tidy)
+    for memory, direction in _MEMORY.items():
+        for arm in plots.colours(cpu):
+            name = arm if arm in set(speeds["arm"]) else ALIASES.get(arm, arm)
+            speed = _log(speeds[(speeds["workload"] == memory) & (speeds["arm"] == name)])
+            size = sizes[sizes["arm"] == arm]
+            own = size[size["workload"] == direction]
+            size = _log(own if len(own) else size)
+            used = _log(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
+            if np.isfinite([speed.value, size.value, used.value]).all():
+                found.append(
+                    {"arm": arm, "direction": direction}
+                    | _figure("archive_MB", size, lambda x: math.exp(x) / 1e6)
+                    | _figure("MB per s", speed, lambda x: math.exp(x) / 1e6)
+                    | _figure("predicted_s", _less(size, speed), math.exp)
+                    | _figure("measured_s", used, math.exp)
+                )
+    return pd.DataFrame(found)
 
 
 def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Size of the archives: columns arm, archives, MB (median), smallest and largest, and by how much
-    the median is above the baseline's. A size hardly scatters, so it is shown and not judged."""
-    rows = tidy[(tidy["metric"] == "backup_size") & ~tidy["warmup"]]
-    rows = rows.assign(arm=rows["arm"].str.removesuffix(AGAIN))
-    found = rows.groupby("arm", sort=False)["value"].agg(["count", "median", "min", "max"])
-    more = 100 * (found["median"] / found["median"][baseline] - 1)
-    shown = (found[["median", "min", "max"]] / 1e6).round(3)
-    shown = shown.set_axis(["MB", "smallest", "largest"], axis=1).assign(more_pct=more.round(3))
-    shown.insert(0, "archives", found["count"])
-    return shown.rename(columns={"more_pct": "above the baseline, %"}).reset_index()
+    """Size of the archives: columns arm, archives, and with their intervals archive_MB and, in pairs,
+    above_pct, how far it is above the baseline's."""
+    rows = _own(tidy[(tidy["metric"] == "backup_size") & (tidy["workload"] == "backup")])
+    found = []
+    for arm in plots.colours(tidy):
+        part = rows[rows["arm"] == arm]
+        if len(part):
+            more = _NOTHING if arm == baseline else _ratio(rows, arm, baseline)
+            found.append(
+                {"arm": arm, "archives": len(part)}
+                | _figure("archive_MB", _log(part), lambda x: math.exp(x) / 1e6)
+                | _figure("above_pct", more, _pct)
+            )
+    return pd.DataFrame(found)
 
 
-def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame) -> str:
-    """What it costs, which process pays it, what makes it cheaper: one line from the tables."""
-    own = verdicts[~verdicts["control"] & ~verdicts["joint"] & (verdicts["metric"] == "wall")]
-    own = own[~own["arm"].str.contains(", ")]  # the ciphers; their variants are in the figure
-    costs = []
-    for workload, rows in own.groupby("workload", sort=False):
-        groups = [
-            f"{verdict} with "
-            + ", ".join(f"{r['arm']} ({_size(r)})" for r in part.to_dict("records"))
-            for verdict in ("slower", "faster", "same", "cannot tell")
-            if len(part := rows[rows["verdict"] == verdict])
-        ]
-        costs.append(f"{workload.capitalize()} time: {'; '.join(groups)}.")
-    cpu = (
-        stages[stages["workload"] == "backup"].groupby(["arm", "stage"])["cpu_s"].median().unstack()
-    )
-    text = " ".join(costs)
-    if "openssl" in cpu:
-        dear, cheap = cpu["openssl"].idxmax(), cpu["openssl"].idxmin()
-        text += (
-            f" Who pays: the openssl process, {cpu['openssl'][dear]:.2f} s of CPU a backup with"
-            f" {dear}, beside {cpu['zstd'][dear]:.2f} s of zstd."
-        )
-        if dear != cheap:
-            ratio = cpu["openssl"][dear] / max(cpu["openssl"][cheap], 1e-9)
-            text += f" Cheapest: {cheap}, {ratio:.1f} times less of it."
-    return text
+def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame, tidy: pd.DataFrame) -> str:
+    """What it costs, which process pays it, what makes it cheaper: short sentences from the tables."""
+    own = verdicts[~verdicts["arm"].str.contains(", ")]  # the ciphers, without their variants
+    said = []
+    for workload in ("backup", "restore"):
+        if len(rows := _judged(own, "wall", (workload,))):
+            said.append(f"{workload.capitalize()} time: {_words(rows)}.")
+    rows = _judged(own, "wall", ("backup", "restore"))
+    if len(rows):
+        work, arm = rows[["workload", "arm"]].iloc[0]
+        part = busy(stages, work, tidy)
+        cpu = part[part["arm"] == arm].set_index("stage") if len(part) else part
+        used = [f"{s} {_text(*cpu.loc[s, _CPU])} s" for s in ("openssl", "zstd") if s in cpu.index]
+        if used:
+            said.append(f"Processor time of a {work} with {arm}: {', '.join(used)}.")
+    return " ".join(filter(None, [*said, _cheapest(rows)]))
 
 
-def _size(row) -> str:
-    """An overhead; of a row that cannot tell, what is known."""
-    ends = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
-    limits = amounts.known(*ends) if row["verdict"] == "cannot tell" else ""
-    return limits or amounts.overhead(row["overhead_pct"], row["metric"])
-
+_CPU = ["cpu_s", "cpu_s lo", "cpu_s hi"]
 
 # -- connections -----------------------------------------------------------------------------------
 
 
-def round_trips(rows: pd.DataFrame) -> pd.DataFrame:
-    """From `distances`: the round trips that each kind of connection costs, fitted to the two
-    shorter distances, and the time predicted for the longest against the one measured. Columns
-    kind, round trips, work_ms, rtt_ms, predicted_ms, measured_ms, off_pct, per_s_at_100_ms."""
-    if "kind" not in rows:
+def distances(tidy: pd.DataFrame) -> pd.DataFrame:
+    """What the round trips are read from: medians of each block, columns kind, distance_ms, campaign,
+    block, rtt_s (of the link, measured before every run of any kind), connect_s; empty where no single
+    client was measured at a distance."""
+    ms = tidy["workload"].str.extract(r"^(\d+) ms away$")[0].astype(float)
+    rows = _own(tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)])
+    link = ["campaign", "block", "distance_ms"]
+    found = [
+        rows[rows["metric"] == metric].groupby(key)["value"].median().rename(name)
+        for metric, key, name in (
+            ("connect_time", ["kind", *link], "connect_s"),
+            ("round_trip", link, "rtt_s"),
+        )
+    ]
+    order = list(plots.colours(tidy))
+    both = found[0].reset_index().merge(found[1].reset_index(), on=link)
+    return both.sort_values("kind", key=lambda k: k.map(order.index), kind="stable")
+
+
+def round_trips(tidy: pd.DataFrame) -> pd.DataFrame:
+    """The round trips that each kind of connection needs: the slope of the time to connect over the
+    round-trip time between the two shorter distances, in each block; and the time that it predicts for
+    the longest one against the one measured there. Columns kind, blocks, and with their intervals round
+    trips, work_ms, rtt_ms, predicted_ms, measured_ms, off_pct, per_s_at_100_ms."""
+    far = distances(tidy)
+    known = sorted(far["distance_ms"].unique())
+    if len(known) < 2:
         return pd.DataFrame()
+    near, next_, *_, last = (*known, math.nan) if len(known) == 2 else known
     found = []
-    for kind, part in rows.groupby("kind", sort=False):
-        part = part.sort_values("rtt_s")
-        x, y = part["rtt_s"].to_numpy(float), part["connect_s"].to_numpy(float)
+    for kind, part in far.groupby("kind", sort=False):
+        wide = part.pivot(index=["campaign", "block"], columns="distance_ms")
+        x, y = (
+            wide[c].reindex(columns=[near, next_, last]).set_axis([0, 1, 2], axis=1)
+            for c in ("rtt_s", "connect_s")
+        )
         trips = (y[1] - y[0]) / (x[1] - x[0])
         work = y[0] - trips * x[0]
-        said = work + trips * x[2]
+        then = work + trips * x[2]
         found.append(
-            {
-                "kind": kind,
-                "round trips": round(trips, 2),
-                "work_ms": round(1e3 * work, 2),
-                "rtt_ms": round(1e3 * x[2], 1),
-                "predicted_ms": round(1e3 * said, 1),
-                "measured_ms": round(1e3 * y[2], 1),
-                "off_pct": round(100 * (said / y[2] - 1), 1),
-                "per_s_at_100_ms": round(1 / (work + 0.1 * trips), 2),
-            }
+            {"kind": kind, "blocks": int(trips.notna().sum())}
+            | _figure("round trips", _mean(trips))
+            | _figure("work_ms", _mean(1e3 * work))
+            | _figure("rtt_ms", _mean(1e3 * x[2]))
+            | _figure("predicted_ms", _mean(1e3 * then))
+            | _figure("measured_ms", _mean(1e3 * y[2]))
+            | _figure("off_pct", _mean(np.log((then / y[2]).where(then > 0))), _pct)
+            | _figure("per_s_at_100_ms", _mean(1 / (work + 0.1 * trips)))
         )
     return pd.DataFrame(found)
 
 
+def _both(tidy: pd.DataFrame, workloads, metric: str, arm: str, baseline: str):
+    """(Estimate of the baseline, of the ratio), on the log scale, where both were measured: the first
+    of `workloads`, at its fewest threads; None for nowhere. A rate is turned into a time."""
+    rows = _own(tidy[tidy["metric"] == metric])
+    for workload in workloads:
+        part = rows[(rows["workload"] == workload) & rows["arm"].isin([arm, baseline])]
+        same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
+        part = part[same] if same.any() else part
+        threads = part.groupby("threads")["arm"].nunique()
+        if (threads == 2).any():
+            part = part[part["threads"] == threads.index[threads == 2].min()]
+            if metric == "tps":
+                part = part.assign(value=part["threads"].astype(float) / part["value"])
+            return _log(part[part["arm"] == baseline]), _ratio(part, arm, baseline)
+    return None
+
+
 def break_even(tidy: pd.DataFrame, arm: str, baseline: str, limits=(5.0, 1.0)) -> pd.DataFrame:
     """How many queries a connection must serve before `arm` costs less than each of `limits`
-    percent, in time (one thread's) and in server CPU. Columns counted in, connect_ms, extra_ms,
-    query_ms, query_extra_pct, then one column a limit; "never" where each query alone costs more.
+    percent, in time and in server CPU, both at the fewest threads. Columns counted in, and with their
+    intervals connect_ms and query_ms (the baseline's), extra_ms (of a connection, at the baseline's
+    mean), query_extra_pct, then one column a limit; infinite where each query alone costs more.
 
-    From medians: the time of a connection at one thread, of a pooled query at the fewest threads."""
-    t = tidy[~tidy["warmup"]]
-
-    def median(workload: str, metric: str, name: str) -> float:
-        rows = t[(t["workload"] == workload) & (t["metric"] == metric)]
-        rows = rows[(rows["arm"] == name) & (rows["threads"] == rows["threads"].min())]
-        if rows.empty:
-            return np.nan
-        value = rows["value"].astype(float)
-        return float((rows["threads"] / value if metric == "tps" else value).median())
-
+    The ends of the last ones are those of the worst and the best case that the four intervals of a
+    row allow: they hold the truth at least as often as each of these."""
     found = []
-    for what, connecting, query in (
-        ("time", ("100 connections", "connect_time"), ("pooled", "tps")),
-        (
-            "server CPU",
-            ("100 connections", "cpu_per_connection"),
-            ("pooled", "cpu_per_transaction"),
-        ),
+    for counted, connecting, query in (
+        ("time", "connect_time", "tps"),
+        ("server CPU", "cpu_per_connection", "cpu_per_transaction"),
     ):
-        c0, c1 = (median(*connecting, a) for a in (baseline, arm))
-        q0, q1 = (median(*query, a) for a in (baseline, arm))
-        if not np.isfinite([c0, c1, q0, q1]).all():
+        made = _both(tidy, ONE_CLIENT, connecting, arm, baseline)
+        used = _both(tidy, ("pooled",), query, arm, baseline)
+        if not made or not used:
             continue
-        row = {
-            "counted in": what,
-            "connect_ms": round(1e3 * c0, 3),
-            "extra_ms": round(1e3 * (c1 - c0), 3),
-            "query_ms": round(1e3 * q0, 4),
-            "query_extra_pct": round(100 * (q1 / q0 - 1), 1),
-        }
+        base = math.exp(made[0].value)
+        row = (
+            {"counted in": counted}
+            | _figure("connect_ms", made[0], lambda x: 1e3 * math.exp(x))
+            | _figure("extra_ms", made[1], lambda x, base=base: 1e3 * base * math.expm1(x))
+            | _figure("query_ms", used[0], lambda x: 1e3 * math.exp(x))
+            | _figure("query_extra_pct", used[1], _pct)
+        )
+        (c, c_lo, c_hi), (more, more_lo, more_hi) = map(_ends, made)
+        (q, q_lo, q_hi), (each, each_lo, each_hi) = map(_ends, used)
         for limit in limits:
-            spare = limit / 100 * q0 - max(q1 - q0, 0.0)
-            over = (c1 - c0) - limit / 100 * c0
-            needed = 0 if over <= 0 else over / spare if spare > 0 else np.inf
-            row[f"under {limit:g} %"] = (
-                f"{np.ceil(needed):,.0f}" if np.isfinite(needed) else "never"
-            )
+            cases = {
+                "": (c, more, q, each),
+                " lo": (c_lo, more_lo, q_hi, each_lo),
+                " hi": (c_hi, more_hi, q_lo, each_hi),
+            }
+            row |= {f"under {limit:g} %{k}": _needed(limit / 100, *x) for k, x in cases.items()}
         found.append(row)
     return pd.DataFrame(found)
 
 
-def rates(tidy: pd.DataFrame, workload: str = "100 connections") -> pd.DataFrame:
-    """Medians of a workload by thread count and arm: connections a second, and what one costs the
-    server and the client in CPU (ms). With a tunnel both include its ends."""
-    rows = tidy[(tidy["workload"] == workload) & ~tidy["warmup"]]
-    rows = rows[~rows["arm"].str.endswith(AGAIN)]
-    found = rows.pivot_table(
-        index=["threads", "arm"], columns="metric", values="value", aggfunc="median"
-    )
-    return pd.DataFrame(
-        {
-            "connections per second": found["connections_per_second"].round(1),
-            "ms": (1e3 * found["connect_time"]).round(3),
-            "server CPU, ms": (1e3 * found["cpu_per_connection"]).round(3),
-            "client CPU, ms": (1e3 * found["client_cpu_per_connection"]).round(3),
+def _needed(limit: float, connect: float, more: float, query: float, each: float) -> float:
+    """Queries that bring the extra cost under `limit`, from four logarithms."""
+    if not np.isfinite([connect, more, query, each]).all():
+        return math.nan
+    over = math.exp(connect) * (math.expm1(more) - limit)
+    spare = math.exp(query) * (limit - max(math.expm1(each), 0.0))
+    if over <= 0:
+        return 0.0
+    return float(math.ceil(over / spare)) if spare > 0 else math.inf
+
+
+_RATES = {
+    "connections per second": ("connections_per_second", 1.0),
+    "connect_ms": ("connect_time", 1e3),
+    "server CPU_ms": ("cpu_per_connection", 1e3),
+    "client CPU_ms": ("client_cpu_per_connection", 1e3),
+}
+
+
+def rates(tidy: pd.DataFrame, workload: str = "") -> pd.DataFrame:
+    """A workload ("": one client after the other) by campaign, thread count and arm: columns threads,
+    arm, blocks, and with their intervals connections per second and what one takes: time, and CPU of
+    the server and the client (with a tunnel both include its ends); a column campaign where there are
+    several, because only arms of one campaign were measured beside each other."""
+    rows = _own(tidy[tidy["workload"] == (workload or _present(tidy, ONE_CLIENT))])
+    order = {arm: n for n, arm in enumerate(plots.colours(tidy))}
+    found = [
+        {"campaign": campaign, "threads": threads, "arm": arm}
+        | {"blocks": part["block"].nunique()}
+        | {
+            k: x
+            for name, (metric, scale) in _RATES.items()
+            for k, x in _figure(
+                name, _log(part[part["metric"] == metric]), lambda x, s=scale: s * math.exp(x)
+            ).items()
         }
-    ).reset_index()
-
-
-def connection_answer(
-    tidy: pd.DataFrame, baseline: str, trips: pd.DataFrame, even: pd.DataFrame
-) -> str:
-    """What a connection costs, what pays it, what makes it cheaper: one line from the tables."""
-    near = rates(tidy).set_index("arm")
-    base = near.loc[baseline]
-
-    def times(arm: str) -> str:
-        return f"{base['connections per second'] / near['connections per second'][arm]:.1f} times"
-
-    kinds = [a for a in near.index if a.startswith("TLS")]
-    dear = near.loc[kinds, "ms"].idxmax()
-    main = next((a for a in kinds if a == "TLS 1.3, RSA 2048"), dear)
-    text = (
-        f"What it costs: a connection with {main} takes {times(main)} as long as {baseline}"
-        f" ({near['ms'][main]:.2f} against {base['ms']:.2f} ms)"
-        + (f"; with {dear} {times(dear)}." if dear != main else ".")
-        + f" Who pays: near, the processors of both ends (server {near['server CPU, ms'][main]:.2f}"
-        f" against {base['server CPU, ms']:.2f} ms, client {near['client CPU, ms'][main]:.2f} against"
-        f" {base['client CPU, ms']:.2f} ms)"
+        for (campaign, threads, arm), part in rows.groupby(["campaign", "threads", "arm"])
+    ]
+    found.sort(key=lambda r: (r["campaign"], r["threads"], order[r["arm"]]))
+    frame = pd.DataFrame(found)
+    return (
+        frame if rows["campaign"].nunique() > 1 else frame.drop(columns="campaign", errors="ignore")
     )
-    if len(trips):
-        n = trips.set_index("kind")["round trips"]
-        more = ", ".join(f"{k} {v:.1f}" for k, v in n.items())
-        text += f"; far away, round trips ({more})"
-    cheap = near.loc[[a for a in near.index if a not in (baseline, "socket")], "ms"].idxmin()
-    text += f". What makes it cheaper: {cheap} ({times(cheap)})"
-    if len(even):
-        first = even.iloc[0]
-        text += f", and a pool, which leaves {first['query_extra_pct']:+.1f} % for each query"
-        if first["under 5 %"] != "never":
-            text += f", under 5 % in all from {first['under 5 %']} queries a connection"
-    return text + "."
+
+
+def connection_answer(verdicts: pd.DataFrame, trips: pd.DataFrame, even: pd.DataFrame) -> str:
+    """What a connection costs, what pays it, what makes it cheaper: short sentences from the tables of
+    `round_trips` and `break_even`, which may be empty, and the verdicts."""
+    works = ("sustained", *ONE_CLIENT)
+    rows = _judged(verdicts, "connections_per_second", works)
+    said, pays, kinds = [], [], trips.set_index("kind") if len(trips) else trips
+    if len(rows):
+        first = rows.iloc[0]
+        at = plots.threads_label(first["threads"], first["joint"])
+        against = f"Connections per second {at}, against {first['baseline']}"
+        said.append(f"{against}: {_words(rows)}.")
+    if len(cpu := _judged(verdicts, "cpu_per_connection", works)):
+        pays.append(f"server CPU per connection: {_words(cpu[:1])}")
+    if both := [k for k in (*rows["baseline"][:1], *rows["arm"]) if k in kinds.index][:2]:
+        needs = (f"{_text(*kinds.loc[k, _TRIPS])} with {k}" for k in both)
+        pays.append(f"round trips far away: {', '.join(needs)}")
+    if pays:
+        text = "; ".join(pays)
+        said.append(f"{text[0].upper()}{text[1:]}.")
+    encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
+    if len(pool := _judged(encrypted, "tps", ("pooled",))):
+        text = f"Over open connections, transactions per second: {_words(pool)}"
+        if len(even) and math.isfinite(even["under 5 % hi"].iloc[0]):
+            needed = _text(*even[["under 5 %", "under 5 % lo", "under 5 % hi"]].iloc[0])
+            text += f"; under 5 % of the time in all from {needed} queries a connection"
+        said.append(f"{text}.")
+    return " ".join(filter(None, [*said, _cheapest(rows)]))
+
+
+_TRIPS = ["round trips", "round trips lo", "round trips hi"]

@@ -69,6 +69,18 @@ def recorded_floor() -> Path:
     return Path(__file__).with_name("floor.json")
 
 
+def duet() -> Path:
+    """What a duet is allowed to say: found on this machine, else as recorded."""
+    own = runs() / "duet.json"
+    return own if own.exists() else Path(__file__).with_name("duet.json")
+
+
+def noise() -> Path:
+    """The A/A scatter of pairs: of this machine where it was measured, else the recorded one."""
+    own = runs() / "noise.json"
+    return own if own.exists() else recorded_noise()
+
+
 def recorded_noise() -> Path:
     """The A/A scatter of pairs by workload, metric and thread count, as recorded."""
     return Path(__file__).with_name("noise.json")
@@ -97,11 +109,12 @@ def campaign(name: str) -> Path:
 
 def campaigns(study: str = "") -> list[str]:
     """Names of all campaigns whose name begins with `study`, recorded ones first."""
-    return [
+    found = [
         p.parent.name
         for parent in (recorded(), runs())
         for p in sorted(parent.glob(f"{study}*/campaign.json"))
     ]
+    return list(dict.fromkeys(found))  # one that was packed lies in both
 
 
 def shown(path: Path) -> str:

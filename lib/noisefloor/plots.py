@@ -27,6 +27,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 
 from . import amounts, sheet
 from .amounts import interval, percent  # noqa: F401
+from .schedule import CONTENDED, NOT_JUDGED
 from .study import METRICS
 
 # Drawn colours are stand-ins: `svg` replaces each by a CSS variable with the light colour as
@@ -44,7 +45,7 @@ CSS = {
     CONTROL: f"var(--nf-control,{CONTROL})",
     **{c: f"var(--nf-arm{i},{c})" for i, c in enumerate(ARMS, 1)},
 }
-GLYPH = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?"}
+GLYPH = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?", NOT_JUDGED: "○"}
 SHORT = {  # metrics where room is short
     "tps": "TPS",
     "cpu_per_transaction": "CPU a transaction",
@@ -53,6 +54,10 @@ SHORT = {  # metrics where room is short
     "binlog_bytes_per_transaction": "binlog a transaction",
     "written_bytes_per_transaction": "written a transaction",
     "read_bytes_per_transaction": "read a transaction",
+    "connections_per_second": "connections a second",
+    "cpu_per_connection": "CPU a connection",
+    "wall": "time",
+    "user_sys": "CPU time",
     "restart_s": "clean restart",
     "recovery_s": "crash recovery",
     "warmup_s": "warm-up",
@@ -130,14 +135,15 @@ def _style():
 
 
 def _lab_css() -> str:
-    """The parts' style for JupyterLab, whose theme and not the system says light or dark."""
-    css = PARTS_CSS.read_text()
+    """The parts' style for JupyterLab, whose theme and not the system says light or dark, and whose own
+    rules for what a cell shows give way."""
+    inks, rules = re.split(r"(?=/\* verdict \*/)", PARTS_CSS.read_text())
     dark = 'body[data-jp-theme-light="false"]'
-    css = re.sub(
-        r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root", f"@media all {{ {dark}", css
+    inks = re.sub(
+        r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root", f"@media all {{ {dark}", inks
     )
     page = "--nf-paper: var(--jp-layout-color0, #fff); counter-reset: figure table"
-    return f"{LAB}{css}body {{ {page} }}</style>"
+    return f"{LAB}{inks}body {{ {page} }} body[data-jp-theme-light] {{ {rules} }}</style>"
 
 
 def colours(frame) -> dict:
@@ -183,6 +189,16 @@ def is_joint(frame) -> pd.Series:
     if "joint" in frame:
         return frame["joint"].eq(True)
     return pd.Series(False, index=frame.index)
+
+
+def as_list(value) -> list:
+    """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
+    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
+
+
+def contended(row) -> bool:
+    """Whether a row's size is that of two servers which shared the machine."""
+    return CONTENDED in as_list(row.get("warnings"))
 
 
 def _responsive(draw):
@@ -494,7 +510,8 @@ def _overhead_panel(ax, panel, scale, ink, small, published):
     step = (last - first) / (len(at) - 1) if len(at) > 1 else 1.0
     joint = panel[panel["joint"] & ~panel["control"]] if len(at) > 1 else panel[:0]
     end = last + 0.95 * step
-    floor = _floor_lines(ax, single[~single["control"]], at, step, limit, joint, end)
+    judged = single[~single["control"] & single["verdict"].ne(NOT_JUDGED)]
+    floor = _floor_lines(ax, judged, at, step, limit, joint, end)
     if not small:
         aside = {"va": "center", "linespacing": 1.15, "zorder": 7}
         right = ax.get_yaxis_transform()
@@ -1269,11 +1286,14 @@ def alt(verdicts, metric=None) -> str:
     several = "workload" in frame and frame["workload"].nunique() > 1
     parts = []
     for index, row in frame.iterrows():
-        where = threads_label(row["threads"], joint[index])
+        where = [threads_label(row["threads"], joint[index])]
+        where += ["both servers loaded at once"] if row.get("design") == "duet" else []
+        where = ", ".join(filter(None, where))
         parts.append(
             f"{row['workload'] + ': ' if several else ''}{metric_label(row['metric'])}"
             f"{f' {where}' if where else ''}, {row['arm']} against {row['baseline']}: "
             f"{row['verdict']}, {amounts.told(row['overhead_pct'], row['lo_pct'], row['hi_pct'], row['metric'])}"
+            f"{' under contention' if contended(row) else ''}"
         )
     return "; ".join(parts) + "." if parts else "No comparison."
 

@@ -1,6 +1,9 @@
-"""What a notebook shows of a campaign: its tables, judged as the campaign itself judged them."""
+"""What a notebook shows of campaigns: their tables, judged as each campaign itself judged them."""
 
+import json
 import math
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,8 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from . import paths, schedule, stats, study, tidy
+from . import paths, schedule, stats, studies, study, tidy
 from .study import METRICS
+
+# what a page leads with, the first of each that was measured
+PROCESSOR = ("cpu_per_transaction", "cpu_per_connection", "user_sys")
+THROUGHPUT = ("tps", "connections_per_second", "wall")
+_WAS = {"one after the other": "100 connections"}  # how old campaigns call a workload
 
 
 @dataclass(frozen=True)
@@ -18,11 +26,17 @@ class Results:
 
     folder: Path
 
+    @property
+    def parts(self) -> tuple["Results", ...]:
+        """The campaigns, each by itself; the first is the page's headline."""
+        return (self,)
+
     @cached_property
     def meta(self) -> dict:
-        """campaign.json, with the campaign's name and folder."""
+        """campaign.json, with the names of the campaigns and their folders."""
         return tidy.meta(self.folder) | {
             "campaign": self.folder.name,
+            "campaigns": [self.folder.name],
             "raw_files": paths.shown(self.folder),
         }
 
@@ -53,8 +67,9 @@ class Results:
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """The verdict table: all comparisons, joint effects and A/A controls."""
-        return self.judge()
+        """The verdict table: all comparisons, joint effects and A/A controls, each with the key of
+        its question."""
+        return self.judge().assign(question=self.study.key)
 
     @cached_property
     def _pair_seconds(self) -> float:
@@ -80,11 +95,76 @@ class Results:
         rank = group * len(turn) + found["arm"].map(turn)  # arms in the order of the study
         return found.loc[rank.sort_values(kind="stable").index].reset_index(drop=True)
 
-    def of(self, workload: str = "", metric: str = "", control: bool = True) -> pd.DataFrame:
-        """Rows of the verdict table; "" for all workloads or metrics."""
+    def of(
+        self,
+        workload: str = "",
+        metric: str = "",
+        control: bool = True,
+        question: str | None = None,
+    ) -> pd.DataFrame:
+        """Rows of the verdict table; "" for all workloads or metrics, None for all questions."""
         v = self.verdicts
-        kept = (v["workload"] == workload) | (workload == "")
-        return v[kept & ((v["metric"] == metric) | (metric == "")) & (control | ~v["control"])]
+        kept = ((v["workload"] == workload) | (workload == "")) & (control | ~v["control"])
+        kept &= (v["metric"] == metric) | (metric == "")
+        return v[kept & ((v["question"] == question) | (question is None))]
+
+    def costs(self, workload: str, question: str | None = None) -> pd.DataFrame:
+        """Rows of processor time and throughput of a workload."""
+        found = self.of(workload, question=question)
+        return found[found["metric"].isin([*PROCESSOR, *THROUGHPUT])]
+
+    @cached_property
+    def questions(self) -> dict[str, str]:
+        """{key: what it asks} of the study's questions, the headline first; {} for a campaign that
+        asked all of them at once, or its user's own."""
+        known = _questions(self.parts[0].meta) if self.study.key else {}
+        return known | {p.study.key: p.study.question for p in self.parts if p.study.key}
+
+    def about(self, question: str) -> pd.DataFrame:
+        """Rows of the verdict table that answer a question, controls left out. Of a campaign that
+        asked all of them at once: those of the question's workloads and arms."""
+        if self.study.key:
+            return self.of(question=question, control=False)
+        kind = self.meta["engine"]["kind"]
+        try:
+            asked = studies.load(
+                self.study.name, question=question, profile="standard", engine=kind
+            )
+        except study.StudyError:
+            return self.verdicts[:0]
+        works = {w.name for w in asked.workloads}
+        works |= {_WAS[w] for w in works & set(_WAS)}
+        v = self.of(control=False)
+        return v[v["workload"].isin(works) & v["arm"].isin([a.name for a in asked.arms])]
+
+    def headlines(self, arm: str = "") -> list[pd.Series]:
+        """The rows that a page leads with, for `arm` where it was measured: processor time, by two
+        servers at once where they were asked, then throughput, in turn where it was."""
+        by_key = {p.study.key: p for p in reversed(self.parts)}
+        turn = by_key.get("headline", self.parts[0])
+        asked = ((PROCESSOR, by_key.get("processor", turn)), (THROUGHPUT, turn))
+        found = [self.lead(part, metrics, arm) for metrics, part in asked]
+        if not any(row is not None for row in found):
+            first = self.parts[0]
+            found = [self.lead(first, (m,), arm) for m in first.study.workloads[0].deciding[:2]]
+        return [row for row in found if row is not None]
+
+    def lead(self, part: "Results", metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
+        """A part's main row: joint over thread counts where there is one, else of the most threads."""
+        rows = self.of(part.main, control=False, question=part.study.key)
+        metric = next((m for m in metrics if m in set(rows["metric"])), "")
+        rows = rows[rows["metric"] == metric]
+        if rows.empty:
+            return None
+        there = arm in set(rows["arm"])
+        rows = rows[rows["arm"] == (arm if there else rows["arm"].iloc[0])]
+        joint = rows[rows["joint"]]
+        row = joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]
+        if arm in {a.name for a in part.study.arms} and not there:
+            said = f"no whole pair of {arm} was measured: this is about another arm"
+            row = row.copy()
+            row["warnings"] = [*row["warnings"], said]
+        return row
 
     def pairs(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
         """One row a pair of one workload and metric, all thread counts; "" for the first arm that
@@ -115,8 +195,9 @@ class Results:
         rows = self.of(self.main, metric, control=False)
         rows = rows[rows["joint"]] if rows["joint"].any() else rows
         rows = rows.drop_duplicates("arm").set_index("arm")
+        arms = sorted(self.study.arms, key=lambda a: not a.pin)  # the build alone comes first
         found, before = [], (0.0, 0.0, 0.0)
-        for arm in (a.name for a in self.study.arms if a.name in rows.index):
+        for arm in (a.name for a in arms if a.name in rows.index):
             row = rows.loc[arm]
             ends = (row["overhead_pct"], row["lo_pct"], row["hi_pct"])
             now = tuple(math.log1p(x / 100) for x in ends)
@@ -176,7 +257,8 @@ class Results:
         kept = self._judged[self._judged["workload"] == workload]
         kept = kept[kept["arm"] == self.study.baseline.name]
         middle = kept.groupby(["threads", "metric"])["value"].median().unstack()
-        rows = rows[~rows["joint"]].join(middle[["tps", "cpu_per_transaction"]], on="threads")
+        middle = middle.reindex(columns=["tps", "cpu_per_transaction"])
+        rows = rows[~rows["joint"]].join(middle, on="threads")
         cores = rows["tps"] * rows["cpu_per_transaction"]
         return pd.DataFrame(
             {
@@ -204,7 +286,7 @@ class Results:
     @cached_property
     def proofs(self) -> pd.DataFrame:
         """Where the rows can be read: a row an evidence, a column an arm, in how many runs."""
-        seen = tidy.evidence(self.folder)
+        seen = self.evidence.copy()
         seen["state"] = seen["found"] + " (" + seen["runs"].astype(str) + ")"
         arms = [
             a.name for a in (self.study.baseline, *self.study.arms) if a.name in set(seen["arm"])
@@ -217,7 +299,7 @@ class Results:
     @property
     def exposed(self) -> str:
         """In words: which arms encrypt something and leave rows readable elsewhere."""
-        seen = tidy.evidence(self.folder)
+        seen = self.evidence
         said = []
         for arm, part in seen.groupby("arm", sort=False):
             clear = part[part["found"] == "plain"]["evidence"].unique()
@@ -228,21 +310,22 @@ class Results:
     @property
     def pinned(self) -> pd.DataFrame:
         """Values of the old version given to the new one: columns arm, variable, value, refused."""
+        pinned = self.meta.get("pinned", {}).items()
         rows = [
             (arm, name, value, "")
-            for arm, part in self.meta["pinned"].items()
+            for arm, part in pinned
             for name, value in part["settings"].items()
-        ] + [
-            (arm, name, "", why)
-            for arm, part in self.meta["pinned"].items()
-            for name, why in part["refused"].items()
+        ]
+        rows += [
+            (arm, name, "", why) for arm, part in pinned for name, why in part["refused"].items()
         ]
         return pd.DataFrame(rows, columns=["arm", "variable", "value", "refused"])
 
     @property
     def upgrade(self) -> pd.DataFrame:
         """The old version's data directory, opened by the new one: columns fact, found."""
-        found = self.meta["upgrade"]
+        if not (found := self.meta.get("upgrade")):
+            return pd.DataFrame(columns=["fact", "found"])
         said = found.get("said", [])
         rows = [("from", found["from"]), ("to", found["to"])]
         if found.get("refused"):
@@ -283,7 +366,8 @@ class Results:
     @property
     def defaults(self) -> str:
         """Name of the arm that has nothing but another build: no value pinned, no setting."""
-        return next(a.name for a in self.study.arms if not a.pin and not a.settings)
+        bare = (a.name for a in self.study.arms if not a.pin and not a.settings)
+        return next(bare, self.study.arms[0].name)
 
     @property
     def main(self) -> str:
@@ -291,9 +375,17 @@ class Results:
         return self.study.workloads[0].name
 
     @property
+    def metric(self) -> str:
+        """The metric that decides about the first workload."""
+        return self.study.workloads[0].deciding[0]
+
+    @property
     def threads(self) -> int:
-        """The thread count that single figures show: the one that all workloads share."""
-        return self.study.workloads[-1].threads[0]
+        """The thread count that single figures show: of the first workload the one that most
+        workloads share, else the one in the middle."""
+        works = self.study.workloads
+        shared, own = Counter(t for w in works for t in w.threads), works[0].threads
+        return max(own, key=lambda t: (shared[t], -abs(own.index(t) - len(own) // 2)))
 
     @cached_property
     def warnings(self) -> pd.DataFrame:
@@ -322,34 +414,249 @@ class Results:
         rows = [(w.name, ", ".join(map(str, w.threads)), w.why) for w in self.study.workloads]
         return pd.DataFrame(rows, columns=["workload", "threads", "why"])
 
+    def quantiles(self, workload: str, threads: int) -> pd.DataFrame:
+        """Latency quantiles of each arm, as `tidy.quantiles` reads them; no row without a latency."""
+        if self.judged(workload, "p99").empty:
+            return pd.DataFrame(columns=["arm", "q", "value_s", "lo", "hi"])
+        return tidy.quantiles(self.folder, workload, threads)
 
-def load(folder: Path) -> Results:
-    """The results of a campaign's folder."""
-    return Results(folder)
+    def intervals(self, workload: str) -> pd.DataFrame:
+        """Every second of a workload's runs, as `tidy.intervals` reads them."""
+        return tidy.intervals(self.folder, workload)
+
+    @cached_property
+    def warmups(self) -> pd.DataFrame:
+        """Throughput after each clean restart, as `tidy.warmups` reads it."""
+        return tidy.warmups(self.folder)
+
+    @cached_property
+    def stages(self) -> pd.DataFrame:
+        """What every process of a pipe did, as `tidy.stages` reads it."""
+        return tidy.stages(self.folder)
+
+    @cached_property
+    def evidence(self) -> pd.DataFrame:
+        """Evidence counted over runs: columns arm, evidence, check, found, expected, runs."""
+        return tidy.evidence(self.folder)
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """Variables that differ between arms: columns variable, one per arm, asked (for)."""
+        return tidy.differences(self.folder)
 
 
-def advice(row: pd.Series, margin_pct: float) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Together(Results):
+    """Campaigns of one study, each with a question, a plan and a baseline of its own, shown
+    together. `folder` is the first one's; where only one can be shown, it is the first that has it."""
+
+    more: tuple[Path, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[Results, ...]:
+        return tuple(map(Results, (self.folder, *self.more)))
+
+    def _first(self, workload: str, arm: str = "") -> Results:
+        """The first part that measured a workload, with an arm where one is named."""
+        for part in self.parts:
+            arms = {a.name for a in part.study.arms}
+            if workload in {w.name for w in part.study.workloads} and (not arm or arm in arms):
+                return part
+        return self.parts[0]
+
+    def _all(self, of: Callable[[Results], pd.DataFrame]) -> pd.DataFrame:
+        """A frame of every part, one after the other; a run's name begins with its question."""
+        found = [(p.study.key, of(p)) for p in self.parts]
+        found = [(key, f) for key, f in found if len(f)] or found[:1]
+        named = [f.assign(run=f"{k}/" + f["run"]) if "run" in f else f for k, f in found]
+        out = pd.concat(named, ignore_index=True)
+        out.attrs = dict(found[0][1].attrs)
+        return out
+
+    @cached_property
+    def meta(self) -> dict:
+        first, all_ = self.parts[0].meta, [p.meta for p in self.parts]
+        merged = {
+            k: {name: v for m in reversed(all_) for name, v in m.get(k, {}).items()}
+            for k in ("engines", "pinned", "skipped")
+        }
+        upgrade = [m["upgrade"] for m in all_ if m.get("upgrade")]
+        return (
+            first
+            | merged
+            | ({"upgrade": upgrade[0]} if upgrade else {})
+            | {
+                "campaigns": [m["campaign"] for m in all_],
+                "finished": max(m.get("finished") or "" for m in all_),
+            }
+        )
+
+    @cached_property
+    def study(self) -> study.Study:
+        """The first campaign's, with the arms and workloads of all, in order of appearance."""
+        first, arms, works = self.parts[0].study, {}, {}
+        for s in (p.study for p in self.parts):
+            for arm in (s.baseline, *s.arms):
+                arms.setdefault(arm.name, arm)
+            for work in s.workloads:
+                works.setdefault(work.name, work)
+        del arms[first.baseline.name]
+        return replace(first, arms=tuple(arms.values()), workloads=tuple(works.values()))
+
+    @cached_property
+    def tidy(self) -> pd.DataFrame:
+        found = self._all(lambda p: p.tidy)
+        found.attrs["problems"] = [
+            f"{p.study.key}/{said}" for p in self.parts for said in p.tidy.attrs["problems"]
+        ]
+        return found
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        return self._all(lambda p: p.runs)
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        whole = [p for p in self.parts if len(p.judged())] or self.parts[:1]
+        found = pd.concat([p.verdicts for p in whole], ignore_index=True)
+        found.attrs = dict(whole[0].verdicts.attrs)
+        return found
+
+    def judge(
+        self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
+    ) -> pd.DataFrame:
+        asked = [p for p in self.parts if len(p.judged(workload, metric))] or self.parts[:1]
+        found = (p.judge(workload=workload, metric=metric, margin_pct=margin_pct) for p in asked)
+        return pd.concat(found, ignore_index=True)
+
+    def pairs(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
+        return self._first(workload, arm).pairs(workload, metric, arm)
+
+    def path(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
+        return self._first(workload, arm).path(workload, metric, arm)
+
+    def price(self, workload: str) -> pd.DataFrame:
+        measured = [p for p in self.parts if len(p.judged(workload, "tps"))] or self.parts[:1]
+        return pd.concat([p.price(workload) for p in measured], ignore_index=True)
+
+    def quantiles(self, workload: str, threads: int) -> pd.DataFrame:
+        return self._first(workload).quantiles(workload, threads)
+
+    def intervals(self, workload: str) -> pd.DataFrame:
+        return self._first(workload).intervals(workload)
+
+    @cached_property
+    def warmups(self) -> pd.DataFrame:
+        return self._all(lambda p: p.warmups)
+
+    @cached_property
+    def stages(self) -> pd.DataFrame:
+        found = self._all(lambda p: p.stages)
+        return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
+
+    @cached_property
+    def evidence(self) -> pd.DataFrame:
+        keys = ["arm", "evidence", "check", "found", "expected"]
+        return self._all(lambda p: p.evidence).groupby(keys, sort=False)["runs"].sum().reset_index()
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """A variable that differs in several campaigns stands once, with the values of all arms."""
+        found = self._all(lambda p: p.differences)
+        asked = found.groupby("variable", sort=False)["asked"].any()
+        values = found.drop(columns="asked").groupby("variable", sort=False).first()
+        return values.assign(asked=asked).reset_index()
+
+    def fact(self, name: str) -> pd.DataFrame:
+        found = (p.fact(name) for p in self.parts)
+        return next((f for f in found if len(f)), pd.DataFrame())
+
+
+def load(*folders: Path) -> Results:
+    """The results of a campaign's folder, or of several campaigns of one study, the headline first.
+
+    Raises StudyError where these belong to several studies or answer one question twice."""
+    if len(folders) == 1:
+        return Results(folders[0])
+    found = Together(folders[0], tuple(folders[1:]))
+    if len(about := dict.fromkeys(p.study.name for p in found.parts)) > 1:
+        raise study.StudyError(f"a page is about one study, not about {' and '.join(about)}")
+    keys = Counter(p.study.key for p in found.parts)
+    if twice := next((k for k, n in keys.items() if n > 1), None):
+        raise study.StudyError(f"two of the campaigns answer the question {twice!r}: name one")
+    return found
+
+
+def names(text: str) -> list[str]:
+    """The names of campaigns in a text that divides them by commas."""
+    return [n.strip() for n in text.split(",") if n.strip()]
+
+
+def named(text: str) -> tuple[Path, ...]:
+    """The folders of these campaigns. Raises paths.NotFound."""
+    return tuple(map(paths.campaign, names(text)))
+
+
+def beside(folder: Path) -> tuple[Path, ...]:
+    """The campaigns of the page of `folder`, in the order of the study's questions: itself, and of
+    every other question the newest finished one that lies beside it, of the same builds, processor
+    and margin. A campaign that asked all questions at once stands alone."""
+    own = _facts(folder)
+    if not own.get("key"):
+        return (folder,)
+    newest: dict[str, tuple[str, str]] = {}
+    for file in folder.parent.glob("*/campaign.json"):
+        other = _facts(file.parent)
+        if _alike(other) == _alike(own) and other.get("key") and other.get("finished") != "":
+            now = (str(other.get("finished") or other.get("created") or ""), file.parent.name)
+            newest[other["key"]] = max(now, newest.get(other["key"], ("", "")))
+    newest[own["key"]] = ("", folder.name)
+    order = [k for k in _questions(own) if k in newest]
+    return tuple(folder.with_name(newest[k][1]) for k in dict.fromkeys([*order, *newest]))
+
+
+def _facts(folder: Path) -> dict:
+    try:
+        return json.loads((folder / "campaign.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _alike(facts: dict) -> tuple:
+    """What campaigns share that stand on one page."""
+    builds = [facts.get("engine") or {}, *(facts.get("engines") or {}).values()]
+    host = facts.get("host")
+    cpu = host.get("cpu") if isinstance(host, dict) else host
+    return facts.get("study"), {b.get("label") for b in builds}, cpu, facts.get("margin_pct")
+
+
+def _questions(facts: dict) -> dict[str, str]:
+    try:
+        return studies.questions(facts["study"], facts["engine"]["kind"])
+    except (study.StudyError, KeyError):  # a study that is no more
+        return {}
+
+
+def advice(rows: list[pd.Series], margin_pct: float) -> pd.DataFrame:
     """Who should switch it on: the two domains of the binlog document, each with what it advised
-    and what the verdict in `row` means for it. Columns domain, the document advised, this
-    campaign says."""
+    and what the last judged row of `headlines` means for it. Columns domain, the document advised,
+    this campaign says."""
+    row = next(r for r in reversed(rows) if r["verdict"] != schedule.NOT_JUDGED or r is rows[0])
+    of = "" if row.get("metric", "tps") == "tps" else " of processor time"
     most, least = row["hi_pct"], row["lo_pct"]
     known = pd.notna(most)
-    cost = f"it costs at most {most:.1f} %" if known and most > 0 else "no cost was resolved"
+    cost = f"it costs at most {most:.1f} %{of}" if known and most > 0 else "no cost was resolved"
     strict = f"Switch it on: {cost}, and that is the price of the rule."
     open_ = {
-        "same": f"Switch it on: the cost lies within ±{margin_pct:g} %.",
+        "same": f"Switch it on: the cost lies within ±{margin_pct:g} %{of}.",
         "faster": "Switch it on: no cost was found, the encrypted arm was not slower.",
-        "slower": f"It is not free: between {least:.1f} and {most:.1f} %. Switch it on where the"
+        "slower": f"It is not free: between {least:.1f} and {most:.1f} %{of}. Switch it on where the"
         " log leaves the machine; else weigh it.",
-        "cannot tell": (
-            f"Not decided here: anything from {least:.1f} to {most:.1f} % is possible.".replace(
-                "-", "−"
-            )
-            if known
-            else "Not decided here: too few pairs for an interval."
-        )
-        + " Measure longer before you rely on a cost of nothing.",
-    }[row["verdict"]]
+    }.get(row["verdict"])
+    if not open_:
+        ends = f"anything from {least:.1f} to {most:.1f} %{of} is possible".replace("-", "−")
+        ends = ends if known else "too few pairs for an interval"
+        open_ = f"Not decided here: {ends}. Measure longer before you rely on a cost of nothing."
     return pd.DataFrame(
         [
             ("finance, medicine", "required: a leak is a legal disaster", strict),

@@ -14,8 +14,15 @@ from . import stats
 from .study import AGAIN, Arm, Study, StudyError, Workload
 
 CONTROL_BLOCKS = 6  # side by side: the fewest whose signs can reach 5 %
+CONTROL_SHARE = 0.08  # of the time, at the most
 WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
-PAIRS_A_BLOCK = 4  # of a calibration
+WINDOW_S = 2.0  # of a duet
+LOST_S = 0.5  # of the clock between two slices, about
+STARTING = (
+    0.15  # of a block's share of the budget: warm-up, and blocks that take longer than the first
+)
+NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
+CONTENDED = "size under contention: both servers were under load at once"
 
 LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
 
@@ -96,21 +103,84 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
 
 def plan(study: Study) -> dict:
     """What a campaign declares before it measures: blocks (for each arm), looks (numbers of blocks
-    after which it is judged), control (blocks of the A/A control side by side), pairs (of every
-    comparison in a block; 0: as many as the first block's share of the budget holds)."""
-    if study.pairs:
-        blocks = math.ceil(study.pairs / PAIRS_A_BLOCK)
-        return {"blocks": blocks, "looks": [blocks], "control": 0, "pairs": PAIRS_A_BLOCK}
-    blocks, control = study.profile.blocks, 1
-    if blocks >= WHOLE:  # a short campaign asks one question of its own
-        blocks = next((k for k in range(blocks, MOST_BLOCKS) if _enough(study, k)), MOST_BLOCKS)
-        control = CONTROL_BLOCKS
-    return {
+    after which it is judged), control (blocks of the A/A control side by side, 0 for none), pairs (of
+    every comparison in a block; 0: as many as the first block's share of the budget holds), windows
+    (of a duet in a block) and expected: metric -> half width in percent of the headline's interval
+    that the recorded noise lets expect."""
+    blocks, control = study.profile.blocks, 0
+    if study.whole:
+        looks = [blocks]
+    else:
+        if blocks >= WHOLE:  # a short campaign asks one question of its own
+            blocks = next((k for k in range(blocks, MOST_BLOCKS) if _enough(study, k)), MOST_BLOCKS)
+            control = CONTROL_BLOCKS
+        looks = list(stats.spending.planned(blocks))
+    declared = {
         "blocks": blocks,
-        "looks": list(stats.spending.planned(blocks)),
+        "looks": looks,
         "control": control,
         "pairs": 0,
+        "windows": _fitting(study, blocks)[1],
     }
+    return declared | {"expected": expected(study, declared)}
+
+
+def _fitting(study: Study, blocks: int) -> tuple[int, int]:
+    """About how many pairs of every comparison, and how many windows of a duet, a block holds."""
+    own = [c for c in cells(study) if not c.control]
+    turns_ = blocks * (1 if study.design == "switched" else len(study.arms))
+    here = len(own) / (1 if study.design == "switched" else len(study.arms))
+    lost = STARTING / 3 if all(w.at_once for w in study.workloads) else STARTING  # known exactly
+    each = (1 - lost) * 60 * study.profile.budget_min / turns_ / here
+    windows = max(3, int(each / window_s(study)) - 1)
+    pairs = max(1, round(each / (2 * (study.profile.slice_s + LOST_S))))
+    return pairs, windows if any(w.at_once for w in study.workloads) else 0
+
+
+def window_s(study: Study) -> float:
+    """Seconds of a window of a duet."""
+    return min(WINDOW_S, study.profile.slice_s)
+
+
+def windows(study: Study, declared: dict, *, control: bool) -> int:
+    """Windows of a block; the A/A control's share of the time is bounded."""
+    whole = declared["windows"]
+    if not control:
+        return whole
+    return max(2, int(CONTROL_SHARE * declared["blocks"] * whole / max(declared["control"], 1)))
+
+
+def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
+    """{metric: half width in percent} of the headline's interval at the last look, by the recorded A/A
+    noise of the first workload; without the metrics of which nothing is recorded."""
+    work = study.workloads[0]
+    blocks = declared["blocks"]
+    fit = declared["windows"] if work.at_once else pairs or _fitting(study, blocks)[0]
+    share = next(iter(stats.graph.Graph({study.arms[0].name: work.threads}).shares.values()))
+    level = stats.spending.last_level(round(share / len(study.arms), 6), blocks)
+    t = stats.student.quantile(1 - level / 2, blocks - 1)
+    found = {}
+    for metric in work.deciding:
+        sds = stats.scatter.pair_sds(work.name, metric, work.threads)
+        if not sds:
+            continue
+        start = stats.scatter.start(metric) if study.design != "switched" else None
+        one = 1 / sum((sd / 100) ** -2 * fit for sd in sds)
+        both = (one + (2 * start.cv**2 if start else 0.0)) / blocks
+        found[metric] = round(100 * math.expm1(t * math.sqrt(both)), 2)
+    return found
+
+
+def least_min(study: Study, declared: dict) -> float:
+    """Minutes of measuring that one pair of every comparison in every block takes."""
+    each = [
+        (declared["windows"] + 1) * window_s(study)
+        if c.workload.at_once
+        else 2 * (study.profile.slice_s + LOST_S)
+        for c in cells(study)
+        if not c.control
+    ]
+    return declared["blocks"] * sum(each) / 60
 
 
 def _enough(study: Study, blocks: int) -> bool:
@@ -151,6 +221,29 @@ def verdicts(
 ) -> pd.DataFrame:
     """The verdict table of what has been measured: the stop rule's and the report's. declared: the
     campaign's `plan`, None for one that was measured under another rule."""
+    at_once = {w.name for w in study.workloads if w.at_once}
+    duet = tidy["workload"].isin(at_once)
+    parts = []
+    for rows, design, narrower in (
+        (tidy[~duet], study.design, 1.0),
+        (tidy[duet], "duet", min(0.8, 1 - study.shrinks) if study.duet == "word" else 1.0),
+    ):
+        if rows.empty:
+            continue
+        rows.attrs["design"] = design
+        seconds = window_s(study) if design == "duet" else pair_seconds
+        found = _judged(study, rows, declared, narrower, seconds, ended)
+        if design == "duet":
+            _as_duet(found, study.duet)
+        parts.append(found)
+    if not parts:
+        return _judged(study, tidy, declared, 1.0, pair_seconds, ended)
+    table = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+    table.attrs["margin_pct"] = study.margin_pct
+    return table
+
+
+def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFrame:
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
     weights = {
@@ -159,9 +252,9 @@ def verdicts(
         for m in w.metrics
         if len(w.threads) > 1
     }
-    table = stats.table(
+    return stats.table(
         tidy[kept],
-        margin_pct=study.margin_pct,
+        margin_pct=study.margin_pct * narrower,
         baseline=study.baseline.name,
         blocks=declared and declared["blocks"],
         looks=declared and tuple(declared["looks"]),
@@ -172,15 +265,15 @@ def verdicts(
         one_start=study.floor_from,
         weights=weights,
     )
-    far = table["overhead_pct"].abs() > table["metric"].map(study.reach).astype(float)
-    for row in table.index[far]:
-        table.at[row, "verdict"] = "cannot tell"
-        table.at[row, "warnings"] = [
-            f"a first look is honest up to {study.reach[table.at[row, 'metric']]:.1f} % only: the two"
-            " servers slow each other",
-            *table.at[row, "warnings"],
-        ]
-    return table
+
+
+def _as_duet(table: pd.DataFrame, says: str) -> None:
+    """What a duet may say: processor time, by word alone where calibration allows no more."""
+    for row in table.index:
+        if table.at[row, "metric"] != "cpu_per_transaction" or not says:
+            table.at[row, "verdict"] = NOT_JUDGED
+        elif says == "word":
+            table.at[row, "warnings"] = [CONTENDED, *table.at[row, "warnings"]]
 
 
 def undecided(study: Study, table: pd.DataFrame) -> set[str]:

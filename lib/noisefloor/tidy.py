@@ -1,20 +1,23 @@
 """Run folders -> one table. The only reader of campaigns; text becomes numbers in `parse`.
 
-Tidy table: one row per run and metric, columns `COLUMNS`, base units (s, B, 1/s).
+A campaign is a folder, or packed: then `inside` is the door to its runs. Tidy table: one row per run
+and metric, columns `COLUMNS`, base units (s, B, 1/s).
 """
 
 import contextlib
 import hashlib
+import io
 import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import numpy as np
 import pandas as pd
 
-from . import parse
+from . import packed, parse
+from .packed import Damaged, Place, inside
 from .study import METRICS, StudyError, restored
 
 COLUMNS = [
@@ -44,10 +47,6 @@ def _wrong(facts: dict, types: dict) -> str:
         return isinstance(value, kind) and not (isinstance(value, int) and abs(value) >= 2**63)
 
     return next((k for k, kind in types.items() if k in facts and not fits(facts[k], kind)), "")
-
-
-class Damaged(Exception):
-    """A run folder that is not what was written: a file is missing, edited or unreadable."""
 
 
 class Unusable(Exception):
@@ -89,35 +88,39 @@ def _is_plan(plan: object) -> bool:
     return looks[0] > 0 and looks == sorted(set(looks)) and looks[-1] == plan["blocks"]
 
 
-def run_folders(campaign: Path) -> list[Path]:
+def _whole(place: Place) -> list[Place]:
+    """Folders of a campaign that are named as whole runs are, and hold a run.json."""
+    return [p for p in place.iterdir() if "." not in p.name and (p / "run.json").exists()]
+
+
+def run_folders(campaign: Path) -> list[Place]:
     """The whole runs of a campaign, in the order they were made (unreadable ones come first), in a
     block by the clock: one that was set back between two blocks changes nothing."""
 
-    def made(run: Path) -> tuple[int, str]:
+    def made(run: Place) -> tuple[int, str]:
         try:
             facts = read(run, verify=False)
         except Damaged:
             return -1, ""
         return facts["block"], facts["start"]
 
-    found = [p.parent for p in campaign.glob("*/run.json") if "." not in p.parent.name]
-    return sorted(found, key=lambda p: (made(p), p.name))
+    return sorted(_whole(inside(campaign)), key=lambda p: (made(p), p.name))
 
 
-def strays(campaign: Path) -> list[Path]:
+def strays(campaign: Path) -> list[Place]:
     """Folders that are named as whole runs are, and have no run.json."""
     return sorted(
-        p for p in campaign.iterdir()
+        p for p in inside(campaign).iterdir()
         if p.is_dir() and "." not in p.name and not (p / "run.json").exists()
     )  # fmt: skip
 
 
-def sha256(path: Path) -> str:
+def sha256(path: Place) -> str:
     """Hex digest of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def read(run: Path, *, verify: bool = True) -> dict:
+def read(run: Place, *, verify: bool = True) -> dict:
     """run.json of one run, its files checked against their sha256. Raises Damaged."""
     try:
         facts = json.loads((run / "run.json").read_text())
@@ -136,29 +139,41 @@ def read(run: Path, *, verify: bool = True) -> dict:
     return facts
 
 
-def _sealed(campaign: Path) -> dict[str, str]:
-    """Name -> sha256 of what holds the checksums and facts of a campaign: each whole run's
-    run.json, and the files beside the runs."""
-    runs = (f for f in campaign.glob("*/run.json") if "." not in f.parent.name)
-    files = [*runs, *campaign.glob("*.json")]
-    return {str(f.relative_to(campaign)): sha256(f) for f in sorted(files)}
+def _sealed(campaign: Path) -> dict[str, Place]:
+    """Name -> file of what holds the checksums and facts of a campaign: each whole run's run.json,
+    and the files beside the runs."""
+    place = inside(campaign)
+    found = {f"{run.name}/run.json": run / "run.json" for run in _whole(place)}
+    found |= {f.name: f for at in (place, campaign) for f in at.glob("*.json")}
+    return {name: found[name] for name in sorted(found, key=lambda n: n.split("/"))}
+
+
+def _sum(file: Place) -> str:
+    """The sha256 of a file; "" where it cannot be read."""
+    try:
+        return sha256(file)
+    except OSError:
+        return ""
 
 
 def seal(campaign: Path) -> None:
     """Write the checksums of a campaign that has ended into `SEAL`. A run's other files have
     theirs in its run.json."""
     partial = campaign / f"{SEAL}.partial"
-    partial.write_text("".join(f"{v}  {k}\n" for k, v in _sealed(campaign).items()))
+    partial.write_text("".join(f"{sha256(f)}  {k}\n" for k, f in _sealed(campaign).items()))
     partial.replace(campaign / SEAL)
 
 
 def broken(campaign: Path) -> list[str]:
-    """What is not as it was when the campaign was sealed, a sentence a file; [] without a seal."""
+    """What is not as it was when the campaign was sealed, and what lies beside its zip, a sentence a
+    file; without a seal nothing is known to have changed."""
+    beside = [f"{n} lies beside the zip and is not read" for n in packed.beside(campaign)]
     if not (campaign / SEAL).exists():
-        return []
+        return beside
     lines = (campaign / SEAL).read_text().splitlines()
-    then, now = {k: v for v, _, k in (x.partition("  ") for x in lines)}, _sealed(campaign)
-    return [
+    then = {k: v for v, _, k in (x.partition("  ") for x in lines)}
+    now = {k: _sum(f) for k, f in _sealed(campaign).items()}
+    return beside + [
         f"{name} was {'removed' if name not in now else 'added' if name not in then else 'changed'}"
         " after the campaign ended"
         for name in sorted(then | now)
@@ -167,18 +182,18 @@ def broken(campaign: Path) -> list[str]:
 
 
 def digest(folder: Path) -> str:
-    """One sha256 of all files of a folder of raw data, their names included."""
-    files = sorted(f for f in folder.rglob("*") if f.is_file() and f.suffix != ".md")
-    lines = (f"{sha256(f)}  {f.relative_to(folder)}\n" for f in files)
+    """One sha256 of all files of a folder of raw data, their names included; packed it has the same."""
+    files = packed.files(folder).items()
+    lines = (f"{sha256(f)}  {name}\n" for name, f in files if PurePath(name).suffix != ".md")
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def printed(run: Path) -> list[Path]:
+def printed(run: Place) -> list[Place]:
     """What sysbench printed in a run: one text, or one of each client."""
     return sorted(run.glob("sysbench*.txt"), key=lambda p: (len(p.name), p.name))
 
 
-def sysbench(run: Path) -> dict:
+def sysbench(run: Place) -> dict:
     """The parsed sysbench text of a run, that of several clients together. Raises
     parse.ParseError."""
     if not (run / CLIENTS).exists():
@@ -187,7 +202,7 @@ def sysbench(run: Path) -> dict:
     return parse.together([parse.sysbench(p.read_bytes()) for p in printed(run)], starts)
 
 
-def metrics(facts: dict, run: Path) -> dict[str, float]:
+def metrics(facts: dict, run: Place) -> dict[str, float]:
     """Metric -> value in base units of one run. Raises ParseError, Unusable."""
     if facts["workload_tool"] == "restart":
         found = {m: facts[m] for m in ("restart_s", "recovery_s", "warmup_s")}
@@ -196,31 +211,35 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
         (took,) = parse.time((run / "time.txt").read_text())
         found = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
         return found | ({"backup_size": facts["archive_B"]} if "archive_B" in facts else {})
+    if facts["workload_tool"] == "speed":
+        rate = re.search(r"^\+F:.*:(\d+\.?\d*)$", (run / "openssl.txt").read_text(), re.M)
+        if not rate:
+            raise Unusable("openssl speed printed no rate")
+        return {"cipher_rate": float(rate[1])}
     out = sysbench(run)
+    if facts["workload_tool"] == "duet":
+        _served(out)
+        return {m: float(np.mean(v)) for m, v in windows(run).items()}
     if facts["workload_tool"] == "connect":
         n = out["events"]
         if not n:
             raise Unusable("no connection was made")
-        return {
+        found = {
             "connections_per_second": n / out["duration_s"],
             "cpu_per_connection": facts["usage"]["server"]["cpu_s"] / n,
             "connect_time": facts["threads"] * out["duration_s"] / n,  # finer than the printed mean
             "client_cpu_per_connection": facts["client_cpu_s"] / n,
         }
+        return found | ({"round_trip": facts["rtt_s"]["median"]} if "rtt_s" in facts else {})
     n, used = out["transactions"], facts["usage"]
     if facts["workload_tool"] == "replica":
         return {
             "apply_rate": n / facts["apply_s"],
             "apply_cpu": used["replica"]["cpu_s"] / n,
         }
-    if out["reconnects"]:
-        raise Unusable(f"{out['reconnects']} reconnects")
-    if out["ignored_errors"] > 0.001 * n:
-        raise Unusable(f"{out['ignored_errors']} errors in {n} transactions")
+    _served(out)
     if out["duration_s"] < 0.9 * facts["slice_s"]:
         raise Unusable(f"ended after {out['duration_s']:g} of {facts['slice_s']:g} s")
-    if not n:
-        raise Unusable("no transaction was finished")
     server = used["server"]
     found = {
         "tps": out["tps"] if "clients" in out else n / out["duration_s"],  # finer than printed
@@ -239,10 +258,45 @@ def metrics(facts: dict, run: Path) -> dict[str, float]:
     return found
 
 
-def rows(run: Path) -> list[dict]:
-    """Tidy rows of one run. Raises Damaged, ParseError, Unusable."""
+def _served(out: dict) -> None:
+    """Raise Unusable for a load that was not served."""
+    n = out["transactions"]
+    if out["reconnects"]:
+        raise Unusable(f"{out['reconnects']} reconnects")
+    if out["ignored_errors"] > 0.001 * n:
+        raise Unusable(f"{out['ignored_errors']} errors in {n} transactions")
+    if not n:
+        raise Unusable("no transaction was finished")
+
+
+def windows(run: Place) -> dict[str, np.ndarray]:
+    """Metric -> its value in each window of a run of a duet, from the counters at their edges.
+    Raises Unusable."""
+    with (run / "windows.csv").open("rb") as file:
+        edges = pd.read_csv(file).diff().iloc[1:]
+    if edges.empty or not (edges[["t_s", "transactions"]] > 0).to_numpy().all():
+        raise Unusable("a window without a transaction")
+    n = edges["transactions"].to_numpy(float)
+    found = {"tps": n / edges["t_s"].to_numpy()}
+    for metric, column in _PER_TRANSACTION.items():
+        found[metric] = edges[column].to_numpy() / n
+    return found
+
+
+_PER_TRANSACTION = {
+    "cpu_per_transaction": "cpu_s",
+    "written_bytes_per_transaction": "written_B",
+    "read_bytes_per_transaction": "read_B",
+}
+
+
+def rows(run: Place) -> list[dict]:
+    """Tidy rows of one run; of a duet's run, of each of its windows. Raises Damaged, ParseError,
+    Unusable."""
     facts = read(run)
     try:
+        if facts["workload_tool"] == "duet":
+            return _windows(facts, run)
         found = {m: float(v) for m, v in metrics(facts, run).items()}
     except parse.ParseError:
         raise
@@ -254,6 +308,20 @@ def rows(run: Path) -> list[dict]:
         for m, v in found.items()
         if np.isfinite(v)
     ]
+
+
+def _windows(facts: dict, run: Place) -> list[dict]:
+    """Tidy rows of the windows of a duet's run: each is a pair with the same one of the other run."""
+    _served(sysbench(run))
+    key = {c: facts[c] for c in COLUMNS if c in facts}
+    cell = facts["pair_id"].rpartition("-p")[0]
+    out = []
+    for metric, values in windows(run).items():
+        same = {"metric": metric, "unit": METRICS[metric].unit, "run": run.name}
+        for pair, value in enumerate(values, facts["pair"]):
+            named = {"pair": pair, "pair_id": f"{cell}-p{pair:03d}"}
+            out.append(key | same | named | {"value": float(value)})
+    return out
 
 
 def frame(found: list[dict], design: str) -> pd.DataFrame:
@@ -281,15 +349,15 @@ def table(campaign: Path) -> pd.DataFrame:
     problems += [f"{p.name}: it has no run.json; not judged" for p in strays(campaign)]
     problems += [
         f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
-        for why in ("failed", "unpaired", "damaged")
-        for p in sorted(campaign.glob(f"*.{why}*"))
+        for why in ("failed", "unpaired", "damaged", "unproved")
+        for p in sorted(inside(campaign).glob(f"*.{why}*"))
     ]
     problems += broken(campaign)
     result.attrs |= {"design": facts["design"], "problems": problems}
     return result
 
 
-def _runs(campaign: Path, *, warmup: bool) -> Iterator[tuple[dict, Path]]:
+def _runs(campaign: Path, *, warmup: bool) -> Iterator[tuple[dict, Place]]:
     """The runs as they were written; damaged ones stand among the problems of `table`."""
     for run in run_folders(campaign):
         with contextlib.suppress(Damaged):
@@ -322,7 +390,7 @@ def intervals(campaign: Path, workload: str = "") -> pd.DataFrame:
 def warmups(campaign: Path) -> pd.DataFrame:
     """Throughput after each clean restart: columns run arm workload threads t_s tps."""
     parts = [
-        pd.read_csv(run / "throughput.csv").assign(
+        pd.read_csv(io.BytesIO((run / "throughput.csv").read_bytes())).assign(
             run=run.name, **{k: facts[k] for k in ("arm", "workload", "threads")}
         )
         for facts, run in _runs(campaign, warmup=False)
@@ -384,14 +452,14 @@ def stages(campaign: Path) -> pd.DataFrame:
     return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
 
 
-def fact_file(campaign: Path, name: str) -> Path:
+def fact_file(campaign: Place, name: str) -> Place:
     """Where a campaign keeps what it measured once under this name."""
     return campaign / f"fact-{'-'.join(re.findall(r'[a-z0-9]+', name.lower()))}.json"
 
 
 def fact(campaign: Path, name: str) -> pd.DataFrame:
     """Rows of what was measured once in a campaign; without rows when it was not."""
-    path = fact_file(campaign, name)
+    path = fact_file(inside(campaign), name)
     return pd.DataFrame(json.loads(path.read_text()) if path.exists() else [])
 
 
@@ -399,22 +467,34 @@ def evidence(campaign: Path) -> pd.DataFrame:
     """Evidence counted over runs: columns arm, check, found, expected, runs."""
     found = []
     for facts, run in _runs(campaign, warmup=True):
-        checks = json.loads((run / "evidence.json").read_text())["checks"]
-        more = facts.get("replica_evidence", []) + facts.get("evidence", [])
-        found += [c | {"arm": facts["arm"]} for c in checks + more]
+        checks = facts.get("replica_evidence", []) + facts.get("evidence", [])
+        if "evidence.json" in facts["sha256"]:
+            checks += json.loads((run / "evidence.json").read_text())["checks"]
+        found += [c | {"arm": facts["arm"]} for c in checks]
+    for file in blocks(campaign):
+        for arm, seen in json.loads(file.read_text()).items():
+            found += [c | {"arm": arm} for c in seen["checks"]]
     columns = ["arm", "evidence", "check", "found", "expected"]
     counted = pd.DataFrame(found, columns=columns).value_counts().reset_index(name="runs")
     return counted.sort_values("arm", kind="stable", ignore_index=True)
 
 
+def blocks(campaign: Path) -> list[Place]:
+    """The files with what was found at the end of each block, in order."""
+    found = (f for f in inside(campaign).iterdir() if re.fullmatch(r"block-\d+\.json", f.name))
+    return sorted(found, key=lambda f: f.name)
+
+
 def variables(campaign: Path) -> dict[str, dict[str, str]]:
     """Arm -> all global variables read back with one of its runs of the first workload."""
     found: dict[str, dict[str, str]] = {}
+    place = inside(campaign)
     first = meta(campaign)["workloads"][0]["name"]  # another one sets variables for both arms
-    for facts, run in _runs(campaign, warmup=False):
-        if facts["arm"] not in found and facts["workload"] == first:
+    for facts, run in _runs(campaign, warmup=True):
+        told = "variables.json" in facts["sha256"] and facts["arm"] not in found
+        if told and facts["workload"] == first:
             pointer = json.loads((run / "variables.json").read_text())
-            found[facts["arm"]] = json.loads((campaign / Path(pointer["file"]).name).read_text())
+            found[facts["arm"]] = json.loads((place / Path(pointer["file"]).name).read_text())
     return found
 
 

@@ -5,9 +5,11 @@ what stands in run.json: argv, exit code, CPU and bytes of each process.
 """
 
 import contextlib
+import math
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import tempfile
 import time
@@ -17,7 +19,7 @@ from pathlib import Path
 
 from . import evidence, parse, stats, workloads
 from .engines import Engine, label
-from .server import Server, ServerError, die_with_parent, secret_file
+from .server import Group, Server, ServerError, die_with_parent, secret_file
 from .study import Arm, Study, Workload
 
 
@@ -50,6 +52,7 @@ class Slice:
     idle: Mapping[str, Server] = field(default_factory=dict)
     replica: Server | None = None
     kit: object = None  # what the study's tools keep between runs
+    gated: "Gated | None" = None  # a sysbench that has its connections already
 
 
 def load(server: Server, study: Study) -> str:
@@ -114,6 +117,112 @@ def _last(text: str) -> str:
     return lines[0].strip()[:300]
 
 
+class Child:
+    """A measuring tool that dies with this process; `options` are Popen's (cwd, env). Its text goes
+    to `out`, or is kept in memory."""
+
+    def __init__(self, argv: list[str], out: Path | None = None, **options):
+        self.argv, self.out = argv, out
+        self.text = open(out, "w+b") if out else tempfile.TemporaryFile()  # noqa: SIM115
+        self.process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=self.text,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+            **options,
+        )
+
+    def wait(
+        self, timeout: float, begun: Callable[[], None] | None = None
+    ) -> tuple[int, str, float]:
+        """Exit code, output and CPU seconds (user + sys, by wait4). One that takes longer than
+        `timeout` seconds is killed: exit code -9. `begun` is called once sysbench has made its
+        connections and prepared its statements."""
+        deadline = time.monotonic() + timeout
+        try:
+            while True:
+                pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+                if pid:
+                    break
+                if begun and self.said(b"Threads started!"):
+                    begun()
+                    begun = None
+                if time.monotonic() > deadline:
+                    self.process.kill()
+                    deadline = float("inf")
+                time.sleep(0.005)
+        except BaseException:
+            self.end()
+            raise
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.text.seek(0)
+        printed = self.text.read().decode(errors="replace")
+        self.text.close()
+        said = _hidden(printed, self.argv)
+        if said != printed and self.out:  # a script of the user's own printed it
+            self.out.write_text(said)
+        return self.process.returncode, said, round(used.ru_utime + used.ru_stime, 3)
+
+    def said(self, words: bytes) -> bool:
+        """Whether these words stand at the beginning of what it printed."""
+        return words in os.pread(self.text.fileno(), 4096, 0)
+
+    def end(self) -> None:
+        """Kill it."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+class Gated(Child):
+    """A sysbench that makes its connections and then waits for `go`."""
+
+    def __init__(self, argv: list[str], threads: int, folder: Path, out: Path):
+        self.folder, self.threads = folder, threads
+        folder.mkdir(mode=0o700)
+        os.mkfifo(folder / "go", 0o600)
+        (folder / "ready").touch()
+        env = os.environ | {"NOISEFLOOR_SCRIPT": argv[1], "NOISEFLOOR_GATE": str(folder)}
+        gate = str(Path(__file__).parent / "lua" / "gate.lua")
+        held = [argv[0], gate, *argv[2:]]
+        super().__init__(held, out, env=env)
+
+    def connected(self) -> None:
+        """Wait until every thread has its connection. Raises ToolError."""
+        began = time.monotonic()
+        while (self.folder / "ready").stat().st_size < self.threads:
+            if self.process.poll() is not None:
+                raise ToolError(self._why())
+            if time.monotonic() - began > PATIENCE_S:
+                raise ToolError(f"{self.threads} connections took more than {PATIENCE_S:g} s")
+            time.sleep(0.005)
+
+    def go(self) -> None:
+        """Let the threads go. Raises ToolError when they do not."""
+        began = time.monotonic()
+        door = None
+        try:
+            while not self.said(b"Threads started!"):
+                if door is None:
+                    with contextlib.suppress(OSError):  # nobody waits at it yet
+                        door = os.open(self.folder / "go", os.O_WRONLY | os.O_NONBLOCK)
+                if self.process.poll() is not None or time.monotonic() - began > PATIENCE_S:
+                    raise ToolError(self._why())
+                time.sleep(0.001)
+        finally:
+            if door is not None:
+                os.close(door)
+
+    def _why(self) -> str:
+        return _last(_hidden(self.out.read_text(errors="replace"), self.argv))
+
+    def end(self) -> None:
+        """Kill it, and remove its gate."""
+        super().end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 def _run(
     argv: list[str],
     timeout: float,
@@ -121,43 +230,8 @@ def _run(
     begun: Callable[[], None] | None = None,
     **options,
 ) -> tuple[int, str, float]:
-    """Exit code, output and CPU seconds (user + sys, by wait4) of a child that dies with this
-    process. A child that takes longer than `timeout` seconds is killed: exit code -9. `begun` is
-    called once sysbench has made its connections and prepared its statements; `options` are
-    Popen's (cwd, env)."""
-    with open(out, "w+b") if out else tempfile.TemporaryFile() as text:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=text,
-            stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent,
-            **options,
-        )
-        deadline = time.monotonic() + timeout
-        try:
-            while True:
-                pid, status, used = os.wait4(child.pid, os.WNOHANG)
-                if pid:
-                    break
-                if begun and b"Threads started!" in os.pread(text.fileno(), 4096, 0):
-                    begun()
-                    begun = None
-                if time.monotonic() > deadline:
-                    child.kill()
-                    deadline = float("inf")
-                time.sleep(0.005)
-        except BaseException:
-            child.kill()
-            child.wait()
-            raise
-        child.returncode = os.waitstatus_to_exitcode(status)
-        text.seek(0)
-        printed = text.read().decode(errors="replace")
-        said = _hidden(printed, argv)
-        if said != printed and out:  # a script of the user's own printed it
-            out.write_text(said)
-    return child.returncode, said, round(used.ru_utime + used.ru_stime, 3)
+    """A `Child` from its start to its end."""
+    return Child(argv, out, **options).wait(timeout, begun)
 
 
 def _hidden(text: str, argv: list[str]) -> str:
@@ -211,18 +285,23 @@ def _used(before: dict, after: dict) -> dict[str, dict[str, float]]:
     return {n: {k: round(after[n][k] - v, 3) for k, v in b.items()} for n, b in before.items()}
 
 
-def sysbench(s: Slice) -> dict:
-    """One sysbench run, here or from several clients; text in ``sysbench.txt`` (``sysbench-1.txt``
-    …), usage of the measured and the idle servers."""
-    argv = workloads.sysbench(
+def load_argv(s: Slice, seconds: float) -> list[str]:
+    """argv of the sysbench that loads a slice's server."""
+    return workloads.sysbench(
         s.workload,
         s.server.folder / "sysbench.cnf",
         tables=s.study.tables,
         rows=s.study.profile.rows,
         threads=s.threads,
-        seconds=s.seconds,
+        seconds=seconds,
         options=s.arm.options,
     )
+
+
+def sysbench(s: Slice) -> dict:
+    """One sysbench run, here or from several clients; text in ``sysbench.txt`` (``sysbench-1.txt``
+    …), usage of the measured and the idle servers."""
+    argv = load_argv(s, s.seconds)
     meters = {"server": s.server, **s.idle}
     pool = _pool(s.server)
     stolen, before = steal(), _meter(meters)
@@ -232,10 +311,17 @@ def sysbench(s: Slice) -> dict:
         before.update(_meter(meters))
         pool.update(_pool(s.server) if pool else {})
 
+    patience, out = 3 * s.seconds + PATIENCE_S, s.folder / "sysbench.txt"
     if s.workload.clients:
         argv, code, cpu = s.kit.load(s, begun)
+    elif s.gated:
+        stolen = steal()
+        s.gated.go()
+        begun()
+        code, text, cpu = s.gated.wait(patience)
+        out.write_text(text)
     else:
-        code, _, cpu = _run(argv, 3 * s.seconds + PATIENCE_S, s.folder / "sysbench.txt", begun)
+        code, _, cpu = _run(argv, patience, out, begun)
     found = {
         "argv": workloads.shown(argv),
         "exit_code": code,
@@ -244,6 +330,70 @@ def sysbench(s: Slice) -> dict:
         "steal_s": round(steal() - stolen, 3),
     }
     return found | ({"pool": _used({"": pool}, {"": _pool(s.server)})[""]} if pool else {})
+
+
+WINDOWS = "windows.csv"  # of a run of a duet
+SPARE_S = 0.5  # that a duet's load goes on beyond its last window
+
+
+def duet(both: list[Slice], folder: Path, windows: int, window_s: float) -> list[dict]:
+    """Both servers under load at the same time, for `windows` windows behind one that warms up: what
+    stands in each run.json. Counters at the edges of the windows in ``windows.csv``."""
+    seconds = math.ceil(window_s * (windows + 1) + SPARE_S)  # sysbench counts whole ones
+    argvs = [load_argv(s, seconds) for s in both]
+    loads: list[Gated] = []
+    groups: list[Group] = []
+    try:
+        for i, (s, argv) in enumerate(zip(both, argvs, strict=True)):
+            loads.append(Gated(argv, s.threads, folder / f"gate{i}", s.folder / "sysbench.txt"))
+            if s.workload.grouped:
+                try:
+                    groups.append(Group(str(i), s.server.pid, loads[-1].process.pid))
+                except ServerError as e:
+                    raise NotHere(s.workload.name, str(e)) from None
+        for load_ in loads:
+            load_.connected()
+        stolen = steal()
+        meters = [_meter({"server": s.server})["server"] for s in both]
+        for load_ in loads:
+            load_.go()
+        began = time.monotonic()
+        edges: list[list[str]] = [[], []]
+        for k in range(1, windows + 2):  # the first one warms up
+            time.sleep(max(0.0, began + k * window_s - time.monotonic()))
+            for s, rows in zip(both, edges, strict=True):
+                rows.append(_edge(s.server, began))
+        ends = [_meter({"server": s.server})["server"] for s in both]
+        done = [x.wait(3 * seconds + PATIENCE_S) for x in loads]
+    finally:
+        for load_ in loads:
+            load_.end()
+        for group in groups:
+            group.close()
+    found = []
+    for s, argv, rows, before, after, (code, _, cpu) in zip(
+        both, argvs, edges, meters, ends, done, strict=True
+    ):
+        (s.folder / WINDOWS).write_text("t_s,transactions,cpu_s,written_B,read_B\n" + "".join(rows))
+        found.append(
+            {
+                "argv": workloads.shown(argv),
+                "exit_code": code,
+                "usage": {"server": {k: round(after[k] - v, 3) for k, v in before.items()}},
+                "client_cpu_s": cpu,
+                "steal_s": round(steal() - stolen, 3),
+                "windows": windows,
+                "window_s": window_s,
+            }
+        )
+    return found
+
+
+def _edge(server: Server, began: float) -> str:
+    """A line of `WINDOWS`: what the server has done and used so far."""
+    used, done = server.usage(), server.status("Com_commit")["Com_commit"]
+    at = time.monotonic() - began
+    return f"{at:.4f},{done:.0f},{used['cpu_s']:.6f},{used['written_B']},{used['read_B']}\n"
 
 
 SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up

@@ -109,8 +109,19 @@ def _enc(how: Mapping[str, str], password: Path, *direction: str) -> list[Stage]
         return []
     argv = ("openssl", "enc", *direction, f"-{how['cipher']}", "-pbkdf2", "-salt")
     size = ("-bufsize", how["bufsize"]) if "bufsize" in how else ()
-    env = MASK_AES if how.get("mask") == "AES" else {}
-    return [Stage("openssl", (*argv, "-pass", f"file:{password}", *size), env)]
+    return [Stage("openssl", (*argv, "-pass", f"file:{password}", *size), _masked(how))]
+
+
+def _masked(how: Mapping[str, str]) -> Mapping[str, str]:
+    return MASK_AES if how.get("mask") == "AES" else {}
+
+
+def speed(how: Mapping[str, str], seconds: int, decrypt: bool = False) -> Stage:
+    """A cipher alone in memory, in blocks of 8 KiB as `openssl enc` reads them. It prints bytes a
+    second of its own processor time (user)."""
+    argv = ("openssl", "speed", "-mr", "-seconds", str(seconds), "-bytes", "8192")
+    more = ("-decrypt",) if decrypt else ()
+    return Stage("openssl", (*argv, "-evp", how["cipher"], *more), _masked(how))
 
 
 def script(name: str, option_file: Path | None = None) -> str:

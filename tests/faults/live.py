@@ -35,16 +35,25 @@ server.ANSWER_S, tools.PATIENCE_S = 8, 5
 for waits in (server.Server.start, server.Server.ready):
     waits.__kwdefaults__["timeout"] = 40
 if os.environ.get("TEMPLATE"):
-    collect._templates = lambda study, builds, folder: {
+    collect.templates = lambda study, builds, folder: {
         "": server.Server(builds[""], Path(os.environ["TEMPLATE"]), study.settings, keyring=True)
     }
+if os.environ.get("DEALT"):  # the arms in the order in which their servers are made
+    made = collect.Bench.fresh
+    def fresh(bench, arm, **settings):
+        with open(os.environ["DEALT"], "a") as told:
+            told.write(arm.name + "\\n")
+        return made(bench, arm, **settings)
+    collect.Bench.fresh = fresh
 """
 DRIVER = PATCHES + "from noisefloor.cli import main\nmain(prog_name='noisefloor')\n"
 
 
 def asked(minutes: float, *more: str) -> tuple[str, ...]:
-    """The command that is harmed: a smoke campaign of so many minutes."""
-    return ("run", "binlog-encryption", "--profile", "smoke", "--budget", str(minutes), *more)
+    """The command that is harmed: a smoke campaign of so many minutes that answers one question."""
+    question = () if "--question" in more else ("--question", "headline")
+    measured = ("--profile", "smoke", "--budget", str(minutes), *question, *more)
+    return ("run", "binlog-encryption", *measured)
 
 
 def is_called(p: psutil.Process, name: str) -> bool:
@@ -122,12 +131,17 @@ def _counted(folder: Path, finished: bool) -> None:
     meta = tidy.meta(folder)
     assert bool(meta["finished"]) == bool(meta["ended_because"])
     table = tidy.table(folder)
-    counted = table[~table["warmup"]].drop_duplicates("run")
+    counted = table[~table["warmup"]].drop_duplicates(["run", "pair_id"])  # of a duet: each window
     for _, pair in counted.groupby("pair_id"):
         assert sorted(pair["position"]) == [0, 1]
         assert pair["block"].nunique() == 1
-    arms = counted[counted["arm"] != study.restored(meta).baseline.name]
+    chosen = study.restored(meta)
+    arms = counted[counted["arm"] != chosen.baseline.name]
     assert not arms.duplicated(["workload", "threads", "arm", "pair"]).any()
+    at_once = arms[arms["workload"].isin([w.name for w in chosen.workloads if w.at_once])]
+    for _, windows in at_once.groupby(["workload", "threads", "arm", "block"]):
+        assert windows["run"].nunique() == 1, "a duet's block stands there twice"
+        assert len(windows) == meta["plan"]["windows"]
     texts = []
     for name in table["run"].unique():
         facts = tidy.read(folder / name)  # checksums
@@ -144,7 +158,7 @@ def _counted(folder: Path, finished: bool) -> None:
     assert all(tidy.read(folder / n)["pair_id"] in told for n in left_out), told
     for aside in {p.name for p in folder.iterdir() if p.is_dir()} - whole:
         if not aside.endswith(".partial"):
-            assert re.search(r"\.(failed|unpaired|damaged)\d+$", aside)
+            assert re.search(r"\.(failed|unpaired|damaged|unproved)\d+$", aside)
             assert aside in told
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from live import SEED
-from noisefloor import paths, report, results, store, study, tidy
+from noisefloor import paths, report, results, store, studies, tidy
 from noisefloor.cli import main
 
 STUDY = "binlog-encryption"
@@ -163,7 +163,7 @@ def test_a_wrong_parameter_of_a_notebook_is_one_sentence(name, parameter, value,
     assert inside(project) == before
 
 
-MEASURED = [n for n in NOTEBOOKS if "margin_pct" in report.parameters(report.notebook(n)) and n in study.STUDIES]  # fmt: skip
+MEASURED = [n for n in NOTEBOOKS if "margin_pct" in report.parameters(report.notebook(n)) and n in studies.STUDIES]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MEASURED)

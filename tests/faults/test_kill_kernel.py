@@ -13,7 +13,8 @@ MEASURES = (
     "# What does it cost?",
     PATCHES,
     "from noisefloor import report, results\n"
-    "folder = collect.obtain('binlog-encryption', profile=profile, budget_min=0.2)\n"
+    "asked = {'question': 'headline', 'profile': profile, 'budget_min': 0.2}\n"
+    "(folder,) = collect.obtain('binlog-encryption', **asked)\n"
     "r = results.load(folder)",
     "## The verdict",
     "report.verdict_box(r.verdicts, r.meta)",

@@ -7,9 +7,11 @@ import time
 
 import pytest
 
-from live import SEED, Live, asked, count, harm
+from live import SEED, Live, asked, count, harm, send
+from noisefloor import schedule, tidy
 
 slow = pytest.mark.slow
+DUET = ("--question", "processor")
 
 
 @pytest.mark.parametrize(
@@ -30,6 +32,42 @@ def test_kill_9_while_servers_are_initialised_and_loaded(tmp_path):
 def test_kill_9_of_a_side_by_side_campaign(tmp_path, mariadb):
     live = Live(tmp_path, mariadb, *asked(0.2, "--engine", "mariadb"))
     harm(live, "noisefloor", 2, between=(0.5, 7))
+
+
+def test_kill_9_in_the_middle_of_a_block_of_a_duet(tmp_path, mysql):
+    """What was loaded at once is one: nothing of the block counts, it is dealt as before, and measured
+    once."""
+    told = tmp_path / "dealt"
+    live = Live(tmp_path / "home", mysql, *asked(0.25, *DUET), DEALT=str(told))
+    live.home.mkdir()
+    live.start()
+    live.until_whole(2)  # both servers of the first block
+    live.until("sysbench")
+    time.sleep(2)  # within windows that take five
+    assert len(list(live.runs.glob("*/*.partial"))) == 2
+    assert send("noisefloor", live.victim("noisefloor"))
+    live.end()
+    assert len(live.whole()) == 2
+    (folder,) = live.runs.iterdir()
+    windows, seed = tidy.meta(folder)["plan"]["windows"], tidy.meta(folder)["seed"]
+    assert set(tidy.table(folder)["block"]) == {0}
+    before = told.read_text().split()
+    told.unlink()
+    live.finish()
+    assert [f.name for f in live.runs.iterdir()] == [folder.name]
+    coins = [schedule.coin(seed, k, "deal").permutation(2) for k in (0, 1)]
+    dealt = [[["plain", "encrypted"][i] for i in coin] for coin in coins]
+    assert before == dealt[0] + dealt[1]
+    assert told.read_text().split() == dealt[1]
+    table = tidy.table(folder)
+    pairs = table.groupby("block")["pair_id"].nunique()
+    assert dict(pairs) == {0: windows, 1: windows}
+    assert sorted(set(table["pair"])) == list(range(2 * windows))
+
+
+@slow
+def test_kill_9_of_a_duet_at_random_points(tmp_path, mysql):
+    harm(Live(tmp_path, mysql, *asked(0.25, *DUET)), "noisefloor", 4, between=(0.5, 9))
 
 
 @slow

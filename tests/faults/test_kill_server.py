@@ -25,6 +25,13 @@ def test_kill_9_of_one_of_two(tmp_path, mariadb):
 
 
 @slow
+@pytest.mark.parametrize(("how", "times"), [(signal.SIGKILL, 3), (signal.SIGSTOP, 1)])
+def test_one_of_two_that_are_loaded_at_once(tmp_path, mysql, how, times):
+    live = Live(tmp_path, mysql, *asked(0.25, "--question", "processor"))
+    harm(live, "mysqld", times, how=how, between=(0.5, 8))
+
+
+@slow
 def test_a_campaign_whose_server_died_says_so(tmp_path, mysql):
     live = Live(tmp_path, mysql)
     live.start()

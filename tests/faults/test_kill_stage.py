@@ -5,12 +5,13 @@ import shutil
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
 
 from live import SEED, promise, send
-from noisefloor import schedule, study, tidy, tools, workloads
+from noisefloor import schedule, studies, tidy, tools, workloads
 from noisefloor.backup import pipe
 
 slow = pytest.mark.slow
@@ -50,7 +51,12 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     """Pairs are measured until all harm is done, and one more of each kind after it."""
     monkeypatch.setattr(tools, "PATIENCE_S", 2)
     template = request.getfixturevalue(engine)
-    chosen = study.load("backup-encryption", profile="smoke", engine=engine)
+    both = [
+        studies.load("backup-encryption", question=q, profile="smoke", engine=engine)
+        for q in ("headline", "restore")
+    ]
+    works = tuple(w for s in both for w in s.workloads)
+    chosen = replace(both[0], workloads=works)
     c, bench = campaign(chosen, template)
     cells = [x for x in schedule.cells(chosen) if not x.control]
     done: list[int] = []

@@ -26,6 +26,14 @@ def test_it_hangs_at_random_points(tmp_path, mysql):
     harm(Live(tmp_path, mysql, *asked(0.2)), "sysbench", 2, how=signal.SIGSTOP, between=(0.2, 4))
 
 
+@slow
+@pytest.mark.parametrize(("how", "times"), [(signal.SIGKILL, 4), (signal.SIGSTOP, 2)])
+def test_one_of_two_loads_at_once(tmp_path, mysql, how, times):
+    """Its block is not counted, and made again."""
+    live = Live(tmp_path, mysql, *asked(0.4, "--question", "processor"))
+    harm(live, "sysbench", times, how=how, between=(0.5, 6))
+
+
 def stopped_once() -> threading.Thread:
     """The next sysbench is stopped (SIGSTOP) a little after its start."""
 

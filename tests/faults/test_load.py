@@ -13,7 +13,9 @@ import psutil
 import pytest
 
 from live import Live, asked
-from noisefloor import collect, tidy
+from noisefloor import tidy
+from noisefloor.measure.lock import alone
+from noisefloor.measure.preflight import RUN_MEMORY_B, size_of
 from test_collect import SMOKE, cell_of
 
 slow = pytest.mark.slow
@@ -23,7 +25,7 @@ slow = pytest.mark.slow
 def test_2048_threads(campaign, mysql):
     chosen = replace(SMOKE, workloads=(replace(SMOKE.workloads[0], threads=(2048,)),))
     c, bench = campaign(chosen, mysql)
-    with collect.alone():  # what measures beside it would get nothing done
+    with alone():  # what measures beside it would get nothing done
         c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
     assert c.done() == {"in-memory-t2048-encrypted": 1}
     for run in tidy.run_folders(c.folder):
@@ -84,7 +86,7 @@ def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, m
         "memory_MB": [round(memory.min() / 1e6), round(memory.max() / 1e6)],
         "handles": [int(handles.min()), int(handles.max())],
         "servers_MB": [round(disk.min() / 1e6), round(disk.max() / 1e6)],
-        "raw_B_per_run": round(collect._size(live.runs) / runs[-1]),
+        "raw_B_per_run": round(size_of(live.runs) / runs[-1]),
     }
     print(json.dumps(said))
     announced = re.search(
@@ -93,9 +95,9 @@ def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, m
     )
     at_most = [float(gb) * 1e9 for gb in announced.groups()]
     assert disk.max() < at_most[0]
-    assert collect._size(live.runs) < at_most[1]
+    assert size_of(live.runs) < at_most[1]
     assert memory.max() < at_most[2]
     assert logs.max() <= 5  # full ones are removed after each pair
     assert handles.max() - handles.min() < 30
     assert grows["handles"][0] - grows["handles"][1] < 0.05
-    assert grows["memory"][0] - grows["memory"][1] < collect.RUN_MEMORY_B  # as is announced
+    assert grows["memory"][0] - grows["memory"][1] < RUN_MEMORY_B  # as is announced

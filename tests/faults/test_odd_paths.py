@@ -7,7 +7,7 @@ import pytest
 
 from conftest import moved
 from live import Live, asked
-from noisefloor import engines, report, schedule, study
+from noisefloor import engines, schedule, studies, study
 from noisefloor.server import Server, workshop
 from noisefloor.study import Arm, StudyError
 from test_disk_pages import assert_whole_page, project, rendered
@@ -49,7 +49,7 @@ def test_a_page_in_such_a_folder(project):
     assert_whole_page(out)
 
 
-SMOKE = study.load("binlog-encryption", profile="smoke")
+SMOKE = studies.load("binlog-encryption", profile="smoke")
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,13 @@ import pytest
 
 from live import promise, send
 from noisefloor import server as servers
-from noisefloor import study, tools
+from noisefloor import studies, tools
 from noisefloor.server import ServerError
 from test_collect import SMOKE, cell_of, names
 
 pytestmark = pytest.mark.slow
-WORKLOAD = study.load("binlog-encryption", profile="standard").workload("replica")
+ASKED = {"question": "replica", "profile": "standard"}
+WORKLOAD = studies.load("binlog-encryption", **ASKED).workload("replica")
 CHOSEN = replace(SMOKE, workloads=(WORKLOAD,))
 
 

@@ -4,13 +4,12 @@ Modules, each reading only from those above it: `rivals` (how others decide), `t
 campaigns), `live` (what real campaigns say), `figures`, `page` (goals, tables, words).
 """
 
-from noisefloor.calibration.live import noise, write_floor, write_reach
+from noisefloor.calibration.live import TooShort, write_found
 from noisefloor.calibration.page import (
-    STUDIES,
+    QUESTIONS,
     Calibration,
     load,
     recorded,
-    rivals_on,
     say,
     say_power,
     summary,
@@ -18,17 +17,15 @@ from noisefloor.calibration.page import (
 from noisefloor.calibration.truth import measure, write
 
 __all__ = [
-    "STUDIES",
+    "QUESTIONS",
     "Calibration",
+    "TooShort",
     "load",
     "measure",
-    "noise",
     "recorded",
-    "rivals_on",
     "say",
     "say_power",
     "summary",
     "write",
-    "write_floor",
-    "write_reach",
+    "write_found",
 ]

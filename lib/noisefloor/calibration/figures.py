@@ -9,12 +9,10 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from noisefloor.calibration import live
 from noisefloor.plots import (
     ARMS,
     BAND,
     BASE,
-    CONTROL,
     INK,
     MUTED,
     NARROW,
@@ -26,10 +24,9 @@ from noisefloor.plots import (
     _panels,
     _percent_axis,
     _responsive,
-    metric_label,
 )
 
-DESIGN_INK = {"switched": ARMS[0], "side by side": ARMS[1], "duet": ARMS[2]}
+DESIGN_INK = {"switched": ARMS[0], "side by side": ARMS[1]}
 
 
 @_responsive
@@ -94,53 +91,49 @@ def strip(
 
 
 @_responsive
-def blocks(results, metrics=live.METRICS, *, narrow=False):
-    """Mean of every block of an A/A campaign with its standard error, a panel a metric."""
-    margin = results.study.margin_pct
-    figure, axes, small = _panels(len(metrics), narrow, 270)
-    for ax, metric in zip(axes, metrics, strict=True):
-        found = results.pairs(results.main, metric)
-        value = found.assign(pct=100 * np.expm1(found["overhead"]))
-        each = value.groupby("block")["pct"].agg(["mean", "sem"]).fillna(0)
-        _margin(ax, margin, named=False)
-        ax.errorbar(each.index + 1, each["mean"], each["sem"], fmt="o", ms=5, color=BASE, ecolor=CONTROL, elinewidth=3, lw=0, zorder=3)  # fmt: skip
-        middle = each["mean"].mean()
-        ax.axhline(middle, color=ARMS[0], lw=1.6, zorder=4)
-        reach = max(2.2 * margin, 1.1 * (each["mean"].abs() + each["sem"]).max())
+def blocks(found, each, *, margin_pct=2.0, narrow=False):
+    """Mean of every A/A block (`each`: design, block, log), a panel a design, with the mean of all and
+    its interval (`found`)."""
+    figure, axes, small = _panels(len(found), narrow, 250, most=3)
+    reach = max(1.2 * margin_pct, 110 * each["log"].abs().max())
+    for ax, row in zip(axes, found.itertuples(), strict=True):
+        part = each[each["design"] == row.design]
+        _margin(ax, margin_pct, named=False)
+        ax.axhspan(row.lo_pct, row.hi_pct, color=ARMS[0], alpha=0.25, lw=0, zorder=2)
+        ax.axhline(row.overhead_pct, color=ARMS[0], lw=1.6, zorder=3)
+        ax.plot(part["block"] + 1, 100 * np.expm1(part["log"]), "o", ms=5, color=BASE, zorder=4)
         ax.set_ylim(-reach, reach)
-        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        ax.set_xlabel("block (both servers restarted before each)")
+        ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        ax.set_xlabel("block")
         _percent_axis(ax)
-        words = f"one server against the other (shaded: ±{margin:g}\u202f%)"
-        _above(ax, words, metric_label(metric), small=small)
+        _above(ax, f"difference (shaded: ±{margin_pct:g}\u202f%)", row.design, small=small)
     return figure
 
 
 @_responsive
-def bias(injected, *, margin_pct=2.0, narrow=False):
-    """What was found less what is true, with its interval, against the true overhead; a panel a
-    metric, a colour a design."""
-    metrics = list(pd.unique(injected["metric"]))
-    figure, axes, small = _panels(len(metrics), narrow, 300)
-    ink = {d: DESIGN_INK[d] for d in DESIGN_INK if d in set(injected["design"])}
-    ends = injected[["bias_lo_pct", "bias_hi_pct"]].abs().to_numpy()
-    reach = max(2.2 * margin_pct, min(1.1 * ends.max(), 4 * np.median(ends)), 1.2 * injected["bias_pct"].abs().max())  # fmt: skip
-    for ax, metric in zip(axes, metrics, strict=True):
-        part = injected[injected["metric"] == metric]
-        _margin(ax, margin_pct, named=False)
-        for k, (design, row) in enumerate(part.groupby("design", sort=False)):
-            x = row["truth_pct"].clip(lower=0.1) * 1.07 ** (k - 1)
-            ax.vlines(x, row["bias_lo_pct"].clip(-reach), row["bias_hi_pct"].clip(upper=reach), color=ink[design], lw=6, alpha=0.38)  # fmt: skip
-            ax.plot(x, row["bias_pct"], "o", color=ink[design], ms=7)
-        ax.set_xscale("log")
-        ax.set_ylim(-reach, reach)
-        ticks = [t for t in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if part["truth_pct"].min() / 1.5 <= t <= 1.5 * part["truth_pct"].max()]  # fmt: skip
-        ax.set_xticks(ticks, [f"{t:g}\u202f%" for t in ticks])
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_xlabel("true overhead (log scale)")
-        _percent_axis(ax)
-        words = f"found less true (shaded: ±{margin_pct:g}\u202f%)"
-        _above(ax, words, metric_label(metric), {d: d for d in ink}, ink, small)
+def bias(frame, *, narrow=False):
+    """A duet less the truth with its interval, in percent of the true overhead; a place a
+    slowdown, a colour a design, the bands are what is allowed for a size and for a word."""
+    figure, axes, _ = _panels(1, narrow, 320)
+    ax = axes[0]
+    shares = ["bias_pct", "lo_pct", "hi_pct", "size_pct", "word_pct"]
+    effect = frame["effect_pct"].clip(lower=0.1) / 100
+    frame = frame.assign(**frame[shares].div(effect, axis=0).clip(-150, 150))
+    names = {d: d for d in pd.unique(frame["design"])}
+    ink = dict(zip(names, ARMS[1:], strict=False))
+    arms = frame.drop_duplicates("arm").set_index("arm")
+    for limit, alpha in (("word_pct", 0.13), ("size_pct", 0.2)):
+        at = np.arange(len(arms))
+        ax.bar(at, 2 * arms[limit], 0.7, -arms[limit], color=BAND, alpha=alpha, lw=0, zorder=0)
+    ax.axhline(0, color=MUTED, lw=0.9, zorder=1)
+    for k, (design, row) in enumerate(frame.groupby("design", sort=False)):
+        where = arms.index.get_indexer(row["arm"]) + 0.18 * (k - (len(names) - 1) / 2)
+        ax.vlines(where, row["lo_pct"], row["hi_pct"], color=ink[design], lw=6, alpha=0.38)
+        ax.plot(where, row["bias_pct"], "o", color=ink[design], ms=7)
+    ax.set_xticks(range(len(arms)), arms.index)
+    ax.set_xlabel("slowdown that was put in")
+    _percent_axis(ax)
+    _above(ax, "share of the true overhead", "CPU per transaction", names, ink, narrow)
     return figure
 
 
@@ -168,39 +161,36 @@ def power(frame, *, title="", narrow=False):
 
 @_responsive
 def information(designs, *, narrow=False):
-    """Information a minute of each design against side by side, a dot with its interval (log)."""
-    frame = designs.dropna(subset=["against_side_by_side"])
-    labels = [f"{r.design}, {SHORT.get(r.metric, r.metric)}" for r in frame.itertuples()]
+    """Information a minute of each design against pairs in turn, a dot with its interval (log)."""
     width, left, right = (NARROW, 8, 8) if narrow else (WIDE, 250, 90)
     each, top, foot = 42 if narrow else 28, 8, 44
-    total = top + each * len(frame) + foot
+    total = top + each * len(designs) + foot
     figure = Figure(figsize=(width / 72, total / 72), layout="none")
-    ax = figure.add_axes(
-        (left / width, foot / total, (width - left - right) / width, each * len(frame) / total)
-    )
+    box = (left / width, foot / total, (width - left - right) / width, each * len(designs) / total)
+    ax = figure.add_axes(box)
     ax.axvline(1, color=MUTED, lw=0.9)
     at = ax.get_yaxis_transform()
-    for i, (row, label) in enumerate(zip(frame.itertuples(), labels, strict=True)):
-        y, ink = i + (0.32 if narrow else 0.0), DESIGN_INK[row.design]
+    for i, row in enumerate(designs.itertuples()):
+        y, ink = i + (0.32 if narrow else 0.0), ARMS[i % len(ARMS)]
         if not math.isnan(row.lo):
             ax.plot([row.lo, row.hi], [y, y], color=ink, lw=7, alpha=0.38)
-        ax.plot(row.against_side_by_side, y, "o", ms=8, color=ink)
+        ax.plot(row.times, y, "o", ms=8, color=ink)
         place = ((0, i - 0.28), (0, 0)) if narrow else ((0, i), (-left + 8, 0))
-        _note(ax, label, *place, at, va="center", color=INK, fontsize=12)
+        _note(ax, row.design, *place, at, va="center", color=INK, fontsize=12)
         if not narrow:
-            _note(ax, f"{row.against_side_by_side:.1f} times", (1, y), (8, 0), at, va="center", color=INK)  # fmt: skip
+            _note(ax, f"{row.times:.1f} times", (1, y), (8, 0), at, va="center", color=INK)
     ax.set_xscale("log")
     low, high = ax.get_xlim()
     ax.set_xlim(min(low, 0.4), max(high, 2.5))
     low, high = ax.get_xlim()
-    ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low <= t <= high]
+    ticks = [t for t in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if low <= t <= high]
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_locator(NullLocator())
-    ax.set_ylim(len(frame) - 0.4, -0.6)
+    ax.set_ylim(len(designs) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.grid(True, axis="x")
-    words = "information a minute, side by side = 1 (log scale)"
+    words = "information a minute, in turn = 1 (log scale)"
     _note(ax, words, (0, 0), (0, -26), "axes fraction", va="top")
     return figure
 

@@ -1,4 +1,4 @@
-"""What real campaigns say: two identical servers, known slowdowns, and three designs side by side.
+"""What real campaigns say: two identical servers, known slowdowns, and one server against itself.
 
 Works on opened campaigns (`results.load`). Overheads are log ratios inside, percent in the tables.
 """
@@ -13,82 +13,119 @@ import pandas as pd
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from noisefloor import paths, results, stats
-from noisefloor.calibration.truth import bounded
+from noisefloor import honest, paths, results, schedule, stats, tidy
 from noisefloor.stats import rule, synthetic
 
-METRICS = ("tps", "cpu_per_transaction")
-DRAWS = 10_000
-SHORT = 12  # declared blocks of a resampled campaign
+CPU = "cpu_per_transaction"
+METRICS = ("tps", CPU)
+WHOLE = 12  # blocks without which a campaign decides nothing
+PIECE = 6  # blocks of a piece of a campaign: the fewest whose signs can reach 5 %
 LONGEST_GAP_S = 120  # between two runs; a longer one was an interruption
 PAIRS = 10  # without which a scatter is known too badly to weight by
 FREE = 4  # degrees of freedom inside blocks, before they stand for it
 REFERENCE_MIN = 2 * 10 * 300 / 60  # ten runs an arm of five minutes each
-FLOOR = Path(__file__).parents[1] / "floor.json"
-REACH = FLOOR.with_name("duet.json")
+HALF_PCT = 0.5  # half width of an A/A interval that is asked for
+NEAR_PCT = 0.5  # a bias that is always allowed; else a share of the effect:
+SHARES = {honest.SIZE: 1 / 10, honest.WORD: 1 / 3}
 
 
 class TooShort(ValueError):
-    """A campaign with too few pairs or blocks for what was asked of it. One sentence."""
+    """A campaign that is not there, or has too few pairs or blocks for what was asked of it. One
+    sentence."""
 
 
-def start_to_start(d, block, *, seed=1, draws=100_000):
+# -- two identical servers ---------------------------------------------------------------------------
+
+
+def start_to_start(d, block, threads=None, *, seed=1, draws=100_000):
     """How much one server differs from start to start: a dict of CVs in percent.
 
     d: log overheads of two identical servers, dealt anew to the arms before every block. The
-    variance between blocks beyond what their pairs explain, halved because both arms restart.
+    variance between blocks beyond what their pairs explain, halved because both arms restart; over
+    several thread counts the mean, with the degrees of freedom of one, for a start serves all.
     The interval is a generalised confidence interval (Weerahandi 1993): the two mean squares
     divided by their chi-squares, drawn. cv_pct: estimate, 0 when the pairs explain everything;
     lo_pct, hi_pct: 95 %; upper_pct: one-sided 95 %; df: blocks less one."""
     d, block = np.asarray(d, float), np.asarray(block)
-    starts, turn, sizes = np.unique(block, return_inverse=True, return_counts=True)
-    means = np.bincount(turn, d) / sizes
-    k, n = len(starts), len(d)
-    if k < 2 or n == k:
+    threads = np.zeros(len(d)) if threads is None else np.asarray(threads)
+    k, n = len(np.unique(block)), len(d)
+    parts = [_squares(d[threads == t], block[threads == t]) for t in np.unique(threads)]
+    if k < 2 or any(free < 1 for *_, free in parts):
         raise TooShort(
             f"{n} pairs in {k} blocks: at least 2 blocks of 2 pairs are needed for the scatter "
             "between starts; it is left out"
         )
-    size = k / (1 / sizes).sum()  # harmonic mean: unweighted means, Thomas and Hultquist 1978
-    between = means.var(ddof=1)
-    within = ((d - means[turn]) ** 2).sum()
-    free = n - k
+    mean, between, within, share = np.mean([p[:4] for p in parts], axis=0)
+    free = sum(p[4] for p in parts)
     rng = np.random.default_rng(seed)
-    drawn = (k - 1) * between / rng.chisquare(k - 1, draws) - within / size / rng.chisquare(
+    drawn = (k - 1) * between / rng.chisquare(k - 1, draws) - share * free / rng.chisquare(
         free, draws
     )
     drawn = np.sqrt(np.maximum(drawn, 0) / 2)
-    f = between * size / (within / free)
     lo, hi, upper = np.quantile(drawn, (0.025, 0.975, 0.95))
     return {
         "blocks": k, "pairs": n,
-        "mean_pct": _pct(float(means.mean())),
-        "pair_sd_pct": 100 * math.sqrt(within / free),
+        "mean_pct": _pct(mean),
+        "pair_sd_pct": 100 * math.sqrt(within),
         "block_sd_pct": 100 * math.sqrt(between),
-        "cv_pct": 100 * math.sqrt(max(between - within / free / size, 0) / 2),
+        "cv_pct": 100 * math.sqrt(max(between - share, 0) / 2),
         "lo_pct": 100 * lo, "hi_pct": 100 * hi, "upper_pct": 100 * upper, "df": k - 1,
-        "p": float(scipy_stats.f.sf(f, k - 1, free)),
+        "p": float(scipy_stats.f.sf(between / share, k - 1, free)),
     }  # fmt: skip
 
 
+def _squares(d, block):
+    """(mean, variance of block means, variance inside blocks, its share of a block mean, degrees of
+    freedom inside blocks)."""
+    _, turn, sizes = np.unique(block, return_inverse=True, return_counts=True)
+    means = np.bincount(turn, d) / sizes
+    k, free = len(sizes), len(d) - len(sizes)
+    size = k / (1 / sizes).sum()  # harmonic mean: unweighted means, Thomas and Hultquist 1978
+    within = ((d - means[turn]) ** 2).sum() / max(free, 1)
+    return means.mean(), means.var(ddof=1) if k > 1 else 0.0, within, within / size, free
+
+
 def components(aa):
-    """`start_to_start` and `mixed` of every judged metric of an A/A campaign, a row each."""
+    """`start_to_start` and `mixed` of every judged metric of the pairs in turn, a row each."""
     rows = []
-    for metric in _judged(aa):
-        d, block = _pairs(aa, metric)
-        rows.append({"metric": metric} | start_to_start(d, block) | {"mixed_pct": mixed(d, block)})
+    for metric in (m for m in aa.study.workloads[0].metrics if m in set(aa.tidy["metric"])):
+        p = aa.pairs(aa.main, metric)
+        found = start_to_start(p["overhead"], p["block"], p["threads"])
+        rows.append({"metric": metric} | found | {"mixed_pct": mixed(p)})
     return pd.DataFrame(rows)
 
 
-def mixed(d, block):
+def mixed(pairs):
     """The same CV in percent by restricted maximum likelihood: a mixed model with a random effect of
     the block, fitted by statsmodels. A witness of `start_to_start`, which also has an interval."""
     from statsmodels.regression.mixed_linear_model import MixedLM
 
+    d = 100 * (pairs["overhead"] - pairs.groupby("threads")["overhead"].transform("mean"))
+    block = pairs.groupby(["threads", "block"]).ngroup()
     with warnings.catch_warnings():  # a variance at its edge, zero, is an answer
         warnings.simplefilter("ignore")
-        fitted = MixedLM(100 * np.asarray(d, float), np.ones(len(d)), block).fit(reml=True)
+        fitted = MixedLM(d.to_numpy(float), np.ones(len(d)), block.to_numpy()).fit(reml=True)
     return math.sqrt(max(float(np.squeeze(fitted.cov_re)), 0.0) / 2)
+
+
+def identical(*campaigns):
+    """The A/A interval of each design, all thread counts alike: rows design, metric, threads (in
+    words), blocks, overhead_pct, lo_pct, hi_pct, half_pct."""
+    rows = []
+    for r in campaigns:
+        for work in r.study.workloads:
+            for metric in (CPU,) if work.at_once else METRICS:
+                units = blocks(r, work.name, metric)
+                if len(units) > 1:
+                    mean, half = _interval(units)
+                    key = (
+                        design(r, work.name),
+                        metric,
+                        ", ".join(map(str, work.threads)),
+                        len(units),
+                    )
+                    rows.append((*key, *map(_pct, (mean, mean - half, mean + half)), 100 * half))
+    return _frame(rows, r, "design metric threads blocks overhead_pct lo_pct hi_pct half_pct")
 
 
 def floor(aa):
@@ -123,19 +160,11 @@ def implied_df(estimate, upper):
     return float(optimize.brentq(gap, 0.2, 1e6))
 
 
-def write_floor(aa, file=FLOOR):
+def write_floor(aa, file=None):
     """Write `floor(aa)` where `stats.scatter` looks for it."""
-    Path(file).write_text(json.dumps(floor(aa), indent=2, ensure_ascii=False) + "\n")
-    return Path(file)
-
-
-def write_reach(decision, source, file=REACH):
-    """Write what `decision` offers where a first look reads it: {"source", "reach": {metric: the
-    largest honest overhead in percent}}."""
-    offered = decision[decision["up_to_pct"] > 0].set_index("metric")["up_to_pct"].round(2)
-    text = json.dumps({"source": source, "reach": offered.to_dict()}, indent=2)
-    Path(file).write_text(text + "\n")
-    return Path(file)
+    file = Path(file or paths.recorded_floor())
+    file.write_text(json.dumps(floor(aa), indent=2, ensure_ascii=False) + "\n")
+    return file
 
 
 def noise(folders=(), file=None):
@@ -143,14 +172,14 @@ def noise(folders=(), file=None):
     in percent}}}; returns the file. It weights the joint effect of later campaigns.
 
     folders: of campaigns (default: all recorded ones). From their A/A controls and from two
-    identical servers, PAIRS pairs or more: around the block means where blocks hold several pairs,
-    else around the mean of the campaign."""
+    identical servers, PAIRS pairs (windows, of a duet) or more: around the block means where blocks
+    hold several, else around the mean of the campaign."""
     folders = folders or sorted(p.parent for p in paths.recorded().glob("*/campaign.json"))
     squares, names = {}, []
     for folder in folders:
         r = results.load(folder)
         arms = {f"{r.study.baseline.name}{stats.verdicts.CONTROL}"}
-        if r.study.name == "calibration-aa":
+        if r.study.name == "calibration" and r.study.key != "injected":
             arms |= {a.name for a in r.study.arms}
         found = stats.pairs(r.tidy, baseline=r.study.baseline.name)
         found = found[found["arm"].isin(arms)]
@@ -174,51 +203,30 @@ def noise(folders=(), file=None):
     return file
 
 
-def alarms(aa, *, draws=DRAWS, seed=1):
-    """False alarms of real A/A blocks drawn again as campaigns of SHORT blocks: columns metric, unit,
-    n, count, value, lo, hi, same.
-
-    Their arms are dealt anew by fair coins over data that stays as it is: with the block as the unit
-    that is a check of the code, exact by construction, and no measurement of this machine. With the
-    pair as the unit it shows what the starts do."""
-    rng = np.random.default_rng(seed)
-    rows = []
-    for metric in METRICS:
-        table = _blocks(*_pairs(aa, metric))
-        chosen = table[rng.integers(0, len(table), (draws, SHORT))]
-        d = chosen * (rng.integers(0, 2, (draws, SHORT, 1)) * 2 - 1)
-        for unit, units in (("block", d.mean(-1)), ("pair", d.reshape(draws, -1))):
-            code = rule.decide(units, margin=_margin(aa))[1]
-            found = bounded(np.isin(code, (1, -1)).sum(), draws)
-            rows.append({"metric": metric, "unit": unit} | found | {"same": (code == 2).mean()})
-    return pd.DataFrame(rows)
-
-
-def windows(aa, blocks=10):
-    """The A/A campaign cut into campaigns of consecutive blocks, as they were dealt: one row each,
-    columns metric, from_block, blocks, overhead_pct, lo_pct, hi_pct, verdict."""
-    rows = []
-    for metric in _judged(aa):
-        units = _units(aa, metric)
-        for first in range(0, len(units) + 1 - blocks, blocks):
-            part = np.arange(blocks), units[first : first + blocks]
-            o = rule.family({("", 0): part}, blocks=blocks, margin=_margin(aa))["", 0]
-            ends = map(_pct, (o.estimate, o.lo, o.hi))
-            rows.append((metric, first, o.units, *ends, o.word))
-    columns = ["metric", "from_block", "blocks", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
-    return pd.DataFrame(rows, columns=columns)
+def write_found(opened, folder):
+    """Write what campaigns {question: Results} say of their machine: ``floor.json``, ``noise.json`` and
+    ``duet.json``. Raises TooShort for fewer than WHOLE blocks: they would decide what later ones say."""
+    for r in opened.values():
+        if (n := len(blocks(r, r.main, CPU))) < WHOLE:
+            raise TooShort(f"{r.folder.name} has {n} whole blocks of {WHOLE}: nothing is written")
+    write_floor(opened["aa"], folder / "floor.json")
+    noise([opened[q].folder for q in ("aa", "switched")], folder / "noise.json")
+    honest.write(allowed(opened["injected"]), folder / "duet.json")
 
 
 def machine_time(aa, *, draws=2000, blocks=80, seed=1):
-    """Measured machine time to a verdict on the real A/A noise, at a truth of 0 and of the margin,
-    against ten and ten runs of five minutes: rows metric, truth_pct, right (share with the right
-    verdict), wrong, pairs, minutes (means), saved_pct. blocks: declared."""
+    """Measured machine time to a verdict on the real A/A noise at 4 threads, at a truth of 0 and of the
+    margin, against ten and ten runs of five minutes: rows metric, truth_pct, right (share with the
+    right verdict), wrong, pairs, minutes (means), saved_pct. blocks: declared."""
     rng = np.random.default_rng(seed)
-    margin, rows = _margin(aa), []
-    slices = aa.runs.loc[~aa.runs["warmup"], "slice_s"].median()
+    margin, rows = math.log1p(aa.study.margin_pct / 100), []
+    judged = ~aa.runs["warmup"] & (aa.runs["workload"] == aa.main)
+    slices = aa.runs.loc[judged, "slice_s"].median()
     for metric in METRICS:
-        d, block = _pairs(aa, metric)
-        table = _blocks(d - d.mean(), block)
+        d, block = _pairs(aa, metric, 4)
+        table = _table(d - d.mean(), block)
+        if len(table) < PIECE:
+            raise TooShort(f"{aa.folder.name} has {len(table)} whole blocks, fewer than {PIECE}")
         for truth, right in ((0.0, synthetic.WORDS["same"]), (margin, synthetic.WORDS["slower"])):
             signs = rng.integers(0, 2, (draws, blocks)) * 2 - 1
             drawn = table.mean(-1)[rng.integers(0, len(table), (draws, blocks))] * signs
@@ -236,202 +244,253 @@ def machine_time(aa, *, draws=2000, blocks=80, seed=1):
     return pd.DataFrame(rows)
 
 
-def truths(heavy):
-    """The true overhead of every round of hashing, from the heaviest arm of a switched campaign:
-    {metric: (ratio less one of the heaviest arm, its standard error, its rounds)}.
+# -- known slowdowns ---------------------------------------------------------------------------------
 
-    A transaction's time and its CPU time grow by a fixed amount a round, so the ratio less one of
-    any arm is its share of the heaviest one's."""
-    arm = max(heavy.study.arms, key=_rounds)
+
+def truths(r):
+    """What a round of hashing costs, by the heaviest arm in turn: {metric: (ratio less one of that
+    arm, half of its 95 % interval, its rounds)}. A transaction's time and its CPU time grow by a fixed
+    amount a round, so the ratio less one of any arm is its share of the heaviest one's."""
+    arm = max(r.study.arms, key=_rounds)
     out = {}
     for metric in METRICS:
-        m = rule.moments(_units(heavy, metric, arm.name))
-        ratio = math.expm1(m.mean)
-        out[metric] = ratio, (1 + ratio) * float(m.error), _rounds(arm)
+        units = blocks(r, r.main, metric, arm.name)
+        if len(units) < 2:
+            raise TooShort(
+                f"{r.folder.name} has fewer than 2 whole blocks of {arm.name}: what needs them is left out"
+            )
+        mean, half = _interval(units)
+        out[metric] = math.expm1(mean), math.exp(mean) * half, _rounds(arm)
     return out
 
 
-def injected(campaign, known, *, heaviest=False):
-    """Known slowdowns against what the campaign found: one row an arm and metric, columns design,
-    arm, metric, pairs, truth_pct, truth_se_pct, overhead_pct, lo_pct, hi_pct, verdict, held,
-    bias_pct, bias_lo_pct, bias_hi_pct.
+def _truth(known, arm):
+    """(log overhead of an arm, half of its 95 % interval) by the cost of a round."""
+    ratio, half, rounds = known
+    share = _rounds(arm) / rounds
+    return math.log1p(ratio * share), half * share / (1 + ratio * share)
 
-    known: `truths`. The heaviest arm of the campaign that the truth comes from proves nothing and
-    is left out unless asked for. The bias has a 95 % interval by Student's t that knows the error
-    of the truth as well; its unit is the block."""
+
+def injected(r, known):
+    """Known slowdowns against what the pairs in turn found: rows arm, metric, blocks, truth_pct,
+    overhead_pct, lo_pct, hi_pct, held, pieces: in how many pieces of PIECE blocks, one after the
+    other, the 95 % interval holds the truth. known: `truths`, whose error the intervals know; its
+    own arm proves nothing and is left out."""
     rows = []
-    verdicts = campaign.verdicts.set_index(["metric", "arm"])
-    for arm in campaign.study.arms:
-        for metric, (ratio, se, rounds) in known.items():
-            if _rounds(arm) == rounds and not heaviest:
+    for arm in r.study.arms:
+        for metric in METRICS:
+            truth, error = _truth(known[metric], arm)
+            units = blocks(r, r.main, metric, arm.name).to_numpy()
+            if _rounds(arm) == known[metric][2] or len(units) < 2:
                 continue
-            share = _rounds(arm) / rounds
-            truth, truth_se = math.log1p(ratio * share), se * share / (1 + ratio * share)
-            m = rule.moments(_units(campaign, metric, arm.name))
-            if not math.isfinite(m.error):
+            cut = [units[i : i + PIECE] for i in range(0, len(units) + 1 - PIECE, PIECE)]
+            mean, half = _interval(units)
+            held = [abs(m - truth) <= math.hypot(h, error) for m, h in map(_interval, cut)]
+            ends = map(_pct, (truth, mean, mean - half, mean + half))
+            rows.append((arm.name, metric, len(units), *ends, sum(held), len(cut)))
+    return _frame(rows, r, "arm metric blocks truth_pct overhead_pct lo_pct hi_pct held pieces")
+
+
+def bias(r, known=None):
+    """CPU per transaction of each duet less that in turn, in the same blocks: rows design, threads,
+    grouped, arm, blocks, effect_pct (in turn), bias_pct, lo_pct, hi_pct (95 %, the block is the
+    unit), size_pct and word_pct (what is allowed), all in percent of a logarithm.
+
+    known: `truths`; then what was found in turn is their overhead of an arm instead, for all arms
+    but the heaviest: narrower, if a round costs the same in every arm."""
+    rows = []
+    for work, threads in _duets(r):
+        for arm in r.study.arms:
+            both = _both(r, arm, work.name, threads)
+            if len(both) < 2:
                 continue
-            row = verdicts.loc[(metric, arm.name)]
-            estimate = float(m.mean)
-            half = scipy_stats.t.ppf(0.975, m.df) * math.hypot(m.error, truth_se)
-            bias = estimate - truth
-            rows.append(
-                {
-                    "design": campaign.study.design, "arm": arm.name, "metric": metric,
-                    "pairs": row["n_arm"], "truth_pct": _pct(truth), "truth_se_pct": 100 * truth_se,
-                    **{c: row[c] for c in ("overhead_pct", "lo_pct", "hi_pct", "verdict")},
-                    # no bound yet: nothing is excluded
-                    "held": not (row["lo_pct"] > _pct(truth) or row["hi_pct"] < _pct(truth)),
-                    "bias_pct": 100 * bias, "bias_lo_pct": 100 * (bias - half),
-                    "bias_hi_pct": 100 * (bias + half),
-                }
-            )  # fmt: skip
-    columns = [
-        "design", "arm", "metric", "pairs", "truth_pct", "truth_se_pct", "overhead_pct", "lo_pct",
-        "hi_pct", "verdict", "held", "bias_pct", "bias_lo_pct", "bias_hi_pct",
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=columns).sort_values(
-        ["metric", "truth_pct"], ascending=[False, True], ignore_index=True
+            (mean, half), effect = _interval(both["own"] - both["turn"]), both["turn"].mean()
+            if known and _rounds(arm) != known[CPU][2]:
+                effect, error = _truth(known[CPU], arm)
+                mean, half = _interval(both["own"] - effect)
+                half = math.hypot(half, error)
+            key = design(r, work.name, threads), threads, work.grouped, arm.name, len(both)
+            found = (100 * x for x in (effect, mean, mean - half, mean + half))
+            rows.append((*key, *found, *(max(NEAR_PCT, 100 * s * effect) for s in SHARES.values())))
+    return _frame(
+        rows, r,
+        "design threads grouped arm blocks effect_pct bias_pct lo_pct hi_pct size_pct word_pct",
+    )  # fmt: skip
+
+
+def says(r, found):
+    """What each arrangement of a duet may say of processor time, the most honest one first: rows
+    design, threads, grouped, says, worst (its bound as a share of what is allowed), shrinks.
+
+    found: `bias`. The 95 % bound of the bias counts, at the worst of all levels; a level that was not
+    measured allows nothing."""
+    rows = []
+    for key, part in found.groupby(["design", "threads", "grouped"], sort=False):
+        bound = part[["lo_pct", "hi_pct"]].abs().max(axis=1)
+        worst = {w: (bound / part[f"{w}_pct"]).max() for w in SHARES}
+        if len(part) < len(r.study.arms):
+            worst = dict.fromkeys(SHARES, math.inf)
+        word = next((w for w in SHARES if worst[w] <= 1), honest.NOTHING)
+        low = (-part["lo_pct"] / part["effect_pct"].clip(lower=1e-9)).clip(0, 1).max()
+        rows.append((*key, word, worst[word or honest.WORD], round(float(low), 3)))
+    rows.sort(key=lambda row: ([*SHARES, honest.NOTHING].index(row[3]), row[4]))
+    return _frame(rows, r, "design threads grouped says worst shrinks")
+
+
+def allowed(r):
+    """What a duet may say, by its most honest arrangement, as an honest.Duet. Raises TooShort."""
+    best = says(r, bias(r, truths(r))).iloc[0]
+    source = f"campaign {r.folder.name}: known slowdowns, at once against the cost of their rounds"
+    if not best["says"]:
+        return honest.Duet(source=source)
+    kept = float(best["shrinks"]), int(best["threads"]), bool(best["grouped"])
+    return honest.Duet(best["says"], *kept, source)
+
+
+def information(r):
+    """Information a minute of each duet against the pairs in turn of the same blocks, of CPU per
+    transaction: rows design, blocks, sd_pct (of a block mean), minutes (a block), times, lo, hi.
+
+    Information is one over the variance of a block mean, around the means of the arms, and its
+    minutes. The interval is that of Morgan and Pitman for two variances of the same blocks."""
+    took, rows = minutes(r), []
+    turn = r.main, r.study.workload(r.main).threads[0]
+    for name, threads in (turn, *((w.name, t) for w, t in _duets(r))):
+        both = [_both(r, arm, name, threads) for arm in r.study.arms]
+        each = pd.concat(b - b.mean() for b in both)
+        df = len(each) - len(both)
+        if df < 2 or (name, threads) not in took:
+            continue
+        (first, cross), (_, own) = each.T.to_numpy() @ each.to_numpy() / df
+        ratio = first / own * took[turn] / took[name, threads]
+        t = scipy_stats.t.ppf(0.975, df - 1)
+        k = 1 + 2 * (1 - cross**2 / first / own) * t**2 / (df - 1)
+        apart = math.sqrt(max(k**2 - 1, 0.0))
+        ends = (math.nan,) * 2 if name == r.main else (ratio * (k - apart), ratio * (k + apart))
+        key = design(r, name, threads), len(each), 100 * math.sqrt(own), took[name, threads]
+        rows.append((*key, ratio, *ends))
+    return _frame(rows, r, "design blocks sd_pct minutes times lo hi")
+
+
+def minutes(r):
+    """{(workload, threads): minutes that it takes of a block}, warm-ups included: until the next run
+    begins."""
+    runs = r.runs.assign(at=pd.to_datetime(r.runs["start"], format="ISO8601"))
+    runs = runs.sort_values("at").drop_duplicates(["block", "at"])  # a duet's runs begin together
+    took = -runs.groupby("block")["at"].diff(-1).dt.total_seconds()
+    took = took.fillna(runs["slice_s"] + schedule.LOST_S).clip(upper=LONGEST_GAP_S)
+    each = took.groupby([runs["workload"], runs["threads"], runs["block"]]).sum() / 60
+    return each.groupby(level=[0, 1]).mean().to_dict()
+
+
+# -- the speed of the machine as a covariate ---------------------------------------------------------
+
+
+def covariate(r, share=None, *, draws=2000, seed=1):
+    """Pairs in turn less a slope times the log ratio of the client's CPU per transaction: rows metric,
+    threads, arm, blocks, slope, overhead_pct and se_pct without it, left_pct and left_se_pct with it,
+    alarms (share of sign flips of the block means around 0 that a t-test at 5 % calls different).
+
+    The flips of equal arms are false alarms. One slope a metric and thread count, of the pairs around the means of the arms. share: CPU seconds
+    of the client for one of the server's, by run."""
+    share = clients(r) if share is None else share
+    cpu = r.tidy[(r.tidy["metric"] == CPU) & (r.tidy["workload"] == r.main) & ~r.tidy["warmup"]]
+    cpu = cpu.assign(value=cpu["value"] * cpu["run"].map(share))
+    theirs = stats.pairs(cpu, baseline=r.study.baseline.name).rename(columns={"overhead": "x"})
+    key, rng, rows = ["threads", "arm", "block", "pair"], np.random.default_rng(seed), []
+    arms = [a.name for a in r.study.arms]
+    for metric in METRICS:
+        own = pd.concat([r.pairs(r.main, metric, a) for a in arms])
+        both = own.merge(theirs[[*key, "x"]], on=key)
+        for threads, part in both.groupby("threads"):
+            around = part[["overhead", "x"]] - part.groupby("arm")[["overhead", "x"]].transform("mean")  # fmt: skip
+            slope = (around["x"] * around["overhead"]).sum() / (around["x"] ** 2).sum()
+            part = part.assign(left=part["overhead"] - slope * part["x"])
+            for arm, mine in part.groupby("arm", sort=False):
+                means = mine.groupby("block")[["overhead", "left"]].mean()
+                if len(means) < 2:
+                    continue
+                flips = rng.integers(0, 2, (draws, len(means))) * 2 - 1
+                m = rule.moments(flips * means["left"].to_numpy())
+                alarms = float((abs(m.mean) > m.half(0.05)).mean())
+                ends = 100 * means.agg(["mean", "sem"]).T.to_numpy().ravel()
+                rows.append((metric, int(threads), arm, len(means), slope, *ends, alarms))
+    return _frame(
+        rows, r, "metric threads arm blocks slope overhead_pct se_pct left_pct left_se_pct alarms"
     )
 
 
-def power(campaign, known, *, draws=2000, seed=1):
-    """How often pairs of each arm, drawn again as campaigns of SHORT declared blocks of four, end in
-    each verdict: columns arm, metric, truth_pct, slower, faster, same, cannot_tell, blocks."""
-    rng, rows = np.random.default_rng(seed), []
-    for arm in campaign.study.arms:
-        for metric, (ratio, _, rounds) in known.items():
-            d, _ = _pairs(campaign, metric, arm.name)
-            drawn = d[rng.integers(0, len(d), (draws, SHORT, synthetic.PAIRS[SHORT]))].mean(-1)
-            used, code = rule.decide(drawn, margin=_margin(campaign))
-            ends = {w: float((code == c).mean()) for w, c in synthetic.WORDS.items()}
-            truth = 100 * ratio * _rounds(arm) / rounds
-            key = {"arm": arm.name, "metric": metric, "truth_pct": truth}
-            rows.append(key | ends | {"blocks": float(used.mean())})
-    return pd.DataFrame(rows)
+def clients(r):
+    """CPU seconds of the client for one of the server's, by run."""
+    facts = (tidy.read(run, verify=False) for run in tidy.run_folders(r.folder))
+    return {f["run"]: f["client_cpu_s"] / f["usage"]["server"]["cpu_s"] for f in facts}
 
 
-def designs(campaigns, lightest_pct=10.0):
-    """Information a minute of each design: rows design, metric, pairs, blocks, pair_sd_pct,
-    seconds_a_pair, information, against_side_by_side, lo, hi.
-
-    information is 1 / (variance of a pair, in percent squared, times minutes a pair), restarts
-    counted: variance of block means times pairs a block, arms up to `lightest_pct` around their own
-    means. The interval of the ratio is that of two variances (F)."""
-    rows = []
-    for r in campaigns:
-        spans = _seconds(r)
-        for metric in METRICS:
-            variance, sd, free, pairs, blocks = _pooled(r, metric, lightest_pct)
-            seconds = spans / r.tidy.loc[~r.tidy["warmup"], "pair_id"].nunique()
-            rows.append(
-                {
-                    "design": r.study.design, "metric": metric, "pairs": pairs, "blocks": blocks,
-                    "pair_sd_pct": 100 * sd, "seconds_a_pair": seconds,
-                    "information": 1 / (1e4 * variance * seconds / 60), "df": free,
-                }
-            )  # fmt: skip
-    out = pd.DataFrame(rows)
-    base = out[out["design"] == "side by side"].set_index("metric")
-    if len(base):
-        ratio = out["information"] / out["metric"].map(base["information"])
-        df = out["metric"].map(base["df"])
-        own = out["design"] == "side by side"
-        out["against_side_by_side"] = ratio
-        out["lo"] = np.where(own, np.nan, ratio * scipy_stats.f.ppf(0.025, out["df"], df))
-        out["hi"] = np.where(own, np.nan, ratio * scipy_stats.f.ppf(0.975, out["df"], df))
-    return out
+# -- campaigns as pairs and blocks -------------------------------------------------------------------
 
 
-def decision(duet, compared, margin_pct):
-    """Where duet is offered: one row a metric, columns metric, answer, up_to_pct, why.
-
-    duet: rows of `injected` of the duet campaign, its heaviest arm included; compared: `designs`.
-    Honest up to an effect: the interval of the bias lies within ± margin there and at all smaller
-    tested effects. It is offered where that holds for at least one effect and a minute of it tells
-    more than a minute side by side; else refused."""
-    rows = []
-    for metric, part in duet.sort_values("truth_pct").groupby("metric", sort=False):
-        inside = (part["bias_lo_pct"] > -margin_pct) & (part["bias_hi_pct"] < margin_pct)
-        honest = part[inside.cumprod().astype(bool)]
-        gain = compared[(compared["design"] == "duet") & (compared["metric"] == metric)]
-        times = float(gain["against_side_by_side"].iloc[0]) if "against_side_by_side" in gain else math.nan  # fmt: skip
-        reach = float(honest["truth_pct"].max()) if len(honest) else 0.0
-        worst = part.loc[part["bias_pct"].abs().idxmax()]
-        offered = reach > 0 and not times < 1
-        says = (
-            f"bias {_signed(worst['bias_pct'])} % ({_signed(worst['bias_lo_pct'])} to "
-            f"{_signed(worst['bias_hi_pct'])} %) at a true {worst['truth_pct']:.1f} %"
-        )
-        more = "" if math.isnan(times) else f"; {times:.1f} times the information a minute of side by side"  # fmt: skip
-        answer = (
-            f"offered as a first look, for overheads up to {reach:.1f} %" if offered else "refused"
-        )
-        rows.append((metric, answer, reach if offered else 0.0, says + more))
-    return pd.DataFrame(rows, columns=["metric", "answer", "up_to_pct", "why"])
+def blocks(r, workload, metric, arm="", threads=None):
+    """Mean of every whole block of one comparison by block; threads: None for all counts alike."""
+    found = r.pairs(workload, metric, arm)
+    every = np.unique(found["block"])
+    columns = {}
+    for count, part in found.groupby("threads"):
+        if threads in (None, count):
+            turn, means, _ = stats.units(part, every)
+            columns[count] = pd.Series(means, every[turn])
+    return pd.DataFrame(columns, dtype=float).dropna().mean(axis=1)
 
 
-def _pairs(r, metric, arm=""):
-    """(log overheads, block) of one comparison, in the order of measuring."""
-    found = r.pairs(r.main, metric, arm).sort_values("pair")
+def design(r, workload, threads=None):
+    """What a comparison of these campaigns is called."""
+    if not r.study.workload(workload).at_once:
+        return "switched" if r.study.design == "switched" else "in turn"
+    return workload if threads is None else f"{workload}, {threads} threads"
+
+
+def _duets(r):
+    """(workload, threads) of every arrangement of a duet."""
+    return [(w, t) for w in r.study.workloads if w.at_once for t in w.threads]
+
+
+def _pairs(r, metric, threads=None):
+    """(log overheads, block) of the pairs in turn, in the order of measuring."""
+    found = r.pairs(r.main, metric)
+    found = found[found["threads"] == (threads or found["threads"])]
     return found["overhead"].to_numpy(float), found["block"].to_numpy(int)
 
 
-def _units(r, metric, arm=""):
-    """Mean of every block of one comparison, as the rule takes them."""
-    return stats.units(r.pairs(r.main, metric, arm))[1]
+def _interval(units):
+    """(mean, half width of its 95 % interval) of block means."""
+    m = rule.moments(units)
+    return float(m.mean), float(m.half(0.05))
 
 
-def _judged(r):
-    """The metrics of a campaign that are judged and were measured."""
-    measured = set(r.tidy["metric"])
-    return [m for m in r.study.workloads[0].metrics if m in measured]
-
-
-def _blocks(d, block):
+def _table(d, block):
     """[blocks, pairs]: the blocks that have as many pairs as most, cut to that many."""
     sizes = np.bincount(block)
     size = int(np.median(sizes[sizes > 0]))
     return np.stack([d[block == b][:size] for b in np.flatnonzero(sizes >= size)])
 
 
-def _pooled(r, metric, lightest_pct):
-    """(variance of a pair's share of a block mean, pair sd, degrees of freedom, pairs, blocks), arms
-    around their means."""
-    arms = [a.name for a in r.study.arms if _nominal(a) <= lightest_pct]
-    found = [(_pairs(r, metric, a)[0], _units(r, metric, a)) for a in arms]
-    found = [(d, units) for d, units in found if len(units) > 1]
-    between = sum(((u - u.mean()) ** 2).sum() * len(d) / len(u) for d, u in found)
-    squares = sum(((d - d.mean()) ** 2).sum() for d, _ in found)
-    pairs, free = sum(len(d) for d, _ in found), sum(len(u) - 1 for _, u in found)
-    blocks = len({b for a in arms for b in _pairs(r, metric, a)[1]})
-    return between / free, math.sqrt(squares / (pairs - len(found))), free, pairs, blocks
-
-
-def _seconds(r):
-    """How long a campaign took from its first judged run to its last, restarts included and
-    interruptions left out."""
-    runs = r.runs[~r.runs["warmup"]]
-    start = pd.to_datetime(runs["start"], format="ISO8601").sort_values()
-    gaps = start.diff().dt.total_seconds().dropna()
-    return float(gaps.clip(upper=LONGEST_GAP_S).sum() + runs["slice_s"].iloc[-1])
-
-
 def _rounds(arm):
     return next((int(o.split("=")[1]) for o in arm.options if o.startswith("--work=")), 0)
 
 
-def _nominal(arm):
-    """The slowdown in an arm's name, in percent; 0 for an arm without one."""
-    return float(arm.name.strip("+ %")) if arm.name.endswith("%") else 0.0
+def _both(r, arm, workload, threads):
+    """CPU per transaction of an arm by block: in turn and by a design of its own."""
+    turn, own = blocks(r, r.main, CPU, arm.name), blocks(r, workload, CPU, arm.name, threads)
+    return pd.concat([turn, own], axis=1, keys=["turn", "own"]).dropna()
 
 
-def _margin(r):
-    return math.log1p(r.study.margin_pct / 100)
+def _frame(rows, r, columns):
+    """Rows as a table. Raises TooShort for none."""
+    if not rows:
+        raise TooShort(
+            f"{r.folder.name} has fewer than 2 whole blocks: what needs them is left out"
+        )
+    return pd.DataFrame(rows, columns=columns.split())
 
 
 def _pct(log):
     return 100 * math.expm1(log)
-
-
-def _signed(value):
-    return f"{value:+.1f}".replace("-", "−")

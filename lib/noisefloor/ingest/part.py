@@ -280,7 +280,7 @@ class _Part:
         from noisefloor import tidy
 
         try:
-            meta, table = tidy.meta(folder), tidy.table(folder)
+            meta, table, place = tidy.meta(folder), tidy.table(folder), tidy.inside(folder)
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))
             self.files.append((name, "", "campaign", size, "", 0, mark))
@@ -289,7 +289,7 @@ class _Part:
             self._problem(name, "", 0, shown(sentence))
         whole = 0
         for run, rows in table.groupby("run", sort=False):
-            facts = tidy.read(folder / run, verify=False)
+            facts = tidy.read(place / run, verify=False)
             first = rows.iloc[0].dropna().to_dict()
             where = f"{name}/{run}"
             build = meta.get("engines", {}).get(facts["arm"], meta["engine"])
@@ -308,9 +308,9 @@ class _Part:
                 "duration_s": facts.get("slice_s"),
                 "keys": json.dumps({"workload": facts["workload"]}),
             }
-            if tidy.printed(folder / run):
+            if tidy.printed(place / run):
                 with contextlib.suppress(parse.ParseError):
-                    self._numbers(where, tidy.sysbench(folder / run))
+                    self._numbers(where, tidy.sysbench(place / run))
             whole += 1
         self.counts["runs"] += whole
         self.held += size

@@ -1,11 +1,22 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
 
 Modules, each reading only from those above it: `words` (findings in prose), `saved` (the verdict
-table beside the page), `pieces` (box, tables, provenance), `given` (parameters, checked before anything
-runs), `pages` (one notebook to one page), `verified` (a page against its raw files), `overview`
-(the index over them), `batch` (many pages).
+table beside the page), `pieces` (box, tables, provenance), `answers` (a study's questions), `given`
+(parameters, checked before anything runs), `pages` (one notebook to one page), `verified` (a page
+against its raw files), `overview` (the index over them), `batch` (many pages).
 """
 
+from .answers import (
+    answer,
+    begin,
+    figure,
+    latency,
+    outcome,
+    path,
+    processor,
+    questions,
+    timeline,
+)
 from .batch import newest_campaign, plan, publish, recorded_campaign, render_all, summary
 from .given import Parameter, checked, parameters
 from .overview import index
@@ -18,22 +29,30 @@ __all__ = [
     "PARTS",
     "Parameter",
     "ReportError",
+    "answer",
     "badge",
+    "begin",
     "checked",
     "engine",
+    "figure",
     "finding",
     "findings",
     "flat",
     "headline",
     "index",
+    "latency",
     "machine",
     "newest_campaign",
     "notebook",
+    "outcome",
     "parameters",
+    "path",
     "plan",
     "primary",
+    "processor",
     "provenance",
     "publish",
+    "questions",
     "recorded_campaign",
     "records",
     "render",
@@ -44,6 +63,7 @@ __all__ = [
     "studies",
     "summary",
     "table",
+    "timeline",
     "verdict_box",
     "verdict_table_html",
 ]

@@ -10,9 +10,10 @@ from concurrent.futures import as_completed
 from itertools import count
 from pathlib import Path
 
-from .. import paths, tidy
+from .. import paths, results, tidy
 from ..cluster import pool
-from ..study import STUDIES, StudyError, load
+from ..studies import STUDIES, load
+from ..study import StudyError
 from .given import checked, parameters
 from .overview import index
 from .pages import PARTS, notebook, render, set_aside, studies
@@ -38,7 +39,8 @@ def newest_campaign(study, *folders) -> str | None:
 
 def plan(names=(), profile=None, given=None) -> list:
     """What `render_all` will do: (study, parameters, live) for each, all checked before anything
-    runs. Profile `recorded` stands for each study's newest recorded campaign."""
+    runs. Profile `recorded` stands for each study's newest recorded campaign, with those of its other
+    questions."""
     jobs = []
     for study in names or studies():
         source = notebook(study)
@@ -47,14 +49,14 @@ def plan(names=(), profile=None, given=None) -> list:
         if not names:  # a parameter meant for all studies skips those without it
             values = {k: v for k, v in values.items() if k in known}
         if profile == "recorded" and "campaign" in known:
-            values.setdefault("campaign", recorded_campaign(study))
+            values.setdefault("campaign", _completed(recorded_campaign(study)))
             if not values["campaign"]:
                 if names:
                     raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
                 jobs.append((study, None, False))
                 continue
         elif source.stem == "own-study" != study and not values.get("campaign"):
-            values["campaign"] = newest_campaign(study)
+            values["campaign"] = newest_campaign(study)  # which asks one question
             if not values["campaign"] or profile:
                 raise ReportError(
                     f"{study} is shown again from its newest campaign, of which there is "
@@ -121,12 +123,17 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster=""
     return rows
 
 
+def _completed(name) -> str:
+    """A campaign's name with those of the campaigns that its page shows beside it."""
+    return ", ".join(f.name for f in results.beside(paths.campaign(name))) if name else ""
+
+
 def _page_name(study, values) -> str:
     """The name of a page: the study's, or that of the question which own-study was asked."""
     if study != "own-study" or not values.get("campaign"):
         return study
     values.pop("lua", None)  # the campaign knows it, and a path tells where
-    return tidy.meta(paths.campaign(values["campaign"]))["study"]
+    return tidy.meta(results.named(values["campaign"])[0])["study"]
 
 
 def _asked(study, values) -> dict:
@@ -139,19 +146,23 @@ def _asked(study, values) -> dict:
 def _allowed(study, values):
     """Raise ReportError when nothing can be measured with these values."""
     if study in STUDIES and study != "own-study":  # whose script has to be looked at first
+        asked = _asked(study, values)
+        if asked.get("question") == "all":
+            del asked["question"]
         try:
-            load(study, **_asked(study, values))
+            load(study, **asked)
         except StudyError as problem:
             said = str(problem).removesuffix("; nothing was measured")
             raise ReportError(f"{said}; nothing was run", 2) from None
 
 
 def _measure(study, values) -> str:
-    """Name of the campaign measured now, in this process, where its progress can be seen."""
+    """Names of the campaigns of a page that is measured now, in this process, where the progress
+    can be seen."""
     from .. import collect
 
     try:
-        return collect.obtain(study, **_asked(study, values)).name
+        return ", ".join(f.name for f in collect.obtain(study, **_asked(study, values)))
     except collect.FAILURES as problem:
         raise ReportError(problem) from None
     except Exception as defect:  # of ours: the others are measured all the same

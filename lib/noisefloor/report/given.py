@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import paths
+from .. import paths, results
 from ..parse import secrets
 from .words import ReportError
 
@@ -94,7 +94,7 @@ def checked(notebook, given) -> dict:
         given_file = name in _OPENED and re.search(r"/|\.parquet$", result.get(name, ""))
         if result.get(name) and not given_file:  # a file is looked for by the notebook itself
             try:
-                paths.campaign(result[name])
+                results.named(result[name])
             except paths.NotFound as problem:
                 raise ReportError(f"{problem}; nothing was run", 2) from None
     return result

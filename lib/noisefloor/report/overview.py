@@ -8,11 +8,12 @@ from pathlib import Path
 import pandas as pd
 
 from .. import amounts, paths, plots
-from ..plots import is_control, is_joint, metric_label
+from ..plots import contended, is_control, is_joint, metric_label
+from ..schedule import NOT_JUDGED
 from .pages import shell, write_whole
 from .pieces import badge, boxed, escaped
 from .saved import flat, raw_links
-from .words import MARGIN, known
+from .words import MARGIN, cost, known
 
 LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
 PARTS = ((".html", "page"), (".ipynb", "notebook"), (".csv", "verdicts (CSV)"), (".json", "JSON"))
@@ -62,30 +63,36 @@ def _link(file, words, out) -> str:
 
 
 def _table(found, out) -> str:
-    """The main comparison of every study; a study without one has its sentence in its card."""
-    heads = ("Study", "Verdict", "Overhead", "Interval", f"{_axis()}", "Noise floor", "Measured")
+    """The main comparisons of every study; a study without one has its sentence in its card."""
+    heads = ("Study", "Of", "Verdict", "Overhead", "Interval", f"{_axis()}", "Noise floor", "Measured")  # fmt: skip
     head = "".join(f'<th scope="col">{h}</th>' for h in heads)
     lines = []
     for page, facts in found:
-        row = facts.get("primary")
-        if not row or page.stem in LAST:
-            continue
         margin = facts.get("margin_pct") or MARGIN
-        cells = (
-            _link(page, facts["title"], out),
-            badge(row["verdict"]),
-            escaped(amounts.overhead(row["overhead_pct"], row["metric"])),
-            escaped(amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"])),
-            _strip(row, margin),
-            escaped(amounts.size(row["noise_floor_pct"])),
-            escaped(str(facts.get("date") or "–")[:10]),
-        )
-        lines.append("<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
+        for n, row in enumerate(_leads(facts) if page.stem not in LAST else ()):
+            judged = row["verdict"] != NOT_JUDGED
+            contention = "<br><small>under contention</small>" if contended(row) else ""
+            cells = (
+                "" if n else _link(page, facts["title"], out),
+                escaped(cost(row["metric"])),
+                badge(row["verdict"]),
+                f"{escaped(amounts.overhead(row['overhead_pct'], row['metric']))}{contention}",
+                escaped(amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"])),
+                _strip(row, margin),
+                escaped(amounts.size(row["noise_floor_pct"])) if judged else "–",
+                "" if n else escaped(str(facts.get("date") or "–")[:10]),
+            )
+            lines.append("<tr>" + "".join(f"<td>{c}</td>" for c in cells) + "</tr>")
     words = (
-        "The main comparison of every study. The drawings share one scale, logarithmic beyond the "
+        "The main comparisons of every study. The drawings share one scale, logarithmic beyond the "
         "band in which a difference counts as same; right is slower."
     )
     return boxed(words, head, lines, "", " nf-lines nf-overview") if lines else ""
+
+
+def _leads(facts) -> list:
+    """The rows that a page leads with; one, in pages of an earlier version."""
+    return facts.get("leads") or [row for row in [facts.get("primary")] if row]
 
 
 def _x(value) -> float:
@@ -132,14 +139,16 @@ def _card(page, facts, out) -> str:
         for href, words in [*hrefs, *raw_links(facts, out)]
     )
     where = " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k))
-    head = ""
-    if facts.get("verdict") and page.stem not in LAST:
-        head = f'<p class="nf-word">{badge(facts["verdict"])}</p>'
-    words = f"<p>{escaped(facts['headline'])}</p>" if facts.get("headline") else ""
+    said = facts.get("headlines") or [text for text in [facts.get("headline")] if text]
+    words = ""
+    for sentence, row in zip(said, _leads(facts) or [None] * len(said), strict=True):
+        if row and page.stem not in LAST:
+            words += f'<p class="nf-word">{badge(row["verdict"])}</p>'
+        words += f"<p>{escaped(sentence)}</p>"
     drawing = "" if page.stem in LAST else _drawing(facts, title)  # they are about many comparisons
     return (
         f'<section class="nf-card"><h2 id="{escaped(page.stem)}">{_link(page, title, out)}</h2>'
-        f"{head}{words}{drawing}"
+        f"{words}{drawing}"
         f'<p class="nf-meta">{escaped(where)}</p><p class="nf-links">{links}</p></section>'
     )
 
@@ -147,17 +156,19 @@ def _card(page, facts, out) -> str:
 def _drawing(facts, title) -> str:
     """The main metric of a study: against threads where there are several, else row by row."""
     rows = pd.DataFrame(facts.get("comparisons") or [])
-    main = facts.get("primary")
+    main = next(reversed(_leads(facts)), None)  # throughput, of more thread counts
     if rows.empty or not main:
         return ""
     rows["threads"] = rows["threads"].astype("Int64")
     margin = facts.get("margin_pct") or MARGIN
     rows = rows[rows["metric"].eq(main["metric"])]
-    first = rows[rows["workload"].astype(str).eq(str(main.get("workload")))] if "workload" in rows else rows  # fmt: skip
-    if first.loc[~is_joint(first), "threads"].nunique() > 1 and first["arm"].nunique() <= 4:
-        rows, drawn = first, plots.overhead(first, main["metric"], margin_pct=margin, by="metric", narrow=True)  # fmt: skip
+    for column in ("workload", "question"):
+        if column in rows:
+            rows = rows[rows[column].astype(str).eq(str(main.get(column)))]
+    if rows.loc[~is_joint(rows), "threads"].nunique() > 1 and rows["arm"].nunique() <= 4:
+        drawn = plots.overhead(rows, main["metric"], margin_pct=margin, by="metric", narrow=True)
     else:
-        rows = first[~is_control(first)].head(8)
+        rows = rows[~is_control(rows)].head(8)
         drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin, narrow=True)
     runs = rows.loc[~is_joint(rows), "n_arm"]
     least, most = runs.min(), runs.max()

@@ -10,16 +10,19 @@ import pandas as pd
 
 from .. import amounts, plots
 from ..amounts import percent
-from ..plots import GLYPH, is_control, metric_label, threads_label
+from ..plots import GLYPH, contended, is_control, metric_label, threads_label
+from ..schedule import CONTENDED, NOT_JUDGED
 from .saved import flat
 from .words import (
     MARGIN,
     as_list,
     campaign_facts,
+    cost,
     engine,
     headline,
     joint,
     known,
+    leading,
     limits,
     machine,
     measured,
@@ -28,10 +31,10 @@ from .words import (
     same,
     sentence,
     settle,
+    size,
     upper,
     when,
 )
-from .words import primary as main_row
 
 _FACTS = (
     *("campaign", "raw_files", "commit", "created", "finished", "ended_because", "profile"),
@@ -61,6 +64,8 @@ def ruler(row, margin_pct=MARGIN) -> str:
     )
     if math.isnan(mid):
         return ""
+    judged = row.get("verdict") != NOT_JUDGED
+    floor = floor if judged else math.nan
     ends = [away for v in (lo, hi, mid, floor) if math.isfinite(away := _away(v))]
     limit = max([2 * margin_pct, 1.15 * max(ends, default=0)])
     limit = min(limit, max(60, 4 * margin_pct, 3 * _away(mid)))
@@ -105,14 +110,16 @@ def ruler(row, margin_pct=MARGIN) -> str:
             f'<line x1="{x(lo)}" x2="{x(hi)}" y1="37" y2="37" stroke="{mark}" stroke-width="9" '
             'stroke-opacity=".4" stroke-linecap="round"/>'
         )
-    words = f"Overhead {amounts.told(mid, lo, hi)}, margin ±{margin_pct:g} %."
-    band = x(-margin_pct), round(x(margin_pct) - x(-margin_pct), 1)
-    return (
-        f'<svg class="nf-ruler" viewBox="0 0 600 80" role="img" aria-label="{escaped(words)}">'
-        f'<rect x="{band[0]}" y="22" width="{band[1]}" height="30" '
+    words = f"Overhead {amounts.told(mid, lo, hi)}, {f'margin ±{margin_pct:g} %' if judged else NOT_JUDGED}."
+    left, wide = x(-margin_pct), round(x(margin_pct) - x(-margin_pct), 1)
+    band = (
+        f'<rect x="{left}" y="22" width="{wide}" height="30" '
         'fill="var(--nf-band,#22718f)" fill-opacity=".15"/>'
         f'<text x="300" y="14" text-anchor="middle" class="b">±{margin_pct:g} % counts as same</text>'
-        '<text x="4" y="14" class="m">← faster</text>'
+    )
+    return (
+        f'<svg class="nf-ruler" viewBox="0 0 600 80" role="img" aria-label="{escaped(words)}">'
+        f'{band * judged}<text x="4" y="14" class="m">← faster</text>'
         '<text x="596" y="14" text-anchor="end" class="m">slower →</text>'
         f'<path d="M4 52H596M300 22V52" stroke="currentColor" stroke-opacity=".6"/>'
         f'{ticks}{dashes}{bar}<circle cx="{x(mid)}" cy="37" r="6.5" fill="{mark}"/></svg>'
@@ -128,49 +135,86 @@ def verdict_box(verdicts, campaign=None, *, primary=None, margin_pct=None, also=
     """The box at the top of a page, moved there wherever the notebook shows it.
 
     `verdicts`: verdict table; `campaign`: its folder, its name, or the dict of campaign.json;
-    `primary`: see `primary`; `also`: how many other comparisons to list as single words;
-    `answer`: a line of its own, made from the tables, before the verdict in words."""
-    row = main_row(verdicts, primary)
+    `primary`: see `primary`, or a list of rows, each told by its own word and sentence; `also`: how
+    many other comparisons to list as single words for each; `answer`: sentences of the page's own,
+    made from its tables, below the verdicts."""
+    rows = leading(verdicts, primary)
     campaign = campaign_facts(campaign)
     margin = margin_pct or campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or MARGIN
-    what = row["metric"]
     facts = [
-        ("Overhead", amounts.overhead(row["overhead_pct"], what)),
-        (upper(_level(row)), amounts.interval(row["lo_pct"], row["hi_pct"], what)),
-        ("Two one-sided tests at 5 %", same(row)),
-        ("Noise floor", _floor(row.get("noise_floor_pct"))),
-        ("Measured", measured(row)),
-        ("To settle it", plan_text(row) or settle(row)),
+        *_facts_of(rows),
         ("Date", when(campaign)),
         ("Machine", machine(campaign)),
         ("Server", engine(campaign)),
     ]
-    facts = [(name, words) for name, words in facts if words]
+    facts = "".join(
+        f"<div><dt>{escaped(name)}</dt><dd>{'<br>'.join(map(escaped, words.split(NEXT)))}</dd></div>"
+        for name, words in facts
+        if words
+    )
+    above = {why for row in rows for why in reasons(row, margin)}  # they are in the headlines
+    notes = dict.fromkeys(w for row in rows for w in as_list(row.get("warnings")))
+    notes = "".join(f"<li>{escaped(w)}</li>" for w in notes if w not in above)
+    markup = (
+        '<section class="nf-verdict nf-said" aria-label="Verdict">'
+        + "".join(_told(row, verdicts, margin, also, len(rows) > 1) for row in rows)
+        + (f'<p class="nf-answer">{plots.caption_html(answer)}</p>' if answer else "")
+        + f"<dl>{facts}</dl>"
+        + (f'<ul class="nf-notes">{notes}</ul>' if notes else "")
+        + "</section>"
+    )
+    return plots.Shown(markup, "\n".join(f"{r['verdict']}: {sentence(r, margin)}" for r in rows))
+
+
+NEXT = "\n"  # between the values of several rows
+
+
+def _facts_of(rows) -> list:
+    """(name, value) of what stands below the sentences; of several rows the values of each."""
+    if len(rows) == 1:
+        row = rows[0]
+        facts = [
+            ("Overhead", size(row)),
+            (upper(_level(row)), amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"])),
+            ("Two one-sided tests at 5 %", same(row)),
+        ]
+    else:
+        facts = []  # they are in the sentences
+    for name, of in (
+        ("Noise floor", lambda r: _floor(r.get("noise_floor_pct"))),
+        ("Measured", measured),
+        ("To settle it", lambda r: plan_text(r) or settle(r)),
+    ):
+        said = [(cost(r["metric"]).lower(), of(r)) for r in rows if r["verdict"] != NOT_JUDGED]
+        alike = len({words for _, words in said}) == 1 and len(said) == len(rows)
+        parts = [f"{words} ({what})" for what, words in said if words]
+        facts.append((name, said[0][1] if alike else NEXT.join(parts)))
+    return facts
+
+
+def _told(row, verdicts, margin, also, named) -> str:
+    """One row of the box: its word, its sentence, its ruler, and the others like it as words."""
+    what = row["metric"]
     others = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
     others = others[others["metric"].eq(row["metric"])]
     if "workload" in others:
         others = others[others["workload"].astype(str).eq(str(row["workload"]))]
+    if named:  # the box is long enough
+        others = others[others["arm"].eq(row["arm"])]
     others = others.loc[others["arm"].ne(row["arm"]).sort_values(kind="stable").index]
     chips = "".join(
         f"<li>{escaped(_chip(o, row))} {badge(o['verdict'])} "
         f'<span class="nf-num">{escaped(limits(o) or amounts.overhead(o["overhead_pct"], what))}</span></li>'
         for _, o in others.head(also).iterrows()
     )
-    above = reasons(row, margin)  # they are in the headline
-    notes = [w for w in as_list(row.get("warnings")) if w not in above]
-    notes = "".join(f"<li>{escaped(w)}</li>" for w in notes)
-    kind = row["verdict"].replace(" ", "-")
-    markup = (
-        f'<section class="nf-verdict nf-{kind}" aria-label="Verdict">'
-        f'<p class="nf-word">{badge(row["verdict"])}</p>'
-        + (f'<p class="nf-headline">{plots.caption_html(answer)}</p>' if answer else "")
-        + f'<p class="nf-headline">{escaped(headline(row, margin))}</p>{ruler(row, margin)}'
-        f"<dl>{''.join(f'<div><dt>{escaped(k)}</dt><dd>{escaped(v)}</dd></div>' for k, v in facts)}</dl>"
+    label = f"<small>{escaped(cost(what))}</small> " if named else ""
+    return (
+        f'<div class="nf-{row["verdict"].replace(" ", "-")}">'
+        f'<p class="nf-word">{label}{badge(row["verdict"])}</p>'
+        f'<p class="nf-headline">{escaped(headline(row, margin))}</p>{ruler(row, margin)}'
         + (f'<ul class="nf-chips">{chips}</ul>' if chips else "")
-        + (f'<ul class="nf-notes">{notes}</ul>' if notes else "")
-        + "</section>"
+        + "</div>"
     )
-    return plots.Shown(markup, f"{row['verdict']}: {sentence(row, margin)}")
 
 
 def _level(row) -> str:
@@ -204,16 +248,17 @@ def table(frame, caption="", *, name="table", numbers=(), index=False, raw=()):
         c: [str(v) if c in raw else escaped(_size(v) if c in _SIZES else cell(v)) for v in frame[c]]
         for c in frame
     }
-    kinds = {c: _kind([] if c in raw else shown[c], c in right) for c in frame}
+    plain = {c: [re.sub("<[^>]*>", "", v) for v in texts] for c, texts in shown.items()}
+    kinds = {c: _kind(plain[c], c in right) for c in frame}
     rows = []
     for cells in zip(*shown.values(), strict=True):
         row = "".join(f"<td{kinds[c]}>{v}</td>" for c, v in zip(frame, cells, strict=True))
         rows.append(f"<tr>{row}</tr>")
     if not rows:
         rows = [f'<tr><td colspan="{len(frame.columns)}">none</td></tr>']
-    plain = frame.drop(columns=[c for c in raw if c in frame])
+    data = frame.drop(columns=[c for c in raw if c in frame])
     kind = " nf-long" if len(rows) > LONG else ""
-    link = plots.csv_link(plain, name) if len(frame) else ""
+    link = plots.csv_link(data, name) if len(frame) else ""
     return plots.Shown(boxed(caption, head, rows, link, kind), frame.to_string())
 
 
@@ -351,15 +396,22 @@ def _why(row, margin) -> str:
 def _known(row, margin) -> str:
     """What the last column of the verdict table says of a row."""
     tests = same(row) and f"two one-sided tests at 5 %: {same(row)}"
-    said = [*reasons(row, margin), limits(row), settle(row), tests]
+    at_once = [CONTENDED] if contended(row) else []
+    at_once += ["both servers were loaded at once"] if row["verdict"] == NOT_JUDGED else []
+    said = [*at_once, *reasons(row, margin), limits(row), settle(row), tests]
     return upper("; ".join(filter(None, said))) or "–"
 
 
 def provenance(campaign, more=None):
     """Where a page's numbers come from: campaign, commit, parameters, versions, machine, files.
 
-    `campaign`: its folder, its name, or the dict of campaign.json; `more`: further facts."""
-    known = campaign_facts(campaign)
+    `campaign`: its folder, its name, the dict of campaign.json, or opened campaigns, of which what
+    differs is shown for each question; `more`: further facts."""
+    parts = getattr(campaign, "parts", ())
+    known = campaign_facts(campaign if not parts else parts[0].meta)
+    for k in _FACTS if len(parts) > 1 else ():
+        each = {p.study.key: p.meta.get(k) for p in parts}
+        known[k] = known.get(k) if all(v == known.get(k) for v in each.values()) else each
     facts = {k: known[k] for k in _FACTS if k in known} | {"software": _software()} | (more or {})
     facts = {k: v for k, v in facts.items() if v not in (None, "", [], {})}
     items = "".join(

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from .. import paths, sheet, tidy
-from .words import campaign_facts, engine, known, machine, when
+from .. import paths, results, sheet, tidy
+from .words import campaign_facts, engine, known, leading, machine, when
 from .words import headline as said
-from .words import primary as main_row
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
 
@@ -62,20 +61,24 @@ def save(
     verdicts, study, campaign=None, *, primary=None, title="", headline="", campaigns=None, raw=()
 ) -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
-    else under ``data/processed/`` so that exploring never changes a page. `headline`: the page's
-    own sentence, where it is not about one comparison.
+    else under ``data/processed/`` so that exploring never changes a page. `primary`: the row or the
+    list of rows that the page leads with; `headline`: the page's own sentence, where it is about
+    more.
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
-    name a campaign (by default the one that `campaign` is about), and a digest of each folder of
-    raw files: the campaigns' and `raw`."""
+    name campaigns (by default those that `campaign` is about), and a digest of each folder of raw
+    files: the campaigns' and `raw`."""
     folder = Path(os.environ.get(OUT) or paths.processed())
     folder.mkdir(parents=True, exist_ok=True)
     campaign = campaign_facts(campaign)
     profile = campaign.get("profile")
     name = campaign.get("campaign") or campaign.get("name")
-    campaigns = campaigns or ({"campaign": name} if name in paths.campaigns() else {})
-    folders = [*map(paths.campaign, campaigns.values()), *raw]
-    row = main_row(verdicts, primary) if len(verdicts) else None
+    names = campaign.get("campaigns") or [name]
+    if not campaigns:
+        campaigns = {"campaign": ", ".join(names)} if set(names) <= {*paths.campaigns()} else {}
+    folders = [*(f for v in campaigns.values() for f in results.named(v)), *raw]
+    rows = leading(verdicts, primary) if len(verdicts) else []
+    headlines = [headline] if headline else [said(row) for row in rows]
     facts = {
         "study": study,
         "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
@@ -87,9 +90,11 @@ def save(
         "margin_pct": campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or 2.0,
         "campaigns": campaigns,
         "raw": {paths.shown(f): tidy.digest(f) for f in folders if f.exists()},
-        "verdict": row["verdict"] if row is not None else None,
-        "headline": headline or (said(row) if row is not None else None),
-        "primary": records(row.to_frame().T)[0] if row is not None else None,
+        "verdict": rows[0]["verdict"] if rows else None,
+        "headline": " ".join(headlines) or None,
+        "headlines": headlines,
+        "primary": records(rows[0].to_frame().T)[0] if rows else None,
+        "leads": [records(row.to_frame().T)[0] for row in rows],
         "comparisons": records(verdicts),
     }
     (folder / f"{study}.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")

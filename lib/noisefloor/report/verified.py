@@ -11,7 +11,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from .. import paths, tidy
+from .. import paths, results, tidy
 from .pages import method, notebook, render
 from .words import ReportError
 
@@ -58,12 +58,12 @@ def verify(page, timeout=3600) -> dict:
         files, problems = _raw(name)
         found["files"] += files
         found["raw"] += problems
-    if not all(map(_folder, made["campaigns"])):
+    if not all(map(_opens, made["campaigns"])):
         return found
     found["raw"] += [
         f"{shown} is not as it was when the page was made"
         for shown, digest in made["raw"].items()
-        if (folder := _folder(shown)) and tidy.digest(folder) != digest
+        if (folder := _folder(shown)) and _digest(folder) != digest
     ]
     then, now = made["method"], method(notebook(study))
     if then != now:
@@ -142,7 +142,8 @@ def _made(page) -> dict:
         made = {"notebook": page.stem, "parameters": values}
         names = {k: v for k, v in values.items() if k == "campaign" and v}
         made["campaigns"] = names
-    return {"raw": {}, "method": "", **made, "campaigns": list(made["campaigns"].values())}
+    names = [name for text in made["campaigns"].values() for name in results.names(text)]
+    return {"raw": {}, "method": "", **made, "campaigns": names}
 
 
 def _folder(shown) -> Path | None:
@@ -155,6 +156,22 @@ def _folder(shown) -> Path | None:
         return None
 
 
+def _opens(name) -> bool:
+    """Whether a campaign is here and can be opened."""
+    try:
+        return (folder := _folder(name)) is not None and bool(tidy.inside(folder))
+    except tidy.Damaged:
+        return False
+
+
+def _digest(folder) -> str:
+    """The digest of a folder of raw data; "" where they cannot all be read."""
+    try:
+        return tidy.digest(folder)
+    except (OSError, tidy.Damaged):
+        return ""
+
+
 def _raw(name) -> tuple[int, list[str]]:
     """How many files of a campaign have the checksum that was written down for them, and a
     sentence for each that has not."""
@@ -162,8 +179,12 @@ def _raw(name) -> tuple[int, list[str]]:
         campaign = paths.campaign(name)
     except paths.NotFound:
         return 0, [f"campaign {name} is missing"]
+    try:
+        runs = tidy.run_folders(campaign)
+    except tidy.Damaged as problem:
+        return 0, [f"{name}: {problem}"]
     files, problems = 0, [f"{name}/{sentence}" for sentence in tidy.broken(campaign)]
-    for run in tidy.run_folders(campaign):
+    for run in runs:
         try:
             files += 1 + len(tidy.read(run)["sha256"])
         except tidy.Damaged as problem:
@@ -201,9 +222,10 @@ def _leaves(page, study) -> dict:
     for name, box in (("verdict box", ".nf-verdict"), ("provenance", ".nf-facts")):
         for n, part in enumerate(main.select(box), 1):
             where = f"{name}{f' {n}' if n > 1 else ''}"
-            for drawing in part("svg"):
-                found[f"{where}, ruler"] = drawing["aria-label"]
-                _drawing(f"{where}, ruler", drawing, found)
+            for m, drawing in enumerate(part("svg"), 1):
+                ruler = f"{where}, ruler{f' {m}' if m > 1 else ''}"
+                found[ruler] = drawing["aria-label"]
+                _drawing(ruler, drawing, found)
                 drawing.decompose()
             found |= {f"{where}, {_text(d)}": _text(d.find_next("dd")) for d in part("dt")}
             for facts in part("dl"):

@@ -7,14 +7,20 @@ from pathlib import Path
 import pandas as pd
 
 from .. import amounts, paths
-from ..plots import is_control, is_joint, metric_label, threads_label
+from ..plots import as_list, contended, is_control, is_joint, metric_label, threads_label
+from ..schedule import CONTENDED, NOT_JUDGED
 from ..stats.runs import OPPOSITE
 
 MARGIN = 2.0  # percent, where a table does not say
 UNDECIDED = "cannot tell"
+_COSTS = {  # what a metric is a measure of, where it leads a page
+    **dict.fromkeys(("cpu_per_transaction", "cpu_per_connection", "user_sys"), "Processor time"),
+    **dict.fromkeys(("tps", "connections_per_second"), "Throughput"),
+}
 _WORDS = {  # how a worse or better value is said, by metric; else "slower" and "faster"
     "cpu_per_transaction": ("takes more server CPU than", "takes less server CPU than"),
     "apply_cpu": ("takes more replica CPU than", "takes less replica CPU than"),
+    "cpu_per_connection": ("takes more server CPU than", "takes less server CPU than"),
     "user_sys": ("takes more CPU time than", "takes less CPU time than"),
     "binlog_bytes_per_transaction": ("writes more than", "writes less than"),
     "written_bytes_per_transaction": ("writes more than", "writes less than"),
@@ -41,6 +47,8 @@ def sentence(row, margin_pct=MARGIN) -> str:
     row = dict(row)
     where = threads_label(row["threads"], joint(row))
     words = f"{metric_label(row['metric'])}{f' {where}' if where else ''}: {row['verdict']}"
+    if row["verdict"] == NOT_JUDGED:
+        return f"{words}, both servers were loaded at once. Overhead {overhead(row)}."
     more = [overhead(row), _same(row), _floor(row)]
     parts = [
         f"{words}{f' ({limits(row)})' if limits(row) else ''}",
@@ -55,9 +63,21 @@ def overhead(row) -> str:
     """A row's overhead with its interval and, where it is not 95 %, the interval's level."""
     if not known(row.get("lo_pct")):
         n = f": {int(row['n_arm'])} {unit(row, row['n_arm'])}" if known(row.get("n_arm")) else ""
-        return f"{amounts.overhead(row['overhead_pct'], row['metric'])} ({amounts.NONE}{n})"
+        return f"{size(row)} ({amounts.NONE}{n})"
     ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"]
-    return amounts.told(*ends, row["metric"], row.get("level"))
+    told = amounts.told(*ends, row["metric"], row.get("level"))
+    return told.replace(" (", " under contention (", 1) if contended(row) else told
+
+
+def size(row) -> str:
+    """A row's overhead alone: `+14 %`, `+14 % under contention`."""
+    end = " under contention" if contended(row) else ""
+    return amounts.overhead(row["overhead_pct"], row["metric"]) + end
+
+
+def cost(metric) -> str:
+    """What a row is about, where it leads a page: `Processor time`."""
+    return _COSTS.get(metric, metric_label(metric))
 
 
 def limits(row) -> str:
@@ -71,11 +91,16 @@ def reasons(row, margin_pct=MARGIN) -> list[str]:
     """Warnings that belong right beside the verdict: why a row cannot tell although its interval
     excludes zero, lies within the margin, or does not exist; and that a joint effect averages
     opposite ones."""
-    notes = as_list(row.get("warnings"))
+    notes = _notes(row)
     found = [OPPOSITE] if any(OPPOSITE in w for w in notes) else []
     if row["verdict"] == UNDECIDED and (_decides(row, margin_pct) or not known(row.get("lo_pct"))):
         found += notes[:1]
     return list(dict.fromkeys(found))
+
+
+def _notes(row) -> list:
+    """A row's warnings that are not said with its size."""
+    return [w for w in as_list(row.get("warnings")) if w != CONTENDED]
 
 
 def _decides(row, margin_pct=MARGIN) -> bool:
@@ -134,7 +159,7 @@ def finding(verdicts) -> str:
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
         parts, rest = [], ""
-        for word in ("slower", "faster", "same", UNDECIDED):
+        for word in ("slower", "faster", "same", UNDECIDED, NOT_JUDGED):
             chosen = rows[rows["verdict"].eq(word)]
             if len(chosen) > max(FEW, len(rows) / 2):
                 who = f"{'all' if len(chosen) == len(rows) else 'the other'} {len(chosen)}"
@@ -160,7 +185,7 @@ def _together(rows) -> str:
     if not rows:
         return ""
     ends = min(r["lo_pct"] for r in rows), max(r["hi_pct"] for r in rows)
-    why = [w for r in rows if _decides(r) for w in as_list(r.get("warnings"))[:1]]
+    why = [w for r in rows if _decides(r) for w in _notes(r)[:1]]
     apart = f"; {len(why)} only for this reason: {'; '.join(dict.fromkeys(why))}" if why else ""
     return f" ({amounts.known(*ends, rows[0]['metric'])}{apart})"
 
@@ -191,6 +216,11 @@ def headline(row, margin_pct=MARGIN) -> str:
     where = threads_label(row["threads"], joint(row))
     what = f"{metric_label(row['metric'])}{f' {where}' if where else ''}"
     worse, better = _WORDS.get(row["metric"], ("is slower than", "is faster than"))
+    if row["verdict"] == NOT_JUDGED:
+        return (
+            f"{cost(row['metric'])} beside it, with both servers loaded at once: {overhead(row)}, "
+            f"{NOT_JUDGED}."
+        )
     claim = {
         "slower": f"{arm} {worse} {base}",
         "faster": f"{arm} {better} {base}",
@@ -200,9 +230,14 @@ def headline(row, margin_pct=MARGIN) -> str:
         claim, said = f"cannot tell whether {arm} {worse} {base}", limits(row)
         although = ", although the interval says " if said.startswith("between") else ": "
         claim += f"{although}{said}" if said else ""
-    size = "; ".join(filter(None, [overhead(row), _same(row)]))
-    parts = [claim, *reasons(row, margin_pct), f"{what}: {size}"]
+    ends = "; ".join(filter(None, [overhead(row), _same(row)]))
+    parts = [claim, *reasons(row, margin_pct), f"{what}: {ends}"]
     return " ".join(f"{upper(part)}." for part in parts)
+
+
+def leading(verdicts, choice=None) -> list:
+    """The rows that a page leads with: `choice` as `primary` takes it, or a list of such."""
+    return [primary(verdicts, c) for c in (choice if isinstance(choice, list) else [choice])]
 
 
 def primary(verdicts, choice=None):
@@ -238,11 +273,6 @@ def primary(verdicts, choice=None):
         row = row.copy()
         row["warnings"] = [*as_list(row.get("warnings")), *missing]
     return row
-
-
-def as_list(value) -> list:
-    """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
-    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
 
 
 def known(value) -> bool:

@@ -16,6 +16,7 @@ KIN = {
     "cpu_per_connection": "cpu_per_transaction", "connect_time": "tps", "value": "tps",
 }  # fmt: skip
 NO_SERVER = ("wall", "user_sys", "backup_size")
+DUET = "at once"  # the calibration's, and in the name of every other
 RANGES = ((1, 1), (2, 16), (17, 64), (65, 10**9))  # threads
 LONG_S = 60  # runs from here on scatter by a fraction of what slices do
 FEWEST = 5  # groups without which a metric is judged by its kin's
@@ -72,15 +73,30 @@ def _noise(file):
 def weights(workload, metric, threads):
     """{threads: inverse variance of a pair} for the joint effect over `threads`, from the recorded A/A
     scatter of the nearest thread count; {} where fewer than two are recorded of this workload and
-    metric."""
-    known = _noise(paths.recorded_noise()).get(workload, {}).get(metric, {})
-    known = {int(t): sd for t, sd in known.items() if sd > 0}
-    if not known:
-        return {}
-    near = {t: min(known, key=lambda k: abs(math.log(k / t))) for t in threads}
+    metric. Not from this machine's own: a campaign is judged alike wherever it is read."""
+    known, near = _nearest(_noise(paths.recorded_noise()), workload, metric, threads)
     if len(set(near.values())) < 2:
         return {}
     return {t: known[k] ** -2.0 for t, k in near.items()}
+
+
+def pair_sds(workload, metric, threads):
+    """A/A scatter of a pair in percent at the nearest of `threads` each, as measured on this machine,
+    else as recorded; [] where none is."""
+    found = _noise(paths.recorded_noise()) | _noise(paths.noise())
+    known, near = _nearest(found, workload, metric, threads)
+    return [known[near[t]] for t in threads if near]
+
+
+def _nearest(found, workload, metric, threads):
+    """({recorded threads: sd of a pair in percent}, {threads: the nearest recorded ones}); a duet that
+    is not in it scatters as the calibration's does."""
+    known = found.get(workload) or (found.get(DUET, {}) if DUET in workload else {})
+    known = known.get(metric, {})
+    known = {int(t): sd for t, sd in known.items() if sd > 0}
+    if not known:
+        return {}, {}
+    return known, {t: min(known, key=lambda k: abs(math.log(k / t))) for t in threads}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Measuring: the only package that starts tools and servers."""

@@ -1,0 +1,39 @@
+"""One measurement at a time on a machine."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def alone(say: Callable[[str], None] = lambda s: None) -> Iterator[None]:
+    """Hold the machine: a second campaign waits here until the first one ends, however it ends."""
+    # the name of a socket is seen in every chroot, the folder from every network namespace
+    with socket.socket(socket.AF_UNIX) as name, _open_folder("/") as root:
+        waited = False
+        for hold in (
+            lambda: name.bind("\0noisefloor-measuring"),
+            lambda: fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB),
+        ):
+            while True:
+                try:
+                    hold()
+                    break
+                except OSError:
+                    if not waited:
+                        say("another campaign is measuring on this machine; waiting for it to end")
+                    waited = True
+                    time.sleep(0.5)
+        yield
+
+
+@contextlib.contextmanager
+def _open_folder(path: str) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,0 +1,126 @@
+"""The loop: blocks in the order of the plan, until every comparison has a word."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from .. import schedule, tools
+from ..study import Arm
+from .bench import Bench
+from .campaign import Campaign
+
+
+def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
+    """What is missing of the block of an arm (None: of all): duets, then whole rounds of pairs, as
+    many as the plan says. The first block finds out how many its share of the budget holds, one at
+    least. What was lost is tried once more at the end."""
+    every = c.cells(arm)
+    for cell in 2 * [x for x in every if x.workload.at_once]:
+        lacks = c.done(c.block).get(cell.key, 0) < c.due(cell, 0)
+        if lacks and not c.skips(cell) and c.left_s > 0:
+            _made(c, bench, cell)
+    in_turn = [x for x in every if not x.workload.at_once]
+    share_s = (1 - schedule.STARTING) * c.study.profile.budget_min * 60 / len(c.turns)
+    number, began = 0, c.meta["spent_s"]
+    while in_turn and not all(map(c.skips, in_turn)) and c.left_s > 0:
+        again = number == c.plan["pairs"] > 0  # what was lost
+        have = c.done(c.block)
+        for cell in schedule.round_of(c.seed, c.block, 0 if again else number, in_turn):
+            due = c.due(cell, number if again else number + 1)
+            if have.get(cell.key, 0) < due and not c.skips(cell) and c.left_s > 0:
+                _made(c, bench, cell)
+        if again:
+            break
+        number += 1
+        took, began = c.meta["spent_s"] - began, c.meta["spent_s"]
+        if not c.plan["pairs"] and number >= max((have.get(x.key, 0) for x in in_turn), default=0):
+            c.plan["pairs"] = number if began + took > share_s else 0
+    c.save()
+
+
+def _made(c: Campaign, bench: Bench, cell: schedule.Cell) -> None:
+    """A pair, or a duet's block; left out for good where this machine does not allow it."""
+    try:
+        if bench.kit:
+            bench.kit.ready(cell.arm, cell.workload)
+        (c.at_once if cell.workload.at_once else c.pair)(bench, cell)
+        for server in bench.servers:
+            server.purge()
+    except tools.NotHere as e:
+        c.meta["skipped"][e.name] = e.reason
+        c.progress.say(f"{e.name} is skipped: {e.reason}")
+
+
+def blocks(c: Campaign) -> Iterator[Arm | None]:
+    """The arm of each block that is still to be measured (None: all of them). The campaign is judged
+    at the looks of its plan, an arm whose comparisons all have a word gets no more blocks. A block
+    that was interrupted is continued, and keeps its deal."""
+    open_ = {a.name for a in c.study.arms}
+    judged = 0
+    c.begin()
+    for number, (round_, arm) in enumerate(c.turns):
+        if c.left_s <= 0:
+            return
+        if round_ in c.plan["looks"] and round_ > judged and not c.study.whole:
+            judged, open_ = round_, c.undecided()
+        if not open_:
+            return
+        if number < c.block or (arm and arm.name in c.meta["skipped"]):
+            continue
+        if arm and arm != c.study.control and arm.name not in open_:
+            continue
+        c.block = number
+        c.proved.clear()
+        yield arm
+
+
+def switched(c: Campaign, bench: Bench) -> None:
+    """One server, restarted for every block; the arm is switched between slices."""
+    bench.servers = [bench.fresh(c.study.baseline)]
+    arms = [(0, a) for a in (c.study.baseline, *c.study.arms)]
+    for _ in blocks(c):
+        bench.servers[0].restart()
+        c.warm(bench, [(0, c.study.baseline)])
+        c.facts(bench)
+        block(c, bench, None)
+        c.closing(bench, arms)
+        bench.close(keep=True)
+
+
+def as_guest(c: Campaign, bench: Bench) -> None:
+    """One server that is not ours: switched between slices, never restarted. A block is a number of
+    pairs one after the other."""
+    c.begin()
+    c.warm(bench, [(0, c.study.baseline)])
+    for _ in blocks(c):
+        block(c, bench, None)
+
+
+def side_by_side(c: Campaign, bench: Bench) -> None:
+    """Two servers; for every block fresh copies are dealt to the arms by coin and both start. The old
+    ones end meanwhile."""
+    with ThreadPoolExecutor(1) as broom:
+        gone = None
+        for arm in blocks(c):
+            arms = [c.study.baseline, arm]
+            dealt = schedule.coin(c.seed, c.block, "deal").permutation(2)
+            made = {int(i): bench.fresh(arms[i]) for i in dealt}  # the coin decides who comes first
+            for i in dealt:
+                made[int(i)].spawn()
+            bench.servers = [made[0], made[1]]
+            for s in bench.servers:
+                s.ready()
+                s.check(s.settings)
+            if gone:
+                gone.result()  # nothing else runs while something is measured
+            if any(not x.workload.at_once for x in c.cells(arm)):  # a duet warms up by itself
+                c.warm(bench, [(int(i), arms[i]) for i in dealt])
+            block(c, bench, arm)
+            c.closing(bench, list(enumerate(arms)))
+            gone = broom.submit(bench.remove, bench.servers)
+            bench.servers = []
+            bench.close()
+        if gone:
+            gone.result()
+
+
+DESIGNS = {"switched": switched, "side by side": side_by_side}

@@ -1,0 +1,124 @@
+"""What is said, and checked, before anything is measured."""
+
+import math
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import guest, paths, schedule, workloads
+from ..server import SettingError
+from ..studies.own import SLOWLY
+from ..study import METRICS, Study, StudyError
+from .bench import Bench
+from .campaign import Campaign, CampaignError
+from .progress import minutes
+
+
+def _wanted(study: Study) -> dict[str, dict[str, None]]:
+    """Variable -> the values that a study sets it to."""
+    found: dict[str, dict[str, None]] = {}
+    parts = (*(w.settings for w in study.workloads), study.baseline.switch)
+    for part in (*parts, *(a.switch for a in study.arms)):
+        for name, value in part.items():
+            found.setdefault(name, {})[value] = None
+    return found
+
+
+def taken(study: Study, server: guest.Guest) -> None:
+    """Raise StudyError for a variable of the study's that the live server does not take."""
+    for name, values in _wanted(study).items():
+        try:
+            live = name not in SLOWLY and server.takes(name, values)
+        except SettingError as e:
+            raise StudyError(f"{e}; nothing was measured") from None
+        if not live:
+            raise StudyError(
+                f"{name} needs a start of the server to act, and one that Noisefloor did not start is"
+                " never restarted; without --server it is measured on servers of its own;"
+                " nothing was measured"
+            )
+
+
+def dry_run(study: Study, server: guest.Guest, say: Callable[[str], None]) -> None:
+    """Say every statement that a campaign would send; those that change something are not sent."""
+    arms = (study.baseline, *study.arms)
+    journal = paths.shown(server.journal.path)
+    say("-- how each variable was is read and written to the journal before it is set:")
+    say(f"-- {journal}")
+    say("-- does the server take each value?")
+    taken(study, server)
+    say("-- a schema of its own, and the tables in it")
+    server.move_in()
+    first, options = study.workloads[0], server.folder / "sysbench.cnf"
+    size = (study.tables, study.profile.rows)
+    argv = workloads.prepare(options, first.script, *size, 2, first.sized)
+    say(f"-- {' '.join(workloads.shown(argv))}")
+    for w in study.workloads:
+        for arm in arms:
+            say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
+            server.only(dict(w.settings) | dict(arm.switch))
+            server.settle(0)
+        for threads in w.threads:
+            argv = workloads.sysbench(
+                w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
+                seconds=study.profile.slice_s,
+            )  # fmt: skip
+            say(f"-- {' '.join(workloads.shown(argv))}")
+    say(f"-- what sysbench sends stands in its scripts; it uses the schema {workloads.SCHEMA}")
+    say("-- at the end, however it ends:")
+    say(f"SHOW TABLES FROM {workloads.SCHEMA};  -- is it the schema that was created?")
+
+
+def planned(c: Campaign) -> str:
+    """The plan in words, before anything is measured."""
+    looks = ", ".join(map(str, c.plan["looks"]))
+    each = f" an arm, {len(c.study.arms)} arms" if len(c.study.arms) > 1 else ""
+    said = (
+        f"plan: {c.plan['blocks']} blocks{each}, judged after {looks}; at most"
+        f" {minutes(c.study.profile.budget_min * 60)} minutes of measuring"
+    )
+    if len(c.study.arms) > 1:
+        said += f", of which the arms need {math.ceil(schedule.least_min(c.study, c.plan))} or more"
+    if windows := c.plan.get("windows"):
+        said += f"; {windows} windows of {schedule.window_s(c.study):g} s a block"
+    half = ", ".join(
+        f"{METRICS[m].label} ±{pct:.1f} %" for m, pct in c.plan.get("expected", {}).items()
+    )
+    return f"{said}; expected: {half or 'not known, no A/A noise is recorded for it'}"
+
+
+SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, temporary tables
+LOG_B_PER_S = 10 << 20  # that a server may write of binary log; it is removed after each pair
+LOG_B = 1 << 30  # when it begins a new one
+RUN_B = 200 << 10  # of what a tool printed, with what stands beside it
+MEMORY_B = 320 << 20  # of Noisefloor itself, with its libraries
+RUN_MEMORY_B = 64 << 10  # of what is known of a run, and of what that leaves unused between
+
+
+def room(c: Campaign, bench: Bench) -> str:
+    """How much disk and memory the campaign takes at the most, in words. Raises CampaignError
+    where the disk has less."""
+    study, profile = c.study, c.study.profile
+    data = max(size_of(s.datadir) for s in bench.templates.values())
+    servers = 1 if study.design == "switched" else 2
+    servers += 2 * any(w.tool == "replica" for w in study.workloads)
+    servers += 4 if study.kit == "backup" else bool(study.kit)  # archive, restored copy, its server
+    logs = min(LOG_B, LOG_B_PER_S * profile.budget_min * 60) + 2 * LOG_B_PER_S * c.slice_s
+    needs = size_of(bench.folder) + servers * (data + SERVER_B + logs)
+    runs = max(0.0, c.left_s) / c.slice_s
+    needs = {bench.folder.parent: int(needs), c.folder.parent: int(RUN_B * (20 + runs))}
+    for folder, size in needs.items():
+        if (free := shutil.disk_usage(folder).free) < size:
+            raise CampaignError(
+                f"this campaign may need {size / 1e9:.1f} GB in {paths.shown(folder)}, where"
+                f" {free / 1e9:.1f} GB are free; nothing was measured"
+            )
+    said = [f"{size / 1e9:.2f} GB in {paths.shown(f)}" for f, size in needs.items()]
+    memory = MEMORY_B + RUN_MEMORY_B * (c.table["run"].nunique() + runs)
+    said.append(f"{memory / 1e9:.2f} GB of memory beside its servers")
+    return f"takes at most {', '.join(said)}"
+
+
+def size_of(folder: Path) -> int:
+    """Bytes that a folder takes on disk."""
+    return sum(p.lstat().st_blocks * 512 for p in folder.rglob("*") if p.is_file())

@@ -1,0 +1,67 @@
+"""Where a campaign is, and how long it still takes."""
+
+import sys
+import time
+
+import pandas as pd
+
+
+def minutes(seconds: float) -> str:
+    """Seconds as ``minutes:seconds``."""
+    whole, rest = divmod(round(seconds), 60)
+    return f"{whole}:{rest:02}"
+
+
+class Progress:
+    """A bar in a terminal and in Jupyter, plain lines every ten seconds elsewhere."""
+
+    def __init__(self):
+        self._bar = self._display = None
+        self._next, self._told = 0.0, (-1, "")
+        if "ipykernel" in sys.modules:
+            from IPython.display import display
+
+            self._display = display({"text/plain": "measuring"}, raw=True, display_id=True)
+
+    def say(self, text: str) -> None:
+        """One line."""
+        if self._display:
+            self._display.update({"text/plain": text}, raw=True)
+        elif self._bar:
+            self._bar.write(text, file=sys.stderr)
+        else:
+            print(f"noisefloor: {text}", file=sys.stderr, flush=True)
+
+    def show(self, c, doing: str) -> None:
+        """Where the campaign is: block, pair and arm, verdicts so far, time left at the most."""
+        now, spent, left = time.monotonic(), c.meta["spent_s"], max(c.left_s, 0.0)
+        if now < self._next:
+            return
+        text = f"block {c.block + 1} of {len(c.turns)}, {doing}; {self._words(c)}"
+        plain = not (self._display or sys.stderr.isatty())
+        self._next = now + (10 if plain else 1)
+        if self._display or plain:
+            return self.say(f"{text}; {minutes(left)} left")
+        if self._bar is None:
+            from tqdm import tqdm
+
+            bar = "{desc} {percentage:3.0f} %|{bar}| {postfix}"
+            self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=c.study.name)
+        self._bar.n = min(spent / (spent + left + 1e-9), 1.0)
+        self._bar.set_postfix_str(f"{minutes(left)} left; {text}")
+
+    def _words(self, c) -> str:
+        """Verdicts so far, counted; a campaign is judged after whole blocks only."""
+        if self._told[0] != c.block:
+            table = c.verdicts()
+            own = [] if table.empty else table.loc[~table["control"], "verdict"]
+            words = ", ".join(f"{n} {w}" for w, n in pd.Series(own).value_counts().items())
+            self._told = c.block, words or "no verdict yet"
+        return self._told[1]
+
+    def close(self, text: str) -> None:
+        """The last line."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        self.say(text)

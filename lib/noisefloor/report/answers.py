@@ -1,0 +1,202 @@
+"""What a study's page says of its questions: which were answered and how, and which were not; and the
+figures that every such page has."""
+
+import math
+
+import pandas as pd
+
+from .. import plots, studies
+from ..plots import is_control, is_joint, metric_label
+from ..results import PROCESSOR, THROUGHPUT
+from ..study import PROFILES
+from .pieces import badge, escaped, table, verdict_box
+from .saved import flat, save
+from .words import finding, known, limits, size
+
+FEW = 6  # comparisons that the table of questions tells one by one
+_MORE = ("apply_rate", "apply_cpu")  # answers that lead no page
+
+
+def begin(r, arm="", answer=""):
+    """The head of a study's page: the order of its arms, the tables beside the page, and the box with
+    both costs of `arm`. `answer`: sentences below them."""
+    plots.theme([r.study.baseline, *r.study.arms])
+    leads = r.headlines(arm)
+    save(r.verdicts, r.study.name, r.meta, title=r.study.title, primary=leads)
+    return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer)
+
+
+def figure(drawn, rows, name, caption="", *, alt="", data=None):
+    """A figure of rows of the verdict table: they give its alternative text (after `alt`), the caption
+    where there is none, and the data. Without rows a sentence says that nothing was measured."""
+    if not len(rows):
+        return _sentence("Not measured here.")
+    told = f"{alt} {plots.alt(rows)}".strip()
+    own = rows[~is_control(rows)]
+    caption = caption or finding(own if len(own) else rows)
+    return plots.show(
+        drawn, alt=told, caption=caption, data=flat(rows) if data is None else data, name=name
+    )
+
+
+def answer(r, question):
+    """The answer to a question of the study: its comparisons as a figure with the verdicts in words;
+    where it was not measured, the command that would."""
+    rows = r.about(question)
+    if rows.empty:
+        return _sentence("Not measured here. To measure it:", command(r, question))
+    rows = _told(r, rows)
+    drawn = plots.dots(rows, margin_pct=r.study.margin_pct)
+    asks = r.questions.get(question, "")
+    return figure(drawn, rows, question, f"{asks} {finding(rows)}".strip())
+
+
+def path(r):
+    """How the first comparison of the page came to its verdict, pair by pair."""
+    pairs = r.pairs(r.main, r.metric)
+    drawn = plots.pairs(pairs, r.path(r.main, r.metric), margin_pct=r.study.margin_pct)
+    words = (
+        f"{metric_label(r.metric)}, pair by pair. Measuring ended because {r.meta['ended_because']}"
+    )
+    return figure(drawn, r.of(r.main, r.metric, control=False), "pairs", words, data=pairs)
+
+
+def processor(r):
+    """Server CPU per transaction of every run of the first workload."""
+    metric = "cpu_per_transaction"
+    runs = r.judged(r.main, metric)
+    rows = r.of(r.main, metric, control=False)
+    return figure(plots.runs(runs, metric), rows, "cpu", data=runs)
+
+
+def latency(r):
+    """Latency quantiles of the first workload."""
+    tail = r.quantiles(r.main, r.threads)
+    base = r.study.baseline.name
+    drawn = plots.quantiles(tail, margin_pct=r.study.margin_pct, baseline=base)
+    words = (
+        f"Latency quantiles at {r.threads} threads: the median run, and the range of the middle half "
+        f"of the runs. {r.counted(r.main, r.threads)}"
+    )
+    return figure(drawn, r.of(r.main, "p99"), "latency", words, data=tail)
+
+
+def timeline(r):
+    """Throughput of the first workload in every second."""
+    seconds = r.intervals(r.main)
+    words = (
+        f"Every second of every run at {r.threads} threads; warm-up slices are pale and not judged. "
+        f"{r.counted(r.main, r.threads)}"
+    )
+    about = f"Transactions per second over the campaign at {r.threads} threads."
+    drawn = plots.timeline(seconds[seconds["threads"] == r.threads])
+    return figure(drawn, r.of(r.main, r.metric), "timeline", words, alt=about, data=seconds)
+
+
+def questions(r):
+    """All questions of the study, each with its verdicts or the command that measures it."""
+    if not r.questions:
+        return _sentence("One campaign of an earlier plan asked all questions at once.")
+    rows = []
+    for key, asks in r.questions.items():
+        found = r.about(key)
+        said = f"<code>{escaped(command(r, key))}</code>" if found.empty else _verdicts(r, found)
+        rows.append((key, asks, said))
+    frame = pd.DataFrame(rows, columns=["name", "question", "answer"])
+    return table(frame, "The questions of this study", name="questions", raw=("answer",))
+
+
+def outcome(r):
+    """What each campaign declared before it measured, and what became of it."""
+    words = (
+        "Declared and measured. Half width: of the interval of a campaign's main comparison, and what "
+        "the recorded noise let expect. Elapsed: the clock from the end of loading; in slices: the "
+        "share of it in which a load ran"
+    )
+    return table(pd.DataFrame([_outcome(r, p) for p in r.parts]), words, name="outcome")
+
+
+def _outcome(r, part) -> dict:
+    """The row of one campaign."""
+    meta, work = part.meta, part.study.workloads[0]
+    plan, metric = meta.get("plan", {}), work.deciding[0]
+    row = r.lead(part, (metric,))
+    blocks = 0 if row is None else int(row["blocks"])
+    design = "at once" if work.at_once else part.study.design
+    declared = plan.get("blocks", blocks)
+    of = f" of {declared}" if plan else ""
+    measured = f"{design}, {blocks}{of} block{'s' * (declared != 1)}"
+    pairs, unit = plan.get("pairs"), "pair"
+    if work.at_once:
+        pairs, unit = plan.get("windows"), "window"
+    if not pairs and blocks:
+        counts = len(work.threads) if row["joint"] else 1
+        pairs = float(f"{row['n_arm'] / blocks / counts:.2g}")
+    if pairs:
+        measured += f", {pairs:g} {unit}{'s' * (pairs != 1)} each"
+    reached = None
+    if row is not None and known(row["lo_pct"]):  # on the log scale, as it is expected
+        reached = 100 * (math.sqrt((100 + row["hi_pct"]) / (100 + row["lo_pct"])) - 1)
+    width = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
+    spent, wall, slices = (meta.get(k, 0) / 60 for k in ("spent_s", "wall_s", "slices_s"))
+    clock = {"budgeted": part.study.profile.budget_min, "measured": spent, "elapsed": wall}
+    return {
+        "question": part.study.key or part.study.question,
+        "measured": measured,
+        "half width": f"{plots.SHORT.get(metric, metric_label(metric))}: {_listed(width, '{:.1f} %')}",
+        "minutes": _listed(clock, "{:.3g}"),
+        "in slices": f"{100 * slices / wall:.0f} %" if wall and slices else "",
+    }
+
+
+def _listed(parts, how) -> str:
+    """`expected 2.1 %, reached 2.4 %`: those that are known."""
+    return ", ".join(f"{name} {how.format(v)}" for name, v in parts.items() if v) or "not known"
+
+
+def _sentence(words, code=""):
+    """Instead of a figure: words, and a command behind them."""
+    shown = f" <code>{escaped(code)}</code>" if code else ""
+    return plots.Shown(f'<p class="nf-open">{words}{shown}</p>', f"{words} {code}".strip())
+
+
+def command(r, question) -> str:
+    """The command that measures a question as the page's own campaign was measured."""
+    s, given = r.study, r.meta.get("parameters", {})
+    words = ["noisefloor run", s.name, "--question", question]
+    if s.profile.name != "quick":
+        words += ["--profile", s.profile.name]
+    for name, usual in (("engine", studies.default_engine(s.name)), ("old", "mysql-8.0")):
+        if (value := given.get(name) or usual) != usual:
+            words += [f"--{name}", "FOLDER" if "/" in value else value]
+    if s.margin_pct != PROFILES.get(s.profile.name, s.profile).margin_pct:
+        words += ["--margin", f"{s.margin_pct:g}"]
+    return " ".join(words)
+
+
+def _told(r, rows) -> pd.DataFrame:
+    """Those in the metrics that a question is about, workloads in the order of the study."""
+    metrics = {m for w in r.study.workloads for m in w.deciding}
+    order = [w.name for w in r.study.workloads]
+    kept = rows[rows["metric"].isin(metrics | {*PROCESSOR, *THROUGHPUT, *_MORE})]
+    return kept.sort_values("workload", key=lambda c: c.map(order.index), kind="stable")
+
+
+def _verdicts(r, rows) -> str:
+    """Verdicts in a few words, of several thread counts those over all of them: HTML."""
+    rows = _told(r, rows)
+    key = ["workload", "metric", "arm"]
+    joint = rows[is_joint(rows)]
+    alone = rows.set_index(key).index.isin(joint.set_index(key).index)
+    rows = rows[is_joint(rows) | ~alone]
+    if len(rows) > FEW:
+        counts = rows["verdict"].value_counts()
+        return ", ".join(f"{badge(word)} {n}" for word, n in counts.items())
+    several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
+    parts = []
+    for row in rows.to_dict("records"):
+        what = [str(row[c]) for c in several]
+        what.append(plots.SHORT.get(row["metric"], metric_label(row["metric"])))
+        said = f"{', '.join(what)}: {limits(row) or size(row)}"
+        parts.append(f"{badge(row['verdict'])} {escaped(said)}")
+    return "<br>".join(parts)

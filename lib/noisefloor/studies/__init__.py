@@ -1,0 +1,256 @@
+"""The studies, one TOML file each. A study is a list of questions; a campaign answers one.
+
+A value of a file may be a table by profile (``{quick = 2, standard = 3}``); the table of an engine
+(``[mariadb]``) replaces whole fields of what stands above it."""
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from .. import honest
+from ..study import PROFILES, Arm, Profile, Study, StudyError, Workload
+from .own import MANY, own
+
+STUDIES = (
+    *("binlog-encryption", "tablespace-encryption", "version-upgrade", "backup-encryption"),
+    *("ssl-connections", "own-study", "calibration"),
+)
+THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
+_BUILDS = {"mysql": "MySQL 9.7", "mysql-8.0": "MySQL 8.0", "mariadb": "MariaDB"}
+_OF_PROFILE = {"budget_min", "slice_s", "warmup_s", "rows", "blocks"}
+
+
+def load(
+    name: str,
+    *,
+    question: str = "",
+    profile: str = "quick",
+    engine: str = "",
+    threads: tuple[int, ...] = (),
+    margin_pct: float = 0.0,
+    budget_min: float = 0.0,
+    **more: object,
+) -> Study:
+    """One question of the study called `name` ("": its headline) with its parameters; margin and
+    budget 0: the profile's. Raises StudyError: given, allowed, nothing was measured."""
+    _known(name)
+    _allowed(margin_pct, budget_min, threads)
+    chosen = _profile(profile, budget_min)
+    margin_pct = float(margin_pct or chosen.margin_pct)
+    threads = tuple(threads)
+    if name == "own-study":
+        declared = bool(budget_min)
+        return own(chosen, engine or "mysql", threads, margin_pct, declared=declared, **more)
+    file = _file(name, engine, more.pop("old", ""), more.pop("builds", {}))
+    if more:
+        raise StudyError(f"{name} has no parameter {next(iter(more))!r}; nothing was measured")
+    asked = _asked(name, file, question, profile)
+    return _study(name, file, asked, chosen, threads, margin_pct, bool(budget_min))
+
+
+def questions(name: str, engine: str = "") -> dict[str, str]:
+    """{key: what it asks} of a study, headline first; {} for one that asks what its user says."""
+    _known(name)
+    if name == "own-study":
+        return {}
+    return {k: q["asks"] for k, q in _file(name, engine, "", {})["questions"].items()}
+
+
+def headline(name: str, profile: str = "quick", engine: str = "") -> tuple[str, ...]:
+    """The questions that `run STUDY` measures: throughput and processor time, or the first one.
+
+    A quick campaign asks one question: of processor time, where calibration allows a duet."""
+    known = list(questions(name, engine))
+    if not known:
+        return ("",)
+    keys = [k for k in _file(name, engine, "", {}).get("headline", known[:1]) if k in known]
+    if honest.duet().says:
+        return tuple(keys[-1:] if profile == "quick" and "processor" in keys else keys)
+    return tuple(k for k in keys if k != "processor")
+
+
+def default_engine(name: str) -> str:
+    """The engine that a study is about where nobody says otherwise."""
+    return "mysql" if name == "own-study" else _read(name).get("engine", "mysql")
+
+
+def _known(name: str) -> None:
+    if name not in STUDIES:
+        raise StudyError(f"no study is called {name!r}; there are: {', '.join(STUDIES)}")
+
+
+def _allowed(margin_pct: object, budget_min: object, threads: object) -> None:
+    """Raise StudyError for a number that nothing can be measured with."""
+
+    def number(x: object) -> bool:
+        return isinstance(x, int | float) and not isinstance(x, bool)
+
+    if not (number(margin_pct) and 0 <= margin_pct < 100):
+        raise StudyError(
+            f"margin_pct {margin_pct!r}: a number above 0 and below 100 is needed (0: the profile's);"
+            " nothing was measured"
+        )
+    if not (number(budget_min) and 0 <= budget_min <= 100_000):
+        raise StudyError(
+            f"budget_min {budget_min!r}: minutes from 0 (the profile's) to 100,000 are needed;"
+            " nothing was measured"
+        )
+    whole = isinstance(threads, list | tuple)
+    if not (whole and all(type(t) is int and 1 <= t <= THREADS_MOST for t in threads)):
+        raise StudyError(
+            f"threads {threads!r}: a list of whole numbers from 1 to {THREADS_MOST}, such as"
+            " [1, 4, 16], is needed; nothing was measured"
+        )
+
+
+def _profile(name: str, budget_min: float) -> Profile:
+    if name not in PROFILES:
+        raise StudyError(
+            f"profile {name!r} is not one of {', '.join(PROFILES)}; nothing was measured"
+        )
+    found = PROFILES[name]
+    return replace(found, budget_min=budget_min) if budget_min else found
+
+
+@functools.lru_cache(maxsize=16)
+def _read(name: str) -> dict:
+    text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _file(name: str, engine: str, old: str, builds: Mapping) -> dict:
+    """The study's file, with the table of its engine laid over it and the builds' names filled in."""
+    file = _read(name)
+    engine = engine or file.get("engine", "mysql")
+    old = old or "mysql-8.0"
+    kind = builds[engine][0] if engine in builds else engine
+    kind = "mysql" if kind.startswith("mysql") else kind
+    file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))
+    if file.get("upgrade"):
+        was, now = (_called(e, builds.get(e, ("", ""))[1]) for e in (old, engine))
+        if was == now:
+            was, now = f"{was} (old)", f"{now} (new)"
+        file = _filled(file, {"was": was, "now": now, "old": old, "engine": engine})
+        kinds = {builds[e][0] if e in builds else e for e in (old, engine)}
+        if not all(k.startswith("mysql") for k in kinds):  # only MySQL sizes its redo log by itself
+            for arm in file["arms"].values():
+                arm["expect"] = {k: v for k, v in arm["expect"].items() if k != "redo capacity"}
+    return file
+
+
+def _over(file: dict, more: Mapping) -> dict:
+    """`file` with the fields of `more` in place of its own; an entry that is false goes."""
+    out = dict(file)
+    for part, value in more.items():
+        if part in ("arms", "workloads", "questions"):
+            both = {k: dict(v) for k, v in file[part].items()}
+            for entry, fields in value.items():
+                if fields is False:
+                    del both[entry]
+                else:
+                    both[entry] = both.get(entry, {}) | fields
+            out[part] = both
+        else:
+            out[part] = value
+    return out
+
+
+def _filled(value: object, names: Mapping[str, str]) -> object:
+    """`value` with the builds' names in place of {was} and {now}, in keys as well."""
+    if isinstance(value, str):
+        for name, words in names.items():
+            value = value.replace(f"{{{name}}}", words)
+        return value
+    if isinstance(value, dict):
+        return {_filled(k, names): _filled(v, names) for k, v in value.items()}
+    return [_filled(v, names) for v in value] if isinstance(value, list) else value
+
+
+def _called(engine: str, label: str) -> str:
+    """The usual name of a build, unless what was found is another one."""
+    usual = _BUILDS.get(engine, "")
+    if usual and (not label or label.startswith(usual)):
+        return usual
+    return label or engine.rstrip("/").rpartition("/")[2]
+
+
+def _asked(name: str, file: dict, question: str, profile: str) -> tuple[str, dict]:
+    """(key, fields) of a question, "" for the first one; the values are those of the profile."""
+    known = file["questions"]
+    key = question or next(iter(known))
+    if key not in known:
+        raise StudyError(
+            f"{name} has no question {key!r}; it has: {', '.join(known)}; nothing was measured"
+        )
+    return key, {k: _of(profile, v) for k, v in known[key].items()}
+
+
+def _of(profile: str, value: object) -> object:
+    """The value for a profile, where there is one for each; standard's for one that has none."""
+    if isinstance(value, dict) and value and value.keys() <= PROFILES.keys():
+        return value.get(profile, value.get("standard", next(iter(value.values()))))
+    return value
+
+
+def _study(name, file, asked, profile, threads, margin_pct, declared) -> Study:
+    key, question = asked
+    arms = [_arm(n, file["arms"]) for n in question.get("arms", file["arms"])]
+    allowed = honest.duet() if name != "calibration" else honest.Duet()
+    known = file["workloads"]
+    used = [_workload(n, known[n], profile, threads, allowed) for n in question["workloads"]]
+    fields = _declared(profile.name, file) | _declared(profile.name, file["questions"][key])
+    if declared:
+        fields.pop("budget_min", None)
+    if profile.name in ("smoke", "full"):  # one length for all
+        fields.pop("slice_s", None)
+    settings = {k: _of(profile.name, v) for k, v in file["settings"].items()}
+    at_once = any(w.at_once for w in used)
+    return Study(
+        name=name,
+        title=file["title"],
+        question=question["asks"],
+        key=key,
+        baseline=arms[0],
+        arms=tuple(arms[1:]),
+        workloads=tuple(used),
+        design=question.get("design", file.get("design", "side by side")),
+        profile=replace(profile, **fields),
+        settings=settings | MANY,
+        tables=file.get("tables", 5),
+        keyring=file.get("keyring", False),
+        margin_pct=margin_pct,
+        whole=name == "calibration",
+        upgrade=file.get("upgrade", False) and key in file["headline"],
+        kit=file.get("kit", ""),
+        facts=tuple(question.get("facts", ())),
+        duet=allowed.says if at_once else "",
+        shrinks=allowed.shrinks if at_once else 0.0,
+    )
+
+
+def _declared(profile: str, fields: Mapping) -> dict:
+    """What a study or a question says of how to measure with a profile."""
+    told = {k: v for k, v in fields.items() if k in _OF_PROFILE}
+    return {k: _of(profile, v) for k, v in told.items() if not isinstance(v, dict) or profile in v}
+
+
+def _arm(name: str, arms: Mapping) -> Arm:
+    fields = dict(arms[name])
+    if like := fields.pop("like", ""):
+        fields = dict(arms[like]) | fields
+    return Arm(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+
+
+def _workload(
+    name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...], allowed: honest.Duet
+) -> Workload:
+    known = {k: _of(profile.name, v) for k, v in fields.items()}
+    if known.get("at_once"):  # as calibration found it the most honest
+        told = {"deciding": ["cpu_per_transaction"], "grouped": allowed.grouped}
+        known = told | {"threads": (allowed.threads,)} | known
+    known["threads"] = threads or known.get("threads", profile.threads)
+    if known.get("at_once") and len(threads) > 1:  # two servers under load at once share the cores
+        known["threads"] = [t for t in threads if t <= 4] or [4]
+    return Workload(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})

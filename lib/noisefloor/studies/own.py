@@ -1,0 +1,143 @@
+"""A study of the reader's own settings: every combination of values against the first one."""
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from ..study import Arm, Profile, Study, StudyError, Workload
+
+# 2,048 clients, each with some fifty prepared statements
+MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
+# what Noisefloor starts its servers with, and what ends every connection to them
+_OURS = {
+    *("basedir", "bind_address", "datadir", "init_file", "lc_messages_dir", "log_error", "mysqlx"),
+    *("offline_mode", "pid_file", "plugin_dir", "port", "read_only", "secure_file_priv"),
+    *("skip_networking", "socket", "super_read_only", "tmpdir", "user"),
+}
+# act when a table is created or loaded, and the arms share the loaded tables
+_AT_LOAD = {
+    *("default_storage_engine", "default_table_encryption", "innodb_default_row_format"),
+    *("innodb_encrypt_tables", "innodb_file_per_table", "innodb_page_size"),
+}
+# a live server takes these, and then works on them for a while
+SLOWLY = {"innodb_buffer_pool_size", "innodb_log_file_size", "innodb_redo_log_capacity"}
+MOST_ARMS = 15
+
+
+def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Variable -> its values, the baseline's first, from texts ``VARIABLE=VALUE,VALUE``; a value
+    that holds commas stands in single quotes. Raises StudyError."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in [settings] if isinstance(settings, str) else settings:
+        name, equals, rest = text.partition("=")
+        name = name.strip().lower().replace("-", "_")
+        if not (equals and re.fullmatch(r"[a-z_][a-z0-9_.]*", name) and text.isprintable()):
+            raise StudyError(
+                f"{text!r}: VARIABLE=VALUE,VALUE is needed, such as binlog_encryption=OFF,ON;"
+                " nothing was measured"
+            )
+        if name in _OURS:
+            raise StudyError(
+                f"{name}: without its own value Noisefloor cannot measure; nothing was measured"
+            )
+        if name in _AT_LOAD:
+            raise StudyError(
+                f"{name} acts when tables are created, and both arms share the loaded ones: the"
+                " tablespace-encryption study deals each arm its own data; nothing was measured"
+            )
+        values = next(csv.reader([rest], quotechar="'", skipinitialspace=True)) or [""]
+        values = tuple(v.strip() for v in values)
+        twice = {v.casefold() for v in values}
+        if name in found or len(twice) < len(values):
+            raise StudyError(
+                f"{text}: a variable or value stands there twice; nothing was measured"
+            )
+        found[name] = values
+    if not any(len(v) > 1 for v in found.values()):
+        raise StudyError(
+            "nothing to compare: a variable with two values or more is needed, such as"
+            " binlog_encryption=OFF,ON; nothing was measured"
+        )
+    return found
+
+
+def own(
+    profile: Profile,
+    engine: str,
+    threads: tuple[int, ...],
+    margin_pct: float,
+    *,
+    declared: bool,
+    settings: Iterable[str] = ("sync_binlog=1,0",),
+    workload: str = "oltp_read_write",
+    lua: str = "",
+    static: tuple[str, ...] = (),
+    sized: bool = True,
+    digest: str = "",
+    guest: bool = False,
+) -> Study:
+    """Settings of the reader's own: every combination of their values against the first one. A
+    variable with one value is held at it in all arms.
+
+    `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
+    its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
+    script takes the tables' number and size (both found out by `collect`). `guest`: on a server that
+    Noisefloor did not start, where nothing but variables can be set."""
+    given = asked(settings)
+    several = {n: v for n, v in given.items() if len(v) > 1}
+    held = {n: v[0] for n, v in given.items() if len(v) == 1}
+    combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
+    if len(combinations) > MOST_ARMS + 1:
+        raise StudyError(
+            f"{len(combinations)} combinations are more than {MOST_ARMS + 1}, which no budget settles:"
+            " ask about fewer variables or values at a time; nothing was measured"
+        )
+    start = bool(set(static) & set(several))
+    base = combinations[0]
+
+    def arm(values: Mapping[str, str]) -> Arm:
+        differs = {n: v for n, v in values.items() if v != base[n]} or values
+        expect = dict(values)
+        if (log := values.get("binlog_encryption", values.get("encrypt_binlog"))) is not None:
+            expect["binlog"] = "encrypted" if log.upper() in ("ON", "1") else "plain"
+        return Arm(
+            ", ".join(f"{n}={v}" for n, v in differs.items()),
+            expect=expect,
+            **{"settings" if start else "switch": values | (held if guest else {})},
+        )
+
+    chosen = profile
+    if not declared:
+        chosen = replace(chosen, budget_min=chosen.budget_min * (len(combinations) - 1))
+    common = {"innodb_buffer_pool_size": "256M"} | MANY
+    if engine == "mariadb" and any("binlog" in n for n in given):
+        common |= {"log_bin": "binlog"}  # its default is none
+    script = Path(lua).name if lua else workload
+    names = " and ".join(several)
+    return Study(
+        name=f"ab-{'-'.join(several)[:48]}".replace("_", "-").replace(".", "-").rstrip("-"),
+        title="; ".join(f"{n}: {' or '.join(v)}" for n, v in several.items()),
+        question=f"What does {'changing ' * (len(combinations) > 2)}{names} cost?",
+        baseline=arm(base),
+        arms=tuple(map(arm, combinations[1:])),
+        workloads=(
+            Workload(
+                script.removesuffix(".lua"),
+                "A script of the reader's own." if lua else "A script of sysbench, as it comes.",
+                script=script,
+                threads=threads
+                or ((1, 4, 16, 64) if chosen.name == "standard" else chosen.threads),
+                sized=sized,
+                digest=digest,
+            ),
+        ),
+        design="side by side" if start else "switched",
+        profile=chosen,
+        settings=common | held,
+        tables=1 if script.startswith("select_random_") else 5,  # these take no more
+        keyring=True,
+        margin_pct=margin_pct,
+    )

@@ -1,0 +1,138 @@
+"""A page of several campaigns: what it says of the questions that were answered, and of the others."""
+
+import json
+import re
+import shutil
+
+import pandas as pd
+import pytest
+
+from conftest import DATA, ROOT
+from noisefloor import paths, plots, report, results
+from noisefloor.report import answers, verified
+from test_results import answering
+
+COMMAND = "noisefloor run binlog-encryption --question no-sync --profile smoke"
+
+
+@pytest.fixture
+def folders(home):
+    """Campaigns in turn and at once, in the order of a page."""
+    spent = {"spent_s": 9.6, "wall_s": 12.0, "slices_s": 9.0}
+    spent |= {"plan": {"blocks": 4, "looks": [4], "control": 1, "pairs": 2, "windows": 30}}
+    spent["plan"]["expected"] = {"tps": 3.21}
+    paths.recorded().mkdir(parents=True)
+    return [
+        answering(DATA / "campaign", paths.recorded() / "turn", "headline", margin_pct=5.0, **spent),
+        answering(
+            DATA / "campaign", paths.recorded() / "once", "processor", "in memory, at once",
+            margin_pct=5.0, **spent,
+        ),
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def r(folders):
+    return results.load(*folders)
+
+
+def text(shown):
+    said = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", shown.markup)).replace("\u202f", " ")
+    return said.replace(" .", ".").strip()
+
+
+def test_every_question_has_its_verdicts_or_its_command(r):
+    said = text(report.questions(r))
+    for words in r.questions.values():
+        assert words in said
+    assert f"no-sync Does the cost appear where commits wait for nothing? {COMMAND}" in said
+    assert "processor?" in said  # as the campaign itself asked
+    assert re.search(r"processor\? .*? CPU a transaction: .* ○ not judged TPS: ", said)
+
+
+def test_a_campaign_that_asked_everything_says_so(recorded):
+    assert "asked all questions at once" in text(report.questions(results.load(recorded)))
+    said = text(report.outcome(results.load(recorded)))
+    asked = "What does encrypting the binary log cost?"
+    assert f"{asked} switched, 1 block, 2 pairs each TPS: not known budgeted 0.16" in said
+
+
+def test_plan_and_outcome_stand_beside_each_other(r):
+    said = text(report.outcome(r))
+    assert "headline switched, 1 of 4 blocks, 2 pairs each" in said
+    assert "processor at once, 1 of 4 blocks, 30 windows each" in said
+    assert "TPS: expected 3.2 %" in said
+    assert "budgeted 0.16, measured 0.16, elapsed 0.2 75 %" in said
+
+
+def test_an_answer_is_a_figure_or_a_command(r, recorded):
+    shown = report.answer(r, "headline")
+    assert "<svg" in shown.markup
+    assert "<figcaption><span>headline? Server CPU per transaction" in shown.markup
+    for opened in (r, results.load(recorded)):
+        said = text(report.answer(opened, "no-sync"))
+        assert said.startswith("Not measured here. To measure it: noisefloor run binlog")
+        assert "--question no-sync" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "margin", "more"),
+    [
+        ({"engine": "mysql"}, 5.0, ""),
+        ({"engine": "mariadb"}, 5.0, " --engine mariadb"),
+        ({"engine": "/home/me/build"}, 5.0, " --engine FOLDER"),
+        ({"old": "mariadb"}, 3.0, " --old mariadb --margin 3"),
+    ],
+)
+def test_the_command_measures_what_fits_on_the_page(home, given, margin, more):
+    folder = answering(
+        DATA / "campaign", home / "a", "headline", parameters=given, margin_pct=margin
+    )
+    assert answers.command(results.load(folder), "no-sync") == COMMAND + more
+
+
+def test_a_figure_without_rows_is_a_sentence(r):
+    rows = r.of("nothing")
+    assert "Not measured here" in report.figure(plots.dots(rows), rows, "empty").markup
+
+
+def test_a_figure_takes_words_and_data_from_its_rows(r):
+    rows = r.costs("in memory")
+    shown = report.figure(plots.dots(rows), rows, "costs", alt="Two costs.")
+    assert "Two costs. Server CPU per transaction at 2 threads" in shown.text
+    assert 'download="costs.csv"' in shown.markup
+    assert "Transactions per second at 2 threads: cannot tell" in text(shown)
+    own = pd.DataFrame({"x": [1]})
+    assert "1 row)" in report.figure(plots.dots(rows), rows, "costs", "Own.", data=own).markup
+
+
+def test_a_page_begins_with_both_costs(r):
+    shown = report.begin(r)
+    said = text(shown)
+    assert said.index("Processor time") < said.index("Throughput")
+    facts = json.loads((paths.processed() / "binlog-encryption.json").read_text())
+    assert facts["campaigns"] == {"campaign": "turn, once"}
+    assert list(facts["raw"]) == ["data/raw/recorded/turn", "data/raw/recorded/once"]
+    assert [row["question"] for row in facts["leads"]] == ["processor", "headline"]
+
+
+def test_provenance_says_what_differs_between_campaigns(r):
+    said = text(report.provenance(r))
+    assert "campaign headline = turn , processor = once" in said
+    assert said.count("seed") == 1
+
+
+def test_a_page_of_several_campaigns_repeats_from_its_raw_files(folders):
+    (paths.root() / "notebooks").mkdir()
+    shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", paths.notebooks())
+    (paths.root() / "environment.yml").touch()
+    ((study, values, _),) = report.plan(["binlog-encryption"], "recorded")
+    page = report.render(study, values)
+    assert COMMAND in page.read_text()
+    found = verified.verify(page)
+    assert found["equal"], found["differences"][:3]
+    assert found["files"] > 40  # of both campaigns
+    (next(folders[1].glob("in-memory*")) / "sysbench.txt").write_text("edited")
+    found = verified.verify(page)
+    assert any(problem.startswith("once: ") for problem in found["raw"])
+    assert "data/raw/recorded/once is not as it was when the page was made" in found["raw"]
