@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import lab
-from noisefloor import collect, engines, paths, report, study, tidy, tools
+from noisefloor import collect, engines, paths, report, studies, study, tidy, tools
+from noisefloor.measure.campaign import description, write_json
 from noisefloor.server import Server, workshop
 
 ROOT, ENGINES = paths.root(), paths.engines()  # before a test moves the project folder
@@ -42,7 +43,7 @@ def shop(tmp_path_factory):
 
 
 def _template(shop: Path, name: str) -> Server:
-    chosen = study.load("binlog-encryption", profile="smoke", engine=name)
+    chosen = studies.load("binlog-encryption", profile="smoke", engine=name)
     server = Server.create(engines.find(name), shop / name, chosen.settings, keyring=True)
     with server:
         tools.load(server, chosen)
@@ -118,7 +119,7 @@ def running(shared, template, shop):
 
 def planned(meta: dict, **changes) -> dict:
     """A campaign.json of an earlier plan as if it had been declared as campaigns are now."""
-    declared = {"blocks": 2, "looks": [2], "control": 1, "pairs": 2} | changes
+    declared = {"blocks": 2, "looks": [2], "control": 1, "pairs": 2, "windows": 0} | changes
     return meta | {"plan": declared, "profile": meta["profile"] | {"blocks": declared["blocks"]}}
 
 
@@ -132,8 +133,8 @@ def campaign(shop, home):
             folder = home / "runs" / f"{chosen.name}-test"
             if not folder.exists():
                 folder.mkdir(parents=True)
-                meta = collect._meta(chosen, template.engine, {})
-                collect._write_json(folder / "campaign.json", meta)
+                meta = description(chosen, template.engine, {})
+                write_json(folder / "campaign.json", meta)
             found = collect.Campaign(chosen, folder, collect.tidy.meta(folder), collect.Progress())
             found.block += 1
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"

@@ -621,3 +621,12 @@ def test_words_for_eyes_that_see_nothing_say_what_was_measured_at_once():
     assert not plots.contended(table.iloc[1])
     assert "not judged" in texts(plots.dots(table))
     assert len(set(plots.GLYPH.values())) == len(plots.GLYPH)
+
+
+def test_in_jupyterlab_its_own_rules_give_way():
+    css = plots._lab_css()
+    assert css.startswith(plots.LAB)
+    rules = css.partition("body[data-jp-theme-light] {")[2]
+    assert ".nf-verdict dl" in rules
+    assert "--nf-ink" not in rules.partition("{")[0]
+    assert css.count("{") == css.count("}")

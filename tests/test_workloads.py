@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from noisefloor import study, workloads
+from noisefloor import studies, workloads
 
-MAIN = study.load("binlog-encryption", profile="quick").workloads[0]
+MAIN = studies.load("binlog-encryption", profile="quick").workloads[0]
 FILE = Path("/private/of/somebody/sysbench.cnf")
 
 

@@ -140,7 +140,9 @@ def _lab_css() -> str:
     inks, rules = re.split(r"(?=/\* verdict \*/)", PARTS_CSS.read_text())
     dark = 'body[data-jp-theme-light="false"]'
     inks = re.sub(
-        r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root", f"@media all {{ {dark}", inks
+        r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root",
+        f"@media all {{ {dark}",
+        inks,
     )
     page = "--nf-paper: var(--jp-layout-color0, #fff); counter-reset: figure table"
     return f"{LAB}{inks}body {{ {page} }} body[data-jp-theme-light] {{ {rules} }}</style>"

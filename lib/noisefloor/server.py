@@ -831,7 +831,9 @@ class Group:
                 (self.group / "cgroup.procs").write_text(str(pid))
         except OSError as e:
             self.close()
-            raise ServerError(f"no group for the processor can be made here ({e.strerror})") from None
+            raise ServerError(
+                f"no group for the processor can be made here ({e.strerror})"
+            ) from None
 
     def close(self) -> None:
         """Move the processes out and remove the group."""

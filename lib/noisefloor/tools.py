@@ -364,7 +364,7 @@ def duet(both: list[Slice], folder: Path, windows: int, window_s: float) -> list
             for s, rows in zip(both, edges, strict=True):
                 rows.append(_edge(s.server, began))
         ends = [_meter({"server": s.server})["server"] for s in both]
-        done = [x.wait(3 * seconds + PATIENCE_S) for x in loads]
+        done = [x.wait(began + seconds + PATIENCE_S - time.monotonic()) for x in loads]
     finally:
         for load_ in loads:
             load_.end()
