@@ -351,7 +351,11 @@ def small(tmp_path):
             2,
             "ab-x has no campaign, measured or recorded: `noisefloor ab VARIABLE=OFF,ON`",
         ),
-        (["many"], 2, "many rests on several campaigns and a pack holds one; nothing was written"),
+        (
+            ["many"],
+            2,
+            "many rests on campaigns of several kinds and a pack holds one; nothing was written",
+        ),
         (
             ["orphan-1"],
             2,

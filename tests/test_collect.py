@@ -23,6 +23,7 @@ from conftest import ENGINES, alive, command_lines, planned
 from noisefloor import (
     collect,
     engines,
+    honest,
     paths,
     results,
     schedule,
@@ -690,6 +691,7 @@ def judged_as_a_duet(folder: Path) -> pd.DataFrame:
 
 def test_a_duet_from_question_to_verdict(home, mysql, monkeypatch, capsys):
     monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
+    monkeypatch.setattr(honest, "duet", lambda: honest.Duet("word"))
     asked = {"question": "processor", "profile": "smoke", "budget_min": 0.25}
     (folder,) = collect.measured("binlog-encryption", **asked)
     said = capsys.readouterr().err
@@ -834,12 +836,16 @@ def test_all_questions_are_measured_one_after_the_other(measured):
     assert [s.key for s in measured] == list(studies.questions("binlog-encryption", "mariadb"))
 
 
-def test_without_a_question_the_headline_is_measured(measured):
-    collect.measured("binlog-encryption", profile="standard")
-    assert [s.key for s in measured] == ["headline", "processor"]
-    measured.clear()
-    collect.measured("binlog-encryption", profile="quick")
-    assert [s.key for s in measured] == ["processor"]
+@pytest.mark.parametrize(
+    ("says", "standard", "quick"),
+    [("word", ["headline", "processor"], ["processor"]), ("", ["headline"], ["headline"])],
+)
+def test_without_a_question_the_headline_is_measured(measured, monkeypatch, says, standard, quick):
+    monkeypatch.setattr(honest, "duet", lambda: honest.Duet(says))
+    for profile, keys in (("standard", standard), ("quick", quick)):
+        measured.clear()
+        collect.measured("binlog-encryption", profile=profile)
+        assert [s.key for s in measured] == keys
 
 
 def test_a_path_is_the_build_that_lies_there(measured):

@@ -222,7 +222,7 @@ def test_a_missing_profile_falls_back_in_a_study():
         p: studies.load("binlog-encryption", question="processor", profile=p).profile.budget_min
         for p in study.PROFILES
     }
-    assert budget == {p: study.PROFILES[p].budget_min for p in study.PROFILES} | {"standard": 10}
+    assert budget == {p: study.PROFILES[p].budget_min for p in study.PROFILES} | {"standard": 15}
 
 
 def test_what_somebody_says_goes_before_what_a_study_declares():

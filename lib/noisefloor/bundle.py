@@ -31,14 +31,14 @@ _LIBRARY = Path(__file__).parent
 
 
 def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) -> Path:
-    """Write the pack of a study (its newest campaign) or a campaign into the folder or ``.zip``
-    `out`, by default ``reports/bundles/<campaign>``. Returns its path.
+    """Write the pack of a study (the newest campaign of each question) or a campaign into the folder
+    or ``.zip`` `out`, by default ``reports/bundles/<campaign>``. Returns its path.
 
     `step` is told what is done next. Raises ReportError in one sentence: code 2 before anything
     was written, else 1, and then nothing is left."""
-    study, campaign = chosen(name)
+    study, campaigns = chosen(name)
     out = Path(
-        out or paths.reports() / "bundles" / (campaign.name if campaign else study)
+        out or paths.reports() / "bundles" / (campaigns[0].name if campaigns else study)
     ).absolute()
     if out.exists():
         raise ReportError(f"{paths.shown(out)} exists already; nothing was written", 2)
@@ -46,7 +46,7 @@ def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) ->
     shutil.rmtree(partial, ignore_errors=True)
     folder = partial / (out.stem if out.suffix == ".zip" else out.name)
     try:
-        _fill(folder, study, campaign, timeout, step)
+        _fill(folder, study, campaigns, timeout, step)
         if out.suffix == ".zip":
             step("packing")
             files = sorted(p for p in folder.rglob("*") if p.is_file())
@@ -62,8 +62,8 @@ def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) ->
     return out
 
 
-def chosen(name: str) -> tuple[str, Path | None]:
-    """(study, campaign's folder) of a study's or a campaign's name; no folder for a study that
+def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
+    """(study, its campaigns' folders) of a study's or a campaign's name; no folder for a study that
     rests on published numbers alone. ReportError for anything else."""
     if name in paths.campaigns():
         campaign = paths.campaign(name)
@@ -72,7 +72,7 @@ def chosen(name: str) -> tuple[str, Path | None]:
             raise ReportError(
                 f"{name} is a campaign of {study}, which has no page; nothing was written", 2
             )
-        return study, campaign
+        return study, (campaign,)
     if not (source := _source(name)):
         raise ReportError(
             f"{name!r} is neither a study ({', '.join(studies())}) nor a folder of "
@@ -89,12 +89,14 @@ def chosen(name: str) -> tuple[str, Path | None]:
                 "nothing was written",
                 2,
             )
-        return name, paths.campaign(newest)
+        return name, results.beside(paths.campaign(newest))
     if "aa" in asked:
         raise ReportError(
-            f"{name} rests on several campaigns and a pack holds one; nothing was written", 2
+            f"{name} rests on campaigns of several kinds, and a pack holds a study's; nothing was"
+            " written",
+            2,
         )
-    return name, None
+    return name, ()
 
 
 def _source(study: str) -> Path | None:
@@ -105,10 +107,10 @@ def _source(study: str) -> Path | None:
         return None
 
 
-def _fill(folder: Path, study: str, campaign: Path | None, timeout: float, step) -> None:
+def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float, step) -> None:
     step("copying the raw files")
-    given = {"campaign": campaign.name} if campaign else {}
-    names, changed = _copy(folder, study, campaign)
+    given = {"campaign": ", ".join(c.name for c in campaigns)} if campaigns else {}
+    names, changed = _copy(folder, study, campaigns)
     step("rendering")
     figures = folder / "figures"
     figures.mkdir()
@@ -116,8 +118,9 @@ def _fill(folder: Path, study: str, campaign: Path | None, timeout: float, step)
         page = report.render(study, given, folder / "reports", timeout)
     step("writing the post")
     facts = json.loads(page.with_suffix(".json").read_text())
-    if campaign:
-        found = results.load(folder / "data" / "raw" / "recorded" / campaign.name)
+    if campaigns:
+        raw = folder / "data" / "raw" / "recorded"
+        found = results.load(*(raw / c.name for c in campaigns))
         table = sheet.cells(found.tidy)
         table.to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     else:
@@ -147,7 +150,7 @@ def _fill(folder: Path, study: str, campaign: Path | None, timeout: float, step)
 # -- what goes in ----------------------------------------------------------------------------------
 
 
-def _copy(folder: Path, study: str, campaign: Path | None) -> tuple[dict[str, str], int]:
+def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[str, str], int]:
     """Fill `folder` with the library, the notebook and the raw files without what identifies
     anybody. The names that were hidden, and in how many raw files."""
     leave = shutil.ignore_patterns("__pycache__", "*.partial")
@@ -163,18 +166,22 @@ def _copy(folder: Path, study: str, campaign: Path | None) -> tuple[dict[str, st
         shutil.copyfile(file, folder / file.name)
     (folder / "notebooks").mkdir()
     shutil.copy(notebook(study), folder / "notebooks")
-    facts = {}
-    if campaign:
-        raw = folder / "data" / "raw" / "recorded" / campaign.name
-        pack.unpack(campaign, raw)  # what names somebody is taken out of each file
+    facts, raws = {}, {}
+    for campaign in campaigns:
+        raws[campaign] = folder / "data" / "raw" / "recorded" / campaign.name
+        pack.unpack(campaign, raws[campaign])  # what names somebody is taken out of each file
         host = tidy.meta(campaign).get("host")
-        facts = host if isinstance(host, dict) else {}
+        facts |= host if isinstance(host, dict) else {}
     texts = [f.read_bytes().decode(errors="replace") for f in _given(folder)]
     names = identity.found(texts, facts, public)
-    changed = [f for f in _given(folder) if _hidden(f, names)]
-    changed = [f for f in changed if campaign and f.is_relative_to(raw)]
-    if changed:
-        _seal(raw, changed)
+    hidden = [f for f in _given(folder) if _hidden(f, names)]
+    changed = []
+    for campaign, raw in raws.items():
+        mine = [f for f in hidden if f.is_relative_to(raw)]
+        changed += mine
+        if not mine:
+            continue
+        _seal(raw, mine)
         before, after = (report.records(results.load(c).verdicts) for c in (campaign, raw))
         if before != after:
             raise ReportError(
@@ -471,7 +478,9 @@ def _anew(run) -> str:
     """The command that measures the same elsewhere."""
     given, profile = run.meta["parameters"], ["--profile", run.study.profile.name]
     if "settings" not in given:
-        return shlex.join(["noisefloor", "run", run.study.name, *profile])
+        key = "all" if len(run.parts) > 1 else run.study.key
+        question = ["--question", key] if key else []
+        return shlex.join(["noisefloor", "run", run.study.name, *question, *profile])
     words = ["noisefloor", "ab", *given["settings"]]
     script = "lua" if given.get("lua") else "workload"
     words += [f"--{script}", given[script]] if given.get(script) else []

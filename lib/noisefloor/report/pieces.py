@@ -407,7 +407,7 @@ def provenance(campaign, more=None):
 
     `campaign`: its folder, its name, the dict of campaign.json, or opened campaigns, of which what
     differs is shown for each question; `more`: further facts."""
-    parts = getattr(campaign, "parts", ())
+    parts = campaign.parts if hasattr(campaign, "study") else ()  # a path has parts, too
     known = campaign_facts(campaign if not parts else parts[0].meta)
     for k in _FACTS if len(parts) > 1 else ():
         each = {p.study.key: p.meta.get(k) for p in parts}
