@@ -354,7 +354,7 @@ def small(tmp_path):
         (
             ["many"],
             2,
-            "many rests on campaigns of several kinds and a pack holds one; nothing was written",
+            "many rests on campaigns of several kinds, and a pack holds a study's; nothing was written",
         ),
         (
             ["orphan-1"],
@@ -405,5 +405,5 @@ def test_names_are_hidden_and_numbers_are_not(text, clean):
 
 
 def test_a_campaign_is_chosen_by_its_name_and_a_study_by_its_newest(home):
-    assert bundle.chosen(NAME) == (STUDY, paths.campaign(NAME))
-    assert bundle.chosen(STUDY) == (STUDY, paths.campaign(NAME))
+    assert bundle.chosen(NAME) == (STUDY, (paths.campaign(NAME),))
+    assert bundle.chosen(STUDY) == (STUDY, (paths.campaign(NAME),))

@@ -11,7 +11,7 @@ from functools import cached_property, wraps
 
 import pandas as pd
 
-from noisefloor import honest, paths, plots, report, results, tidy
+from noisefloor import honest, paths, plots, report, results, stats, tidy
 from noisefloor.calibration import figures, live, rivals, truth
 from noisefloor.stats import synthetic
 
@@ -542,17 +542,18 @@ class Calibration:
         )
 
     def save(self):
-        """Store the A/A campaign's verdict table beside the page, for the index."""
-        if self.aa is not None:
-            report.save(
-                self.aa.verdicts,
-                "calibration",
-                self.aa.meta,
-                title="Calibration",
-                headline=self.headline,
-                campaigns=self.campaigns,
-                raw=[recorded()],
-            )
+        """Store the A/A campaign's verdict table beside the page, for the index; an empty one where
+        none is recorded."""
+        nothing = pd.DataFrame(columns=stats.row.COLUMNS)
+        report.save(
+            nothing if self.aa is None else self.aa.verdicts,
+            "calibration",
+            {"date": self.figures["facts"]["date"]} if self.aa is None else self.aa.meta,
+            title="Calibration",
+            headline=self.headline,
+            campaigns=self.campaigns,
+            raw=[recorded()],
+        )
 
 
 def load(aa="", injected="", switched=""):
