@@ -279,7 +279,7 @@ def _as_duet(table: pd.DataFrame, says: str) -> None:
 def undecided(study: Study, table: pd.DataFrame) -> set[str]:
     """The arms with a comparison in a deciding metric, joint effects included, that has no word."""
     deciding = {(w.name, m) for w in study.workloads for m in w.deciding}
-    own = table[~table["control"] & table["verdict"].eq("cannot tell")]
+    own = table[~table["control"] & table["verdict"].isin(["cannot tell", NOT_JUDGED])]
     return {
         arm
         for work, metric, arm in zip(own["workload"], own["metric"], own["arm"], strict=True)
