@@ -379,5 +379,5 @@ def engine(campaign) -> str:
     what = campaign.get("engine") or ""
     if isinstance(what, dict):
         kind = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(what.get("kind"), what.get("kind", ""))
-        return what.get("label") or f"{kind} {what.get('version', '')}".strip()
+        return str(what.get("label") or f"{kind} {what.get('version', '')}".strip())
     return str(what)
