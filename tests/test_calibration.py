@@ -344,7 +344,9 @@ def test_the_bound_implies_its_degrees_of_freedom(sd, upper):
 
 def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, monkeypatch):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
-    shipped, kept = scatter.start("tps"), scatter.weights("read/write", "tps", [1, 4])
+    shipped = scatter.start("tps")
+    asked = "read/write", "tps", [1, 4]
+    kept = scatter.weighing(*asked, own=False)
     opened = {
         "aa": identical(block_sd=0.03, threads=(1, 4)),
         "switched": identical("switched", sd=0.03, threads=(1, 4)),
@@ -378,7 +380,8 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
     assert alike == pytest.approx(1.0, rel=0.2)
     assert scatter.pair_sds("unheard of, at once", "cpu_per_transaction", [4]) == [alike]
     assert scatter.pair_sds("unheard of", "cpu_per_transaction", [4]) == []
-    assert scatter.weights("read/write", "tps", [1, 4]) == kept  # as everywhere
+    assert scatter.weighing(*asked)[4] == noise["read/write"]["tps"]["4"]
+    assert scatter.weighing(*asked, own=False) == kept  # as everywhere
     assert honest.duet().says == "word"
     assert honest.duet().source.startswith("campaign injected-built")
 
@@ -431,10 +434,10 @@ def test_noise_is_the_scatter_of_a_pair_around_its_block(tmp_path, monkeypatch):
 def test_the_shipped_noise_weights_the_joint_effect():
     shipped = json.loads(paths.recorded_noise().read_text())
     known = shipped["larger than memory"]["tps"]
-    found = scatter.weights("larger than memory", "tps", [1, 4, 500])
-    assert found[1] / found[4] == pytest.approx((known["4"] / known["1"]) ** 2)
-    assert found[500] == pytest.approx(known["64"] ** -2)  # the nearest one that is recorded
-    assert scatter.weights("unheard of", "tps", [1, 4]) == {}
+    found = scatter.weighing("larger than memory", "tps", [1, 4, 500])
+    assert (found[1], found[4]) == (known["1"], known["4"])
+    assert found[500] == known["64"]  # the nearest one that is recorded
+    assert scatter.weighing("unheard of", "tps", [1, 4]) == {}
 
 
 def test_the_interval_of_two_identical_servers_is_of_their_blocks():

@@ -149,18 +149,25 @@ def link_or_skip(folder):
 
 def test_distance(bench, tmp_path):
     """connect() over the link takes the delay that was asked for, a connection three times that; also
-    the first one, which finds address and password known."""
+    the first one, which finds address and password known. A busy machine adds to a delay and takes
+    nothing from it: of three tries one has to be as asked."""
     link_or_skip(tmp_path / "probe").close()
     _, bench = bench
     workload = asked("distance").workload("40 ms away")
     arm = BY_NAME["plain TCP"]
     bench.kit.ready(arm, workload)
-    place = tmp_path / "far"
-    took = metrics(connections.connect(slice_of(bench, arm, place, workload=workload)), place)
-    assert 0.038 < took["round_trip"] < 0.06
-    assert 2.7 < took["connect_time"] / took["round_trip"] < 3.6
-    latency = parse.sysbench((place / "sysbench.txt").read_bytes())["latency"]
-    assert latency["max"] < 4 * took["round_trip"]  # asked for its password once more: five
+    tries = []
+    for i in range(3):
+        place = tmp_path / f"far{i}"
+        took = metrics(connections.connect(slice_of(bench, arm, place, workload=workload)), place)
+        latency = parse.sysbench((place / "sysbench.txt").read_bytes())["latency"]
+        trips = took["connect_time"] / took["round_trip"]
+        tries.append((took["round_trip"], trips, latency["max"] / took["round_trip"]))
+        assert took["round_trip"] > 0.038
+        # asked for its password once more, the slowest would take five
+        if took["round_trip"] < 0.06 and 2.7 < trips < 3.6 and tries[-1][2] < 4:
+            return
+    pytest.fail(f"round trip in seconds, connection and the slowest one in round trips: {tries}")
 
 
 def test_only_a_distance_has_round_trips(bench, tmp_path):

@@ -225,10 +225,10 @@ def test_an_arm_is_open_while_a_deciding_comparison_has_no_word(row, still_open)
     assert schedule.undecided(replace(STANDARD, arms=ARMS), judged(row, decided)) == still_open
 
 
-def test_recorded_scatter_weights_the_joint_effect(monkeypatch):
-    asked = []
+def test_the_declared_scatter_weights_the_joint_effect(monkeypatch):
+    known = {1: 3.0, 4: 1.0}
     monkeypatch.setattr(
-        schedule.stats.scatter, "weights", lambda *a: asked.append(a) or {1: 1.0, 4: 9.0}
+        schedule.stats.scatter, "weighing", lambda w, m, threads, own: {t: known[t] for t in threads}
     )
     rows = []
     for block in range(8):
@@ -240,9 +240,10 @@ def test_recorded_scatter_weights_the_joint_effect(monkeypatch):
         study="s", campaign="c", position=0, metric="tps", unit="1/s", warmup=False, run="r"
     )
     table.attrs["design"] = "switched"
-    declared = {"blocks": 8, "looks": [5, 7, 8], "control": 1, "pairs": 1}
+    declared = schedule.plan(QUICK4) | {"pairs": 1}
+    assert declared["weighing"][MAIN]["tps"] == {"1": 3.0, "4": 1.0}
+    known |= {1: 1.0, 4: 1.0}  # what is found later changes nothing
     found = schedule.verdicts(QUICK4, table, declared, pair_seconds=4.0)
-    assert (MAIN, "tps", [1, 4]) in asked
     assert any("4: 90 %" in w for w in found[found["joint"]]["warnings"].iloc[0])
 
 

@@ -105,8 +105,9 @@ def plan(study: Study) -> dict:
     """What a campaign declares before it measures: blocks (for each arm), looks (numbers of blocks
     after which it is judged), control (blocks of the A/A control side by side, 0 for none), pairs (of
     every comparison in a block; 0: as many as the first block's share of the budget holds), windows
-    (of a duet in a block) and expected: metric -> half width in percent of the headline's interval
-    that the recorded noise lets expect."""
+    (of a duet in a block), weighing (workload -> metric -> thread count -> sd of a pair in percent,
+    which weights the joint effect) and expected: metric -> half width in percent of the headline's
+    interval that the recorded noise lets expect."""
     blocks, control = study.profile.blocks, 0
     if study.whole:
         looks = [blocks]
@@ -121,8 +122,20 @@ def plan(study: Study) -> dict:
         "control": control,
         "pairs": 0,
         "windows": _fitting(study, blocks)[1],
+        "weighing": weighing(study),
     }
     return declared | {"expected": expected(study, declared)}
+
+
+def weighing(study: Study, *, own: bool = True) -> dict[str, dict[str, dict[str, float]]]:
+    """{workload: {metric: {threads: sd of a pair in percent}}} as it is known now; own: of this machine
+    too."""
+    out: dict[str, dict[str, dict[str, float]]] = {}
+    for w in (w for w in study.workloads if len(w.threads) > 1):
+        for m in w.metrics:
+            if sds := stats.scatter.weighing(w.name, m, w.threads, own=own):
+                out.setdefault(w.name, {})[m] = {str(t): sd for t, sd in sds.items()}
+    return out
 
 
 def _fitting(study: Study, blocks: int) -> tuple[int, int]:
@@ -246,11 +259,11 @@ def verdicts(
 def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFrame:
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
+    sds = (declared or {}).get("weighing")  # without: judged alike wherever it is read
     weights = {
-        (w.name, m): stats.scatter.weights(w.name, m, list(w.threads))
-        for w in study.workloads
-        for m in w.metrics
-        if len(w.threads) > 1
+        (work, metric): {int(t): sd**-2.0 for t, sd in of.items()}
+        for work, metrics in (weighing(study, own=False) if sds is None else sds).items()
+        for metric, of in metrics.items()
     }
     return stats.table(
         tidy[kept],

@@ -70,14 +70,13 @@ def _noise(file):
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def weights(workload, metric, threads):
-    """{threads: inverse variance of a pair} for the joint effect over `threads`, from the recorded A/A
-    scatter of the nearest thread count; {} where fewer than two are recorded of this workload and
-    metric. Not from this machine's own: a campaign is judged alike wherever it is read."""
-    known, near = _nearest(_noise(paths.recorded_noise()), workload, metric, threads)
-    if len(set(near.values())) < 2:
-        return {}
-    return {t: known[k] ** -2.0 for t, k in near.items()}
+def weighing(workload, metric, threads, *, own=True):
+    """{threads: sd of a pair in percent} that weights a joint effect over `threads`, by inverse
+    variances: the A/A scatter of the nearest thread count, as measured on this machine (`own`), else
+    as recorded; {} where fewer than two are known of this workload and metric."""
+    found = _noise(paths.recorded_noise()) | (_noise(paths.noise()) if own else {})
+    known, near = _nearest(found, workload, metric, threads)
+    return {t: known[k] for t, k in near.items()} if len(set(near.values())) > 1 else {}
 
 
 def pair_sds(workload, metric, threads):
