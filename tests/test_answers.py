@@ -65,6 +65,38 @@ def test_plan_and_outcome_stand_beside_each_other(r):
     assert "budgeted 0.16, measured 0.16, elapsed 0.2 75 %" in said
 
 
+def test_what_the_arms_reached_is_told_in_units_before_any_percentage(recorded):
+    opened = results.load(recorded)
+    shown = report.absolute(opened)
+    assert "Transactions per second, TPS" in shown.markup
+    assert "Server CPU per transaction, ms" in shown.markup
+    values = opened.judged(opened.main, "tps")
+    values = values[values["arm"] == "encrypted"]["value"]
+    said = text(shown)
+    assert f"encrypted {len(values)} {answers.cell(float(values.median()))} (" in said
+    assert "again" not in said  # the control is no arm
+    notebooks = [p.read_text() for p in paths.notebooks().glob("*.ipynb")]
+    studies = [t for t in notebooks if "report.begin(r" in t]
+    assert len(studies) == 6
+    assert all(0 < t.index("report.absolute(r)") < t.index("plots.") for t in studies)
+
+
+def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(recorded):
+    opened = results.load(recorded)
+    assert report.expectation(opened) is None  # none was timed
+    told = {"cipher": {"name": "aes-256-ctr", "bytes": "binlog_bytes_per_transaction"}}
+    vars(opened)["meta"] = opened.meta | told | {"cipher_B_per_s": [8e9, 8.5e9, 9.9e9]}
+    vars(opened).pop("study", None)
+    (row,) = opened.expectation().to_dict("records")
+    plain = opened.judged(opened.main).query("arm == 'plain'")
+    plain = plain.groupby("metric")["value"].median()
+    seconds = plain["binlog_bytes_per_transaction"] / 8.5e9
+    assert row["expected_pct"] == pytest.approx(100 * seconds / plain["cpu_per_transaction"])
+    said = text(report.expectation(opened))
+    assert said.startswith("Expected of aes-256-ctr alone: ")
+    assert "at 8,500 MB/s (openssl speed, on this machine)" in said
+
+
 def test_an_answer_is_a_figure_or_a_command(r, recorded):
     shown = report.answer(r, "headline")
     assert "<svg" in shown.markup

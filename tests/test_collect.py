@@ -803,20 +803,6 @@ def test_a_duet_whose_arm_is_not_in_force_is_no_data(campaign, mysql):
     assert not list(c.folder.glob("*.partial"))
 
 
-def test_each_in_a_cpu_group_of_its_own_or_left_out_with_a_reason(campaign, mysql):
-    grouped = replace(DUET, workloads=(replace(DUET.workloads[0], grouped=True),))
-    c, bench = campaign(grouped, mysql, grouped.baseline, *grouped.arms)
-    loop.block(c, bench, grouped.arms[0])
-    name = grouped.workloads[0].name
-    if name in c.meta["skipped"]:
-        assert c.meta["skipped"][name].startswith("no group for the processor can be made here")
-        assert c.done() == {}
-    else:
-        assert c.done() == {"in-memory-at-once-t4-encrypted": c.plan["windows"]}
-    assert not list(Path("/sys/fs/cgroup").glob(f"**/noisefloor-{os.getpid()}"))
-    assert not list(c.folder.glob("*.partial"))
-
-
 # -- which questions are measured ------------------------------------------------------------------
 
 

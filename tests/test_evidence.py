@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from noisefloor import evidence, studies
+from noisefloor import evidence, studies, workloads
 from noisefloor.evidence import EvidenceError
 
 SWITCH = "binlog_encryption"
@@ -98,8 +98,25 @@ def encrypted(template, copy, kind: str):
     arm = studies.load("tablespace-encryption", **asked).arm(kind)
     server = copy(template, arm.settings)
     server.start()
-    server.script(*arm.prepare)
+    server.script(*workloads.statements(arm.prepare, 5))
     return server, arm
+
+
+def test_plain_tables_have_the_history_of_encrypted_ones(template, copy):
+    """Both are copied once: pages as full, files as large. As loaded they are larger."""
+    asked = studies.load("tablespace-encryption", profile="smoke", engine=template.engine.kind)
+    sizes = []
+    for prepare in (asked.baseline.prepare, asked.arms[0].prepare, ()):
+        with copy(template) as server:
+            if prepare:
+                server.script(*workloads.statements(prepare, 5))
+            files = sorted(server.datadir.glob("noisefloor/sbtest*.ibd"))
+            sizes.append([(p.name, p.stat().st_size) for p in files])
+    assert len(sizes[0]) == 5
+    assert sizes[0] == sizes[1]
+    assert all(
+        copied <= loaded for (_, copied), (_, loaded) in zip(sizes[0], sizes[2], strict=True)
+    )
 
 
 def test_with_tables_encrypted_alone_the_logs_still_show_the_rows(template, copy):

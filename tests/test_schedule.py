@@ -228,7 +228,9 @@ def test_an_arm_is_open_while_a_deciding_comparison_has_no_word(row, still_open)
 def test_the_declared_scatter_weights_the_joint_effect(monkeypatch):
     known = {1: 3.0, 4: 1.0}
     monkeypatch.setattr(
-        schedule.stats.scatter, "weighing", lambda w, m, threads, own: {t: known[t] for t in threads}
+        schedule.stats.scatter,
+        "weighing",
+        lambda w, m, threads, own: {t: known[t] for t in threads},
     )
     rows = []
     for block in range(8):

@@ -17,7 +17,6 @@ import pytest
 from conftest import alive, command_lines, moved
 from noisefloor import evidence, studies, tools, workloads
 from noisefloor.server import (
-    Group,
     Server,
     ServerError,
     SettingError,
@@ -377,58 +376,6 @@ def test_a_throttled_disk_is_slow_until_the_limit_is_lifted(throttle):
     assert slow > 0.3
     assert slow > 1.5 * max(free, again)
     assert not limit.group.exists()
-
-
-@pytest.fixture
-def sleepers():
-    """Two processes that do nothing."""
-    found = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
-    yield found
-    for p in found:
-        p.kill()
-        p.wait()
-
-
-def test_processes_in_a_group_are_in_it_until_it_is_closed(sleepers):
-    try:
-        groups = [Group(str(i), p.pid) for i, p in enumerate(sleepers)]
-    except ServerError as e:
-        if os.access("/sys/fs/cgroup/cpu/cgroup.procs", os.W_OK):
-            raise  # it is allowed here, so it has to work
-        pytest.skip(str(e))
-    try:
-        for p, g in zip(sleepers, groups, strict=True):
-            assert (g.group / "cgroup.procs").read_text().split() == [str(p.pid)]
-        assert groups[0].group.parent == groups[1].group.parent
-        shares = [
-            (g.group / "cpu.shares").read_text()
-            if (g.group / "cpu.shares").exists()
-            else (g.group / "cpu.weight").read_text()
-            for g in groups
-        ]
-        assert shares[0] == shares[1]
-    finally:
-        for g in groups:
-            g.close()
-    assert not groups[0].group.parent.exists()
-    assert all(p.poll() is None for p in sleepers)
-
-
-def test_a_group_of_one_that_was_killed_is_removed(home):
-    (home / ".servers").mkdir()
-    code = (
-        "from noisefloor.server import Group; import os, time\n"
-        "g = Group('0', os.getpid()); print(g.group, flush=True); time.sleep(60)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as child:
-        group = child.stdout.readline().strip()
-        child.kill()
-    if not group:
-        pytest.skip("no group for the processor can be made here")
-    assert Path(group).exists()
-    assert within(5, lambda: sweep() is not None and not Path(group).parent.exists())
 
 
 def test_the_measuring_user_has_no_rights_elsewhere(running):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -68,6 +69,21 @@ def test_a_copy_opened_by_the_same_build_keeps_its_checksums(mysql, shop):
     assert 0.05 < found["took_s"] < 60
     assert not (shop / "before").exists()
     assert not (shop / "after").exists()
+
+
+def test_a_cipher_is_timed_three_times():
+    found = tools.cipher_rates({"name": "aes-256-ctr"})
+    assert len(found) == 3
+    assert min(found) > 1e7
+    assert tools.cipher_rates({"name": "no-such-cipher"}) == []
+
+
+def test_how_a_build_was_made_is_read_from_it(running):
+    found = tools.built(running)
+    assert found["release"]
+    assert found["machine"]
+    assert re.search(r"\blibc\.so", found["libraries"])
+    assert "OpenSSL 3" in found["OpenSSL"] or "OpenSSL 1.1" in found["OpenSSL"]
 
 
 def test_a_build_that_refuses_the_data_directory_is_quoted(shop, mysql):

@@ -53,6 +53,12 @@ def test_what_is_written_down_names_no_folder_of_this_machine():
     assert "--config-file=sysbench.cnf" in found
 
 
+def test_a_statement_for_every_table():
+    every = workloads.statements(["ALTER TABLE {table} FORCE", "FLUSH LOGS"], 2)
+    tables = ("canary", "sbtest1", "sbtest2")
+    assert every == [*(f"ALTER TABLE noisefloor.{t} FORCE" for t in tables), "FLUSH LOGS"]
+
+
 def test_loading():
     found = workloads.prepare(FILE, "oltp_read_write", 5, 100)
     assert found[-1] == "prepare"

@@ -13,12 +13,11 @@ SIZE, WORD, NOTHING = "size", "word", ""
 class Duet:
     """`says`: "size" (word and size), "word" (the size is told as under contention) or "" (a duet is
     not offered); `shrinks`: the share of an effect by which it may understate, 0 where it overstates;
-    `threads`, `grouped`: of the arrangement that was the most honest; `source`: the campaign."""
+    `threads`: of an arm, where that was found; `source`: the campaign."""
 
     says: str = NOTHING
     shrinks: float = 0.0
     threads: int = 4
-    grouped: bool = False
     source: str = ""
 
 

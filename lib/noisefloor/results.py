@@ -273,6 +273,28 @@ class Results:
             }
         )
 
+    def expectation(self) -> pd.DataFrame:
+        """What the cipher alone takes, beside what was measured (CPU per transaction): columns threads,
+        bytes a transaction (median of the baseline), MB_per_s of the cipher, cipher_us, cpu_ms,
+        expected_pct, and overhead_pct, lo_pct, hi_pct of the headline; empty where no cipher was timed."""
+        metric, rates = self.study.cipher.get("bytes"), self.meta.get("cipher_B_per_s")
+        columns = ["threads", "bytes", "MB_per_s", "cipher_us", "cpu_ms", "expected_pct"]
+        columns += ["overhead_pct", "lo_pct", "hi_pct"]
+        lead = next((x for x in self.headlines() if x["metric"] == "cpu_per_transaction"), None)
+        if not (metric and rates) or lead is None:
+            return pd.DataFrame(columns=columns)
+        base = self.judged(self.main)
+        base = base[base["arm"] == self.study.baseline.name]
+        of = base.groupby(["threads", "metric"])["value"].median().unstack()
+        rows, rate = [], float(np.median(rates))
+        for threads, row in of.reindex(columns=[metric, "cpu_per_transaction"]).iterrows():
+            used, cpu = row
+            rows.append(
+                (threads, used, rate / 1e6, 1e6 * used / rate, 1e3 * cpu, 100 * used / rate / cpu)
+            )
+        found = pd.DataFrame(rows, columns=columns[:6]).dropna()
+        return found.assign(**{c: lead[c] for c in columns[6:]})
+
     def counted(self, workload: str, threads: int | None = None) -> str:
         """How many judged runs an arm of a workload (at one thread count) has, in words."""
         runs = self.runs[~self.runs["warmup"] & (self.runs["workload"] == workload)]
@@ -322,6 +344,14 @@ class Results:
         return pd.DataFrame(rows, columns=["arm", "variable", "value", "refused"])
 
     @property
+    def builds(self) -> pd.DataFrame:
+        """How the compared builds were made: columns fact, one a build; empty where nobody looked."""
+        builds = self.meta.get("builds", {})
+        facts = dict.fromkeys(f for told in builds.values() for f in told)
+        rows = [{"fact": f} | {b: told.get(f, "") for b, told in builds.items()} for f in facts]
+        return pd.DataFrame(rows, columns=["fact", *builds])
+
+    @property
     def upgrade(self) -> pd.DataFrame:
         """The old version's data directory, opened by the new one: columns fact, found."""
         if not (found := self.meta.get("upgrade")):
@@ -329,7 +359,9 @@ class Results:
         said = found.get("said", [])
         rows = [("from", found["from"]), ("to", found["to"])]
         if found.get("refused"):
-            rows.append(("result", "refused"))
+            lts = found["from"].startswith("MySQL 8.0") and found["to"].startswith("MySQL 9")
+            through = ": MySQL 9 opens the data of an LTS release alone; go through 8.4" * lts
+            rows.append(("result", f"not in one step{through}"))
         else:
             rows.append(("seconds until it answered", f"{found['took_s']:.1f}"))
             rows.append(("checksums of all tables, before and after", found["checksums"]))
@@ -478,7 +510,7 @@ class Together(Results):
         first, all_ = self.parts[0].meta, [p.meta for p in self.parts]
         merged = {
             k: {name: v for m in reversed(all_) for name, v in m.get(k, {}).items()}
-            for k in ("engines", "pinned", "skipped")
+            for k in ("engines", "pinned", "skipped", "builds")
         }
         upgrade = [m["upgrade"] for m in all_ if m.get("upgrade")]
         return (

@@ -810,36 +810,3 @@ class Throttle:
                 self._home.write_text(pid)
         with contextlib.suppress(OSError):
             self.group.rmdir()
-
-
-class Group:
-    """A cgroup for processes that share the processor's cores, of equal weight with every other one
-    of this process. Raises ServerError where not allowed."""
-
-    def __init__(self, name: str, *pids: int):
-        v1, v2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-        above = v1 if v1.is_dir() else v2
-        self.group = above / f"noisefloor-{os.getpid()}" / name
-        self._home = above / "cgroup.procs"
-        try:
-            self.group.parent.mkdir(exist_ok=True)
-            if above is v2:
-                for folder in (v2, self.group.parent):
-                    (folder / "cgroup.subtree_control").write_text("+cpu")
-            self.group.mkdir(exist_ok=True)
-            for pid in pids:
-                (self.group / "cgroup.procs").write_text(str(pid))
-        except OSError as e:
-            self.close()
-            raise ServerError(
-                f"no group for the processor can be made here ({e.strerror})"
-            ) from None
-
-    def close(self) -> None:
-        """Move the processes out and remove the group."""
-        with contextlib.suppress(OSError):
-            for pid in (self.group / "cgroup.procs").read_text().split():
-                self._home.write_text(pid)
-        for folder in (self.group, self.group.parent):
-            with contextlib.suppress(OSError):
-                folder.rmdir()

@@ -70,7 +70,7 @@ class Arm:
 
     `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
     (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes
-    this arm's data directory out of the loaded one; `how`: what a tool with stages or routes is
+    this arm's data directory out of the loaded one, for every table where {table} stands; `how`: what a tool with stages or routes is
     told (cipher, key, tunnel); `expect`: evidence name -> state that every run must show; `prove`:
     the same for evidence that takes its time, once for every start of the server; `engine`: the
     arm's own build, "" for the study's; `environment`: variables of the server's process; `pin`:
@@ -96,8 +96,7 @@ class Workload:
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
     is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign;
-    `at_once`: a duet, both servers under load at the same time, `grouped` each with its client in a
-    CPU group of equal weight; `share`: the part of every table's rows that it touches; `arms`: those
+    `at_once`: a duet, both servers under load at the same time; `share`: the part of every table's rows that it touches; `arms`: those
     it is measured for, () for all; `sized`: whether its script takes ``--tables`` and
     ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`: hosts that load, one
     sysbench each, 0 for the one that measures.
@@ -121,7 +120,6 @@ class Workload:
     )
     deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
     at_once: bool = False
-    grouped: bool = False
     share: float = 1.0
     arms: tuple[str, ...] = ()
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
@@ -174,7 +172,8 @@ class Study:
     `key`: the question's name, "" for a campaign that asked all of a study's questions at once;
     `question`: in words; `whole`: measure every declared block, whatever they say (calibration). `upgrade`: also open the baseline's data
     directory with the arms' build. `kit`: what its tools keep between runs (archives, keys, tunnels);
-    `facts`: what the kit shows once a campaign, in words; `duet`: what calibration allows a duet to
+    `facts`: what the kit shows once a campaign, in words; `cipher`: what an arm is expected to cost at
+    least: ``name`` and ``option`` of openssl's cipher, ``bytes``: the metric that it runs over; `duet`: what calibration allows a duet to
     say, "size", "word" or "", and `shrinks`, the share by which it may understate; `floor`: metric ->
     start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
     `floor_from`: whose, in words."""
@@ -196,6 +195,7 @@ class Study:
     upgrade: bool = False
     kit: str = ""
     facts: tuple[str, ...] = ()
+    cipher: Mapping[str, str] = field(default_factory=dict)
     duet: str = ""
     shrinks: float = 0.0
     floor: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -364,6 +364,7 @@ def _restored(meta: Mapping) -> Study:
         upgrade=meta.get("upgrade_path", False),
         kit=meta.get("kit", ""),
         facts=tuple(meta.get("facts", ())),
+        cipher=meta.get("cipher", {}),
         duet=meta.get("duet", ""),
         shrinks=meta.get("shrinks", 0.0),
         floor={m: tuple(f) for m, f in meta.get("floor", {}).items()},

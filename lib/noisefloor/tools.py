@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import evidence, parse, stats, workloads
+from . import evidence, parse, stats, tidy, workloads
 from .engines import Engine, label
-from .server import Group, Server, ServerError, die_with_parent, secret_file
+from .server import Server, ServerError, die_with_parent, secret_file
 from .study import Arm, Study, Workload
 
 
@@ -333,6 +333,7 @@ def sysbench(s: Slice) -> dict:
 
 
 WINDOWS = "windows.csv"  # of a run of a duet
+EDGE = "t_s,transactions,cpu_s,written_B,read_B,binlog_B\n"
 SPARE_S = 0.5  # that a duet's load goes on beyond its last window
 
 
@@ -342,15 +343,9 @@ def duet(both: list[Slice], folder: Path, windows: int, window_s: float) -> list
     seconds = math.ceil(window_s * (windows + 1) + SPARE_S)  # sysbench counts whole ones
     argvs = [load_argv(s, seconds) for s in both]
     loads: list[Gated] = []
-    groups: list[Group] = []
     try:
         for i, (s, argv) in enumerate(zip(both, argvs, strict=True)):
             loads.append(Gated(argv, s.threads, folder / f"gate{i}", s.folder / "sysbench.txt"))
-            if s.workload.grouped:
-                try:
-                    groups.append(Group(str(i), s.server.pid, loads[-1].process.pid))
-                except ServerError as e:
-                    raise NotHere(s.workload.name, str(e)) from None
         for load_ in loads:
             load_.connected()
         stolen = steal()
@@ -368,13 +363,11 @@ def duet(both: list[Slice], folder: Path, windows: int, window_s: float) -> list
     finally:
         for load_ in loads:
             load_.end()
-        for group in groups:
-            group.close()
     found = []
     for s, argv, rows, before, after, (code, _, cpu) in zip(
         both, argvs, edges, meters, ends, done, strict=True
     ):
-        (s.folder / WINDOWS).write_text("t_s,transactions,cpu_s,written_B,read_B\n" + "".join(rows))
+        (s.folder / WINDOWS).write_text(EDGE + "".join(rows))
         found.append(
             {
                 "argv": workloads.shown(argv),
@@ -393,7 +386,8 @@ def _edge(server: Server, began: float) -> str:
     """A line of `WINDOWS`: what the server has done and used so far."""
     used, done = server.usage(), server.status("Com_commit")["Com_commit"]
     at = time.monotonic() - began
-    return f"{at:.4f},{done:.0f},{used['cpu_s']:.6f},{used['written_B']},{used['read_B']}\n"
+    bytes_ = f"{used['written_B']},{used['read_B']},{_binlog_bytes(server)}"
+    return f"{at:.4f},{done:.0f},{used['cpu_s']:.6f},{bytes_}\n"
 
 
 SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
@@ -464,6 +458,43 @@ def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:
         rows.append((now, (total - count) / (now - at)))
         at, count = now, total
     return rows
+
+
+def cipher_rates(cipher: Mapping[str, str]) -> list[float]:
+    """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` three times for
+    a second; [] where this machine's openssl does not have it."""
+    stage = workloads.speed({"cipher": cipher["name"]}, 1, cipher.get("option") == "-decrypt")
+    texts = [_run([*stage.argv], PATIENCE_S)[1] for _ in range(3)]
+    return [r for r in map(tidy.cipher_rate, texts) if r]
+
+
+_TOLD = {
+    "release": "version_comment",
+    "machine": "version_compile_machine",
+    "system": "version_compile_os",
+    "zlib": "version_compile_zlib",
+    "allocator": "version_malloc_library",
+}
+_LOADED = r"lib(?:ssl|crypto|z|stdc\+\+|c|jemalloc|tcmalloc\w*|mimalloc|aio|uring)[-.\d]*\.so[.\d]*"
+
+
+def built(server: Server) -> dict[str, str]:
+    """How the program of a running server was made: what it says itself, the compilers that are named
+    in it, and the libraries that it has loaded. What is not told is left out."""
+    told = server.variables()
+    found = {k: told[v] for k, v in _TOLD.items() if told.get(v)}
+    texts = {r["Variable_name"].lower(): r["Value"] for r in server.query("SHOW GLOBAL STATUS")}
+    tls = texts.get("tls_library_version") or told.get("version_ssl_library")
+    found |= {"OpenSSL": tls} if tls else {}
+    maps = Path(f"/proc/{server.pid}/maps").read_text().splitlines()
+    loaded = {Path(m.split(maxsplit=5)[5]) for m in maps if "/" in m}
+    named: set[bytes] = set()
+    for program in (p for p in loaded if p.name in ("mysqld", "mariadbd")):
+        text = program.read_bytes()
+        named |= set(re.findall(rb"GCC: \([^)]{1,60}\) [\d.]+|clang version [\d.]+", text))
+    found |= {"compiler": ", ".join(sorted(n.decode() for n in named))} if named else {}
+    libraries = sorted(p.name for p in loaded if re.fullmatch(_LOADED, p.name))
+    return found | {"libraries": ", ".join(libraries)}
 
 
 def upgrade(old: Server, build: Engine, folder: Path) -> dict:

@@ -1,6 +1,6 @@
 """Command lines of the measuring tools. Nothing here starts anything."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,14 @@ def option_file(
     """Text of a sysbench --config-file: the secrets, which must never stand in argv."""
     where = f"mysql-host={host}\nmysql-port={port}\n" if port else f"mysql-socket={socket}\n"
     return f"mysql-user={user}\nmysql-password={password}\nmysql-db={SCHEMA}\n{where}"
+
+
+def statements(given: Iterable[str], tables: int) -> list[str]:
+    """`given`, one for every table where {table} stands in it: the canary's and `tables` of sysbench's."""
+    names = [f"{SCHEMA}.{n}" for n in ("canary", *(f"sbtest{i + 1}" for i in range(tables)))]
+    return [
+        s.replace("{table}", n) for s in given for n in (names if "{table}" in s else names[:1])
+    ]
 
 
 def prepare(

@@ -168,39 +168,45 @@ def write_floor(aa, file=None):
 
 
 def noise(folders=(), file=None):
-    """Write what one A/A pair scatters, by thread count: {"source", workload: {metric: {threads: sd
-    in percent}}}; returns the file. It weights the joint effect of later campaigns.
+    """Write what one pair scatters, by thread count: {"source", workload: {metric: {threads: sd in
+    percent}}}; returns the file. It plans later campaigns and weights their joint effects.
 
-    folders: of campaigns (default: all recorded ones). From their A/A controls and from two
-    identical servers, PAIRS pairs (windows, of a duet) or more: around the block means where blocks
-    hold several, else around the mean of the campaign."""
+    folders: of campaigns (default: all recorded ones). From the pairs (windows, of a duet) around the
+    means of their blocks: an arm's effect is gone there, and so is what differs between starts. Of two
+    identical arms whose blocks hold one pair, around the mean of the campaign."""
     folders = folders or sorted(p.parent for p in paths.recorded().glob("*/campaign.json"))
     squares, names = {}, []
     for folder in folders:
         r = results.load(folder)
-        arms = {f"{r.study.baseline.name}{stats.verdicts.CONTROL}"}
+        equal = {r.study.control.name}
         if r.study.name == "calibration" and r.study.key != "injected":
-            arms |= {a.name for a in r.study.arms}
+            equal |= {a.name for a in r.study.arms}
         found = stats.pairs(r.tidy, baseline=r.study.baseline.name)
-        found = found[found["arm"].isin(arms)]
         for (*key, threads), part in found.groupby(["workload", "metric", "threads"]):
-            if len(part) < PAIRS:
-                continue
-            around = part.groupby("block")["overhead"].transform("mean")
-            df = len(part) - part["block"].nunique()
-            if df < FREE:
-                around, df = part["overhead"].mean(), len(part) - 1
-            both = squares.setdefault((*key, int(threads)), [0.0, 0])
-            both[0] += float(((part["overhead"] - around) ** 2).sum())
-            both[1] += df
-            names.append(Path(folder).name)
-    out = {"source": "A/A controls of " + ", ".join(dict.fromkeys(names))}
+            parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
+            total, df = map(sum, zip(*parts, strict=True))
+            if df >= PAIRS - 1:
+                both = squares.setdefault((*key, int(threads)), [0.0, 0])
+                both[0] += total
+                both[1] += df
+                names.append(Path(folder).name)
+    out = {"source": "pairs of " + ", ".join(dict.fromkeys(names))}
     for (workload, metric, threads), (total, df) in sorted(squares.items()):
         sd = round(100 * math.sqrt(total / df), 3)
         out.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
     file = Path(file or paths.recorded_noise())
     file.write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n")
     return file
+
+
+def _around(pairs, equal):
+    """(sum of squares, degrees of freedom) of the overheads of an arm around the means of its blocks;
+    of an `equal` one whose blocks hold too few, around their mean."""
+    d, block = pairs["overhead"], pairs["block"]
+    df = len(d) - block.nunique()
+    if df < FREE and equal:
+        return float(((d - d.mean()) ** 2).sum()), len(d) - 1
+    return float(((d - d.groupby(block).transform("mean")) ** 2).sum()), df
 
 
 def write_found(opened, folder):
@@ -293,7 +299,7 @@ def injected(r, known):
 
 def bias(r, known=None):
     """CPU per transaction of each duet less that in turn, in the same blocks: rows design, threads,
-    grouped, arm, blocks, effect_pct (in turn), bias_pct, lo_pct, hi_pct (95 %, the block is the
+    arm, blocks, effect_pct (in turn), bias_pct, lo_pct, hi_pct (95 %, the block is the
     unit), size_pct and word_pct (what is allowed), all in percent of a logarithm.
 
     known: `truths`; then what was found in turn is their overhead of an arm instead, for all arms
@@ -309,23 +315,37 @@ def bias(r, known=None):
                 effect, error = _truth(known[CPU], arm)
                 mean, half = _interval(both["own"] - effect)
                 half = math.hypot(half, error)
-            key = design(r, work.name, threads), threads, work.grouped, arm.name, len(both)
+            key = design(r, work.name, threads), threads, arm.name, len(both)
             found = (100 * x for x in (effect, mean, mean - half, mean + half))
             rows.append((*key, *found, *(max(NEAR_PCT, 100 * s * effect) for s in SHARES.values())))
     return _frame(
         rows, r,
-        "design threads grouped arm blocks effect_pct bias_pct lo_pct hi_pct size_pct word_pct",
+        "design threads arm blocks effect_pct bias_pct lo_pct hi_pct size_pct word_pct",
     )  # fmt: skip
+
+
+def arrangements(r):
+    """How much a window of each arrangement of a duet scatters, CPU per transaction: rows design,
+    blocks, windows, window_sd_pct (inside blocks), block_sd_pct (of their means)."""
+    rows = []
+    for work, threads in _duets(r):
+        p = r.pairs(work.name, CPU)
+        p = p[p["threads"] == threads]
+        if p["block"].nunique() > 1:
+            _, between, within, *_ = _squares(p["overhead"].to_numpy(), p["block"].to_numpy())
+            sds = (100 * math.sqrt(v) for v in (within, between))
+            rows.append((design(r, work.name, threads), p["block"].nunique(), len(p), *sds))
+    return _frame(rows, r, "design blocks windows window_sd_pct block_sd_pct")
 
 
 def says(r, found):
     """What each arrangement of a duet may say of processor time, the most honest one first: rows
-    design, threads, grouped, says, worst (its bound as a share of what is allowed), shrinks.
+    design, threads, says, worst (its bound as a share of what is allowed), shrinks.
 
     found: `bias`. The 95 % bound of the bias counts, at the worst of all levels; a level that was not
     measured allows nothing."""
     rows = []
-    for key, part in found.groupby(["design", "threads", "grouped"], sort=False):
+    for key, part in found.groupby(["design", "threads"], sort=False):
         bound = part[["lo_pct", "hi_pct"]].abs().max(axis=1)
         worst = {w: (bound / part[f"{w}_pct"]).max() for w in SHARES}
         if len(part) < len(r.study.arms):
@@ -333,8 +353,8 @@ def says(r, found):
         word = next((w for w in SHARES if worst[w] <= 1), honest.NOTHING)
         low = (-part["lo_pct"] / part["effect_pct"].clip(lower=1e-9)).clip(0, 1).max()
         rows.append((*key, word, worst[word or honest.WORD], round(float(low), 3)))
-    rows.sort(key=lambda row: ([*SHARES, honest.NOTHING].index(row[3]), row[4]))
-    return _frame(rows, r, "design threads grouped says worst shrinks")
+    rows.sort(key=lambda row: ([*SHARES, honest.NOTHING].index(row[2]), row[3]))
+    return _frame(rows, r, "design threads says worst shrinks")
 
 
 def allowed(r):
@@ -343,8 +363,7 @@ def allowed(r):
     source = f"campaign {r.folder.name}: known slowdowns, at once against the cost of their rounds"
     if not best["says"]:
         return honest.Duet(source=source)
-    kept = float(best["shrinks"]), int(best["threads"]), bool(best["grouped"])
-    return honest.Duet(best["says"], *kept, source)
+    return honest.Duet(best["says"], float(best["shrinks"]), int(best["threads"]), source)
 
 
 def information(r):

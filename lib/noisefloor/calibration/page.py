@@ -49,6 +49,7 @@ class Calibration:
     injected: results.Results | None = None
     aa: results.Results | None = None
     switched: results.Results | None = None
+    pilot: results.Results | None = None  # arrangements of a duet, tried before `injected`
 
     @property
     def current(self):
@@ -325,7 +326,7 @@ class Calibration:
     @property
     def campaigns(self):
         """Parameter of the notebook -> name of the campaign that was opened."""
-        opened = {q: getattr(self, q) for q in QUESTIONS}
+        opened = {q: getattr(self, q) for q in (*QUESTIONS, "pilot")}
         return {q: r.folder.name for q, r in opened.items() if r is not None}
 
     @property
@@ -463,7 +464,7 @@ class Calibration:
     @_live
     def show_duets(self):
         """Table: what each arrangement of a duet found and may say."""
-        b = self.bias.merge(self.duets, on=["design", "threads", "grouped"])
+        b = self.bias.merge(self.duets, on=["design", "threads"])
         in_turn = live.bias(self.one("injected"))
         return report.table(
             pd.DataFrame(
@@ -484,6 +485,29 @@ class Calibration:
             "in every arm. Pairs in turn of the same blocks are the wider reference.",
             name="duets",
         )  # fmt: skip
+
+    @_live
+    def show_arrangements(self):
+        """Table: the arrangements of a duet that were tried."""
+        if self.pilot is None:
+            raise live.TooShort(
+                "No campaign of other arrangements is recorded: what needs it is left out."
+            )
+        a = live.arrangements(self.pilot)
+        return report.table(
+            pd.DataFrame(
+                {
+                    "design": a["design"],
+                    "blocks": a["blocks"],
+                    "windows": a["windows"],
+                    "sd of a window": a["window_sd_pct"].map(_unsigned),
+                    "sd of block means": a["block_sd_pct"].map(_unsigned),
+                }
+            ),
+            f"Arrangements that were tried first, CPU per transaction ({self.pilot.folder.name}). The "
+            "quietest one is used; groups give each server and its client equal weight.",
+            name="arrangements",
+        )
 
     @_live
     def show_information(self):
@@ -556,11 +580,13 @@ class Calibration:
         )
 
 
-def load(aa="", injected="", switched=""):
+def load(aa="", injected="", switched="", pilot=""):
     """The recorded synthetic figures and the campaigns called so; "" for the newest recorded one of
     that question, None inside where there is none."""
     given = {"injected": injected, "aa": aa, "switched": switched}
-    return Calibration(truth.read(recorded()), **{q: _open(q, name) for q, name in given.items()})
+    opened = {q: _open(q, name) for q, name in given.items()}
+    opened["pilot"] = _open("injected", pilot, duets=True)
+    return Calibration(truth.read(recorded()), **opened)
 
 
 def labelled(rates):
@@ -632,12 +658,15 @@ def summary(goals):
     return "\n".join(lines)
 
 
-def _open(question, name):
-    """A campaign by its name, else the newest recorded one of a question; None where there is none."""
+def _open(question, name, *, duets=False):
+    """A campaign by its name, else the newest recorded one of a question (of duets alone, or not);
+    None where there is none."""
     newest = ("", name)
     for file in () if name else paths.recorded().glob("*/campaign.json"):
         meta = json.loads(file.read_text())
-        if (meta["study"], meta.get("key")) == ("calibration", question) and meta["finished"]:
+        alone = all(w.get("at_once") for w in meta["workloads"])
+        asked = (meta["study"], meta.get("key"), alone) == ("calibration", question, duets)
+        if asked and meta["finished"]:
             newest = max(newest, (meta["finished"], file.parent.name))
     name = newest[1]
     return results.load(paths.campaign(name)) if name else None

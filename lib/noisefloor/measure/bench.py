@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .. import backup, connections, engines, evidence, schedule, tidy, tools
+from .. import backup, connections, engines, evidence, schedule, tidy, tools, workloads
 from ..clients import Kit as ClientKit
 from ..server import Server, ServerError, Throttle, pin
 from ..study import Arm, Study, Workload
@@ -139,7 +139,7 @@ def templates(study: Study, builds: dict[str, engines.Engine], folder: Path) -> 
             return bases[arm.engine]
         own = bases[arm.engine].copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
         with own:
-            own.script(*arm.prepare)
+            own.script(*workloads.statements(arm.prepare, study.tables))
             own.stop()
         return own
 

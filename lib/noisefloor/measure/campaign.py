@@ -112,6 +112,7 @@ def description(
         "upgrade_path": study.upgrade,
         "kit": study.kit,
         "facts": study.facts,
+        "cipher": dict(study.cipher),
         "duet": study.duet,
         "shrinks": study.shrinks,
         "floor": dict(study.floor),
@@ -298,9 +299,16 @@ class Campaign:
         if "pinned" not in self.meta:
             self.meta["pinned"] = pinned(study, templates, shop)
             self.meta["skipped"] |= without_effect(study, bench)
+            if study.cipher:
+                self.meta["cipher_B_per_s"] = tools.cipher_rates(study.cipher)
             if study.upgrade:
-                build = templates[study.arms[0].name].engine
-                self.meta["upgrade"] = tools.upgrade(templates[""], build, shop)
+                new = templates[study.arms[0].name]
+                self.meta["upgrade"] = tools.upgrade(templates[""], new.engine, shop)
+                self.meta["builds"] = {}
+                for template in (templates[""], new):
+                    with template.copy(shop / "look") as server:
+                        self.meta["builds"][engines.label(server.engine)] = tools.built(server)
+                    server.remove()
             self.save()
         self.study = with_pinned(study, self.meta["pinned"])
 

@@ -7,8 +7,10 @@ against its raw files), `overview` (the index over them), `batch` (many pages).
 """
 
 from .answers import (
+    absolute,
     answer,
     begin,
+    expectation,
     figure,
     latency,
     outcome,
@@ -29,11 +31,13 @@ __all__ = [
     "PARTS",
     "Parameter",
     "ReportError",
+    "absolute",
     "answer",
     "badge",
     "begin",
     "checked",
     "engine",
+    "expectation",
     "figure",
     "finding",
     "findings",

@@ -2,17 +2,24 @@
 figures that every such page has."""
 
 import math
+import re
 
 import pandas as pd
 
-from .. import plots, studies
+from .. import amounts, plots, studies
+from ..amounts import percent
 from ..plots import is_control, is_joint, metric_label
 from ..results import PROCESSOR, THROUGHPUT
-from ..study import PROFILES
-from .pieces import badge, escaped, table, verdict_box
+from ..study import METRICS, PROFILES
+from .pieces import badge, cell, escaped, table, verdict_box
 from .saved import flat, save
 from .words import finding, known, limits, size
 
+ABSOLUTE = (
+    *("tps", "cpu_per_transaction", "read_bytes_per_transaction", "written_bytes_per_transaction"),
+    *("p95", "connections_per_second", "cpu_per_connection", "client_cpu_per_connection"),
+    *("connect_time", "wall", "user_sys", "backup_size"),
+)  # metrics that are told in their units
 FEW = 6  # comparisons that the table of questions tells one by one
 _MORE = ("apply_rate", "apply_cpu")  # answers that lead no page
 
@@ -49,6 +56,57 @@ def answer(r, question):
     drawn = plots.dots(rows, margin_pct=r.study.margin_pct)
     asks = r.questions.get(question, "")
     return figure(drawn, rows, question, f"{asks} {finding(rows)}".strip())
+
+
+def absolute(r):
+    """What the arms of the first workload reached, in units: a row a thread count and arm."""
+    judged = r.judged(r.main)
+    arms = [a.name for a in (r.study.baseline, *r.study.arms)]
+    metrics = [m for m in ABSOLUTE if m in set(judged["metric"])]
+    rows = []
+    for (threads, arm), part in judged[judged["arm"].isin(arms)].groupby(["threads", "arm"]):
+        row = {"threads": threads, "arm": arm, "runs": part["run"].nunique()}
+        for m in metrics:
+            values = part.loc[part["metric"] == m, "value"] * METRICS[m].scale
+            ends = [cell(float(v)) for v in values.quantile([0.25, 0.5, 0.75])]
+            row[f"{metric_label(m)}, {METRICS[m].shown_unit}"] = (
+                f"{ends[1]} ({ends[0]} to {ends[2]})"
+            )
+        rows.append(row)
+    rows.sort(key=lambda row: (row["threads"], arms.index(row["arm"])))
+    words = (
+        f"What the arms reached ({r.main}): the median run and the middle half of the runs. The "
+        "percentages below compare the two runs of a pair, not these medians"
+    )
+    return table(pd.DataFrame(rows), words, name="absolute")
+
+
+def expectation(r):
+    """What the cipher alone should cost, beside what was measured; nothing where none was timed."""
+    found = r.expectation()
+    if found.empty:
+        return None
+    least, most = found["expected_pct"].min(), found["expected_pct"].max()
+    row = found.iloc[-1]
+    told = (
+        percent(most, 2)
+        if f"{least:.2f}" == f"{most:.2f}"
+        else f"{percent(least, 2)} to {percent(most, 2)}"
+    )
+    words = (
+        f"<b>Expected</b> of {escaped(r.study.cipher['name'])} alone: {told} of the processor time. "
+        f"At {row['threads']:.0f} threads a transaction has {row['bytes'] / 1e3:,.3g} kB to encrypt or "
+        f"decrypt; at {row['MB_per_s']:,.0f} MB/s (openssl speed, on this machine) that takes "
+        f"{row['cipher_us']:.2g} µs of {row['cpu_ms']:.3g} ms. <b>Measured:</b> "
+        f"{escaped(amounts.told(row['overhead_pct'], row['lo_pct'], row['hi_pct']))}. The expectation "
+        "leaves out what else a server does for it: a call for every write, copies, key set-up."
+    )
+    if row["hi_pct"] > 20 * max(most, 0.05):
+        words += (
+            " The upper end of the interval is beyond anything that this mechanism explains: it is the "
+            "noise of this machine, not a cost that is likely."
+        )
+    return plots.Shown(f'<p class="nf-open">{words}</p>', re.sub("<[^>]+>", "", words))
 
 
 def path(r):

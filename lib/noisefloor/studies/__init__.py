@@ -225,6 +225,7 @@ def _study(name, file, asked, profile, threads, margin_pct, declared) -> Study:
         upgrade=file.get("upgrade", False) and key in file["headline"],
         kit=file.get("kit", ""),
         facts=tuple(question.get("facts", ())),
+        cipher=file.get("cipher", {}),
         duet=allowed.says if at_once else "",
         shrinks=allowed.shrinks if at_once else 0.0,
     )
@@ -247,9 +248,8 @@ def _workload(
     name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...], allowed: honest.Duet
 ) -> Workload:
     known = {k: _of(profile.name, v) for k, v in fields.items()}
-    if known.get("at_once"):  # as calibration found it the most honest
-        told = {"deciding": ["cpu_per_transaction"], "grouped": allowed.grouped}
-        known = told | {"threads": (allowed.threads,)} | known
+    if known.get("at_once"):
+        known = {"deciding": ["cpu_per_transaction"], "threads": (allowed.threads,)} | known
     known["threads"] = threads or known.get("threads", profile.threads)
     if known.get("at_once") and len(threads) > 1:  # two servers under load at once share the cores
         known["threads"] = [t for t in threads if t <= 4] or [4]
