@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats as scipy_stats
 
-from noisefloor import calibration, collect, honest, paths, plots, results, studies
+from noisefloor import calibration, collect, honest, paths, plots, results, schedule, studies
 from noisefloor.calibration import figures, live, page, rivals, truth
 from noisefloor.cli import main
 from noisefloor.stats import scatter, synthetic
@@ -345,7 +345,7 @@ def test_the_bound_implies_its_degrees_of_freedom(sd, upper):
 def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, monkeypatch):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
     shipped = scatter.start("tps")
-    asked = "read/write", "tps", [1, 4]
+    asked = ("calibration: read/write", "oltp_read_write"), "tps", [1, 4]
     kept = scatter.weighing(*asked, own=False)
     opened = {
         "aa": identical(block_sd=0.03, threads=(1, 4)),
@@ -374,13 +374,17 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
             live.implied_df(entry["cv_pct"], entry["upper_pct"]), abs=0.01
         )
     noise = json.loads((tmp_path / "noise.json").read_text())
-    assert noise["read/write"]["tps"]["4"] == pytest.approx(2.2, rel=0.2)  # of both campaigns
-    assert scatter.pair_sds("read/write", "tps", [4]) == [noise["read/write"]["tps"]["4"]]
-    alike = noise["at once"]["cpu_per_transaction"]["4"]
+    both = noise["oltp_read_write"]["tps"]["4"]
+    assert both == noise["calibration: read/write"]["tps"]["4"] == pytest.approx(2.2, rel=0.2)
+    assert scatter.pair_sds(("unheard of", "oltp_read_write"), "tps", [4]) == [both]
+    alike = noise["calibration: at once"]["cpu_per_transaction"]["4"]
     assert alike == pytest.approx(1.0, rel=0.2)
-    assert scatter.pair_sds("unheard of, at once", "cpu_per_transaction", [4]) == [alike]
-    assert scatter.pair_sds("unheard of", "cpu_per_transaction", [4]) == []
-    assert scatter.weighing(*asked)[4] == noise["read/write"]["tps"]["4"]
+    duet = studies.load("version-upgrade", question="processor")
+    (named, other) = schedule.kin(duet, duet.workloads[0])
+    assert (named, other) == ("version-upgrade: read/write, at once", "calibration: at once")
+    assert scatter.pair_sds((named, other), "cpu_per_transaction", [4]) == [alike]
+    assert scatter.pair_sds(("unheard of",), "cpu_per_transaction", [4]) == []
+    assert scatter.weighing(*asked)[4] == both
     assert scatter.weighing(*asked, own=False) == kept  # as everywhere
     assert honest.duet().says == "word"
     assert honest.duet().source.startswith("campaign injected-built")
@@ -423,23 +427,26 @@ def test_noise_is_the_scatter_of_a_pair_around_its_block(tmp_path, monkeypatch):
     }
     monkeypatch.setattr(live.results, "load", built.get)
     written = json.loads(live.noise(["one"], tmp_path / "noise.json").read_text())
-    assert written["read/write"]["tps"] == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
-    assert set(written["at once"]["cpu_per_transaction"]) == {"2", "4"}
+    alone = written["calibration: read/write"]["tps"]
+    assert alone == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
+    assert set(written["calibration: at once"]["cpu_per_transaction"]) == {"2", "4"}
     both = json.loads(live.noise([*built], tmp_path / "noise.json").read_text())
     mixed = math.sqrt((48 * 1.0**2 + 9 * 3.0**2) / 57)
-    assert both["read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
-    slow = both["read/write, 4 threads"]["tps"]["4"]  # an arm's effect is not in it
+    assert both["calibration: read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
+    slow = both["calibration: read/write, 4 threads"]["tps"]["4"]  # an arm's effect is not in it
     assert slow == pytest.approx(2.0, rel=0.2)
     assert both["source"] == "pairs of one, two, slow"
 
 
 def test_the_shipped_noise_weights_the_joint_effect():
     shipped = json.loads(paths.recorded_noise().read_text())
-    known = shipped["larger than memory"]["tps"]
-    found = scatter.weighing("larger than memory", "tps", [1, 4, 500])
+    names = ("tablespace-encryption: larger than memory", "oltp_read_only")
+    known = shipped[names[0]]["tps"]
+    found = scatter.weighing(names, "tps", [1, 4, 500])
     assert (found[1], found[4]) == (known["1"], known["4"])
     assert found[500] == known["64"]  # the nearest one that is recorded
-    assert scatter.weighing("unheard of", "tps", [1, 4]) == {}
+    assert scatter.weighing(("unheard of", *names), "tps", [1, 4, 500]) == found
+    assert scatter.weighing(("unheard of",), "tps", [1, 4]) == {}
 
 
 def test_the_interval_of_two_identical_servers_is_of_their_blocks():

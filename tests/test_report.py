@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -632,6 +633,15 @@ def test_a_recorded_page_holds_the_campaigns_of_all_its_questions(home):
     assert not live
     names = values["campaign"].split(", ")
     assert sorted(names) == ["asked-headline", "asked-no-sync", "asked-processor"]
+    earlier = paths.recorded() / "asked-earlier"  # of all questions at once
+    earlier.mkdir()
+    facts = {"study": "asked", "finished": "2026-11-19"}
+    (earlier / "campaign.json").write_text(json.dumps(facts))
+    assert report.recorded_campaign("asked") == "asked-headline"
+    shutil.rmtree(paths.recorded() / "asked-headline")
+    assert report.recorded_campaign("asked") == "asked-earlier"
+    shutil.rmtree(earlier)
+    assert report.recorded_campaign("asked") == "asked-no-sync"
     (home / "notebooks" / "asked.ipynb").unlink()
 
 

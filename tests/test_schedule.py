@@ -118,7 +118,7 @@ def noise(tmp_path, monkeypatch):
 
 def test_the_half_width_to_expect_is_that_of_the_headline(noise):
     """By hand: eight blocks, the level of the last look, Student's t, the sd of a pair."""
-    noise({"in memory": {"tps": {"4": 2.0, "64": 9.0}}})
+    noise({"binlog-encryption: in memory": {"tps": {"4": 2.0, "64": 9.0}}})
     found = schedule.plan(QUICK)
     assert found["expected"].keys() == {"tps"}  # of nothing else is any recorded
     pairs = round((1 - schedule.STARTING) * 60 * 2 / 8 / (2 * (2 + schedule.LOST_S)))
@@ -128,7 +128,7 @@ def test_the_half_width_to_expect_is_that_of_the_headline(noise):
 
 
 def test_more_pairs_and_less_noise_let_expect_a_narrower_interval(noise):
-    noise({"in memory": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 1.0}}})
+    noise({"binlog-encryption: in memory": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 1.0}}})
     declared = schedule.plan(QUICK)
     found = declared["expected"]
     assert 0 < found["cpu_per_transaction"] < found["tps"]
@@ -139,7 +139,7 @@ def test_more_pairs_and_less_noise_let_expect_a_narrower_interval(noise):
 
 
 def test_a_duet_lets_expect_processor_time_alone(noise):
-    noise({"in memory, at once": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 2.0}}})
+    noise({"calibration: at once": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 2.0}}})
     chosen = studies.load("binlog-encryption", question="processor")
     assert schedule.plan(chosen)["expected"].keys() == {"cpu_per_transaction"}
 

@@ -127,13 +127,22 @@ def plan(study: Study) -> dict:
     return declared | {"expected": expected(study, declared)}
 
 
+def kin(study: Study, work: Workload) -> tuple[str, ...]:
+    """Under which names the scatter of a workload's pairs may be recorded, its own first: then that of
+    its script, or of the calibration's duet."""
+    script = "oltp_read_write" if work.script == "work.lua" else work.script  # which it adds to
+    alike = work.tool == "sysbench" and not work.throttled and work.share == 1
+    other = "calibration: at once" if work.at_once else script
+    return (f"{study.name}: {work.name}", *((other,) if alike else ()))
+
+
 def weighing(study: Study, *, own: bool = True) -> dict[str, dict[str, dict[str, float]]]:
     """{workload: {metric: {threads: sd of a pair in percent}}} as it is known now; own: of this machine
     too."""
     out: dict[str, dict[str, dict[str, float]]] = {}
     for w in (w for w in study.workloads if len(w.threads) > 1):
         for m in w.metrics:
-            if sds := stats.scatter.weighing(w.name, m, w.threads, own=own):
+            if sds := stats.scatter.weighing(kin(study, w), m, w.threads, own=own):
                 out.setdefault(w.name, {})[m] = {str(t): sd for t, sd in sds.items()}
     return out
 
@@ -174,7 +183,7 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
     t = stats.student.quantile(1 - level / 2, blocks - 1)
     found = {}
     for metric in work.deciding:
-        sds = stats.scatter.pair_sds(work.name, metric, work.threads)
+        sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)
         if not sds:
             continue
         start = stats.scatter.start(metric) if study.design != "switched" else None

@@ -168,8 +168,9 @@ def write_floor(aa, file=None):
 
 
 def noise(folders=(), file=None):
-    """Write what one pair scatters, by thread count: {"source", workload: {metric: {threads: sd in
-    percent}}}; returns the file. It plans later campaigns and weights their joint effects.
+    """Write what one pair scatters, by thread count: {"source", name: {metric: {threads: sd in
+    percent}}}, the names those of `schedule.kin`; returns the file. It plans later campaigns and
+    weights their joint effects.
 
     folders: of campaigns (default: all recorded ones). From the pairs (windows, of a duet) around the
     means of their blocks: an arm's effect is gone there, and so is what differs between starts. Of two
@@ -182,13 +183,15 @@ def noise(folders=(), file=None):
         if r.study.name == "calibration" and r.study.key != "injected":
             equal |= {a.name for a in r.study.arms}
         found = stats.pairs(r.tidy, baseline=r.study.baseline.name)
-        for (*key, threads), part in found.groupby(["workload", "metric", "threads"]):
+        for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
             parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
             total, df = map(sum, zip(*parts, strict=True))
             if df >= PAIRS - 1:
-                both = squares.setdefault((*key, int(threads)), [0.0, 0])
-                both[0] += total
-                both[1] += df
+                kin = schedule.kin(r.study, asked := r.study.workload(work))
+                for name in kin[:1] if asked.at_once else kin:  # a duet stands for itself
+                    both = squares.setdefault((name, metric, int(threads)), [0.0, 0])
+                    both[0] += total
+                    both[1] += df
                 names.append(Path(folder).name)
     out = {"source": "pairs of " + ", ".join(dict.fromkeys(names))}
     for (workload, metric, threads), (total, df) in sorted(squares.items()):

@@ -21,20 +21,22 @@ from .words import ReportError, when
 
 
 def recorded_campaign(study) -> str | None:
-    """The newest campaign of a study under ``data/raw/recorded``, by its own date, then name."""
-    return newest_campaign(study, paths.recorded())
+    """The newest campaign of a study under ``data/raw/recorded`` that a page can lead with, by its own
+    date, then name: one of the headline or of all questions, else any."""
+    return newest_campaign(study, paths.recorded(), leading=("", "headline"))
 
 
-def newest_campaign(study, *folders) -> str | None:
+def newest_campaign(study, *folders, leading=()) -> str | None:
     """The newest finished campaign of a study, by its own date, then name: recorded or live, or in
-    the `folders` alone."""
+    the `folders` alone; one of the `leading` questions where there is any."""
     found = []
     for folder in folders or (paths.recorded(), paths.runs()):
         for file in folder.glob("*/campaign.json"):
             facts = json.loads(file.read_text())
             if facts.get("study", file.parent.name) == study and facts.get("finished") != "":
-                found.append((when(facts), file.parent.name))
-    return max(found)[1] if found else None
+                leads = facts.get("key", "") in leading
+                found.append((leads, when(facts), file.parent.name))
+    return max(found)[2] if found else None
 
 
 def plan(names=(), profile=None, given=None) -> list:

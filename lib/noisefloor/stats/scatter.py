@@ -16,7 +16,6 @@ KIN = {
     "cpu_per_connection": "cpu_per_transaction", "connect_time": "tps", "value": "tps",
 }  # fmt: skip
 NO_SERVER = ("wall", "user_sys", "backup_size")
-DUET = "at once"  # the calibration's, and in the name of every other
 RANGES = ((1, 1), (2, 16), (17, 64), (65, 10**9))  # threads
 LONG_S = 60  # runs from here on scatter by a fraction of what slices do
 FEWEST = 5  # groups without which a metric is judged by its kin's
@@ -70,28 +69,26 @@ def _noise(file):
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def weighing(workload, metric, threads, *, own=True):
+def weighing(names, metric, threads, *, own=True):
     """{threads: sd of a pair in percent} that weights a joint effect over `threads`, by inverse
-    variances: the A/A scatter of the nearest thread count, as measured on this machine (`own`), else
-    as recorded; {} where fewer than two are known of this workload and metric."""
+    variances: the scatter at the nearest thread count, as measured on this machine (`own`), else as
+    recorded; {} where fewer than two are known. names: of workloads, the first that is known counts."""
     found = _noise(paths.recorded_noise()) | (_noise(paths.noise()) if own else {})
-    known, near = _nearest(found, workload, metric, threads)
+    known, near = _nearest(found, names, metric, threads)
     return {t: known[k] for t, k in near.items()} if len(set(near.values())) > 1 else {}
 
 
-def pair_sds(workload, metric, threads):
-    """A/A scatter of a pair in percent at the nearest of `threads` each, as measured on this machine,
-    else as recorded; [] where none is."""
+def pair_sds(names, metric, threads):
+    """Scatter of a pair in percent at the nearest of `threads` each, as measured on this machine, else
+    as recorded; [] where none is. names: as `weighing` takes them."""
     found = _noise(paths.recorded_noise()) | _noise(paths.noise())
-    known, near = _nearest(found, workload, metric, threads)
+    known, near = _nearest(found, names, metric, threads)
     return [known[near[t]] for t in threads if near]
 
 
-def _nearest(found, workload, metric, threads):
-    """({recorded threads: sd of a pair in percent}, {threads: the nearest recorded ones}); a duet that
-    is not in it scatters as the calibration's does."""
-    known = found.get(workload) or (found.get(DUET, {}) if DUET in workload else {})
-    known = known.get(metric, {})
+def _nearest(found, names, metric, threads):
+    """({recorded threads: sd of a pair in percent}, {threads: the nearest recorded ones})."""
+    known = next((found[n][metric] for n in names if metric in found.get(n, {})), {})
     known = {int(t): sd for t, sd in known.items() if sd > 0}
     if not known:
         return {}, {}
