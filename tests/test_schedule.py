@@ -230,7 +230,7 @@ def test_the_declared_scatter_weights_the_joint_effect(monkeypatch):
     monkeypatch.setattr(
         schedule.stats.scatter,
         "weighing",
-        lambda w, m, threads, own: {t: known[t] for t in threads},
+        lambda w, m, threads: {t: known[t] for t in threads},
     )
     rows = []
     for block in range(8):

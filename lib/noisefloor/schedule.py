@@ -136,13 +136,12 @@ def kin(study: Study, work: Workload) -> tuple[str, ...]:
     return (f"{study.name}: {work.name}", *((other,) if alike else ()))
 
 
-def weighing(study: Study, *, own: bool = True) -> dict[str, dict[str, dict[str, float]]]:
-    """{workload: {metric: {threads: sd of a pair in percent}}} as it is known now; own: of this machine
-    too."""
+def weighing(study: Study) -> dict[str, dict[str, dict[str, float]]]:
+    """{workload: {metric: {threads: sd of a pair in percent}}} as it is known now."""
     out: dict[str, dict[str, dict[str, float]]] = {}
     for w in (w for w in study.workloads if len(w.threads) > 1):
         for m in w.metrics:
-            if sds := stats.scatter.weighing(kin(study, w), m, w.threads, own=own):
+            if sds := stats.scatter.weighing(kin(study, w), m, w.threads):
                 out.setdefault(w.name, {})[m] = {str(t): sd for t, sd in sds.items()}
     return out
 
@@ -268,10 +267,9 @@ def verdicts(
 def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFrame:
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
-    sds = (declared or {}).get("weighing")  # without: judged alike wherever it is read
     weights = {
         (work, metric): {int(t): sd**-2.0 for t, sd in of.items()}
-        for work, metrics in (weighing(study, own=False) if sds is None else sds).items()
+        for work, metrics in (declared or {}).get("weighing", {}).items()
         for metric, of in metrics.items()
     }
     return stats.table(

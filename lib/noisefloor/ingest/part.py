@@ -291,11 +291,17 @@ class _Part:
         for run, rows in table.groupby("run", sort=False):
             facts = tidy.read(place / run, verify=False)
             first = rows.iloc[0].dropna().to_dict()
-            where = f"{name}/{run}"
+            where, warnings = f"{name}/{run}", list(facts["warnings"])
+            if (
+                facts["workload_tool"] == "duet"
+            ):  # a row a run: windows are for who opens the campaign
+                warnings.append(f"a duet: means of {rows['pair'].nunique()} windows, no throughput")
+                rows = rows[rows["metric"] != "tps"]
+            values = rows.groupby("metric", sort=False)["value"].mean().to_dict()
             build = meta.get("engines", {}).get(facts["arm"], meta["engine"])
             self._run(
-                name, where, 1, {}, {k: v for k, v in first.items() if k in RUN and k != "run"}, {}, facts["warnings"],
-                dict(zip(rows["metric"], rows["value"], strict=True)),
+                name, where, 1, {}, {k: v for k, v in first.items() if k in RUN and k != "run"}, {}, warnings,
+                values,
             )  # fmt: skip
             host = facts["host"]
             self.runs[-1] |= {

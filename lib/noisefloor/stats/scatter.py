@@ -69,11 +69,11 @@ def _noise(file):
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def weighing(names, metric, threads, *, own=True):
+def weighing(names, metric, threads):
     """{threads: sd of a pair in percent} that weights a joint effect over `threads`, by inverse
-    variances: the scatter at the nearest thread count, as measured on this machine (`own`), else as
-    recorded; {} where fewer than two are known. names: of workloads, the first that is known counts."""
-    found = _noise(paths.recorded_noise()) | (_noise(paths.noise()) if own else {})
+    variances: the scatter at the nearest thread count, as measured on this machine, else as recorded;
+    {} where fewer than two are known. names: of workloads, the first that is known counts."""
+    found = _noise(paths.recorded_noise()) | _noise(paths.noise())
     known, near = _nearest(found, names, metric, threads)
     return {t: known[k] for t, k in near.items()} if len(set(near.values())) > 1 else {}
 
