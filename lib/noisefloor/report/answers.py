@@ -101,10 +101,12 @@ def expectation(r):
         f"{escaped(amounts.told(row['overhead_pct'], row['lo_pct'], row['hi_pct']))}. The expectation "
         "leaves out what else a server does for it: a call for every write, copies, key set-up."
     )
-    if row["hi_pct"] > 20 * max(most, 0.05):
+    if row["lo_pct"] > most:
+        words += " Here that is more than the cipher itself: even the lower end of the interval is."
+    elif row["hi_pct"] > 20 * max(most, 0.05):
         words += (
-            " The upper end of the interval is beyond anything that this mechanism explains: it is the "
-            "noise of this machine, not a cost that is likely."
+            " The interval reaches far beyond what the cipher explains: that is the noise of this "
+            "machine, not a cost that is likely."
         )
     return plots.Shown(f'<p class="nf-open">{words}</p>', re.sub("<[^>]+>", "", words))
 
