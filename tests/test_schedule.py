@@ -288,6 +288,13 @@ def test_a_duet_judges_processor_time_as_calibration_allows_and_never_throughput
     assert dict(found["verdict"]) == {"cpu_per_transaction": word, "tps": "not judged"}
     assert (schedule.CONTENDED in found.loc["cpu_per_transaction", "warnings"]) == warned
     assert schedule.CONTENDED not in found.loc["tps", "warnings"]
+    early = schedule.verdicts(
+        chosen, windows(chosen, 0.2).query("block < 7"), DECLARED, pair_seconds=1.0
+    )
+    told = {
+        r.metric: any(w.startswith("ended early") for w in r.warnings) for r in early.itertuples()
+    }
+    assert told == {"cpu_per_transaction": bool(says), "tps": False}
 
 
 def test_a_duet_that_may_understate_calls_equal_only_what_is_nearer():

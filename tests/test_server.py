@@ -304,6 +304,7 @@ def test_copies_carry_keyring_and_password_and_run_side_by_side(template, copy):
         assert f"mysql-socket={server.socket}\n" in text
     if template.engine.kind == "mysql":
         assert len({s.query("SELECT @@server_uuid AS u")[0]["u"] for s in both}) == 2
+        assert not any("server_uuid" in s.variables() for s in both)  # one file for equal servers
 
 
 def test_without_its_keyring_a_server_has_none(mysql, copy):

@@ -292,6 +292,8 @@ def _as_duet(table: pd.DataFrame, says: str) -> None:
     for row in table.index:
         if table.at[row, "metric"] != "cpu_per_transaction" or not says:
             table.at[row, "verdict"] = NOT_JUDGED
+            warned = table.at[row, "warnings"]
+            table.at[row, "warnings"] = [w for w in warned if not w.startswith("ended early")]
         elif says == "word":
             table.at[row, "warnings"] = [CONTENDED, *table.at[row, "warnings"]]
 

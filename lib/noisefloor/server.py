@@ -38,6 +38,7 @@ _NOT_READ_BACK = {"user", "skip_networking"}
 _VOLATILE = re.compile(
     r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
     r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
+    r"|server_uuid"  # new for every copy of a data directory, and it holds the machine's MAC address
 )
 # client errors (no server, gone, lost in a query): how long the process may take to be gone, too
 _LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
@@ -535,7 +536,7 @@ class Server:
             self.query("PURGE BINARY LOGS BEFORE NOW()")
 
     def variables(self) -> dict[str, str]:
-        """All global variables but those that change by themselves (GTID sets, timestamps)."""
+        """All global variables but those that change by themselves (GTID sets, timestamps, the UUID)."""
         rows = self.query("SHOW GLOBAL VARIABLES")
         found = {r["Variable_name"]: str(r["Value"]) for r in rows}
         return {k: v for k, v in sorted(found.items()) if not _VOLATILE.fullmatch(k)}

@@ -70,11 +70,12 @@ class Arm:
 
     `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
     (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes
-    this arm's data directory out of the loaded one, for every table where {table} stands; `how`: what a tool with stages or routes is
-    told (cipher, key, tunnel); `expect`: evidence name -> state that every run must show; `prove`:
-    the same for evidence that takes its time, once for every start of the server; `engine`: the
-    arm's own build, "" for the study's; `environment`: variables of the server's process; `pin`:
-    the arm whose values this one gets wherever the two builds' defaults differ.
+    this arm's data directory out of the loaded one, for every table where {table} stands; `how`: what
+    a tool with stages or routes is told (cipher, key, tunnel); `expect`: evidence name -> state that
+    every run must show; `prove`: the same for evidence that takes its time, once for every start of
+    the server; `engine`: the arm's own build, "" for the study's; `environment`: variables of the
+    server's process; `pin`: the arm whose values this one gets wherever the two builds' defaults
+    differ.
     """
 
     name: str
@@ -96,10 +97,10 @@ class Workload:
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
     is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign;
-    `at_once`: a duet, both servers under load at the same time; `share`: the part of every table's rows that it touches; `arms`: those
-    it is measured for, () for all; `sized`: whether its script takes ``--tables`` and
-    ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`: hosts that load, one
-    sysbench each, 0 for the one that measures.
+    `at_once`: a duet, both servers under load at the same time; `share`: the part of every table's
+    rows that it touches; `arms`: those it is measured for, () for all; `sized`: whether its script
+    takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`:
+    hosts that load, one sysbench each, 0 for the one that measures.
     """
 
     name: str
@@ -170,13 +171,14 @@ class Study:
     """One question of a study: what a campaign compares, readable in one screen.
 
     `key`: the question's name, "" for a campaign that asked all of a study's questions at once;
-    `question`: in words; `whole`: measure every declared block, whatever they say (calibration). `upgrade`: also open the baseline's data
-    directory with the arms' build. `kit`: what its tools keep between runs (archives, keys, tunnels);
-    `facts`: what the kit shows once a campaign, in words; `cipher`: what an arm is expected to cost at
-    least: ``name`` and ``option`` of openssl's cipher, ``bytes``: the metric that it runs over; `duet`: what calibration allows a duet to
-    say, "size", "word" or "", and `shrinks`, the share by which it may understate; `floor`: metric ->
-    start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
-    `floor_from`: whose, in words."""
+    `question`: in words; `whole`: measure every declared block, whatever they say (calibration).
+    `upgrade`: also open the baseline's data directory with the arms' build. `kit`: what its tools keep
+    between runs (archives, keys, tunnels); `facts`: what the kit shows once a campaign, in words;
+    `cipher`: what an arm is expected to cost at least: ``name`` and ``option`` of openssl's cipher,
+    ``bytes``: the metric that it runs over; `duet`: what calibration allows a duet to say, "size",
+    "word" or "", and `shrinks`, the share by which it may understate; `floor`: metric -> start-to-start
+    CV in percent and its degrees of freedom, for a server that is never restarted; `floor_from`:
+    whose, in words."""
 
     name: str
     title: str

@@ -292,9 +292,7 @@ class _Part:
             facts = tidy.read(place / run, verify=False)
             first = rows.iloc[0].dropna().to_dict()
             where, warnings = f"{name}/{run}", list(facts["warnings"])
-            if (
-                facts["workload_tool"] == "duet"
-            ):  # a row a run: windows are for who opens the campaign
+            if facts["workload_tool"] == "duet":  # its windows are for who opens the campaign
                 warnings.append(f"a duet: means of {rows['pair'].nunique()} windows, no throughput")
                 rows = rows[rows["metric"] != "tps"]
             values = rows.groupby("metric", sort=False)["value"].mean().to_dict()

@@ -75,8 +75,8 @@ def absolute(r):
         rows.append(row)
     rows.sort(key=lambda row: (row["threads"], arms.index(row["arm"])))
     words = (
-        f"What the arms reached ({r.main}): the median run and the middle half of the runs. The "
-        "percentages below compare the two runs of a pair, not these medians"
+        f"What the arms reached ({r.main}): the median and the middle half of the runs (of the windows, "
+        "where both servers are loaded at once). Percentages compare the two of a pair, not these medians"
     )
     return table(pd.DataFrame(rows), words, name="absolute")
 
