@@ -287,13 +287,16 @@ def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFram
     )
 
 
+_OF_A_WORD = ("ended early", "too few blocks")  # remarks that only a row with a word can need
+
+
 def _as_duet(table: pd.DataFrame, says: str) -> None:
     """What a duet may say: processor time, by word alone where calibration allows no more."""
     for row in table.index:
         if table.at[row, "metric"] != "cpu_per_transaction" or not says:
             table.at[row, "verdict"] = NOT_JUDGED
             warned = table.at[row, "warnings"]
-            table.at[row, "warnings"] = [w for w in warned if not w.startswith("ended early")]
+            table.at[row, "warnings"] = [w for w in warned if not w.startswith(_OF_A_WORD)]
         elif says == "word":
             table.at[row, "warnings"] = [CONTENDED, *table.at[row, "warnings"]]
 
