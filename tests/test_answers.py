@@ -77,7 +77,7 @@ def test_what_the_arms_reached_is_told_in_units_before_any_percentage(recorded):
     assert "again" not in said  # the control is no arm
     notebooks = [p.read_text() for p in paths.notebooks().glob("*.ipynb")]
     studies = [t for t in notebooks if "report.begin(r" in t]
-    assert len(studies) == 6
+    assert len(studies) == 7
     assert all(0 < t.index("report.absolute(r)") < t.index("plots.") for t in studies)
 
 

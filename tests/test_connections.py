@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -93,6 +94,62 @@ def test_every_route(bench, tmp_path):
         assert str(bench.folder) not in " ".join(found["argv"])
         cpu[name] = metrics(found, place)["cpu_per_connection"]
     assert cpu["TLS 1.3, RSA 4096"] > cpu["TLS 1.3, P-256"] > cpu["plain TCP"] > 0
+
+
+def aborted(server):
+    found = server.status("Aborted_connects", "Aborted_clients", "Ssl_session_cache_hits")
+    return found["Aborted_connects"] + found["Aborted_clients"], found["Ssl_session_cache_hits"]
+
+
+def test_a_client_that_keeps_its_context_or_its_session_logs_in(bench, tmp_path):
+    """Every connection ends with a login, also those whose session is resumed."""
+    _, bench = bench
+    server, hits = bench.servers[0], {}
+    for name in ("all new", "context kept", "session resumed"):
+        bench.kit.ready(BY_NAME[name], CHOSEN.workloads[0])
+        place = tmp_path / schedule.slug(name)
+        lost, before = aborted(server)
+        found = connections.connect(slice_of(bench, BY_NAME[name], place, threads=2))
+        assert found["exit_code"] == 0, (place / "sysbench.txt").read_text()
+        assert found["evidence"][0]["found"] == "TLSv1.3"
+        assert metrics(found, place, 2)["client_cpu_per_connection"] > 0
+        now, after = aborted(server)
+        assert now - lost <= 1  # openssl s_client, which looks at the certificate and leaves
+        hits[name] = after - before
+    assert hits["all new"] == hits["context kept"] == 0 < hits["session resumed"]
+
+
+def test_certificates_that_a_client_reads(bench, tmp_path):
+    """None, one, or the system's: the client's processor time says which."""
+    _, bench = bench
+    cpu = {}
+    for name in ("TLS 1.3, P-256, no CA", "TLS 1.3, P-256", "TLS 1.3, P-256, the system's CAs"):
+        bench.kit.ready(BY_NAME[name], CHOSEN.workloads[0])
+        place = tmp_path / schedule.slug(name)
+        found = connections.connect(slice_of(bench, BY_NAME[name], place))
+        assert found["exit_code"] == 0, (place / "sysbench.txt").read_text()
+        cpu[name] = metrics(found, place)["client_cpu_per_connection"]
+        kinds = {c["evidence"]: c["found"] for c in found["evidence"]}
+        assert kinds["client"].startswith("libmariadb ")
+        assert kinds["key exchange"] not in ("", "not told")
+    none, _, system = cpu.values()
+    assert system > 2 * none
+
+
+def test_logins_of_users_that_the_server_does_not_know_yet(campaign, mysql, tmp_path):
+    """A client ends with an error where the cache is not as its arm says; here it is."""
+    chosen = studies.load("settings", question="password", profile="standard")
+    _, bench = campaign(chosen, mysql)
+    rates = {}
+    for arm in (chosen.baseline, *chosen.arms):
+        bench.kit.ready(arm, chosen.workloads[0])
+        place = tmp_path / schedule.slug(arm.name)
+        one = slice_of(bench, arm, place, workload=chosen.workloads[0])
+        found = connections.connect(replace(one, study=chosen))
+        assert found["exit_code"] == 0, (place / "sysbench.txt").read_text()
+        rates[arm.name] = metrics(found, place)["connections_per_second"]
+    known, unknown = rates.values()
+    assert unknown < known
 
 
 def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):

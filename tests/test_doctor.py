@@ -11,7 +11,7 @@ from noisefloor.cli import main
 
 READY = {"label": "MySQL 9.7.4", "kind": "mysql", "keyring": True, "thread pool": True, "clone": True, "TLS": True}  # fmt: skip
 MARIADB = READY | {"label": "MariaDB 10.11.19", "kind": "mariadb", "clone": False}
-ALL = {"mysql": READY, "mysql-8.0": READY, "mariadb": MARIADB}
+ALL = {"mysql": READY, "mysql-8.0": READY, "mariadb": MARIADB, "mariadb-11.8": MARIADB}
 TOOLS = dict.fromkeys(doctor._TOOLS, "1.0")
 ALLOWED = {
     name: (True, "how")
@@ -41,6 +41,7 @@ def test_with_everything_every_part_of_every_study_can_be_measured():
         "backup-encryption",
         "ssl-connections",
         "version-upgrade",
+        "settings",
     }
     assert [p for p in found.values() if not p.can or p.add] == []
 
@@ -56,6 +57,7 @@ def test_with_everything_every_part_of_every_study_can_be_measured():
         ({"allowed": ALLOWED | {"throttled disk": (False, "Read-only file system")}}, ("binlog-encryption", "throttled disk"), "Read-only file system", ""),
         ({"allowed": ALLOWED | {"netem": (False, "unknown"), "network taps": (False, "no /dev/net/tun")}}, ("ssl-connections", "network distance"), "wirefilter: no /dev/net/tun", ""),
         ({"built": ALL | {"mysql-8.0": {"missing": "no"}}, "had": TOOLS | {"mvn": None}}, ("version-upgrade", "8.0 against 9.7"), "no mysql-8.0 server", "apt-get install maven && noisefloor doctor --fetch mysql-8.0"),
+        ({"built": ALL | {"mariadb-11.8": {"missing": "no"}}}, ("version-upgrade", "MariaDB, one packager"), "no mariadb-11.8 server", "noisefloor doctor --fetch mariadb-11.8"),
     ],
 )  # fmt: skip
 def test_what_is_missing_comes_with_its_reason_and_its_command(change, part, why, add):

@@ -87,7 +87,7 @@ def test_a_started_command_is_the_server_itself(tmp_path):
             time.sleep(0.01)
         running = Path(f"/proc/{process.pid}/cmdline").read_text()
         assert process.wait(60) == 0, error_log.read_text()
-    assert f"{engine.basedir}/sbin/mysqld" in running
+    assert f"{engine.basedir.parent}/real/mysqld" in running
     assert "/bin/sh" not in running
     assert "Can't find error-message file" not in error_log.read_text()
 
@@ -117,7 +117,7 @@ def test_without_a_mirror_it_takes_mysqld_on_path_and_says_so(
 ):
     apt_sources(a_list="deb http://one.test/ubuntu noble main\n")
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "mysqld").symlink_to(FETCHED / "bin" / "mysqld")
+    (tmp_path / "bin" / "mysqld").symlink_to(FETCHED / "usr/sbin/mysqld")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     engine = engines.find("mysql")
     assert engine.origin == "PATH"
@@ -146,7 +146,10 @@ def test_doing_nothing_about_it_is_an_answer_too(nothing_fetched):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("mysql-5", "no engine is called 'mysql-5': it is mysql, mysql-8.0, mariadb or the path"),
+        (
+            "mysql-5",
+            "no engine is called 'mysql-5': it is mysql, mysql-8.0, mariadb, mariadb-11.8 or",
+        ),
         ("./nowhere", "nowhere holds no bin/mysqld"),
         ("/etc/passwd", "passwd does not start here"),
     ],

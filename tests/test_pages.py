@@ -107,6 +107,7 @@ def test_a_page_can_be_read_by_everybody(opened, file, scheme, tmp_path):
     assert [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in bad] == []
     for size in (PHONE, DESK):
         page.set_viewport_size(size)
+        page.evaluate("document.querySelectorAll('.nf-more').forEach(f => f.open = true)")
         page.screenshot(path=tmp_path / f"{file.stem}-{scheme}-{size['width']}.png", full_page=True)
         assert beyond(page) == []
         assert collisions(page) == []
@@ -125,6 +126,8 @@ def test_a_page_needs_no_script_and_can_be_printed(opened, file, tmp_path):
         assert page.locator(".nf-nav li").count() > 2
     for kind in ("screen", "print"):
         page.emulate_media(media=kind)
+        for fold in page.locator(".nf-more").all() if kind == "screen" else ():
+            fold.locator("> summary").click()
         for part in ("figure svg", ".nf-table table", ".nf-verdict", ".nf-facts"):
             for shown in page.locator(part).all():
                 narrow = shown.locator("xpath=ancestor::*[@class='nf-narrow']").count()

@@ -30,7 +30,7 @@ def test_one_row_a_comparison_in_the_order_of_the_contract(opened):
     assert list(v.columns) == [*stats.row.COLUMNS, "question"]
     assert set(v["question"]) == {""}
     metrics = opened.study.workloads[0].metrics
-    assert sorted(v[~v["control"]]["metric"]) == sorted(metrics)
+    assert sorted(v[~v["control"]]["metric"]) == sorted(set(metrics) - {"p99"})  # runs of a second
     assert set(v["verdict"]) <= VERDICTS
     assert set(v[v["control"]]["arm"]) == {"plain again"}
     # two blocks, of which the last has fewer pairs than the first and does not count
@@ -126,12 +126,14 @@ def upgraded(recorded):
     ]
     now, old, pool = (s.arms[0] for s in asked)
     s = replace(asked[0], arms=(now, old, pool))
+    was = s.baseline.name
+    pooled = 100 * (0.70 / 0.96 - 1)  # of what the new build reached
     rows = [
-        ("tps", old.name, 5.0, 3.0, 7.0, "slower"),
-        ("tps", now.name, -4.0, -6.0, -2.0, "faster"),
-        ("tps", pool.name, -30.0, -33.0, -26.0, "faster"),
+        ("tps", old.name, 5.0, 3.0, 7.0, "slower", was),
+        ("tps", now.name, -4.0, -6.0, -2.0, "faster", was),
+        ("tps", pool.name, pooled, pooled - 3, pooled + 4, "faster", now.name),
     ]
-    columns = ["metric", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+    columns = ["metric", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "baseline"]
     table = pd.DataFrame(rows, columns=columns).assign(
         workload=s.workloads[0].name,
         control=False,
@@ -157,6 +159,26 @@ def test_steps_of_an_upgrade_multiply_up_to_the_whole(upgraded):
     assert (first["lo_pct"], first["hi_pct"]) == pytest.approx((3.0, 7.0))
     wide = second["hi_pct"] - second["lo_pct"]
     assert 4.0 < wide < 8.0  # more than the arm's own interval, less than the sum of both
+    third, whole = steps.iloc[2], steps.iloc[3]
+    assert third["overhead_pct"] == pytest.approx(100 * (0.70 / 0.96 - 1))  # as it was judged
+    assert whole["hi_pct"] - whole["lo_pct"] > 0.96 * 7  # and what its start is not known by
+
+
+def test_parts_add_up_beside_the_whole(upgraded):
+    arms = {"redo log": 2.0, "tables": 6.0, "everything": 8.5}
+    table = pd.DataFrame(
+        [
+            {"arm": a, "overhead_pct": x, "lo_pct": x - 1, "hi_pct": x + 1, "verdict": "slower"}
+            for a, x in arms.items()
+        ]
+    ).assign(metric="cpu_per_transaction", blocks=10, question="parts", control=False, workload="w")
+    upgraded.__dict__["verdicts"] = table
+    upgraded.__dict__["study"] = replace(upgraded.study, key="parts")
+    found = upgraded.added_up("parts", "everything")
+    assert list(found["step"]) == ["redo log", "tables", "everything, measured"]
+    assert found["start_pct"].tolist() == pytest.approx([0, 2.0, 0])
+    assert found["end_pct"].tolist() == pytest.approx([2.0, 100 * (1.02 * 1.06 - 1), 8.5])
+    assert upgraded.added_up("none", "everything").empty
 
 
 def test_a_step_whose_ends_are_not_known_cannot_be_told(upgraded):

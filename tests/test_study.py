@@ -1,6 +1,7 @@
 """What is compared: studies and profiles are data."""
 
 import json
+import os
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
@@ -72,33 +73,36 @@ MEASURED = {
         "replica": {"encrypted"},
     },
     "tablespace-encryption": {
-        "larger than memory": {"tables only", "everything", "everything, AES masked"},
+        "larger than memory": {"tables only", "everything", "tables only, AES masked"},
         "in memory": {"tables only"},
         "read and write": {"everything"},
         "write only": {"everything"},
-        "throttled disk": {"everything"},
+        "throttled disk": {"tables only"},  # it reads: the rest of everything acts on writes
         "restart": {"everything"},
     },
     "version-upgrade": {
-        "read/write": {"MySQL 9.7", "MySQL 9.7, old values", "MySQL 9.7, thread pool"},
+        "read/write": {
+            *("MySQL 9.7", "MySQL 9.7, old values", "MySQL 9.7, thread pool"),
+            "MySQL 9.7, thread pool as in the source",
+        },
     },
     "backup-encryption": {
         "backup": {
-            *("aes-128-cbc", "aes-256-ctr", "chacha20", "sm4-cbc", "sm4"),
-            *("aes-128-cbc, no AES instructions", "sm4-cbc, 1 MiB buffers"),
-            *("sm4-cbc, 1 MiB pipes", "none, encrypted tables"),
+            *("aes-128-cbc", "aes-256-ctr", "chacha20", "sm4", "sm4 by its other name"),
+            *("aes-128-cbc, no AES instructions", "sm4, 1 MiB buffers"),
+            *("sm4, 1 MiB pipes", "none, encrypted tables"),
         },
         "restore": {
-            *("aes-128-cbc", "aes-256-ctr", "chacha20", "sm4-cbc", "sm4"),
-            *("aes-128-cbc, no AES instructions", "sm4-cbc, 1 MiB buffers"),
-            "sm4-cbc, 1 MiB pipes",
+            *("aes-128-cbc", "aes-256-ctr", "chacha20", "sm4"),
+            *("aes-128-cbc, no AES instructions", "sm4, 1 MiB buffers"),
+            "sm4, 1 MiB pipes",
         },
         # the fact `speed`: every cipher alone, both ways
         "encrypt in memory": {
-            *("aes-256-ctr", "chacha20", "sm4-cbc", "aes-128-cbc, no AES instructions"),
+            *("aes-256-ctr", "chacha20", "sm4", "aes-128-cbc, no AES instructions"),
         },
         "decrypt in memory": {
-            *("aes-256-ctr", "chacha20", "sm4-cbc", "aes-128-cbc, no AES instructions"),
+            *("aes-256-ctr", "chacha20", "sm4", "aes-128-cbc, no AES instructions"),
         },
     },
     "ssl-connections": {
@@ -318,7 +322,7 @@ def test_parameters_reach_the_study():
             "binlog-encryption",
             {"question": "cost"},
             "binlog-encryption has no question 'cost'; it has: headline, processor, no-sync,"
-            " throttled, replica; nothing was measured",
+            " throttled, replica, masked, profile; nothing was measured",
         ),
         (
             "binlog-encryption",
@@ -378,15 +382,26 @@ def test_ten_times_more_data_than_memory_in_every_profile(profile):
 
 
 def test_the_aes_arm_differs_in_the_environment_and_its_proof_only():
-    masked = asked("tablespace-encryption", "masked").arm("everything, AES masked")
+    s = asked("tablespace-encryption", "masked")
+    masked, only = s.arm("tables only, AES masked"), s.arm("tables only")
     assert masked.environment == {"OPENSSL_ia32cap": "~0x200000200000000"}
-    assert masked.prove["AES"] == "masked"
-    everything = asked("tablespace-encryption", "everything").arm("everything")
-    assert (masked.settings, masked.prepare, masked.expect) == (
-        everything.settings,
-        everything.prepare,
-        everything.expect,
-    )
+    assert masked.prove == only.prove | {"AES": "masked"}
+    assert replace(masked, name="", environment={}, prove={}) == replace(only, name="", prove={})
+    binlog = asked("binlog-encryption", "masked")
+    assert [a.name for a in binlog.arms] == ["encrypted, AES masked"]
+    assert binlog.arms[0].environment == masked.environment
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_parts_of_everything_are_all_of_it(engine):
+    s = asked("tablespace-encryption", "parts", engine=engine)
+    *parts, everything = s.arms
+    settings = {k: v for a in parts for k, v in a.settings.items()}
+    if engine == "mysql":  # MariaDB has switches for new tables and temporary files besides
+        assert settings == everything.settings
+    assert settings.items() <= everything.settings.items()
+    assert {a.prepare for a in parts} == {s.baseline.prepare, s.arm("tables only").prepare}
+    assert all("ALGORITHM=COPY" in a.prepare[0] for a in (s.baseline, *s.arms))
 
 
 def asked(name: str, question: str, **more) -> study.Study:
@@ -398,15 +413,44 @@ def test_an_upgrade_changes_one_factor_at_a_time():
         asked("version-upgrade", q, profile="full")
         for q in ("headline", "old-values", "thread-pool")
     )
-    ((new,), (pinned,), (pooled,)) = one.arms, two.arms, three.arms
-    assert one.baseline == two.baseline == three.baseline
+    ((new,), (pinned,), (pooled, tuned)) = one.arms, two.arms, three.arms
+    assert one.baseline == two.baseline
+    assert three.baseline == new  # the pool is held against the same build without it
     assert {one.baseline.engine, new.engine, pinned.engine, pooled.engine} == {"mysql-8.0", "mysql"}
     assert pinned.pin == one.baseline.name
     assert (pinned.settings, new.settings, new.pin) == ({}, {}, "")
-    assert pooled.settings["thread_pool_stall_limit"] == "6"  # 60 ms
+    assert pooled.settings["thread_pool_size"] == str(os.cpu_count())
+    assert tuned.settings["thread_pool_size"] == "16"
+    assert tuned.settings["thread_pool_stall_limit"] == "6"  # 60 ms
     assert one.workloads[0].threads == (64, 100, 200, 300, 500)
-    (maria,) = asked("version-upgrade", "thread-pool", engine="mariadb").arms
+    *_, maria = asked("version-upgrade", "thread-pool", engine="mariadb").arms
     assert maria.settings["thread_pool_stall_limit"] == "60"  # 60 ms, too
+
+
+def test_a_pair_of_one_packager_goes_the_same_steps():
+    def pair(question):
+        s = asked("version-upgrade", question)
+        return s.baseline, s.arms[-1]
+
+    old, new = pair("mariadb")
+    assert (old.engine, new.engine) == ("mariadb", "mariadb-11.8")
+    assert pair("mariadb-processor") == (old, new)
+    assert pair("mariadb-old-values")[1] == replace(
+        new, name=f"{new.name}, old values", pin=old.name
+    )
+    before, after = pair("mariadb-pools")
+    assert before.settings == after.settings == pair("mariadb-thread-pool")[1].settings
+    assert (before.engine, after.engine) == (old.engine, new.engine)
+
+
+def test_a_slice_is_long_enough_for_its_clients():
+    s = asked("version-upgrade", "headline")
+    seconds = {c.threads: schedule.slice_s(s, c) for c in schedule.cells(s) if not c.control}
+    assert seconds == {64: 4, 200: 6, 500: 14}
+    quick = asked("version-upgrade", "headline", profile="quick")
+    assert {schedule.slice_s(quick, c) for c in schedule.cells(quick)} == {2}
+    each = sum(2 * (t + schedule.LOST_S) for t in seconds.values())
+    assert schedule.least_min(s, schedule.plan(s)) == pytest.approx(10 * each / 60)
 
 
 def test_the_data_directory_is_opened_where_the_defaults_are_compared():
@@ -431,7 +475,7 @@ def test_builds_that_were_found_are_called_by_what_they_are():
     assert s.question.startswith("What changes in throughput from MySQL 8.0 to MariaDB 11.8.2")
     assert s.arms[0].engine == "/opt/new"  # what will be started
     assert "redo capacity" not in s.arms[0].expect  # MySQL alone sizes it by itself
-    (pooled,) = asked("version-upgrade", "thread-pool", engine="/opt/new", builds=found).arms
+    pooled, _ = asked("version-upgrade", "thread-pool", engine="/opt/new", builds=found).arms
     assert pooled.settings["thread_handling"] == "pool-of-threads"
     other = asked("version-upgrade", "", builds={"mysql": ("mysql", "MySQL 8.4.6")})
     assert other.arms[0].name == "MySQL 8.4.6"

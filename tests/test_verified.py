@@ -164,7 +164,7 @@ LABEL = re.compile(r"(<text[^>]*>)([^<]*\d[^<]*)(</text>)")
         (re.compile(r"(<td class=nf-r>)([^<]*)"), r"\g<1>4711", "Table "),
         (re.compile(r'(<meta name="description" content=")'), r"\g<1>4711 ", "description"),
         (re.compile(r'(<dl class="nf-facts">.*?<dd><span>)'), r"\g<1>4711", "provenance, "),
-        (re.compile(r"(Each dot is a pair\.)"), r"\g<1> 4711", "under “The path to the verdict”"),
+        (re.compile(r"(the block is the unit\.)"), r"\g<1> 4711", "under “How it was measured”"),
     ],
 )
 def test_a_number_changed_anywhere_is_found(page, was, becomes, where):

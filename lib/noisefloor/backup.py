@@ -232,11 +232,13 @@ def backup(s: Slice) -> dict:
     size = archive.stat().st_size
     if s.kit.archives.setdefault(s.arm.name, archive) is not archive:
         archive.unlink()
-    return _result(s, took) | {"archive_B": size}
+    data = sum(p.stat().st_size for p in s.server.datadir.rglob("*.ibd"))
+    return _result(s, took) | {"archive_B": size, "data_B": data}
 
 
 def restore(s: Slice) -> dict:
-    """The arm's archive unpacked into an empty folder, and proved outside the clock."""
+    """The arm's archive unpacked into an empty folder; what makes a backup of mariabackup consistent
+    (its prepare) has a clock of its own, and the copy is proved outside both."""
     kit = s.kit
     if s.arm.name not in kit.archives:
         archive = kit.new("archive")
@@ -249,11 +251,13 @@ def restore(s: Slice) -> dict:
         size = int(s.arm.how.get("pipe", 0))
         took = pipe(stages, kit.folder, source=kit.archives[s.arm.name], size=size)
         _must(took)
-        checks = prove(kit, s.server, into)
+        digest, prepared = tree(into), prepare(s.server, into)
+        checks = prove(kit, s.server, into, digest)
     finally:
         shutil.rmtree(into, ignore_errors=True)
     size = kit.archives[s.arm.name].stat().st_size
-    return _result(s, took) | {"archive_B": size, "evidence": checks}
+    own = {"prepare_s": round(prepared, 4)} if prepared else {}
+    return _result(s, took) | own | {"archive_B": size, "evidence": checks}
 
 
 def speed(s: Slice) -> dict:
@@ -336,12 +340,29 @@ def _options(kit: Kit, server: Server) -> Path:
 # -- proof -----------------------------------------------------------------------------------------
 
 
-def prove(kit: Kit, server: Server, restored: Path) -> list[dict]:
-    """Evidence that the unpacked files are a backup of `server`: the first copy with these very
-    bytes is prepared, started and compared by CHECKSUM TABLE; later ones by their bytes.
+def prepare(server: Server, restored: Path) -> float:
+    """Let the copying program apply the redo log to the unpacked files: the seconds that it takes, 0
+    for a copy that needs none. Raises ToolError."""
+    if server.engine.kind != "mariadb" and copier(server) != "xtrabackup":
+        return 0.0
+    began = time.monotonic()
+    done = subprocess.run(
+        [copier(server), "--prepare", f"--target-dir={restored}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=die_with_parent,
+    )
+    if done.returncode:
+        raise ToolError(f"prepare failed: {engines.last_words(done)[:200]}")
+    return time.monotonic() - began
+
+
+def prove(kit: Kit, server: Server, restored: Path, digest: str) -> list[dict]:
+    """Evidence that the prepared files are a backup of `server`: the first copy whose unpacked files
+    had this digest is started and compared by CHECKSUM TABLE; later ones by their bytes.
 
     Raises ToolError when they are not."""
-    digest = tree(restored)
     if digest not in kit.proved:
         said = revive(kit, server, restored)
         if said:
@@ -364,15 +385,8 @@ def tree(folder: Path) -> str:
 
 
 def revive(kit: Kit, server: Server, restored: Path) -> str:
-    """Prepare and start a restored copy beside `server`; "" when every table's checksum is the same,
+    """Start a restored and prepared copy beside `server`; "" when every table's checksum is the same,
     else what is wrong, in a sentence."""
-    if server.engine.kind == "mariadb" or copier(server) == "xtrabackup":
-        argv = [copier(server), "--prepare", f"--target-dir={restored}"]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, check=False, preexec_fn=die_with_parent
-        )
-        if done.returncode:
-            return f"prepare failed: {engines.last_words(done)[:200]}"
     kit.count += 1
     folder = kit.bench.folder / f"revived-{kit.count}"  # where the workshop ends what still runs
     other = Server(server.engine, folder, server.settings, keyring=server.keyring)
@@ -455,7 +469,11 @@ def _noticed(kit: Kit, server: Server, cipher: str, archive: Path, password: Pat
         who = " and ".join(x["name"] for x in failed)
         said = "; ".join(_short(x["said"]) for x in failed)
         if not failed:
-            said = revive(kit, server, into)
+            try:
+                prepare(server, into)
+                said = revive(kit, server, into)
+            except ToolError as e:
+                said = str(e)
             who = "the server's start or its checksums" if said else "nobody"
     finally:
         shutil.rmtree(into, ignore_errors=True)

@@ -99,14 +99,18 @@ def judge(facts, times, margin_pct=2.0, start=None):
     return out
 
 
-def beside(facts, source="tablespace-encryption", claim="io-bound", label="published"):
-    """A published table by thread count, to be drawn over our own: threads overhead_pct label."""
+def beside(
+    facts, source="tablespace-encryption", claim="io-bound", label="published", threads=None
+):
+    """A published table by thread count, to be drawn over our own: threads overhead_pct label. With
+    `threads` those counts alone: nothing is drawn where nothing was measured."""
     if facts.empty:
         return pd.DataFrame(columns=["threads", "overhead_pct", "label"])
     d = _by_threads(facts, source, claim, "no encryption", "encrypted storage")
-    return pd.DataFrame(
+    found = pd.DataFrame(
         {"threads": d.index.astype(int), "overhead_pct": 100 * np.expm1(d), "label": label}
     ).reset_index(drop=True)
+    return found if threads is None else found[found["threads"].isin(set(threads))]
 
 
 def across(verdicts, claim, threads, label="published"):

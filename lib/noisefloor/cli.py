@@ -147,17 +147,18 @@ def main():
     flag_value="mysql",
     default="",
     metavar="[ENGINE]",
-    help="Download a server build first: mysql (the default), mysql-8.0 or mariadb.",
+    help="Download a server build first: mysql (the default), mysql-8.0, mariadb or mariadb-11.8.",
 )
 def doctor(as_json, fetch):
     """What this machine can measure, what is missing, and how to get it."""
     import json
 
     from noisefloor import doctor as examination
+    from noisefloor import engines
 
-    if fetch not in ("", "mysql", "mysql-8.0", "mariadb"):
+    if fetch not in ("", *engines.FINDERS):
         raise Sentence(
-            f"--fetch knows mysql, mysql-8.0 and mariadb, not {fetch!r}; nothing was done"
+            f"--fetch knows {', '.join(engines.FINDERS)}, not {fetch!r}; nothing was done"
         )
     found = examination.examine(fetch)
     _say(json.dumps(found, indent=2) if as_json else examination.text(found))
@@ -472,10 +473,13 @@ def pack(campaign, out):
     help="Dask workers that load, one sysbench each: tcp://HOST:PORT on this machine, tls:// beyond"
     " it. [this host]",
 )
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), help="Deal the order again that a page names."
+)
 @_own_server
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON.")
 def run(
-    study, question, profile, engine, old, threads, margin, budget, clients, server, allow, dry, as_json
+    study, question, profile, engine, old, threads, margin, budget, clients, seed, server, allow, dry, as_json
 ):  # fmt: skip
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
 
@@ -508,7 +512,7 @@ def run(
     from noisefloor import report, results
 
     whose = _guest(engine, server, allow, dry)
-    folders = _obtained(study, question=question, clients=clients, **whose, **asked)
+    folders = _obtained(study, question=question, clients=clients, seed=seed, **whose, **asked)
     if dry:
         return None
     found = results.load(*folders)

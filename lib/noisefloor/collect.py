@@ -26,14 +26,21 @@ from .study import Study, StudyError, as_guest, from_clients
 
 
 def measure(
-    study: Study, *, parameters: dict | None = None, lua: str = "", address: str = ""
+    study: Study,
+    *,
+    parameters: dict | None = None,
+    lua: str = "",
+    address: str = "",
+    seed: int | None = None,
 ) -> Path:
     """Measure until every comparison has a verdict or the budget is spent; the campaign's folder.
 
-    `lua`: where the study's script of the user's own lies; `address`: of its clients. The same study and parameters continue a campaign that was interrupted. Raises EngineMissing,
-    ServerError, EvidenceError, CampaignError: one sentence each, what was whole is kept."""
+    `lua`: where the study's script of the user's own lies; `address`: of its clients; `seed`: of the
+    coins (None: a new one). The same study and parameters continue a campaign that was interrupted.
+    Raises EngineMissing, ServerError, EvidenceError, CampaignError: one sentence each, what was whole
+    is kept."""
     try:
-        return _measure(study, parameters or {}, lua, address)
+        return _measure(study, parameters or {}, lua, address, seed)
     except OSError as e:
         at = f" ({paths.shown(Path(os.fsdecode(e.filename)))})" if e.filename else ""
         raise CampaignError(
@@ -41,7 +48,7 @@ def measure(
         ) from e
 
 
-def _measure(study: Study, parameters: dict, lua: str, address: str) -> Path:
+def _measure(study: Study, parameters: dict, lua: str, address: str, seed: int | None) -> Path:
     progress = Progress()
     schedule.check(study)
     parameters = json.loads(json.dumps(parameters))
@@ -57,7 +64,7 @@ def _measure(study: Study, parameters: dict, lua: str, address: str) -> Path:
     with alone(progress.say):
         for half in paths.runs().glob("*.partial"):  # killed before it was a campaign
             shutil.rmtree(half)
-        folder = _campaign(study, build, parameters, builds, progress)
+        folder = _campaign(study, build, parameters, builds, progress, seed)
         campaign = Campaign(study, folder, tidy.meta(folder), progress)
         with workshop() as shop:
             guest.restore_others("", progress.say)
@@ -86,7 +93,12 @@ def _many_files() -> None:
 
 
 def _campaign(
-    study: Study, build: engines.Engine, parameters: dict, builds: Mapping, progress: Progress
+    study: Study,
+    build: engines.Engine,
+    parameters: dict,
+    builds: Mapping,
+    progress: Progress,
+    seed: int | None = None,
 ) -> Path:
     """The folder of an interrupted campaign of the same study and build, else a new one."""
     folder = resumable(study, build, progress.say)
@@ -96,7 +108,8 @@ def _campaign(
         folder = paths.runs() / f"{asked}-{stamp}"
         new = folder.with_name(f"{folder.name}.partial")
         new.mkdir(parents=True)
-        write_json(new / "campaign.json", description(study, build, parameters, builds))
+        facts = description(study, build, parameters, builds)
+        write_json(new / "campaign.json", facts | ({} if seed is None else {"seed": seed}))
         new.rename(folder)
     else:
         progress.say(f"continuing {folder.name}")
@@ -234,6 +247,7 @@ def measured(
     server: str = "",
     allow: tuple[str, ...] = (),
     dry: Callable[[str], None] | None = None,
+    seed: int | None = None,
     **parameters,
 ) -> tuple[Path, ...]:
     """The campaigns that answer a question, measured now, one after the other: as `obtain`, without
@@ -279,7 +293,21 @@ def measured(
     if question == "all":  # a path may be of the other kind, which has other questions
         keys = _keys(name, question, "", kind.get("engine", engine), in_turn=False)
     asked = [studies.load(name, question=key, **(parameters | kind)) for key in keys]
-    return tuple(_one(one, parameters, lua, clients) for one in asked)
+    lacking = {one.key: why for one in asked if (why := _lacks(one, engine))}
+    if lacking and question != "all":
+        raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")
+    asked = [one for one in asked if one.key not in lacking]
+    return tuple(_one(one, parameters, lua, clients, seed) for one in asked)
+
+
+def _lacks(study: Study, engine: str) -> str:
+    """What a build of the study cannot do that its arms need, in words; "" for nothing."""
+    for arm in (study.baseline, *study.arms):
+        if arm.expect.get("thread pool") == "on":
+            build = engines.find(arm.engine or engine)
+            if not build.thread_pool:
+                return f"{engines.label(build)} has no thread pool, which {arm.name} needs"
+    return ""
 
 
 def _keys(name: str, question: str, profile: str, engine: str, in_turn: bool) -> tuple[str, ...]:
@@ -293,11 +321,11 @@ def _keys(name: str, question: str, profile: str, engine: str, in_turn: bool) ->
     return keys
 
 
-def _one(study: Study, parameters: dict, lua: str, clients: str) -> Path:
+def _one(study: Study, parameters: dict, lua: str, clients: str, seed: int | None) -> Path:
     if clients:
         study = from_clients(study, count_clients(clients))
     known = parameters | ({"lua": Path(lua).name} if lua else {})
-    return measure(study, parameters=known, lua=lua, address=clients)
+    return measure(study, parameters=known, lua=lua, address=clients, seed=seed)
 
 
 def _script(workload: str, lua: str) -> dict:

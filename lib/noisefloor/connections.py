@@ -20,6 +20,7 @@ from .tools import NotHere, Slice, steal
 from .wire import Link, Sshd, Tunnel
 
 DEFAULT_KEY = "RSA 2048"
+STRANGERS = 3000  # users that log in once each, more than a slice has time for
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,21 @@ class Kit:
         self.sshds: dict[bool, Sshd] = {}
         self.tunnels: dict[tuple, Tunnel] = {}
         self.opened: set[int] = set()
+        self.strangers: set[int] = set()
         self.serving: dict[int, str] = {}  # server's process -> the key that it presents
         self.proved: set[tuple[int, str]] = set()  # (process, arm) whose key was seen
         self.missing: dict[str, str] = {}
 
     def client(self, arm: Arm) -> dict[str, str]:
-        """The client's environment under `arm`: which groups it offers for the key exchange."""
-        groups = arm.how.get("groups")
-        if not groups:
-            return self.env
-        config = wire.configuration(self.keys / f"openssl-{groups}.cnf", groups)
-        return {**self.env, "OPENSSL_CONF": str(config)}
+        """The client's environment under `arm`: which groups it offers for the key exchange, and
+        whether there are authorities for it to read."""
+        env = dict(self.env)
+        if groups := arm.how.get("groups"):
+            config = wire.configuration(self.keys / f"openssl-{groups}.cnf", groups)
+            env["OPENSSL_CONF"] = str(config)
+        if arm.how.get("ca") == "none":  # libmariadb would read the system's instead
+            env |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+        return env
 
     # -- servers ---------------------------------------------------------------------------------
 
@@ -125,6 +130,20 @@ class Kit:
             if [u["h"] for u in users] != ["%"]:
                 server.query("RENAME USER noisefloor@localhost TO noisefloor@'%'")
             self.opened.add(server.pid)
+
+    def forget(self, server: Server) -> None:
+        """Let the server have `STRANGERS` more users, with the measuring user's password, and none of
+        these passwords in its cache."""
+        if server.pid not in self.strangers:
+            row = server.query(
+                "SELECT HEX(authentication_string) AS a FROM mysql.user WHERE user = 'noisefloor'"
+            )[0]
+            how = f"IDENTIFIED WITH caching_sha2_password AS 0x{row['a']}"
+            names = [f"stranger{n}@'%'" for n in range(STRANGERS)]
+            server.query("CREATE USER IF NOT EXISTS " + ", ".join(f"{n} {how}" for n in names))
+            server.query(f"GRANT SELECT ON {workloads.SCHEMA}.* TO " + ", ".join(names))
+            self.strangers.add(server.pid)
+        server.query("FLUSH PRIVILEGES")
 
     # -- routes ----------------------------------------------------------------------------------
 
@@ -213,6 +232,8 @@ def connect(s: Slice) -> dict:
     result = {}
     if s.workload.distance_ms is not None:
         result["rtt_s"] = kit.link.rtt(s.server.port)
+    if s.arm.how.get("cache") == "cold":
+        kit.forget(s.server)
     argv = _argv(s, route)
     stolen, tunnel = steal(), route.tunnel
     before, own = s.server.usage(), tunnel.usage() if tunnel else {"client": 0.0, "server": 0.0}
@@ -221,6 +242,7 @@ def connect(s: Slice) -> dict:
     )
     used = {k: round(v - before[k], 6) for k, v in s.server.usage().items()}
     if tunnel:  # what the ends of a tunnel spend is spent for the connections
+        result["tunnel_s"] = tunnel.took_s
         now = tunnel.usage()
         used["sshd_cpu_s"] = round(now["server"] - own["server"], 6)
         used["cpu_s"] = round(used["cpu_s"] + used["sshd_cpu_s"], 6)
@@ -241,13 +263,19 @@ def connect(s: Slice) -> dict:
 
 
 def _argv(s: Slice, route: Route) -> list[str]:
+    ca = "" if "ca" in s.arm.how else s.kit.keys / "cacert.pem"
+    own, client = "connect.lua", [f"--tls={s.arm.how.get('tls', 'none')}"]
+    if keep := s.arm.how.get("keep"):
+        own, client = "handshake.lua", [f"--keep={keep}"]
+    if s.arm.how.get("cache") == "cold":
+        client.append(f"--strangers={STRANGERS}")
     return [
         *route.enter,
         "sysbench",
-        workloads.script("connect.lua"),
+        workloads.script(own),
         f"--config-file={s.kit.options(s.server, route)}",
-        f"--tls={s.arm.how.get('tls', 'none')}",
-        f"--ca={s.kit.keys / 'cacert.pem'}",
+        *client,
+        f"--ca={ca}",
         f"--table-size={s.study.profile.rows}",
         f"--threads={s.threads}",
         f"--time={s.seconds:g}",
@@ -270,7 +298,9 @@ def _session(text: str, arm: Arm) -> list[dict]:
     version, cipher = (m[1], m[2]) if m else ("not asked", "")
     wanted = arm.how.get("tls", "no TLS")
     check = f"Ssl_version of a session, cipher {cipher}" if cipher else "Ssl_version of a session"
-    return [_check("session", check, wanted, version or "no TLS")]
+    client = re.search(r"^client: (.+)$", text, re.M)
+    known = [_check("client", "its own version", client[1], client[1])] if client else []
+    return [_check("session", check, wanted, version or "no TLS"), *known]
 
 
 def _required(server: Server, arm: Arm) -> dict:
@@ -295,12 +325,13 @@ def _agree(checks: list[dict]) -> list[dict]:
     return checks
 
 
-def _s_client(kit: Kit, route: Route) -> str:
-    """What `openssl s_client` prints of the server's end."""
+def _s_client(kit: Kit, route: Route, arm: Arm) -> str:
+    """What `openssl s_client` prints of the server's end, asked as the arm's client asks."""
     argv = [*route.enter, "openssl", "s_client", "-starttls", "mysql"]
     argv += ["-connect", f"{route.host}:{route.port}"]
+    argv += ["-tls1_2"] if arm.how["tls"] == "TLSv1.2" else []
     child = subprocess.Popen(
-        argv, env=kit.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        argv, env=kit.client(arm), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent,
     )  # fmt: skip
     try:
@@ -311,15 +342,21 @@ def _s_client(kit: Kit, route: Route) -> str:
 
 
 def _served(kit: Kit, route: Route, arm: Arm) -> list[dict]:
-    """Evidence of the key that the server really presents; none for arms without TLS."""
+    """Evidence of the key that the server really presents, and of the group of the key exchange; none
+    for arms without TLS."""
     if "key" not in arm.how:
         return []
-    said = _s_client(kit, route)
+    said = _s_client(kit, route, arm)
+    group = re.search(r"^(?:Server Temp Key|Negotiated TLS1.3 group): (.+)$", said, re.M)
+    group = group[1].strip() if group else "not told"
     bits = re.search(r"Server public key is (\d+) bit", said)
     curve = re.search(r"Peer signature type: (ECDSA|ecdsa_\w+)", said)
     size = bits[1] if bits else "unknown"
     found = f"P-{size}" if curve else f"RSA {size}"
-    return [_check("certificate", "the one served to openssl s_client", arm.how["key"], found)]
+    return [
+        _check("certificate", "the one served to openssl s_client", arm.how["key"], found),
+        _check("key exchange", "the group agreed with openssl s_client", group, group),
+    ]
 
 
 def pooled(s: Slice) -> dict:

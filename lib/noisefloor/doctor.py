@@ -164,7 +164,7 @@ def builds(fetch: str = "") -> dict[str, dict]:
     """Engine name -> what was found: label, version, origin, note and its abilities; or `missing`
     with the sentence that says how to get it. Only the engine named by `fetch` is downloaded."""
     found = {}
-    for name in ("mysql", "mysql-8.0", "mariadb"):
+    for name in engines.FINDERS:
         try:
             engine = engines.find(name, fetch=name == fetch)
         except engines.EngineMissing as error:
@@ -187,7 +187,9 @@ def builds(fetch: str = "") -> dict[str, dict]:
 def tls(engine: engines.Engine) -> bool:
     """Was the server built with OpenSSL? Read from the program, since it is not running."""
     program = Path(engine.command[-1])
-    inner = engine.basedir / "sbin" / program.name if engine.basedir else program
+    inner = (
+        engine.basedir.parent / engines.REAL / program.resolve().name if engine.basedir else program
+    )
     with (inner if inner.exists() else program).open("rb") as file:
         if not os.fstat(file.fileno()).st_size:
             return False
@@ -302,6 +304,15 @@ def studies(built: dict, had: dict, allowed: dict) -> list[Part]:
             using=f"{label(older)} and {label(mysql)}",
         ),
         needs("version-upgrade", "thread pool", server(mysql, "thread pool"), using=label(mysql)),
+        needs(
+            "version-upgrade",
+            "MariaDB, one packager",
+            server(mariadb, name="mariadb"),
+            server(built[engines.LTS], name=engines.LTS),
+            with_sysbench,
+            using=f"{label(mariadb)} and {label(built[engines.LTS])}",
+        ),
+        needs("settings", "MySQL", server(mysql), with_sysbench, using=label(mysql)),
     ]
 
 

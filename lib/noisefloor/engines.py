@@ -31,6 +31,10 @@ _CONFIG = '{"read_local_config": true}\n'
 _KEYRING = {"mysql": "component_keyring_file.so", "mariadb": "file_key_management.so"}
 _INSTALL = ("mariadb-install-db", "mysql_install_db")
 _VERSION = r"Ver (\d+\.\d+\.\d+)"
+LTS = "mariadb-11.8"
+_MAKERS = {"mysql": "MySQL", "mariadb": "MariaDB"}
+_SERVERS = {"mysql": "mysqld", "mariadb": "mariadbd"}
+REAL = "real"  # folder of the programs whose places wrappers have
 
 
 class EngineMissing(Exception):
@@ -58,27 +62,26 @@ class Engine:
 
 def label(engine: Engine) -> str:
     """The name to show: ``MySQL 9.7.4``."""
-    return f"{'MariaDB' if engine.kind == 'mariadb' else 'MySQL'} {engine.version}"
+    return f"{_MAKERS[engine.kind]} {engine.version}"
 
 
 def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
     """The server build called `name`: ``mysql`` (9.7, or its fall-backs in this order: the newest
-    9.7 of the archive, mysqld on PATH, MariaDB), ``mysql-8.0``, ``mariadb``, or the path of a
-    build's folder or of its mysqld. With `fetch` a missing build is downloaded.
+    9.7 of the archive, mysqld on PATH, MariaDB), ``mysql-8.0``, ``mariadb`` (the machine's),
+    ``mariadb-11.8``, or the path of a build's folder or of its mysqld. With `fetch` a missing build is downloaded.
 
     Raises EngineMissing, one sentence with the way to get it."""
-    finders = {"mysql": _mysql, "mysql-8.0": _mysql80, "mariadb": _mariadb}
     if "://" in name:  # it may hold a password
         raise EngineMissing(
-            "an engine is mysql, mysql-8.0, mariadb or the path of a folder that holds a server, and no"
+            f"an engine is {', '.join(FINDERS)} or the path of a folder that holds a server, and no"
             " address; nothing was started"
         )
-    if name in finders:
-        return finders[name](fetch)
+    if name in FINDERS:
+        return FINDERS[name](fetch)
     if os.sep not in name and name != ".":
         raise EngineMissing(
-            f"no engine is called {name!r}: it is mysql, mysql-8.0, mariadb or the path of a folder "
-            "that holds a server; nothing was started"
+            f"no engine is called {name!r}: it is {', '.join(FINDERS)} or the path of a folder that "
+            "holds a server; nothing was started"
         )
     return _folder(Path(name).expanduser().resolve())
 
@@ -94,11 +97,11 @@ def pins(name: str = "mysql") -> dict:
     return tomllib.loads((Path(__file__).parent / "engines.toml").read_text())[name]
 
 
-# MySQL 9.7 -------------------------------------------------------------------------------------
+# Packages of Debian, with their own C library ---------------------------------------------------
 
 
 def _mysql(fetch: bool) -> Engine:
-    if found := _fetched_mysql():
+    if found := _fetched("mysql"):
         return found
     conda = Path(os.environ.get("CONDA_PREFIX") or "/nonexistent")
     if (conda / "bin" / "mysqld").exists():
@@ -106,11 +109,10 @@ def _mysql(fetch: bool) -> Engine:
     why = "it is not fetched yet (noisefloor doctor --fetch)"
     if fetch:
         try:
-            with _lock():
-                return _fetched_mysql() or _fetch_mysql()
+            return _fetch("mysql")
         except EngineMissing as error:
             why = str(error)
-    for prefix in _prefixes(pins()["series"]):
+    for prefix in _prefixes("mysql"):
         engine = replace(_folder(prefix), origin="fetched")
         note = f"MySQL {pins()['version']} is not used: {why}; took {label(engine)} fetched earlier"
         return replace(engine, note=note)
@@ -124,78 +126,98 @@ def _mysql(fetch: bool) -> Engine:
     return replace(engine, note=f"MySQL 9.7 is not used: {why}; took {label(engine)}")
 
 
-def _prefixes(series: str) -> list[Path]:
-    """Folders of the fetched builds of a series, the highest version first."""
-    found = [p.parents[1] for p in paths.engines().glob(f"mysql-{series}.*/bin/mysqld")]
+def _mariadb_lts(fetch: bool) -> Engine:
+    """The long-term MariaDB of Debian's current release, for the newer side of an upgrade."""
+    if found := _fetched(LTS):
+        return found
+    if not fetch:
+        raise EngineMissing(f"{LTS} is not fetched yet: noisefloor doctor --fetch {LTS}")
+    return _fetch(LTS)
+
+
+def _prefixes(name: str) -> list[Path]:
+    """Folders of the fetched builds of a pinned series, the highest version first."""
+    pin = pins(name)
+    found = [p.parent for p in paths.engines().glob(f"{pin['kind']}-{pin['series']}.*/{REAL}")]
     return sorted(found, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], reverse=True)
 
 
-def _fetched_mysql() -> Engine | None:
+def _fetched(name: str) -> Engine | None:
     """The fetched build of the pinned version, or the one that was taken because it was gone."""
-    pin = pins()
-    for prefix in _prefixes(pin["series"]):
+    pin = pins(name)
+    for prefix in _prefixes(name):
         note = prefix / "note.txt"
         said = note.read_text().strip() if note.exists() else ""
-        pinned = prefix.name == f"mysql-{pin['version']}"
-        if pinned or said.startswith(f"MySQL {pin['version']} "):
+        pinned = prefix.name == f"{pin['kind']}-{pin['version']}"
+        if pinned or said.startswith(f"{_MAKERS[pin['kind']]} {pin['version']} "):
             return replace(_folder(prefix), origin="fetched", note="" if pinned else said)
     return None
 
 
-def _fetch_mysql() -> Engine:
-    """MySQL of the pinned version, else the newest of its series, unpacked under ``.engines/``."""
-    pin, cache = pins(), paths.engines() / "cache"
-    version, note, names = pin["version"], "", ("mysql-server-core", "mysql-client-core")
-    if not (archives := _cached(cache, version)):
+def _fetch(name: str) -> Engine:
+    """The build of the pinned version, else the newest of its series, unpacked under ``.engines/``."""
+    with _lock():
+        return _fetched(name) or _unpacked_build(name)
+
+
+def _unpacked_build(name: str) -> Engine:
+    pin, cache = pins(name), paths.engines() / "cache"
+    version, note, packages = pin["version"], "", pin["packages"]
+    maker = _MAKERS[pin["kind"]]
+    if not (archives := _cached(cache, f"{pin['kind']}-{version}")):
         with _private_apt(cache, pin["suite"]) as apt:
-            versions = _versions(apt, names[0], pin["series"])
+            versions = _versions(apt, packages[0], pin["series"])
             if version not in versions:
                 if not versions:
                     raise EngineMissing(
-                        f"no Debian mirror of this machine offers mysql-server-core {pin['series']}"
+                        f"no Debian mirror of this machine offers {packages[0]} {pin['series']}"
                     )
-                note = f"MySQL {version} is no longer on the mirror: took {versions[0]}"
+                note = f"{maker} {version} is no longer on the mirror: took {versions[0]}"
                 version = versions[0]
-            _say(f"fetching MySQL {version} from the Debian mirror (about 60 MB)")
-            archives = _download(apt, cache, [f"{name}={version}" for name in names])
+            _say(f"fetching {maker} {version} from the Debian mirror (about 60 MB)")
+            archives = _download(apt, cache, [f"{p}={pin['epoch']}{version}" for p in packages])
         if not note:
             _verify(archives, pin)
-        _remember(cache, version, archives)
-    final = paths.engines() / f"mysql-{version}"
+        _remember(cache, f"{pin['kind']}-{version}", archives)
+    final = paths.engines() / f"{pin['kind']}-{version}"
+    if final.exists() and not (final / REAL).exists():  # as earlier versions unpacked it
+        shutil.rmtree(final)
     if not final.exists():
         with _building(final) as prefix:
-            _say(f"unpacking MySQL {version} ({len(archives)} packages)")
+            _say(f"unpacking {maker} {version} ({len(archives)} packages)")
             for archive in archives:
                 _run("dpkg-deb", "-x", archive, prefix)
-            _dress(prefix)
-            _version((str(prefix / "bin" / "mysqld"),))
+            _dress(prefix, pin["kind"])
     (final / "note.txt").write_text(note + "\n")
-    return _fetched_mysql() or _folder(final)
+    return _fetched(name) or _folder(final)
 
 
-def _dress(prefix: Path) -> None:
-    """Wrappers in ``bin/`` that run the programs with the prefix's own C library, and the two files
-    that let a data directory bring its own keyring."""
+def _dress(prefix: Path, kind: str) -> None:
+    """Wrappers in place of the programs, which run them with the prefix's own C library, and for MySQL
+    the two files that let a data directory bring its own keyring."""
     loader = next((p for p in sorted(prefix.glob("usr/lib*/ld-linux-*.so.*"))), None)
     libraries = next((p for p in sorted(prefix.glob("usr/lib/*-linux-gnu"))), None)
-    server = prefix / "usr/sbin/mysqld"
+    server = prefix / "usr/sbin" / _SERVERS[kind]
     if not (loader and libraries and server.exists()):
-        raise EngineMissing("the MySQL packages do not hold mysqld and its C library")
-    (prefix / "bin").mkdir()
-    for program in (server, *sorted((prefix / "usr/bin").glob("mysql*"))):
-        if program.read_bytes()[:4] != b"\x7fELF":
-            continue  # a script for a system-wide server
-        wrapper = prefix / "bin" / program.name
-        wrapper.write_text(
+        raise EngineMissing(f"the packages do not hold {server.name} and its C library")
+    real = prefix / REAL
+    real.mkdir()
+    for program in (server, *sorted((prefix / "usr/bin").iterdir())):
+        if program.is_symlink() or program.read_bytes()[:4] != b"\x7fELF":
+            continue  # another name of one of them, or a script
+        program.rename(real / program.name)
+        program.write_text(
             "#!/bin/sh\n"
-            'p=$(dirname "$(dirname "$(readlink -f "$0")")")\n'
+            'p=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")\n'
             f'exec "$p/{loader.relative_to(prefix)}" --inhibit-cache'
             f' --library-path "$p/{libraries.relative_to(prefix)}"'
-            f' "$p/{program.relative_to(prefix)}" "$@"\n'
+            f' "$p/{REAL}/{program.name}" "$@"\n'
         )
-        wrapper.chmod(0o755)
-    (prefix / "usr/sbin/mysqld.my").write_text(_MANIFEST)
-    (prefix / "usr/lib/mysql/plugin/component_keyring_file.cnf").write_text(_CONFIG)
+        program.chmod(0o755)
+    if kind == "mysql":
+        (real / "mysqld.my").write_text(_MANIFEST)
+        (prefix / "usr/lib/mysql/plugin/component_keyring_file.cnf").write_text(_CONFIG)
+    _version((str(server),))
 
 
 # A private apt ---------------------------------------------------------------------------------
@@ -293,7 +315,8 @@ def _versions(apt: Path, package: str, series: str) -> list[str]:
     """Versions of `package` in `series` that the mirror offers, newest first (as apt prints them)."""
     printed = _apt(apt, "apt-cache", "madison", package).stdout
     offered = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
-    return [v for v in dict.fromkeys(offered) if v.startswith(series + ".")]
+    plain = [v.partition(":")[2] or v for v in dict.fromkeys(offered)]  # without its epoch
+    return [v for v in plain if v.startswith(series + ".")]
 
 
 def _download(apt: Path, cache: Path, wanted: list[str]) -> list[Path]:
@@ -321,14 +344,14 @@ def _verify(archives: list[Path], pin: dict) -> None:
             )
 
 
-def _remember(cache: Path, version: str, archives: list[Path]) -> None:
+def _remember(cache: Path, build: str, archives: list[Path]) -> None:
     lines = [f"{_sha256(a)}  {a.name}\n" for a in archives]
-    (cache / f"mysql-{version}.sha256").write_text("".join(lines))
+    (cache / f"{build}.sha256").write_text("".join(lines))
 
 
-def _cached(cache: Path, version: str) -> list[Path]:
-    """Archives of an earlier download of `version` when all are there and unchanged, else none."""
-    listed = cache / f"mysql-{version}.sha256"
+def _cached(cache: Path, build: str) -> list[Path]:
+    """Archives of an earlier download of a build when all are there and unchanged, else none."""
+    listed = cache / f"{build}.sha256"
     lines = listed.read_text().split("\n")[:-1] if listed.exists() else []
     archives = [(cache / line.split()[1], line.split()[0]) for line in lines]
     whole = all(path.exists() and _sha256(path) == digest for path, digest in archives)
@@ -502,7 +525,7 @@ def _folder(path: Path) -> Engine:
 
 def _manifest(server: Path, base: Path) -> Path:
     """The file beside the real mysqld that sends it to the data directory for its keyring."""
-    unpacked = base / "sbin" / "mysqld.my"
+    unpacked = base.parent / REAL / "mysqld.my"
     return unpacked if unpacked.exists() else server.resolve().parent / "mysqld.my"
 
 
@@ -621,6 +644,9 @@ def _anonymous(text: str) -> str:
 
 def _say(text: str) -> None:
     print(f"noisefloor: {text}", file=sys.stderr, flush=True)
+
+
+FINDERS = {"mysql": _mysql, "mysql-8.0": _mysql80, "mariadb": _mariadb, LTS: _mariadb_lts}
 
 
 def main() -> int:

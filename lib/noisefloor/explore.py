@@ -528,7 +528,19 @@ class Comparison:
         """The pairs in the order of measuring; none where runs are not paired."""
         if self._rows["pair_id"].isna().all():
             return pd.DataFrame()
-        found = stats.pairs(self._rows, baseline=self.row["baseline"])
+        every = self.source.judged(self.question.workload)
+        plan = self.source.meta.get("plan") or {}
+        found = stats.pairs(
+            every[every["metric"].isin([self.question.metric, stats.verdicts.STEAL])],
+            baseline=self.row["baseline"],
+            levelled=bool(plan.get("levelled")),  # by all arms, as it was judged
+        )
+        same = (
+            found["threads"].isna()
+            if pd.isna(self.row["threads"])
+            else found["threads"].eq(self.row["threads"])
+        )
+        found = found[same.fillna(False) & found["arm"].eq(self.row["arm"])]
         found = found.sort_values(["block", "pair"], ignore_index=True)
         found.attrs["design"] = self._rows.attrs.get("design") or self.source.study.design
         return found

@@ -89,7 +89,7 @@ def told(frame: pd.DataFrame) -> pd.DataFrame:
         if f"{name} lo" in frame:
             write = _more if name.endswith("_pct") else _text
             ends = (frame[c] for c in (name, f"{name} lo", f"{name} hi"))
-            head = re.sub("_(ms|s|MB)$", r", \1", name.removesuffix("_pct")).replace("_", " ")
+            head = re.sub("_(us|ms|s|MB)$", r", \1", name.removesuffix("_pct")).replace("_", " ")
             out[head] = ["" if pd.isna(x[0]) else write(*x) for x in zip(*ends, strict=True)]
         elif not name.endswith((" lo", " hi")):
             out[name] = frame[name]
@@ -230,9 +230,11 @@ def predicted(tidy: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
 
 
 def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """Size of the archives: columns arm, archives, and with their intervals archive_MB and, in pairs,
-    above_pct, how far it is above the baseline's."""
-    rows = _own(tidy[(tidy["metric"] == "backup_size") & (tidy["workload"] == "backup")])
+    """Size of the archives: columns arm, archives, data to 1 (what of the data files became one byte)
+    and, with their intervals, archive_MB and, in pairs, above_pct, how far it is above the baseline's."""
+    made = tidy[tidy["workload"] == "backup"]
+    rows = _own(made[made["metric"] == "backup_size"])
+    whole = made[made["metric"] == "data_size"].set_index("run")["value"]
     found = []
     for arm in plots.colours(tidy):
         part = rows[rows["arm"] == arm]
@@ -240,6 +242,7 @@ def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
             more = _NOTHING if arm == baseline else _ratio(rows, arm, baseline)
             found.append(
                 {"arm": arm, "archives": len(part)}
+                | {"data to 1": round(float((part["run"].map(whole) / part["value"]).median()), 2)}
                 | _figure("archive_MB", _log(part), lambda x: math.exp(x) / 1e6)
                 | _figure("above_pct", more, _pct)
             )
@@ -265,6 +268,37 @@ def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame, tidy: pd.DataFra
 
 
 _CPU = ["cpu_s", "cpu_s lo", "cpu_s hi"]
+
+# -- profiles --------------------------------------------------------------------------------------
+
+
+def grown(
+    profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str, most: int = 12
+) -> pd.DataFrame:
+    """The functions whose processor time differs most between `baseline` and the other arm: samples of
+    a run as shares of its CPU per transaction, in pairs. Columns function, baseline_us, and with its
+    interval more_us, the largest first; those alone whose interval is clear of zero."""
+    cpu = tidy[tidy["metric"] == "cpu_per_transaction"].set_index("run")["value"]
+    rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))
+    if rows.empty:
+        return pd.DataFrame()
+    key = ["campaign", "block", "pair_id"]
+    side = np.where(rows["arm"] == baseline, "base", "other")
+    wide = rows.assign(side=side).pivot_table(
+        index="function", columns=[*key, "side"], values="us", aggfunc="sum", fill_value=0.0
+    )
+    base, other = (wide.xs(s, axis=1, level="side") for s in ("base", "other"))
+    both = base.columns.intersection(other.columns)
+    more = (other[both] - base[both]).T.groupby(level=["campaign", "block"]).mean()
+    found = []
+    for function in more.abs().mean().sort_values(ascending=False).index:
+        said = _figure("more_us", _mean(more[function]))
+        if said["more_us lo"] > 0 or said["more_us hi"] < 0:
+            before = round(float(base.loc[function, both].mean()), 2)
+            found.append({"function": function, f"{baseline}, µs": before} | said)
+    found.sort(key=lambda r: -abs(r["more_us"]))
+    return pd.DataFrame(found[:most])
+
 
 # -- connections -----------------------------------------------------------------------------------
 
@@ -392,6 +426,7 @@ _RATES = {
     "connect_ms": ("connect_time", 1e3),
     "server CPU_ms": ("cpu_per_connection", 1e3),
     "client CPU_ms": ("client_cpu_per_connection", 1e3),
+    "tunnel opened in_ms": ("tunnel_setup", 1e3),
 }
 
 

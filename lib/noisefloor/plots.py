@@ -57,6 +57,7 @@ SHORT = {  # metrics where room is short
     "connections_per_second": "connections a second",
     "cpu_per_connection": "CPU a connection",
     "wall": "time",
+    "wall_prepared": "time with prepare",
     "user_sys": "CPU time",
     "restart_s": "clean restart",
     "recovery_s": "crash recovery",
@@ -1032,7 +1033,7 @@ def waterfall(steps, *, margin_pct=2.0, title="", narrow=False) -> Figure:
         low, high = sorted((row.start_pct, row.end_pct))
         ax.bar(x, high - low, 0.56, low, color=colour, alpha=0.75, lw=0, zorder=2)
         _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=INK, lw=2, alpha=1)
-        if x + 1 < len(steps) and steps["step"].iloc[x + 1] != "all together":
+        if x + 1 < len(steps) and steps["start_pct"].iloc[x + 1] == row.end_pct:
             ax.plot([x - 0.28, x + 1.28], [row.end_pct] * 2, color=MUTED, lw=0.8, zorder=3)
         top = np.nanmax([high, _cut(row.hi_pct, limit)])
         style = {"ha": "center", "va": "bottom", "color": INK, "weight": "bold", "zorder": 6}

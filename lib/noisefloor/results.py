@@ -169,7 +169,11 @@ class Results:
     def pairs(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
         """One row a pair of one workload and metric, all thread counts; "" for the first arm that
         has any."""
-        found = stats.pairs(self._judged, baseline=self.study.baseline.name)
+        found = stats.pairs(
+            self._judged,
+            baseline=self.study.baseline.name,
+            levelled=bool(self.meta.get("plan", {}).get("levelled")),
+        )
         found = found[(found["workload"] == workload) & (found["metric"] == metric)]
         arms = [a.name for a in self.study.arms]
         arm = arm or next((a for a in arms if (found["arm"] == a).any()), arms[0])
@@ -185,31 +189,72 @@ class Results:
             parts.append(found.assign(threads=threads))
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
-    def steps(self, metric: str = "tps") -> pd.DataFrame:
-        """What each arm adds to the arm before it, in the study's order, over all thread counts:
-        columns step arm overhead_pct lo_pct hi_pct verdict blocks start_pct end_pct.
+    def steps(self, metric: str = "tps", baseline: str = "") -> pd.DataFrame:
+        """What each arm adds to the arm before it, from `baseline` ("": the study's) on, over all thread
+        counts: columns step arm overhead_pct lo_pct hi_pct verdict blocks start_pct end_pct.
 
-        The arms were measured against the same baseline in blocks of their own, so their errors
-        are independent and add as squares. `lo_pct` and `hi_pct` are where the step ends, given
-        where it starts; the last row is the last arm against the baseline, as it was judged."""
+        An arm that was measured against `baseline` is told from the one before it: their blocks are
+        their own, so their errors are independent and add as squares. One that was measured against an
+        last of these is a step by itself. `lo_pct` and `hi_pct` are where the step ends, given where
+        it starts; the last row is where the chain ends, seen from `baseline`."""
+        first = baseline or self.study.baseline.name
         rows = self.of(self.main, metric, control=False)
         rows = rows[rows["joint"]] if rows["joint"].any() else rows
-        rows = rows.drop_duplicates("arm").set_index("arm")
-        arms = sorted(self.study.arms, key=lambda a: not a.pin)  # the build alone comes first
-        found, before = [], (0.0, 0.0, 0.0)
-        for arm in (a.name for a in arms if a.name in rows.index):
-            row = rows.loc[arm]
-            ends = (row["overhead_pct"], row["lo_pct"], row["hi_pct"])
-            now = tuple(math.log1p(x / 100) for x in ends)
-            step, lo, hi = _apart(before, now)
-            word = stats.estimate.word_of(lo, hi, math.log1p(self.study.margin_pct / 100))
-            at = [100 * math.expm1(x) for x in (step, before[0] + lo, before[0] + hi)]
-            found.append((arm, arm, *at, word, row["blocks"], 100 * math.expm1(before[0]), ends[0]))
+        rows = rows.drop_duplicates(["baseline", "arm"])
+        pins = {a.name for a in self.study.arms if a.pin}
+        chain = rows[rows["baseline"] == first]
+        chain = chain.loc[sorted(chain.index, key=lambda i: chain.at[i, "arm"] not in pins)]
+        found, at = [], {first: (0.0, 0.0, 0.0)}
+        margin = math.log1p(self.study.margin_pct / 100)
+
+        def add(row: pd.Series, before: tuple, step: tuple, now: tuple) -> None:
+            told = [
+                100 * math.expm1(x) for x in (step[0], before[0] + step[1], before[0] + step[2])
+            ]
+            ends = [100 * math.expm1(x) for x in (before[0], now[0])]
+            word = stats.estimate.word_of(*step[1:], margin)
+            found.append((row["arm"], row["arm"], *told, word, row["blocks"], *ends))
+            at[row["arm"]] = now
+
+        before = at[first]
+        for _, row in chain.iterrows():
+            now = _logs(row)
+            add(row, before, _apart(before, now), now)
             before = now
-        if found:
-            found.append(("all together", arm, *ends, row["verdict"], row["blocks"], 0.0, ends[0]))
+        last = chain.iloc[-1] if len(chain) else None
+        if last is not None:
+            for _, row in rows[rows["baseline"] == last["arm"]].head(1).iterrows():
+                step, start = _logs(row), at[last["arm"]]
+                back = tuple(-x for x in (step[0], step[2], step[1]))  # from its end to its start
+                add(row, start, step, _apart(back, start))
+                last = row
+            ends = [100 * math.expm1(x) for x in at[last["arm"]]]
+            word = stats.estimate.word_of(*at[last["arm"]][1:], margin)
+            found.append(("all together", last["arm"], *ends, word, last["blocks"], 0.0, ends[0]))
         columns = ["step", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "blocks"]
         return pd.DataFrame(found, columns=[*columns, "start_pct", "end_pct"])
+
+    def added_up(self, question: str, whole: str) -> pd.DataFrame:
+        """The arms of a question one on top of the other, and `whole`, the arm that has them all, beside
+        them: columns as `steps`. Empty where the question was not answered."""
+        columns = ["step", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "blocks"]
+        columns += ["start_pct", "end_pct"]
+        rows = self.about(question)
+        metric = next((m for m in PROCESSOR if m in set(rows["metric"])), "")
+        rows = rows[rows["metric"].eq(metric) & rows["lo_pct"].notna()].drop_duplicates("arm")
+        found, at = [], 0.0
+        for row in rows[rows["arm"] != whole].to_dict("records"):
+            start = at
+            at += math.log1p(row["overhead_pct"] / 100)
+            ends = [100 * math.expm1(start + math.log1p(row[c] / 100)) for c in columns[3:5]]
+            told = (row["overhead_pct"], *ends, row["verdict"], row["blocks"])
+            found.append(
+                (row["arm"], row["arm"], *told, *(100 * math.expm1(x) for x in (start, at)))
+            )
+        for row in rows[rows["arm"] == whole].to_dict("records"):
+            told = [row[c] for c in columns[2:7]]
+            found.append((f"{whole}, measured", whole, *told, 0.0, row["overhead_pct"]))
+        return pd.DataFrame(found, columns=columns)
 
     def effects(self, metric: str = "tps") -> pd.DataFrame:
         """What each variable changes on average over the values of the others and, for two variables
@@ -447,8 +492,8 @@ class Results:
         return pd.DataFrame(rows, columns=["workload", "threads", "why"])
 
     def quantiles(self, workload: str, threads: int) -> pd.DataFrame:
-        """Latency quantiles of each arm, as `tidy.quantiles` reads them; no row without a latency."""
-        if self.judged(workload, "p99").empty:
+        """Latency quantiles of each arm, as `tidy.quantiles` reads them; no row without a percentile."""
+        if self.judged(workload, "p95").empty:
             return pd.DataFrame(columns=["arm", "q", "value_s", "lo", "hi"])
         return tidy.quantiles(self.folder, workload, threads)
 
@@ -470,6 +515,16 @@ class Results:
     def evidence(self) -> pd.DataFrame:
         """Evidence counted over runs: columns arm, evidence, check, found, expected, runs."""
         return tidy.evidence(self.folder)
+
+    @cached_property
+    def profiles(self) -> pd.DataFrame:
+        """What `perf` saw of each run, as `tidy.profiles` reads it."""
+        return tidy.profiles(self.folder)
+
+    @cached_property
+    def variables(self) -> dict[str, dict[str, str]]:
+        """Arm -> all global variables as `tidy.variables` reads them."""
+        return tidy.variables(self.folder)
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -587,6 +642,10 @@ class Together(Results):
         return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
 
     @cached_property
+    def profiles(self) -> pd.DataFrame:
+        return self._all(lambda p: p.profiles)
+
+    @cached_property
     def evidence(self) -> pd.DataFrame:
         keys = ["arm", "evidence", "check", "found", "expected"]
         return self._all(lambda p: p.evidence).groupby(keys, sort=False)["runs"].sum().reset_index()
@@ -656,10 +715,10 @@ def _facts(folder: Path) -> dict:
 
 def _alike(facts: dict) -> tuple:
     """What campaigns share that stand on one page."""
-    builds = [facts.get("engine") or {}, *(facts.get("engines") or {}).values()]
-    host = facts.get("host")
+    host, given = facts.get("host"), facts.get("parameters") or {}
     cpu = host.get("cpu") if isinstance(host, dict) else host
-    return facts.get("study"), {b.get("label") for b in builds}, cpu, facts.get("margin_pct")
+    builds = (facts.get("engine") or {}).get("label"), given.get("old") or "mysql-8.0"
+    return facts.get("study"), builds, cpu, facts.get("margin_pct")
 
 
 def _questions(facts: dict) -> dict[str, str]:
@@ -696,6 +755,11 @@ def advice(rows: list[pd.Series], margin_pct: float) -> pd.DataFrame:
         ],
         columns=["domain", "the document advised", "this campaign says"],
     )
+
+
+def _logs(row: pd.Series) -> tuple[float, float, float]:
+    """Estimate, lo and hi of a row on the log scale."""
+    return tuple(math.log1p(row[c] / 100) for c in ("overhead_pct", "lo_pct", "hi_pct"))
 
 
 def _apart(before: tuple, now: tuple) -> tuple[float, float, float]:

@@ -21,6 +21,7 @@ LOST_S = 0.5  # of the clock between two slices, about
 STARTING = (
     0.15  # of a block's share of the budget: warm-up, and blocks that take longer than the first
 )
+STEAL = "steal"  # the metric by which pairs are levelled
 NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
 CONTENDED = "size under contention: both servers were under load at once"
 
@@ -106,7 +107,8 @@ def plan(study: Study) -> dict:
     after which it is judged), control (blocks of the A/A control side by side, 0 for none), pairs (of
     every comparison in a block; 0: as many as the first block's share of the budget holds), windows
     (of a duet in a block), weighing (workload -> metric -> thread count -> sd of a pair in percent,
-    which weights the joint effect) and expected: metric -> half width in percent of the headline's
+    which weights the joint effect), levelled (whether pairs are levelled for what the host takes away:
+    `stats.level`) and expected: metric -> half width in percent of the headline's
     interval that the recorded noise lets expect."""
     blocks, control = study.profile.blocks, 0
     if study.whole:
@@ -123,6 +125,7 @@ def plan(study: Study) -> dict:
         "pairs": 0,
         "windows": _fitting(study, blocks)[1],
         "weighing": weighing(study),
+        "levelled": True,
     }
     return declared | {"expected": expected(study, declared)}
 
@@ -149,13 +152,22 @@ def weighing(study: Study) -> dict[str, dict[str, dict[str, float]]]:
 def _fitting(study: Study, blocks: int) -> tuple[int, int]:
     """About how many pairs of every comparison, and how many windows of a duet, a block holds."""
     own = [c for c in cells(study) if not c.control]
-    turns_ = blocks * (1 if study.design == "switched" else len(study.arms))
-    here = len(own) / (1 if study.design == "switched" else len(study.arms))
+    arms = 1 if study.design == "switched" else len(study.arms)  # that have a block of their own
     lost = STARTING / 3 if all(w.at_once for w in study.workloads) else STARTING  # known exactly
-    each = (1 - lost) * 60 * study.profile.budget_min / turns_ / here
-    windows = max(3, int(each / window_s(study)) - 1)
-    pairs = max(1, round(each / (2 * (study.profile.slice_s + LOST_S))))
+    block = (1 - lost) * 60 * study.profile.budget_min / (blocks * arms)
+    windows = max(3, int(block * arms / len(own) / window_s(study)) - 1)
+    pairs = max(1, round(block * arms / sum(pair_s(study, c) for c in own)))
     return pairs, windows if any(w.at_once for w in study.workloads) else 0
+
+
+def slice_s(study: Study, cell: Cell) -> int:
+    """Seconds of a slice of a comparison."""
+    return max(study.profile.slice_s, cell.workload.slices.get(str(cell.threads), 0))
+
+
+def pair_s(study: Study, cell: Cell) -> float:
+    """Seconds that a pair of a comparison takes, with what is lost between two slices."""
+    return 2 * (slice_s(study, cell) + LOST_S)
 
 
 def window_s(study: Study) -> float:
@@ -195,9 +207,7 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
 def least_min(study: Study, declared: dict) -> float:
     """Minutes of measuring that one pair of every comparison in every block takes."""
     each = [
-        (declared["windows"] + 1) * window_s(study)
-        if c.workload.at_once
-        else 2 * (study.profile.slice_s + LOST_S)
+        (declared["windows"] + 1) * window_s(study) if c.workload.at_once else pair_s(study, c)
         for c in cells(study)
         if not c.control
     ]
@@ -226,6 +236,14 @@ def turns(seed: int, study: Study, declared: dict) -> list[tuple[int, Arm | None
         if round((k + 1) * share) > round(k * share):
             out.append((k, study.control))
     return out
+
+
+def share_s(study: Study, turns_: list[tuple[int, Arm | None]]) -> float:
+    """Seconds of the budget that a block has for its pairs; blocks of the control have one pair."""
+    control = sum(arm == study.control for _, arm in turns_)
+    lost = control * pair_s(study, next(c for c in cells(study) if c.control))
+    whole = (1 - STARTING) * 60 * study.profile.budget_min - lost
+    return whole / (len(turns_) - control)
 
 
 def round_of(seed: int, block: int, number: int, found: list[Cell]) -> list[Cell]:
@@ -265,7 +283,7 @@ def verdicts(
 
 
 def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFrame:
-    judged = {(w.name, m) for w in study.workloads for m in w.metrics}
+    judged = {(w.name, m) for w in study.workloads for m in (*w.metrics, STEAL)}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
     weights = {
         (work, metric): {int(t): sd**-2.0 for t, sd in of.items()}
@@ -284,6 +302,7 @@ def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFram
         floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
         one_start=study.floor_from,
         weights=weights,
+        levelled=bool(declared and declared.get("levelled")),
     )
 
 

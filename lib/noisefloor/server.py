@@ -595,6 +595,11 @@ class Server:
             if name == "plugin_load_add":
                 self._check_plugin(str(wanted))
                 continue
+            if name.startswith("performance_schema_instrument"):
+                self._check_instruments(str(wanted))
+                continue
+            if name.startswith("performance_schema_consumer_"):
+                got[name] = self._consumer(name.removeprefix("performance_schema_consumer_"))
             if name == "log_bin" and _value(wanted) != 0.0:
                 wanted = "ON"  # asked for with a file name, read back as a switch
             if name not in got:
@@ -613,6 +618,37 @@ class Server:
         active = {str(r["l"]).removesuffix(".so") for r in rows if r["s"] == "ACTIVE"}
         if library.removesuffix(".so") not in active:
             raise SettingError(f"plugin_load_add: wanted {library}, but it is not active")
+
+    def _check_instruments(self, wanted: str) -> None:
+        """``'%=ON'``: no variable, but the state of what the name stands for."""
+        name, _, state = wanted.strip("'").partition("=")
+        rows = self.query(
+            "SELECT COUNT(*) AS n, SUM(ENABLED = 'YES') AS enabled"
+            " FROM performance_schema.setup_instruments WHERE NAME LIKE :name",
+            name=name,
+        )
+        share = float(rows[0]["enabled"] or 0) / max(int(rows[0]["n"]), 1)
+        if (share > 0.99) != (state == "ON"):
+            raise SettingError(
+                f"performance_schema_instrument: wanted {wanted}, but {share:.0%} are on"
+            )
+
+    def _consumer(self, name: str) -> str:
+        rows = self.query(
+            "SELECT ENABLED AS e FROM performance_schema.setup_consumers WHERE NAME = :name",
+            name=name,
+        )
+        return rows[0]["e"] if rows else "no such consumer"
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nothing of the server runs in it: what it still has to write it writes in its own time."""
+        try:
+            os.kill(self.pid, signal.SIGSTOP)
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGCONT)
 
     # -- what the process used ----------------------------------------------------------------
 

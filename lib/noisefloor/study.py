@@ -36,13 +36,17 @@ METRICS = {
         Metric("warmup_s", "Warm-up", "s", "lower", "s"),
         Metric("checkpoint_age", "Redo since checkpoint", "B", "lower", "MB", 1e-6, judged=False),
         Metric("data_size", "Data files", "B", "lower", "MB", 1e-6, judged=False),
+        Metric("steal", "Taken by the host", "1", "lower", "% of a slice", 100, judged=False),
         Metric("queued", "Queries queued by the pool", "1", "lower", "a transaction", judged=False),
         Metric(
             "stalled", "Stalled queries in the pool", "1", "lower", "a transaction", judged=False
         ),
+        Metric("log_syncs", "Syncs of the redo log", "1", "lower", "a transaction", judged=False),
+        Metric("pages_written", "Pages written", "1", "lower", "a transaction", judged=False),
         Metric("apply_rate", "Replica apply rate", "1/s", "higher", "transactions/s"),
-        Metric("apply_cpu", "Replica CPU per transaction", "s", "lower", "ms", 1e3),
+        Metric("apply_cpu", "Source and replica CPU per transaction", "s", "lower", "ms", 1e3),
         Metric("wall", "Wall time", "s", "lower", "s"),
+        Metric("wall_prepared", "Wall time with prepare", "s", "lower", "s"),
         Metric("user_sys", "CPU time (user + sys)", "s", "lower", "s"),
         Metric("backup_size", "Size of the backup", "B", "lower", "MB", 1e-6),
         Metric("connections_per_second", "Connections per second", "1/s", "higher", "1/s"),
@@ -57,8 +61,8 @@ METRICS = {
             "lower",
             "ms",
             1e3,
-            judged=False,
         ),
+        Metric("tunnel_setup", "Time to open the tunnel", "s", "lower", "ms", 1e3, judged=False),
         Metric("value", "Value", "", "higher", ""),
     )
 }
@@ -98,7 +102,9 @@ class Workload:
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
     is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign;
     `at_once`: a duet, both servers under load at the same time; `share`: the part of every table's
-    rows that it touches; `arms`: those it is measured for, () for all; `sized`: whether its script
+    rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
+    few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions
+    that a replica catches up with; `arms`: those it is measured for, () for all; `sized`: whether its script
     takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`:
     hosts that load, one sysbench each, 0 for the one that measures.
     """
@@ -122,6 +128,9 @@ class Workload:
     deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
     at_once: bool = False
     share: float = 1.0
+    slices: Mapping[str, int] = field(default_factory=dict)
+    redo_mb: int = 0
+    events: int = 0
     arms: tuple[str, ...] = ()
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
     sized: bool = True

@@ -210,7 +210,10 @@ def metrics(facts: dict, run: Place) -> dict[str, float]:
     if facts["workload_tool"] in ("backup", "restore"):
         (took,) = parse.time((run / "time.txt").read_text())
         found = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
-        return found | ({"backup_size": facts["archive_B"]} if "archive_B" in facts else {})
+        if "prepare_s" in facts:
+            found["wall_prepared"] = took["real_s"] + facts["prepare_s"]
+        told = {"backup_size": "archive_B", "data_size": "data_B"}
+        return found | {metric: facts[k] for metric, k in told.items() if k in facts}
     if facts["workload_tool"] == "speed":
         if rate := cipher_rate((run / "openssl.txt").read_text()):
             return {"cipher_rate": rate}
@@ -229,12 +232,13 @@ def metrics(facts: dict, run: Place) -> dict[str, float]:
             "connect_time": facts["threads"] * out["duration_s"] / n,  # finer than the printed mean
             "client_cpu_per_connection": facts["client_cpu_s"] / n,
         }
+        found |= {"tunnel_setup": facts["tunnel_s"]} if "tunnel_s" in facts else {}
         return found | ({"round_trip": facts["rtt_s"]["median"]} if "rtt_s" in facts else {})
     n, used = out["transactions"], facts["usage"]
     if facts["workload_tool"] == "replica":
         return {
             "apply_rate": n / facts["apply_s"],
-            "apply_cpu": used["replica"]["cpu_s"] / n,
+            "apply_cpu": (used["replica"]["cpu_s"] + used["source"]["cpu_s"]) / n,
         }
     _served(out)
     if out["duration_s"] < 0.9 * facts["slice_s"]:
@@ -251,10 +255,22 @@ def metrics(facts: dict, run: Place) -> dict[str, float]:
         or np.nan,  # no ratio to nothing
     }
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
+    found |= {k: v / n for k, v in facts.get("disk", {}).items()}
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
+        counted = (out["histogram_s"], out["histogram_counts"])
         for q in (95, 99):
-            found[f"p{q}"] = parse.quantile(out["histogram_s"], out["histogram_counts"], q / 100)
+            if counts_for(q / 100, n, facts["threads"]):
+                found[f"p{q}"] = parse.quantile(*counted, q / 100)
     return found
+
+
+BEYOND, A_CLIENT = 10, 30
+
+
+def counts_for(q: float, transactions: float, threads: int) -> bool:
+    """Whether a run is long enough for a quantile of its latency: `BEYOND` transactions took longer
+    (200 for the 95th percentile, 1,000 for the 99th), and each client made `A_CLIENT`."""
+    return transactions * (1 - q) >= BEYOND - 1e-9 and transactions >= A_CLIENT * threads
 
 
 def cipher_rate(text: str) -> float:
@@ -305,6 +321,8 @@ def rows(run: Place) -> list[dict]:
         if facts["workload_tool"] == "duet":
             return _windows(facts, run)
         found = {m: float(v) for m, v in metrics(facts, run).items()}
+        if facts["slice_s"] > 0 and "steal_s" in facts:
+            found["steal"] = facts["steal_s"] / facts["slice_s"]
     except parse.ParseError:
         raise
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as e:
@@ -417,13 +435,11 @@ def quantiles(campaign: Path, workload: str, threads: int) -> pd.DataFrame:
     for facts, run in _runs(campaign, warmup=False):
         if facts["workload"] == workload and facts["threads"] == threads:
             out = sysbench(run)
+            counted = (out["histogram_s"], out["histogram_counts"])
             found += [
-                {
-                    "arm": facts["arm"],
-                    "q": q,
-                    "v": parse.quantile(out["histogram_s"], out["histogram_counts"], q),
-                }
+                {"arm": facts["arm"], "q": q, "v": parse.quantile(*counted, q)}
                 for q in QUANTILES
+                if counts_for(q, out["transactions"], threads)
             ]
     grouped = pd.DataFrame(found, columns=["arm", "q", "v"]).groupby(["arm", "q"], sort=False)["v"]
     summary = grouped.quantile([0.25, 0.5, 0.75]).unstack()
@@ -457,6 +473,21 @@ def stages(campaign: Path) -> pd.DataFrame:
             )
     found = pd.DataFrame(rows)
     return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
+
+
+def profiles(campaign: Path) -> pd.DataFrame:
+    """What `perf` saw of each run: columns run campaign block pair_id arm function share (of the
+    samples of the run)."""
+    parts = []
+    for facts, run in _runs(campaign, warmup=False):
+        if (run / "perf.csv").exists():
+            rows = pd.read_csv(io.BytesIO((run / "perf.csv").read_bytes()))
+            rows["function"] += rows["of"].map({"k": " (kernel)"}).fillna("")
+            share = rows.groupby("function")["samples"].sum() / rows["samples"].sum()
+            kept = {k: facts[k] for k in ("campaign", "block", "pair_id", "arm")}
+            parts.append(share.rename("share").reset_index().assign(run=run.name, **kept))
+    columns = ["run", "campaign", "block", "pair_id", "arm", "function", "share"]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def fact_file(campaign: Place, name: str) -> Place:

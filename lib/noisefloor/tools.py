@@ -5,20 +5,22 @@ what stands in run.json: argv, exit code, CPU and bytes of each process.
 """
 
 import contextlib
+import csv
 import math
 import os
 import re
 import secrets
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import evidence, parse, stats, tidy, workloads
-from .engines import Engine, label
+from .engines import Engine, label, which
 from .server import Server, ServerError, die_with_parent, secret_file
 from .study import Arm, Study, Workload
 
@@ -276,6 +278,17 @@ def _pool(server: Server) -> dict[str, float]:
     return {k: float(v or 0) for k, v in row.items()}
 
 
+_WRITES = {"log_syncs": "Innodb_os_log_fsyncs", "pages_written": "Innodb_pages_written"}
+
+
+def _disk(s: Slice) -> dict[str, float]:
+    """What a slow disk was asked for: by commits (the log), by the page cleaner; {} of another disk."""
+    if not s.workload.throttled:
+        return {}
+    found = s.server.status(*_WRITES.values())
+    return {name: found[v] for name, v in _WRITES.items() if v in found}
+
+
 def _meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
     logs = {n: {"binlog_B": _binlog_bytes(s)} for n, s in servers.items() if s.datadir}
     return {n: s.usage() | logs.get(n, {}) for n, s in servers.items()}
@@ -303,7 +316,7 @@ def sysbench(s: Slice) -> dict:
     …), usage of the measured and the idle servers."""
     argv = load_argv(s, s.seconds)
     meters = {"server": s.server, **s.idle}
-    pool = _pool(s.server)
+    pool, disk = _pool(s.server), _disk(s)
     stolen, before = steal(), _meter(meters)
 
     def begun() -> None:
@@ -329,7 +342,8 @@ def sysbench(s: Slice) -> dict:
         "client_cpu_s": cpu,
         "steal_s": round(steal() - stolen, 3),
     }
-    return found | ({"pool": _used({"": pool}, {"": _pool(s.server)})[""]} if pool else {})
+    found |= {"pool": _used({"": pool}, {"": _pool(s.server)})[""]} if pool else {}
+    return found | ({"disk": _used({"": disk}, {"": _disk(s)})[""]} if disk else {})
 
 
 WINDOWS = "windows.csv"  # of a run of a duet
@@ -394,58 +408,76 @@ SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
 
 
 def restart(s: Slice) -> dict:
-    """A clean restart, the warm-up after it, kill -9 under load and the recovery.
+    """kill -9 under load once so much redo lies behind the last checkpoint, the recovery, then a clean
+    restart and the warm-up after it.
 
-    Seconds until the first answered query, both times; transactions per second since the start in
+    Seconds until the first answered query, both times; transactions per second since the restart in
     ``throughput.csv``, the load's text in ``load.txt``."""
     server, settings = s.server, dict(s.workload.settings) | dict(s.arm.switch)
+    with _loaded(s, "killed.txt") as load:
+        age = _redo_since(server, 1e6 * s.workload.redo_mb, load)
+        ended = load.poll() is not None
+        server.kill()
+    recovery_s = server.start()
+    if ended:
+        raise ToolError(_last((s.folder / "killed.txt").read_text(errors="replace")))
     stop_s = server.stop()
     restart_s = server.start()
     server.set(settings)
-    argv = workloads.sysbench(
-        s.workload,
-        server.folder / "sysbench.cnf",
-        tables=s.study.tables,
-        rows=s.study.profile.rows,
-        threads=s.threads,
-        seconds=round(s.seconds) + 60,  # until it is killed
-    )
-    with open(s.folder / "load.txt", "wb") as text:
-        load = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=text,
-            stderr=subprocess.STDOUT,
-            preexec_fn=die_with_parent,
-        )
-    try:
+    with _loaded(s, "load.txt") as load:
         rows = _throughput(server, s.seconds)
-        now, checkpoint = server.redo()
-        ended = load.poll() is not None
-    finally:
-        server.kill()
-        load.kill()  # without its server it ends, but slowly
-        load.wait()
-    recovery_s = server.start()
-    server.set(settings)
-    if ended:
-        raise ToolError(_last((s.folder / "load.txt").read_text(errors="replace")))
+        if load.poll() is not None:
+            raise ToolError(_last((s.folder / "load.txt").read_text(errors="replace")))
     if not any(n for _, n in rows[len(rows) // 2 :]):
         raise ToolError("the load on the server stood still")
     table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
     (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
     cut = stats.within.mser5([n for _, n in rows])
     return {
-        "argv": workloads.shown(argv),
+        "argv": workloads.shown(load_argv(s, s.seconds)),
         "exit_code": 0,
         "usage": {"server": server.usage()},
         "stop_s": round(stop_s, 3),
         "restart_s": round(restart_s, 3),
         "recovery_s": round(recovery_s, 3),
         "warmup_s": round(rows[max(cut - 1, 0)][0], 3),
-        "checkpoint_age_B": now - checkpoint,
+        "checkpoint_age_B": age,
         "data_B": sum(p.stat().st_size for p in server.datadir.rglob("*.ibd")),
     }
+
+
+@contextlib.contextmanager
+def _loaded(s: Slice, name: str) -> Iterator[subprocess.Popen]:
+    """The server under the workload's load until the end of the block; its text goes to `name`."""
+    with open(s.folder / name, "wb") as text:
+        load = subprocess.Popen(
+            load_argv(s, math.ceil(s.seconds + 2 * PATIENCE_S)),
+            stdin=subprocess.DEVNULL,
+            stdout=text,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+        )
+    try:
+        yield load
+    finally:
+        load.kill()  # without its server it ends, but slowly
+        load.wait()
+
+
+def _redo_since(server: Server, wanted_B: float, load: subprocess.Popen) -> float:
+    """Wait until so many bytes of redo were written since the last checkpoint, or the load has ended;
+    how many there are."""
+    began = time.monotonic()
+    while True:
+        now, checkpoint = server.redo()
+        if now - checkpoint >= wanted_B or load.poll() is not None:
+            return now - checkpoint
+        if time.monotonic() - began > PATIENCE_S:
+            raise ToolError(
+                f"{(now - checkpoint) / 1e6:.1f} of {wanted_B / 1e6:g} MB of redo since the last"
+                f" checkpoint after {PATIENCE_S:g} s"
+            )
+        time.sleep(0.02)
 
 
 def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:
@@ -531,50 +563,50 @@ def checksums(server: Server) -> dict[str, object]:
     return {r["Table"]: r["Checksum"] for r in server.patient(f"CHECKSUM TABLE {names}")}
 
 
-EVENTS_PER_S = 1000  # transactions that pile up before the applier starts again, a slice second
+LOADERS = 16  # threads that pile up what a replica has to catch up with
 
 
 def replica(s: Slice) -> dict:
-    """Transactions caught up by a replica whose applier had been stopped.
+    """Transactions caught up by a replica that had been cut off: from the first event that its source
+    sends to the last one applied.
 
     Text of the load in ``sysbench.txt``; the seconds to catch up stand in the result."""
     source, replica = s.server, s.replica
-    replica.script("START REPLICA IO_THREAD", "STOP REPLICA SQL_THREAD")  # whatever was before
+    replica.query("STOP REPLICA")
     argv = workloads.sysbench(
         s.workload,
         source.folder / "sysbench.cnf",
         tables=s.study.tables,
         rows=s.study.profile.rows,
-        threads=s.threads,
-        events=round(EVENTS_PER_S * s.seconds),
+        threads=LOADERS,
+        events=s.workload.events,
     )
-    code, text, _ = _run(argv, 2 * PATIENCE_S, s.folder / "sysbench.txt")
+    fast = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}  # nothing is measured yet
+    before = {k: v for k, v in source.variables().items() if k in fast}
+    source.set(fast)
+    code, text, _ = _run(argv, 5 * PATIENCE_S, s.folder / "sysbench.txt")
+    source.set(before)
     if code:
         raise ToolError(_last(text))
     wanted = source.query("SELECT @@global.gtid_executed AS g")[0]["g"]
-    _wait(
-        lambda: replica.query(
-            "SELECT GTID_SUBSET(:g, CONCAT(RECEIVED_TRANSACTION_SET, ',', @@global.gtid_executed))"
-            " AS x FROM performance_schema.replication_connection_status",
-            g=wanted,
-        )[0]["x"],
-        "the replica did not receive the transactions",
-    )
-    proof = evidence.collect(replica, s.arm.expect | {"relay log": s.arm.expect["binlog"]})
     meters = {"replica": replica, "source": source, **s.idle}
-    stolen, before = steal(), _meter(meters)
+    stolen, used = steal(), _meter(meters)
     began = time.monotonic()
-    replica.query("START REPLICA SQL_THREAD")
-    _wait(lambda: _applied(replica, wanted), "the replica did not catch up")
+    replica.query("START REPLICA")
+    _wait(lambda: _applied(replica, wanted), "the replica did not catch up", 5 * PATIENCE_S)
     took = time.monotonic() - began
-    return {
+    result = {
         "argv": workloads.shown(argv),
         "exit_code": code,
-        "usage": _used(before, _meter(meters)),
+        "usage": _used(used, _meter(meters)),
+        "slice_s": round(took, 4),
         "apply_s": round(took, 4),
-        "replica_evidence": proof["checks"],
         "steal_s": round(steal() - stolen, 3),
     }
+    proof = evidence.collect(replica, s.arm.expect | {"relay log": s.arm.expect["binlog"]})
+    for server in (source, replica):
+        server.purge()
+    return result | {"replica_evidence": proof["checks"]}
 
 
 def _applied(replica: Server, gtids: str) -> bool:
@@ -590,11 +622,11 @@ def _applied(replica: Server, gtids: str) -> bool:
     return not late
 
 
-def _wait(condition: Callable[[], object], sentence: str) -> None:
+def _wait(condition: Callable[[], object], sentence: str, limit_s: float = PATIENCE_S) -> None:
     began = time.monotonic()
     while not condition():
-        if time.monotonic() - began > PATIENCE_S:
-            raise ToolError(f"{sentence} within {PATIENCE_S:g} s")
+        if time.monotonic() - began > limit_s:
+            raise ToolError(f"{sentence} within {limit_s:g} s")
         time.sleep(0.02)
 
 
@@ -615,8 +647,41 @@ def attach(replica: Server, source: Server) -> None:
     replica.query("START REPLICA")
 
 
+SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
+
+
+def profile(s: Slice) -> dict:
+    """One sysbench run with `perf` beside it: which functions of the server, and of the kernel for it,
+    its processor time was spent in. Samples by function in ``perf.csv``. Raises NotHere."""
+    perf = which("perf")
+    if not perf:
+        raise NotHere(s.workload.name, "perf is missing (package linux-perf)")
+    data = s.server.folder / "perf.data"
+    record = [perf, "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S), "-o", str(data)]
+    recorder = Child([*record, "-a"])  # of all: threads that are made meanwhile would be missed
+    try:
+        found = sysbench(s)
+        recorder.process.send_signal(signal.SIGINT)
+        code, said, _ = recorder.wait(PATIENCE_S)
+        if not data.exists() or code not in (0, -signal.SIGINT):
+            raise NotHere(s.workload.name, f"perf recorded nothing: {_last(said)}")
+        report = [perf, "report", "-i", str(data), "--stdio", "-q", "--no-children"]
+        report += ["-F", "sample,sym", "-t", ";", "--pid", str(s.server.pid)]
+        code, said, _ = _run(report, PATIENCE_S)
+    finally:
+        recorder.end()
+        data.unlink(missing_ok=True)
+    rows = re.findall(r"(?m)^\s*(\d+)\s*;\s*\[(.)\]\s+(\S.*?)\s*$", said)
+    if code or not rows:
+        raise NotHere(s.workload.name, f"perf reported nothing: {_last(said)}")
+    with open(s.folder / "perf.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("samples", "of", "function"), *rows])
+    return found
+
+
 TOOLS: dict[str, Callable[[Slice], dict]] = {
     "sysbench": sysbench,
     "replica": replica,
     "restart": restart,
+    "profile": profile,
 }

@@ -171,9 +171,11 @@ class Tunnel:
         argv += [f"{getpass.getuser()}@{sshd.host}"]
         # cat ends with the connection, where a sleep would be left behind
         argv += ["echo up; exec cat"] if command else []
+        began = time.monotonic()
         self.process = _start([*enter, *argv], log)
         ready = (lambda: "up" in log.read_text()) if command else (lambda: _listens(self.port))
         _until(ready, self.process, log, "ssh")
+        self.took_s = round(time.monotonic() - began, 4)  # until it is open
 
     def usage(self) -> dict[str, float]:
         """CPU seconds of the two ends so far: client, server."""

@@ -15,8 +15,8 @@ from noisefloor.server import ServerError
 from test_collect import SMOKE, cell_of, names
 
 pytestmark = pytest.mark.slow
-ASKED = {"question": "replica", "profile": "standard"}
-WORKLOAD = studies.load("binlog-encryption", **ASKED).workload("replica")
+ASKED = {"question": "replica", "profile": "smoke"}
+WORKLOAD = replace(studies.load("binlog-encryption", **ASKED).workload("replica"), events=3000)
 CHOSEN = replace(SMOKE, workloads=(WORKLOAD,))
 
 

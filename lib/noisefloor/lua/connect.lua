@@ -9,6 +9,8 @@ void *mysql_real_connect(void *, const char *, const char *, const char *, const
                          unsigned int, const char *, unsigned long);
 const char *mysql_get_ssl_cipher(void *);
 const char *mysql_error(void *);
+const char *mysql_get_client_info(void);
+const char *OpenSSL_version(int);
 int mysql_query(void *, const char *);
 void *mysql_store_result(void *);
 char **mysql_fetch_row(void *);
@@ -36,7 +38,7 @@ local function connect()
    if o.tls ~= "none" then
       local on = ffi.new("char[1]", 1)
       lib.mysql_options(con, OPT_SSL_ENFORCE, on)
-      lib.mysql_options(con, OPT_SSL_CA, o.ca)
+      if o.ca ~= "" then lib.mysql_options(con, OPT_SSL_CA, o.ca) end  -- else it reads the system's
       lib.mysql_options(con, OPT_TLS_VERSION, o.tls)
    end
    if lib.mysql_real_connect(con, where.host, o.mysql_user, o.mysql_password, o.mysql_db,
@@ -73,6 +75,8 @@ function thread_init()
       local con = connect()
       print("session: " .. first(con, "SHOW SESSION STATUS LIKE 'Ssl_version'") .. " " ..
             first(con, "SHOW SESSION STATUS LIKE 'Ssl_cipher'"))
+      print("client: libmariadb " .. ffi.string(lib.mysql_get_client_info()) .. ", " ..
+            ffi.string(ffi.load("libcrypto.so.3").OpenSSL_version(0)))
       lib.mysql_close(con)
    end
 end

@@ -158,7 +158,6 @@ class Campaign:
         self.lost, self._since = 0, 0.0
         self.plan = meta["plan"]
         self.turns = schedule.turns(self.seed, study, self.plan)
-        self.slice_s = study.profile.slice_s
         self.proved: set[tuple[str, int]] = set()  # (arm, server's process) of this block
         # Arrow's own allocator keeps what was freed: over a day, more than the runs themselves
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
@@ -269,7 +268,11 @@ class Campaign:
         if t.empty:
             return pd.DataFrame()
         return schedule.verdicts(
-            self.study, t, self.plan, pair_seconds=2 * (self.slice_s + 0.5), ended=ended
+            self.study,
+            t,
+            self.plan,
+            pair_seconds=2 * (self.study.profile.slice_s + 0.5),
+            ended=ended,
         )
 
     def undecided(self) -> set[str]:
@@ -414,7 +417,10 @@ class Campaign:
         )  # fmt: skip
         start = now()
         try:
-            result = TOOLS[cell.workload.tool](slice_)
+            with contextlib.ExitStack() as still:
+                for other in slice_.idle.values():
+                    still.enter_context(other.frozen())
+                result = TOOLS[cell.workload.tool](slice_)
         finally:  # a failed run must not leave a slow disk to the next one
             bench.throttle(server)
         if result["exit_code"]:
@@ -525,8 +531,8 @@ class Campaign:
         with self._counted(names), self._connected(bench, cell, arms) as gates:
             for i in (0, 1):
                 self.run(
-                    bench, cell, arms[i], names[i], self.slice_s, gates[i], block=self.block,
-                    pair=number, pair_id=pair_id, position=i, warmup=False,
+                    bench, cell, arms[i], names[i], schedule.slice_s(self.study, cell), gates[i],
+                    block=self.block, pair=number, pair_id=pair_id, position=i, warmup=False,
                     slot=int(arms[i] is cell.arm),
                 )  # fmt: skip
 
@@ -613,15 +619,16 @@ class Campaign:
             return
         gates: list[tools.Gated] = []
         with bench.place("gates") as place:
+            seconds = schedule.slice_s(self.study, cell)
             try:
                 with self._clock():
                     for i, arm in enumerate(arms):
                         server = bench.server_of(arm, int(arm is cell.arm), work)
                         server.only(dict(work.settings) | dict(arm.switch))
                         slice_ = tools.Slice(
-                            self.study, server, arm, work, cell.threads, self.slice_s, place
+                            self.study, server, arm, work, cell.threads, seconds, place
                         )
-                        argv = tools.load_argv(slice_, self.slice_s)
+                        argv = tools.load_argv(slice_, seconds)
                         gates.append(
                             tools.Gated(argv, cell.threads, place / str(i), place / f"{i}.txt")
                         )

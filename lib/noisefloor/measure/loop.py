@@ -19,7 +19,7 @@ def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
         if lacks and not c.skips(cell) and c.left_s > 0:
             _made(c, bench, cell)
     in_turn = [x for x in every if not x.workload.at_once]
-    share_s = (1 - schedule.STARTING) * c.study.profile.budget_min * 60 / len(c.turns)
+    share_s = schedule.share_s(c.study, c.turns)
     number, began = 0, c.meta["spent_s"]
     while in_turn and not all(map(c.skips, in_turn)) and c.left_s > 0:
         again = number == c.plan["pairs"] > 0  # what was lost

@@ -103,9 +103,10 @@ def room(c: Campaign, bench: Bench) -> str:
     servers = 1 if study.design == "switched" else 2
     servers += 2 * any(w.tool == "replica" for w in study.workloads)
     servers += 4 if study.kit == "backup" else bool(study.kit)  # archive, restored copy, its server
-    logs = min(LOG_B, LOG_B_PER_S * profile.budget_min * 60) + 2 * LOG_B_PER_S * c.slice_s
+    longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
+    logs = min(LOG_B, LOG_B_PER_S * profile.budget_min * 60) + 2 * LOG_B_PER_S * longest
     needs = size_of(bench.folder) + servers * (data + SERVER_B + logs)
-    runs = max(0.0, c.left_s) / c.slice_s
+    runs = max(0.0, c.left_s) / profile.slice_s
     needs = {bench.folder.parent: int(needs), c.folder.parent: int(RUN_B * (20 + runs))}
     for folder, size in needs.items():
         if (free := shutil.disk_usage(folder).free) < size:

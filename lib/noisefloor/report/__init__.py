@@ -1,8 +1,8 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
 
 Modules, each reading only from those above it: `words` (findings in prose), `saved` (the verdict
-table beside the page), `pieces` (box, tables, provenance), `answers` (a study's questions), `given`
-(parameters, checked before anything runs), `pages` (one notebook to one page), `verified` (a page
+table beside the page), `pieces` (box, tables, provenance), `answers` (a study's questions), `details`
+(what stands behind them, folded), `given` (parameters, checked before anything runs), `pages` (one notebook to one page), `verified` (a page
 against its raw files), `overview` (the index over them), `batch` (many pages).
 """
 
@@ -20,6 +20,7 @@ from .answers import (
     timeline,
 )
 from .batch import newest_campaign, plan, publish, recorded_campaign, render_all, summary
+from .details import comparisons, details, fold, settings, together, transfers
 from .given import Parameter, checked, parameters
 from .overview import index
 from .pages import PARTS, notebook, render, studies
@@ -36,12 +37,15 @@ __all__ = [
     "badge",
     "begin",
     "checked",
+    "comparisons",
+    "details",
     "engine",
     "expectation",
     "figure",
     "finding",
     "findings",
     "flat",
+    "fold",
     "headline",
     "index",
     "latency",
@@ -64,10 +68,13 @@ __all__ = [
     "ruler",
     "save",
     "sentence",
+    "settings",
     "studies",
     "summary",
     "table",
     "timeline",
+    "together",
+    "transfers",
     "verdict_box",
     "verdict_table_html",
 ]

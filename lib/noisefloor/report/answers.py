@@ -6,7 +6,7 @@ import re
 
 import pandas as pd
 
-from .. import amounts, plots, studies
+from .. import amounts, plots, studies, tidy
 from ..amounts import percent
 from ..plots import is_control, is_joint, metric_label
 from ..results import PROCESSOR, THROUGHPUT
@@ -130,15 +130,22 @@ def processor(r):
 
 
 def latency(r):
-    """Latency quantiles of the first workload."""
+    """Latency quantiles of the first workload, as far as its runs are long enough for them."""
     tail = r.quantiles(r.main, r.threads)
+    if tail.empty:
+        return _sentence(
+            f"No percentile of latency: for the 95th a run needs {tidy.BEYOND * 20} transactions, for "
+            f"the 99th {tidy.BEYOND * 100:,}, and for either {tidy.A_CLIENT} a client."
+        )
     base = r.study.baseline.name
     drawn = plots.quantiles(tail, margin_pct=r.study.margin_pct, baseline=base)
     words = (
         f"Latency quantiles at {r.threads} threads: the median run, and the range of the middle half "
         f"of the runs. {r.counted(r.main, r.threads)}"
     )
-    return figure(drawn, r.of(r.main, "p99"), "latency", words, data=tail)
+    judged = r.of(r.main, "p99")
+    judged = judged if len(judged) else r.of(r.main, "p95")
+    return figure(drawn, judged, "latency", words, data=tail)
 
 
 def timeline(r):

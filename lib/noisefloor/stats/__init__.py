@@ -6,7 +6,9 @@ two numbers. All make the same `row`. Imports are late, so that ``stats.two`` an
 
 import importlib
 
-_HOME = dict.fromkeys(("pairs", "table", "path", "units", "baseline_of", "UNKNOWN"), "verdicts")
+_HOME = dict.fromkeys(
+    ("pairs", "level", "table", "path", "units", "baseline_of", "UNKNOWN"), "verdicts"
+)
 _MODULES = (
     "estimate",
     "flips",

@@ -15,7 +15,7 @@ KIN = {
     "apply_rate": "tps", "apply_cpu": "cpu_per_transaction", "p99": "p95",
     "cpu_per_connection": "cpu_per_transaction", "connect_time": "tps", "value": "tps",
 }  # fmt: skip
-NO_SERVER = ("wall", "user_sys", "backup_size")
+NO_SERVER = ("wall", "wall_prepared", "user_sys", "backup_size")
 RANGES = ((1, 1), (2, 16), (17, 64), (65, 10**9))  # threads
 LONG_S = 60  # runs from here on scatter by a fraction of what slices do
 FEWEST = 5  # groups without which a metric is judged by its kin's

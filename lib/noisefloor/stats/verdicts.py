@@ -14,6 +14,8 @@ from .row import COLUMNS, percent, row
 from .runs import BUCKET, BUCKETS, OPPOSITE, PERCENTILES, Side
 
 UNKNOWN = "unknown"  # design of pairs from elsewhere
+STEAL = "steal"  # the metric: share of a slice that the host took away
+NOTICEABLE = 0.1  # of an interval's width
 CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
 UNPLANNED = (
     "measured under an earlier plan: judged once, at the last look's level, for the blocks it has"
@@ -48,20 +50,22 @@ def baseline_of(tidy, baseline=None):
     )
 
 
-def pairs(tidy, *, baseline=None):
-    """One row a pair: study workload threads metric baseline arm block pair overhead.
+def pairs(tidy, *, baseline=None, levelled=False):
+    """One row a pair: study workload threads metric baseline arm block pair overhead raw.
 
-    `overhead` is a log ratio, positive when the arm is worse. Warm-up runs, metrics that are shown
-    and never judged, and half pairs are left out; `attrs["dropped"]` counts, by (metric, arm), the
-    pairs with a value that has no logarithm (zero, negative, missing)."""
+    `overhead` is a log ratio, positive when the arm is worse; `raw` the same before it was
+    `levelled`. Warm-up runs, metrics that are shown and never judged, and half pairs are left out;
+    `attrs["dropped"]` counts, by (metric, arm), the pairs with a value that has no logarithm (zero,
+    negative, missing). levelled: for the processor time that the host took away (`level`)."""
     baseline = baseline_of(tidy, baseline)
     known = tidy["metric"].map(METRICS.get)
     judged = known.map(lambda m: m is None or m.judged).astype(bool)
     kept = tidy[judged & tidy["pair_id"].notna() & ~tidy["warmup"].astype(bool)]
     key = ["study", "campaign", "workload", "threads", "metric", "pair_id"]
     key = [k for k in key if k in kept]  # a pair's name is unique within its campaign only
-    both = kept.loc[kept["arm"] != baseline, [*key, "arm", "block", "pair", "value"]].merge(
-        kept.loc[kept["arm"] == baseline, [*key, "value"]], on=key, suffixes=("", "_baseline")
+    run = ["run"] if "run" in kept else []
+    both = kept.loc[kept["arm"] != baseline, [*key, "arm", "block", "pair", "value", *run]].merge(
+        kept.loc[kept["arm"] == baseline, [*key, "value", *run]], on=key, suffixes=("", "_baseline")
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.log(both["value"].to_numpy(float) / both["value_baseline"].to_numpy(float))
@@ -69,12 +73,37 @@ def pairs(tidy, *, baseline=None):
     both["baseline"] = baseline
     finite = np.isfinite(both["overhead"])
     dropped = both.loc[~finite].groupby(["metric", "arm"]).size().to_dict()
+    both["raw"] = both["overhead"]
+    if levelled and run:
+        taken = tidy[tidy["metric"] == STEAL].drop_duplicates("run").set_index("run")["value"]
+        both["steal"] = both["run"].map(taken) - both["run_baseline"].map(taken)
+        both["overhead"] = level(both[finite])["overhead"].reindex(both.index)
     columns = ["study", "workload", "threads", "metric", "baseline", "arm", "block", "pair"]
-    out = both.loc[finite, [*columns, "overhead"]].sort_values(
+    out = both.loc[finite, [*columns, "overhead", "raw"]].sort_values(
         ["study", "workload", "metric", "arm", "threads", "pair"], ignore_index=True
     )
     out.attrs = {**tidy.attrs, "baseline": baseline, "dropped": dropped}
     return out
+
+
+def level(frame):
+    """`frame` with `overhead` less a slope times `steal`, how much more of its slice the host took from
+    the arm's run than from the baseline's: neighbours of a virtual machine, which no arm can cause.
+
+    One slope a workload, metric and thread count, of the pairs around the means of their blocks, so
+    that it knows nothing of what is judged, the means (analysis of covariance). Without two pairs in
+    a block, or without any steal, nothing changes."""
+    known = frame["steal"].notna()
+    around = ["study", "workload", "metric", "threads", "arm", "block"]
+    part = frame.loc[known, [*around, "overhead", "steal"]]
+    groups = part.groupby(around, dropna=False)[["overhead", "steal"]]
+    apart = part[["overhead", "steal"]] - groups.transform("mean")
+    cell = [part[c] for c in around[:4]]
+    product = (apart["overhead"] * apart["steal"]).groupby(cell, dropna=False).transform("sum")
+    square = (apart["steal"] ** 2).groupby(cell, dropna=False).transform("sum")
+    slope = (product / square.where(square > 0)).fillna(0.0)
+    less = (slope * part["steal"]).reindex(frame.index, fill_value=0.0)
+    return frame.assign(overhead=frame["overhead"] - less)
 
 
 def table(
@@ -92,6 +121,7 @@ def table(
     series=None,
     pair_seconds=None,
     weights=None,
+    levelled=False,
 ):
     """The verdict table: a row a comparison, and a joint row an arm of several thread counts.
 
@@ -102,7 +132,7 @@ def table(
     the server was never restarted, so that pairs carry the floor, too: whose it is, in words.
     series: {run: values per second}, for one run an arm. pair_seconds: what one pair costs.
     weights: {(workload, metric): {threads: weight}} of the joint effect, declared beforehand; equal
-    ones without. ValueError: margin not above 0, no baseline, no usable row."""
+    ones without. levelled: as `pairs` takes it. ValueError: margin not above 0, no baseline, no usable row."""
     if not margin_pct > 0:
         raise ValueError(
             f"margin {margin_pct} %: the difference that matters must be above 0; nothing was judged"
@@ -112,7 +142,7 @@ def table(
     if _is_paired(tidy):
         found = _paired(
             tidy, math.log1p(margin_pct / 100), ((blocks, looks), (control, (control,)) if control else (blocks, looks)), ended, baseline, floor, restarts, one_start,
-            pair_seconds, weights or {},
+            pair_seconds, weights or {}, levelled,
         )  # fmt: skip
     else:
         found = _unpaired(tidy, margin_pct, floor, baseline, restarts, series)
@@ -157,9 +187,11 @@ def _is_paired(tidy):
 # -- pairs ------------------------------------------------------------------------------------------
 
 
-def _paired(tidy, margin, declared, ended, baseline, floor, restarts, one_start, seconds, weights):
+def _paired(
+    tidy, margin, declared, ended, baseline, floor, restarts, one_start, seconds, weights, levelled
+):
     """Verdict rows of paired runs."""
-    frame = pairs(tidy, baseline=baseline)
+    frame = pairs(tidy, baseline=baseline, levelled=levelled)
     design = tidy.attrs.get("design") or UNKNOWN
     carried = 0.0 if "carry_over" not in tidy else float(tidy["carry_over"].mean())
     said = []
@@ -187,8 +219,23 @@ def _paired(tidy, margin, declared, ended, baseline, floor, restarts, one_start,
             }
             made = _family(family, margin, ended, design, one, given)
             for (arm, threads), o, members, notes in made:
+                mine = family[family["arm"] == arm]
+                mine = (
+                    mine if threads is JOINT or threads == "" else mine[mine["threads"] == threads]
+                )
+                notes = [*notes, *_moved(mine, o)]
                 key = (study, workload, metric, base, arm)
                 yield _paired_row(key, threads, o, members, notes, design, seconds, margin)
+
+
+def _moved(rows, o):
+    """That levelling moved the estimate noticeably: where it would be without."""
+    gap = float((rows["raw"] - rows["overhead"]).groupby(rows["block"]).mean().mean())
+    if abs(gap) > NOTICEABLE * (o.hi - o.lo):
+        yield (
+            "levelled for the processor time that the host took from either run: "
+            f"{percent(o.estimate + gap):+.1f} % without"
+        )
 
 
 def _notes(known, one_start):

@@ -4,6 +4,7 @@ A value of a file may be a table by profile (``{quick = 2, standard = 3}``); the
 (``[mariadb]``) replaces whole fields of what stands above it."""
 
 import functools
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,10 +16,15 @@ from .own import MANY, own
 
 STUDIES = (
     *("binlog-encryption", "tablespace-encryption", "version-upgrade", "backup-encryption"),
-    *("ssl-connections", "own-study", "calibration"),
+    *("ssl-connections", "settings", "own-study", "calibration"),
 )
 THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
-_BUILDS = {"mysql": "MySQL 9.7", "mysql-8.0": "MySQL 8.0", "mariadb": "MariaDB"}
+_BUILDS = {
+    "mysql": "MySQL 9.7",
+    "mysql-8.0": "MySQL 8.0",
+    "mariadb": "MariaDB",
+    "mariadb-11.8": "MariaDB 11.8",
+}
 _OF_PROFILE = {"budget_min", "slice_s", "warmup_s", "rows", "blocks"}
 
 
@@ -126,17 +132,19 @@ def _file(name: str, engine: str, old: str, builds: Mapping) -> dict:
     engine = engine or file.get("engine", "mysql")
     old = old or "mysql-8.0"
     kind = builds[engine][0] if engine in builds else engine
-    kind = "mysql" if kind.startswith("mysql") else kind
+    kind = next((k for k in ("mysql", "mariadb") if kind.startswith(k)), kind)
     file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))
     if file.get("upgrade"):
         was, now = (_called(e, builds.get(e, ("", ""))[1]) for e in (old, engine))
         if was == now:
             was, now = f"{was} (old)", f"{now} (new)"
-        file = _filled(file, {"was": was, "now": now, "old": old, "engine": engine})
+        cores = str(os.cpu_count())
+        names = {"was": was, "now": now, "old": old, "engine": engine, "cores": cores}
+        file = _filled(file, names)
         kinds = {builds[e][0] if e in builds else e for e in (old, engine)}
         if not all(k.startswith("mysql") for k in kinds):  # only MySQL sizes its redo log by itself
             for arm in file["arms"].values():
-                arm["expect"] = {k: v for k, v in arm["expect"].items() if k != "redo capacity"}
+                arm.get("expect", {}).pop("redo capacity", None)  # of a copy: it was filled in
     return file
 
 
@@ -205,7 +213,8 @@ def _study(name, file, asked, profile, threads, margin_pct, declared) -> Study:
         fields.pop("budget_min", None)
     if profile.name in ("smoke", "full"):  # one length for all
         fields.pop("slice_s", None)
-    settings = {k: _of(profile.name, v) for k, v in file["settings"].items()}
+    settings = file["settings"] | question.get("settings", {})
+    settings = {k: _of(profile.name, v) for k, v in settings.items()}
     at_once = any(w.at_once for w in used)
     return Study(
         name=name,
@@ -223,7 +232,7 @@ def _study(name, file, asked, profile, threads, margin_pct, declared) -> Study:
         margin_pct=margin_pct,
         whole=name == "calibration",
         upgrade=file.get("upgrade", False) and key in file["headline"],
-        kit=file.get("kit", ""),
+        kit=question.get("kit", file.get("kit", "")),
         facts=tuple(question.get("facts", ())),
         cipher=file.get("cipher", {}),
         duet=allowed.says if at_once else "",
