@@ -909,3 +909,20 @@ def test_campaigns_are_found_by_name(killed, monkeypatch):
     name = killed["folder"].name
     assert paths.campaign(name) == killed["folder"]
     assert name in paths.campaigns("binlog-encryption-headline-smoke")
+
+
+def test_an_arm_with_pinned_values_is_measured(home, monkeypatch, mysql):
+    """Its settings are found before the first block, and are those of the arm that is dealt."""
+    chosen = studies.load("version-upgrade", question="old-values", profile="smoke", old="mysql")
+    pinned = replace(chosen.arms[0], name="pinned", engine="", expect={}, pin="old")
+    chosen = replace(
+        chosen, baseline=replace(chosen.baseline, name="old", engine="", expect={}), arms=(pinned,)
+    )
+    chosen = replace(chosen, workloads=(replace(chosen.workloads[0], threads=(2,)),))
+    found = {"pinned": {"settings": {"innodb_purge_threads": "2"}, "refused": {}}}
+    monkeypatch.setattr(campaigns, "pinned", lambda *a: found)
+    monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
+    folder = collect.measure(chosen)
+    arms = Counter(tidy.read(r)["arm"] for r in tidy.run_folders(folder) if "-p0" in r.name)
+    assert arms["pinned"] == arms["old"] > 0
+    assert tidy.variables(folder)["pinned"]["innodb_purge_threads"] == "2"

@@ -37,6 +37,15 @@ METRICS = {
         Metric("checkpoint_age", "Redo since checkpoint", "B", "lower", "MB", 1e-6, judged=False),
         Metric("data_size", "Data files", "B", "lower", "MB", 1e-6, judged=False),
         Metric("steal", "Taken by the host", "1", "lower", "% of a slice", 100, judged=False),
+        Metric(
+            "retried",
+            "Tried again after an error",
+            "1",
+            "lower",
+            "% of transactions",
+            100,
+            judged=False,
+        ),
         Metric("queued", "Queries queued by the pool", "1", "lower", "a transaction", judged=False),
         Metric(
             "stalled", "Stalled queries in the pool", "1", "lower", "a transaction", judged=False
@@ -104,7 +113,8 @@ class Workload:
     `at_once`: a duet, both servers under load at the same time; `share`: the part of every table's
     rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
     few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions
-    that a replica catches up with; `arms`: those it is measured for, () for all; `sized`: whether its script
+    that a replica catches up with; `errors`: share of transactions that may be tried again, a
+    deadlock's for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`: whether its script
     takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`:
     hosts that load, one sysbench each, 0 for the one that measures.
     """
@@ -131,6 +141,7 @@ class Workload:
     slices: Mapping[str, int] = field(default_factory=dict)
     redo_mb: int = 0
     events: int = 0
+    errors: float = 0.001
     arms: tuple[str, ...] = ()
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
     sized: bool = True

@@ -220,7 +220,7 @@ def metrics(facts: dict, run: Place) -> dict[str, float]:
         raise Unusable("openssl speed printed no rate")
     out = sysbench(run)
     if facts["workload_tool"] == "duet":
-        _served(out)
+        _served(out, facts)
         return {m: float(np.mean(v)) for m, v in windows(run).items()}
     if facts["workload_tool"] == "connect":
         n = out["events"]
@@ -240,7 +240,7 @@ def metrics(facts: dict, run: Place) -> dict[str, float]:
             "apply_rate": n / facts["apply_s"],
             "apply_cpu": (used["replica"]["cpu_s"] + used["source"]["cpu_s"]) / n,
         }
-    _served(out)
+    _served(out, facts)
     if out["duration_s"] < 0.9 * facts["slice_s"]:
         raise Unusable(f"ended after {out['duration_s']:g} of {facts['slice_s']:g} s")
     server = used["server"]
@@ -256,6 +256,7 @@ def metrics(facts: dict, run: Place) -> dict[str, float]:
     }
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     found |= {k: v / n for k, v in facts.get("disk", {}).items()}
+    found |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
         counted = (out["histogram_s"], out["histogram_counts"])
         for q in (95, 99):
@@ -279,12 +280,12 @@ def cipher_rate(text: str) -> float:
     return float(found[1]) if found else 0.0
 
 
-def _served(out: dict) -> None:
+def _served(out: dict, facts: dict) -> None:
     """Raise Unusable for a load that was not served."""
     n = out["transactions"]
     if out["reconnects"]:
         raise Unusable(f"{out['reconnects']} reconnects")
-    if out["ignored_errors"] > 0.001 * n:
+    if out["ignored_errors"] > facts.get("errors_most", 0.001) * n:
         raise Unusable(f"{out['ignored_errors']} errors in {n} transactions")
     if not n:
         raise Unusable("no transaction was finished")
@@ -337,7 +338,7 @@ def rows(run: Place) -> list[dict]:
 
 def _windows(facts: dict, run: Place) -> list[dict]:
     """Tidy rows of the windows of a duet's run: each is a pair with the same one of the other run."""
-    _served(sysbench(run))
+    _served(sysbench(run), facts)
     key = {c: facts[c] for c in COLUMNS if c in facts}
     cell = facts["pair_id"].rpartition("-p")[0]
     out = []

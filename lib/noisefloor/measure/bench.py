@@ -1,6 +1,7 @@
 """The servers of a campaign: loaded once, copied and dealt anew for every block."""
 
 import contextlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -163,6 +164,7 @@ def pinned(study: Study, templates: dict[str, Server], folder: Path) -> dict:
         if arm.pin:
             wanted = tidy.pinnable(values(arm.pin), values(arm.name))
             kept, refused = pin(templates[arm.name], folder / "pin", wanted)
+            refused = {name: re.sub(r"/\S*/", "", said)[:200] for name, said in refused.items()}
             found[arm.name] = {"settings": kept, "refused": refused}
     return found
 

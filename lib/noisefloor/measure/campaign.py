@@ -314,6 +314,7 @@ class Campaign:
                     server.remove()
             self.save()
         self.study = with_pinned(study, self.meta["pinned"])
+        self.turns = schedule.turns(self.seed, self.study, self.plan)  # of the arms as they are now
 
     def facts(self, bench: Bench) -> None:
         """What the kit finds out once, on the running servers of the first block, into a file each;
@@ -461,6 +462,7 @@ class Campaign:
             },
             "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
             "warnings": _warnings(more, settled),
+            "errors_most": cell.workload.errors,
             **more,
         }
         files = sorted(p for p in folder.iterdir() if p.name != "run.json")
