@@ -17,7 +17,7 @@ reports: setup ## measure every study and render reports/index.html (PROFILE=smo
 
 test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 slow: ## run the slow tests: every recorded page made, verified and opened in a browser
 	@lib/setup.sh tests/apt.txt

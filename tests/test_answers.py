@@ -168,3 +168,82 @@ def test_a_page_of_several_campaigns_repeats_from_its_raw_files(folders):
     found = verified.verify(page)
     assert any(problem.startswith("once: ") for problem in found["raw"])
     assert "data/raw/recorded/once is not as it was when the page was made" in found["raw"]
+
+
+# -- behind the answers ----------------------------------------------------------------------------
+
+
+def test_every_study_page_has_the_same_parts_in_the_same_order():
+    parts = ("report.begin(r", "report.absolute(r)", "report.comparisons(r)", "report.details(r)")
+    for path in paths.notebooks().glob("*.ipynb"):
+        text = path.read_text()
+        if "report.begin(r" in text:
+            assert [text.count(p) for p in parts] == [1, 1, 1, 1], path.name
+            assert [text.index(p) for p in parts] == sorted(text.index(p) for p in parts)
+            if path.stem != "own-study":
+                assert text.count("report.transfers(r)") == 1, path.name
+            assert "report.provenance" not in text
+
+
+def test_a_comparison_stands_once_on_the_page(recorded):
+    opened = results.load(recorded)
+    vars(opened)["verdicts"] = opened.verdicts.assign(lo_pct=-1.0, hi_pct=1.0)
+    shown = report.comparisons(opened).markup
+    first, _, rest = shown.partition('<details class="nf-more">')
+    assert first.count("<tr") + rest.count("<tr") >= len(opened.verdicts)
+    assert "Transactions per second" in first
+    assert "Binary log per transaction" not in first
+    assert "Binary log per transaction" in rest
+
+
+def test_what_is_folded_is_there_and_nothing_folds_to_nothing(recorded):
+    opened = results.load(recorded)
+    assert report.fold("empty", None) is None
+    details = report.details(opened).markup
+    for title in ("Settings of each arm", "Proof that each arm", f"Every run ({len(opened.runs)})"):
+        assert f"<summary>{title}" in details
+    assert f"--seed {opened.meta['seed']}" in details
+    assert "noisefloor run binlog-encryption" in details
+    settings = text(report.settings(opened))
+    assert "binlog_encryption OFF ON" in settings
+    assert "sync_binlog 1 1" in settings
+
+
+def test_what_transfers_is_made_from_the_campaign(recorded):
+    opened = results.load(recorded)
+    rows = opened.verdicts.copy()
+    cpu = (rows["metric"] == "cpu_per_transaction") & ~rows["control"]
+    rows.loc[cpu, ["overhead_pct", "lo_pct", "hi_pct"]] = [10.0, 4.0, 16.0]
+    vars(opened)["verdicts"] = rows
+    base = opened.judged(opened.main, "cpu_per_transaction")
+    base = 1e6 * base[base["arm"] == "plain"]["value"].median()
+    said = text(report.transfers(opened))
+    assert f"encrypted: +{base / 10:,.3g} µs a transaction" in said
+    assert "Divide it by the processor time of a transaction of yours" in said
+    assert opened.meta["host"]["cpu"] in said
+    assert "A file beside the server" in said
+    few = opened.judged(opened.main, "tps")
+    more = pd.concat([few, few.assign(threads=64)])  # as fast with more threads: saturated
+    vars(opened)["_judged"] = more.astype({"threads": "Int64"})
+    assert "2 and 64 threads reach the same throughput" in text(report.transfers(opened))
+
+
+@pytest.mark.parametrize(
+    ("metric", "verdict", "said"),
+    [
+        ("tps", "slower", "Encrypting the binary log costs throughput."),
+        ("tps", "faster", "Encrypting the binary log brings throughput."),
+        ("tps", "cannot tell", "Cannot tell whether encrypting the binary log costs throughput: "),
+        ("cpu_per_transaction", "slower", "Encrypting the binary log costs processor time."),
+        (
+            "cpu_per_transaction",
+            "same",
+            "Encrypting the binary log makes no difference to processor",
+        ),
+    ],
+)
+def test_a_page_says_what_is_done_and_what_it_costs(recorded, metric, verdict, said):
+    opened = results.load(recorded)
+    row = next(r for r in opened.headlines() if r["metric"] == metric)
+    row["verdict"], row["lo_pct"], row["hi_pct"] = verdict, -1.0, 3.0
+    assert report.headline(row).startswith(said)

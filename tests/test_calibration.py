@@ -578,6 +578,24 @@ def test_the_covariate_takes_the_machine_out_and_a_part_of_the_effect():
     assert (equal["alarms"] < 0.08).all()
 
 
+def test_levelling_makes_pairs_steadier_and_keeps_a_known_slowdown():
+    """What the host took slowed every run by 1.5 times its share."""
+    r = campaign("injected", sd=0.005)
+    rng = np.random.default_rng(3)
+    one = r.tidy.drop_duplicates("run")
+    taken = pd.Series(np.minimum(rng.pareto(1.5, len(one)) * 0.03, 1.0), one["run"])
+    moved = 1.5 * r.tidy["run"].map(taken) * r.tidy["metric"].map({"tps": -1}).fillna(1)
+    slower = r.tidy.assign(value=r.tidy["value"] * np.exp(moved))
+    steal = one.assign(metric="steal", value=one["run"].map(taken))
+    vars(r)["tidy"] = pd.concat([slower, steal], ignore_index=True)
+    found = live.levelled(r)
+    assert (found["left_se_pct"] < 0.5 * found["se_pct"]).all()
+    for row in found.query("metric == 'cpu_per_transaction'").itertuples():
+        truth = 100 * slow(r.study.arm(row.arm), "cpu_per_transaction")
+        assert abs(row.left_pct - truth) < 4 * row.left_se_pct
+    assert found["taken_pct"].iloc[0] == pytest.approx(100 * taken.median(), rel=0.2)
+
+
 def share_of(r):
     """Shares of the client that say nothing about the machine."""
     rng = np.random.default_rng(1)

@@ -132,6 +132,7 @@ def test_certificates_that_a_client_reads(bench, tmp_path):
         kinds = {c["evidence"]: c["found"] for c in found["evidence"]}
         assert kinds["client"].startswith("libmariadb ")
         assert kinds["key exchange"] not in ("", "not told")
+        assert kinds["server's OpenSSL"].startswith("OpenSSL 3")
     none, _, system = cpu.values()
     assert system > 2 * none
 
@@ -157,7 +158,7 @@ def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):
     server = bench.servers[0]
     arm = BY_NAME["TLS 1.3, P-256"]
     bench.kit.serve(server, "RSA 2048")
-    checks = connections._served(bench.kit, bench.kit.route(server, arm), arm)
+    checks = connections._served(bench.kit, server, bench.kit.route(server, arm), arm)
     with pytest.raises(evidence.EvidenceError, match=r"should be P-256, but .* says RSA 2048"):
         connections._agree(checks)
     said = "session:  \nThreads started!\n"  # a session without a cipher, under a TLS arm

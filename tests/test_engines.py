@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from noisefloor import engines, paths
+from noisefloor.server import Server
 
 NINE = engines.pins()
 FETCHED = paths.engines() / f"mysql-{NINE['version']}"
@@ -103,6 +104,20 @@ def _link(source, target):
         Path(target).hardlink_to(source)
     except OSError:  # another disk
         shutil.copy2(source, target)
+
+
+def test_the_newer_mariadb_runs_with_its_own_c_library(shop):
+    """Fetched as MySQL is; its own script makes the data directory."""
+    engine = engines.find("mariadb-11.8")
+    assert (engine.kind, engine.thread_pool) == ("mariadb", True)
+    assert engine.version.startswith("11.8.")
+    with Server.create(engine, shop / "newer") as server:
+        assert server.query("SELECT VERSION() AS v")[0]["v"].startswith(engine.version)
+        loaded = Path(f"/proc/{server.pid}/maps").read_text()
+        assert (
+            f"{paths.engines()}/mariadb-{engines.pins('mariadb-11.8')['version']}/usr/lib" in loaded
+        )
+    server.remove()
 
 
 def test_mariadb_has_its_plugins():

@@ -250,7 +250,7 @@ def connect(s: Slice) -> dict:
     if not code:
         checks = [*_session(text, s.arm), _required(s.server, s.arm)]
         if (s.server.pid, s.arm.name) not in kit.proved:  # nobody changes it but `serve`
-            checks += _served(kit, route, s.arm)
+            checks += _served(kit, s.server, route, s.arm)
         result["evidence"] = _agree(checks)
         kit.proved.add((s.server.pid, s.arm.name))
     return result | {
@@ -341,9 +341,9 @@ def _s_client(kit: Kit, route: Route, arm: Arm) -> str:
         return child.communicate()[0]
 
 
-def _served(kit: Kit, route: Route, arm: Arm) -> list[dict]:
-    """Evidence of the key that the server really presents, and of the group of the key exchange; none
-    for arms without TLS."""
+def _served(kit: Kit, server: Server, route: Route, arm: Arm) -> list[dict]:
+    """Evidence of the key that the server really presents, of the group of the key exchange and of the
+    library that made it; none for arms without TLS."""
     if "key" not in arm.how:
         return []
     said = _s_client(kit, route, arm)
@@ -353,7 +353,12 @@ def _served(kit: Kit, route: Route, arm: Arm) -> list[dict]:
     curve = re.search(r"Peer signature type: (ECDSA|ecdsa_\w+)", said)
     size = bits[1] if bits else "unknown"
     found = f"P-{size}" if curve else f"RSA {size}"
+    ssl = "SHOW GLOBAL STATUS LIKE 'Tls_library_version'"
+    if server.engine.kind != "mysql":
+        ssl = "SHOW GLOBAL VARIABLES LIKE 'version_ssl_library'"
+    theirs = [r["Value"] for r in server.query(ssl)] or ["not told"]
     return [
+        _check("server's OpenSSL", "as it says itself", theirs[0], theirs[0]),
         _check("certificate", "the one served to openssl s_client", arm.how["key"], found),
         _check("key exchange", "the group agreed with openssl s_client", group, group),
     ]

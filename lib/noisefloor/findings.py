@@ -421,6 +421,26 @@ def _needed(limit: float, connect: float, more: float, query: float, each: float
     return float(math.ceil(over / spare)) if spare > 0 else math.inf
 
 
+def signed(verdicts: pd.DataFrame, tidy: pd.DataFrame, rates: dict, arms) -> pd.DataFrame:
+    """What a connection should cost the server at least, its one signature, beside what was measured:
+    columns arm, key, expected_ms, and with its interval server CPU more_ms, against the baseline of
+    the first comparison. rates: signatures a second by key; arms: those of the study."""
+    keys = {a.name: a.how["key"] for a in arms if "key" in a.how}
+    rows = _judged(verdicts, "cpu_per_connection", ("sustained", *ONE_CLIENT))
+    found = []
+    for row in rows.to_dict("records"):
+        if keys.get(row["arm"]) in rates:
+            base = tidy[(tidy["metric"] == row["metric"]) & (tidy["workload"] == row["workload"])]
+            base = 1e3 * base[base["arm"] == row["baseline"]]["value"].median()
+            of = zip(("", " lo", " hi"), ("overhead_pct", "lo_pct", "hi_pct"), strict=True)
+            found.append(
+                {"arm": row["arm"], "key": keys[row["arm"]]}
+                | {"expected_ms": round(1e3 / float(np.median(rates[keys[row["arm"]]])), 3)}
+                | {f"server CPU more_ms{end}": base * row[c] / 100 for end, c in of}
+            )
+    return pd.DataFrame(found)
+
+
 _RATES = {
     "connections per second": ("connections_per_second", 1.0),
     "connect_ms": ("connect_time", 1e3),

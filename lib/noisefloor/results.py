@@ -159,10 +159,12 @@ class Results:
         there = arm in set(rows["arm"])
         rows = rows[rows["arm"] == (arm if there else rows["arm"].iloc[0])]
         joint = rows[rows["joint"]]
-        row = joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]
+        row = (joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]).copy()
+        old = self.meta.get("parameters", {}).get("old", "")
+        kind = (self.meta.get("engine") or {}).get("kind", "")
+        row["does"] = studies.does(part.study.name, row["arm"], kind, old)
         if arm in {a.name for a in part.study.arms} and not there:
             said = f"no whole pair of {arm} was measured: this is about another arm"
-            row = row.copy()
             row["warnings"] = [*row["warnings"], said]
         return row
 

@@ -18,9 +18,8 @@ CONTROL_SHARE = 0.08  # of the time, at the most
 WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
 WINDOW_S = 2.0  # of a duet
 LOST_S = 0.5  # of the clock between two slices, about
-STARTING = (
-    0.15  # of a block's share of the budget: warm-up, and blocks that take longer than the first
-)
+STARTING = 0.08  # of a block's share of the budget: warm-up, and blocks that take longer
+AT_ONCE = 0.05  # the same of a duet
 STEAL = "steal"  # the metric by which pairs are levelled
 NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
 CONTENDED = "size under contention: both servers were under load at once"
@@ -153,7 +152,7 @@ def _fitting(study: Study, blocks: int) -> tuple[int, int]:
     """About how many pairs of every comparison, and how many windows of a duet, a block holds."""
     own = [c for c in cells(study) if not c.control]
     arms = 1 if study.design == "switched" else len(study.arms)  # that have a block of their own
-    lost = STARTING / 3 if all(w.at_once for w in study.workloads) else STARTING  # known exactly
+    lost = AT_ONCE if all(w.at_once for w in study.workloads) else STARTING  # known exactly
     block = (1 - lost) * 60 * study.profile.budget_min / (blocks * arms)
     windows = max(3, int(block * arms / len(own) / window_s(study)) - 1)
     pairs = max(1, round(block * arms / sum(pair_s(study, c) for c in own)))

@@ -367,7 +367,7 @@ def table(campaign: Path) -> pd.DataFrame:
             found += rows(run)
         except (Damaged, parse.ParseError, Unusable) as e:
             problems.append(f"{run.name}: {e}")
-    result = frame(found, facts["design"])
+    result = _percentiles(frame(found, facts["design"]))
     pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
     half = set(pairs[pairs != 2].index)
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
@@ -381,6 +381,20 @@ def table(campaign: Path) -> pd.DataFrame:
     problems += broken(campaign)
     result.attrs |= {"design": facts["design"], "problems": problems}
     return result
+
+
+def _percentiles(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` without the percentiles of a thread count whose every run does not have them: the runs
+    that lack one are the slower ones."""
+    own = rows[~rows["warmup"]]
+    key = ["workload", "threads"]
+    every = own.groupby(key)["run"].nunique()
+    for metric in ("p95", "p99"):
+        there = own[own["metric"] == metric].groupby(key)["run"].nunique()
+        short = every.index[every.gt(there.reindex(every.index, fill_value=0))]
+        cell = pd.MultiIndex.from_frame(rows[key])
+        rows = rows[~(rows["metric"].eq(metric).to_numpy() & cell.isin(short))]
+    return rows.reset_index(drop=True)
 
 
 def _runs(campaign: Path, *, warmup: bool) -> Iterator[tuple[dict, Place]]:

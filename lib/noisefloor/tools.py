@@ -500,6 +500,25 @@ def cipher_rates(cipher: Mapping[str, str]) -> list[float]:
     return [r for r in map(tidy.cipher_rate, texts) if r]
 
 
+_SIGNATURES = {"RSA": "rsa{}", "P-256": "ecdsap256"}
+
+
+def signature_rates(keys: set[str]) -> dict[str, list[float]]:
+    """{key: signatures a second of processor time, by `openssl speed` three times for a second}; without
+    the keys that this machine's openssl does not have."""
+    found = {}
+    for key in sorted(keys):
+        kind, _, bits = key.partition(" ")
+        name = _SIGNATURES[kind].format(bits)
+        argv = ["openssl", "speed", "-mr", "-seconds", "1", name]
+        texts = [_run(argv, PATIENCE_S)[1] for _ in range(3)]
+        rates = [
+            float(m[1]) for t in texts if (m := re.search(r"^\+F[24]:\d+:\d+:([\d.]+):", t, re.M))
+        ]
+        found |= {key: rates} if len(rates) == len(texts) else {}
+    return found
+
+
 _TOLD = {
     "release": "version_comment",
     "machine": "version_compile_machine",

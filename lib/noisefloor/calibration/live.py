@@ -168,7 +168,7 @@ def write_floor(aa, file=None):
 
 
 def noise(folders=(), file=None):
-    """Write what one pair scatters, by thread count: {"source", name: {metric: {threads: sd in
+    """Write what one levelled pair scatters, by thread count: {"source", name: {metric: {threads: sd in
     percent}}}, the names those of `schedule.kin`; returns the file. It plans later campaigns and
     weights their joint effects.
 
@@ -182,7 +182,7 @@ def noise(folders=(), file=None):
         equal = {r.study.control.name}
         if r.study.name == "calibration" and r.study.key != "injected":
             equal |= {a.name for a in r.study.arms}
-        found = stats.pairs(r.tidy, baseline=r.study.baseline.name)
+        found = stats.pairs(r.tidy, baseline=r.study.baseline.name, levelled=True)
         for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
             parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
             total, df = map(sum, zip(*parts, strict=True))
@@ -439,6 +439,27 @@ def covariate(r, share=None, *, draws=2000, seed=1):
                 rows.append((metric, int(threads), arm, len(means), slope, *ends, alarms))
     return _frame(
         rows, r, "metric threads arm blocks slope overhead_pct se_pct left_pct left_se_pct alarms"
+    )
+
+
+def levelled(r):
+    """What levelling for the processor time that the host takes away does to pairs in turn: rows metric,
+    threads, arm, blocks, taken_pct (of a slice, median), overhead_pct and se_pct without it, left_pct
+    and left_se_pct with it; in percent of a logarithm."""
+    found = stats.pairs(r.tidy, baseline=r.study.baseline.name, levelled=True)
+    taken = r.tidy[(r.tidy["metric"] == stats.verdicts.STEAL) & (r.tidy["workload"] == r.main)]
+    found = found[found["workload"].eq(r.main) & found["metric"].isin(METRICS)]
+    found = found[found["arm"].isin([a.name for a in r.study.arms])]
+    rows = []
+    for (metric, threads, arm), part in found.groupby(["metric", "threads", "arm"], sort=False):
+        means = part.groupby("block")[["raw", "overhead"]].mean()
+        if len(means) > 1:
+            ends = 100 * means.agg(["mean", "sem"]).T.to_numpy().ravel()
+            rows.append(
+                (metric, int(threads), arm, len(means), 100 * taken["value"].median(), *ends)
+            )
+    return _frame(
+        rows, r, "metric threads arm blocks taken_pct overhead_pct se_pct left_pct left_se_pct"
     )
 
 

@@ -22,6 +22,7 @@ SURE = 0.002  # two-sided: bounds of 99.9 % each
 COVERAGE = (0.935, 0.97)
 PRICE = {2.0: (12, 18, 13, 8, 8), 4.0: (50, 56, 44, 13, 8)}  # pairs, by pair sd and true overhead
 CORE_SECONDS = 1200
+KNOWN_PCT = 2.0  # overheads beyond it were put in
 WORTH, HIDDEN = 0.8, 0.55  # of a covariate: standard error with it; share of an effect it may hide
 FILES = ((4, False, 0.88), (4, True, 0.99), (10, False, 0.97))  # runs, restarts, share slower
 FILES_SAME, FILES_UPPER = 0.9, 0.06
@@ -130,6 +131,25 @@ class Calibration:
         """The client's CPU as a covariate: of two identical servers, and of known slowdowns."""
         both = [live.covariate(self.one(q)) for q in ("aa", "injected")]
         return pd.concat(both, ignore_index=True)
+
+    @cached_property
+    def levelled(self):
+        """Levelling for what the host takes away: of identical servers, and of known slowdowns."""
+        both = [live.levelled(self.one(q)) for q in ("aa", "injected")]
+        return pd.concat(both, ignore_index=True)
+
+    @property
+    def levelled_words(self):
+        """What levelling does to the standard error, and to known slowdowns, in sentences."""
+        c = self.levelled
+        ratio = c.groupby("metric")["left_se_pct"].median() / c.groupby("metric")["se_pct"].median()
+        told = ", ".join(f"{plots.metric_label(m)}: {x:.2f}" for m, x in ratio.items())
+        known = c[c["overhead_pct"].abs() > KNOWN_PCT]
+        moved = (known["left_pct"] - known["overhead_pct"]).abs() / known["se_pct"]
+        words = f"Standard errors with levelling, those without being 1: {told}."
+        if len(known):
+            words += f" A known slowdown moves by {moved.max():.1f} standard errors at the most."
+        return words
 
     @property
     def covariate_words(self):
@@ -542,6 +562,30 @@ class Calibration:
             f"the same in every arm. A piece is a campaign of {live.PIECE} blocks.",
             name="injected",
         )  # fmt: skip
+
+    @_live
+    def show_levelled(self):
+        """Table: pairs with and without levelling."""
+        c = self.levelled
+        return report.table(
+            pd.DataFrame(
+                {
+                    "metric": c["metric"].map(plots.metric_label),
+                    "arm": c["arm"],
+                    "threads": c["threads"],
+                    "blocks": c["blocks"],
+                    "taken by the host": c["taken_pct"].map(
+                        lambda v: "–" if pd.isna(v) else f"{v:.1f} %"
+                    ),
+                    "overhead": c["overhead_pct"].map(plots.percent),
+                    "levelled": c["left_pct"].map(plots.percent),
+                    "standard error": c["se_pct"].map(lambda v: _unsigned(v, 2)),
+                    "standard error levelled": c["left_se_pct"].map(lambda v: _unsigned(v, 2)),
+                }
+            ),
+            f"{self.levelled_words} Overheads are percent of a logarithm.",
+            name="levelled",
+        )
 
     @_live
     def show_covariate(self):

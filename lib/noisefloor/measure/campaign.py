@@ -304,6 +304,8 @@ class Campaign:
             self.meta["skipped"] |= without_effect(study, bench)
             if study.cipher:
                 self.meta["cipher_B_per_s"] = tools.cipher_rates(study.cipher)
+            if keys := {a.how["key"] for a in study.arms if "key" in a.how}:
+                self.meta["signatures_per_s"] = tools.signature_rates(keys)
             if study.upgrade:
                 new = templates[study.arms[0].name]
                 self.meta["upgrade"] = tools.upgrade(templates[""], new.engine, shop)

@@ -230,7 +230,7 @@ def _sentence(words, code=""):
 def command(r, question) -> str:
     """The command that measures a question as the page's own campaign was measured."""
     s, given = r.study, r.meta.get("parameters", {})
-    words = ["noisefloor run", s.name, "--question", question]
+    words = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
         words += ["--profile", s.profile.name]
     for name, usual in (("engine", studies.default_engine(s.name)), ("old", "mysql-8.0")):

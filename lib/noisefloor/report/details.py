@@ -8,7 +8,7 @@ import pandas as pd
 from .. import plots, studies
 from ..amounts import percent
 from ..results import PROCESSOR, THROUGHPUT
-from ..study import PROFILES
+from .answers import command
 from .pieces import escaped, provenance, table, verdict_table_html
 from .words import machine
 
@@ -185,29 +185,21 @@ def settings(r):
 def again(r):
     """The command that measures the page's first question again, with its versions and its seed."""
     s, meta = r.parts[0].study, r.meta
-    given = meta.get("parameters", {})
-    own = s.name not in studies.STUDIES  # its user's
-    words = ["noisefloor ab", *given.get("settings", ())] if own else [f"noisefloor run {s.name}"]
-    words += [f"--question {s.key}"] if s.key and not own else []
-    words.append(f"--profile {s.profile.name}")
-    usual = "mysql" if own else studies.default_engine(s.name)
-    for name, default in (("engine", usual), ("old", "mysql-8.0")):
-        if (value := given.get(name) or default) != default:
-            words.append(f"--{name} {'FOLDER' if '/' in value else value}")
-    if s.margin_pct != PROFILES.get(s.profile.name, s.profile).margin_pct:
-        words.append(f"--margin {s.margin_pct:g}")
-    words += [] if own else [f"--seed {meta['seed']}"]
-    command = " ".join(words)
+    if s.name in studies.STUDIES:
+        line = f"{command(r, s.key)} --seed {meta['seed']}"
+    else:  # its user's own
+        asked = meta.get("parameters", {}).get("settings", ())
+        line = " ".join(["noisefloor ab", *asked, f"--profile {s.profile.name}"])
     builds = sorted({e["label"] for e in meta.get("engines", {}).values()})
     told = [*builds, f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip()]
     if meta.get("commit"):
         told.append(f"Noisefloor at {meta['commit']}")
     told.append(f"seed {meta['seed']}")
     markup = (
-        f'<p class="nf-open">To measure it again: <code>{escaped(command)}</code><br>'
+        f'<p class="nf-open">To measure it again: <code>{escaped(line)}</code><br>'
         f"{escaped(', '.join(told))}.</p>"
     )
-    return plots.Shown(markup, f"{command}\n{', '.join(told)}")
+    return plots.Shown(markup, f"{line}\n{', '.join(told)}")
 
 
 def details(r):

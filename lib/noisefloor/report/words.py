@@ -30,6 +30,16 @@ _WORDS = {  # how a worse or better value is said, by metric; else "slower" and 
 }
 
 
+_EFFECTS = {  # what a change costs or brings, where it is said what is done
+    **dict.fromkeys(
+        ("cpu_per_transaction", "cpu_per_connection", "user_sys"),
+        ("costs processor time", "saves processor time"),
+    ),
+    **dict.fromkeys(("tps", "connections_per_second"), ("costs throughput", "brings throughput")),
+    "wall": ("costs time", "saves time"),
+}
+
+
 class ReportError(Exception):
     """A page that cannot be made. One sentence; `code` 2 for a wrong request, else 1."""
 
@@ -221,13 +231,18 @@ def headline(row, margin_pct=MARGIN) -> str:
             f"{cost(row['metric'])} beside it, with both servers loaded at once: {overhead(row)}, "
             f"{NOT_JUDGED}."
         )
-    claim = {
+    claims = {
         "slower": f"{arm} {worse} {base}",
         "faster": f"{arm} {better} {base}",
         "same": f"{arm} or {base} makes no difference that matters",
-    }.get(row["verdict"])
+    }
+    if row["metric"] in _EFFECTS and (does := row.get("does")):  # as a DBA would say it
+        claims = dict(zip(claims, (f"{does} {e}" for e in _EFFECTS[row["metric"]]), strict=False))
+        what_of = claims["slower"].rpartition(" costs ")[2]
+        claims["same"] = f"{does} makes no difference to {what_of} that matters"
+    claim = claims.get(row["verdict"])
     if not claim:
-        claim, said = f"cannot tell whether {arm} {worse} {base}", limits(row)
+        claim, said = f"cannot tell whether {claims['slower']}", limits(row)
         although = ", although the interval says " if said.startswith("between") else ": "
         claim += f"{although}{said}" if said else ""
     ends = "; ".join(filter(None, [overhead(row), _same(row)]))

@@ -77,6 +77,15 @@ def headline(name: str, profile: str = "quick", engine: str = "") -> tuple[str, 
     return tuple(k for k in keys if k != "processor")
 
 
+def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
+    """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables"); ""
+    where the study's file does not say."""
+    if name not in STUDIES or name == "own-study":
+        return ""
+    arms = _file(name, engine, old, {})["arms"]
+    return arms.get(arm, {}).get("does", "")
+
+
 def default_engine(name: str) -> str:
     """The engine that a study is about where nobody says otherwise."""
     return "mysql" if name == "own-study" else _read(name).get("engine", "mysql")
@@ -250,6 +259,7 @@ def _arm(name: str, arms: Mapping) -> Arm:
     fields = dict(arms[name])
     if like := fields.pop("like", ""):
         fields = dict(arms[like]) | fields
+    fields.pop("does", None)  # words for the page
     return Arm(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
 
 
