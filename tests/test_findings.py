@@ -459,3 +459,24 @@ def test_first_line_with_one_cipher_and_without_stages():
     back = [("restore", "wall", "aes", 30.0, 20.0, 41.0, "slower")]
     said = findings.backup_answer(verdicts(*back), pd.DataFrame(), t)
     assert said == "Restore time: slower with aes (+30.0\u202f%, +20.0 to +41.0\u202f%)."
+
+
+def test_functions_that_take_more_time_are_found_in_pairs():
+    """One function costs 30 us more of 1,000 in one arm; all others scatter by 1 %."""
+    draw, shares, cpu = np.random.default_rng(2), [], []
+    for block in range(8):
+        for arm, more in (("plain", 0.0), ("encrypted", 30.0)):
+            run, pair = f"{block}{arm}", f"p{block}"
+            used = {"memcpy": 100.0 + more, "row_search": 400.0, "other": 500.0}
+            used = {f: us * draw.normal(1, 0.01) for f, us in used.items()}
+            whole = sum(used.values())
+            key = {"run": run, "campaign": "c", "block": block, "pair_id": pair, "arm": arm}
+            shares += [key | {"function": f, "share": us / whole} for f, us in used.items()]
+            cpu.append({"run": run, "metric": "cpu_per_transaction", "value": whole / 1e6})
+    again = [{"run": "at once", "metric": "cpu_per_transaction", "value": 1.0}] * 2
+    found = findings.grown(pd.DataFrame(shares), pd.DataFrame(cpu + again), "plain")
+    row = found.set_index("function").loc["memcpy"]
+    assert row["more_us lo"] < 30 < row["more_us hi"]
+    assert found["function"].iloc[0] == "memcpy"
+    assert row["plain, µs"] == pytest.approx(100, rel=0.02)
+    assert findings.grown(pd.DataFrame(shares)[:0], pd.DataFrame(cpu), "plain").empty

@@ -278,10 +278,11 @@ def grown(
     """The functions whose processor time differs most between `baseline` and the other arm: samples of
     a run as shares of its CPU per transaction, in pairs. Columns function, baseline_us, and with its
     interval more_us, the largest first; those alone whose interval is clear of zero."""
-    cpu = tidy[tidy["metric"] == "cpu_per_transaction"].set_index("run")["value"]
-    rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))
-    if rows.empty:
+    if profiles.empty:
         return pd.DataFrame()
+    own = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
+    cpu = tidy[own].set_index("run")["value"]  # of a duet a run has several
+    rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))
     key = ["campaign", "block", "pair_id"]
     side = np.where(rows["arm"] == baseline, "base", "other")
     wide = rows.assign(side=side).pivot_table(

@@ -69,9 +69,8 @@ def absolute(r):
         for m in metrics:
             values = part.loc[part["metric"] == m, "value"] * METRICS[m].scale
             ends = [cell(float(v)) for v in values.quantile([0.25, 0.5, 0.75])]
-            row[f"{metric_label(m)}, {METRICS[m].shown_unit}"] = (
-                f"{ends[1]} ({ends[0]} to {ends[2]})"
-            )
+            told = f"{ends[1]} ({ends[0]} to {ends[2]})" if len(values) else "–"
+            row[f"{metric_label(m)}, {METRICS[m].shown_unit}"] = told
         rows.append(row)
     rows.sort(key=lambda row: (row["threads"], arms.index(row["arm"])))
     words = (

@@ -223,14 +223,19 @@ def _paired(
                 mine = (
                     mine if threads is JOINT or threads == "" else mine[mine["threads"] == threads]
                 )
-                notes = [*notes, *_moved(mine, o)]
+                notes = [*notes, *_moved(mine, o, given["weights"])]
                 key = (study, workload, metric, base, arm)
                 yield _paired_row(key, threads, o, members, notes, design, seconds, margin)
 
 
-def _moved(rows, o):
-    """That levelling moved the estimate noticeably: where it would be without."""
-    gap = float((rows["raw"] - rows["overhead"]).groupby(rows["block"]).mean().mean())
+def _moved(rows, o, weights):
+    """That levelling moved the estimate noticeably: where it would be without. weights: of thread
+    counts, as the joint effect has them."""
+    rows = rows.assign(gap=rows["raw"] - rows["overhead"])
+    each = rows.groupby(["threads", "block"], dropna=False)["gap"].mean().groupby(level=0).mean()
+    w = np.array([weights.get(t, math.nan) for t in each.index], float)
+    w = np.ones(len(each)) if not np.isfinite(w).all() else w
+    gap = float(np.average(each, weights=w)) if len(each) else 0.0
     if abs(gap) > NOTICEABLE * (o.hi - o.lo):
         yield (
             "levelled for the processor time that the host took from either run: "
