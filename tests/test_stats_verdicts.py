@@ -375,10 +375,10 @@ def test_where_there_is_nothing_to_level_by_nothing_changes(case):
 
 
 def test_equal_arms_levelled_raise_no_more_alarms_than_they_may():
-    """Five per cent of 400 campaigns of equal arms, each judged once: at most 34 by the binomial."""
+    """Five per cent of 150 campaigns of equal arms, each judged once: at most 16 by the binomial."""
     alarms = 0
-    for seed in range(400):
+    for seed in range(150):
         found = stats.pairs(stolen(0.0, 1.2, blocks=8, seed=seed), levelled=True)
         means = found.groupby("block")["overhead"].mean()
         alarms += scipy_stats.ttest_1samp(means, 0).pvalue < 0.05
-    assert 5 <= alarms <= 34
+    assert 1 <= alarms <= 16
