@@ -218,7 +218,7 @@ def test_what_transfers_is_made_from_the_campaign(recorded):
     base = opened.judged(opened.main, "cpu_per_transaction")
     base = 1e6 * base[base["arm"] == "plain"]["value"].median()
     said = text(report.transfers(opened))
-    assert f"encrypted: +{base / 10:,.3g} µs a transaction" in said
+    assert f"encrypted: +{answers.cell(float(f'{base / 10:.3g}'))} µs a transaction" in said
     assert "Divide it by the processor time of a transaction of yours" in said
     assert opened.meta["host"]["cpu"] in said
     assert "A file beside the server" in said

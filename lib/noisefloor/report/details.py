@@ -9,7 +9,7 @@ from .. import plots, studies
 from ..amounts import percent
 from ..results import PROCESSOR, THROUGHPUT
 from .answers import command
-from .pieces import escaped, provenance, table, verdict_table_html
+from .pieces import cell, escaped, provenance, table, verdict_table_html
 from .words import machine
 
 LEADING = ("p95", "wall_prepared", "restart_s", "recovery_s", "apply_rate", "cipher_rate")
@@ -154,11 +154,14 @@ def _formula(r) -> tuple[str, str] | None:
     base = base[base["arm"] == lead["baseline"]]["value"].median()
     each, scale, unit = _UNITS[lead["metric"]]
     extra, lo, hi = (scale * base * lead[c] / 100 for c in ("overhead_pct", "lo_pct", "hi_pct"))
-    here = f"{lead['arm']}: {extra:+,.3g} {unit} {each} ({lo:+,.3g} to {hi:+,.3g})"
+    more, least, most = (
+        f"{'+' if x > 0 else ''}{cell(float(f'{x:.3g}'))}" for x in (extra, lo, hi)
+    )
+    whole = cell(float(f"{scale * base:.3g}"))
     return (
-        f"{here} of {scale * base:,.3g} {unit}.".replace("-", "−"),
+        f"{lead['arm']}: {more} {unit} {each} ({least} to {most}) of {whole} {unit}.",
         f"Divide it by the processor time of {each} of yours (CPU seconds of the server, divided by"
-        f" what it served): at twice the {scale * base:,.3g} {unit} it is half of"
+        f" what it served): at twice the {whole} {unit} it is half of"
         f" {escaped(percent(lead['overhead_pct']))}.",
     )
 
