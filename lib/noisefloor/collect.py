@@ -296,6 +296,8 @@ def measured(
     lacking = {one.key: why for one in asked if (why := _lacks(one, engine))}
     if lacking and question != "all":
         raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")
+    for key, why in lacking.items():
+        Progress().say(f"{key} is left out: {why}")
     asked = [one for one in asked if one.key not in lacking]
     return tuple(_one(one, parameters, lua, clients, seed) for one in asked)
 

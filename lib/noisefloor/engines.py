@@ -68,7 +68,8 @@ def label(engine: Engine) -> str:
 def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
     """The server build called `name`: ``mysql`` (9.7, or its fall-backs in this order: the newest
     9.7 of the archive, mysqld on PATH, MariaDB), ``mysql-8.0``, ``mariadb`` (the machine's),
-    ``mariadb-11.8``, or the path of a build's folder or of its mysqld. With `fetch` a missing build is downloaded.
+    ``mariadb-11.8``, or the path of a build's folder or of its mysqld. With `fetch` a missing build
+    is downloaded.
 
     Raises EngineMissing, one sentence with the way to get it."""
     if "://" in name:  # it may hold a password

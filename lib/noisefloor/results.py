@@ -196,9 +196,10 @@ class Results:
         counts: columns step arm overhead_pct lo_pct hi_pct verdict blocks start_pct end_pct.
 
         An arm that was measured against `baseline` is told from the one before it: their blocks are
-        their own, so their errors are independent and add as squares. One that was measured against an
-        last of these is a step by itself. `lo_pct` and `hi_pct` are where the step ends, given where
-        it starts; the last row is where the chain ends, seen from `baseline`."""
+        their own, so their errors are independent and add as squares. One that was measured against
+        the last of these is a step by itself. `lo_pct` and `hi_pct` are where the step ends, given
+        where it starts; the last row is where the chain ends, seen from `baseline`: as it was judged,
+        where its arm was measured against that."""
         first = baseline or self.study.baseline.name
         rows = self.of(self.main, metric, control=False)
         rows = rows[rows["joint"]] if rows["joint"].any() else rows
@@ -232,6 +233,7 @@ class Results:
                 last = row
             ends = [100 * math.expm1(x) for x in at[last["arm"]]]
             word = stats.estimate.word_of(*at[last["arm"]][1:], margin)
+            word = last["verdict"] if last["baseline"] == first else word
             found.append(("all together", last["arm"], *ends, word, last["blocks"], 0.0, ends[0]))
         columns = ["step", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "blocks"]
         return pd.DataFrame(found, columns=[*columns, "start_pct", "end_pct"])

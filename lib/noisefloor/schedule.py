@@ -20,7 +20,6 @@ WINDOW_S = 2.0  # of a duet
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING = 0.08  # of a block's share of the budget: warm-up, and blocks that take longer
 AT_ONCE = 0.05  # the same of a duet
-STEAL = "steal"  # the metric by which pairs are levelled
 NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
 CONTENDED = "size under contention: both servers were under load at once"
 
@@ -282,7 +281,7 @@ def verdicts(
 
 
 def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFrame:
-    judged = {(w.name, m) for w in study.workloads for m in (*w.metrics, STEAL)}
+    judged = {(w.name, m) for w in study.workloads for m in (*w.metrics, stats.verdicts.STEAL)}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
     weights = {
         (work, metric): {int(t): sd**-2.0 for t, sd in of.items()}

@@ -114,9 +114,9 @@ class Workload:
     rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
     few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions
     that a replica catches up with; `errors`: share of transactions that may be tried again, a
-    deadlock's for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`: whether its script
-    takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the user's own; `clients`:
-    hosts that load, one sysbench each, 0 for the one that measures.
+    deadlock's for example, before a run is no data; `arms`: those it is measured for, () for all;
+    `sized`: whether its script takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of
+    the user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures.
     """
 
     name: str

@@ -20,7 +20,7 @@ from .answers import (
     timeline,
 )
 from .batch import newest_campaign, plan, publish, recorded_campaign, render_all, summary
-from .details import comparisons, details, fold, settings, together, transfers
+from .details import comparisons, details, fold, settings, transfers
 from .given import Parameter, checked, parameters
 from .overview import index
 from .pages import PARTS, notebook, render, studies
@@ -73,7 +73,6 @@ __all__ = [
     "summary",
     "table",
     "timeline",
-    "together",
     "transfers",
     "verdict_box",
     "verdict_table_html",
