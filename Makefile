@@ -4,7 +4,7 @@ BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
 TOLL = tests/faults/test_toll.py
 # they measure little, and run beside the others
-BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary disk_pages fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server)
+BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server pages_harmed)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -17,7 +17,10 @@ reports: setup ## measure every study and render reports/index.html (PROFILE=smo
 
 test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
+
+unit: setup ## the tests that need no server (15 seconds)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit
 
 slow: ## run the slow tests: every recorded page made, verified and opened in a browser
 	@lib/setup.sh tests/apt.txt
@@ -37,21 +40,21 @@ fuzz: setup ## damaged logs by the million, on one core; continues where it was 
 lab: setup ## JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
-check: setup ## ruff, format, rules of the notebooks
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python tests/notebook_rules.py
+check: setup ## ruff, format, import order, types, rules of the notebooks
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/mypy && $(BIN)/python tests/notebook_rules.py
 
 screenshots: ## the pictures of the README, made anew (needs Chromium)
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python tests/screenshots.py
 
 bench: setup ## how fast it is, as ratios, into BENCHMARKS.md (30 quiet minutes)
-	$(BIN)/python tests/bench.py
+	$(BIN)/python tests/bench/bench.py
 
 lock: setup ## compile requirements.txt anew from pyproject.toml
-	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --extra dev pyproject.toml -o requirements.txt
+	UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras pyproject.toml -o requirements.txt
 	$(BIN)/python tests/licences.py
 
 clean: ## remove what can be made again; measurements stay
-	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache
+	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 
 .PHONY: help setup reports test slow test-faults lab check screenshots bench fuzz lock clean

@@ -15,7 +15,7 @@ quiet() { "$@" >.setup/log 2>&1 || { tail -n 20 .setup/log >&2; return 1; }; }
 
 python=${PYTHON:-python3}
 lists=(apt.txt "$@") stamped=.setup/stamp${1:+-more}
-stamp=$(cat "${lists[@]}" requirements.txt pyproject.toml lib/setup.sh lib/noisefloor/engines.toml \
+stamp=$(cat "${lists[@]}" requirements.txt pyproject.toml lib/setup.sh lib/noisefloor/servers/engines/engines.toml \
   <(pwd; command -v "$python") | sha256sum)
 if [[ -x .venv/bin/noisefloor && -d .engines && $(cat "$stamped" 2>/dev/null) == "$stamp" ]]; then exit 0; fi
 
@@ -63,6 +63,6 @@ quiet .venv/bin/uv pip install --no-deps --no-build-isolation -e . ||
   stop "the package itself could not be installed (see above)"
 
 # 3. the server
-.venv/bin/python -m noisefloor.engines || exit 1
+.venv/bin/python -m noisefloor.servers.engines || exit 1
 echo "$stamp" >"$stamped"
 say "done in $SECONDS s"

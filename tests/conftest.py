@@ -1,16 +1,25 @@
 """Real servers for the tests: one MySQL and one MariaDB, initialised and loaded once a session."""
 
 import contextlib
-import os
 import shutil
 from pathlib import Path
 
+import psutil
 import pytest
 
 import lab
-from noisefloor import collect, engines, paths, report, studies, study, tidy, tools
-from noisefloor.measure.campaign import description, write_json
-from noisefloor.server import Server, workshop
+from noisefloor import model as study
+from noisefloor import paths, studies
+from noisefloor.data import tidy
+from noisefloor.measure import loading
+from noisefloor.measure.bench import Bench
+from noisefloor.measure.campaign import Campaign
+from noisefloor.measure.folder import description, write_json
+from noisefloor.measure.progress import Progress
+from noisefloor.servers import engines
+from noisefloor.servers.server import Server
+from noisefloor.servers.workshop import workshop
+from noisefloor.show import report
 
 ROOT, ENGINES = paths.root(), paths.engines()  # before a test moves the project folder
 DATA = Path(__file__).parent / "data"
@@ -44,9 +53,9 @@ def shop(tmp_path_factory):
 
 def _template(shop: Path, name: str) -> Server:
     chosen = studies.load("binlog-encryption", profile="smoke", engine=name)
-    server = Server.create(engines.find(name), shop / name, chosen.settings, keyring=True)
+    server = Server(engines.find(name), shop / name, chosen.settings, keyring=True).initialise()
     with server:
-        tools.load(server, chosen)
+        loading.load(server, chosen)
         clause = "ENCRYPTION='Y'" if server.engine.kind == "mysql" else "ENCRYPTED=YES"
         server.script(
             f"CREATE TABLE noisefloor.hidden (word VARCHAR(80)) {clause}",
@@ -135,11 +144,11 @@ def campaign(shop, home):
                 folder.mkdir(parents=True)
                 meta = description(chosen, template.engine, {})
                 write_json(folder / "campaign.json", meta)
-            found = collect.Campaign(chosen, folder, collect.tidy.meta(folder), collect.Progress())
+            found = Campaign(chosen, folder, tidy.meta(folder), Progress())
             found.block += 1
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
             place.mkdir()
-            bench = collect.Bench(place, {"": template}, chosen, address)
+            bench = Bench(place, {"": template}, chosen, address)
             (place / "short").symlink_to((shop / "short").readlink())
             stack.callback(shutil.rmtree, place, ignore_errors=True)
             stack.callback(bench.close)
@@ -195,22 +204,15 @@ def recorded(tmp_path):
 
 def alive(pid: int) -> bool:
     """Whether a process runs (a zombie does not)."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def command_lines() -> str:
     """What any user of the machine sees of the running processes."""
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            found.append(
-                Path(f"/proc/{pid}/cmdline")
-                .read_bytes()
-                .replace(b"\0", b" ")
-                .decode(errors="replace")
-            )
+            found.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return "\n".join(found)

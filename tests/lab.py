@@ -13,7 +13,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from noisefloor import paths, report
+from noisefloor import paths
+from noisefloor.show import report
 
 
 @contextlib.contextmanager
@@ -32,7 +33,7 @@ def lab(place: Path, theme: str = "light"):
     own += ("JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
     env = os.environ | {name: str(place / name.lower()) for name in own}
     env |= {"JUPYTER_TOKEN": token, "NOISEFLOOR_HOME": str(paths.root())}
-    env |= {"NOISEFLOOR_RUNS": str(place / "runs"), report.saved.OUT: str(place)}
+    env |= {"NOISEFLOOR_RUNS": str(place / "runs"), report.OUT: str(place)}
     argv = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--ip=127.0.0.1"]
     argv += [f"--port={port}", "--ServerApp.port_retries=0", f"--notebook-dir={copies}"]
     argv += ["--allow-root"] if os.geteuid() == 0 else []

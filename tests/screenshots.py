@@ -15,8 +15,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 import lab
-from noisefloor import paths, plots
+from noisefloor import paths
 from noisefloor.cli import main
+from noisefloor.show import plots
 
 DOCS = paths.root() / "docs"
 REPORT = "tablespace-encryption"

@@ -118,6 +118,7 @@ def campaigns(study: str = "") -> list[str]:
 
 
 def shown(path: Path) -> str:
-    """`path` relative to the project folder, for pages and messages: never an absolute home path."""
+    """`path` relative to the project folder, for pages and messages: never an absolute home
+    path."""
     path = Path(path)
     return str(path.relative_to(root())) if path.is_relative_to(root()) else path.name

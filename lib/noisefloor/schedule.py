@@ -10,16 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from . import stats
-from .study import AGAIN, Arm, Study, StudyError, Workload
+from noisefloor import stats
+from noisefloor.model import AGAIN, Arm, Study, StudyError, Workload
 
 CONTROL_BLOCKS = 6  # side by side: the fewest whose signs can reach 5 %
 CONTROL_SHARE = 0.08  # of the time, at the most
 WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
 WINDOW_S = 2.0  # of a duet
+LEAST_WINDOWS = 3  # of a duet in a block
 LOST_S = 0.5  # of the clock between two slices, about
-STARTING = 0.08  # of a block's share of the budget: warm-up, and blocks that take longer
-AT_ONCE = 0.05  # the same of a duet
+STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
+AT_ONCE_S = 4.5  # the same of a duet, whose load begins before its first window
 NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
 CONTENDED = "size under contention: both servers were under load at once"
 
@@ -54,7 +55,8 @@ def slug(text: str) -> str:
 
 
 def cells(study: Study) -> list[Cell]:
-    """All comparisons, the study's own first, then the A/A control: one cell of the first workload."""
+    """All comparisons, the study's own first, then the A/A control: one cell of the first
+    workload."""
     own = [
         Cell(w, t, a)
         for a in study.arms
@@ -102,11 +104,11 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
 
 def plan(study: Study) -> dict:
     """What a campaign declares before it measures: blocks (for each arm), looks (numbers of blocks
-    after which it is judged), control (blocks of the A/A control side by side, 0 for none), pairs (of
-    every comparison in a block; 0: as many as the first block's share of the budget holds), windows
-    (of a duet in a block), weighing (workload -> metric -> thread count -> sd of a pair in percent,
-    which weights the joint effect), levelled (whether pairs are levelled for what the host takes away:
-    `stats.level`) and expected: metric -> half width in percent of the headline's
+    after which it is judged), control (blocks of the A/A control side by side, 0 for none), pairs
+    (of every comparison in a block; 0: as many as the first block's share of the budget holds),
+    windows (of a duet in a block), weighing (workload -> metric -> thread count -> sd of a pair in
+    percent, which weights the joint effect), levelled (whether pairs are levelled for what the host
+    takes away: `stats.level`) and expected: metric -> half width in percent of the headline's
     interval that the recorded noise lets expect."""
     blocks, control = study.profile.blocks, 0
     if study.whole:
@@ -129,8 +131,8 @@ def plan(study: Study) -> dict:
 
 
 def kin(study: Study, work: Workload) -> tuple[str, ...]:
-    """Under which names the scatter of a workload's pairs may be recorded, its own first: then that of
-    its script, or of the calibration's duet."""
+    """Under which names the scatter of a workload's pairs may be recorded, its own first: then that
+    of its script, or of the calibration's duet."""
     script = "oltp_read_write" if work.script == "work.lua" else work.script  # which it adds to
     alike = work.tool == "sysbench" and not work.throttled and work.share == 1
     other = "calibration: at once" if work.at_once else script
@@ -151,10 +153,9 @@ def _fitting(study: Study, blocks: int) -> tuple[int, int]:
     """About how many pairs of every comparison, and how many windows of a duet, a block holds."""
     own = [c for c in cells(study) if not c.control]
     arms = 1 if study.design == "switched" else len(study.arms)  # that have a block of their own
-    lost = AT_ONCE if all(w.at_once for w in study.workloads) else STARTING  # known exactly
-    block = (1 - lost) * 60 * study.profile.budget_min / (blocks * arms)
-    windows = max(3, int(block * arms / len(own) / window_s(study)) - 1)
-    pairs = max(1, round(block * arms / sum(pair_s(study, c) for c in own)))
+    block = 60 * study.profile.budget_min / (blocks * arms) - starting_s(study)
+    windows = max(LEAST_WINDOWS, int(block * arms / len(own) / window_s(study)) - 1)
+    pairs = max(1, int(block * arms / sum(pair_s(study, c) for c in own)))
     return pairs, windows if any(w.at_once for w in study.workloads) else 0
 
 
@@ -166,6 +167,14 @@ def slice_s(study: Study, cell: Cell) -> int:
 def pair_s(study: Study, cell: Cell) -> float:
     """Seconds that a pair of a comparison takes, with what is lost between two slices."""
     return 2 * (slice_s(study, cell) + LOST_S)
+
+
+def starting_s(study: Study) -> float:
+    """Seconds of a block that are not measured, about: warm-up and evidence."""
+    if all(w.at_once for w in study.workloads):
+        return AT_ONCE_S
+    servers = 1 if study.design == "switched" else 2
+    return STARTING_S + servers * (study.profile.warmup_s + LOST_S)
 
 
 def window_s(study: Study) -> float:
@@ -182,8 +191,8 @@ def windows(study: Study, declared: dict, *, control: bool) -> int:
 
 
 def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
-    """{metric: half width in percent} of the headline's interval at the last look, by the recorded A/A
-    noise of the first workload; without the metrics of which nothing is recorded."""
+    """{metric: half width in percent} of the headline's interval at the last look, by the recorded
+    A/A noise of the first workload; without the metrics of which nothing is recorded."""
     work = study.workloads[0]
     blocks = declared["blocks"]
     fit = declared["windows"] if work.at_once else pairs or _fitting(study, blocks)[0]
@@ -202,14 +211,20 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
     return found
 
 
+def quickest_min(study: Study) -> int:
+    """Whole minutes in which a campaign of the profile's blocks can end, about."""
+    return math.ceil(least_min(study, {"blocks": study.profile.blocks, "windows": LEAST_WINDOWS}))
+
+
 def least_min(study: Study, declared: dict) -> float:
-    """Minutes of measuring that one pair of every comparison in every block takes."""
+    """Minutes of measuring that one pair of every comparison in every block takes, about."""
     each = [
         (declared["windows"] + 1) * window_s(study) if c.workload.at_once else pair_s(study, c)
         for c in cells(study)
         if not c.control
     ]
-    return declared["blocks"] * sum(each) / 60
+    blocks = 1 if study.design == "switched" else len(study.arms)
+    return declared["blocks"] * (sum(each) + blocks * starting_s(study)) / 60
 
 
 def _enough(study: Study, blocks: int) -> bool:
@@ -222,8 +237,8 @@ def _enough(study: Study, blocks: int) -> bool:
 def turns(seed: int, study: Study, declared: dict) -> list[tuple[int, Arm | None]]:
     """(round, arm that is compared with the baseline) of every block, in order; None for all arms.
 
-    Side by side every round holds each arm once, in an order dealt by coin, and the control's blocks
-    are spread evenly."""
+    Side by side every round holds each arm once, in an order dealt by coin, and the control's
+    blocks are spread evenly."""
     if study.design == "switched":
         return [(k, None) for k in range(declared["blocks"])]
     out: list[tuple[int, Arm | None]] = []
@@ -240,7 +255,7 @@ def share_s(study: Study, turns_: list[tuple[int, Arm | None]]) -> float:
     """Seconds of the budget that a block has for its pairs; blocks of the control have one pair."""
     control = sum(arm == study.control for _, arm in turns_)
     lost = control * pair_s(study, next(c for c in cells(study) if c.control))
-    whole = (1 - STARTING) * 60 * study.profile.budget_min - lost
+    whole = 60 * study.profile.budget_min - lost - len(turns_) * starting_s(study)
     return whole / (len(turns_) - control)
 
 
@@ -258,29 +273,19 @@ def verdicts(
 ) -> pd.DataFrame:
     """The verdict table of what has been measured: the stop rule's and the report's. declared: the
     campaign's `plan`, None for one that was measured under another rule."""
-    at_once = {w.name for w in study.workloads if w.at_once}
-    duet = tidy["workload"].isin(at_once)
-    parts = []
-    for rows, design, narrower in (
-        (tidy[~duet], study.design, 1.0),
-        (tidy[duet], "duet", min(0.8, 1 - study.shrinks) if study.duet == "word" else 1.0),
-    ):
-        if rows.empty:
-            continue
-        rows.attrs["design"] = design
-        seconds = window_s(study) if design == "duet" else pair_seconds
-        found = _judged(study, rows, declared, narrower, seconds, ended)
-        if design == "duet":
-            _as_duet(found, study.duet)
-        parts.append(found)
-    if not parts:
-        return _judged(study, tidy, declared, 1.0, pair_seconds, ended)
-    table = parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+    at_once = tidy["workload"].isin([w.name for w in study.workloads if w.at_once])
+    kinds = [duet for duet in (False, True) if (at_once == duet).any()] or [False]
+    tables = [
+        _judged(study, tidy[at_once == duet], duet, declared, pair_seconds, ended) for duet in kinds
+    ]
+    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
     table.attrs["margin_pct"] = study.margin_pct
     return table
 
 
-def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFrame:
+def _judged(study, tidy, duet, declared, pair_seconds, ended) -> pd.DataFrame:
+    tidy.attrs["design"] = "duet" if duet else study.design
+    narrower = min(0.8, 1 - study.shrinks) if duet and study.duet == "word" else 1.0
     judged = {(w.name, m) for w in study.workloads for m in (*w.metrics, stats.verdicts.STEAL)}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
     weights = {
@@ -288,7 +293,7 @@ def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFram
         for work, metrics in (declared or {}).get("weighing", {}).items()
         for metric, of in metrics.items()
     }
-    return stats.table(
+    table = stats.table(
         tidy[kept],
         margin_pct=study.margin_pct * narrower,
         baseline=study.baseline.name,
@@ -296,12 +301,15 @@ def _judged(study, tidy, declared, narrower, pair_seconds, ended) -> pd.DataFram
         looks=declared and tuple(declared["looks"]),
         control=declared and declared["control"] if study.design != "switched" else None,
         ended=ended,
-        pair_seconds=pair_seconds,
+        pair_seconds=window_s(study) if duet else pair_seconds,
         floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
         one_start=study.floor_from,
         weights=weights,
         levelled=bool(declared and declared.get("levelled")),
     )
+    if duet:
+        _as_duet(table, study.duet)
+    return table
 
 
 _OF_A_WORD = ("ended early", "too few blocks")  # remarks that only a row with a word can need

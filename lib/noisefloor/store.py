@@ -14,12 +14,17 @@ from pathlib import Path
 import pandas as pd
 import sqlalchemy as sa
 
-from . import amounts, paths, results, tidy
-from .plots import metric_label, threads_label
-from .report.words import engine, known, machine, primary, when
+from noisefloor import paths
+from noisefloor.data import results, tidy
+from noisefloor.data.compare import aligned
+from noisefloor.show.markup import known
+from noisefloor.show.plots import metric_label, threads_label
+from noisefloor.show.report.words import engine, machine, primary, when
+from noisefloor.text import amounts
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
 VERSION = 3  # of the tables below; 2: the server build of every arm; 3: the interval's level
+COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is followed
 _DRIVERS = {"sqlite": "sqlite", "mysql": "mysql+mysqldb", "mariadb": "mysql+mysqldb"}
 _OPTIONS = {"read_default_file", "read_default_group", "unix_socket"}
 _OPTIONS |= {"ssl_ca", "ssl_cert", "ssl_key", "ssl_mode"}
@@ -87,32 +92,32 @@ def address(given: str = "") -> sa.URL:
     if not text:
         return sa.URL.create("sqlite", database=str(paths.history()))
     name = "the URL" if given else f"${VARIABLE}"
+
+    def wrong(why: str) -> StoreError:
+        return StoreError(f"{why}; nothing was done", 2)
+
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
         url = None
     kind = url.drivername.removesuffix("+mysqldb") if url else ""
     if kind not in _DRIVERS:
-        raise StoreError(f"{name} is not a database's; allowed are {_ALLOWED}; nothing was done", 2)
+        raise wrong(f"{name} is not a database's; allowed are {_ALLOWED}")
     if given and url.password is not None:
-        raise StoreError(
+        raise wrong(
             "a password in the command line can be seen by every user of the machine: put the URL"
-            f" into ${VARIABLE}, or add ?read_default_file=FILE with a [client] section;"
-            " nothing was done",
-            2,
+            f" into ${VARIABLE}, or add ?read_default_file=FILE with a [client] section"
         )
     options = _OPTIONS if kind != "sqlite" else set()
     if odd := sorted(k for k, v in url.query.items() if k not in options or not isinstance(v, str)):
         allowed = ", ".join(sorted(options)) or "none"
-        raise StoreError(
-            f"{name} has the option {odd[0]!r}; allowed: {allowed}; nothing was done", 2
-        )
+        raise wrong(f"{name} has the option {odd[0]!r}; allowed: {allowed}")
     if not url.database or url.database == ":memory:" or (kind == "sqlite" and url.host):
-        raise StoreError(f"{name} names no {'file' if kind == 'sqlite' else 'schema'}; allowed are"
-                         f" {_ALLOWED}; nothing was done", 2)  # fmt: skip
+        what = "file" if kind == "sqlite" else "schema"
+        raise wrong(f"{name} names no {what}; allowed are {_ALLOWED}")
     file = url.query.get("read_default_file")
     if file and not os.access(file, os.R_OK):
-        raise StoreError(f"the option file {file} cannot be read; nothing was done", 2)
+        raise wrong(f"the option file {file} cannot be read")
     return url.set(drivername=_DRIVERS[kind])
 
 
@@ -150,20 +155,18 @@ def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
 def _version(c: sa.Connection, url: sa.URL) -> int | None:
     """Version of the tables; None in an empty schema. Raises StoreError for foreign tables and for
     a version that this code does not know."""
-    seen = sa.inspect(c)
+    seen, version, ours = sa.inspect(c), None, set()
     names = {*seen.get_table_names(), *seen.get_view_names()}
-    version = None
-    if _schema.name in names and {x["name"] for x in seen.get_columns(_schema.name)} == {
-        "schema_version"
-    }:
-        version = c.scalar(sa.select(_schema.c.schema_version)) or 0
-        if version > VERSION:
-            raise StoreError(
-                f"{shown(url)} has schema version {version}, this Noisefloor knows {VERSION}:"
-                " use a newer Noisefloor; nothing was changed"
-            )
-    foreign = sorted(names - set(_META.tables)) if version is not None else sorted(names)
-    if foreign:
+    if _schema.name in names:
+        columns = [x["name"] for x in seen.get_columns(_schema.name)]
+        if columns == _schema.columns.keys():
+            version, ours = c.scalar(sa.select(_schema.c.schema_version)) or 0, set(_META.tables)
+    if (version or 0) > VERSION:
+        raise StoreError(
+            f"{shown(url)} has schema version {version}, this Noisefloor knows {VERSION}:"
+            " use a newer Noisefloor; nothing was changed"
+        )
+    if foreign := sorted(names - ours):
         raise StoreError(
             f"{shown(url)} holds tables that Noisefloor did not make ({', '.join(foreign[:3])}):"
             " give it a schema of its own; nothing was changed"
@@ -171,40 +174,29 @@ def _version(c: sa.Connection, url: sa.URL) -> int | None:
     return version
 
 
-def _arm_engines(c: sa.Connection) -> None:
-    """1 to 2: every arm's server build; until its campaign is stored again, the campaign's."""
-    if "engine" not in {x["name"] for x in sa.inspect(c).get_columns("verdict")}:
-        c.execute(sa.DDL("ALTER TABLE verdict ADD COLUMN engine TEXT"))
-    own = sa.select(_campaign.c.engine).where(_campaign.c.id == _verdict.c.campaign)
-    c.execute(_verdict.update().values(engine=own.scalar_subquery()))
-
-
-def _level(c: sa.Connection) -> None:
-    """2 to 3: the level of each interval, unknown until its campaign is stored again, in the place of
-    what was adjusted by another rule."""
+def _update(c: sa.Connection) -> None:
+    """Bring the tables of an older version up to date. It can be repeated, for MySQL commits in the
+    middle of it. Until its campaign is stored again, the level of an interval is unknown, and an
+    arm's build is the campaign's."""
     there = {x["name"] for x in sa.inspect(c).get_columns("verdict")}
-    if "level" not in there:
-        c.execute(sa.DDL("ALTER TABLE verdict ADD COLUMN level DOUBLE PRECISION"))
-    for gone in ("p_adjusted", "settled"):
-        if gone in there:
-            c.execute(sa.DDL(f"ALTER TABLE verdict DROP COLUMN {gone}"))
-
-
-# from a version to the next; each can be repeated, for MySQL commits in the middle of it
-_STEPS = {1: _arm_engines, 2: _level}
+    for column in _verdict.columns:
+        if column.name not in there:
+            new = sa.schema.CreateColumn(column).compile(dialect=c.dialect)
+            c.execute(sa.text(f"ALTER TABLE verdict ADD COLUMN {new}"))
+    for gone in there & {"p_adjusted", "settled"}:  # of another rule
+        c.execute(sa.text(f"ALTER TABLE verdict DROP COLUMN {gone}"))
+    own = sa.select(_campaign.c.engine).where(_campaign.c.id == _verdict.c.campaign)
+    unknown = _verdict.update().where(_verdict.c.engine.is_(None))
+    c.execute(unknown.values(engine=own.scalar_subquery()))
 
 
 def _prepare(c: sa.Connection, url: sa.URL) -> None:
-    version = _version(c, url)
-    if version == VERSION:
-        return
-    if not version:
+    if _version(c, url) != VERSION:
         _META.create_all(c, tables=[_schema])  # first: what follows it is known to be ours
         _META.create_all(c)
-    for step in range(version or VERSION, VERSION):
-        _STEPS[step](c)
-    c.execute(_schema.delete())
-    c.execute(_schema.insert().values(schema_version=VERSION))
+        _update(c)
+        c.execute(_schema.delete())
+        c.execute(_schema.insert().values(schema_version=VERSION))
 
 
 def prepare(url: sa.URL) -> None:
@@ -230,29 +222,27 @@ def push(url: sa.URL, folder: Path) -> int:
 
 
 def _rows(folder: Path) -> tuple[dict, list[dict]]:
+    """The row of a campaign, and those of its comparisons. Raises StoreError, tidy.Damaged."""
     facts, opened = tidy.meta(folder), results.load(folder)
-    try:
-        # a campaign is the same one in another folder, and a machine may reuse a folder's name
-        key = f"{opened.study.name} {facts['created']} {facts['seed']}"
-    except KeyError as e:
-        raise StoreError(f"{folder.name}/campaign.json has no {e}; it was not stored") from None
+    if missing := [k for k in ("created", "seed") if k not in facts]:
+        raise StoreError(f"{folder.name}/campaign.json has no {missing[0]!r}; it was not stored")
     if not tidy.run_folders(folder):
         raise StoreError(f"{folder.name} holds no run; it was not stored")
-    row = {c: facts.get(c) for c in ("study", "title", "design", "baseline", "margin_pct")}
+    # a campaign is the same one in another folder, and a machine may reuse a folder's name
+    key = f"{opened.study.name} {facts['created']} {facts['seed']}"
+    row = {c.name: facts.get(c.name) for c in _campaign.columns}
     row |= {"id": hashlib.sha256(key.encode("utf-8", "replace")).hexdigest(), "name": folder.name}
     row |= {"profile": facts["profile"]["name"], "engine": engine(facts), "machine": machine(facts)}
-    row |= {"created": facts["created"], "finished": facts.get("finished"), "measured": when(facts)}
+    row |= {"measured": when(facts)}
     builds = {arm: e["label"] for arm, e in facts.get("engines", {}).items()}
     table = opened.verdicts.reset_index(drop=True)
-    wanted = [c.name for c in _verdict.columns if c.name in table]
-    verdicts = [
-        {c: _cell(v[c]) for c in wanted}
-        | {"campaign": row["id"], "position": i, "engine": builds.get(v["arm"], row["engine"])}
-        for i, v in enumerate(table.to_dict("records"))
-    ]
+    table = table.assign(campaign=row["id"], position=table.index)
+    table["engine"] = [builds.get(arm, row["engine"]) for arm in table["arm"]]
+    verdicts = table[list(_verdict.columns.keys())].to_dict("records")
     if not verdicts:
         raise StoreError(f"{folder.name} holds no pair to judge; it was not stored")
-    return {c: _cell(v) for c, v in row.items()}, verdicts
+    row, *verdicts = ({c: _cell(v) for c, v in each.items()} for each in (row, *verdicts))
+    return row, verdicts
 
 
 def _cell(value):
@@ -271,7 +261,7 @@ def history(
     (the arm's), machine and profile, by comparison and then by date.
 
     Without metric, threads and arm: the comparison that the newest campaign's page begins with.
-    A/A controls only where `arm` names one. Raises StoreError, which names what there is."""  # fmt: skip
+    A/A controls only where `arm` names one. Raises StoreError, which names what there is."""
     if url.drivername == "sqlite" and not Path(url.database).exists():
         raise StoreError(f"{shown(url)} does not exist; `noisefloor store` makes it")
     with _connected(url, writing=False) as c:
@@ -286,17 +276,15 @@ def history(
             *(_campaign.c[name] for name in told),
             *(x for x in _verdict.columns if x.name != "campaign"),
         ).join_from(_campaign, _verdict)
-        found = c.execute(both.where(_campaign.c.study == study)).mappings().all()
+        frame = pd.read_sql(both.where(_campaign.c.study == study), c)
         stored = c.scalars(sa.select(_campaign.c.study).distinct()).all()
-    if not found:
+    if frame.empty:
         there = ", ".join(sorted(stored)) or "none"
         raise StoreError(
             f"no campaign of {study!r} is stored in {shown(url)}; there are: {there}", 2
         )
-    frame = pd.DataFrame([dict(row) for row in found])
-    frame["threads"] = frame["threads"].astype("Int64")
     numbers = [c.name for c in _verdict.columns if isinstance(c.type, _Number)]
-    frame[numbers] = frame[numbers].astype(float)
+    frame = frame.astype({"threads": "Int64"} | dict.fromkeys(numbers, float))
     frame = frame.sort_values(["created", "campaign", "position"], ignore_index=True)
     kept = frame if arm else frame[~frame["control"]]
     if not (metric or threads or arm):
@@ -308,35 +296,26 @@ def history(
             there = ", ".join(map(str, kept[column].dropna().unique()))
             kept = kept[kept[column].eq(value).fillna(False)]
             if kept.empty:
-                raise StoreError(f"no stored comparison of {study} has {column} {value}; there are: {there}", 2)  # fmt: skip
+                asked = f"no stored comparison of {study} has {column} {value}"
+                raise StoreError(f"{asked}; there are: {there}", 2)
     order = kept.groupby(COMPARISON, sort=False, dropna=False).ngroup()
     kept = kept.loc[order.sort_values(kind="stable").index]
     return kept.drop(columns=["created", "position"]).reset_index(drop=True)
 
 
-COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is followed
-
-
 def text(frame: pd.DataFrame) -> str:
     """The rows of `history` for a terminal: a heading a comparison, a line a campaign."""
+    rows = list(frame.itertuples())
+    told = [amounts.told(r.overhead_pct, r.lo_pct, r.hi_pct, r.metric, r.level) for r in rows]
     cells = [
-        (
-            row.date,
-            row.engine,
-            row.profile,
-            row.verdict,
-            amounts.told(row.overhead_pct, row.lo_pct, row.hi_pct, row.metric, row.level),
-            row.machine,
-        )
-        for row in frame.itertuples()
+        [cell or "" for cell in (r.date, r.engine, r.profile, r.verdict, size, r.machine)]
+        for r, size in zip(rows, told, strict=True)
     ]
-    width = [max(len(line[i] or "") for line in cells) for i in range(6)]
     lines, last = [], None
-    for row, line in zip(frame.itertuples(), cells, strict=True):
-        where = threads_label(row.threads, row.joint)
-        head = f"{metric_label(row.metric)}{f' {where}' if where else ''}, {row.workload}: "
-        head += f"{row.arm} against {row.baseline}"
+    for r, line in zip(rows, aligned(cells), strict=True):
+        what = f"{metric_label(r.metric)} {threads_label(r.threads, r.joint)}".strip()
+        head = f"{what}, {r.workload}: {r.arm} against {r.baseline}"
         lines += [] if head == last else [*([""] if last else []), head]
-        lines.append("  " + "  ".join((c or "").ljust(w) for c, w in zip(line, width, strict=True)).rstrip())  # fmt: skip
+        lines.append(f"  {line}")
         last = head
     return "\n".join(lines)

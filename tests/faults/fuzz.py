@@ -36,38 +36,24 @@ def _few_buckets(text: str) -> str:
     return "\n".join(line for i, line in enumerate(lines) if i not in bars[12:])
 
 
-LOGS = [p.read_text() for kind in ("sysbench", "sysbench/by-hand", "time") for p in sorted((DATA / kind).glob("*.txt"))]  # fmt: skip
+KINDS = ("sysbench", "sysbench/by-hand", "time")
+LOGS = [p.read_text() for kind in KINDS for p in sorted((DATA / kind).glob("*.txt"))]
 SHORT = [log if len(log) < 5_000 else _few_buckets(log) for log in LOGS]
 SCRAPS = [
     *("\0", "\r", "\n", "\r\n", "\t", " ", ".", ",", "-", "+", "e", "é", "٣", "²", "½", "\x85"),
     *("\u2028", "\ufeff", "\ud800", "\x1b[31m", "\x1b]0;x\x07", "inf", "nan", "1e9", "0x1F", "1_0"),
-    *(
-        "9" * 30,
-        "9" * 5000,
-        "0" * 40,
-        "-1",
-        "1.",
-        ".5",
-        "99.99.99",
-        "1,234.5",
-        "%",
-        "s",
-        "ms",
-        "h ",
-    ),
+    *("9" * 30, "9" * 5000, "0" * 40, "-1", "1.", ".5", "99.99.99", "1,234.5", "%", "s", "ms"),
     *("thds: ", "SQL statistics:\n", "total number of events:", "FATAL: x\n", "real", "user ", "{"),
-    *(
-        "Latency histogram",
-        "Checkpoint report:\n",
-        "[ 1s ] ",
-        "sysbench ",
-        "</script>",
-        "=1+1",
-        "|",
-    ),
+    *("Latency histogram", "Checkpoint report:\n", "[ 1s ] ", "sysbench ", "</script>", "=1+1"),
+    *("|", "h "),
 ]
-DIGIT = re.compile(r"[0-9]")
+ENDS = ("\r\n", "\r", "\n\n", "\x0b", "\x85", " \n", "\r\r\n", "")
+LONG = (" ", "0", "[", "a_", "x", ".", "-p ")
 NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+COMMON = ("cut", "behead", "splice", "append", "delete", "double", "move", "graft", "swap lines")
+COMMON += ("insert", "overwrite", "any character", "digit", "digit", "number", "number")
+RARE = ("decimal comma", "some decimal commas", "line ends", "case", "blanks")
+BYTES = ["utf-8"] * 6 + ["utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "utf-7"]
 
 
 def _span(r: random.Random, text: str) -> tuple[int, int]:
@@ -79,114 +65,62 @@ def _span(r: random.Random, text: str) -> tuple[int, int]:
     return (i, j) if i <= j else (j, i)
 
 
-def _cut(r, text):
-    return text[: r.randrange(len(text) + 1)]
-
-
-def _behead(r, text):
-    return text[r.randrange(len(text) + 1) :]
-
-
-def _splice(r, text):
+def _harmed(r: random.Random, text: str, harm: str) -> str:
+    """The text after one harm."""
+    at = r.randrange(len(text) + 1)
+    (i, j), (k, _) = _span(r, text), _span(r, text)
     other = r.choice(SHORT)
-    return text[: _span(r, text)[0]] + other[_span(r, other)[0] :]
-
-
-def _append(r, text):
-    return text + r.choice(("", "\n", "rc=0\n")) + r.choice(SHORT)
-
-
-def _delete(r, text):
-    i, j = _span(r, text)
-    return text[:i] + text[j:]
-
-
-def _double(r, text):
-    i, j = _span(r, text)
-    return text[:j] + text[i:]
-
-
-def _move(r, text):
-    i, j = _span(r, text)
-    k = _span(r, text)[0]
-    rest = text[:i] + text[j:]
-    return rest[:k] + text[i:j] + rest[k:]
-
-
-def _graft(r, text):
-    other = r.choice(SHORT)
-    i, j = _span(r, other)
-    k = _span(r, text)[0]
-    return text[:k] + other[i:j] + text[k:]
-
-
-def _swap_lines(r, text):
-    lines = text.split("\n")
-    i, j = r.randrange(len(lines)), r.randrange(len(lines))
-    lines[i], lines[j] = lines[j], lines[i]
-    return "\n".join(lines)
-
-
-def _insert(r, text):
-    i = r.randrange(len(text) + 1)
-    return text[:i] + r.choice(SCRAPS) + text[i:]
-
-
-def _overwrite(r, text):
-    i = r.randrange(len(text) + 1)
-    return text[:i] + r.choice(SCRAPS) + text[i + 1 :]
-
-
-def _any_char(r, text):
-    i = r.randrange(len(text) + 1)
-    return text[:i] + chr(r.randrange(0x250)) + text[i + 1 :]
-
-
-def _digit(r, text):
-    """One digit becomes another."""
-    at = [m.start() for m in DIGIT.finditer(text, r.randrange(len(text) + 1))][:1]
-    return text[: at[0]] + r.choice("0123456789") + text[at[0] + 1 :] if at else text
-
-
-def _number(r, text):
-    """One number becomes another number of the text, or something that is none."""
-    found = list(NUMBER.finditer(text))
-    if not found:
-        return text
-    here, there = r.choice(found), r.choice(found)[0]
-    new = r.choice((there, there, "0", "0.00", "1e5", "inf", "nan", "-" + here[0], here[0] + "e3"))
-    return text[: here.start()] + new + text[here.end() :]
-
-
-def _decimal_comma(r, text):
-    return text.replace(".", ",")
-
-
-def _some_decimal_comma(r, text):
-    return re.sub(r"(?<=[0-9])\.(?=[0-9])", lambda m: r.choice(".,"), text)
-
-
-def _line_ends(r, text):
-    return text.replace("\n", r.choice(("\r\n", "\r", "\n\n", "\x0b", "\x85", " \n", "\r\r\n", "")))
-
-
-def _case(r, text):
-    return r.choice((text.upper, text.lower, text.title))()
-
-
-def _blanks(r, text):
-    return re.sub(" {2,}", lambda m: r.choice((" ", "\t", m[0])), text)
-
-
-def _long_line(r, text):
-    i = _span(r, text)[0]
-    return text[:i] + r.choice((" ", "0", "[", "a_", "x", ".", "-p ")) * 20_000 + text[i:]
-
-
-COMMON = [_cut, _behead, _splice, _append, _delete, _double, _move, _graft, _swap_lines, _insert]
-COMMON += [_overwrite, _any_char, _digit, _digit, _number, _number]
-RARE = [_decimal_comma, _some_decimal_comma, _line_ends, _case, _blanks]
-BYTES = ["utf-8"] * 6 + ["utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252", "utf-7"]
+    a, b = _span(r, other)
+    match harm:
+        case "cut":
+            return text[:at]
+        case "behead":
+            return text[at:]
+        case "splice":
+            return text[:i] + other[a:]
+        case "append":
+            return text + r.choice(("", "\n", "rc=0\n")) + other
+        case "delete":
+            return text[:i] + text[j:]
+        case "double":
+            return text[:j] + text[i:]
+        case "move":
+            rest = text[:i] + text[j:]
+            return rest[:k] + text[i:j] + rest[k:]
+        case "graft":
+            return text[:k] + other[a:b] + text[k:]
+        case "swap lines":
+            lines = text.split("\n")
+            x, y = r.randrange(len(lines)), r.randrange(len(lines))
+            lines[x], lines[y] = lines[y], lines[x]
+            return "\n".join(lines)
+        case "insert":
+            return text[:at] + r.choice(SCRAPS) + text[at:]
+        case "overwrite":
+            return text[:at] + r.choice(SCRAPS) + text[at + 1 :]
+        case "any character":
+            return text[:at] + chr(r.randrange(0x250)) + text[at + 1 :]
+        case "digit":  # becomes another one
+            return text[:at] + re.sub("[0-9]", lambda m: r.choice("0123456789"), text[at:], count=1)
+        case "number":  # becomes another one of the text, or none
+            if not (found := list(NUMBER.finditer(text))):
+                return text
+            here, there = r.choice(found), r.choice(found)[0]
+            odd = ("0", "0.00", "1e5", "inf", "nan", "-" + here[0], here[0] + "e3")
+            return text[: here.start()] + r.choice((there, there, *odd)) + text[here.end() :]
+        case "decimal comma":
+            return text.replace(".", ",")
+        case "some decimal commas":
+            return re.sub(r"(?<=[0-9])\.(?=[0-9])", lambda m: r.choice(".,"), text)
+        case "line ends":
+            return text.replace("\n", r.choice(ENDS))
+        case "case":
+            return r.choice((text.upper, text.lower, text.title))()
+        case "blanks":
+            return re.sub(" {2,}", lambda m: r.choice((" ", "\t", m[0])), text)
+        case "long line":
+            return text[:i] + r.choice(LONG) * 20_000 + text[i:]
+    raise ValueError(harm)
 
 
 def damaged(r: random.Random) -> str | bytes:
@@ -194,8 +128,8 @@ def damaged(r: random.Random) -> str | bytes:
     text = r.choice(LOGS if r.random() < 0.02 else SHORT)
     for _ in range(r.choice((1, 1, 1, 2, 2, 3, 4))):
         chance = r.random()
-        harm = r.choice(COMMON if chance < 0.9 else RARE if chance < 0.9995 else [_long_line])
-        text = harm(r, text)[:200_000]
+        kinds = COMMON if chance < 0.9 else RARE if chance < 0.9995 else ("long line",)
+        text = _harmed(r, text, r.choice(kinds))[:200_000]
     if r.random() < 0.75:
         return text
     data = text.encode(r.choice(BYTES), "replace")
@@ -214,6 +148,8 @@ CLOCK = re.compile(
 # a number with a sign, an exponent, a second point or a comma inside is none that sysbench printed
 TOKEN = re.compile(r"(?<![0-9.,A-Za-z_-])[0-9]+(?:\.[0-9]+)?(?![.,]?[0-9])(?![eE][0-9+-])")
 LOOSE = re.compile(r"(?<![0-9.])[0-9]+(?:\.[0-9]+)?(?!\.?[0-9])")
+UNIT = re.compile(r"(?<![0-9])([0-9]+[.,][0-9]+) (hours|mins|secs|millis|micros)\b")  # of fish
+UNITS = {"hours": 3600, "mins": 60, "secs": 1, "millis": 1e-3, "micros": 1e-6}
 CSV = re.compile(r"^[0-9]+,[0-9]+,[0-9.]", re.MULTILINE)
 
 
@@ -285,6 +221,7 @@ def _in_time(text: str, found: list[dict]) -> None:
         if h is not None:  # `1:02` is a minute and two seconds, `1h 2` is not
             seconds += int(h) * (3600 if hour[0] == "h" or minute is not None else 60)
         clocks.add(_same(seconds))
+    clocks |= {_same(float(n.replace(",", ".")) * UNITS[u]) for n, u in UNIT.findall(text)}
     for result in found:
         for name in ("real_s", "user_s", "sys_s", "cpu_pct"):
             if result[name] is not None and _same(result[name]) not in clocks:
@@ -395,11 +332,8 @@ def main() -> None:
                     print(f"batch {n}: {said}", file=sys.stderr)
                     if asked.record and total["broken"] < 200:
                         kept = asked.record.with_suffix(f".broken-{total['broken']}")
-                        kept.write_bytes(
-                            text
-                            if isinstance(text, bytes)
-                            else text.encode("utf-8", "surrogatepass")
-                        )
+                        odd = isinstance(text, str)
+                        kept.write_bytes(text.encode("utf-8", "surrogatepass") if odd else text)
                 total["slowest_s"] = max(total["slowest_s"], found.pop("slowest_s"))
                 for name, value in found.items():
                     total[name] += value

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import ENGINES
-from noisefloor import study, tidy
+from conftest import ENGINES, command_lines
+from noisefloor import model as study
+from noisefloor.data import tidy
 
 SEED = int(os.environ.get("NOISEFLOOR_SEED", "8"))  # of all random points in time
 TOLL = Path(os.environ.get("NOISEFLOOR_TOLL") or os.devnull)  # a line a signal
@@ -30,8 +32,9 @@ if "LD_PRELOAD" in os.environ:  # libfaketime takes it for a time of the other c
     import threading, time
     time.sleep = lambda seconds: threading.Event().wait(seconds)
 from pathlib import Path
-from noisefloor import collect, server, tools
-server.ANSWER_S, tools.PATIENCE_S = 8, 5
+from noisefloor.measure import child, collect
+from noisefloor.servers import server, session
+session.ANSWER_S, child.PATIENCE_S = 8, 5
 for waits in (server.Server.start, server.Server.ready):
     waits.__kwdefaults__["timeout"] = 40
 if os.environ.get("TEMPLATE"):
@@ -87,6 +90,26 @@ def processes(home: Path) -> list[psutil.Process]:
             if ours and p.pid != os.getpid() and p.status() != psutil.STATUS_ZOMBIE:
                 found.append(p)
     return found
+
+
+@contextlib.contextmanager
+def watched():
+    """(every command line that was seen on this machine meanwhile, when each look began)."""
+    seen, looks, done = set(), [], threading.Event()
+
+    def look():
+        while not done.is_set():
+            looks.append(time.monotonic())
+            seen.update(command_lines().splitlines())
+            time.sleep(0.03)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield seen, looks
+    finally:
+        done.set()
+        thread.join()
 
 
 # -- the promise -----------------------------------------------------------------------------------
@@ -222,20 +245,19 @@ class Live:
 
     def until(self, name: str) -> psutil.Process:
         """Wait for a process of that name."""
-        deadline = time.monotonic() + LONGEST_S
-        while not (found := self.victim(name)):
-            assert self.running(), self.words()
-            assert time.monotonic() < deadline, f"no {name} within {LONGEST_S} s"
-            time.sleep(0.02)
-        return found
+        return self._until(lambda: self.victim(name), name)
 
     def until_whole(self, n: int) -> None:
         """Wait for so many whole runs."""
+        self._until(lambda: len([*self.runs.glob("*/*-p[0-9]*/run.json")]) >= n, f"{n} runs")
+
+    def _until(self, look, what: str):
         deadline = time.monotonic() + LONGEST_S
-        while len(list(self.runs.glob("*/*-p[0-9]*/run.json"))) < n:
+        while not (found := look()):
             assert self.running(), self.words()
-            assert time.monotonic() < deadline, f"no {n} runs within {LONGEST_S} s"
-            time.sleep(0.05)
+            assert time.monotonic() < deadline, f"no {what} within {LONGEST_S} s"
+            time.sleep(0.02)
+        return found
 
     def whole(self) -> list[Path]:
         """Run folders that are counted."""

@@ -11,8 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 import zipfile
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +19,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from conftest import DATA, ENGINES, ROOT, command_lines
-from noisefloor import guest, store, study, tidy
+from conftest import DATA, ENGINES, ROOT
+from live import watched
+from noisefloor import model as study
+from noisefloor import store
 from noisefloor.cli import main
+from noisefloor.data import tidy
+from noisefloor.servers.address import VARIABLE as SERVER_VARIABLE
 
 BIRD = re.compile(rb"zq7vogel\w*", re.I)
 HOME, OPTIONS, ENVIRONMENT, SERVER, CLIENT, LUA, PRINTED, LOG, SCRIPT = (
@@ -78,26 +80,6 @@ def nests(*folders: Path, but: tuple[Path, ...] = ()) -> dict[str, set[str]]:
         if seen:
             found[str(file)] = seen
     return found
-
-
-@contextlib.contextmanager
-def watched():
-    """(every command line that was seen on this machine meanwhile, when each look began)."""
-    seen, looks, done = set(), [], threading.Event()
-
-    def look():
-        while not done.is_set():
-            looks.append(time.monotonic())
-            seen.update(command_lines().splitlines())
-            time.sleep(0.03)
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield seen, looks
-    finally:
-        done.set()
-        thread.join()
 
 
 # -- the witnesses work ----------------------------------------------------------------------------
@@ -226,7 +208,7 @@ def lived(tmp_path_factory, mysql, shop):
             "NOISEFLOOR_HOME": str(home),
             "NOISEFLOOR_ENGINES": str(ENGINES),
             store.VARIABLE: f"mysql://env:{ENVIRONMENT}@{place}/env_results",
-            guest.VARIABLE: f"mysql://me:{SERVER}@127.0.0.1:9/",
+            SERVER_VARIABLE: f"mysql://me:{SERVER}@127.0.0.1:9/",
             "MYSQL_PWD": CLIENT,
         }
         for name in ("NOISEFLOOR_RUNS", "NOISEFLOOR_REPORTS"):

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from live import Live, asked
-from noisefloor import engines, results, tidy
+from noisefloor.data import results, tidy
+from noisefloor.servers import engines
 
 
 @pytest.mark.slow

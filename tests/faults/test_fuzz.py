@@ -15,7 +15,6 @@ import fuzz
 from noisefloor import parse
 
 RW = next(log for log in fuzz.LOGS if "queries performed" in log and "Latency histogram" in log)
-MIB = 2**20
 
 
 @settings(max_examples=1500, deadline=None, derandomize=True)
@@ -89,32 +88,23 @@ def test_the_judge_of_times_sees_a_number_that_is_not_in_the_text():
 
 def test_a_rate_that_is_no_number_is_nothing_to_the_judge():
     """It stood in the judge's own way once."""
-    text = next(log for log in fuzz.SHORT if log.startswith("sysbench 0.5") and "read/write req" in log)  # fmt: skip
+    text = next(x for x in fuzz.SHORT if x.startswith("sysbench 0.5") and "read/write req" in x)
     odd = "    ignored errors:                      0      (0.0099.99.99 per sec.)\n"
     assert fuzz.check(odd + text) == "sysbench"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "real\t1h 3.00s\nuser\t0m1.000s\nsys\t0m0.500s\n",  # was read as one minute and three seconds
-    ],
-)
-def test_what_was_read_wrongly_once_is_refused(text):
-    with pytest.raises(parse.ParseError):
-        parse.time(text)
+def test_what_was_read_wrongly_once_is_refused():
+    with pytest.raises(parse.ParseError):  # it was read as one minute and three seconds
+        parse.time("real\t1h 3.00s\nuser\t0m1.000s\nsys\t0m0.500s\n")
 
 
 # -- size ------------------------------------------------------------------------------------------
 
-
-def reading(size: int, line: str) -> str:
-    """A program that gives the parsers one line of `size` characters, and says how much memory it
-    took at the most, in MiB, without the line itself."""
-    return f"""
+READING = """
 import resource
 from noisefloor import parse
-text = ({line!r} * ({size} // {len(line)} + 1))[:{size}].encode()
+line, size = {line!r}, {size}
+text = (line * (size // len(line) + 1))[:size].encode()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 parse.kind(text)
 for read in (parse.sysbench, parse.time, parse.runs):
@@ -128,20 +118,22 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
 
-def memory_of(code: str, timeout: float) -> int:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, check=False)  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "size", "most_mib"),
+    [
+        ("x", 65 * 2**20, 10 * 65),
+        ("[ 1s ] thds: 4 tps: ", 65 * 2**20, 10 * 65),
+        pytest.param("sysbench 1.0.20 ", 2 * 10**9, 600, marks=pytest.mark.slow),
+    ],
+    ids=["65 MiB", "65 MiB of rows", "2 GB"],
+)
+def test_a_long_line_is_one_sentence_and_little_memory(line, size, most_mib):
+    """What a process that reads it takes at the most, in MiB, without the line itself."""
+    code = READING.format(line=line, size=size)
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-500:] + done.stdout
-    return int(done.stdout)
-
-
-@pytest.mark.parametrize("line", ["x", "[ 1s ] thds: 4 tps: "])
-def test_a_line_of_65_mib_is_one_sentence(line):
-    assert memory_of(reading(65 * MIB, line), 60) < 10 * 65
-
-
-@pytest.mark.slow
-def test_a_line_of_2_gb_is_one_sentence():
-    assert memory_of(reading(2 * 10**9, "sysbench 1.0.20 "), 300) < 600
+    assert int(done.stdout) < most_mib
 
 
 @pytest.mark.parametrize("piece", [" ", "0", "mysql ", "sysbench ", "1.00s user ", "[", "a_", "password=", "\t", "real "])  # fmt: skip

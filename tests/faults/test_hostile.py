@@ -22,8 +22,12 @@ import yaml
 from click.testing import CliRunner
 
 import lab
-from noisefloor import engines, parse, paths, plots, report, results, sheet, store, tidy
+from noisefloor import parse, paths, store
 from noisefloor.cli import main
+from noisefloor.data import results, tidy
+from noisefloor.servers import engines
+from noisefloor.show import plots, report
+from noisefloor.text import sheet
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -39,15 +43,8 @@ MARKUP = [
     "<link rel=stylesheet href=http://127.0.0.1:PORT/css><img src=http://127.0.0.1:PORT/image>",
 ]
 FORMULAS = ['=HYPERLINK("http://127.0.0.1/","x")', "+1+cmd|' /C calc'!A0", "-2+3+cmd", "@SUM(1,2)", "\t=1+1", "|x", " =1", "\uff1d1+1"]  # fmt: skip
-STEERING = [
-    "\x1b[31mred",
-    "\x1b]0;title\x07",
-    "\x9b2J",
-    "a\rb",
-    "\x08\x08",
-    "\u202egnp.exe",
-    "\x00",
-]
+STEERING = ["\x1b[31mred", "\x1b]0;title\x07", "\x9b2J", "a\rb", "\x08\x08"]
+STEERING += ["\u202egnp.exe", "\x00"]
 
 
 def hostile(campaign: Path, words: list[str]) -> Path:
@@ -71,12 +68,12 @@ def hostile(campaign: Path, words: list[str]) -> Path:
     for path in campaign.glob("*/run.json"):
         run = json.loads(path.read_text())
         run |= {"arm": arms[run["arm"]], "workload": where, "warnings": [everything]}
-        for name in ("evidence.json",):
-            checks = json.loads(path.with_name(name).read_text())
-            for check in checks["checks"]:
-                check |= {"check": everything, "found": words[-1], "evidence": where}
-            path.with_name(name).write_text(json.dumps(checks))
-            run["sha256"][name] = tidy.sha256(path.with_name(name))
+        file = path.with_name("evidence.json")
+        checks = json.loads(file.read_text())
+        for check in checks["checks"]:
+            check |= {"check": everything, "found": words[-1], "evidence": where}
+        file.write_text(json.dumps(checks))
+        run["sha256"][file.name] = tidy.sha256(file)
         run["pair_id"] = run["pair_id"] + " " + words[0]
         path.write_text(json.dumps(run))
     for path in campaign.glob("variables-*.json"):
@@ -120,13 +117,8 @@ def witness():
 
 def seen_by_a_browser(page: Path, profile: Path) -> str:
     """The page's document as Chromium has it after all scripts ran."""
-    argv = [lab.chromium(), "--headless", "--no-sandbox", "--disable-gpu"]
-    argv += [
-        f"--user-data-dir={profile}",
-        "--virtual-time-budget=3000",
-        "--dump-dom",
-        page.as_uri(),
-    ]
+    argv = [lab.chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    argv += [f"--user-data-dir={profile}", "--virtual-time-budget=3000", page.as_uri()]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
     assert done.stdout, done.stderr[-500:]
     return done.stdout
@@ -290,7 +282,8 @@ def test_no_command_prints_what_steers_a_terminal(project, line):
 
 def test_every_command_prints_by_the_function_that_takes_steering_out():
     """But for the headline of `judge`, whose words are all ours."""
-    lines = (ROOT / "lib" / "noisefloor" / "cli.py").read_text().splitlines()
+    files = (ROOT / "lib" / "noisefloor" / "cli").glob("*.py")
+    lines = [line for file in files for line in file.read_text().splitlines()]
     assert len([x for x in lines if "click.echo(" in x or re.search(r"\bprint\(", x)]) == 2
 
 
@@ -303,12 +296,8 @@ def test_no_log_and_no_file_name_steers_a_terminal(tmp_path):
     bad.mkdir()
     (bad / "b.txt").write_bytes(good + b"FATAL: \x1b[31m\xff\xc2\x9b2J\n")
     (bad / "c.txt").write_bytes(good.replace(b"tps: ", b"tps: \x1b[31m"))
-    for files in (
-        [logs, "--", bad],
-        [logs, "--", bad / "c.txt"],
-        [logs, "--", logs],
-        [bad, "--", logs],
-    ):
+    bad_one = bad / "c.txt"
+    for files in ([logs, "--", bad], [logs, "--", bad_one], [logs, "--", logs], [bad, "--", logs]):
         for form in ((), ("--markdown",), ("--csv",)):
             result = run("compare", *files, *form)
             assert result.exception is None or isinstance(result.exception, SystemExit)
@@ -353,14 +342,7 @@ def test_what_a_campaign_calls_itself_decides_no_file_name(project, tmp_path):
 
 DANGEROUS = {"eval", "exec", "__import__", "compile"}
 UNPICKLES = {
-    "pickle",
-    "cPickle",
-    "dill",
-    "cloudpickle",
-    "marshal",
-    "shelve",
-    "joblib",
-    "jsonpickle",
+    *("pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "jsonpickle"),
 }
 ATTRIBUTES = {"read_pickle", "to_pickle", "extractall", "unpack_archive", "read_hdf"}
 OF_OS = {"system", "popen"}

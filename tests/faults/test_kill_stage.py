@@ -1,5 +1,6 @@
 """A process of a backup's pipe dies, or hangs: mariabackup, tar, zstd, openssl, mbstream."""
 
+import contextlib
 import random
 import shutil
 import signal
@@ -11,10 +12,11 @@ import psutil
 import pytest
 
 from live import SEED, promise, send
-from noisefloor import schedule, studies, tidy, tools, workloads
-from noisefloor.backup import pipe
+from noisefloor import schedule, studies
+from noisefloor.data import tidy
+from noisefloor.measure import child, workloads
+from noisefloor.measure.backup import pipe
 
-slow = pytest.mark.slow
 HERE = all(map(shutil.which, ("zstd", "openssl", "mariabackup")))
 pytestmark = pytest.mark.skipif(not HERE, reason="zstd, openssl or mariadb-backup is missing")
 STAGES = ("tar", "zstd", "openssl", "mariabackup", "mariadb-backup", "mbstream")
@@ -26,11 +28,8 @@ def harmed(times: int, how: signal.Signals, seed: int, done: list) -> None:
     while len(done) < times:
         stages = []
         for p in psutil.Process().children():
-            try:
-                if p.name() in STAGES:
-                    stages.append(p)
-            except psutil.Error:
-                pass
+            with contextlib.suppress(psutil.Error):
+                stages += [p] if p.name() in STAGES else []
         if stages and points.random() < 0.3:
             chosen = points.choice(stages)
             if send("pipeline stage", chosen, how):
@@ -39,17 +38,14 @@ def harmed(times: int, how: signal.Signals, seed: int, done: list) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "times", "how"),
-    [
-        pytest.param("mysql", 5, signal.SIGKILL, marks=slow),
-        pytest.param("mariadb", 7, signal.SIGKILL, marks=slow),
-        pytest.param("mysql", 2, signal.SIGSTOP, marks=slow),
-    ],
+    [("mysql", 5, signal.SIGKILL), ("mariadb", 7, signal.SIGKILL), ("mysql", 2, signal.SIGSTOP)],
 )
 def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     """Pairs are measured until all harm is done, and one more of each kind after it."""
-    monkeypatch.setattr(tools, "PATIENCE_S", 2)
+    monkeypatch.setattr(child, "PATIENCE_S", 2)
     template = request.getfixturevalue(engine)
     both = [
         studies.load("backup-encryption", question=q, profile="smoke", engine=engine)
@@ -87,11 +83,11 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
 
 
 def test_a_pipe_that_stands_still_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(tools, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(child, "PATIENCE_S", 0.5)
     stages = [
-        workloads.Stage("first", ("head", "-c", "1500000000", "/dev/zero")),
-        workloads.Stage("last", ("sleep", "1000")),
+        workloads.Stage(("head", "-c", "1500000000", "/dev/zero")),
+        workloads.Stage(("sleep", "1000")),
     ]
-    with pytest.raises(tools.ToolError, match=r"the pipe stood still for 0\.5 s"):
+    with pytest.raises(child.ToolError, match=r"the pipe stood still for 0\.5 s"):
         pipe(stages, tmp_path)
     assert not [p for p in psutil.Process().children() if p.name() in ("head", "sleep")]

@@ -14,9 +14,10 @@ from pandas.testing import assert_frame_equal
 
 import archive
 from live import LONGEST_S, SEED, count
-from noisefloor import cluster, report
-from noisefloor.calibration import truth
-from noisefloor.ingest import build
+from noisefloor.calibrate import truth
+from noisefloor.data import cluster
+from noisefloor.data.ingest import build
+from noisefloor.show import report
 from test_cluster import project, running, two
 from test_ingest import same
 from test_report import STUDY, write

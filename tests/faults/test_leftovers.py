@@ -14,8 +14,10 @@ import pytest
 
 from conftest import planned
 from live import Live, asked, promise
-from noisefloor import collect, study, tidy
-from noisefloor import server as servers
+from noisefloor import model as study
+from noisefloor.data import tidy
+from noisefloor.measure import collect
+from noisefloor.servers.workshop import sweep
 
 
 def test_a_port_that_was_taken_meanwhile(copy, template):
@@ -99,11 +101,12 @@ def test_a_run_that_a_power_cut_left_is_set_aside(recorded, file, how):
 _THROTTLED = """
 import sys, time
 from pathlib import Path
-from noisefloor import engines
-from noisefloor.server import Server, Throttle
+from noisefloor.servers import engines
+from noisefloor.servers.server import Server
+from noisefloor.servers.throttle import Throttle
 server = Server(engines.find("mysql"), Path(sys.argv[1]))
 server.start()
-limit = Throttle(server)
+limit = Throttle(server.datadir, server.pid)
 limit.limit(50, 50)
 print(limit.group, flush=True)
 time.sleep(60)
@@ -128,7 +131,7 @@ def test_a_cgroup_of_one_that_was_killed_is_removed(copy, mysql, home):
     (home / ".servers").mkdir()
     deadline = time.monotonic() + 60
     while Path(group).exists():  # until the server in it has ended
-        servers.sweep()
+        sweep()
         assert time.monotonic() < deadline
         time.sleep(0.1)
     server.start()  # with a fast disk again

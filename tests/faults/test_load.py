@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from scipy.stats import linregress
 
 from live import Live, asked
-from noisefloor import tidy
+from noisefloor.data import tidy
 from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import RUN_MEMORY_B, size_of
 from test_collect import SMOKE, cell_of
@@ -34,10 +35,8 @@ def test_2048_threads(campaign, mysql):
 
 def slope(x, values) -> tuple[float, float]:
     """Growth of `values` a unit of `x`, with the half width of its 99 % interval."""
-    t, v = np.asarray(x) - np.mean(x), np.asarray(values, float)
-    b = (t @ (v - v.mean())) / (t @ t)
-    rest = v - v.mean() - b * t
-    return b, 2.6 * np.sqrt(rest @ rest / (len(t) - 2) / (t @ t))
+    fit = linregress(x, values)
+    return fit.slope, 2.6 * fit.stderr
 
 
 def disk_of(folder: Path) -> tuple[int, int]:

@@ -13,7 +13,9 @@ import pyarrow
 import pytest
 
 from conftest import planned
-from noisefloor import collect, results, study, tidy
+from noisefloor import model as study
+from noisefloor.data import results, tidy
+from noisefloor.measure import collect
 
 slow = pytest.mark.slow
 LONG = {"blocks": 1250, "looks": [750, 1000, 1250], "pairs": 4}

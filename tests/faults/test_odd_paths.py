@@ -7,19 +7,20 @@ import pytest
 
 from conftest import moved
 from live import Live, asked
-from noisefloor import engines, schedule, studies, study
-from noisefloor.server import Server, workshop
-from noisefloor.study import Arm, StudyError
-from test_disk_pages import assert_whole_page, project, rendered
+from noisefloor import model as study
+from noisefloor import schedule, studies
+from noisefloor.model import Arm, StudyError
+from noisefloor.servers import engines
+from noisefloor.servers.server import Server
+from noisefloor.servers.workshop import workshop
+from test_pages_harmed import assert_whole_page, project, rendered
 
 ODD = "Größe & Maß #1; 'Übung' 測定 \\ 50 %"
 LONG = "/".join(["a-folder-with-quite-a-long-name"] * 5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(ODD, marks=pytest.mark.slow), LONG], ids=["odd", "long"]
-)
+@pytest.mark.parametrize("name", [ODD, LONG], ids=["odd", "long"])
 def test_a_campaign_in_such_a_folder(tmp_path, mysql, name):
     home = tmp_path / name
     home.mkdir(parents=True)
@@ -32,20 +33,18 @@ def test_a_campaign_in_such_a_folder(tmp_path, mysql, name):
 @pytest.mark.parametrize("kind", ["mysql", "mariadb"])
 def test_a_server_made_in_such_a_folder(tmp_path, kind):
     """From nothing: initialised, with a keyring, an option file and a copy."""
-    with moved(tmp_path / ODD) as home:
-        home.mkdir()
-        with workshop() as shop:
-            server = Server.create(engines.find(kind), shop / "one", keyring=True)
-            with server.copy(shop / "two") as copy:
-                where = copy.query("SELECT @@datadir AS d")[0]["d"]
-                assert where.rstrip("/") == str(shop / "two" / "data")
+    (tmp_path / ODD).mkdir()
+    with moved(tmp_path / ODD), workshop() as shop:
+        server = Server(engines.find(kind), shop / "one", keyring=True).initialise()
+        with server.copy(shop / "two") as copy:
+            where = copy.query("SELECT @@datadir AS d")[0]["d"]
+            assert where.rstrip("/") == str(shop / "two" / "data")
 
 
 @pytest.mark.slow
 def test_a_page_in_such_a_folder(project):
     out = project / ODD
-    done = rendered(project, out)
-    assert done.returncode == 0, done.stdout + done.stderr
+    rendered(project, out)
     assert_whole_page(out)
 
 

@@ -10,18 +10,23 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 from click.testing import CliRunner
 
-from conftest import ROOT, command_lines
-from live import SEED, Live, send
-from noisefloor import collect, guest, paths, study, tidy
+from conftest import ROOT
+from live import SEED, Live, send, watched
+from noisefloor import model as study
+from noisefloor import paths
 from noisefloor.cli import main
-from noisefloor.guest import Journal
-from noisefloor.server import Server, ServerError, secret_file
+from noisefloor.data import tidy
+from noisefloor.measure import collect
+from noisefloor.servers import guest
+from noisefloor.servers.guest import Journal
+from noisefloor.servers.server import Server, ServerError, secret_file
 from test_ab import ab
 
 slow = pytest.mark.slow
@@ -50,7 +55,7 @@ class Theirs:
         self.option_file = secret_file(folder / "bench.cnf", f"[client]\npassword={CANARY}\n")
         self.log = server.folder / "general.log"
         server.start()
-        server.script(
+        self.now(
             "DROP DATABASE noisefloor",
             "DROP USER noisefloor@localhost",
             "CREATE DATABASE shop",
@@ -60,7 +65,6 @@ class Theirs:
             f"SET GLOBAL general_log_file = '{self.log}'",
             "SET GLOBAL general_log = ON",
         )
-        self.before = self.state()
 
     @property
     def url(self) -> str:
@@ -84,6 +88,11 @@ class Theirs:
             "sums": self.server.query(sums),
             "orders": self.server.query("SELECT * FROM shop.orders"),
         }
+
+    def now(self, *statements: str) -> None:
+        """After these statements of its owner it is as it must be."""
+        self.server.script(*statements)
+        self.before = self.state()
 
     def unchanged(self) -> None:
         """It is as it was, and nothing is left to do."""
@@ -281,11 +290,9 @@ def test_it_is_on_disk_how_a_variable_was_before_it_is_set(theirs, monkeypatch):
 @slow
 def test_what_the_server_changes_along_with_it_is_put_back(theirs):
     """A limit that is set below a value takes the value with it."""
-    theirs.server.script("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 10")
-    theirs.before = theirs.state()
+    theirs.now("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 10")
     if theirs.kind == "mariadb":
-        theirs.server.script("GRANT SUPER ON *.* TO bench@'%'")
-        theirs.before = theirs.state()
+        theirs.now("GRANT SUPER ON *.* TO bench@'%'")
     said: list[str] = []
     measured(theirs.url, "innodb_max_dirty_pages_pct=90,5")
     theirs.unchanged()
@@ -306,43 +313,37 @@ def was_written(home: Path, since: float) -> bool:
     return False
 
 
-def killed(theirs: Theirs, home: Path, times: int, *arguments: str) -> int:
-    """kill -9 at random points while something is changed, the same command after each; how often
-    something was left."""
-    points, left = random.Random(f"{SEED} own {theirs.kind}"), 0
-    (home / "notebooks").symlink_to(ROOT / "notebooks")
-    live = Live(home, None, *arguments, "--profile", "smoke", "--budget", "0.1")
-    while times:
-        began = time.time()
-        live.start()
-        while live.running() and not was_written(home, began):
-            time.sleep(0.02)
-        time.sleep(points.uniform(0, 4))
-        if not (live.running() and send("noisefloor as a guest", live.victim("noisefloor"))):
-            assert live.end() == 0, live.said
-            theirs.unchanged()
-            continue
-        live.end()
-        times -= 1
-        known = {n for j in (home / ".servers").glob("*.journal") for n in Journal(j).variables}
-        left += bool(changed(theirs) or "noisefloor" in str(theirs.server.query("SHOW DATABASES")))
-        assert changed(theirs).keys() <= known, "changed, and nobody knows how it was"
-    live.finish()
-    theirs.unchanged()
-    return left
-
-
 @slow
 def test_the_next_command_restores_what_a_killed_one_left(theirs, tmp_path):
+    """kill -9 at random points while something is changed, and the same command after each."""
     home = tmp_path / "project"
     home.mkdir()
-    asked = ["ab", "sync_binlog=1,0", "innodb_flush_log_at_trx_commit=1,2"]
+    (home / "notebooks").symlink_to(ROOT / "notebooks")
     if theirs.kind == "mariadb":
-        theirs.server.script("GRANT SUPER ON *.* TO bench@'%'")
-    theirs.before = theirs.state()
+        theirs.now("GRANT SUPER ON *.* TO bench@'%'")
+    asked = ("ab", "sync_binlog=1,0", "innodb_flush_log_at_trx_commit=1,2", "--profile", "smoke")
+    live = Live(home, None, *asked, "--budget", "0.1", "--server", theirs.url)
+    points, kills, left = random.Random(f"{SEED} own {theirs.kind}"), 2, 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOISEFLOOR_HOME", str(home))
-        left = killed(theirs, home, 2, *asked, "--server", theirs.url)
+        while kills:
+            began = time.time()
+            live.start()
+            while live.running() and not was_written(home, began):
+                time.sleep(0.02)
+            time.sleep(points.uniform(0, 4))
+            if not (live.running() and send("noisefloor as a guest", live.victim("noisefloor"))):
+                assert live.end() == 0, live.said
+                theirs.unchanged()
+                continue
+            live.end()
+            kills -= 1
+            known = {n for journal in guest.pending() for n in Journal(journal).variables}
+            schemas = str(theirs.server.query("SHOW DATABASES"))
+            left += bool(changed(theirs) or "noisefloor" in schemas)
+            assert changed(theirs).keys() <= known, "changed, and nobody knows how it was"
+        live.finish()
+        theirs.unchanged()
     assert left
 
 
@@ -407,20 +408,18 @@ def is_a_replica(theirs: Theirs):
 
 @contextlib.contextmanager
 def threads_run(theirs: Theirs):
-    def sleep(statement: str) -> None:
+    def sleep() -> None:
         with contextlib.suppress(ServerError):  # it is interrupted
-            theirs.server._ask(theirs.server._engine(200), 200, statement, {})
+            theirs.server._ask(theirs.server._engine(200), 200, "SELECT SLEEP(120)", {})
 
-    asleep = [threading.Thread(target=sleep, args=(q,)) for q in 4 * ["SELECT SLEEP(120)"]]
-    for t in asleep:
-        t.start()
-    time.sleep(0.3)
-    yield
-    for row in theirs.server.query("SHOW PROCESSLIST"):
-        if "SLEEP" in str(row["Info"]):
-            theirs.server.query(f"KILL QUERY {row['Id']}")
-    for t in asleep:
-        t.join()
+    with ThreadPoolExecutor(4) as asleep:
+        for _ in range(4):
+            asleep.submit(sleep)
+        time.sleep(0.3)
+        yield
+        for row in theirs.server.query("SHOW PROCESSLIST"):
+            if "SLEEP" in str(row["Info"]):
+                theirs.server.query(f"KILL QUERY {row['Id']}")
 
 
 @contextlib.contextmanager
@@ -455,7 +454,7 @@ def has_a_replica(theirs: Theirs):
         f"CREATE USER applier@'127.0.0.1' IDENTIFIED BY '{CANARY}'",
         "GRANT REPLICATION SLAVE ON *.* TO applier@'127.0.0.1'",
     )
-    other = Server.create(theirs.server.engine, theirs.folder / "replica", {"server_id": 77})
+    other = Server(theirs.server.engine, theirs.folder / "replica", {"server_id": 77}).initialise()
     with other:
         new, old = "REPLICATION SOURCE TO SOURCE", "MASTER TO MASTER"
         word = new if theirs.kind == "mysql" else old
@@ -549,10 +548,8 @@ def test_whose_disk_and_machine_it_is(address, near):
     indirect=["template"],
 )
 def test_a_schema_of_that_name_is_never_touched(theirs, tables):
-    theirs.server.script("CREATE DATABASE noisefloor")
-    for t in tables:
-        theirs.server.script(f"CREATE TABLE noisefloor.{t} (id INT PRIMARY KEY)")
-    theirs.before = theirs.state()
+    made = [f"CREATE TABLE noisefloor.{t} (id INT PRIMARY KEY)" for t in tables]
+    theirs.now("CREATE DATABASE noisefloor", *made)
     with pytest.raises(ServerError, match=r"a schema called noisefloor .* left alone"):
         measured(theirs.url)
     theirs.unchanged()
@@ -579,8 +576,7 @@ def grants(theirs: Theirs) -> list[tuple[str, str]]:
 @slow
 def test_each_documented_right_is_needed_and_no_other(theirs, home):
     extra, _ = re.findall(r"GRANT (.+) ON (\S+) TO", RIGHTS[theirs.kind])[-1]
-    theirs.server.script(f"REVOKE {extra} ON *.* FROM bench@'%'")
-    theirs.before = theirs.state()
+    theirs.now(f"REVOKE {extra} ON *.* FROM bench@'%'")
     for right, on in grants(theirs):
         theirs.server.script(f"REVOKE {right} ON {on} FROM bench@'%'")
         with pytest.raises((ServerError, study.StudyError, collect.CampaignError)) as e:
@@ -635,24 +631,6 @@ def test_options_that_do_not_go_together(home, args, says):
     assert ran.stderr.count("\n") == 1
 
 
-class Seen(threading.Thread):
-    """What any user of the machine sees of the processes, from `start` to `stop`."""
-
-    def __init__(self):
-        super().__init__()
-        self.lines, self.looks, self._end = set(), 0, threading.Event()
-
-    def run(self):
-        while not self._end.wait(0.05):
-            self.lines |= set(command_lines().splitlines())
-            self.looks += 1
-
-    def stop(self) -> str:
-        self._end.set()
-        self.join()
-        return "\n".join(self.lines)
-
-
 def holding(folder: Path, *words: str) -> list[str]:
     """Files below a folder with one of the words in them or in their names."""
     return [
@@ -661,13 +639,6 @@ def holding(folder: Path, *words: str) -> list[str]:
         for w in words
         if w in p.name or (p.is_file() and w.encode() in p.read_bytes())
     ]
-
-
-def noisefloor(home: Path, *args: str):
-    """A command of a project folder."""
-    env = os.environ | {"NOISEFLOOR_HOME": str(home), "NOISEFLOOR_RUNS": str(home / "runs")}
-    argv = [Path(sys.executable).with_name("noisefloor"), *args]
-    return subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
 
 
 @slow
@@ -682,40 +653,34 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
     secret = f"mysql://bench:{CANARY}@127.0.0.1:{theirs.server.port}"
     monkeypatch.setenv("NOISEFLOOR_SERVER", secret if by == "environment" else "")
     up = theirs.server.status("Uptime")["Uptime"]
-    seen = Seen()
-    seen.start()
-    asked = (
-        "sync_binlog=1,0",
-        "--profile",
-        "smoke",
-        "--budget",
-        "0.25" if by == "socket" else "0.08",
-    )
-    ran = ab(home, *asked, "--json", "--server", url)
-    lines = seen.stop()
+    asked = ("sync_binlog=1,0", "--profile", "smoke", "--budget")
+    with watched() as (lines, looks):
+        ran = ab(home, *asked, "0.25" if by == "socket" else "0.08", "--json", "--server", url)
+    lines = "\n".join(lines)
     assert ran.returncode == 0, ran.stderr
     assert theirs.server.status("Uptime")["Uptime"] > up
     theirs.unchanged()
-    assert seen.looks > 50
+    assert len(looks) > 50
     assert "sysbench" in lines
     (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
     page = (home / "reports" / "ab-sync-binlog.html").read_text()
     floor = study.restored(tidy.meta(folder)).floor["tps"]
     added = f"a start-to-start CV of {floor[0]:.2g} % is added, as measured"
     assert f"the server was not restarted: {added}" in page
-    (row,) = (r for r in rows(ran.stdout) if r["metric"] == "tps" and "again" not in r["arm"])
+    rows = json.loads(ran.stdout)["comparisons"]
+    (row,) = (r for r in rows if r["metric"] == "tps" and "again" not in r["arm"])
     least = 2 * 2**0.5 * floor[0]  # two standard deviations of the difference of two starts
     if None not in (row["lo_pct"], row["hi_pct"]):  # after some pairs
         assert row["hi_pct"] - row["lo_pct"] > 2 * least
     assert row["verdict"] in ("cannot tell", "slower", "faster")
-    seen_cpu = {"cpu_per_transaction"} & {r["metric"] for r in rows(ran.stdout)}
-    assert bool(seen_cpu) == (by == "socket")
+    assert ("cpu_per_transaction" in {r["metric"] for r in rows}) == (by == "socket")
     for name in ("environment.yml", "CITATION.cff", "LICENSE"):
         (home / name).symlink_to(ROOT / name)
     shown = str(home / "reports" / "ab-sync-binlog.html")
     after = (["store"], ["verify", shown], ["bundle", folder.name])
     for command in after if by == "environment" else ():  # where the URL itself holds it
-        done = noisefloor(home, *command)
+        argv = [Path(sys.executable).with_name("noisefloor"), *command]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stderr)
         assert CANARY not in done.stdout + done.stderr
     place = f"127.0.0.1:{theirs.server.port}"
@@ -725,11 +690,6 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
     assert holding(home, CANARY) == []
     text = page.replace("sync_binlog", "")
     assert [n for n in (*names, *NAMES, "bench@") if n in text] == []
-
-
-def rows(text: str) -> list[dict]:
-    """The verdict table that was printed."""
-    return json.loads(text)["comparisons"]
 
 
 @slow

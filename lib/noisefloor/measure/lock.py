@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 def alone(say: Callable[[str], None] = lambda s: None) -> Iterator[None]:
     """Hold the machine: a second campaign waits here until the first one ends, however it ends."""
     # the name of a socket is seen in every chroot, the folder from every network namespace
-    with socket.socket(socket.AF_UNIX) as name, _open_folder("/") as root:
+    with socket.socket(socket.AF_UNIX) as name, contextlib.ExitStack() as stack:
+        root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, root)
         waited = False
         for hold in (
             lambda: name.bind("\0noisefloor-measuring"),
@@ -28,12 +30,3 @@ def alone(say: Callable[[str], None] = lambda s: None) -> Iterator[None]:
                     waited = True
                     time.sleep(0.5)
         yield
-
-
-@contextlib.contextmanager
-def _open_folder(path: str) -> Iterator[int]:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield fd
-    finally:
-        os.close(fd)

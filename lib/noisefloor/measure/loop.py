@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from .. import schedule, tools
-from ..study import Arm
-from .bench import Bench
-from .campaign import Campaign
+from noisefloor import schedule
+from noisefloor.measure import tools
+from noisefloor.measure.bench import Bench, start
+from noisefloor.measure.campaign import Campaign
+from noisefloor.model import Arm
 
 
 def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
@@ -15,9 +16,7 @@ def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
     least. What was lost is tried once more at the end."""
     every = c.cells(arm)
     for cell in 2 * [x for x in every if x.workload.at_once]:
-        lacks = c.done(c.block).get(cell.key, 0) < c.due(cell, 0)
-        if lacks and not c.skips(cell) and c.left_s > 0:
-            _made(c, bench, cell)
+        _made(c, bench, cell, c.due(cell, 0) - c.done(c.block).get(cell.key, 0))
     in_turn = [x for x in every if not x.workload.at_once]
     share_s = schedule.share_s(c.study, c.turns)
     number, began = 0, c.meta["spent_s"]
@@ -26,8 +25,7 @@ def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
         have = c.done(c.block)
         for cell in schedule.round_of(c.seed, c.block, 0 if again else number, in_turn):
             due = c.due(cell, number if again else number + 1)
-            if have.get(cell.key, 0) < due and not c.skips(cell) and c.left_s > 0:
-                _made(c, bench, cell)
+            _made(c, bench, cell, due - have.get(cell.key, 0))
         if again:
             break
         number += 1
@@ -37,12 +35,14 @@ def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
     c.save()
 
 
-def _made(c: Campaign, bench: Bench, cell: schedule.Cell) -> None:
-    """A pair, or a duet's block; left out for good where this machine does not allow it."""
+def _made(c: Campaign, bench: Bench, cell: schedule.Cell, lacks: int) -> None:
+    """A pair, or a duet's block, where the block lacks some and time is left; left out for good
+    where this machine does not allow it."""
+    if lacks <= 0 or c.skips(cell) or c.left_s <= 0:
+        return
     try:
-        if bench.kit:
-            bench.kit.ready(cell.arm, cell.workload)
-        (c.at_once if cell.workload.at_once else c.pair)(bench, cell)
+        bench.kit.ready(cell.arm, cell.workload)
+        c.pair(bench, cell)
         for server in bench.servers:
             server.purge()
     except tools.NotHere as e:
@@ -51,9 +51,9 @@ def _made(c: Campaign, bench: Bench, cell: schedule.Cell) -> None:
 
 
 def blocks(c: Campaign) -> Iterator[Arm | None]:
-    """The arm of each block that is still to be measured (None: all of them). The campaign is judged
-    at the looks of its plan, an arm whose comparisons all have a word gets no more blocks. A block
-    that was interrupted is continued, and keeps its deal."""
+    """The arm of each block that is still to be measured (None: all of them). The campaign is
+    judged at the looks of its plan, an arm whose comparisons all have a word gets no more blocks. A
+    block that was interrupted is continued, and keeps its deal."""
     open_ = {a.name for a in c.study.arms}
     judged = 0
     c.begin()
@@ -76,10 +76,10 @@ def blocks(c: Campaign) -> Iterator[Arm | None]:
 def switched(c: Campaign, bench: Bench) -> None:
     """One server, restarted for every block; the arm is switched between slices."""
     bench.servers = [bench.fresh(c.study.baseline)]
-    arms = [(0, a) for a in (c.study.baseline, *c.study.arms)]
+    arms = [(0, a) for a in c.study.compared]
     for _ in blocks(c):
         bench.servers[0].restart()
-        c.warm(bench, [(0, c.study.baseline)])
+        c.warm(bench, arms[:1])
         c.facts(bench)
         block(c, bench, None)
         c.closing(bench, arms)
@@ -96,31 +96,30 @@ def as_guest(c: Campaign, bench: Bench) -> None:
 
 
 def side_by_side(c: Campaign, bench: Bench) -> None:
-    """Two servers; for every block fresh copies are dealt to the arms by coin and both start. The old
-    ones end meanwhile."""
+    """Two servers; for every block fresh copies are dealt to the arms by coin and both start. The
+    old ones end meanwhile."""
+
+    def remove(servers: list) -> None:
+        for server in servers:
+            server.remove()
+
     with ThreadPoolExecutor(1) as broom:
-        gone = None
+        gone = broom.submit(remove, [])
         for arm in blocks(c):
             arms = [c.study.baseline, arm]
-            dealt = schedule.coin(c.seed, c.block, "deal").permutation(2)
-            made = {int(i): bench.fresh(arms[i]) for i in dealt}  # the coin decides who comes first
-            for i in dealt:
-                made[int(i)].spawn()
+            dealt = [int(i) for i in schedule.coin(c.seed, c.block, "deal").permutation(2)]
+            made = {i: bench.fresh(arms[i]) for i in dealt}  # the coin decides who comes first
             bench.servers = [made[0], made[1]]
-            for s in bench.servers:
-                s.ready()
-                s.check(s.settings)
-            if gone:
-                gone.result()  # nothing else runs while something is measured
+            start(*made.values())
+            gone.result()  # nothing else runs while something is measured
             if any(not x.workload.at_once for x in c.cells(arm)):  # a duet warms up by itself
-                c.warm(bench, [(int(i), arms[i]) for i in dealt])
+                c.warm(bench, [(i, arms[i]) for i in dealt])
             block(c, bench, arm)
             c.closing(bench, list(enumerate(arms)))
-            gone = broom.submit(bench.remove, bench.servers)
+            gone = broom.submit(remove, bench.servers)
             bench.servers = []
             bench.close()
-        if gone:
-            gone.result()
+        gone.result()
 
 
 DESIGNS = {"switched": switched, "side by side": side_by_side}

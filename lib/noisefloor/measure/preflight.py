@@ -2,23 +2,24 @@
 
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from .. import guest, paths, schedule, workloads
-from ..server import SettingError
-from ..studies.own import SLOWLY
-from ..study import METRICS, Study, StudyError
-from .bench import Bench
-from .campaign import Campaign, CampaignError
-from .progress import minutes
+from noisefloor import paths, schedule
+from noisefloor.measure import workloads
+from noisefloor.measure.bench import Bench
+from noisefloor.measure.campaign import Campaign, CampaignError
+from noisefloor.measure.progress import minutes
+from noisefloor.model import METRICS, Study, StudyError
+from noisefloor.servers import guest
+from noisefloor.servers.server import SettingError
+from noisefloor.studies.own import SLOWLY
 
 
-def _wanted(study: Study) -> dict[str, dict[str, None]]:
-    """Variable -> the values that a study sets it to."""
+def values(*parts: Mapping[str, str]) -> dict[str, dict[str, None]]:
+    """Variable -> the values that these settings give it."""
     found: dict[str, dict[str, None]] = {}
-    parts = (*(w.settings for w in study.workloads), study.baseline.switch)
-    for part in (*parts, *(a.switch for a in study.arms)):
+    for part in parts:
         for name, value in part.items():
             found.setdefault(name, {})[value] = None
     return found
@@ -26,22 +27,24 @@ def _wanted(study: Study) -> dict[str, dict[str, None]]:
 
 def taken(study: Study, server: guest.Guest) -> None:
     """Raise StudyError for a variable of the study's that the live server does not take."""
-    for name, values in _wanted(study).items():
+    arms = study.compared
+    wanted = values(*(w.settings for w in study.workloads), *(a.switch for a in arms))
+    for name, given in wanted.items():
         try:
-            live = name not in SLOWLY and server.takes(name, values)
+            live = name not in SLOWLY and server.takes(name, given)
         except SettingError as e:
             raise StudyError(f"{e}; nothing was measured") from None
         if not live:
             raise StudyError(
-                f"{name} needs a start of the server to act, and one that Noisefloor did not start is"
-                " never restarted; without --server it is measured on servers of its own;"
+                f"{name} needs a start of the server to act, and one that Noisefloor did not start"
+                " is never restarted; without --server it is measured on servers of its own;"
                 " nothing was measured"
             )
 
 
 def dry_run(study: Study, server: guest.Guest, say: Callable[[str], None]) -> None:
     """Say every statement that a campaign would send; those that change something are not sent."""
-    arms = (study.baseline, *study.arms)
+    arms = study.compared
     journal = paths.shown(server.journal.path)
     say("-- how each variable was is read and written to the journal before it is set:")
     say(f"-- {journal}")

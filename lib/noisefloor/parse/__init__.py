@@ -5,18 +5,21 @@ Every function takes the text (or the bytes) that a tool printed and returns num
 number comes back only when the text is whole where the number stands.
 """
 
-from .base import ParseError
-from .histogram import CLIP_S, RESOLUTION, quantile
-from .secrets import HIDDEN, scrub
-from .sysbench_text import looks_like_sysbench, runs, sysbench
-from .time_text import looks_like_time, time
-from .together import together
+from noisefloor.parse.base import ParseError
+from noisefloor.parse.kinds import chore, foreign, kind
+from noisefloor.parse.rows import CLIP_S, RESOLUTION, quantile
+from noisefloor.parse.secrets import HIDDEN, scrub
+from noisefloor.parse.sysbench_text import runs, sysbench
+from noisefloor.parse.time_text import time
+from noisefloor.parse.together import together
 
 __all__ = [
     "CLIP_S",
     "HIDDEN",
     "RESOLUTION",
     "ParseError",
+    "chore",
+    "foreign",
     "kind",
     "quantile",
     "runs",
@@ -25,14 +28,3 @@ __all__ = [
     "time",
     "together",
 ]
-
-
-def kind(text: str | bytes) -> str | None:
-    """Which tool printed `text`: "sysbench", "time" or None. Never raises.
-
-    Decided by the text only. A cut or failed sysbench log is "sysbench" too, so that its parse
-    error gets reported; a sysbench run under ``time`` is "sysbench".
-    """
-    if looks_like_sysbench(text):
-        return "sysbench"
-    return "time" if looks_like_time(text) else None

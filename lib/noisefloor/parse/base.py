@@ -1,12 +1,16 @@
 """What the parsers share: the error, the clean text, and where in it something stands."""
 
+from typing import Any
+
 import numpy as np
 
-from .secrets import scrub
+from noisefloor.parse.secrets import scrub
 
 SHOWN = 200
 MOST = 64 * 2**20  # of one text: a sysbench log of a day with a row a second has 13 MB
 _DIGITS = bytes(c if chr(c) in "0123456789." else 32 for c in range(256))
+
+Result = dict[str, Any]  # what one text says: names as `sysbench` and `time` list them
 
 
 class ParseError(ValueError):
@@ -16,24 +20,29 @@ class ParseError(ValueError):
         super().__init__(line, text, reason)
         self.line, self.text, self.reason = line, text, reason
 
-    def __str__(self):
+    def __str__(self) -> str:
         repeats = self.text and self.text in self.reason
         return f"line {self.line}: {self.reason}" + ("" if repeats else f"; it reads {self.text!r}")
+
+
+def decoded(text: str | bytes) -> str:
+    """`text` as str, without the mark at its beginning; UTF-16 with a mark is decoded."""
+    if isinstance(text, bytes):
+        utf16 = text[:2] in (b"\xff\xfe", b"\xfe\xff")
+        text = text.decode("utf-16" if utf16 else "utf-8", "replace")
+    return text.removeprefix("\ufeff")
 
 
 def plain(text: str | bytes) -> str:
     """`text` as str with a line feed before each line, also the first one, and no carriage returns.
 
     So the line that begins at position p has number ``count("\\n", 0, p)`` and "\\nX" finds an X
-    at a line's beginning without a regular expression. UTF-16 bytes with a mark are decoded.
-    Raises ParseError for NUL bytes (a damaged file, or UTF-16 without a mark) and for more than MOST.
+    at a line's beginning without a regular expression. Raises ParseError for NUL bytes (a damaged
+    file, or UTF-16 without a mark) and for more than MOST.
     """
     if len(text) > MOST:
         raise ParseError(1, "", f"longer than {MOST >> 20} MiB, the most that is read of one text")
-    if isinstance(text, bytes):
-        utf16 = text[:2] in (b"\xff\xfe", b"\xfe\xff")
-        text = text.decode("utf-16" if utf16 else "utf-8", "replace")
-    text = "\n" + text.removeprefix("\ufeff")
+    text = "\n" + decoded(text)
     if "\r" in text:
         text = text.replace("\r\n", "\n")
     if (at := text.find("\0")) >= 0:

@@ -1,30 +1,33 @@
 """Where the numbers of one sysbench text do not agree with each other."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from .histogram import CLIP_S, RESOLUTION, quantile
+from noisefloor.parse.base import Result
+from noisefloor.parse.rows import CLIP_S, RESOLUTION, quantile
 
 
-def disagreements(r: dict) -> list[str]:
+def disagreements(r: Result) -> list[str]:
     """One sentence for each disagreement inside the result `r` of `sysbench`."""
     return [*_notes(r), *_rates(r), *_latency(r), *_histogram(r), *_rows(r)]
 
 
-def _notes(r: dict):
+def _notes(r: Result) -> Iterator[str]:
     if r["checkpoints"]:
         yield "checkpoint reports: the last summary may cover only the time after the last one"
     if r["warmup_s"]:
         yield f"a warm-up of {r['warmup_s']} s: the rows' time stamps may count from its start"
 
 
-def _spans(r: dict) -> list[float]:
+def _spans(r: Result) -> list[float]:
     """The seconds that the summary may be about."""
     seconds = r["duration_s"]
     before = [c["duration_s"] for c in r["checkpoints"][-1:]] + [r["warmup_s"] or 0]
     return [s for s in (seconds, *(seconds - b for b in before if b)) if s > 0]
 
 
-def _rates(r: dict):
+def _rates(r: Result) -> Iterator[str]:
     n, tps, queries = r["transactions"], r["tps"], r["queries"]
     if tps and not any(abs(n / s - tps) <= 0.02 * tps + 0.006 for s in _spans(r)):
         yield f"{n} transactions in {r['duration_s']:g} s are not the {tps:g} per second printed"
@@ -35,16 +38,12 @@ def _rates(r: dict):
         return
     if sum(parts) != queries:
         yield f"reads, writes and other do not add up to {queries} queries"
-    if (
-        n
-        and tps
-        and r["qps"]
-        and abs(queries / n - r["qps"] / tps) > 0.02 * queries / n + 0.006 / tps
-    ):
+    told = n and tps and r["qps"]
+    if told and abs(queries / n - r["qps"] / tps) > 0.02 * queries / n + 0.006 / tps:
         yield "queries per transaction differ between the counts and the rates"
 
 
-def _latency(r: dict):
+def _latency(r: Result) -> Iterator[str]:
     latency, n = r["latency"], r["events"]
     if n and abs(latency["sum"] / n - latency["mean"]) > 1e-5 + 0.01 * latency["mean"]:
         yield "the mean latency is not the sum of latencies over the events"
@@ -62,7 +61,7 @@ def _latency(r: dict):
         )
 
 
-def _histogram(r: dict):
+def _histogram(r: Result) -> Iterator[str]:
     values, counts = r["histogram_s"], r["histogram_counts"]
     total = int(counts.sum())
     if counts.size and total != r["events"]:
@@ -78,7 +77,7 @@ def _histogram(r: dict):
                 yield f"percentile {share:g} is {value:g} s in the summary, {own:g} s in the histogram"
 
 
-def _rows(r: dict):
+def _rows(r: Result) -> Iterator[str]:
     rows = r["intervals"]
     rates = rows.get("tps", rows.get("events_per_s"))
     if rates is None or len(rates) < 2:

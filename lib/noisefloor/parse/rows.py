@@ -1,131 +1,60 @@
-"""The rows that sysbench prints while it runs, of all versions and reporters -> columns."""
+"""The two tables that sysbench prints, of all versions and reporters -> columns: the rows of the
+run while it goes on, and the latency histogram."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .base import error, numbers, share
+from noisefloor.parse.base import Result, error, numbers, share, shown
+from noisefloor.parse.forms import FORMS, compiled
+
+RESOLUTION = 1e8 ** (1 / 1023) - 1
+"""Width of a bucket: 1,024 logarithmic ones from 0.001 to 100,000 ms, so 1.8 %."""
+CLIP_S = 100.0
+"""Value of the last bucket: whatever took longer was counted there."""
 
 _IMPOSSIBLE = 1e12
-_STAMP = r"\[ *+[0-9]{1,9}(?:\.[0-9]{1,3})?s ?\] "
-_N = r"[0-9]{1,9}+"
-_F = r"[0-9]{1,25}+\.[0-9]{2}"
-_OLD = rf"{_STAMP}threads: {_N}, tps: {_F}, reads"
+
+Rows = tuple[Result, int | float | None]  # columns, percentile of their latency
+Forms = dict[str, tuple[tuple[str, ...], re.Pattern[str]]]
 
 
-def _forms(forms: dict[str, tuple[str, str]]) -> dict[str, tuple[tuple[str, ...], re.Pattern]]:
+def _forms(kind: str) -> Forms:
     """{words that only this form has: (columns in the order of a row's numbers, runs of rows)}."""
     return {
-        hint: (tuple(columns.split()), re.compile(rf"(?:\n{row} *+(?=\n))++"))
-        for hint, (columns, row) in forms.items()
+        form["hint"]: (tuple(form["columns"].split()), compiled(rf"(?:\n{form['row']} *+(?=\n))++"))
+        for form in FORMS["rows"][kind]
     }
 
 
-_STAMPED = _forms(
-    {
-        " qps: ": (
-            "t threads tps qps reads writes other percentile ms err rec",
-            rf"{_STAMP}thds: {_N} tps: {_F} qps: {_F} \(r/w/o: {_F}/{_F}/{_F}\) lat \(ms,{_N}%\): {_F}"
-            rf" err/s:? {_F} reconn/s:? {_F}",
-        ),
-        " eps: ": (
-            "t threads eps percentile ms",
-            rf"{_STAMP}thds: {_N} eps: {_F} lat \(ms,{_N}%\): {_F}",
-        ),
-        "ms (": (
-            "t threads tps reads writes ms percentile err rec",
-            rf"{_OLD}: {_F}, writes: {_F}, response time: {_F}ms \({_N}%\), errors: {_F}, reconnects: *+{_F}",
-        ),
-        "us (": (
-            "t threads tps reads writes us percentile err rec",
-            rf"{_OLD}: {_F}, writes: {_F}, response time: {_F}us \({_N}%\), errors: {_F}, reconnects: *+{_F}",
-        ),
-        ", reads/s: ": (
-            "t threads tps reads writes ms percentile",
-            rf"{_OLD}/s: {_F}, writes/s: {_F}, response time: {_F}ms \({_N}%\)",
-        ),
-    }
+_STAMPED = _forms("stamped")
+_STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}?(?:thds|threads):[^\n]*")
+_KINDS = (  # (words without which there is none; a row, whole or not; the forms that it can have)
+    ('"time"', re.compile(r'\n *"time": *[0-9.]+,(?=\n *"threads": )'), _forms("json")),
+    ("[", _STAMPED_LIKE, _STAMPED),
+    (",", re.compile(r"\n[0-9]{1,9},[0-9]{1,9},[0-9.][^\n]*"), _forms("csv")),
 )
-_CSV = _forms(
-    {",": ("t threads tps qps reads writes other ms err rec", rf"{_N},{_N}(?:,{_F}){{8}}")}
-)
+_QUEUE = compiled(r"\n<STAMP>queue length: <N>,? concurrency: <N> *+(?=\n)")
 _WORTH = 8192  # characters of rows from which on `block` pays
 _DIGITS = b"0123456789"
 _NOT_NUMERIC = bytes(sorted(set(range(256)) - set(_DIGITS + b".")))
 _NUMBER = re.compile(rb"[0-9.]+")
-_STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}(?:thds|threads):[^\n]*")
-_CSV_LIKE = re.compile(r"\n[0-9]{1,9},[0-9]{1,9},[0-9.][^\n]*")
-_QUEUE = re.compile(rf"\n{_STAMP}queue length: {_N},? concurrency: {_N} *+(?=\n)")
-_COLUMNS = {
-    "t": "t_s",
-    "eps": "events_per_s",
-    "reads": "reads_per_s",
-    "writes": "writes_per_s",
-    "other": "other_per_s",
-    "err": "errors_per_s",
-    "rec": "reconnects_per_s",
-}
+_HEADING = "\nLatency histogram"
+_HISTOGRAM = re.compile(
+    r"\nLatency histogram[^\n]*\n *value +-[^\n]*count *"
+    r"((?:\n *+[0-9]{1,9}+\.[0-9]{3} \|\**+ *+[0-9]{1,15}+(?=\n))*+)"
+)
 
 
-def intervals(text: str, start: int, end: int, warnings: list) -> tuple[dict, int | float | None]:
-    """(columns of the rows of a `plain` text between two positions, percentile of their latency).
-
-    {} without rows. Rows with a rate that cannot be are left out with a line in `warnings`.
-    ParseError for a row that is not whole, rows of two forms and time that runs backwards.
-    """
-    first, like, forms = text.find("\n[", start, end), _STAMPED_LIKE, _STAMPED
-    if first < 0:
-        found = _CSV_LIKE.search(text, start, end + 1)
-        if found is None:
-            return {}, None
-        first, end, like, forms = found.start(), end + 1, _CSV_LIKE, _CSV
-        there = len(like.findall(text, first, end))
-    else:
-        end = text.find("\n", text.rfind("\n[", first, end) + 1) + 1
-        there = text.count("thds: ", first, end) + text.count(" threads: ", first, end)
-    tables = [
-        (columns, numbers("".join(found)).reshape(-1, len(columns)))
-        for hint, (columns, rule) in forms.items()
-        if text.find(hint, first, end) >= 0 and (found := rule.findall(text, first, end))
-    ]
-    columns, table = tables[0] if tables else ((), np.empty((0, 0)))
-    if len(tables) > 1 or there != len(table):
-        _refuse(text, first, end, like, forms, len(table))
-    if not len(table):
-        return {}, None
-    backwards = np.flatnonzero(np.diff(table[:, 0]) < 0)
-    if backwards.size:
-        at = [m.start() for m in like.finditer(text, first, end)][backwards[0] + 1]
-        raise error(text, at + 1, "time runs backwards: two runs in one text")
-    return _possible(columns, table, warnings)
-
-
-def _possible(columns, table: np.ndarray, warnings: list) -> tuple[dict, int | float | None]:
-    """What `intervals` returns for a table of rows."""
-    if not (table < _IMPOSSIBLE).all():
-        possible = (table < _IMPOSSIBLE).all(axis=1)
-        times = ", ".join(f"{t:g}" for t in table[~possible, 0][:5])
-        warnings.append(
-            f"rows with an impossible rate left out, at {times} s: {(~possible).sum()}"
-            " (a counter wrapped, usually after a checkpoint)"
-        )
-        table = table[possible]
-    return _columns(dict(zip(columns, table.T, strict=True)))
-
-
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Rows that stand together and are all of one form: where in the text, and their numbers."""
 
     begin: int
     end: int
     columns: tuple[str, ...]
     table: np.ndarray
-
-    def intervals(self, warnings: list) -> tuple[dict, int | float | None]:
-        """As `intervals` of the text would return it."""
-        return _possible(self.columns, self.table, warnings)
 
 
 def block(text: str) -> Block | None:
@@ -152,22 +81,20 @@ def block(text: str) -> Block | None:
     k = len(found[0])
     if len(edges) != 2 * n * k:
         return None
-    steps = np.empty((n, 2 * k), edges.dtype)  # sizes of numbers and of the gaps after them
-    np.subtract(edges[1:], edges[:-1], out=steps.reshape(-1)[:-1])
-    steps[-1, -1] = edges[0] + len(body) - edges[-1]
-    least, most = steps.min(axis=0), steps.max(axis=0)
+    steps = np.diff(edges, append=edges[0] + len(body)).reshape(n, 2 * k)
+    size, gap = steps[:, ::2], steps[:, 1::2]
     broken = np.array([b"." in number for number in _NUMBER.findall(line)])
+    point = seen.take(edges[1::2] - 3).reshape(n, k) == ord(".")
     tidy = (
         not broken[0]
-        and (least[1::2] == most[1::2]).all()
-        and (least[::2] >= np.where(broken, 4, 1)).all()
-        and (most[::2] <= np.where(broken, 28, 9)).all()
-        and ((seen.take(edges[1::2] - 3).reshape(n, k) == ord(".")) == broken).all()
+        and (gap == gap[0]).all()
+        and (size >= np.where(broken, 4, 1)).all()
+        and (size <= np.where(broken, 28, 9)).all()
+        and (point == broken).all()
     )
     if not tidy:
         return None
-    data = body.translate(None, _NOT_NUMERIC)
-    table = _floats(data, steps[:, ::2]).reshape(n, k)
+    table = _floats(body.translate(None, _NOT_NUMERIC), size).reshape(n, k)
     if (table[1:, 0] < table[:-1, 0]).any():
         return None
     return Block(first, end - 1, found[0], table)
@@ -183,29 +110,63 @@ def _floats(data: bytes, size: np.ndarray) -> np.ndarray:
     return pa.Array.from_buffers(pa.string(), size.size, buffers).cast(pa.float64()).to_numpy()
 
 
-def _columns(column: dict) -> tuple[dict, int | float | None]:
-    """(columns under our names and in our units, the one percentile of their latency)."""
-    shares = column.pop("percentile", np.empty(0))
+def intervals(text: str, start: int, end: int, warnings: list[str]) -> Rows:
+    """(columns of the rows of a `plain` text between two positions, percentile of their latency).
+
+    {} without rows. Rows with a rate that cannot be are left out with a line in `warnings`.
+    ParseError for a row that is not whole, rows of two forms and time that runs backwards.
+    """
+    end += 1  # the line feed after the last row
+    lines: list[int] = []
+    for hint, like, forms in _KINDS:
+        if not lines and text.find(hint, start, end) >= 0:
+            lines, known = [m.start() for m in like.finditer(text, start, end)], forms
+    if not lines:
+        return {}, None
+    tables = [
+        (columns, numbers("".join(rows)).reshape(-1, len(columns)))
+        for hint, (columns, rule) in known.items()
+        if text.find(hint, start, end) >= 0 and (rows := rule.findall(text, start, end))
+    ]
+    if not tables:
+        kept = shown(text[lines[0] + 1 : text.find("\n", lines[0] + 1)].strip())
+        warnings.append(
+            f"{len(lines)} rows of a form that is not known here are left out: {kept!r}"
+        )
+        return {}, None
+    columns, table = tables[0]
+    if len(tables) > 1 or len(lines) != len(table):
+        for at in lines:
+            if not any(rule.match(text, at, end) for _, rule in known.values()):
+                raise error(text, at + 1, "an interval row that is not whole")
+        raise error(text, lines[0] + 1, "interval rows of two forms: two runs in one text")
+    backwards = np.flatnonzero(np.diff(table[:, 0]) < 0)
+    if backwards.size:
+        at = lines[backwards[0] + 1]
+        raise error(text, at + 1, "time runs backwards: two runs in one text")
+    return in_columns(columns, table, warnings)
+
+
+def in_columns(names: tuple[str, ...], table: np.ndarray, warnings: list[str]) -> Rows:
+    """What `intervals` returns for a table of rows: columns under our names and in our units, and
+    the one percentile of their latency."""
+    if not (table < _IMPOSSIBLE).all():
+        possible = (table < _IMPOSSIBLE).all(axis=1)
+        times = ", ".join(f"{t:g}" for t in table[~possible, 0][:5])
+        warnings.append(
+            f"rows with an impossible rate left out, at {times} s: {(~possible).sum()}"
+            " (a counter wrapped, usually after a checkpoint)"
+        )
+        table = table[possible]
+    result: Result = dict(zip(names, table.T, strict=True))
+    shares = result.pop("percentile", np.empty(0))
     same = shares.size and shares[0] > 0 and (shares == shares[0]).all()
     percentile = share(f"{shares[0]:g}") if same else None
-    latency = column.pop("ms") / 1e3 if "ms" in column else column.pop("us") / 1e6
-    result = {_COLUMNS.get(name, name): values for name, values in column.items()}
+    latency = result.pop("ms") / 1e3 if "ms" in result else result.pop("us") / 1e6
     result["threads"] = result["threads"].astype(int)
     if percentile is not None or not shares.size:
         result["latency_s"] = latency
     return result, percentile
-
-
-def _refuse(text: str, first: int, end: int, like: re.Pattern, forms: dict, count: int) -> None:
-    """Raises ParseError at the first row-like line that no form matches; returns when there is
-    none (the words stood in somebody else's line)."""
-    there = 0
-    for line in like.finditer(text, first, end):
-        if not any(rule.match(text, line.start(), end) for _, rule in forms.values()):
-            raise error(text, line.start() + 1, "an interval row that is not whole")
-        there += 1
-    if there != count:
-        raise error(text, first + 1, "interval rows of two forms: two runs in one text")
 
 
 def refuse_rows_after(text: str, end: int) -> None:
@@ -214,13 +175,46 @@ def refuse_rows_after(text: str, end: int) -> None:
         raise error(text, row.start() + 1, "a row after the summary; one text holds one run")
 
 
-def queue(text: str, start: int, end: int) -> dict:
-    """Columns t_s, length, concurrency of the second line that --rate adds to each row; {} without."""
+def queue(text: str, start: int, end: int) -> Result:
+    """Columns t_s, length, concurrency of the second line that --rate adds to each row; else {}."""
     if text.find("queue length: ", start, end) < 0:
         return {}
     rows = numbers("".join(_QUEUE.findall(text, start, end + 1))).reshape(-1, 3)
-    return {
-        "t_s": rows[:, 0],
-        "length": rows[:, 1].astype(int),
-        "concurrency": rows[:, 2].astype(int),
-    }
+    length, concurrency = rows[:, 1:].T.astype(int)
+    return {"t_s": rows[:, 0], "length": length, "concurrency": concurrency}
+
+
+def read_histogram(text: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """(bucket values in s, events in each) of the run in a `plain` text whose summary begins at
+    `end`; both empty without --histogram. ParseError when it is not whole or not alone."""
+    at = text.find(_HEADING, start)
+    if at < 0:
+        return np.empty(0), np.empty(0, dtype=int)
+    if at > end:
+        raise error(text, at + 1, "a histogram after the summary; one text holds one run")
+    found = _HISTOGRAM.match(text, at)
+    after = found.end() + 1 if found else at + 1
+    if found is None or "|" in text[after : after + 300].split("\n", maxsplit=1)[0]:
+        raise error(text, after, "a histogram row that is not whole")
+    if (second := text.find(_HEADING, after)) >= 0:
+        raise error(text, second + 1, "a second histogram; one text holds one run")
+    table = numbers(found[1]).reshape(-1, 2)
+    if (np.diff(table[:, 0]) < 0).any():  # below 0.05 ms three digits print two buckets alike
+        raise error(text, at + 1, "the histogram's values fall: two histograms in one")
+    return table[:, 0] / 1e3, table[:, 1].astype(int)
+
+
+def quantile(upper_s: ArrayLike, counts: ArrayLike, q: float) -> float:
+    """Quantile `q` (0..1) in s of a histogram (bucket values in s, events in each), as sysbench
+    takes it: the value of the bucket in which event number round(q * n) is.
+
+    True within half of RESOLUTION; CLIP_S means "that or longer". Raises ValueError for an empty
+    histogram or a `q` outside 0..1.
+    """
+    total = np.cumsum(np.asarray(counts, dtype=float))
+    if not 0 <= q <= 1 or not total.size or total[-1] <= 0:
+        raise ValueError(
+            f"quantile {q!r} of {total.size} buckets: needs 0 <= q <= 1 and at least one event"
+        )
+    wanted = max(1.0, np.floor(total[-1] * q + 0.5))
+    return float(np.asarray(upper_s, dtype=float)[np.searchsorted(total, wanted)])

@@ -2,16 +2,20 @@
 
 import numpy as np
 
-from .base import ParseError
-from .histogram import quantile
+from noisefloor.parse.base import ParseError, Result
+from noisefloor.parse.rows import quantile
 
-_SUMS = ("threads", "events", "transactions", "queries", "reads", "writes", "other")
-_SUMS += ("ignored_errors", "reconnects")
-_RATES = ("tps", "events_per_s", "qps", "reads_per_s", "writes_per_s", "other_per_s")
-_RATES += ("errors_per_s", "reconnects_per_s", "threads")
+_SUMS = (
+    *("threads", "events", "transactions", "queries", "reads", "writes", "other"),
+    *("ignored_errors", "reconnects"),
+)
+_RATES = (
+    *("tps", "events_per_s", "qps", "reads_per_s", "writes_per_s", "other_per_s"),
+    *("errors_per_s", "reconnects_per_s", "threads"),
+)
 
 
-def together(runs: list[dict], starts: list[float]) -> dict:
+def together(runs: list[Result], starts: list[float]) -> Result:
     """One result of the form of `sysbench` from those of clients that ran at once.
 
     runs: results of `sysbench`; starts: when each began, in s of one clock. Counts are added,
@@ -53,7 +57,7 @@ def together(runs: list[dict], starts: list[float]) -> dict:
     }  # fmt: skip
 
 
-def _inside(run: dict, begin: float, end: float) -> float:
+def _inside(run: Result, begin: float, end: float) -> float:
     """Transactions of a run between two of its own seconds."""
     rows, n = run["intervals"], run["transactions"] or run["events"]
     at, count = [0.0], [0.0]
@@ -67,7 +71,7 @@ def _inside(run: dict, begin: float, end: float) -> float:
     return float(np.interp(end, at, count) - np.interp(begin, at, count))
 
 
-def _histogram(runs: list[dict]) -> tuple[np.ndarray, np.ndarray]:
+def _histogram(runs: list[Result]) -> tuple[np.ndarray, np.ndarray]:
     """All buckets, events of equal ones added (sysbench's buckets are the same everywhere)."""
     values = np.concatenate([r["histogram_s"] for r in runs])
     counts = np.concatenate([r["histogram_counts"] for r in runs])
@@ -75,7 +79,7 @@ def _histogram(runs: list[dict]) -> tuple[np.ndarray, np.ndarray]:
     return values, np.bincount(turn, counts, len(values)).astype(int)
 
 
-def _rows(runs: list[dict]) -> dict:
+def _rows(runs: list[Result]) -> Result:
     """The rows that all have, by their whole second, rates and threads added."""
     tables = [r["intervals"] for r in runs]
     if not all(tables):

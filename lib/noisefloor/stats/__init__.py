@@ -4,32 +4,16 @@
 two numbers. All make the same `row`. Imports are late, so that ``stats.two`` answers without pandas.
 """
 
-import importlib
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
-_HOME = dict.fromkeys(
-    ("pairs", "level", "table", "path", "units", "baseline_of", "UNKNOWN"), "verdicts"
-)
-_MODULES = (
-    "estimate",
-    "flips",
-    "graph",
-    "plan",
-    "row",
-    "rule",
-    "runs",
-    "scatter",
-    "spending",
-    "student",
-    "synthetic",
-    "two",
-    "verdicts",
-    "within",
-)
+_TABLE = ("pairs", "level", "table", "path", "units", "baseline_of", "UNKNOWN")
 
 
-def __getattr__(name):
-    if name in _HOME:
-        return getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    if name in _MODULES:
-        return importlib.import_module(f".{name}", __name__)
+def __getattr__(name: str) -> Any:
+    if name in _TABLE:
+        return getattr(import_module(f"{__name__}.verdicts"), name)
+    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,8 +4,12 @@ A family is one metric of one workload: several arms, each with thread counts an
 two or more, a joint effect over them. Bretz, Maurer, Brannath and Posch (Statistics in Medicine 28,
 2009): a rejected hypothesis passes its share on along the edges of the graph."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
 ALPHA = 0.05  # of a family
 HEADLINE = 0.8  # of an arm's share, for its joint effect; its thread counts divide the rest
+Name = tuple[str, Any]  # (arm, threads); threads: a number, "" or JOINT
 JOINT = None  # the place of the joint effect among an arm's thread counts
 TRICKLE = 1e-9  # weight of an edge that is used only when no other is left
 
@@ -15,8 +19,8 @@ class Graph:
 
     arms: {arm: thread counts}. Hypotheses are (arm, threads), the joint effect (arm, JOINT)."""
 
-    def __init__(self, arms, alpha=ALPHA):
-        self.shares, self._edges = {}, {}
+    def __init__(self, arms: Mapping[str, Sequence[Any]], alpha: float = ALPHA) -> None:
+        self.shares, self._edges = {}, {}  # type: dict[Name, float], dict[Name, dict[Name, float]]
         heads = [(arm, JOINT if len(threads) > 1 else threads[0]) for arm, threads in arms.items()]
         for (arm, threads), head in zip(arms.items(), heads, strict=True):
             own = alpha / len(arms)
@@ -30,7 +34,9 @@ class Graph:
                 siblings = dict.fromkeys((x for x in members if x != m), 1.0)
                 self._add(m, (1 - HEADLINE) * own / len(members), siblings, heads)
 
-    def _add(self, name, share, strong, weak=()):
+    def _add(
+        self, name: Name, share: float, strong: Mapping[Name, float], weak: Iterable[Name] = ()
+    ) -> None:
         """A hypothesis whose share goes to `strong` in parts, to `weak` when none of those is left."""
         total = sum(strong.values())
         edges = {k: w / total for k, w in strong.items()}
@@ -38,7 +44,7 @@ class Graph:
             edges[k] = edges.get(k, 0.0) + TRICKLE
         self.shares[name], self._edges[name] = share, edges
 
-    def reject(self, name):
+    def reject(self, name: Name) -> None:
         """Take a hypothesis out and pass its share on."""
         share, gone = self.shares.pop(name), self._edges.pop(name)
         for j in self.shares:
@@ -54,11 +60,11 @@ class Graph:
         self._edges = renewed
 
 
-def sweep(graph, passes):
+def sweep(graph: Graph, passes: Callable[[Name, float], bool]) -> list[Name]:
     """Reject whatever can be rejected now; returns the hypotheses in the order of their rejection.
 
     passes: function (hypothesis, share) -> whether it is rejected with that share."""
-    out = []
+    out = []  # type: list[Name]
     while True:
         name = next((h for h, share in graph.shares.items() if passes(h, share)), None)
         if name is None:

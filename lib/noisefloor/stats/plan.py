@@ -1,9 +1,11 @@
 """How many more would settle it, by the rule that could not tell. Plain Python."""
 
 import math
+from collections.abc import Callable
 
-from . import student
-from .graph import ALPHA
+from noisefloor.stats import student
+from noisefloor.stats.estimate import Parts
+from noisefloor.stats.graph import ALPHA
 
 POWER = 0.8  # share of repetitions that would have their word
 FEWEST = 4  # blocks or pairs: below that a t interval is of no use
@@ -11,32 +13,52 @@ MOST = 10**6
 OBRIEN = 0.78  # last look's level as a share of alpha, with looks at 60 and 80 %
 
 
-def runs_needed(value, sd, margin, *, level=ALPHA, sides=2, start=(), least=2, most=MOST):
+def runs_needed(
+    value: float,
+    sd: float,
+    margin: float,
+    *,
+    level: float = ALPHA,
+    sides: int = 2,
+    start: Parts = (),
+    least: int = 2,
+) -> int | None:
     """Runs an arm (sides=2) or pairs (sides=1) after which POWER of all repetitions have their word,
     if `value` and `sd` (of one run or one pair) are the truth; None when no number does.
 
     start: (variance, df) parts that no repetition under the same server starts takes away."""
     if not sd > 0:
         return least
-    return _search(lambda n: _powers(value, sd, margin, level, sides, start, n), least, most)
+    return _search(lambda n: _powers(value, sd, margin, level, sides, start, n), least)
 
 
-def units_needed(value, sd, margin, *, share=ALPHA, least=2, most=MOST):
+def units_needed(
+    value: float, sd: float, margin: float, *, share: float = ALPHA, least: int = 2
+) -> int | None:
     """Blocks (or pairs) in all after which POWER of campaigns that declare so many have their word,
     if `value` and the sd of one block are the truth; None when no number does. share: of alpha."""
 
     if not sd > 0:
         return max(least, FEWEST)
 
-    def settles(n):
+    def settles(n: int) -> float:
         if 2.0 ** (1 - n) > OBRIEN * share:
             return 0.0
         return _powers(value, sd, margin, OBRIEN * share, 1, (), n, OBRIEN * ALPHA)
 
-    return _search(settles, max(least, FEWEST), most)
+    return _search(settles, max(least, FEWEST))
 
 
-def _powers(value, sd, margin, level, sides, start, n, same_level=ALPHA):
+def _powers(
+    value: float,
+    sd: float,
+    margin: float,
+    level: float,
+    sides: int,
+    start: Parts,
+    n: int,
+    same_level: float = ALPHA,
+) -> float:
     """The larger of the powers to say `slower` or `faster`, and to say `same`."""
     own = sides * sd**2 / n
     variance = own + sum(v for v, _ in start)
@@ -50,16 +72,16 @@ def _powers(value, sd, margin, level, sides, start, n, same_level=ALPHA):
     return max(differs, same)
 
 
-def _t(level, df):
+def _t(level: float, df: float) -> float:
     return student.quantile(1 - level, round(df, 1) if df < 200 else math.inf)
 
 
-def _search(power, least, most):
-    """The smallest number from `least` on with enough power; None beyond `most`."""
+def _search(power: Callable[[int], float], least: int) -> int | None:
+    """The smallest number from `least` on with enough power; None beyond MOST."""
     low = high = least
     while power(high) < POWER:
         low, high = high, 2 * high
-        if high > most:
+        if high > MOST:
             return None
     while high - low > 1:
         middle = (low + high) // 2

@@ -4,14 +4,16 @@ The same rows whoever asks: `compare`, `compare --from`, the explorer and the ve
 without pairs. No pandas and no scipy: the answer to a folder of logs has to be there at once."""
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from noisefloor.study import METRICS
-
-from . import estimate, plan, scatter
-from .estimate import CANNOT_TELL, FASTER, SLOWER, Estimate
-from .graph import ALPHA, JOINT, Graph, sweep
-from .row import row
+from noisefloor.model import AGAIN, METRICS
+from noisefloor.stats import estimate, plan, scatter
+from noisefloor.stats.estimate import CANNOT_TELL, FASTER, SLOWER, Estimate, Parts
+from noisefloor.stats.graph import ALPHA, JOINT, Graph, Name, sweep
+from noisefloor.stats.row import Key, Row, row
+from noisefloor.stats.scatter import Floor, Population, Start
 
 PERCENTILES = ("p95", "p99")
 # sysbench's histogram, as `parse.histogram` has it (importing that would import numpy)
@@ -22,6 +24,7 @@ FEW = "too few pairs: Student's t decides, the signs of the pairs do not"
 GIVEN = 11  # runs that a floor is taken to be known from
 FLIPPED = 6  # pairs from which on their signs can reach 5 %
 OPPOSITE = "the thread counts show opposite effects: read them one by one, not their average"
+UNKNOWN = ((math.inf, 1.0),)  # the variance of what is not known
 
 
 @dataclass(frozen=True)
@@ -29,115 +32,95 @@ class Side:
     """The runs of one arm at one thread count: values in base units, above 0; where there is one
     run, its values per second, if it has any."""
 
-    values: tuple
-    rates: object = None
+    values: tuple[Any, ...]
+    rates: Any = None
 
-    def __len__(self):
-        return len(self.values)
+
+@dataclass(frozen=True)
+class Asked:
+    """One metric of one workload, and how its runs are to be judged: what `judge` takes beside."""
+
+    metric: str
+    baseline: str
+    study: str = ""
+    workload: str = ""
+    margin_pct: float = 2.0
+    paired: bool = False  # the k-th values belong together
+    restarts: bool = False  # every run had a start of its own: no start-to-start scatter is added
+    floor: Floor = None  # that scatter in percent, or entries by metric
+    own: bool = True  # look for this machine's
+    seconds: float | None = None  # length of a run
+    notes: Iterable[str] = ()
 
 
 @dataclass
 class Cell:
-    """One comparison before its family has spoken."""
+    """One comparison; `decided` gives it level and word when its family has spoken."""
 
-    threads: object
-    n: tuple
+    threads: Any
+    n: tuple[int, int]
     estimate: Estimate
     sd: float = math.nan  # of one run, of one pair when paired
     only: str = ""  # why the verdict can only be `cannot tell`
-    warnings: list = field(default_factory=list)
-    single: object = None  # the population that single runs are held against
+    warnings: list[str] = field(default_factory=list)
+    single: Population | None = None  # what single runs are held against
     signs: float = 0.0  # p of the sign flips of pairs
+    level: float = ALPHA
+    word: str = CANNOT_TELL
 
     @property
-    def p(self):
+    def p(self) -> float:
         """Two-sided p of no difference; 1 when nothing is known about the scatter."""
         return max(self.estimate.p, self.signs)
 
 
-def sign(metric):
+def sign(metric: str) -> int:
     """+1 where a larger value is worse, else -1."""
     return -1 if metric not in METRICS or METRICS[metric].better == "higher" else 1
 
 
-def positive(values, metric):
-    """The values as floats; ValueError unless all are finite and above 0 (a ratio needs that)."""
-    values = [float(v) for v in values]
-    bad = [v for v in values if not (math.isfinite(v) and v > 0)]
-    if bad:
-        raise ValueError(
-            f"{metric}: {bad[0]:g} has no logarithm (values must be above 0); nothing was judged"
-        )
-    return values
+def judge(arms: Mapping[str, Mapping[Any, tuple[Side, Side]]], **given: Any) -> list[Row]:
+    """Verdict rows (dicts) of one metric of one workload: a family of 5 %, and one of its own for
+    an arm that is a copy of the baseline.
 
-
-def judge(
-    arms,
-    *,
-    metric,
-    baseline,
-    study="",
-    workload="",
-    margin_pct=2.0,
-    paired=False,
-    restarts=False,
-    floor=None,
-    own=True,
-    seconds=None,
-    notes=(),
-    again="",
-    alpha=ALPHA,
-):
-    """Verdict rows (dicts) of one metric of one workload: one family of 5 %.
-
-    arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}. paired: the k-th
-    values belong together. restarts: every run had a start of its own, so that no start-to-start
-    scatter is added. floor: that scatter in percent, or entries by metric; own: look for this
-    machine's. seconds: length of a run; again: name of an arm that is a copy of the baseline, a
-    family of its own. ValueError for a value that has no logarithm."""
-    asked = {"metric": metric, "paired": paired, "floor": floor, "seconds": seconds}
-    asked["start"] = None if restarts else scatter.start(metric, floor, own)
+    arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}; given: fields of
+    Asked. ValueError for a value that has no logarithm."""
+    asked = Asked(**given)
+    start = None if asked.restarts else scatter.start(asked.metric, asked.floor, asked.own)
     out = []
-    for names in ([a for a in arms if a != again], [a for a in arms if a == again]):
-        cells = {}
-        for arm in names:
-            found = [_cell(t, *sides, **asked) for t, sides in arms[arm].items()]
-            if len(found) > 1 and (all_ := _joint(found, paired)):
-                cells[arm, JOINT] = all_
-            cells |= {(arm, place(c.threads)): c for c in found}
-        for (arm, threads), c, level, word in decided(cells, margin_pct, metric, alpha):
-            key = (study, workload, metric, baseline, arm)
-            joint = threads is JOINT
-            out.append(
-                verdict_row(
-                    c, key, level, word, joint, arm == again, margin_pct, paired, seconds, notes
-                )
-            )
+    for copies in (False, True):
+        cells: dict[Name, Cell] = {}
+        for arm in (a for a in arms if (a == f"{asked.baseline}{AGAIN}") is copies):
+            found = [_cell(threads, *sides, asked, start) for threads, sides in arms[arm].items()]
+            if len(found) > 1 and (joint := _joint(found, asked.paired)):
+                cells[arm, JOINT] = joint
+            cells |= {(arm, "" if c.threads is None else c.threads): c for c in found}
+        for (arm, threads), c in decided(cells, asked.margin_pct, asked.metric):
+            key = asked.study, asked.workload, asked.metric, asked.baseline, arm
+            more = threads is JOINT, asked.notes, asked.paired, asked.seconds
+            out.append(verdict_row(c, key, asked.margin_pct, *more))
     return out
 
 
-def place(threads):
-    return "" if threads is None else threads
-
-
-def _cell(threads, a, b, *, metric, paired, floor, seconds, start):
-    worse = sign(metric)
-    x, y = ([math.log(v) for v in positive(side.values, metric)] for side in (a, b))
+def _cell(threads: Any, a: Side, b: Side, asked: Asked, start: Start | None) -> Cell:
+    """The comparison of two sides, before its family has spoken."""
+    metric, worse = asked.metric, sign(asked.metric)
+    x, y = _logs(a.values, metric), _logs(b.values, metric)
     n = len(x), len(y)
     value = worse * (math.fsum(y) / n[1] - math.fsum(x) / n[0])
     added = (start.part,) if start else ()
     if min(n) < 2:
-        known = scatter.population(metric, threads, seconds)
-        if isinstance(floor, (int, float)) and floor:
-            known = scatter.Population((floor / 100,) * GIVEN, 0)
-        return single_cell(threads, (x, y), value, (a, b), known, added)
-    c = Cell(threads, n, None)
-    if paired:
+        known = scatter.population(metric, threads, asked.seconds)
+        if isinstance(asked.floor, (int, float)) and asked.floor:
+            known = Population((asked.floor / 100,) * GIVEN, 0)
+        return single_cell(threads, (x, y), value, known, added, (a.rates, b.rates))
+    c = Cell(threads, n, Estimate(value, UNKNOWN))
+    if asked.paired:
         d = [worse * (v - u) for u, v in zip(x, y, strict=True)]
         parts = estimate.paired(d)
         c.sd = math.sqrt(parts[0][0] * len(d))
         if len(d) >= FLIPPED:
-            from .flips import flips
+            from noisefloor.stats.flips import flips
 
             c.signs = float(flips(d))
     else:
@@ -147,12 +130,12 @@ def _cell(threads, a, b, *, metric, paired, floor, seconds, start):
             "the runs do not say in which order they were made: a drift of the machine would look "
             "like a difference"
         )
-    if not sum(v for v, _ in parts) > 0 and metric not in PERCENTILES:
-        c.only = "the runs of an arm do not scatter at all: rounded or copied numbers"
     if metric in PERCENTILES:
-        parts += ((BUCKET**2 / 12 * (1 / n[0] + 1 / n[1]), math.inf),)
+        parts += (histogram(n),)
         if math.exp(max(*x, *y)) >= CLIP_S * 0.999:
             c.only = f"clipped at {CLIP_S:g} s, the end of sysbench's histogram"
+    elif not sum(v for v, _ in parts) > 0:
+        c.only = "the runs of an arm do not scatter at all: rounded or copied numbers"
     if start:
         c.warnings.append(start_note(start))
     if metric == "mean_latency":
@@ -161,7 +144,23 @@ def _cell(threads, a, b, *, metric, paired, floor, seconds, start):
     return c
 
 
-def start_note(start):
+def _logs(values: Iterable[Any], metric: str) -> list[float]:
+    """Their logarithms; ValueError unless all are finite and above 0."""
+    known = [float(v) for v in values]
+    if bad := [v for v in known if not 0 < v < math.inf]:
+        raise ValueError(
+            f"{metric}: {bad[0]:g} has no logarithm (values must be above 0); nothing was judged"
+        )
+    return [math.log(v) for v in known]
+
+
+def histogram(n: Sequence[int]) -> tuple[float, float]:
+    """What sysbench's histogram rounds away of a percentile: a variance with its df."""
+    return BUCKET**2 / 12 * sum(1 / k for k in n), math.inf
+
+
+def start_note(start: Start) -> str:
+    """What was added for the server starts, as a warning."""
     whose = "as given" if start.source == "given" else "as recorded"
     return (
         "nothing says that the server was restarted between the runs: a start-to-start CV of "
@@ -169,21 +168,30 @@ def start_note(start):
     )
 
 
-def single_cell(threads, logs, value, sides, known, added):
-    """A cell in which an arm has one run: held against what runs of other servers scatter."""
-    n = tuple(map(len, logs))
-    c, parts = Cell(threads, n, None, single=known), []
+def single_cell(
+    threads: Any,
+    logs: Sequence[Sequence[float]],
+    value: float,
+    known: Population | None,
+    added: Parts = (),
+    rates: Sequence[Any] = (None,),
+) -> Cell:
+    """A cell in which an arm has one run: held against what runs of other servers scatter, and
+    against the rows within them where both arms have `rates`, values per second."""
+    n = len(logs[0]), len(logs[1])
+    c = Cell(threads, n, Estimate(value, UNKNOWN), single=known)
+    parts: list[tuple[float, float]] = []
     for own in (x for x in logs if len(x) > 1):
         parts += estimate.paired(own)
         c.sd = math.sqrt(parts[-1][0] * len(own))
     if known:  # once for both arms: one percentile is known no better for being used twice
         variance, df = known.part
         parts.append((variance * n.count(1), df))
-    if max(n) == 1 and all(side.rates is not None for side in sides):
-        from .within import within
+    if max(n) == 1 and all(r is not None for r in rates):
+        from noisefloor.stats.within import within
 
-        inside = [within(side.rates) for side in sides]
-        if all(inside):
+        inside = [found for r in rates if (found := within(r))]
+        if len(inside) == 2:
             parts += [(error**2, df) for error, df, _ in inside]
             c.warnings += [w for *_, found in inside for w in found]
             if not known:
@@ -193,16 +201,16 @@ def single_cell(threads, logs, value, sides, known, added):
                 )
     arms = "one run an arm" if max(n) == 1 else "one run in one arm"
     if known:
-        c.warnings.append(
-            f"{arms}: its scatter is taken to be {100 * known.high:.1f} % ({whose(known)})"
-        )
+        high = 100 * known.high
+        c.warnings.append(f"{arms}: its scatter is taken to be {high:.1f} % ({whose(known)})")
     else:
         c.only = f"{arms}: how much runs scatter is not known"
-    c.estimate = Estimate(value, tuple(parts) or ((math.inf, 1.0),), added if max(n) > 1 else ())
+    c.estimate = Estimate(value, tuple(parts) or UNKNOWN, added if max(n) > 1 else ())
     return c
 
 
-def whose(known):
+def whose(known: Population) -> str:
+    """Where a scatter comes from, in words."""
     if not known.sources:
         return "the floor given"
     like = f", {known.like}" if known.like else ""
@@ -212,36 +220,34 @@ def whose(known):
     )
 
 
-def _joint(cells, paired):
+def _joint(cells: Sequence[Cell], paired: bool) -> Cell | None:
     """The mean effect over the thread counts that can be judged."""
     usable = [c for c in cells if not c.only and c.estimate.known]
     if len(usable) < 2 or len({len(c.estimate.start) for c in usable}) > 1:
         return None
-    n = tuple(sum(c.n[i] for c in usable) for i in (0, 1))
+    n = sum(c.n[0] for c in usable), sum(c.n[1] for c in usable)
     out = Cell(None, n, estimate.joint([c.estimate for c in usable]))
     if all(c.sd > 0 for c in usable):  # as of so many runs at one thread count
         own = sum(v for v, _ in out.estimate.parts)
         out.sd = math.sqrt(own * n[0]) if paired else math.sqrt(own / (1 / n[0] + 1 / n[1]))
     out.warnings = list(dict.fromkeys(w for c in usable for w in c.warnings))
     out.single = next((c.single for c in usable if c.single), None)
-    if left := [c for c in cells if c not in usable]:
-        out.warnings.insert(0, f"without {', '.join(str(c.threads) for c in left)} threads")
+    if left := [str(c.threads) for c in cells if c not in usable]:
+        out.warnings.insert(0, f"without {', '.join(left)} threads")
     return out
 
 
-def decided(cells, margin_pct, metric, alpha):
-    """((arm, threads), cell, level, word) of a family, in order; joint effects last in their arm."""
-    if not cells:
-        return
-    members = {}
+def decided(cells: Mapping[Name, Cell], margin_pct: float, metric: str) -> list[tuple[Name, Cell]]:
+    """((arm, threads), cell) of a family, each cell with its level and word now, in order; joint
+    effects last in their arm."""
+    members: dict[str, list[Any]] = {}
     for arm, threads in cells:
         members.setdefault(arm, []).extend([] if threads is JOINT else [threads])
-    graph, margin, spent = Graph(members, alpha), math.log1p(margin_pct / 100), {}
-    for name in list(graph.shares):  # an arm whose joint effect cannot be formed
-        if name not in cells:
-            graph.reject(name)
+    graph, margin, spent = Graph(members), math.log1p(margin_pct / 100), {}
+    for name in [n for n in graph.shares if n not in cells]:  # a joint effect that has no cell
+        graph.reject(name)
 
-    def passes(name, share):
+    def passes(name: Name, share: float) -> bool:
         c = cells[name]
         spent[name] = share
         bucket = metric in PERCENTILES and name[1] is not JOINT
@@ -249,68 +255,67 @@ def decided(cells, margin_pct, metric, alpha):
             return False
         return c.p <= share
 
-    rejected = set(sweep(graph, passes))
-    for (arm, threads), c in sorted(cells.items(), key=lambda i: _turn(i[0], cells)):
-        name = (arm, threads)
-        level = round(spent[name] if name in rejected else graph.shares[name], 6)
-        word = CANNOT_TELL if c.only else c.estimate.word(margin, rejected=name in rejected)
-        if word == CANNOT_TELL and not c.only and c.estimate.p <= level:
-            c.warnings.insert(0, BUCKETS if c.p <= level else FEW)
-        if threads is JOINT:
-            _opposite(c, [x for k, x in cells.items() if k[0] == arm and k[1] is not JOINT])
-        yield name, c, level, word
+    rejected, places = set(sweep(graph, passes)), list(members)
+    order = sorted(cells, key=lambda name: (places.index(name[0]), name[1] is JOINT))
+    for name in order:
+        c = cells[name]
+        c.level = round(spent[name] if name in rejected else graph.shares[name], 6)
+        if not c.only:
+            c.word = c.estimate.word(margin, rejected=name in rejected)
+            if c.word == CANNOT_TELL and c.estimate.p <= c.level:
+                c.warnings.insert(0, BUCKETS if c.p <= c.level else FEW)
+        if name[1] is JOINT:
+            own = [m.estimate for t in members[name[0]] if not (m := cells[name[0], t]).only]
+            if any(e.value > e.half() for e in own) and any(-e.value > e.half() for e in own):
+                c.warnings.insert(0, OPPOSITE)
+    return [(name, cells[name]) for name in order]
 
 
-def _turn(name, cells):
-    order = list(dict.fromkeys(arm for arm, _ in cells))
-    return order.index(name[0]), name[1] is JOINT
-
-
-def _opposite(joint, members):
-    ends = [(c.estimate.value, c.estimate.half()) for c in members if not c.only]
-    if any(v > half for v, half in ends) and any(v < -half for v, half in ends):
-        joint.warnings.insert(0, OPPOSITE)
-
-
-def verdict_row(c, key, level, word, joint, control, margin_pct, paired, seconds, notes):
-    e, margin = c.estimate, math.log1p(margin_pct / 100)
-    half, half_same = e.half(level), e.half(2 * ALPHA)
+def verdict_row(
+    c: Cell,
+    key: Key,
+    margin_pct: float,
+    joint: bool = False,
+    notes: Iterable[str] = (),
+    paired: bool = False,
+    seconds: float | None = None,
+) -> Row:
+    """The row of a cell of a family that was `decided`. seconds: length of a run."""
+    e = c.estimate
     warnings = [*([c.only] if c.only else []), *c.warnings, *notes]
-    needed = max(c.n) if word != CANNOT_TELL else None
+    needed = max(c.n) if c.word != CANNOT_TELL else None
     if needed is None and c.sd > 0 and min(c.n) > 1:
-        sides = 1 if paired else 2
+        margin, sides, least = math.log1p(margin_pct / 100), 1 if paired else 2, max(c.n) + 1
         needed = plan.runs_needed(
-            e.value, c.sd, margin, level=level, sides=sides, start=e.start, least=max(c.n) + 1
+            e.value, c.sd, margin, level=c.level, sides=sides, start=e.start, least=least
         )
         if needed is None and e.start:
             warnings.append(
                 "more runs under the same server starts cannot settle it: restart the server between "
                 "runs"
             )
-    cv = math.nan if joint else estimate.deciding_cv(e.value, c.n, level=level)
-    if c.single and word in (SLOWER, FASTER) and not math.isnan(cv) and c.single.sources:
+    cv = math.nan if joint else estimate.deciding_cv(e.value, c.n, level=c.level)
+    if c.single and c.word in (SLOWER, FASTER) and not math.isnan(cv) and c.single.sources:
         count = c.single.above(cv)
         warnings.insert(
             0,
             f"unless the server scatters by more than {100 * cv:.1f} % from run to run, which "
             f"{count} of {len(c.single.cvs)} published groups do",
         )
-    each = 2 * seconds / 60 if seconds else None
+    half, same = e.half(c.level), e.half(2 * ALPHA)
     return row(
-        key=key,
+        key,
+        c.n,
+        (e.value, e.value - half, e.value + half, e.value - same, e.value + same),
+        c.word,
+        needed,
+        2 * seconds if seconds else None,
+        warnings,
         threads=c.threads,
-        n=c.n,
-        value=e.value,
-        ends=(e.value - half, e.value + half),
-        level=level,
-        same_ends=(e.value - half_same, e.value + half_same),
+        level=c.level,
         p=c.p if e.known else math.nan,
-        word=word,
-        needed=needed,
-        minutes=needed * each if needed and each and word == CANNOT_TELL else None,
-        deciding_cv=cv,
-        warnings=warnings,
-        control=control,
+        deciding_cv_pct=100 * cv,
         joint=joint,
+        blocks=1,
         design="pairs" if paired else "unpaired",
     )

@@ -5,7 +5,10 @@ import csv
 import functools
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from noisefloor import paths
 
@@ -16,8 +19,10 @@ KIN = {
     "cpu_per_connection": "cpu_per_transaction", "connect_time": "tps", "value": "tps",
 }  # fmt: skip
 NO_SERVER = ("wall", "wall_prepared", "user_sys", "backup_size")
+Floor = float | Mapping[str, Any] | None  # start-to-start CV in percent, or entries by metric
 RANGES = ((1, 1), (2, 16), (17, 64), (65, 10**9))  # threads
 LONG_S = 60  # runs from here on scatter by a fraction of what slices do
+Group = tuple[float, int | None, float | None, str]  # CV, threads, seconds, source
 FEWEST = 5  # groups without which a metric is judged by its kin's
 ENOUGH = 20  # groups in a range before it stands for itself
 
@@ -31,18 +36,18 @@ class Start:
     source: str = ""
 
     @property
-    def part(self):
+    def part(self) -> tuple[float, float]:
         """What it adds to the variance of the difference of two arms, with its df."""
         return 2 * self.cv**2, self.df
 
 
 @functools.lru_cache(maxsize=8)
-def _starts(file):
+def _starts(file: Path) -> tuple[str, dict[str, Any]]:
     found = json.loads(file.read_text(encoding="utf-8"))
     return found.get("source", ""), {k: v for k, v in found.items() if isinstance(v, dict)}
 
 
-def start(metric, floor=None, own=True):
+def start(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
     """The Start of a metric, None where it has none.
 
     floor: a CV in percent that somebody gave, or a dict of entries by metric; else the floor that
@@ -52,10 +57,9 @@ def start(metric, floor=None, own=True):
         return None
     if isinstance(floor, (int, float)):
         return Start(floor / 100, math.inf, "given") if floor else None
-    if floor is None:
+    source, entries = "", floor
+    if entries is None:
         source, entries = _starts(paths.floor() if own else paths.recorded_floor())
-    else:
-        source, entries = "", floor
     entry = entries.get(metric) or entries.get(KIN.get(metric, "tps")) or entries.get("tps")
     if entry and not entry["cv_pct"]:
         entry = max(entries.values(), key=lambda e: e["cv_pct"])
@@ -65,73 +69,66 @@ def start(metric, floor=None, own=True):
 
 
 @functools.lru_cache(maxsize=4)
-def _noise(file):
+def _noise(file: Path) -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
-def weighing(names, metric, threads):
+def weighing(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[int, float]:
     """{threads: sd of a pair in percent} that weights a joint effect over `threads`, by inverse
-    variances: the scatter at the nearest thread count, as measured on this machine, else as recorded;
-    {} where fewer than two are known. names: of workloads, the first that is known counts."""
-    found = _noise(paths.recorded_noise()) | _noise(paths.noise())
-    known, near = _nearest(found, names, metric, threads)
-    return {t: known[k] for t, k in near.items()} if len(set(near.values())) > 1 else {}
+    variances; {} where fewer than two are known. names: as `pair_sds` takes them."""
+    near = _nearest(names, metric, threads)
+    known = {of for of, _ in near}
+    return dict(zip(threads, (sd for _, sd in near), strict=True)) if len(known) > 1 else {}
 
 
-def pair_sds(names, metric, threads):
+def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> list[float]:
     """Scatter of a pair in percent at the nearest of `threads` each, as measured on this machine, else
-    as recorded; [] where none is. names: as `weighing` takes them."""
+    as recorded; [] where none is. names: of workloads, the first that is known counts."""
+    return [sd for _, sd in _nearest(names, metric, threads)]
+
+
+def _nearest(names: Iterable[str], metric: str, threads: Sequence[int]) -> list[tuple[int, float]]:
+    """(the nearest thread count that is known, sd of a pair in percent there) of each; [] without."""
     found = _noise(paths.recorded_noise()) | _noise(paths.noise())
-    known, near = _nearest(found, names, metric, threads)
-    return [known[near[t]] for t in threads if near]
-
-
-def _nearest(found, names, metric, threads):
-    """({recorded threads: sd of a pair in percent}, {threads: the nearest recorded ones})."""
-    known = next((found[n][metric] for n in names if metric in found.get(n, {})), {})
-    known = {int(t): sd for t, sd in known.items() if sd > 0}
-    if not known:
-        return {}, {}
-    return known, {t: min(known, key=lambda k: abs(math.log(k / t))) for t in threads}
+    own = [found[n][metric] for n in names if metric in found.get(n, {})]
+    sds = {int(t): float(sd) for t, sd in own[0].items() if sd > 0} if own else {}
+    near = [min(sds, key=lambda k: abs(math.log(k / t))) for t in threads if sds]
+    return [(t, sds[t]) for t in near]
 
 
 @dataclass(frozen=True)
 class Population:
     """CVs (fractions) of repeated runs of one server, published or recorded: one a group."""
 
-    cvs: tuple
+    cvs: tuple[float, ...]
     sources: int
     like: str = ""  # what they have in common, in words
 
     @property
-    def typical(self):
+    def typical(self) -> float:
         """The 50th percentile."""
         return _percentile(self.cvs, 0.5)
 
     @property
-    def high(self):
+    def high(self) -> float:
         """The 95th percentile: what a difference of single runs is held against."""
         return _percentile(self.cvs, 0.95)
 
     @property
-    def df(self):
-        """Degrees of freedom of a percentile of so many groups."""
-        return len(self.cvs) - 1
+    def part(self) -> tuple[float, float]:
+        """What it adds to the variance of one run, with the df of a percentile of so many groups."""
+        return self.high**2, len(self.cvs) - 1
 
-    @property
-    def part(self):
-        """What it adds to the variance of one run, with its df."""
-        return self.high**2, self.df
-
-    def above(self, cv):
+    def above(self, cv: float) -> int:
         """How many groups scatter by more."""
         return sum(x > cv for x in self.cvs)
 
 
-def population(metric, threads=None, seconds=None):
+def population(metric: str, threads: Any = None, seconds: float | None = None) -> Population | None:
     """The Population of a metric at about so many threads, of runs about so long; None where nothing
     is known. A range counts where it holds ENOUGH groups, else all of them do."""
-    groups = _groups(paths.published() / "scatter" / "groups.csv")
+    file = paths.published() / "scatter" / "groups.csv"
+    groups = _groups(file if file.exists() else Path(__file__).with_name("groups.csv"))
     own = groups.get(metric, ())
     if len(own) < FEWEST and metric not in NO_SERVER:
         own = groups.get(KIN.get(metric, "tps"), ())
@@ -153,20 +150,18 @@ def population(metric, threads=None, seconds=None):
 
 
 @functools.lru_cache(maxsize=4)
-def _groups(file):
-    """{metric: [(CV, threads, seconds, source)]} of the published table; empty without one."""
-    out = {}
-    if file.exists():
-        with file.open(encoding="utf-8", newline="") as text:
-            for row in csv.DictReader(text):
-                threads = int(row["threads"]) if row["threads"] else None
-                seconds = float(row["seconds"]) if row["seconds"] else None
-                group = float(row["cv_pct"]) / 100, threads, seconds, row["source"]
-                out.setdefault(row["metric"], []).append(group)
+def _groups(file: Path) -> dict[str, list[Group]]:
+    """{metric: groups} of the published table."""
+    out: dict[str, list[Group]] = {}
+    for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
+        threads = int(row["threads"]) if row["threads"] else None
+        seconds = float(row["seconds"]) if row["seconds"] else None
+        group = float(row["cv_pct"]) / 100, threads, seconds, row["source"]
+        out.setdefault(row["metric"], []).append(group)
     return out
 
 
-def _percentile(values, share):
+def _percentile(values: Sequence[float], share: float) -> float:
     """Linear between the order statistics, as numpy does."""
     ordered = sorted(values)
     at = share * (len(ordered) - 1)

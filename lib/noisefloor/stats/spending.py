@@ -6,10 +6,13 @@ Sequential Methods, 2000, chapter 19) on Gauss-Legendre nodes."""
 
 import functools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .student import NORMAL
+from noisefloor.stats.student import NORMAL
 
 LOOKS = (0.6, 0.8, 1.0)  # shares of the declared blocks after which a campaign is judged
 NODES = 96
@@ -19,25 +22,25 @@ _nodes, _weights = np.polynomial.legendre.leggauss(NODES)
 _erfc = np.vectorize(math.erfc, otypes=[float])
 
 
-def spent(alpha, fraction):
+def spent(alpha: float, fraction: float) -> float:
     """What of alpha may be spent when `fraction` of the declared blocks is measured."""
     if fraction <= 0:
         return 0.0
     return 2 * (1 - NORMAL.cdf(NORMAL.inv_cdf(1 - alpha / 2) / math.sqrt(min(fraction, 1.0))))
 
 
-def planned(blocks):
+def planned(blocks: int) -> tuple[int, ...]:
     """The numbers of blocks after which a campaign of `blocks` declared blocks is judged."""
     return tuple(sorted({math.ceil(round(share * blocks, 9)) for share in LOOKS}))
 
 
-def fewest_flips(units, sides=2):
+def fewest_flips(units: int, sides: int = 2) -> float:
     """The smallest p that the sign flips of so many units can give."""
     return min(1.0, sides * 2.0**-units)
 
 
 @functools.lru_cache(maxsize=4096)
-def levels(alpha, looks, blocks, sides=2):
+def levels(alpha: float, looks: tuple[int, ...], blocks: int, sides: int = 2) -> dict[int, float]:
     """{units at a look: level that p is compared with} for a hypothesis that holds `alpha`.
 
     looks: ascending numbers of units; blocks: the declared number, at which all of alpha is spent.
@@ -52,12 +55,12 @@ def levels(alpha, looks, blocks, sides=2):
         looks = tuple(n for n in looks if n != deaf[0])
 
 
-def last_level(alpha, units, sides=2):
+def last_level(alpha: float, units: int, sides: int = 2) -> float:
     """The level of the last look of a campaign that declared `units` blocks and measured them."""
     return levels(alpha, planned(units), units, sides)[units]
 
 
-def _levels(alpha, looks, blocks, sides):
+def _levels(alpha: float, looks: tuple[int, ...], blocks: int, sides: int) -> list[float]:
     """One level a look; see `levels`."""
     times = [n / blocks for n in looks]
     goal = [spent(alpha, t) for t in times]
@@ -65,7 +68,7 @@ def _levels(alpha, looks, blocks, sides):
     for time, reach in zip(times, goal, strict=True):
         step = math.sqrt(time - before)
 
-        def leaves(bound, at=at, density=density, step=step):
+        def leaves(bound: float, at: Any = at, density: Any = density, step: float = step) -> float:
             """Probability to be beyond the bound (on the scale of the score) at this look."""
             if at is None:
                 return sides * _upper(bound / step)
@@ -87,7 +90,7 @@ def _levels(alpha, looks, blocks, sides):
     return out
 
 
-def _solve(falling, goal, high):
+def _solve(falling: Callable[[float], float], goal: float, high: float) -> float:
     """Where a falling function of the bound meets the goal, by bisection."""
     low = -high
     for _ in range(70):
@@ -96,9 +99,9 @@ def _solve(falling, goal, high):
     return (low + high) / 2
 
 
-def _upper(z):
+def _upper(z: ArrayLike) -> Any:
     return _erfc(np.asarray(z) / math.sqrt(2)) / 2
 
 
-def _bell(z):
+def _bell(z: Any) -> Any:
     return np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)

@@ -5,14 +5,19 @@ bring their scatter. Plain Python, no numpy: the command answers in a third of a
 
 import math
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from noisefloor import amounts
-from noisefloor.study import METRICS
+from noisefloor.model import METRICS
+from noisefloor.stats import estimate, plan, runs, scatter, student
+from noisefloor.stats.estimate import CANNOT_TELL, SAME, Estimate
+from noisefloor.stats.graph import ALPHA
+from noisefloor.stats.row import Row
+from noisefloor.stats.runs import Cell
+from noisefloor.stats.scatter import Start
+from noisefloor.text import amounts
 
-from . import estimate, plan, runs, scatter, student
-from .estimate import CANNOT_TELL, SAME, Estimate
-from .graph import ALPHA
-
+Given = float | str  # a number, or text with a unit
 CVS = ((45, "CV known from 45 A/A pairs"), (10, "10 A/A runs"), (5, "5 A/A runs"))
 FLOOR_RUNS = 10  # A/A runs assumed behind a floor that comes without their number
 LITTLE = 0.02  # threads / latency may miss TPS by this much: rounding, ramp, think time
@@ -30,165 +35,160 @@ _GIVEN = re.compile(
     r"\+?([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?"
     r"\s*([kKMG]?)\s*([^0-9]*)"
 )
-READINGS = {  # what may follow a ±, as the standard error of a mean of k runs
+READINGS: dict[
+    str, Callable[[float, int], float]
+] = {  # what may follow a ±, as the standard error of a mean of k runs
     "a standard deviation": lambda spread, k: spread / math.sqrt(k),
     "a standard error": lambda spread, k: spread,
     "a 95 % interval": lambda spread, k: spread / student.quantile(1 - ALPHA / 2, k - 1),
 }
-UNKNOWN = ((math.inf, 1.0),)
 WITHOUT = "several runs an arm without their scatter"
 SPREADS = dict(sd="a standard deviation", se="a standard error", pm="a standard error")
 
 
 def judge(
-    a,
-    b,
+    a: Given,
+    b: Given,
     *,
-    metric=None,
-    better=None,
-    threads=None,
-    seconds=None,
-    latency=None,
-    margin_pct=2.0,
-    floor_cv_pct=None,
-    floor_runs=None,
-    sd=None,
-    se=None,
-    pm=None,
-    n=None,
-    restarts=False,
-):
+    metric: str | None = None,
+    better: str | None = None,
+    threads: int | None = None,
+    seconds: float | None = None,
+    latency: Sequence[Given] | None = None,
+    margin_pct: Given = 2.0,
+    floor_cv_pct: Given | None = None,
+    floor_runs: int | None = None,
+    sd: Any = None,
+    se: Any = None,
+    pm: Any = None,
+    n: Any = None,
+    restarts: bool = False,
+) -> tuple[Row, list[str]]:
     """(verdict row, lines for a person) for b against the baseline a.
 
-    Numbers may be text with a unit. metric: by the unit when not given. latency: (a's, b's) mean
-    latency, in ms without a unit. floor_cv_pct: run-to-run CV from floor_runs A/A runs, instead of
-    the published population; with sd, se or pm from one server start to the next. sd, se, pm: pairs,
-    at most one of them: standard deviations of n runs, standard errors, or "what follows the ±".
-    n: runs behind both numbers, or a pair. restarts: each run had a server start of its own.
-    ValueError: one sentence on what was given and what is allowed."""
+    Numbers may be text with a unit, which says the metric when it is not given. latency: (a's, b's)
+    mean latency, in ms. floor_cv_pct: run-to-run CV from floor_runs A/A runs, instead of published
+    repeats; with sd, se or pm (standard deviations of n runs, standard errors, or what follows a ±; a
+    pair each) from one server start to the next. ValueError: what was given and what is allowed."""
     names = [x.strip() if isinstance(x, str) else f"{x:g}" for x in (a, b)]
     (x, unit, kind), (y, _, other) = _quantity(a, "value"), _quantity(b, "value")
     if kind != other and ("time" in (kind, other) or (kind and other)):
         raise ValueError(f"{names[0]} and {names[1]}: both numbers need the same unit")
     metric = _metric(metric, kind or other)
-    better = better or METRICS[metric].better
-    margin_pct = _quantity(margin_pct, "margin (percent)")[0]
+    lower = (better or METRICS[metric].better) == "lower"
+    margin = _quantity(margin_pct, "margin (percent)")[0]
     floor = _floor(floor_cv_pct, floor_runs)
     given = {k: v for k, v in (("sd", sd), ("se", se), ("pm", pm)) if v is not None}
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)} were given: one of sd, se and pm is allowed")
-    counts, noise = _counts(n, next(iter(given), "")), None
-    if given:
-        ((name, spreads),) = given.items()
-        noise = name, _spreads(name, spreads, (x, y), unit if kind == "time" else 1)
+    counts = _counts(n, next(iter(given), ""))
+    size = unit if kind == "time" else 1
+    spreads = {k: _spreads(k, v, (x, y), size) for k, v in given.items()}
     little = _little(x, y, metric, threads, latency)
-    value = (-1 if better == "higher" else 1) * (math.log(y) - math.log(x))
+    value = (1 if lower else -1) * (math.log(y) - math.log(x))
     start = None if restarts else scatter.start(metric)
     start = floor if start and given and floor else start
+    added = (start.part,) if start else ()
     judged, run_sd = METRICS[metric].judged, None
     if not judged:
         what = "a maximum is one transaction out of all" if "max" in metric else metric
-        c = runs.Cell(
-            threads, counts, Estimate(value, UNKNOWN), only=f"{what}: shown, never judged"
-        )
-    elif given:
-        e, run_sd = _means(value, *noise, counts, start)
-        c = runs.Cell(threads, counts, _histogram(e, metric, counts))
-        c.warnings = _readings(value, noise, counts, start, math.log1p(margin_pct / 100))
+        only = f"{what}: shown, never judged"
+        c = Cell(threads, counts, Estimate(value, runs.UNKNOWN), only=only)
+    elif spreads:
+        ((name, spread),) = spreads.items()
+        both = list(zip(spread, counts, strict=True))
+        read = {r: [(error(s, k), k) for s, k in both] for r, error in READINGS.items()}
+        each = {
+            r: Estimate(value, tuple((error**2, k - 1) for error, k in errors), added)
+            for r, errors in read.items()
+        }
+        c = Cell(threads, counts, _histogram(each[SPREADS[name]], metric, counts))
+        run_sd = max(error * math.sqrt(k) for error, k in read[SPREADS[name]])
+        if name == "pm":
+            c.warnings = [_readings({r: e.word(math.log1p(margin / 100)) for r, e in each.items()})]
+    elif floor:
+        part = floor.cv**2 * sum(1 / k for k in counts), floor.df
+        c = Cell(threads, counts, Estimate(value, (part,), added if max(counts) > 1 else ()))
+        run_sd = floor.cv
     else:
-        c = alone(value, counts, metric, threads, seconds, start, floor)
-        run_sd = floor.cv if floor else None
-    if c.estimate.start:
+        c = alone(value, counts, metric, threads, seconds, start)
+    if start and c.estimate.start:
         c.warnings.append(runs.start_note(start))
     if floor and floor_runs is None:
         c.warnings.append(f"the floor is taken as measured by {FLOOR_RUNS} A/A runs")
-    cells = {(names[1], runs.place(threads)): c}
-    ((_, c, level, word),) = runs.decided(cells, margin_pct, metric, ALPHA)
-    key = ("", "", metric, *names)
-    out = runs.verdict_row(c, key, level, word, False, False, margin_pct, False, None, ())
-    out["deciding_cv_pct"] = out["deciding_cv_pct"] if judged else math.nan
-    open_ = judged and out["verdict"] == CANNOT_TELL
-    slice_s = round((x + y) / 2, 1) if metric in DURATIONS else SLICE_S
-    if open_:
-        least = max(counts) + 1
-        pairs, minutes, settle = plan_of(value, metric, margin_pct, run_sd, least, slice_s)
-        out |= {"runs_needed": pairs or math.nan, "minutes_needed": minutes or math.nan}
+    runs.decided({(names[1], threads or ""): c}, margin, metric)
+    out = runs.verdict_row(c, ("", "", metric, names[0], names[1]), margin)
     warnings = list(out["warnings"])
     out["warnings"] += [line for line in little if "inconsistent" in line]
     lines = [_headline(out, seconds)]
     if unless := bool(warnings) and warnings[0].startswith("unless"):
         lines.append(f"U{warnings.pop(0)[1:]}.")
     lines += [f"Known: {out['known']}."] * bool(out["known"])
-    if judged and value and not given and not unless and out["verdict"] != SAME:
-        cvs = [
+    if not judged:
+        out["deciding_cv_pct"] = math.nan
+    elif value and not given and not unless and c.word != SAME:
+        *first, last = (
             f"{100 * estimate.deciding_cv(value, counts, df=k - 1):.2f} % ({how})" for k, how in CVS
-        ]
-        lines.append(
-            f"Significant only if run-to-run CV is below {', '.join(cvs[:-1])} or {cvs[-1]}."
         )
-    lines += [*little, *(f"Note: {w}." for w in warnings), *([settle] if open_ else [])]
+        lines.append(f"Significant only if run-to-run CV is below {', '.join(first)} or {last}.")
+    lines += [*little, *(f"Note: {w}." for w in warnings)]
+    if judged and c.word == CANNOT_TELL:
+        slice_s = round((x + y) / 2, 1) if metric in DURATIONS else SLICE_S
+        least = max(counts) + 1
+        pairs, minutes, settle = plan_of(value, metric, margin, run_sd, least, slice_s)
+        out |= {"runs_needed": pairs or math.nan, "minutes_needed": minutes or math.nan}
+        lines.append(settle)
     return out, [amounts.plain(line) for line in lines]
 
 
-# --- means, and numbers of several runs -------------------------------------------------------------
+# --- numbers of several runs ------------------------------------------------------------------------
 
 
-def alone(value, counts, metric, threads=None, seconds=None, start=None, floor=None):
-    """The cell of two numbers that come without their scatter: held against the floor given, else
-    against published repeats, as `runs` does with single runs."""
-    added = (start.part,) if start and max(counts) > 1 else ()
-    if floor:
-        part = floor.cv**2 * sum(1 / k for k in counts), floor.df
-        return runs.Cell(threads, counts, Estimate(value, (part,), added))
+def alone(
+    value: float,
+    counts: tuple[int, int],
+    metric: str,
+    threads: int | None,
+    seconds: float | None,
+    start: Start | None,
+) -> Cell:
+    """The cell of two numbers that come without their scatter: held against published repeats, as
+    `runs` does with single runs."""
     known = scatter.population(metric, threads, seconds)
     if max(counts) == 1:
-        sides = (runs.Side((1.0,)),) * 2
-        return runs.single_cell(threads, ((0.0,), (value,)), value, sides, known, ())
-    c = runs.Cell(threads, counts, Estimate(value, UNKNOWN), single=known)
+        return runs.single_cell(threads, ((0.0,), (value,)), value, known)
+    c = Cell(threads, counts, Estimate(value, runs.UNKNOWN), single=known)
     if not known:
         c.only = f"{WITHOUT}: how much runs scatter is not known"
         return c
     variance, df = known.part
-    e = Estimate(value, tuple((variance / k, df) for k in counts), added)
-    c.estimate = _histogram(e, metric, counts)
+    parts = tuple((variance / k, df) for k in counts)
+    c.estimate = Estimate(value, parts, (start.part,) if start else ())
+    c.estimate = _histogram(c.estimate, metric, counts)
     whose = runs.whose(known)
     c.warnings.append(f"{WITHOUT}: that is taken to be {100 * known.high:.1f} % ({whose})")
     return c
 
 
-def _histogram(e, metric, counts):
+def _histogram(e: Estimate, metric: str, counts: tuple[int, int]) -> Estimate:
     """The estimate with what sysbench's histogram rounds away of a percentile."""
     if metric not in runs.PERCENTILES:
         return e
-    part = runs.BUCKET**2 / 12 * sum(1 / k for k in counts), math.inf
-    return Estimate(e.value, (*e.parts, part), e.start)
+    return Estimate(e.value, (*e.parts, runs.histogram(counts)), e.start)
 
 
-def _means(value, name, spreads, counts, start):
-    """(estimate, sd of a run) of means with what follows their ±, relative to the mean."""
-    reading = READINGS[SPREADS.get(name, name)]
-    errors = [reading(s, k) for s, k in zip(spreads, counts, strict=True)]
-    parts = tuple((error**2, k - 1) for error, k in zip(errors, counts, strict=True))
-    run = max(error * math.sqrt(k) for error, k in zip(errors, counts, strict=True))
-    return Estimate(value, parts, (start.part,) if start else ()), run
-
-
-def _readings(value, noise, counts, start, margin):
-    """What an unexplained ± would mean under each reading; nothing for one that is explained."""
-    name, spreads = noise
-    if name != "pm":
-        return []
-    words = {r: _means(value, r, spreads, counts, start)[0].word(margin) for r in READINGS}
+def _readings(words: dict[str, str]) -> str:
+    """What an unexplained ± would mean: {reading: word}."""
     if len(set(words.values())) == 1:
-        return [f"the verdict is the same whether ± is {' or '.join(words)}"]
+        return f"the verdict is the same whether ± is {' or '.join(words)}"
     listed = ", ".join(f"`{word}` if it is {reading}" for reading, word in words.items())
-    return [f"± is taken for a standard error, its widest reading: {listed}"]
+    return f"± is taken for a standard error, its widest reading: {listed}"
 
 
 # --- words ------------------------------------------------------------------------------------------
 
 
-def _headline(r, seconds):
+def _headline(r: Row, seconds: float | None) -> str:
     """The verdict in one line."""
     gap = amounts.overhead(r["overhead_pct"], r["metric"])
     gap += " overhead" * (not amounts.large(r["overhead_pct"]))
@@ -200,7 +200,9 @@ def _headline(r, seconds):
     return f"{r['verdict']}: {r['baseline']} against {r['arm']}: {gap}, {each}."
 
 
-def _little(a, b, metric, threads, latency):
+def _little(
+    a: float, b: float, metric: str, threads: int | None, latency: Sequence[Given] | None
+) -> list[str]:
     """What threads / average latency = TPS says about the two measurements."""
     if not latency:
         return []
@@ -223,7 +225,14 @@ def _little(a, b, metric, threads, latency):
     ]
 
 
-def plan_of(value, metric, margin_pct, run_sd, least, slice_s=SLICE_S):
+def plan_of(
+    value: float,
+    metric: str,
+    margin_pct: float,
+    run_sd: float | None,
+    least: int,
+    slice_s: float = SLICE_S,
+) -> tuple[int | None, float | None, str]:
     """(pairs, minutes, sentence): the shortest campaign that would settle it."""
     pair_sd, source = math.sqrt(2) * (run_sd or 0), "the noise given"
     if not run_sd:
@@ -242,7 +251,7 @@ def plan_of(value, metric, margin_pct, run_sd, least, slice_s=SLICE_S):
 # --- what was given ---------------------------------------------------------------------------------
 
 
-def _floor(cv_pct, k):
+def _floor(cv_pct: Given | None, k: int | None) -> Start | None:
     if cv_pct is None:
         return None
     if k is not None and k < 2:
@@ -251,7 +260,7 @@ def _floor(cv_pct, k):
     return scatter.Start(cv, int(k or FLOOR_RUNS) - 1, "given")
 
 
-def _quantity(given, what):
+def _quantity(given: Given, what: str) -> tuple[float, float, str]:
     """(value in base units, size of its unit, kind) of a number, or of text as people write it.
 
     kind: "time", a name of RATES, or "". ValueError unless it is understood, finite and above 0."""
@@ -281,7 +290,7 @@ def _quantity(given, what):
     return value, size, kind
 
 
-def _metric(metric, kind):
+def _metric(metric: str | None, kind: str) -> str:
     """The metric asked for, or the one that the unit says."""
     if metric is None:
         return "mean_latency" if kind == "time" else RATES.get(kind, "tps")
@@ -297,7 +306,7 @@ def _metric(metric, kind):
     return metric
 
 
-def _counts(n, spread):
+def _counts(n: Any, spread: str) -> tuple[int, int]:
     """Runs behind each of the two numbers."""
     if n is None and spread:
         raise ValueError(
@@ -313,10 +322,10 @@ def _counts(n, spread):
         raise ValueError(f"n {n}: one whole number or two (5 or 5,3) are allowed")
     if min(counts) < (least := 2 if spread else 1):
         raise ValueError(f"n = {min(counts)}: at least {least} is needed")
-    return (counts * 2)[:2]
+    return counts[0], counts[-1]
 
 
-def _spreads(name, given, means, size):
+def _spreads(name: str, given: Any, means: tuple[float, float], size: float) -> list[float]:
     """What follows the ±, relative to the means; without a unit it has that of its number."""
     both = list(given) if isinstance(given, (tuple, list)) else [given, given]
     if len(both) != 2:

@@ -1,17 +1,21 @@
 """From the tidy table to the verdict table: pairs, blocks, families, joint effects."""
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from noisefloor.study import AGAIN as CONTROL
-from noisefloor.study import METRICS
-
-from . import estimate, plan, rule, runs, scatter
-from .graph import ALPHA, JOINT
-from .row import COLUMNS, percent, row
-from .runs import BUCKET, BUCKETS, OPPOSITE, PERCENTILES, Side
+from noisefloor.model import AGAIN as CONTROL
+from noisefloor.model import METRICS
+from noisefloor.stats import estimate, plan, rule, runs, scatter
+from noisefloor.stats.estimate import CANNOT_TELL, FASTER, SLOWER
+from noisefloor.stats.graph import ALPHA, JOINT, Name
+from noisefloor.stats.row import COLUMNS, KEY, Row, percent, row
+from noisefloor.stats.runs import BUCKET, BUCKETS, OPPOSITE, PERCENTILES, Side
+from noisefloor.stats.scatter import Floor
 
 UNKNOWN = "unknown"  # design of pairs from elsewhere
 STEAL = "steal"  # the metric: share of a slice that the host took away
@@ -20,10 +24,30 @@ CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
 UNPLANNED = (
     "measured under an earlier plan: judged once, at the last look's level, for the blocks it has"
 )
-EARLY = "ended early: judged at what {} of {} declared blocks may spend"
+Weights = Mapping[int, float]  # of thread counts
 
 
-def baseline_of(tidy, baseline=None):
+@dataclass(frozen=True)
+class Asked:
+    """How a tidy table is to be judged: what `table` takes beside it."""
+
+    margin_pct: float = 2.0
+    blocks: int | None = None  # declared before the campaign, for each arm; None: nothing was
+    looks: Sequence[int] | None = None  # after how many of them it is judged
+    control: int | None = None  # declared for the copy of the baseline, where they are others
+    ended: bool = True  # also judge what lies behind the last look
+    baseline: str | None = None
+    floor: Floor = None  # start-to-start CV in percent, or entries by metric
+    restarts: bool = False  # no run needs it
+    one_start: str = ""  # no server was ever restarted, so that pairs need it, too: whose it is
+    series: Mapping[str, Any] | None = None  # {run: values per second}, for one run an arm
+    pair_seconds: float | None = None  # what one pair costs
+    # {(workload, metric): {threads: weight}} of a joint effect, declared before; else equal ones
+    weights: Mapping[tuple[str, str], Weights] | None = None
+    levelled: bool = False  # as `pairs` takes it
+
+
+def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
     """Name of the baseline arm: the one given, that of the table's attrs, the arm that has a control
     copy, or the one that stands in every pair."""
     baseline = baseline or tidy.attrs.get("baseline")
@@ -50,7 +74,9 @@ def baseline_of(tidy, baseline=None):
     )
 
 
-def pairs(tidy, *, baseline=None, levelled=False):
+def pairs(
+    tidy: pd.DataFrame, *, baseline: str | None = None, levelled: bool = False
+) -> pd.DataFrame:
     """One row a pair: study workload threads metric baseline arm block pair overhead raw.
 
     `overhead` is a log ratio, positive when the arm is worse; `raw` the same before it was
@@ -58,9 +84,8 @@ def pairs(tidy, *, baseline=None, levelled=False):
     `attrs["dropped"]` counts, by (metric, arm), the pairs with a value that has no logarithm (zero,
     negative, missing). levelled: for the processor time that the host took away (`level`)."""
     baseline = baseline_of(tidy, baseline)
-    known = tidy["metric"].map(METRICS.get)
-    judged = known.map(lambda m: m is None or m.judged).astype(bool)
-    kept = tidy[judged & tidy["pair_id"].notna() & ~tidy["warmup"].astype(bool)]
+    kept = _kept(tidy)
+    kept = kept[kept["pair_id"].notna()]
     key = ["study", "campaign", "workload", "threads", "metric", "pair_id"]
     key = [k for k in key if k in kept]  # a pair's name is unique within its campaign only
     run = ["run"] if "run" in kept else []
@@ -86,7 +111,7 @@ def pairs(tidy, *, baseline=None, levelled=False):
     return out
 
 
-def level(frame):
+def level(frame: pd.DataFrame) -> pd.DataFrame:
     """`frame` with `overhead` less a slope times `steal`, how much more of its slice the host took from
     the arm's run than from the baseline's: neighbours of a virtual machine, which no arm can cause.
 
@@ -106,53 +131,29 @@ def level(frame):
     return frame.assign(overhead=frame["overhead"] - less)
 
 
-def table(
-    tidy,
-    *,
-    margin_pct=2.0,
-    blocks=None,
-    looks=None,
-    control=None,
-    ended=True,
-    baseline=None,
-    floor=None,
-    restarts=False,
-    one_start="",
-    series=None,
-    pair_seconds=None,
-    weights=None,
-    levelled=False,
-):
+def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
     """The verdict table: a row a comparison, and a joint row an arm of several thread counts.
 
-    Pairs are judged by `rule`, runs without pairs by `runs`. blocks: declared before the campaign,
-    for each arm; None: nothing was declared. looks: after how many of them it is judged. control: blocks declared for
-    the copy of the baseline, where they are others. ended: also judge what lies behind the last look.
-    floor: start-to-start CV in percent, or entries by metric; restarts: no run needs it. one_start:
-    the server was never restarted, so that pairs carry the floor, too: whose it is, in words.
-    series: {run: values per second}, for one run an arm. pair_seconds: what one pair costs.
-    weights: {(workload, metric): {threads: weight}} of the joint effect, declared beforehand; equal
-    ones without. levelled: as `pairs` takes it. ValueError: margin not above 0, no baseline, no usable row."""
-    if not margin_pct > 0:
+    given: fields of Asked. Pairs are judged by `rule`, runs without pairs by `runs`. ValueError:
+    margin not above 0, no baseline, no usable row."""
+    asked = Asked(**given)
+    if not asked.margin_pct > 0:
         raise ValueError(
-            f"margin {margin_pct} %: the difference that matters must be above 0; nothing was judged"
+            f"margin {asked.margin_pct} %: the difference that matters must be above 0; nothing "
+            "was judged"
         )
     if tidy.empty:
         raise ValueError("the table has no rows; at least one run per arm is needed")
-    if _is_paired(tidy):
-        found = _paired(
-            tidy, math.log1p(margin_pct / 100), ((blocks, looks), (control, (control,)) if control else (blocks, looks)), ended, baseline, floor, restarts, one_start,
-            pair_seconds, weights or {}, levelled,
-        )  # fmt: skip
-    else:
-        found = _unpaired(tidy, margin_pct, floor, baseline, restarts, series)
+    found = (_paired if _is_paired(tidy) else _unpaired)(tidy, asked)
     out = pd.DataFrame(found, columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
-    out.attrs["margin_pct"] = margin_pct
+    out.attrs["margin_pct"] = asked.margin_pct
     return out
 
 
-def units(frame, blocks_of_arm=None):
+def units(
+    frame: pd.DataFrame, blocks_of_arm: Sequence[int] | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(turn of each block, its mean, pairs in it) of one comparison's rows of `pairs`.
 
     turn: place of the block among the arm's blocks (`blocks_of_arm`, ascending; its own without).
@@ -165,7 +166,7 @@ def units(frame, blocks_of_arm=None):
     return turn, each["mean"].to_numpy(float), each["size"].to_numpy(int)
 
 
-def path(frame, *, level=ALPHA, margin_pct=2.0):
+def path(frame: pd.DataFrame, *, level: float = ALPHA, margin_pct: float = 2.0) -> pd.DataFrame:
     """How the interval of one comparison narrowed: n (pairs) overhead_pct lo_pct hi_pct verdict, a row
     a block. frame: its rows of `pairs`; level: of every interval, that of the row in the end."""
     _, means, sizes = units(frame)
@@ -180,241 +181,230 @@ def path(frame, *, level=ALPHA, margin_pct=2.0):
     return pd.DataFrame(out, columns=["n", "overhead_pct", "lo_pct", "hi_pct", "verdict"])
 
 
-def _is_paired(tidy):
-    return "pair_id" in tidy and tidy["pair_id"].notna().any()
+def _is_paired(tidy: pd.DataFrame) -> bool:
+    return "pair_id" in tidy and bool(tidy["pair_id"].notna().any())
+
+
+def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Rows that are judged: no warm-ups, and no metrics that are shown and never judged."""
+    judged = tidy["metric"].map(lambda m: m not in METRICS or METRICS[m].judged).astype(bool)
+    return tidy[judged & ~tidy["warmup"].astype(bool)] if "warmup" in tidy else tidy[judged]
 
 
 # -- pairs ------------------------------------------------------------------------------------------
 
 
-def _paired(
-    tidy, margin, declared, ended, baseline, floor, restarts, one_start, seconds, weights, levelled
-):
-    """Verdict rows of paired runs."""
-    frame = pairs(tidy, baseline=baseline, levelled=levelled)
+class _Member(NamedTuple):
+    """The blocks of one comparison."""
+
+    turns: np.ndarray
+    means: np.ndarray
+    size: float  # pairs of a block
+    known: float = 0.0  # variance of their mean that is known
+    weights: Weights | None = None  # declared ones of a joint effect
+
+
+def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
+    """Verdict rows of paired runs: the arms are a family, and so is the copy of the baseline."""
     design = tidy.attrs.get("design") or UNKNOWN
-    carried = 0.0 if "carry_over" not in tidy else float(tidy["carry_over"].mean())
+    frame = pairs(tidy, baseline=asked.baseline, levelled=asked.levelled)
+    own, lost = (asked.blocks, asked.looks), frame.attrs["dropped"]
+    copied = (asked.control, (asked.control,)) if asked.control else own
     said = []
+    carried = float(tidy["carry_over"].mean()) if "carry_over" in tidy else 0.0
     if carried > CARRY_OVER:
         said.append(
             f"carry-over: the idle server still used {100 * carried:.0f} % of the active one's CPU, "
             "which hides a part of the overhead"
         )
-    keys = ["study", "workload", "metric", "baseline"]
-    for (study, workload, metric, base), rows in frame.groupby(keys, sort=False):
-        copy = rows["arm"] == f"{base}{CONTROL}"
-        for family, plan_ in ((rows[~copy], declared[0]), (rows[copy], declared[1])):
-            if family.empty:
-                continue
-            one = design == UNKNOWN and family["block"].nunique() == 1
-            known = scatter.start(metric, floor) if one_start or (one and not restarts) else None
-            given = {
-                "start": known,
-                "weights": weights.get((workload, metric), {}),
-                "notes": [*said, *_notes(known, one_start)],
-                "declared": (None, None) if design == UNKNOWN else plan_,
-                "unplanned": design != UNKNOWN and plan_[0] is None,
-                "population": scatter.population(metric),
-                "dropped": frame.attrs["dropped"],
-            }
-            made = _family(family, margin, ended, design, one, given)
-            for (arm, threads), o, members, notes in made:
-                mine = family[family["arm"] == arm]
-                mine = (
-                    mine if threads is JOINT or threads == "" else mine[mine["threads"] == threads]
-                )
-                notes = [*notes, *_moved(mine, o, given["weights"])]
-                key = (study, workload, metric, base, arm)
-                yield _paired_row(key, threads, o, members, notes, design, seconds, margin)
+    groups: Any = frame.groupby(list(KEY[:4]), sort=False)
+    for key, rows in groups:
+        copy = rows["arm"] == f"{key[3]}{CONTROL}"
+        for family, declared in ((rows[~copy], own), (rows[copy], copied)):
+            if len(family):
+                yield from _family(family, key, design, declared, said, lost, asked)
 
 
-def _moved(rows, o, weights):
-    """That levelling moved the estimate noticeably: where it would be without. weights: of thread
-    counts, as the joint effect has them."""
-    rows = rows.assign(gap=rows["raw"] - rows["overhead"])
-    each = rows.groupby(["threads", "block"], dropna=False)["gap"].mean().groupby(level=0).mean()
-    w = np.array([weights.get(t, math.nan) for t in each.index], float)
-    w = np.ones(len(each)) if not np.isfinite(w).all() else w
-    gap = float(np.average(each, weights=w)) if len(each) else 0.0
-    if abs(gap) > NOTICEABLE * (o.hi - o.lo):
-        yield (
-            "levelled for the processor time that the host took from either run: "
-            f"{percent(o.estimate + gap):+.1f} % without"
-        )
-
-
-def _notes(known, one_start):
-    if not known:
-        return
-    if one_start:
-        yield f"the server was not restarted: a start-to-start CV of {100 * known.cv:.2g} % is added, {one_start}"
-    else:
-        yield (
-            "one start, and nothing says whether the servers were dealt anew: a start-to-start CV of "
-            f"{100 * known.cv:.2g} % is added"
-        )
-
-
-def _family(family, margin, ended, design, one, given):
-    """((arm, threads), rule.Outcome, pairs a block, warnings) of one metric's arms."""
-    members, sizes, known, joints = {}, {}, {}, {}
-    metric = family["metric"].iloc[0]
-    for arm, mine in family.groupby("arm", sort=False):
-        frames = {"" if pd.isna(t) else int(t): g for t, g in mine.groupby("threads", dropna=False)}
-        if one:
-            frames = {t: g.assign(block=np.arange(len(g))) for t, g in frames.items()}
-        order = sorted(set(mine["block"])) if not one else None
-        found = {t: units(g, order) for t, g in frames.items()}
-        if len(found) > 1 and (joint := _joint(found, given["weights"])):
-            turn, means, weight = joint
-            members[arm, JOINT] = turn, means
-            sizes[arm, JOINT] = sum(f[2].mean() for f in found.values())
-            joints[arm] = weight
-        for t, (turn, means, size) in found.items():
-            members[arm, t], sizes[arm, t] = (turn, means), size.mean()
-            if metric in PERCENTILES:
-                known[arm, t] = BUCKET**2 / 6 / max(size.sum(), 1)
+def _family(
+    family: pd.DataFrame,
+    key: tuple[str, str, str, str],
+    design: str,
+    declared: tuple[int | None, Sequence[int] | None],
+    said: Sequence[str],
+    lost: Mapping[tuple[str, str], int],
+    asked: Asked,
+) -> Iterator[Row]:
+    """Verdict rows of the comparisons that share their 5 %. declared: blocks and looks; said: what
+    is wrong with all of them; lost: pairs that were left out, by (metric, arm)."""
+    (_, workload, metric, _), margin = key, math.log1p(asked.margin_pct / 100)
+    planned = design != UNKNOWN
+    blocks, looks = declared if planned else (None, None)
+    one = not planned and family["block"].nunique() == 1
+    needs = bool(asked.one_start) or (one and not asked.restarts)
+    start = scatter.start(metric, asked.floor) if needs else None
+    weights = (asked.weights or {}).get((workload, metric), {})
+    members = _members(family, metric, one, weights)
     read = rule.family(
-        members,
-        blocks=given["declared"][0],
-        looks=given["declared"][1],
-        population=given["population"],
+        {name: (m.turns, m.means) for name, m in members.items()},
+        blocks=blocks,
+        looks=looks,
+        population=scatter.population(metric),
         margin=margin,
-        start=given["start"].part if given["start"] else None,
-        known=known,
-        ended=ended,
+        start=start.part if start else None,
+        known={name: m.known for name, m in members.items()},
+        ended=asked.ended,
     )
-    for (arm, t), o in sorted(
-        read.items(), key=lambda i: (_place(i[0][0], family), i[0][1] is JOINT)
-    ):
-        notes = list(given["notes"])
-        if o.reason:
-            notes.insert(0, o.reason)
-        if given["unplanned"]:
-            notes.append(UNPLANNED)
-        elif o.word == rule.CANNOT_TELL and o.units < (given["declared"][0] or 0):
-            notes.append(EARLY.format(o.units, given["declared"][0]))
-        if lost := given["dropped"].get((metric, arm)):
-            notes.append(f"{lost} pairs left out: a value is missing, zero or negative")
-        if o.units < 2:
-            notes.append("one block: two are needed for an interval")
-        if t is JOINT:
-            notes += _joint_notes(joints[arm], {k: v for k, v in read.items() if k[0] == arm})
-        yield (arm, t), o, sizes[arm, t], notes
+    places = list(dict.fromkeys(family["arm"]))
+    for arm, threads in sorted(read, key=lambda k: (places.index(k[0]), k[1] is JOINT)):
+        o, size, joint = read[arm, threads], members[arm, threads].size, threads is JOINT
+        word, needed, cv, n = o.word, None, math.nan, round(size * o.units)
+        near = metric in PERCENTILES and not joint and abs(o.estimate) < BUCKET
+        if hidden := near and word in (SLOWER, FASTER):
+            word = CANNOT_TELL
+        if o.units > 1 and o.hi > o.lo:
+            cv = abs(o.estimate) / (o.hi - o.lo) * 2 * o.sd * math.sqrt(size / 2)
+        if word != CANNOT_TELL:
+            needed = n
+        elif o.units > 1 and not hidden:
+            more = plan.units_needed(o.estimate, o.sd, margin, share=o.share, least=o.units + 1)
+            needed = math.ceil(more * size) if more else None
+        gone = lost.get((metric, arm))
+        early = o.word == CANNOT_TELL and o.units < (blocks or 0)
+        mine = family[family["arm"] == arm]
+        if not joint and threads != "":
+            mine = mine[mine["threads"] == threads]
+        parts = [x for (a, t), x in read.items() if a == arm and t is not JOINT]
+        notes = (
+            BUCKETS if hidden else "",
+            o.reason,
+            *said,
+            _started(start, asked.one_start),
+            UNPLANNED if planned and blocks is None else "",
+            f"ended early: judged at what {o.units} of {blocks} declared blocks may spend" * early,
+            f"{gone} pairs left out: a value is missing, zero or negative" if gone else "",
+            "one block: two are needed for an interval" if o.units < 2 else "",
+            *(_joint_notes(members[arm, threads].weights, parts) if joint else ()),
+            _moved(mine, o, weights),
+        )
+        yield row(
+            (*key, arm),
+            (n, n),
+            (o.estimate, o.lo, o.hi, o.same_lo, o.same_hi),
+            word,
+            needed,
+            asked.pair_seconds,
+            filter(None, notes),
+            threads=pd.NA if joint or threads == "" else threads,
+            level=o.level,
+            p=o.p,
+            deciding_cv_pct=100 * cv,
+            joint=joint,
+            blocks=o.units,
+            design=design,
+        )
 
 
-def _place(arm, family):
-    return list(dict.fromkeys(family["arm"])).index(arm)
+def _members(family: pd.DataFrame, metric: str, one: bool, weights: Weights) -> dict[Name, _Member]:
+    """{(arm, threads): its blocks}, of each arm the joint effect first; one: every pair is a block
+    of its own. weights: of thread counts."""
+    members: dict[Name, _Member] = {}
+    groups: Any = family.groupby("arm", sort=False)
+    for arm, mine in groups:
+        order = None if one else sorted(set(mine["block"]))
+        found = {}
+        for t, rows in mine.groupby("threads", dropna=False):
+            rows = rows.assign(block=np.arange(len(rows))) if one else rows
+            found["" if pd.isna(t) else int(t)] = units(rows, order)
+        columns = {t: pd.Series(x, index=at) for t, (at, x, _) in found.items()}
+        whole = pd.DataFrame(columns).dropna()  # blocks that hold every thread count
+        if len(found) > 1 and len(whole):
+            w, told = _weighed(whole.columns, weights)
+            w = w / w.sum()
+            size = sum(size.mean() for *_, size in found.values())
+            declared: Any = dict(zip(whole.columns, w, strict=True)) if told else None
+            means = whole.to_numpy() @ w
+            members[arm, JOINT] = _Member(whole.index.to_numpy(), means, size, weights=declared)
+        for t, (turn, means, size) in found.items():
+            known = BUCKET**2 / 6 / max(size.sum(), 1) if metric in PERCENTILES else 0.0
+            members[arm, t] = _Member(turn, means, size.mean(), known)
+    return members
 
 
-def _joint(found, weights):
-    """(turn, weighted mean over the thread counts, {threads: weight}) of the blocks that hold every
-    thread count; None where none does."""
-    frame = pd.DataFrame(
-        {t: pd.Series(means, index=turn) for t, (turn, means, _) in found.items()}
-    ).dropna()
-    if frame.empty:
-        return None
-    w = np.array([weights.get(t, math.nan) for t in frame.columns], float)
-    equal = not np.isfinite(w).all()
-    w = np.ones(len(w)) if equal else w
-    w = w / w.sum()
-    shown = {} if equal else dict(zip(frame.columns, w, strict=True))
-    return frame.index.to_numpy(), frame.to_numpy() @ w, shown
+def _weighed(threads: Any, weights: Weights) -> tuple[np.ndarray, bool]:
+    """(a weight for each thread count, whether they are declared ones): equal ones where a thread
+    count has none."""
+    w = np.array([weights.get(t, math.nan) for t in threads], float)
+    return (w, True) if np.isfinite(w).all() else (np.ones(len(w)), False)
 
 
-def _joint_notes(weight, read):
-    members = [o for (_, t), o in read.items() if t is not JOINT]
+def _started(start: scatter.Start | None, one_start: str) -> str:
+    """That a start-to-start scatter was added."""
+    if not start:
+        return ""
+    told = f"a start-to-start CV of {100 * start.cv:.2g} % is added"
+    if one_start:
+        return f"the server was not restarted: {told}, {one_start}"
+    return f"one start, and nothing says whether the servers were dealt anew: {told}"
+
+
+def _joint_notes(weights: Weights | None, members: Sequence[rule.Outcome]) -> Iterator[str]:
     if any(o.lo > 0 for o in members) and any(o.hi < 0 for o in members):
         yield OPPOSITE
-    if weight:
-        told = ", ".join(f"{t}: {100 * w:.0f} %" for t, w in weight.items())
+    if weights:
+        told = ", ".join(f"{t}: {100 * w:.0f} %" for t, w in weights.items())
         yield f"thread counts weighted by the A/A scatter that is recorded for them ({told})"
     else:
         yield "thread counts weighted equally: no A/A scatter is recorded for them"
 
 
-def _paired_row(key, threads, o, size, notes, design, seconds, margin):
-    word = o.word
-    metric, joint = key[2], threads is JOINT
-    vetoed = metric in PERCENTILES and not joint and abs(o.estimate) < BUCKET
-    if word in (rule.SLOWER, rule.FASTER) and vetoed:
-        word, notes = rule.CANNOT_TELL, [BUCKETS, *notes]
-    n = round(size * o.units)
-    needed, cv = None, math.nan
-    if o.units > 1:
-        cv = abs(o.estimate) / (o.hi - o.lo) * 2 * o.sd * math.sqrt(size / 2) if o.hi > o.lo else cv
-    if word != rule.CANNOT_TELL:
-        needed = n
-    elif o.units > 1 and word == o.word:
-        blocks = plan.units_needed(o.estimate, o.sd, margin, share=o.share, least=o.units + 1)
-        needed = math.ceil(blocks * size) if blocks else None
-    return row(
-        key=key,
-        threads=pd.NA if joint or threads == "" else threads,
-        n=(n, n),
-        value=o.estimate,
-        ends=(o.lo, o.hi),
-        level=o.level,
-        same_ends=(o.same_lo, o.same_hi),
-        p=o.p,
-        word=word,
-        needed=needed,
-        minutes=needed * seconds / 60 if needed and seconds and word == rule.CANNOT_TELL else None,
-        deciding_cv=cv,
-        warnings=notes,
-        control=key[4] == f"{key[3]}{CONTROL}",
-        joint=joint,
-        blocks=o.units,
-        design=design,
-    )
+def _moved(rows: pd.DataFrame, o: rule.Outcome, weights: Weights) -> str:
+    """That levelling moved the estimate noticeably: where it would be without. weights: of thread
+    counts, as the joint effect has them."""
+    rows = rows.assign(gap=rows["raw"] - rows["overhead"])
+    each = rows.groupby(["threads", "block"], dropna=False)["gap"].mean().groupby(level=0).mean()
+    gap = float(np.average(each, weights=_weighed(each.index, weights)[0])) if len(each) else 0.0
+    if not abs(gap) > NOTICEABLE * (o.hi - o.lo):
+        return ""
+    without = f"{percent(o.estimate + gap):+.1f} % without"
+    return f"levelled for the processor time that the host took from either run: {without}"
 
 
 # -- runs without pairs -----------------------------------------------------------------------------
 
 
-def _unpaired(tidy, margin_pct, floor, baseline, restarts, series):
-    """Verdict rows of runs without pairs."""
-    baseline = baseline_of(tidy, baseline)
-    kept = tidy[[m not in METRICS or METRICS[m].judged for m in tidy["metric"]]]
-    if "warmup" in kept:
-        kept = kept[~kept["warmup"].astype(bool)]
-    keys = ["study", "workload", "metric"]
-    for (study, workload, metric), group in kept.groupby(keys, sort=False):
-        arms = {
-            arm: {None if pd.isna(t) else int(t): r for t, r in g.groupby("threads", dropna=False)}
-            for arm, g in group.groupby("arm", sort=False)
-        }
+def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
+    """Verdict rows of runs without pairs. In plain dicts: the groups are small and many."""
+    baseline = baseline_of(tidy, asked.baseline)
+    columns = [*KEY[:3], "arm", "threads", "value", "run", "duration_s"]
+    kept = _kept(tidy).reindex(columns=columns).dropna(subset=columns[:4])
+    works: dict[Any, dict[Any, dict[Any, list[Any]]]] = {}
+    kept = kept.astype({"duration_s": float})
+    for *key, arm, threads, value, run, span in kept.itertuples(index=False, name=None):
+        arms = works.setdefault(tuple(key), {})
+        count = None if pd.isna(threads) else int(threads)
+        arms.setdefault(arm, {}).setdefault(count, []).append((value, run, span))
+    for (study, workload, metric), arms in works.items():
         first = arms.pop(baseline, {})
         for arm, mine in arms.items():  # each a question of its own, as two folders of logs are
             common = sorted((t for t in mine if t in first), key=lambda t: t or 0)
             if not common:
                 continue
-            both = {t: (_side(first[t], series), _side(mine[t], series)) for t in common}
+            spans = [span for t in common for *_, span in (*first[t], *mine[t]) if span > 0]
             for found in runs.judge(
-                {arm: both},
+                {arm: {t: (_side(first[t], asked), _side(mine[t], asked)) for t in common}},
                 metric=metric,
                 baseline=baseline,
                 study=study,
                 workload=workload,
-                margin_pct=margin_pct,
-                restarts=restarts,
-                floor=floor,
-                seconds=_longest([x[t] for x in (first, mine) for t in common]),
-                again=f"{baseline}{CONTROL}",
+                margin_pct=asked.margin_pct,
+                restarts=asked.restarts,
+                floor=asked.floor,
+                seconds=max(spans, default=None),
             ):
-                threads = found["threads"]
-                yield {**found, "threads": pd.NA if threads is None else threads}
+                yield found | {"threads": pd.NA if found["threads"] is None else found["threads"]}
 
 
-def _longest(rows):
-    """Seconds of the longest run, where the table says how long they were."""
-    spans = [r["duration_s"].max() for r in rows if "duration_s" in r]
-    known = [float(s) for s in spans if s > 0]
-    return max(known, default=None)
-
-
-def _side(rows, series):
-    """The runs of one arm at one thread count."""
-    rates = (series or {}).get(rows["run"].iloc[0]) if len(rows) == 1 and "run" in rows else None
-    return Side(tuple(rows["value"]), rates)
+def _side(found: Sequence[Any], asked: Asked) -> Side:
+    """The runs of one arm at one thread count: (value, run, seconds) of each."""
+    rates = (asked.series or {}).get(found[0][1]) if len(found) == 1 else None
+    return Side(tuple(v for v, *_ in found), rates)

@@ -1,18 +1,24 @@
 """What the rows inside one run say of its scatter: a lower bound of that between runs."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 
-def mser5(rates):
+def mser5(rates: Sequence[float] | np.ndarray) -> int:
     """Rows at the beginning that are warm-up: MSER-5 (White 1997), on means of five rows."""
     fives = np.asarray(rates, float)[: len(rates) // 5 * 5].reshape(-1, 5).mean(axis=1)
-    mser = [fives[k:].var() / (len(fives) - k) for k in range(len(fives) // 2 + 1)]
-    return 5 * int(np.argmin(mser))
+    if not len(fives):
+        return 0
+    ends = fives[::-1] / (fives.mean() or 1.0) - 1  # of each rest, from sums of its end
+    n = np.arange(1, len(ends) + 1)
+    scatter = np.cumsum(ends**2) / n - (np.cumsum(ends) / n) ** 2
+    mser = np.where(scatter < 1e-15, 0.0, scatter)[::-1] / n[::-1]
+    return 5 * int(np.argmin(mser[: len(fives) // 2 + 1]))
 
 
-def within(rates):
+def within(rates: Sequence[float] | np.ndarray) -> tuple[float, int, list[str]] | None:
     """(standard error of the log mean, df, warnings) from rows of one run, or None below 20 rows.
 
     The warm-up is cut (`mser5`), then the means of ten batches stand for independent

@@ -10,14 +10,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from .. import honest
-from ..study import PROFILES, Arm, Profile, Study, StudyError, Workload
-from .own import MANY, own
+from noisefloor import schedule
+from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
+from noisefloor.stats import honest
+from noisefloor.studies.own import MANY, own
 
-STUDIES = (
+_FIRST = (
     *("binlog-encryption", "tablespace-encryption", "version-upgrade", "backup-encryption"),
     *("ssl-connections", "settings", "own-study", "calibration"),
 )
+_FILES = {file.stem for file in Path(__file__).parent.glob("*.toml")}
+STUDIES = (*_FIRST, *sorted(_FILES - {*_FIRST}))  # a new file is a new study
 THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
 _BUILDS = {
     "mysql": "MySQL 9.7",
@@ -43,17 +46,74 @@ def load(
     budget 0: the profile's. Raises StudyError: given, allowed, nothing was measured."""
     _known(name)
     _allowed(margin_pct, budget_min, threads)
-    chosen = _profile(profile, budget_min)
-    margin_pct = float(margin_pct or chosen.margin_pct)
-    threads = tuple(threads)
+    if profile not in PROFILES:
+        raise StudyError(
+            f"profile {profile!r} is not one of {', '.join(PROFILES)}; nothing was measured"
+        )
+    chosen = PROFILES[profile]
+    chosen = replace(chosen, budget_min=budget_min or chosen.budget_min)
+    margin_pct, threads = float(margin_pct or chosen.margin_pct), tuple(threads)
     if name == "own-study":
         declared = bool(budget_min)
         return own(chosen, engine or "mysql", threads, margin_pct, declared=declared, **more)
     file = _file(name, engine, more.pop("old", ""), more.pop("builds", {}))
     if more:
         raise StudyError(f"{name} has no parameter {next(iter(more))!r}; nothing was measured")
-    asked = _asked(name, file, question, profile)
-    return _study(name, file, asked, chosen, threads, margin_pct, bool(budget_min))
+    known = file["questions"]
+    key = question or next(iter(known))
+    if key not in known:
+        raise StudyError(
+            f"{name} has no question {key!r}; it has: {', '.join(known)}; nothing was measured"
+        )
+    asked = {k: _of(profile, v) for k, v in known[key].items()}
+    base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
+    allowed = honest.Duet() if name == "calibration" else honest.duet()
+    works = file["workloads"]
+    works = tuple(_workload(n, works[n], chosen, threads, allowed) for n in asked["workloads"])
+    at_once = any(w.at_once for w in works)
+    lengths = _declared(profile, file) | _declared(profile, known[key])
+    if budget_min:
+        lengths.pop("budget_min", None)
+    if profile in ("smoke", "full"):  # one length for all
+        lengths.pop("slice_s", None)
+    settings = file["settings"] | asked.get("settings", {})
+    study = Study(
+        name=name,
+        title=file["title"],
+        question=asked["asks"],
+        key=key,
+        baseline=base,
+        arms=tuple(arms),
+        workloads=works,
+        design=asked.get("design", file.get("design", "side by side")),
+        profile=replace(chosen, **lengths),
+        settings={k: _of(profile, v) for k, v in settings.items()} | MANY,
+        tables=file.get("tables", 5),
+        keyring=file.get("keyring", False),
+        margin_pct=margin_pct,
+        whole=name == "calibration",
+        upgrade=file.get("upgrade", False) and key in file["headline"],
+        kit=asked.get("kit", file.get("kit", "")),
+        facts=tuple(asked.get("facts", ())),
+        cipher=file.get("cipher", {}),
+        duet=allowed.says if at_once else "",
+        shrinks=allowed.shrinks if at_once else 0.0,
+    )
+    if not budget_min and "budget_min" not in lengths:
+        minutes = _minutes(study, leads=key in file.get("headline", list(known)[:1]))
+        study = replace(study, profile=replace(study.profile, budget_min=minutes))
+    return study
+
+
+def _minutes(study: Study, *, leads: bool) -> float:
+    """The budget of a question that declares none; leads: it is of the headline."""
+    whole = study.profile.budget_min
+    if study.profile.name == "quick":
+        return max(whole * len(study.arms), schedule.quickest_min(study))
+    if study.profile.name == "standard" and not leads:
+        compared = sum(not cell.control for cell in schedule.cells(study))
+        return min(whole, 5 + 5 * compared)
+    return whole
 
 
 def questions(name: str, engine: str = "") -> dict[str, str]:
@@ -61,7 +121,7 @@ def questions(name: str, engine: str = "") -> dict[str, str]:
     _known(name)
     if name == "own-study":
         return {}
-    return {k: q["asks"] for k, q in _file(name, engine, "", {})["questions"].items()}
+    return {k: q["asks"] for k, q in _file(name, engine)["questions"].items()}
 
 
 def headline(name: str, profile: str = "quick", engine: str = "") -> tuple[str, ...]:
@@ -71,24 +131,26 @@ def headline(name: str, profile: str = "quick", engine: str = "") -> tuple[str, 
     known = list(questions(name, engine))
     if not known:
         return ("",)
-    keys = [k for k in _file(name, engine, "", {}).get("headline", known[:1]) if k in known]
+    keys = [k for k in _file(name, engine).get("headline", known[:1]) if k in known]
     if honest.duet().says:
         return tuple(keys[-1:] if profile == "quick" and "processor" in keys else keys)
     return tuple(k for k in keys if k != "processor")
 
 
 def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
-    """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables"); ""
-    where the study's file does not say."""
-    if name not in STUDIES or name == "own-study":
+    """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables");
+    "" where the study's file does not say."""
+    if name not in _FILES:
         return ""
-    arms = _file(name, engine, old, {})["arms"]
-    return arms.get(arm, {}).get("does", "")
+    return _file(name, engine, old)["arms"].get(arm, {}).get("does", "")
 
 
 def default_engine(name: str) -> str:
     """The engine that a study is about where nobody says otherwise."""
     return "mysql" if name == "own-study" else _read(name).get("engine", "mysql")
+
+
+# -- what may be asked -----------------------------------------------------------------------------
 
 
 def _known(name: str) -> None:
@@ -98,16 +160,13 @@ def _known(name: str) -> None:
 
 def _allowed(margin_pct: object, budget_min: object, threads: object) -> None:
     """Raise StudyError for a number that nothing can be measured with."""
-
-    def number(x: object) -> bool:
-        return isinstance(x, int | float) and not isinstance(x, bool)
-
-    if not (number(margin_pct) and 0 <= margin_pct < 100):
+    numbers = (int, float)
+    if not (type(margin_pct) in numbers and 0 <= margin_pct < 100):
         raise StudyError(
-            f"margin_pct {margin_pct!r}: a number above 0 and below 100 is needed (0: the profile's);"
-            " nothing was measured"
+            f"margin_pct {margin_pct!r}: a number above 0 and below 100 is needed (0: the"
+            " profile's); nothing was measured"
         )
-    if not (number(budget_min) and 0 <= budget_min <= 100_000):
+    if not (type(budget_min) in numbers and 0 <= budget_min <= 100_000):
         raise StudyError(
             f"budget_min {budget_min!r}: minutes from 0 (the profile's) to 100,000 are needed;"
             " nothing was measured"
@@ -120,13 +179,7 @@ def _allowed(margin_pct: object, budget_min: object, threads: object) -> None:
         )
 
 
-def _profile(name: str, budget_min: float) -> Profile:
-    if name not in PROFILES:
-        raise StudyError(
-            f"profile {name!r} is not one of {', '.join(PROFILES)}; nothing was measured"
-        )
-    found = PROFILES[name]
-    return replace(found, budget_min=budget_min) if budget_min else found
+# -- the files -------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=16)
@@ -135,13 +188,13 @@ def _read(name: str) -> dict:
     return tomllib.loads(text)
 
 
-def _file(name: str, engine: str, old: str, builds: Mapping) -> dict:
-    """The study's file, with the table of its engine laid over it and the builds' names filled in."""
+def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> dict:
+    """The study's file, with the table of its engine laid over it and the builds' names filled
+    in."""
     file = _read(name)
-    engine = engine or file.get("engine", "mysql")
-    old = old or "mysql-8.0"
-    kind = builds[engine][0] if engine in builds else engine
-    kind = next((k for k in ("mysql", "mariadb") if kind.startswith(k)), kind)
+    engine, old = engine or file.get("engine", "mysql"), old or "mysql-8.0"
+    kinds = {e: builds[e][0] if e in builds else e for e in (engine, old)}
+    kind = next((k for k in ("mysql", "mariadb") if kinds[engine].startswith(k)), kinds[engine])
     file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))
     if file.get("upgrade"):
         was, now = (_called(e, builds.get(e, ("", ""))[1]) for e in (old, engine))
@@ -150,8 +203,7 @@ def _file(name: str, engine: str, old: str, builds: Mapping) -> dict:
         cores = str(os.cpu_count())
         names = {"was": was, "now": now, "old": old, "engine": engine, "cores": cores}
         file = _filled(file, names)
-        kinds = {builds[e][0] if e in builds else e for e in (old, engine)}
-        if not all(k.startswith("mysql") for k in kinds):  # only MySQL sizes its redo log by itself
+        if not all(k.startswith("mysql") for k in kinds.values()):  # only MySQL sizes its redo log
             for arm in file["arms"].values():
                 arm.get("expect", {}).pop("redo capacity", None)  # of a copy: it was filled in
     return file
@@ -159,18 +211,12 @@ def _file(name: str, engine: str, old: str, builds: Mapping) -> dict:
 
 def _over(file: dict, more: Mapping) -> dict:
     """`file` with the fields of `more` in place of its own; an entry that is false goes."""
-    out = dict(file)
-    for part, value in more.items():
-        if part in ("arms", "workloads", "questions"):
-            both = {k: dict(v) for k, v in file[part].items()}
-            for entry, fields in value.items():
-                if fields is False:
-                    del both[entry]
-                else:
-                    both[entry] = both.get(entry, {}) | fields
-            out[part] = both
-        else:
-            out[part] = value
+    out = file | more
+    for part in {"arms", "workloads", "questions"} & more.keys():
+        both = dict(file[part])
+        for entry, fields in more[part].items():
+            both[entry] = both.get(entry, {}) | fields if fields is not False else False
+        out[part] = {entry: fields for entry, fields in both.items() if fields is not False}
     return out
 
 
@@ -193,60 +239,11 @@ def _called(engine: str, label: str) -> str:
     return label or engine.rstrip("/").rpartition("/")[2]
 
 
-def _asked(name: str, file: dict, question: str, profile: str) -> tuple[str, dict]:
-    """(key, fields) of a question, "" for the first one; the values are those of the profile."""
-    known = file["questions"]
-    key = question or next(iter(known))
-    if key not in known:
-        raise StudyError(
-            f"{name} has no question {key!r}; it has: {', '.join(known)}; nothing was measured"
-        )
-    return key, {k: _of(profile, v) for k, v in known[key].items()}
-
-
 def _of(profile: str, value: object) -> object:
     """The value for a profile, where there is one for each; standard's for one that has none."""
     if isinstance(value, dict) and value and value.keys() <= PROFILES.keys():
         return value.get(profile, value.get("standard", next(iter(value.values()))))
     return value
-
-
-def _study(name, file, asked, profile, threads, margin_pct, declared) -> Study:
-    key, question = asked
-    arms = [_arm(n, file["arms"]) for n in question.get("arms", file["arms"])]
-    allowed = honest.duet() if name != "calibration" else honest.Duet()
-    known = file["workloads"]
-    used = [_workload(n, known[n], profile, threads, allowed) for n in question["workloads"]]
-    fields = _declared(profile.name, file) | _declared(profile.name, file["questions"][key])
-    if declared:
-        fields.pop("budget_min", None)
-    if profile.name in ("smoke", "full"):  # one length for all
-        fields.pop("slice_s", None)
-    settings = file["settings"] | question.get("settings", {})
-    settings = {k: _of(profile.name, v) for k, v in settings.items()}
-    at_once = any(w.at_once for w in used)
-    return Study(
-        name=name,
-        title=file["title"],
-        question=question["asks"],
-        key=key,
-        baseline=arms[0],
-        arms=tuple(arms[1:]),
-        workloads=tuple(used),
-        design=question.get("design", file.get("design", "side by side")),
-        profile=replace(profile, **fields),
-        settings=settings | MANY,
-        tables=file.get("tables", 5),
-        keyring=file.get("keyring", False),
-        margin_pct=margin_pct,
-        whole=name == "calibration",
-        upgrade=file.get("upgrade", False) and key in file["headline"],
-        kit=question.get("kit", file.get("kit", "")),
-        facts=tuple(question.get("facts", ())),
-        cipher=file.get("cipher", {}),
-        duet=allowed.says if at_once else "",
-        shrinks=allowed.shrinks if at_once else 0.0,
-    )
 
 
 def _declared(profile: str, fields: Mapping) -> dict:
@@ -255,12 +252,16 @@ def _declared(profile: str, fields: Mapping) -> dict:
     return {k: _of(profile, v) for k, v in told.items() if not isinstance(v, dict) or profile in v}
 
 
+def _tuples(fields: Mapping) -> dict:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+
+
 def _arm(name: str, arms: Mapping) -> Arm:
     fields = dict(arms[name])
     if like := fields.pop("like", ""):
-        fields = dict(arms[like]) | fields
+        fields = arms[like] | fields
     fields.pop("does", None)  # words for the page
-    return Arm(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()})
+    return Arm(name, **_tuples(fields))
 
 
 def _workload(
@@ -272,4 +273,4 @@ def _workload(
     known["threads"] = threads or known.get("threads", profile.threads)
     if known.get("at_once") and len(threads) > 1:  # two servers under load at once share the cores
         known["threads"] = [t for t in threads if t <= 4] or [4]
-    return Workload(name, **{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
+    return Workload(name, **_tuples(known))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from ..study import Arm, Profile, Study, StudyError, Workload
+from noisefloor.model import Arm, Profile, Study, StudyError, Workload
 
 # 2,048 clients, each with some fifty prepared statements
 MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
@@ -84,16 +84,16 @@ def own(
 
     `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
-    script takes the tables' number and size (both found out by `collect`). `guest`: on a server that
-    Noisefloor did not start, where nothing but variables can be set."""
+    script takes the tables' number and size (both found out by `collect`). `guest`: on a server
+    that Noisefloor did not start, where nothing but variables can be set."""
     given = asked(settings)
     several = {n: v for n, v in given.items() if len(v) > 1}
     held = {n: v[0] for n, v in given.items() if len(v) == 1}
     combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
     if len(combinations) > MOST_ARMS + 1:
         raise StudyError(
-            f"{len(combinations)} combinations are more than {MOST_ARMS + 1}, which no budget settles:"
-            " ask about fewer variables or values at a time; nothing was measured"
+            f"{len(combinations)} combinations are more than {MOST_ARMS + 1}, which no budget"
+            " settles: ask about fewer variables or values at a time; nothing was measured"
         )
     start = bool(set(static) & set(several))
     base = combinations[0]
@@ -103,39 +103,35 @@ def own(
         expect = dict(values)
         if (log := values.get("binlog_encryption", values.get("encrypt_binlog"))) is not None:
             expect["binlog"] = "encrypted" if log.upper() in ("ON", "1") else "plain"
-        return Arm(
-            ", ".join(f"{n}={v}" for n, v in differs.items()),
-            expect=expect,
-            **{"settings" if start else "switch": values | (held if guest else {})},
-        )
+        where = "settings" if start else "switch"
+        name = ", ".join(f"{n}={v}" for n, v in differs.items())
+        return Arm(name, expect=expect, **{where: values | (held if guest else {})})
 
-    chosen = profile
     if not declared:
-        chosen = replace(chosen, budget_min=chosen.budget_min * (len(combinations) - 1))
+        profile = replace(profile, budget_min=profile.budget_min * (len(combinations) - 1))
     common = {"innodb_buffer_pool_size": "256M"} | MANY
     if engine == "mariadb" and any("binlog" in n for n in given):
         common |= {"log_bin": "binlog"}  # its default is none
     script = Path(lua).name if lua else workload
     names = " and ".join(several)
+    many = (1, 4, 16, 64) if profile.name == "standard" else profile.threads
+    load = Workload(
+        script.removesuffix(".lua"),
+        "A script of the reader's own." if lua else "A script of sysbench, as it comes.",
+        script=script,
+        threads=threads or many,
+        sized=sized,
+        digest=digest,
+    )
     return Study(
         name=f"ab-{'-'.join(several)[:48]}".replace("_", "-").replace(".", "-").rstrip("-"),
         title="; ".join(f"{n}: {' or '.join(v)}" for n, v in several.items()),
         question=f"What does {'changing ' * (len(combinations) > 2)}{names} cost?",
         baseline=arm(base),
         arms=tuple(map(arm, combinations[1:])),
-        workloads=(
-            Workload(
-                script.removesuffix(".lua"),
-                "A script of the reader's own." if lua else "A script of sysbench, as it comes.",
-                script=script,
-                threads=threads
-                or ((1, 4, 16, 64) if chosen.name == "standard" else chosen.threads),
-                sized=sized,
-                digest=digest,
-            ),
-        ),
+        workloads=(load,),
         design="side by side" if start else "switched",
-        profile=chosen,
+        profile=profile,
         settings=common | held,
         tables=1 if script.startswith("select_random_") else 5,  # these take no more
         keyring=True,

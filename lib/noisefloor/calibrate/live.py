@@ -1,0 +1,293 @@
+"""What real campaigns say: their blocks, two identical servers, the scatter that later ones read.
+
+Works on opened campaigns (`results.load`). Overheads are log ratios inside, percent in the tables."""
+
+import json
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import optimize
+from scipy import stats as scipy_stats
+
+from noisefloor import paths, schedule, stats
+from noisefloor.data import results
+from noisefloor.stats import rule, synthetic
+
+CPU = "cpu_per_transaction"
+METRICS = ("tps", CPU)
+WHOLE = 12  # blocks without which a campaign decides nothing
+PIECE = 6  # blocks of a piece of a campaign: the fewest whose signs can reach 5 %
+PAIRS = 10  # without which a scatter is known too badly to weight by
+FREE = 4  # degrees of freedom inside blocks, before they stand for it
+REFERENCE_MIN = 2 * 10 * 300 / 60  # ten runs an arm of five minutes each
+
+
+class TooShort(ValueError):
+    """A campaign that is not there, or has too few pairs or blocks for what was asked of it. One
+    sentence."""
+
+
+# -- blocks ------------------------------------------------------------------------------------------
+
+
+def blocks(r, workload, metric, arm="", threads=None):
+    """Mean of every whole block of one comparison by block; threads: None for all counts alike."""
+    found = r.pairs(workload, metric, arm)
+    every = np.unique(found["block"])
+    columns = {}
+    for count, part in found.groupby("threads"):
+        if threads in (None, count):
+            turn, means, _ = stats.units(part, every)
+            columns[count] = pd.Series(means, every[turn])
+    return pd.DataFrame(columns, dtype=float).dropna().mean(axis=1)
+
+
+def design(r, workload, threads=None):
+    """What a comparison of these campaigns is called."""
+    if not r.study.workload(workload).at_once:
+        return "switched" if r.study.design == "switched" else "in turn"
+    return workload if threads is None else f"{workload}, {threads} threads"
+
+
+def interval(units):
+    """(mean, half width of its 95 % interval) of block means."""
+    m = rule.moments(units)
+    return float(m.mean), float(m.half(0.05))
+
+
+def frame(rows, r, columns):
+    """Rows as a table. Raises TooShort for none."""
+    if not rows:
+        raise TooShort(
+            f"{r.folder.name} has fewer than 2 whole blocks: what needs them is left out"
+        )
+    return pd.DataFrame(rows, columns=columns.split())
+
+
+def pct(log):
+    """A log overhead in percent."""
+    return 100 * math.expm1(log)
+
+
+def squares(d, block):
+    """(mean, variance of block means, variance inside blocks, its share of a block mean, degrees of
+    freedom inside blocks)."""
+    _, turn, sizes = np.unique(block, return_inverse=True, return_counts=True)
+    means = np.bincount(turn, d) / sizes
+    k, free = len(sizes), len(d) - len(sizes)
+    size = k / (1 / sizes).sum()  # harmonic mean: unweighted means, Thomas and Hultquist 1978
+    within = ((d - means[turn]) ** 2).sum() / max(free, 1)
+    return means.mean(), means.var(ddof=1) if k > 1 else 0.0, within, within / size, free
+
+
+# -- two identical servers ---------------------------------------------------------------------------
+
+
+def start_to_start(d, block, threads=None, *, seed=1, draws=100_000):
+    """How much one server differs from start to start: a dict of CVs in percent.
+
+    d: log overheads of two identical servers, dealt anew to the arms before every block. cv_pct is the
+    variance between blocks beyond what their pairs explain, halved because both arms restart; over
+    several thread counts the mean, with the degrees of freedom of one, for a start serves all. lo_pct,
+    hi_pct, upper_pct (one-sided): a generalised 95 % interval (Weerahandi 1993), drawn."""
+    d, block = np.asarray(d, float), np.asarray(block)
+    threads = np.zeros(len(d)) if threads is None else np.asarray(threads)
+    k, n = len(np.unique(block)), len(d)
+    parts = [squares(d[threads == t], block[threads == t]) for t in np.unique(threads)]
+    if k < 2 or any(free < 1 for *_, free in parts):
+        raise TooShort(
+            f"{n} pairs in {k} blocks: at least 2 blocks of 2 pairs are needed for the scatter "
+            "between starts; it is left out"
+        )
+    mean, between, within, share = np.mean([p[:4] for p in parts], axis=0)
+    free = sum(p[4] for p in parts)
+    rng = np.random.default_rng(seed)
+    over = (k - 1) * between / rng.chisquare(k - 1, draws)
+    drawn = np.sqrt(np.maximum(over - share * free / rng.chisquare(free, draws), 0) / 2)
+    lo, hi, upper = np.quantile(drawn, (0.025, 0.975, 0.95))
+    return {
+        "blocks": k, "pairs": n,
+        "mean_pct": pct(mean),
+        "pair_sd_pct": 100 * math.sqrt(within),
+        "block_sd_pct": 100 * math.sqrt(between),
+        "cv_pct": 100 * math.sqrt(max(between - share, 0) / 2),
+        "lo_pct": 100 * lo, "hi_pct": 100 * hi, "upper_pct": 100 * upper, "df": k - 1,
+        "p": float(scipy_stats.f.sf(between / share, k - 1, free)),
+    }  # fmt: skip
+
+
+def components(aa):
+    """`start_to_start` and `mixed` of every judged metric of the pairs in turn, a row each."""
+    rows = []
+    for metric in (m for m in aa.study.workloads[0].metrics if m in set(aa.tidy["metric"])):
+        p = aa.pairs(aa.main, metric)
+        found = start_to_start(p["overhead"], p["block"], p["threads"])
+        rows.append({"metric": metric} | found | {"mixed_pct": mixed(p)})
+    return pd.DataFrame(rows)
+
+
+def mixed(pairs):
+    """The same CV in percent by restricted maximum likelihood: a mixed model with a random effect of
+    the block, fitted by statsmodels. A witness of `start_to_start`, which also has an interval."""
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    d = 100 * (pairs["overhead"] - pairs.groupby("threads")["overhead"].transform("mean"))
+    block = pairs.groupby(["threads", "block"]).ngroup()
+    with warnings.catch_warnings():  # a variance at its edge, zero, is an answer
+        warnings.simplefilter("ignore")
+        fitted = MixedLM(d.to_numpy(float), np.ones(len(d)), block.to_numpy()).fit(reml=True)
+    return math.sqrt(max(float(np.squeeze(fitted.cov_re)), 0.0) / 2)
+
+
+def identical(*opened):
+    """The A/A interval of each design, all thread counts alike: rows design, metric, threads (in
+    words), blocks, overhead_pct, lo_pct, hi_pct, half_pct."""
+    rows = []
+    for r in opened:
+        for work in r.study.workloads:
+            for metric in (CPU,) if work.at_once else METRICS:
+                units = blocks(r, work.name, metric)
+                if len(units) > 1:
+                    mean, half = interval(units)
+                    key = design(r, work.name), metric, ", ".join(map(str, work.threads))
+                    ends = map(pct, (mean, mean - half, mean + half))
+                    rows.append((*key, len(units), *ends, 100 * half))
+    return frame(rows, r, "design metric threads blocks overhead_pct lo_pct hi_pct half_pct")
+
+
+def machine_time(aa, *, draws=2000, blocks=80, seed=1):
+    """Measured machine time to a verdict on the real A/A noise at 4 threads, at a truth of 0 and of the
+    margin, against ten and ten runs of five minutes: rows metric, truth_pct, right (share with the
+    right verdict), wrong, pairs, minutes (means), saved_pct. blocks: declared."""
+    rng = np.random.default_rng(seed)
+    margin, rows = math.log1p(aa.study.margin_pct / 100), []
+    judged = ~aa.runs["warmup"] & (aa.runs["workload"] == aa.main)
+    slices = aa.runs.loc[judged, "slice_s"].median()
+    for metric in METRICS:
+        p = aa.pairs(aa.main, metric)
+        p = p[p["threads"] == 4]
+        d = p["overhead"] - p["overhead"].mean()
+        groups = [group.to_numpy(float) for _, group in d.groupby(p["block"])]
+        size = int(np.median([len(g) for g in groups])) if groups else 0
+        means = np.array([g[:size].mean() for g in groups if len(g) >= size])
+        if len(means) < PIECE:
+            raise TooShort(f"{aa.folder.name} has {len(means)} whole blocks, fewer than {PIECE}")
+        for truth, right in ((0.0, synthetic.WORDS["same"]), (margin, synthetic.WORDS["slower"])):
+            signs = rng.integers(0, 2, (draws, blocks)) * 2 - 1
+            drawn = means[rng.integers(0, len(means), (draws, blocks))] * signs
+            used, code = rule.decide(truth + drawn, margin=margin)
+            wrong = np.isin(code, (1, -1) if truth == 0 else (-1, 2)).mean()
+            pairs = used.mean() * size
+            minutes = pairs * 2 * slices / 60
+            saved = 100 * (1 - minutes / REFERENCE_MIN)
+            shares = (code == right).mean(), wrong
+            rows.append((metric, pct(truth), *shares, pairs, minutes, saved))
+    return frame(rows, aa, "metric truth_pct right wrong pairs minutes saved_pct")
+
+
+# -- what later campaigns read -----------------------------------------------------------------------
+
+
+def floor(*opened):
+    """The start-to-start floor: {"source", metric: {"cv_pct", "upper_pct", "lo_pct", "hi_pct", "df"}}.
+
+    opened: campaigns of two identical servers in turn; their variances are pooled by degrees of freedom.
+    cv_pct: the estimate, 0 where the pairs explain everything; upper_pct: its one-sided upper 95 %
+    bound; df: the degrees of freedom that the bounds imply, None for an estimate of 0."""
+    names, labels = (
+        ", ".join(dict.fromkeys(found))
+        for found in zip(*((r.folder.name, r.meta["engine"]["label"]) for r in opened), strict=True)
+    )
+    out = {
+        "source": f"A/A campaigns {names}: two identical servers ({labels}), both restarted and data "
+        "directories dealt anew before every block; estimate of the variance between starts beyond "
+        "what the pairs explain"
+    }
+    every = pd.concat([components(r) for r in opened])
+    for metric, rows in every.groupby("metric", sort=False):
+        out[metric] = {k: v if v is None else round(v, 3) for k, v in _pooled(rows).items()}
+    if "mean_latency" not in out:
+        out["mean_latency"] = out["tps"]  # a closed loop: one measurement, two names
+    return out
+
+
+def _pooled(rows):
+    """One entry of `floor` from rows of `components` of one metric; those of 0 tell no degrees of
+    freedom and stay out where another is above."""
+    kept = rows[rows["cv_pct"] > 0]
+    keys = ["cv_pct", "upper_pct", "lo_pct", "hi_pct"]
+    dfs = [implied_df(*row) for row in kept[keys[:2]].itertuples(index=False)]
+    if len(kept) < 2:
+        first = (kept if len(kept) else rows).iloc[0]
+        return first[keys].to_dict() | {"df": dfs[0] if dfs else None}
+    df = sum(dfs)
+    variance = float((kept["cv_pct"] ** 2 * dfs).sum()) / df
+    bounds = variance * df / scipy_stats.chi2.ppf((0.05, 0.975, 0.025), df)
+    return dict(zip(keys, map(math.sqrt, (variance, *bounds)), strict=True)) | {"df": df}
+
+
+def implied_df(estimate, upper):
+    """The degrees of freedom with which a standard deviation has this one-sided upper 95 % bound:
+    df * estimate**2 / chi2.ppf(0.05, df) = upper**2. None for an estimate of 0."""
+    if not estimate > 0:
+        return None
+
+    def gap(df):
+        return df / scipy_stats.chi2.ppf(0.05, df) - (upper / estimate) ** 2
+
+    return float(optimize.brentq(gap, 0.2, 1e6))
+
+
+def write_floor(*opened, file=None):
+    """Write the `floor` of campaigns where `stats.scatter` looks for it; returns the file."""
+    return _write(floor(*opened), file or paths.recorded_floor())
+
+
+def noise(folders=(), file=None):
+    """Write what one levelled pair scatters, by thread count: {"source", name: {metric: {threads: sd in
+    percent}}}, the names those of `schedule.kin`; returns the file. folders: of campaigns (default: all
+    recorded ones). Around the means of blocks, where neither an arm's effect nor a start's is left; of
+    two identical arms whose blocks hold one pair, around the mean of the campaign."""
+    folders = folders or sorted(p.parent for p in paths.recorded().glob("*/campaign.json"))
+    sums, names = {}, []
+    for folder in folders:
+        r = results.load(folder)
+        equal = {r.study.control.name}
+        if r.study.name == "calibration" and r.study.key != "injected":
+            equal |= {a.name for a in r.study.arms}
+        found = stats.pairs(r.tidy, baseline=r.study.baseline.name, levelled=True)
+        for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
+            parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
+            total, df = map(sum, zip(*parts, strict=True))
+            if df < PAIRS - 1:
+                continue
+            kin = schedule.kin(r.study, asked := r.study.workload(work))
+            for name in kin[:1] if asked.at_once else kin:  # a duet stands for itself
+                both = sums.setdefault((name, metric, int(threads)), [0.0, 0])
+                both[0] += total
+                both[1] += df
+            names.append(Path(folder).name)
+    out = {"source": "pairs of " + ", ".join(dict.fromkeys(names))}
+    for (workload, metric, threads), (total, df) in sorted(sums.items()):
+        sd = round(100 * math.sqrt(total / df), 3)
+        out.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
+    return _write(out, file or paths.recorded_noise())
+
+
+def _around(pairs, equal):
+    """(sum of squares, degrees of freedom) of the overheads of an arm around the means of its blocks;
+    of an `equal` one whose blocks hold too few, around their mean."""
+    d, block = pairs["overhead"], pairs["block"]
+    df = len(d) - block.nunique()
+    if df < FREE and equal:
+        return float(((d - d.mean()) ** 2).sum()), len(d) - 1
+    return float(((d - d.groupby(block).transform("mean")) ** 2).sum()), df
+
+
+def _write(found, file):
+    """JSON to a file, which is returned."""
+    Path(file).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    return Path(file)

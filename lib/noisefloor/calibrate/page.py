@@ -1,0 +1,462 @@
+"""What the page and the command say: tables, figures and sentences, none of them written by hand.
+
+`load` opens the recorded synthetic figures and whatever live campaigns there are."""
+
+import json
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from noisefloor import paths, stats
+from noisefloor.calibrate import duets, figures, goals, live, rivals, truth
+from noisefloor.calibrate.goals import SURE
+from noisefloor.calibrate.rivals import bounds
+from noisefloor.data import results, tidy
+from noisefloor.show import findings, plots, report
+from noisefloor.show.markup import Shown, piece
+from noisefloor.stats import honest
+
+SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
+QUESTIONS = ("injected", "aa", "switched", "processor")  # of the study `calibration`
+LIMIT = 0.05  # of false alarms, which every mutant must exceed
+KNOWN_PCT = 2.0  # overheads beyond it were put in
+TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text())
+_TOLD = {
+    honest.SIZE: "may say the word and the size of processor time",
+    honest.WORD: "may say the word of processor time; its size is told as under contention",
+    honest.NOTHING: "may say nothing",
+}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The synthetic figures (`truth.read`) and the live campaigns, a Results or None each."""
+
+    figures: dict
+    injected: results.Results | None = None
+    aa: results.Results | None = None
+    switched: results.Results | None = None
+    processor: results.Results | None = None
+    pilot: results.Results | None = None  # arrangements of a duet, tried before `injected`
+
+    @property
+    def current(self):
+        """Whether the synthetic figures were made by the rule as it is now."""
+        return self.figures["facts"]["rule"] == truth.fingerprint()
+
+    @cached_property
+    def cells(self):
+        """The synthetic cells with rates in percent and what they are called in figures."""
+        cells = self.figures["cells"]
+        wrong = cells["slower"] + cells["faster"]
+        return cells.assign(
+            noise_label=cells["noise"] + ", " + cells["dependence"],
+            wrong=wrong,
+            false_alarm_pct=100 * wrong / cells["n"],
+            false_same_pct=100 * cells["same"] / cells["n"],
+            coverage_pct=100 * cells["covered"] / cells["n"],
+        )
+
+    def _cells(self, kept, *counts):
+        """Rows and columns of `cells` that one figure shows: a page carries them as CSV."""
+        columns = [*truth.KEY, "noise_label", "truth_pct", "n", *counts]
+        return self.cells.loc[kept, columns].reset_index(drop=True)
+
+    @cached_property
+    def at_zero(self):
+        """Cells whose truth is 0."""
+        return self._cells(self.cells["truth_pct"] == 0, "wrong", "false_alarm_pct")
+
+    @cached_property
+    def at_margin(self):
+        """Cells whose truth is the margin."""
+        return self._cells(self.cells["truth_pct"] > 0, "same", "false_same_pct")
+
+    @cached_property
+    def coverage(self):
+        """All cells, with what their intervals hold: where the campaign ended, and at its last look."""
+        return self._cells(self.cells["n"] > 0, "covered", "coverage_pct", "covered_last")
+
+    # What campaigns say; each raises live.TooShort where they are missing or too short.
+    components = cached_property(lambda c: live.components(c.one("aa")))
+    identical = cached_property(lambda c: live.identical(c.one("aa"), *c.more))
+    machine_time = cached_property(lambda c: live.machine_time(c.one("aa")))
+    live_rivals = cached_property(lambda c: rivals_on(c.one("aa")))
+    known = cached_property(lambda c: duets.truths(c.one("injected")))
+    slowdowns = cached_property(lambda c: duets.injected(c.one("injected"), c.known))
+    bias = cached_property(lambda c: duets.bias(c.one("injected"), c.known))
+    duets = cached_property(lambda c: duets.says(c.one("injected"), c.bias))
+    information = cached_property(lambda c: duets.information(c.one("injected")))
+    arrangements = cached_property(lambda c: duets.arrangements(c.one("pilot")))
+    levelled = cached_property(lambda c: duets.levelled(c.one("aa"), c.one("injected")))
+    rivals = cached_property(lambda c: labelled(c.figures["rivals"]))
+    goals = cached_property(goals.table)
+
+    @property
+    def more(self):
+        """Campaigns of identical servers beside `aa`."""
+        return [r for r in (self.processor, self.switched) if r is not None]
+
+    @property
+    def levelled_words(self):
+        """What levelling does to the standard error, and to known slowdowns, in sentences."""
+        try:
+            c = self.levelled
+        except live.TooShort:
+            return ""
+        ratio = c.groupby("metric")["left_se_pct"].median() / c.groupby("metric")["se_pct"].median()
+        told = ", ".join(f"{plots.metric_label(m)}: {x:.2f}" for m, x in ratio.items())
+        known = c[c["overhead_pct"].abs() > KNOWN_PCT]
+        moved = (known["left_pct"] - known["overhead_pct"]).abs() / known["se_pct"]
+        words = f"Standard errors with levelling, those without being 1: {told}."
+        if len(known):
+            words += f" A known slowdown moves by {moved.max():.1f} standard errors at the most."
+        return words
+
+    @property
+    def power_at_blocks(self):
+        """Normal noise, a pair a block, `truth.POWER_BLOCKS` declared blocks: columns truth_pct, slower,
+        same, line."""
+        p = self.figures["prices"]
+        return pd.DataFrame(
+            {
+                "truth_pct": p["truth_pct"],
+                "slower": p["slower_at_blocks"] / p["n"],
+                "same": p["same_at_blocks"] / p["n"],
+                "line": [f"pair sd {sd:g} %" for sd in p["sd_pct"]],
+            }
+        )
+
+    @property
+    def price(self):
+        """Pairs for 80 % right words, by pair sd and true overhead."""
+        p = self.figures["prices"]
+        return pd.DataFrame(
+            {
+                "sd of a pair": p["sd_pct"].map(goals.unsigned),
+                "true overhead": p["truth_pct"].map(goals.unsigned),
+                "pairs, one a block": p["pairs"].astype("Int64"),
+                "goal": [goals.price(*row) for row in zip(p["sd_pct"], p["truth_pct"], strict=True)],
+                f"right after {truth.POWER_BLOCKS} blocks of one pair": (p["right_at_blocks"] / p["n"]).map(goals.pct),
+                f"pairs, in {truth.POWER_BLOCKS} blocks": p["pairs_in_blocks"].astype("Int64"),
+            }
+        )  # fmt: skip
+
+    @property
+    def by_blocks(self):
+        """Every error rate by the number of declared blocks: median and worst cell with its bound."""
+        coverage, rows = self.coverage, []
+        missed = coverage.assign(missed=coverage["n"] - coverage["covered"])
+        for question, frame, count in (
+            ("false slower or faster", self.at_zero, "wrong"),
+            (f"family of {truth.THREADS} thread counts", self.figures["families"], "count"),
+            ("false same at the margin", self.at_margin, "same"),
+            ("interval misses the truth", missed, "missed"),
+        ):
+            for blocks, part in frame.groupby("blocks"):
+                share = part[count] / part["n"]
+                worst = part.loc[share.idxmax()]
+                high = bounds(worst[count], worst["n"])[1]
+                rates = map(goals.pct, (share.median(), share.max(), high))
+                rows.append((question, blocks, len(part), *rates, goals.cell_name(worst)))
+        columns = ["question", "declared blocks", "cells", "median", "worst", "its bound", "where"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def files(self):
+        """Files by their number of runs an arm: found at 5 %, and false alarms at no difference."""
+        rows = []
+        for (restarts, runs), part in self.figures["files"].groupby(["restarts", "runs"]):
+            real, equal = part[part["effect"] > 0].iloc[0], part[part["effect"] == 0]
+            alarms = (equal["slower"] + equal["faster"]) / equal["n"]
+            same = equal.loc[equal["cv"] == real["cv"]].iloc[0]
+            rates = (real["slower"] / real["n"], same["same"] / same["n"], alarms.max())
+            rows.append(("--restarts" if restarts else "default", runs, *map(goals.pct, rates)))
+        columns = ["mode", "runs an arm", "slower at 5 %", "same at 0 %", "most false alarms"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def mutants(self):
+        """Each mutant and the rule in the same noise: columns mutant, mutant_pct, at_least_pct,
+        rule_pct, exposed."""
+        m = self.figures["mutants"]
+        least = bounds(m["count"], m["n"], SURE)[0]
+        return pd.DataFrame(
+            {
+                "mutant": m["mutant"],
+                "mutant_pct": 100 * m["value"],
+                "at_least_pct": 100 * least,
+                "rule_pct": 100 * m["rule"],
+                "exposed": least > LIMIT,
+            }
+        )
+
+    @property
+    def headline(self):
+        """The finding in one or two sentences."""
+        worst = self.at_zero.loc[self.at_zero["false_alarm_pct"].idxmax()]
+        bound = bounds(worst["wrong"], worst["n"])[1]
+        reached = self.goals["reached"]
+        words = (
+            f"The instrument is {'' if reached.iloc[0] == 'yes' else 'not '}honest: in the worst of "
+            f"{len(self.at_zero)} kinds of noise it calls two equal arms different in "
+            f"{worst['false_alarm_pct']:.1f} % of campaigns (bound {goals.pct(bound)}), three looks "
+            "included."
+        )
+        if self.aa is not None:
+            said = (f"{plots.SHORT[r.metric]} {r.verdict}" for r in goals.called(self.aa))
+            words += f" Of two identical servers on this machine it says: {' and '.join(said)}."
+        if self.injected is not None:
+            words += f" {self.allowed}"
+        missed, asked = (reached == "no").sum(), (reached != "not measured").sum()
+        if not missed:
+            return f"{words} All {asked} goals are reached."
+        return f"{words} It misses {missed} of {asked} goals; its page lists them."
+
+    @property
+    def allowed(self):
+        """What a duet may say, in a sentence, and why an arrangement was not tried."""
+        try:
+            best = self.duets.iloc[0]
+            words = f"Two servers at once ({best['design']}) {_TOLD[best['says']]}."
+            if best["says"] and best["shrinks"]:
+                words += f" Up to {100 * best['shrinks']:.0f} % of a size may be missing."
+        except live.TooShort as e:
+            words = f"{e}."
+        meta = self.injected.meta if self.injected is not None else {}
+        skipped = meta.get("skipped", {}).items()
+        return words + "".join(f" Not tried: {name} ({why})." for name, why in skipped)
+
+    @property
+    def box(self):
+        """The box at the top of the page."""
+        facts = self.figures["facts"]
+        shown = [
+            ("Campaigns", f"{int(self.cells['n'].sum()):,}"),
+            ("Kinds of noise", f"{len(self.at_zero):,}"),
+            ("Computed", facts["date"][:10]),
+            ("Seed", str(facts["seed"])),
+            ("Machine", report.machine(self._meta)),
+            ("Server", report.engine(self._meta)),
+        ]
+        missed = self.goals[self.goals["reached"] == "no"]
+        notes = [f"Missed: {g.goal} ({g.measured}; goal {g.limit})" for g in missed.itertuples()]
+        notes += filter(None, map(self.absent, QUESTIONS))
+        if not self.current:
+            notes.append(
+                "The synthetic figures were made by an earlier version of the rule: run "
+                "`noisefloor calibrate` again."
+            )
+        said = piece("headline", self.headline)
+        box = piece("box", "nf-same", said, [(k, v) for k, v in shown if v], notes)
+        return Shown(box, self.headline)
+
+    @property
+    def campaigns(self):
+        """Parameter of the notebook -> name of the campaign that was opened."""
+        opened = {q: getattr(self, q) for q in (*QUESTIONS, "pilot")}
+        return {q: r.folder.name for q, r in opened.items() if r is not None}
+
+    @property
+    def _meta(self):
+        """campaign.json of the first campaign that is there."""
+        return next((getattr(self, q).meta for q in self.campaigns), {})
+
+    @property
+    def provenance(self):
+        """Where the figures come from."""
+        kept = {k: self._meta[k] for k in ("engine", "host", "commit") if k in self._meta}
+        return kept | {"parameters": self.figures["facts"], "raw_files": self.campaigns}
+
+    def one(self, question):
+        """A live campaign. Raises live.TooShort where it is missing."""
+        if lacking := self.absent(question):
+            raise live.TooShort(lacking)
+        return getattr(self, question)
+
+    def absent(self, question):
+        """A sentence when a live campaign is missing, else ""."""
+        if getattr(self, question) is not None:
+            return ""
+        about = "other arrangements" if question == "pilot" else f"the question `{question}`"
+        return f"No campaign of {about} is recorded: what needs it is left out."
+
+    @cached_property
+    def told_duets(self):
+        """What each arrangement of a duet found and may say, beside the pairs in turn."""
+        in_turn = duets.bias(self.one("injected"))[["arm", "bias_pct", "lo_pct", "hi_pct"]]
+        both = self.bias.merge(self.duets, on=["design", "threads"])
+        both["says"] = both["says"].replace("", "nothing")
+        return both.merge(in_turn, on="arm", suffixes=("", "_turn"))
+
+    @cached_property
+    def each_block(self):
+        """The mean of every A/A block of each design, CPU per transaction: design, block, log."""
+        return pd.concat(
+            live.blocks(r, w.name, live.CPU).rename("log").rename_axis("block").reset_index()
+            .assign(design=live.design(r, w.name))
+            for r in (self.one("aa"), *self.more) for w in r.study.workloads
+        )  # fmt: skip
+
+    @property
+    def each_design(self):
+        """`identical` of CPU per transaction, a row a design."""
+        return self.identical[self.identical["metric"] == live.CPU].reset_index(drop=True)
+
+    def table(self, name, words):
+        """A table of live campaigns for reading; a sentence where they are not there or too short."""
+        try:
+            frame = getattr(self, name)
+        except live.TooShort as e:
+            return Shown(piece("sentence", str(e)), str(e))
+        return report.table(_read(frame, TABLES[name]), words, name=name)
+
+    def figure(self, name, title, words):
+        """A figure of live campaigns, or that sentence."""
+        try:
+            data, drawing, (frame, *alt) = FIGURES[name](self)
+        except live.TooShort as e:
+            return Shown(piece("sentence", str(e)), str(e))
+        return plots.show(
+            drawing, title=title, alt=say(frame, *alt), caption=words, data=data, name=name
+        )
+
+    def save(self):
+        """Store the A/A campaign's verdict table beside the page, for the index; an empty one where
+        none is recorded."""
+        nothing = pd.DataFrame(columns=stats.row.COLUMNS)
+        report.save(
+            nothing if self.aa is None else self.aa.verdicts,
+            "calibration",
+            {"date": self.figures["facts"]["date"]} if self.aa is None else self.aa.meta,
+            title="Calibration",
+            headline=self.headline,
+            campaigns=self.campaigns,
+            raw=[recorded()],
+        )
+
+
+FIGURES = {  # name: Calibration -> (data, drawing, what `say` tells of which frame)
+    "blocks": lambda c: (
+        c.each_block,
+        figures.blocks(c.each_design, c.each_block, margin_pct=c.aa.study.margin_pct),
+        (c.each_design, "overhead_pct", "design", "difference"),
+    ),
+    "rivals-live": lambda c: (
+        c.live_rivals,
+        figures.strip(
+            c.live_rivals, "alarm_pct", by="label", ink="metric", axis="false alarms (line: 5 %)"
+        ),
+        (c.live_rivals, "alarm_pct", "label", "false alarms"),
+    ),
+    "bias": lambda c: (
+        c.bias,
+        figures.bias(c.bias),
+        (c.bias, "bias_pct", "design", "duet less the truth"),
+    ),
+    "information": lambda c: (
+        c.information,
+        figures.information(c.information),
+        (c.information, "times", "design", "information, in turn = 1", ""),
+    ),
+}
+
+
+def _read(frame, columns):
+    """The columns of a table as `TABLES` names them: metrics by their label, numbers rounded, a value
+    with the interval that `findings.told` writes."""
+    out = pd.DataFrame(index=frame.index)
+    for text in columns.split("; "):
+        head, _, of = text.partition(" = ")
+        of = of or head
+        ends = of.split() if of not in frame else [of]
+        for name, end in zip(ends, ("", " lo", " hi"), strict=False):
+            values = frame[name]
+            values = values.map(plots.metric_label) if name == "metric" else values
+            out[head + end] = values.round(3) if values.dtype.kind == "f" else values
+    return findings.told(out)
+
+
+def labelled(rates):
+    """Rival rates with what they are called in figures, and percent."""
+    return rates.assign(
+        label=rates["rival"] + ", " + rates["order"],
+        ours=rates["rival"] == rivals.OURS,
+        alarm_pct=100 * rates["value"],
+    )
+
+
+def rivals_on(r):
+    """`rivals.on_files` of a campaign's pairs in turn at 4 threads, TPS and CPU per transaction,
+    labelled. Raises live.TooShort."""
+    every, rows = r.judged(r.main), []
+    every = every[every["threads"] == 4]
+    if every["pair_id"].nunique() < rivals.RUNS:
+        raise live.TooShort(f"{r.folder.name} has fewer than {rivals.RUNS} pairs at 4 threads")
+    seconds, began = tidy.intervals(r.folder, r.main), r.runs.set_index("run")["start"]
+    for metric in live.METRICS:
+        kept = every[every["metric"] == metric]
+        kept = kept.assign(start=kept["run"].map(began)).sort_values("start").reset_index(drop=True)
+        per_second = None
+        if metric == "tps":
+            number = dict(zip(kept["run"], kept.index, strict=True))
+            mine = seconds[seconds["run"].isin(list(number))]
+            per_second = pd.DataFrame({"run": mine["run"].map(number), "value": mine["tps"]})
+        unit = "pair" if r.study.design == "switched" else "block"
+        found = rivals.on_files(kept, per_second, unit=unit)
+        rows += [row | {"metric": metric} for row in found]
+    return labelled(pd.DataFrame(rows))
+
+
+def say(frame, value, by, what, unit=" %"):
+    """Alternative text: for every value of `by` the range of `value`."""
+    parts = []
+    for name, part in frame.groupby(by, sort=False):
+        low, high = part[value].min(), part[value].max()
+        span = f"{low:.1f}" if low == high else f"{low:.1f} to {high:.1f}"
+        parts.append(f"{name}: {span}{unit}")
+    return f"{what[0].upper()}{what[1:]}. " + "; ".join(parts) + "."
+
+
+def say_power(frame):
+    """Alternative text of a power curve."""
+    parts = [
+        f"{line}: "
+        + ", ".join(
+            f"{100 * r.slower:.0f} % slower and {100 * r.same:.0f} % same at {r.truth_pct:.1f} %"
+            for r in part.sort_values("truth_pct").itertuples()
+        )
+        for line, part in frame.groupby("line", sort=False)
+    ]
+    return "; ".join(parts) + "."
+
+
+def load(aa="", injected="", switched="", processor="", pilot=""):
+    """The recorded synthetic figures and the campaigns called so; "" for the newest recorded one of
+    that question, None inside where there is none."""
+    given = {"injected": injected, "aa": aa, "switched": switched, "processor": processor}
+    opened = {q: _open(q, name) for q, name in given.items()}
+    opened["pilot"] = _open("injected", pilot, duets=True)
+    return Calibration(truth.read(recorded()), **opened)
+
+
+def recorded():
+    """Folder of the recorded synthetic figures."""
+    return paths.recorded() / SYNTHETIC
+
+
+def _open(question, name, *, duets=False):
+    """A campaign by its name, else the newest recorded one of a question (of duets alone, or not);
+    None where there is none."""
+    newest = ("", name)
+    for file in () if name else paths.recorded().glob("*/campaign.json"):
+        meta = json.loads(file.read_text())
+        alone = all(w.get("at_once") for w in meta["workloads"])
+        asked = (meta["study"], meta.get("key"), alone) == ("calibration", question, duets)
+        if asked and meta["finished"]:
+            newest = max(newest, (meta["finished"], file.parent.name))
+    name = newest[1]
+    return results.load(paths.campaign(name)) if name else None

@@ -1,0 +1,147 @@
+"""What all commands share: one sentence for a mistake, options, exit codes."""
+
+import contextlib
+import errno
+import re
+import sys
+
+import click
+
+# control characters, text direction, halves of a character: names from others cannot steer a terminal
+_STEERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def _say(text, **more):
+    """Print `text`, whatever names it holds."""
+    click.echo(_STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text)), **more)
+
+
+_EXTRAS = {  # the extra of ours that installs a package; those of all others are in `lab`
+    **dict.fromkeys(("MySQLdb", "psutil", "sqlalchemy"), "measure"),
+    **dict.fromkeys(("dask", "distributed"), "cluster"),
+}
+
+
+class Sentence(click.ClickException):
+    """A user's mistake or a measurement that could not be made: one sentence, no traceback."""
+
+    def __init__(self, message: str, exit_code: int = 2):
+        from noisefloor.parse.secrets import scrub
+
+        super().__init__(" ".join(scrub(str(message))[0].split()))
+        self.exit_code = exit_code
+
+    def show(self, file=None):
+        _say(f"noisefloor: {self.message}", err=True)
+
+
+_cluster = click.option(
+    "--cluster",
+    default="",
+    metavar="ADDRESS",
+    help="Dask workers that share the work: tcp://HOST:PORT, tls://HOST:PORT or a scheduler file."
+    " [the cores here]",
+)
+
+
+def _fail_on(command):
+    """The option --fail-on of a command that judges; its value goes to `_failed`."""
+
+    def words(ctx, option, given):
+        found = [w.strip().replace("-", " ") for w in given.split(",") if w.strip()]
+        if wrong := set(found) - {"slower", "faster", "cannot tell"}:
+            raise Sentence(
+                f"--fail-on {', '.join(sorted(wrong))}: slower, faster and cannot-tell are allowed "
+                "(comma-separated); nothing was judged"
+            )
+        return found
+
+    return click.option(
+        "--fail-on",
+        default="",
+        metavar="WORDS",
+        callback=words,
+        help="Exit code 3 for one of these verdicts: slower,faster,cannot-tell.",
+    )(command)
+
+
+def _failed(words, verdicts):
+    """Exit with code 3 when a verdict is one of the `words` of --fail-on."""
+    if set(words) & set(verdicts):
+        raise SystemExit(3)
+
+
+class _Commands(click.Group):
+    """Commands to which a wrong word in the command line is one sentence, too."""
+
+    def make_context(self, *args, **more):
+        with _one_sentence():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx):
+        with _one_sentence():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _one_sentence():
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as e:
+        command = e.ctx.command_path if e.ctx else "noisefloor"
+        said = e.format_message().rstrip(".")
+        raise Sentence(
+            f"{said}; nothing was done; `{command} --help` says what is allowed"
+        ) from None
+    except ModuleNotFoundError as e:
+        package = (e.name or "noisefloor").partition(".")[0]
+        if package == "noisefloor" or package in sys.stdlib_module_names:
+            raise
+        extra = _EXTRAS.get(package, "lab")
+        raise Sentence(
+            f"this needs {e.name}, which is not installed: pip install 'noisefloor[{extra}]'; nothing"
+            " was done",
+            1,
+        ) from None
+    except click.ClickException:
+        raise
+    except OSError as e:
+        if e.errno == errno.EPIPE:
+            raise
+        from noisefloor import paths
+
+        at = f" ({paths.shown(e.filename)})" if e.filename else ""
+        raise Sentence(f"{e.strerror or e}{at}; it was left as it was", 1) from e
+    except Exception as e:
+        if type(e).__module__.partition(".")[0] != "noisefloor":
+            raise
+        raise Sentence(e, getattr(e, "code", 1)) from None  # one of ours is a sentence already
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="noisefloor")
+def main():
+    """What a change to a MySQL-family server really costs, with the evidence, and 'cannot tell'
+    when the difference is noise."""
+
+
+def _labels(*given):
+    """Refuse what is not LABEL=VALUE."""
+    asked = [text.partition("=") for text in given]
+    if bad := next((n for n, _, v in asked if not n or not v), None):
+        raise Sentence(f"{bad}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
+
+
+def _margin(margin):
+    """Refuse a margin that is not a positive number below 100."""
+    if not 0 < margin < 100:
+        raise Sentence(
+            f"--margin {margin:g}: a margin above 0 and below 100 % is needed; nothing was judged"
+        )

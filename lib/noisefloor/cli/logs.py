@@ -1,0 +1,259 @@
+"""Commands that judge numbers and logs."""
+
+import json
+import re
+from math import isfinite
+
+import click
+
+from noisefloor.cli.base import Sentence, _cluster, _fail_on, _failed, _labels, _margin, _say, main
+
+_SIDE = "\0--"  # stands for `--`; no file can have this name
+
+
+class _TwoSides(click.Command):
+    """A command whose files stand on both sides of `--`; options may stand anywhere."""
+
+    def parse_args(self, ctx, args):
+        return super().parse_args(ctx, [_SIDE if a == "--" else a for a in args])
+
+
+@main.command(cls=_TwoSides, options_metavar="[OPTIONS]")
+@click.argument("files", nargs=-1, metavar="BEFORE... -- AFTER...")
+@click.option("--paired", is_flag=True, help="The logs are pairs, in the order given.")
+@click.option("--restarts", is_flag=True, help="The server was restarted between the runs.")
+@click.option(
+    "--floor", type=float, metavar="CV", help="Start-to-start CV of a server, in %. [recorded]"
+)
+@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
+@click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
+@click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
+@click.option("--json", "form", flag_value="json", help="Print it as JSON.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print it as Markdown.")
+@_fail_on
+@click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
+@click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
+@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
+@click.option("--by", type=click.Choice(["threads"]), default="threads", help="--from: a row each.")
+def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule):
+    """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
+
+    \b
+    noisefloor compare before/*.txt -- after/*.txt
+    noisefloor compare --paired 1-off.txt 2-off.txt -- 1-on.txt 2-on.txt
+    noisefloor compare before/ -- after/ --markdown --fail-on slower
+    noisefloor compare --from TABLE --baseline server=mysql --where buffer_pool=12G --by threads
+    noisefloor compare --from TABLE --baseline server=mysql,version=8.0.45
+
+    Test, thread counts and duration are read from the logs; several thread counts are one family.
+    Logs that do not belong together are refused. In an archive runs are pooled only where everything
+    else that is known of them agrees. `cannot tell` is an answer: exit code 0.
+    """
+    from noisefloor.data import compare as logs
+
+    if archive and (files or rule["paired"] or not baseline):
+        raise Sentence(
+            "--from needs --baseline LABEL=VALUE, and neither files nor --paired: "
+            "noisefloor compare --from TABLE --baseline server=mysql; nothing was read"
+        )
+    if not archive and (baseline or where):
+        raise Sentence("--baseline and --where go with --from TABLE; nothing was read")
+    if not archive and files.count(_SIDE) != 1:
+        raise Sentence(
+            f"{files.count(_SIDE)} times `--` between the files, once is needed: "
+            "noisefloor compare before/*.txt -- after/*.txt; nothing was read"
+        )
+    _margin(rule["margin"])
+    floor, rule["margin_pct"] = rule["floor"], rule.pop("margin")
+    if floor is not None and not 0 <= floor < 100:
+        raise Sentence(
+            f"--floor {floor:g}: a CV of at least 0 and below 100 % is needed; nothing was judged"
+        )
+    if floor is not None and rule["restarts"]:
+        raise Sentence("--floor and --restarts exclude each other; nothing was judged")
+    if archive:
+        every, left = _archived(archive, baseline, where, rule)
+        shown = logs.leading(every)
+    else:
+        every = shown = _two_sides(files, baseline_name, arm_name, rule)
+        left = []
+    if form == "json":
+        _say(logs.as_json(every))
+    elif form == "csv":
+        _say(logs.as_csv(every), nl=False)
+    else:
+        text = f"{logs.headline(shown)}\n\n" if form is None else ""
+        most = logs.NOTES if archive and form is None else None
+        _say(text + logs.table(shown, form or "text", most))
+    if more := len(every) - len(shown):
+        left += [f"{more} more rows: --json and --csv have all, `noisefloor report --from` a page"]
+    if left:
+        said = click.wrap_text(f"Not shown: {'; '.join(left)}.", 96, "", "  ")
+        _say("\n" * (form is None) + said, err=form is not None)
+    _failed(fail_on, [row["verdict"] for row in every])
+
+
+def _two_sides(files, baseline_name, arm_name, rule):
+    """The verdict rows of two sets of files."""
+    from noisefloor.data import compare as logs
+
+    at = files.index(_SIDE)
+    before, after = files[:at], files[at + 1 :]
+    names = logs.names(before, after)
+    names = (baseline_name or names[0], arm_name or names[1])
+    if names[0] == names[1]:
+        raise Sentence(f"both arms are called {names[0]!r}: two names are needed; nothing was read")
+    sides = logs.sides(before, after, *names)
+    return logs.rows(*sides, baseline=names[0], arm=names[1], **rule)
+
+
+def _archived(folder, baseline, where, rule):
+    """The verdict rows of an archive, and what was left out of them."""
+    from noisefloor.data import archive
+    from noisefloor.data.ingest import manifest
+
+    _labels(baseline, *where)
+    (label, value), *rest = archive.asked([baseline, *where])
+    manifest(folder)  # refuses what is no table
+    found = archive.load(
+        folder, value, label=label, where=rest, restarts=rule["restarts"], floor=rule["floor"]
+    )
+    table = archive.in_order(found.judge(margin_pct=rule["margin_pct"]))
+    rows = table.to_dict("records")
+    for row, known in zip(rows, table["threads"].notna(), strict=True):
+        row["threads"] = int(row["threads"]) if known else None
+    return rows, [*found.left]
+
+
+class _Above(click.Command):
+    """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
+
+    def parse_args(self, ctx, args):
+        for arg in args:
+            if re.match(r"-([0-9.]|inf|nan)", arg, re.I):
+                raise Sentence(f"{arg}: a number above 0 is needed; nothing was judged")
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as e:
+            raise Sentence(f"{e.format_message().rstrip('.')}; nothing was judged") from None
+
+
+@main.command(cls=_Above, options_metavar="[OPTIONS]")
+@click.argument("a")
+@click.argument("b")
+@click.option("--threads", type=int, help="Client threads of both runs.")
+@click.option("--seconds", type=float, help="Length of one run.")
+@click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
+@click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
+@click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
+@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@click.option("--floor", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
+@click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
+@click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
+@click.option("--se", nargs=2, metavar="A B", help="Standard errors of the means.")
+@click.option("--pm", nargs=2, metavar="A B", help="What follows a ± that nobody explains.")
+@click.option("--n", metavar="N[,N]", help="Runs behind A and B. [1]")
+@click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
+@_fail_on
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **given):
+    """Judge two published numbers, A without and B with a change: is it noise?
+
+    \b
+    noisefloor judge 221.19 229.41 --threads 4 --seconds 300
+    noisefloor judge 17.43ms 18.07ms --fail-on slower
+    noisefloor judge 172 181 --metric wall --floor 0.2 --floor-runs 3
+    noisefloor judge 980 1010 --sd 12 15 --n 5
+
+    The verdict comes first, then what is known, the run-to-run scatter below which the difference
+    is significant, and the shortest plan that would settle it. Numbers without their scatter are
+    held against published repeats of runs. `cannot tell` is an answer: exit code 0.
+    """
+    from noisefloor.stats import two
+
+    for name in ("threads", "seconds"):
+        number = given[name]
+        if number is not None and not 0 < number < float("inf"):
+            raise Sentence(f"--{name} {number:g}: a number above 0 is needed; nothing was judged")
+    if floor_runs is not None and floor is None:
+        raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
+    given |= {"floor_cv_pct": floor, "floor_runs": floor_runs, "margin_pct": margin}
+    try:
+        row, (first, *rest) = two.judge(a, b, better="lower" if lower_is_better else None, **given)
+    except ValueError as e:
+        text = str(e)
+        raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
+    if as_json:
+        known = {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in row.items()}
+        _say(json.dumps({"comparisons": [known]}, indent=1))
+    else:
+        word, gap = row["verdict"], click.wrap_text(first, 92, "", "  ")
+        click.echo(f"{click.style(word, bold=True)}{gap[len(word) :]}\n")
+        for line in rest:
+            _say(click.wrap_text(line, 88, "  ", "    "))
+    _failed(fail_on, [row["verdict"]])
+
+
+@main.command()
+@click.argument("path")
+@click.option("--out", metavar="FOLDER", help="Folder of the tables. [data/processed/NAME]")
+@click.option(
+    "--labels",
+    "rules",
+    default="",
+    metavar="FILE",
+    help="What paths say: a regular expression with named groups such as (?P<server>[a-z]+), or a"
+    " TOML file with `patterns`, a list of them.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Processes. [cores]")
+@_cluster
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
+def ingest(path, out, rules, jobs, cluster, as_json):
+    """Turn any tree of results into tables: sysbench and `time` logs, also compressed or in archives.
+
+    \b
+    noisefloor ingest ~/Percona-Lab-results --out tables
+    noisefloor compare --from tables --baseline server=mysql --by threads
+
+    What a file is, is decided by its text; its path gives labels only (server, version, buffer pool,
+    threads). FOLDER then holds Parquet tables (tidy, intervals, histograms, problems, files) for
+    pandas, DuckDB, Spark and `noisefloor compare --from`. The same command again reads what is new,
+    what changed and what was read together with that, and continues what was interrupted. Nothing
+    in the tree is executed or changed.
+    """
+    from functools import partial
+    from pathlib import Path
+
+    from tqdm import tqdm
+
+    from noisefloor import paths
+    from noisefloor.data import cluster as places
+    from noisefloor.data.ingest import build
+
+    folder = Path(out) if out else paths.processed() / (Path(path).resolve().name or "root")
+    if cluster:
+        places.address(cluster)  # a small tree does not ask for it
+    pool = partial(places.pool, cluster, jobs, sees=(path, folder))
+    how = {"desc": "ingest", "unit": "B", "unit_scale": True, "delay": 2, "leave": False}
+    try:
+        with tqdm(disable=None, **how) as bar:
+
+            def progress(done, total):
+                bar.total = total
+                bar.update(done - bar.n)
+
+            found = build.build(Path(path), folder, pool, rules=rules, progress=progress)
+    except KeyboardInterrupt:
+        raise Sentence("stopped; whole parts are kept, the same command continues", 130) from None
+    if as_json:
+        return _say(json.dumps(found, indent=1))
+    kinds = ", ".join(f"{n} {kind}" for kind, n in found["kinds"].items())
+    said = f"{found['runs']} runs in {found['files']} files ({kinds or 'nothing'})"
+    _say(f"{said}; {found['read']} files were read")
+    labels = [f"{n} {k} of {found['runs']} ({v} values)" for n, (k, v) in found["labels"].items()]
+    if labels:
+        _say(f"labels: {', '.join(labels)}")
+    if found["problems"]:
+        _say(f"{found['problems']} problems (file, line, reason): the table `problems`")
+    _say(f"tables: {paths.shown(folder.resolve())}")

@@ -1,0 +1,272 @@
+"""Commands that measure."""
+
+import os
+
+import click
+
+from noisefloor.cli.base import Sentence, _cluster, _margin, _say, main
+
+_SHARED = (
+    click.option(
+        "--profile", default="quick", show_default=True, help="smoke, quick, standard or full."
+    ),
+    click.option(
+        "--engine", default="", help="mysql, mariadb or a folder. [the study's, or mysql]"
+    ),
+    click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]"),
+    click.option("--margin", type=float, help="Difference that matters, in %. [quick: 5, else 2]"),
+    click.option(
+        "--budget",
+        default=0.0,
+        help="Minutes of measuring a question. [the profile's; ab: for each arm]",
+    ),
+    click.option(
+        "--server",
+        default="",
+        metavar="URL",
+        help="A server of your own, measured as a guest: mysql://USER@HOST:PORT/?read_default_file=FILE,"
+        " mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
+        " README.md, On a server of your own, tells the rights that it needs.",
+    ),
+    click.option(
+        "--allow",
+        multiple=True,
+        metavar="NAME",
+        help="--server: measure although it is a replica or has one (replica), busy, read-only, or"
+        " its disk is full or unseen (disk).",
+    ),
+    click.option(
+        "--dry-run", "dry", is_flag=True, help="--server: print every statement; change nothing."
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON."),
+)
+
+
+def _measuring(command):
+    """The options of a command that measures a campaign; `_obtained` takes their values."""
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--fetch",
+    is_flag=False,
+    flag_value="mysql",
+    default="",
+    metavar="[ENGINE]",
+    help="Download a server build first: mysql (the default), mysql-8.0, mariadb or mariadb-11.8.",
+)
+def doctor(as_json, fetch):
+    """What this machine can measure, what is missing, and how to get it."""
+    import json
+
+    from noisefloor.servers import doctor as examination
+    from noisefloor.servers import engines
+
+    if fetch not in ("", *engines.FINDERS):
+        raise Sentence(
+            f"--fetch knows {', '.join(engines.FINDERS)}, not {fetch!r}; nothing was done"
+        )
+    found = examination.examine(fetch)
+    _say(json.dumps(found, indent=2) if as_json else examination.text(found))
+    if fetch and "missing" in found["engines"][fetch]:
+        raise Sentence(found["engines"][fetch]["missing"], exit_code=1)
+
+
+@main.command()
+@click.argument("study")
+@click.option("--question", default="", metavar="KEY", help="A question of the study, or `all`. [its headline]")  # fmt: skip
+@click.option("--old", default="", help="version-upgrade: the build to come from. [mysql-8.0]")
+@click.option(
+    "--clients",
+    default="",
+    metavar="ADDRESS",
+    help="Dask workers that load, one sysbench each: tcp://HOST:PORT on this machine, tls:// beyond"
+    " it. [this host]",
+)
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), help="Deal the order again that a page names."
+)
+@_measuring
+def run(study, question, old, clients, seed, as_json, **given):
+    """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
+
+    \b
+    noisefloor run tablespace-encryption --profile standard
+    noisefloor run tablespace-encryption --question restart
+
+    A study is a list of questions; each is a campaign of its own, with a budget of its own. Without
+    --question the headline is measured; a wrong name is answered with the list. The plan is printed
+    before anything is measured: blocks, looks, and the half width to expect.
+
+    With --server binlog-encryption is measured on a MySQL server of your own, which is left as it
+    was and never restarted; every other study needs servers that can be restarted.
+    """
+    from noisefloor import studies
+    from noisefloor.show import report  # noqa: F401  what is missing is said before it measures
+
+    if study == "own-study":
+        raise Sentence("own-study asks a question of yours: noisefloor ab VARIABLE=OFF,ON")
+    asked, whose = _asked(**given)
+    if old and study != "version-upgrade":
+        raise Sentence(f"--old {old}: only version-upgrade compares two builds, not {study}")
+    asked |= {"old": old} if old else {}
+    studies.load(study, question="" if question == "all" else question, **asked)
+    found, _ = _obtained(study, question=question, clients=clients, seed=seed, **whose, **asked)
+    if found is not None:
+        _tell(found, as_json)
+
+
+def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
+    """(parameters that all studies share, what `collect` takes of a server that is not ours)."""
+    try:
+        counts = [int(t) for t in threads.split(",") if t.strip()]
+    except ValueError:
+        counts = [0]
+    if any(t < 1 for t in counts):
+        raise Sentence(f"--threads {threads}: whole numbers above 0, such as 1,4,16, are needed")
+    if margin is not None:
+        _margin(margin)
+    if (allow or dry) and not server:
+        raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
+    if server and engine not in ("", "mysql"):
+        raise Sentence(
+            f"--engine {engine}: a server that is there already (--server) is the build that it is;"
+            " nothing was measured"
+        )
+    asked = {"profile": profile, "engine": engine, "threads": counts}
+    asked |= {"margin_pct": margin or 0.0, "budget_min": budget}
+    return asked, {"server": server, "allow": allow, "dry": _say if dry else None}
+
+
+def _obtained(study, *, dry, **asked):
+    """(the campaigns that answer a question, measured now and opened, their folders); Nones for a
+    dry run."""
+    from noisefloor.data import results
+    from noisefloor.measure import collect
+
+    try:
+        folders = collect.measured(study, dry=dry, **asked)
+    except KeyboardInterrupt:
+        raise Sentence("stopped; whole runs are kept, the same command continues", 130) from None
+    return (None, None) if dry else (results.load(*folders), folders)
+
+
+def _tell(found, as_json):
+    """Print the verdicts of campaigns."""
+    import json
+
+    from noisefloor.show import report
+
+    if as_json:
+        _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
+    else:
+        _say("\n".join(report.findings(found.verdicts)))
+
+
+@main.command()
+@click.argument("settings", nargs=-1, required=True, metavar="VARIABLE=VALUE,VALUE...")
+@click.option(
+    "--workload", default="oltp_read_write", show_default=True, help="A script of sysbench."
+)
+@click.option("--lua", default="", metavar="FILE", help="A Lua script of your own instead.")
+@click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
+@_measuring
+def ab(settings, workload, lua, out, as_json, **given):
+    """Measure a setting of any kind, or several together, and write the page.
+
+    \b
+    noisefloor ab binlog_encryption=OFF,ON --threads 1,4,16
+    noisefloor ab sync_binlog=1,0 innodb_flush_log_at_trx_commit=1,2
+    noisefloor ab innodb_doublewrite=ON,OFF sync_binlog=0 --workload oltp_write_only
+    noisefloor ab sync_binlog=1,0 --server 'mysql://me@db.example/?read_default_file=me.cnf' --dry-run
+
+    The first value of a variable is the baseline's. With several variables every combination is
+    compared with the first one; a variable with one value is held at it. Where a live server takes
+    the values one server is switched, else two stand side by side. A value that holds commas
+    stands in single quotes. The same command continues an interrupted campaign.
+
+    With --server a server of your own is measured as a guest: in a schema that Noisefloor creates
+    and drops, with variables that are put back, without a restart.
+    """
+    from noisefloor.show import report
+
+    asked, whose = _asked(**given | {"engine": given["engine"] or "mysql"})
+    asked |= {"settings": list(settings), "workload": workload, "lua": lua}
+    found, folders = _obtained("own-study", **whose, **asked)
+    if found is None:
+        return
+    job = (found.study.name, {"campaign": folders[0].name}, False)
+    ((_, page, _),) = report.render_all([job], out, say=lambda line: _say(line, err=True))
+    _tell(found, as_json)
+    if isinstance(page, report.ReportError):
+        raise Sentence(page, 1)
+
+
+@main.command()
+@click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
+@click.option("--seed", type=click.IntRange(1), default=1, show_default=True, help="The same seed, the same figures.")  # fmt: skip
+@click.option("--live", is_flag=True, help="Measure this machine first: about seven hours.")
+@click.option(
+    "--profile",
+    type=click.Choice(["smoke", "quick", "standard"]),
+    default="standard",
+    show_default=True,
+    help="How long --live measures.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="Folder of the synthetic figures. [data/raw/recorded/; nowhere with --small]",
+)
+@_cluster
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def calibrate(small, seed, live, profile, out, cluster, as_json):
+    """Is the instrument honest? Error rates on campaigns whose truth is known.
+
+    Ten thousand campaigns for every kind of noise, effect and design; with --live also two
+    identical servers and known slowdowns on this machine: `compare` then takes its start-to-start
+    scatter as its floor, and `run` lets two servers at once say what was found honest here. A goal
+    that is missed is an answer: exit code 0.
+    """
+    import functools
+    import json
+
+    from tqdm import tqdm
+
+    # a process a core: threads of their own inside each would only get in each other's way
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+    from noisefloor import calibrate as calibration
+    from noisefloor import paths
+    from noisefloor.data import results
+    from noisefloor.measure import collect
+    from noisefloor.show import report
+
+    opened = {}
+    if live:
+        try:
+            for question in calibration.QUESTIONS:
+                (folder,) = collect.measured("calibration", question=question, profile=profile)
+                opened[question] = results.load(folder)
+            calibration.write_found(opened, paths.runs())
+        except calibration.TooShort as e:
+            _say(f"noisefloor: {e}", err=True)
+    bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
+    figures = calibration.measure(
+        seed,
+        **({"n": 1000, "step": 25} if small else {}),
+        progress=lambda jobs, n: bar(jobs, total=n),
+        cluster=cluster,
+    )
+    if out or not small:
+        calibration.write(figures, out or calibration.recorded())
+    found = calibration.Calibration(figures, **opened)
+    if as_json:
+        facts = {**figures["facts"], "headline": found.headline}
+        _say(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
+        return
+    _say(f"{found.headline}\n\n{calibration.summary(found.goals)}")

@@ -1,0 +1,153 @@
+"""Commands that make and check pages."""
+
+import click
+
+from noisefloor.cli.base import Sentence, _cluster, _labels, _say, main
+
+_timeout = click.option(
+    "--timeout",
+    type=click.IntRange(1),
+    default=3600,
+    show_default=True,
+    help="Seconds a cell may take.",
+)
+
+
+@main.command()
+@click.argument("studies", nargs=-1, metavar="[STUDY]...")
+@click.option(
+    "--profile",
+    type=click.Choice(["smoke", "quick", "standard", "full", "recorded"]),
+    help="How long to measure; `recorded` renders each study's newest recorded campaign, without"
+    " a server.",
+)
+@click.option(
+    "-p", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="A notebook parameter."
+)
+@click.option("--from", "archive", metavar="TABLE", help="A page of tables of `noisefloor ingest`.")
+@click.option("--baseline", metavar="LABEL=VALUE", help="--from: what others are held against.")
+@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
+@click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
+@click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
+@_cluster
+@_timeout
+@click.option("--publish", is_flag=True, help="Copy them to reports/published/, where they stay.")
+def report(studies, profile, given, archive, baseline, where, out, jobs, cluster, timeout, publish):
+    """Run notebooks and write their pages, verdict tables and the index.
+
+    Without names: every study. Recorded campaigns are rendered in parallel, measurements run one
+    after another; one that fails does not stop the others, and its page of last time is set aside
+    under previous/. Exit code 1 when a page failed, 2 (and nothing run) for a wrong parameter.
+    """
+    from noisefloor import paths
+    from noisefloor.show import report as pages
+
+    if bool(archive) != bool(baseline) or (archive and (studies or profile)):
+        raise Sentence(
+            "--from TABLE and --baseline LABEL=VALUE go together, without a study or a profile:"
+            " noisefloor report --from TABLE --baseline server=mysql; nothing was run"
+        )
+    if archive:
+        _labels(baseline, *where)
+        asked = {"table": archive, "baseline": baseline, "where": list(where)}
+        work = pages.plan_archive(dict(given) | asked)
+    else:
+        work = pages.plan(studies, profile, dict(given))
+    if cluster and (live := [study for study, _, live in work if live]):
+        raise Sentence(
+            f"--cluster renders what is recorded (--profile recorded), {live[0]} would be measured; "
+            "nothing was run"
+        )
+    rows = pages.render_all(
+        work, out, jobs, timeout, say=lambda line: _say(line, err=True), cluster=cluster
+    )
+    _say(pages.summary(rows, out))
+    for study, result, _ in rows if publish else ():
+        if not isinstance(result, (str, pages.ReportError)):
+            _say(f"published: {paths.shown(pages.publish(study, out))}")
+    if any(isinstance(result, pages.ReportError) for _, result, _ in rows):
+        raise SystemExit(1)
+
+
+@main.command()
+@click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
+@click.option("--json", "as_json", is_flag=True, help="Print all differences as JSON.")
+def verify(reports, as_json):
+    """Does a page say what its raw files say? It is made again from them and compared.
+
+    \b
+    noisefloor verify reports/binlog-encryption.html
+    noisefloor verify reports/published/*
+
+    REPORT is a page, or the folder that it lies in. Every number of its text, tables, drawings and
+    data is recomputed with the notebook of this project, and the raw files are held against their
+    checksums. Exit code 1 when anything differs or is missing.
+    """
+    import json
+
+    from noisefloor.show.report import verified
+
+    found = []
+    for page in verified.pages(*reports):
+        found.append(verified.verify(page))
+        if not as_json:
+            _say(verified.text(found[-1]))
+    if as_json:
+        _say(json.dumps({"pages": found}, indent=1))
+    if not all(one["equal"] for one in found):
+        raise SystemExit(1)
+
+
+@main.command()
+@click.argument("study")
+@click.option("--out", type=click.Path(), help="Folder or FILE.zip. [reports/bundles/<campaign>/]")
+@_timeout
+def bundle(study, out, timeout):
+    """The blog pack of STUDY's newest campaign, or of a campaign by its name (`ab-…` too).
+
+    A Markdown post, its figures as SVG and PNG, a piece of HTML, the executed notebook, tables,
+    raw files, and a script that computes every number again from them. Passwords, host names, user
+    names and home folders are taken out.
+    """
+    from tqdm import tqdm
+
+    from noisefloor import paths
+    from noisefloor.show import bundle as packs
+
+    with tqdm(total=packs.STEPS, unit="step", disable=None, leave=False) as bar:
+        made = packs.make(
+            study, out, timeout, step=lambda words: (bar.set_description(words), bar.update())
+        )
+    _say(paths.shown(made))
+
+
+@main.command()
+@click.argument("campaign")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    help="Folder of the packed campaign. [data/raw/recorded/CAMPAIGN]",
+)
+def pack(campaign, out):
+    """Make a finished CAMPAIGN one zip beside its campaign.json, as campaigns are committed.
+
+    The zip holds every file as it was printed, those of failed runs too; all commands read it in
+    place. The campaign in data/raw/runs stays. The same campaign gives the same bytes.
+    """
+    from tqdm import tqdm
+
+    from noisefloor import paths
+    from noisefloor.data import pack as packs
+
+    with tqdm(desc="pack", unit="file", delay=2, disable=None, leave=False) as bar:
+
+        def progress(done, total):
+            bar.total = total
+            bar.update(done - bar.n)
+
+        try:
+            folder, files, size = packs.pack(paths.campaign(campaign), out, progress=progress)
+        except paths.NotFound as e:
+            raise Sentence(f"{e}; nothing was packed") from None
+    _say(f"{paths.shown(folder)}: {files:,} files, {size:,} bytes")

@@ -1,0 +1,200 @@
+"""Where independent tasks are done: processes of this machine, or the workers of a Dask cluster.
+
+Both have the executor interface of ``concurrent.futures``, so that a command has one code path. A
+task is a function of this package with its arguments; it must be repeatable, because a cluster
+gives what a dead worker had to another one.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from urllib.parse import urlsplit
+
+PATIENCE_S = 5  # for a scheduler that does not answer, and for its first worker
+NEEDED = ("papermill", "nbconvert")  # of a page: a second and a half to import
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Unreachable(Exception):
+    """A cluster that cannot be worked with: address and reason. One sentence. `code` is the exit
+    code: 2 when the address cannot be one, else 1."""
+
+    def __init__(self, message: str, code: int = 1):
+        super().__init__(message)
+        self.code = code
+
+
+@contextlib.contextmanager
+def pool(
+    cluster: str = "", workers: int | None = None, *, apart: bool = False, sees: Iterable = ()
+) -> Iterator[Executor]:
+    """An executor: the workers of `cluster`, else `workers` processes here (default: the cores);
+    `width` is how many they are.
+
+    apart: each task has a process of its own, so that what kills it harms no other (a cluster's
+    worker is one already, and is replaced). sees: folders that every worker must find under the
+    same path. Raises Unreachable before anything is run."""
+    if cluster:
+        with connect(cluster, sees) as client:
+            from distributed import KilledWorker
+            from distributed.client import FuturesCancelledError
+
+            there = client.get_executor(pure=False)
+            there.width = max(1, len(client.nthreads()))
+            try:
+                yield there
+            except KilledWorker as e:
+                said = f"a task of {cluster} killed every worker it was given to ({first(e)})"
+                raise Unreachable(said) from None
+            except (CancelledError, FuturesCancelledError):
+                said = f"the scheduler at {cluster} went away; nothing was finished"
+                raise Unreachable(said) from None
+        return
+    width = workers or os.cpu_count() or 1
+    with _Apart(width) if apart else ProcessPoolExecutor(width, initializer=_end_with) as here:
+        here.width = width
+        yield here
+
+
+class _Apart(ThreadPoolExecutor):
+    def submit(self, task, /, *args):
+        return super().submit(_alone, task, *args)
+
+
+def _alone(task, *args):
+    server = multiprocessing.get_context("forkserver")  # it has imported what every task needs
+    server.set_forkserver_preload([task.__module__, *NEEDED])
+    with ProcessPoolExecutor(
+        1, mp_context=server, initializer=_begin, initargs=(dict(os.environ),)
+    ) as process:
+        return process.submit(task, *args).result()
+
+
+def _begin(environment: dict[str, str]):
+    """The environment of now: the server has that of when it began."""
+    os.environ.clear()
+    os.environ.update(environment)
+    _end_with()
+
+
+def _end_with():
+    """This process ends when the one that started it does, however that ended."""
+
+    def wait():
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+@contextlib.contextmanager
+def connect(cluster: str, sees: Iterable = ()) -> Iterator:
+    """The Dask client of a cluster whose workers have this version and one thread each.
+
+    cluster: ``tcp://host:port``, ``tls://host:port`` (keys as Dask is configured) or the path of a
+    scheduler file. Raises Unreachable within seconds."""
+    at = address(cluster)
+    import asyncio
+
+    import distributed
+
+    try:
+        asyncio.run(_reach(at))  # a client that fails would go on trying in the background
+        client = distributed.Client(at, timeout=PATIENCE_S, set_as_default=False)
+    except Exception as e:  # whatever else listens there may say anything
+        raise Unreachable(
+            f"no Dask scheduler answers at {cluster} within {PATIENCE_S} s "
+            f"({first(e)}); nothing was run"
+        ) from None
+    with client:
+        _check(client, cluster, [str(Path(p).resolve()) for p in sees])
+        yield client
+
+
+def address(cluster: str) -> str:
+    """tcp:// or tls:// address of what was given. Raises Unreachable."""
+    asked = cluster
+    if "://" not in cluster:
+        try:
+            cluster = json.loads(Path(cluster).read_text())["address"]
+        except (OSError, ValueError, KeyError, TypeError):
+            cluster = ""
+    url = urlsplit(cluster)
+    with contextlib.suppress(ValueError):
+        named = url.hostname and url.port and "@" not in cluster  # Dask has no passwords
+        if url.scheme in ("tcp", "tls") and named:
+            return cluster
+    raise Unreachable(
+        f"--cluster {asked}: tcp://host:port, tls://host:port or a scheduler file is needed; "
+        "nothing was run",
+        2,
+    )
+
+
+async def _reach(at: str) -> None:
+    from distributed.comm import connect as reach
+    from distributed.security import Security
+
+    comm = await reach(at, timeout=PATIENCE_S, **Security().get_connection_args("client"))
+    await comm.close()
+
+
+def _check(client, cluster: str, folders: list[str]) -> None:
+    """Raise Unreachable unless every worker has one thread, our versions, and these folders."""
+    said, deadline = {}, time.monotonic() + PATIENCE_S
+    while not said:
+        with contextlib.suppress(TimeoutError):
+            client.wait_for_workers(1, timeout=PATIENCE_S)
+        threads = client.nthreads()
+        if not threads:
+            raise Unreachable(f"{cluster} has no worker after {PATIENCE_S} s; nothing was run")
+        if wide := [w for w, n in threads.items() if n != 1]:
+            raise Unreachable(
+                f"{wide[0]} has {threads[wide[0]]} threads; every worker needs exactly one "
+                "(dask worker --nthreads 1 --nworkers auto); nothing was run"
+            )
+        try:
+            said = client.run(_about, folders)
+        except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
+            if isinstance(e, OSError) and time.monotonic() < deadline:
+                continue  # it died while it was asked; what takes its place is asked instead
+            raise Unreachable(
+                f"the workers of {cluster} cannot run noisefloor ({first(e)}); nothing was run"
+            ) from None
+    here, _ = _about(folders)
+    for worker, (versions, missing) in said.items():
+        differ = [f"{k} {v} instead of {here[k]}" for k, v in versions.items() if v != here[k]]
+        if differ:
+            raise Unreachable(f"{worker} has {', '.join(differ)}; nothing was run")
+        if missing:
+            raise Unreachable(
+                f"{worker} does not see {Path(missing[0]).name}: every worker needs the folder "
+                "under the same path; nothing was run"
+            )
+
+
+def _about(folders: list[str]) -> tuple[dict[str, str], list[str]]:
+    """What a worker has: its versions, and which folders it does not see."""
+    versions = {name: metadata.version(name) for name in ("noisefloor", "numpy", "pandas")}
+    versions["Python"] = platform.python_version().rpartition(".")[0]
+    return versions, [f for f in folders if not os.path.exists(f)]
+
+
+def first(e: BaseException) -> str:
+    """The first line of what an exception says."""
+    lines = str(e).splitlines()
+    return lines[0][:200] if lines else type(e).__name__
+
+
+def in_the_clear(cluster: str) -> bool:
+    """Whether what is sent to the cluster crosses a network unencrypted. Raises Unreachable."""
+    url = urlsplit(address(cluster))
+    return url.scheme != "tls" and url.hostname not in LOOPBACK

@@ -1,0 +1,411 @@
+"""Logs from anywhere to verdict rows: sysbench or `time` text, k runs an arm or pairs.
+
+No pandas here: the answer to a folder of logs has to be there within a second.
+"""
+
+import csv
+import io
+import json
+import math
+import re
+import textwrap
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from noisefloor import parse, stats
+from noisefloor.parse.base import MOST
+from noisefloor.stats.row import COLUMNS
+from noisefloor.text import amounts, sheet
+
+REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
+HIGHER = ("tps", "events_per_s")  # metrics of which more is better
+LABEL = {
+    "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
+    "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
+}  # fmt: skip
+SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
+WIDE = 40  # characters of a workload's name that fit beside its numbers
+# options that say where and how long, not what; threads and duration are looked at by themselves
+_PRIVATE = {
+    "threads", "num-threads", "time", "max-time", "events", "max-requests", "report-interval",
+    "histogram", "percentile", "rand-seed", "test", "rate", "db-driver", "verbosity", "debug",
+    *(f"{server}-{what}" for server in ("mysql", "pgsql") for what in
+      ("host", "port", "socket", "user", "password", "db")),
+}  # fmt: skip
+
+
+class Refused(Exception):
+    """Logs that cannot be compared: one sentence. `code` 2 for wrong usage, 1 for a log that
+    holds no measurement."""
+
+    def __init__(self, message, code=2):
+        super().__init__(message)
+        self.code = code
+
+
+def _refused(why, code=2):
+    return Refused(f"{why}; nothing was judged", code)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one log says about one run; values in base units (s, 1/s)."""
+
+    name: str
+    values: dict
+    threads: int | None = None
+    keys: dict = field(default_factory=dict)  # must agree before runs are pooled
+    seconds: float | None = None
+    rows: np.ndarray | None = None  # transactions per second, row by row
+    notes: tuple = ()
+
+
+# -- reading ------------------------------------------------------------------------
+
+
+def sides(before, after, baseline="before", arm="after"):
+    """The runs of both arms, from their files; Refused when a log stands on both sides."""
+    seen = {}
+    return runs(before, baseline, seen), runs(after, arm, seen)
+
+
+def runs(paths, arm, seen=None):
+    """The runs in `paths` (files, or folders of them), in the order given. seen: {text: its path}
+    of the other arm.
+
+    Raises Refused for what is missing, unreadable, too large, cut, failed, no log or not alone."""
+    if not paths:
+        raise _refused(f"no file for {arm}: write `noisefloor compare before/*.txt -- after/*.txt`")
+    found, seen = [], {} if seen is None else seen
+    for path, text in _texts(paths):
+        if text in seen:
+            twin = seen[text]
+            raise _refused(f"{path} holds the same text as {twin}: one run cannot count twice")
+        seen[text] = path
+        found += _runs(path, text)
+    return found
+
+
+def _texts(paths):
+    """(path, content) of files, and of the files in folders."""
+    for path in map(Path, paths):
+        try:
+            if path.is_dir():
+                inside = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] != ".")
+                if not inside:
+                    raise _refused(f"{path} holds no file")
+                yield from _texts(inside)
+                continue
+            with open(path, "rb") as file:
+                text = file.read(MOST + 1)
+        except OSError as e:
+            raise _refused(f"{path} cannot be read ({e.strerror})", 1) from None
+        if len(text) > MOST:
+            most = f"{MOST >> 20} MiB, the most that is read of one log"
+            raise _refused(f"{path} is larger than {most}")
+        yield path, text
+
+
+def _runs(path, text):
+    """The runs in one log."""
+    kind = parse.kind(text)
+    if kind is None:
+        why = "binary data" if b"\0" in text[:8192] else "text of something else"
+        if tool := parse.foreign(text):
+            why = f"{tool} output"
+        why = why if text.strip() else "nothing"
+        raise _refused(f"{path} holds {why}: noisefloor reads sysbench and `time` output", 1)
+    if chore := parse.chore(text):
+        raise _refused(f"{path} is the log of a sysbench {chore}, not of a run", 1)
+    first, found = 1, []
+    try:
+        if kind == "time":
+            return [of_time(path.name, result) for result in parse.time(text)]
+        pieces = parse.runs(text)
+        for first, piece in pieces:
+            name = path.name if len(pieces) == 1 else f"{path.name}:{first}"
+            found.append(of_sysbench(name, parse.sysbench(piece)))
+        return found
+    except parse.ParseError as e:
+        line = e.line + first - 1
+        why = f"{path}, line {line}: {e.reason}; nothing was judged, give logs of whole runs"
+        raise Refused(why, 1) from None
+
+
+def of_sysbench(name, d):
+    """The Run of a result of `parse.sysbench`."""
+    database = bool(d["transactions"])
+    rate = "tps" if database else "events_per_s"
+    values = {rate: d[rate], "mean_latency": d["latency"]["mean"]}
+    for share in (95, 99):
+        values[f"p{share}"] = d["latency"]["percentile"].get(share)
+        if d["histogram_counts"].size:
+            counted = (d["histogram_s"], d["histogram_counts"])
+            values[f"p{share}"] = parse.quantile(*counted, share / 100)
+    # rows of leaving threads are not used here, so that a word about them would only distract
+    notes = [w for w in d["warnings"] if not w.endswith("marked not ok")]
+    odd = ("ignored_errors", "reconnects")
+    notes += [f"{d[label]} {label.replace('_', ' ')}" for label in odd if d[label]]
+    keys = {"tool": "sysbench", "test": d["test"]}
+    if database and d["reads"] is not None:
+        each = (round(d[k] / d["transactions"]) for k in ("reads", "writes", "other"))
+        keys["statements a transaction"] = "{} read, {} write, {} other".format(*each)
+    keys |= {k: v for k, v in d["options"].items() if k not in _PRIVATE}
+    keys |= {"sysbench version": d["version"], "rate": d["rate"] or "none"}
+    rows = d["intervals"].get(rate)
+    return Run(
+        name,
+        {k: v for k, v in values.items() if v is not None},
+        d["threads"],
+        {k: v for k, v in keys.items() if v is not None},
+        d["duration_s"],
+        rows[d["intervals"]["ok"]] if rows is not None else None,
+        tuple(notes),
+    )
+
+
+def of_time(name, d):
+    """The Run of a result of `parse.time`. Raises Refused for a command that failed."""
+    if d["exit_code"]:
+        why = f"the timed command ended with {d['exit_code']}, a failed run"
+        raise _refused(f"{name}, line {d['line']}: {why}", 1)
+    values = {"wall": d["real_s"], "user_sys": d["user_s"] + d["sys_s"]}
+    return Run(name, {k: v for k, v in values.items() if v is not None}, keys={"tool": "time"})
+
+
+# -- judging ------------------------------------------------------------------------
+
+
+def rows(before, after, *, baseline="before", arm="after", paired=False, **given):
+    """Verdict rows (dicts with COLUMNS) of two lists of Run, a family of thread counts a metric.
+
+    given: margin_pct, restarts and floor, as `stats.runs` takes them. Raises Refused for runs that
+    do not belong together."""
+    notes = _together([*before, *after])
+    a, b = _by_threads(before), _by_threads(after)
+    counts = [t for t in a if t in b]
+    if not counts:
+        there = f"{_listed(a)} in {baseline}, {_listed(b)} in {arm}"
+        raise _refused(f"no thread count is on both sides ({there})")
+    for name, mine, other in ((baseline, a, b), (arm, b, a)):
+        if left := [t for t in mine if t not in other]:
+            notes.append(f"threads {_listed(left)} only in {name}: left out")
+    if odd := [t for t in counts if paired and len(a[t]) != len(b[t])]:
+        there = f"{len(a[odd[0]])} and {len(b[odd[0]])}"
+        there += f" at {odd[0]} threads" if odd[0] else ""
+        raise _refused(f"pairs need as many runs in {baseline} as in {arm}, and there are {there}")
+    keys = before[0].keys
+    workload = keys.get("test") or keys.get("statements a transaction") or keys["tool"]
+    judged = [run for side in (a, b) for t in counts for run in side[t]]
+    each = [run.values for run in judged]  # what one of them has not cannot be pooled
+    metrics = [m for m in each[0] if all(0 < v.get(m, 0) < math.inf for v in each)]
+    if not metrics:
+        raise _refused("no number above 0 is in all of these logs", 1)
+    out = []
+    for metric in metrics:
+        out += stats.runs.judge(
+            {arm: {t: (_side(a[t], metric), _side(b[t], metric)) for t in counts}},
+            metric=metric,
+            baseline=baseline,
+            study="compare",
+            workload=workload,
+            paired=paired,
+            seconds=max((run.seconds for run in judged if run.seconds), default=None),
+            notes=notes,
+            **given,
+        )
+    return out
+
+
+def _side(found, metric):
+    """The runs of one arm at one thread count, for `stats.runs`."""
+    rates = found[0].rows if len(found) == 1 and metric in HIGHER else None
+    return stats.runs.Side(tuple(r.values[metric] for r in found), rates)
+
+
+def _listed(counts):
+    return ", ".join("none" if t is None else str(t) for t in counts)
+
+
+def _by_threads(side):
+    groups = {}
+    for run in sorted(side, key=lambda r: r.threads or 0):
+        groups.setdefault(run.threads, []).append(run)
+    return groups
+
+
+def _together(found):
+    """Notes about keys that differ between runs; Refused for those that make it senseless."""
+    told, seen = {}, {}
+    spans = [run.seconds for run in found if run.seconds]
+    apart = bool(spans) and max(spans) > 1.05 * min(spans)
+    for run in found:
+        for note in run.notes:
+            told.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
+        span = {"duration": f"{run.seconds:.3g} s"} if apart and run.seconds else {}
+        for key, value in (run.keys | span).items():
+            seen.setdefault(key, {}).setdefault(str(value), []).append(run.name)
+    notes = [
+        f"{n[0]}{f' (and {len(n) - 1} more such logs)' if n[1:] else ''}" for n in told.values()
+    ]
+    for key, values in seen.items():
+        if len(values) > 1:
+            names = ", ".join(
+                f"{value} in {who[0]}{f' and {len(who) - 1} more' if who[1:] else ''}"
+                for value, who in list(values.items())[:3]
+            )
+            if key in REFUSED:
+                raise _refused(f"the logs differ in {key}: {names}")
+            notes.append(f"the logs differ in {key}: {names}")
+    if set(seen.get("rate", {})) - {"none"}:
+        notes.append("the runs had a fixed --rate: throughput is what was asked for")
+    return notes
+
+
+# -- in words ------------------------------------------------------------------------
+
+
+def table(rows, form="text", most=None):
+    """The rows as text for a terminal or as a Markdown table; each warning once, by number, `most` of
+    them.
+
+    The verdict comes first: one short line a row, then what the numbers mean."""
+    counts = Counter(w for row in rows for w in row["warnings"])
+    notes = sorted(counts, key=counts.get, reverse=True)[:most] if most else list(counts)
+    cells = [
+        {
+            "workload": row["workload"],
+            "arm": row["arm"],
+            "metric": LABEL.get(row["metric"], row["metric"]),
+            "threads": "all" if row["joint"] else str(row["threads"] or ""),
+            "verdict": row["verdict"],
+            "overhead": amounts.overhead(row["overhead_pct"], row["metric"]),
+            "interval": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
+            "level": amounts.confidence(row["level"]),
+            "runs": f"{row['n_baseline']} / {row['n_arm']}",
+            "notes": " ".join(str(i) for i, n in enumerate(notes, 1) if n in row["warnings"]),
+        }
+        for row in rows
+    ]
+    one = {name for name in ("workload", "arm") if len({row[name] for row in rows}) == 1}
+    one |= {"threads"} if all(row["threads"] is None for row in rows) else set()
+    wide = form == "text" and max(len(cell["workload"]) for cell in cells) > WIDE
+    one |= {"workload"} if wide else set()
+    head = [name for name in cells[0] if name not in one]
+    lines = [[amounts.plain(cell[name]) for name in head] for cell in cells]
+    if form == "markdown":
+        text = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
+        return "\n".join([*text, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
+    marks = [
+        textwrap.fill(f"{i:>3}  {n}", 96, subsequent_indent="     ", break_on_hyphens=False)
+        for i, n in enumerate(notes, 1)
+    ]
+    if left := len(counts) - len(notes):
+        marks.append(f"     {left} more notes: --json has all")
+    first, *lines = aligned([head, *lines])
+    if wide and len({cell["workload"] for cell in cells}) > 1:  # a line of its own above its rows
+        lines = [f"  {line}" for line in lines]
+        for at in range(len(cells) - 1, -1, -1):
+            if not at or cells[at]["workload"] != cells[at - 1]["workload"]:
+                lines.insert(at, textwrap.fill(cells[at]["workload"], 96, subsequent_indent=" "))
+        first = f"  {first}"
+    return "\n".join([first, *lines, "", *marks])
+
+
+def aligned(lines):
+    """Lines of cells as text, the columns below each other."""
+    width = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    cells = ([c.ljust(w) for c, w in zip(line, width, strict=True)] for line in lines)
+    return ["  ".join(line).rstrip() for line in cells]
+
+
+def _first(rows):
+    """The rows of the first metric: throughput or wall time."""
+    there = {row["metric"] for row in rows}
+    lead = next((m for m in LABEL if m in there), rows[0]["metric"])
+    return [row for row in rows if row["metric"] == lead]
+
+
+def leading(rows):
+    """The rows that come first: of the first metric; of many the joint ones, a screen at most."""
+    first = _first(rows)
+    if len(first) > SCREEN:
+        joint = {(r["workload"], r["arm"]) for r in first if r["joint"]}
+        first = [r for r in first if r["joint"] or (r["workload"], r["arm"]) not in joint]
+    return first[:SCREEN]
+
+
+def headline(rows):
+    """The verdicts of the first metric, what is known where it cannot tell, and what would settle
+    it; of several workloads or arms how many rows have which verdict."""
+    first = _first(rows)
+    label = LABEL.get(first[0]["metric"], first[0]["metric"])
+    arms = list(dict.fromkeys(r["arm"] for r in first))
+    if len(arms) > 1 or len({r["workload"] for r in first}) > 1:
+        counts = Counter(r["verdict"] for r in first)
+        words = ", ".join(f"{n} {word}" for word, n in counts.most_common())
+        who = f"{len(arms)} arms" if arms[1:] else arms[0]
+        return amounts.plain(f"{words}: {who} against {first[0]['baseline']}, {label}")
+    parts = []
+    for word in dict.fromkeys(r["verdict"] for r in first):
+        where = ", ".join(_where(r) for r in first if r["verdict"] == word)
+        parts.append(f"{word} ({where})" if len(first) > 1 else word)
+    lines = [f"{', '.join(parts)}: {first[0]['arm']} against {first[0]['baseline']}, {label}"]
+    for row in first:
+        if row["verdict"] == "cannot tell" and (said := _open(row)):
+            said = f"{_where(row)}. {said}" if len(first) > 1 else said
+            lines += textwrap.wrap(said, 92, initial_indent="  ", subsequent_indent="    ")
+    return amounts.plain("\n".join(lines))
+
+
+def _where(row):
+    if row["joint"]:
+        return "all threads"
+    return "" if row["threads"] is None else f"{row['threads']} threads"
+
+
+def _open(row):
+    """What is known of a row that cannot tell, and what would settle it."""
+    known = f"Known: {row['known']}. " if row["known"] else ""
+    if row["runs_needed"] > 0:
+        unit = "pairs" if row["design"] == "pairs" else "runs an arm"
+        minutes = row["minutes_needed"]
+        minutes = f" ({minutes:.0f} min)" if minutes > 0 else ""
+        return f"{known}To settle it: {row['runs_needed']} {unit}{minutes}, if they scatter alike."
+    if min(row["n_baseline"], row["n_arm"]) == 1 and row["deciding_cv_pct"] > 0:
+        most = row["deciding_cv_pct"]
+        return f"{known}Significant only if run-to-run CV is below {most:.2f} %."
+    return known.strip()
+
+
+def as_json(rows):
+    """The rows as JSON, with the keys of every verdict table."""
+
+    def plain(value):
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return json.dumps({"comparisons": [{k: plain(r[k]) for k in COLUMNS} for r in rows]}, indent=1)
+
+
+def as_csv(rows):
+    """The rows as CSV; warnings separated by ' | '."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    told = ({**r, "warnings": " | ".join(r["warnings"])} for r in rows)
+    writer.writerows({k: sheet.cell(v) for k, v in r.items()} for r in told)
+    return text.getvalue()
+
+
+def names(before, after):
+    """Names of the two arms: the folders that the files lie in when those tell them apart."""
+
+    def folder(paths):
+        parents = {(p if p.is_dir() else p.parent).name for p in map(Path, paths)}
+        return parents.pop() if len(parents) == 1 else ""
+
+    pair = folder(before), folder(after)
+    return pair if all(pair) and pair[0] != pair[1] else ("before", "after")

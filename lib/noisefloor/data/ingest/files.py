@@ -1,0 +1,246 @@
+"""The files of a tree, and the texts in them: plain, compressed (gzip, bzip2, xz, zstd) or in an
+archive (tar, zip).
+
+What a file is, is decided by its first bytes, never by its name. Nothing is written to disk, links
+and devices are not followed, in a tree or in an archive, and how much comes out is limited.
+"""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+from noisefloor import parse
+from noisefloor.parse.base import shown
+
+LEFT_OUT = (".git", ".hg", ".svn")
+MOST_BYTES = 64 * 2**20  # of one text: a sysbench log of a day with a row a second has 13 MB
+MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much may come out of a packed file
+MOST_DEPTH = 3  # an archive in a compressed file in an archive
+HEAD, PIECE = 512, 2**18
+MOST_HEADER = 2**20
+DAMAGED = (
+    # RuntimeError: a zip with a password; NotImplementedError: with a method of its own
+    *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, struct.error, zlib.error),
+    *(lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
+)
+_KINDS = {
+    b"\x89PNG": "picture",
+    b"\xff\xd8\xff": "picture",
+    b"GIF8": "picture",
+    b"%PDF": "PDF",
+    b"PAR1": "Parquet",
+    b"SQLite format 3": "SQLite",
+    b"\x7fELF": "program",
+    **{bytes([0x80, n]): "pickle" for n in range(2, 6)},
+}
+
+
+def walk(root: Path, out: Path) -> Iterator[tuple[str, int, int, str]]:
+    """(path below `root`, bytes, mtime in ns, what) of everything in a tree but `out`, in the order
+    of names; `what` is "file", "campaign" (a folder of ours, as a whole), or what it is that is not
+    read.
+
+    A `root` that is a file is a tree of one."""
+    if root.is_file():
+        s = root.stat()
+        yield root.name, s.st_size, s.st_mtime_ns, "file"
+        return
+    top = len(str(root)) + (str(root) != "/")
+    waiting = [str(root)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda e: e.name)
+        except OSError:
+            yield folder[top:], 0, 0, "unreadable folder"
+            continue
+        if any(e.name == "campaign.json" for e in entries) and _ours(folder):
+            yield (folder[top:] or ".", *_whole(folder), "campaign")
+            continue
+        below = []
+        for entry in entries:
+            path = entry.path[top:]
+            try:
+                s = entry.stat(follow_symlinks=False)
+            except OSError:  # gone since
+                continue
+            if stat.S_ISLNK(s.st_mode):
+                yield path, 0, s.st_mtime_ns, "symbolic link"
+            elif stat.S_ISDIR(s.st_mode):
+                if entry.name not in LEFT_OUT and entry.path != str(out):
+                    below.append(entry.path)
+            elif stat.S_ISREG(s.st_mode):
+                yield path, s.st_size, s.st_mtime_ns, "file"
+            else:
+                yield path, 0, s.st_mtime_ns, "no regular file"
+        waiting += reversed(below)
+
+
+def _ours(folder: str) -> bool:
+    """Whether campaign.json of a folder is one of ours."""
+    try:
+        found = json.loads(Path(folder, "campaign.json").read_text())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and {"format", "study", "arms", "workloads"} <= found.keys()
+
+
+def _whole(folder: str) -> tuple[int, int]:
+    """(bytes, newest mtime in ns) of all files below a folder."""
+    size = newest = 0
+    for parent, _, names in os.walk(folder):
+        for s in (os.lstat(p) for p in (parent, *(os.path.join(parent, n) for n in names))):
+            size += s.st_size * stat.S_ISREG(s.st_mode)
+            newest = max(newest, s.st_mtime_ns)
+    return size, newest
+
+
+def safe(name: str) -> str:
+    """A path from a tree or an archive, fit to be shown: no secrets, nothing unprintable."""
+    return shown(name.encode(errors="surrogateescape").decode(errors="replace"))
+
+
+def kind(data: bytes) -> str:
+    """What a file is that is no result, by its first bytes."""
+    if name := next((name for magic, name in _KINDS.items() if data.startswith(magic)), None):
+        return name
+    if not data.strip():
+        return "empty"
+    if binary(data[:HEAD]):
+        return "binary data"
+    if tool := parse.foreign(data):
+        return f"{tool} output"
+    head = data[:4096].lstrip()
+    if head[:1] in b"{[" and data.rstrip()[-1:] in b"}]":
+        return "notebook" if b'"cells"' in data and b'"nbformat"' in data else "JSON"
+    if head[:5].lower() in (b"<html", b"<!doc", b"<svg ", b"<?xml"):
+        return "page or picture (XML)"
+    return "other text"
+
+
+# -- the texts in a file ----------------------------------------------------------------------
+
+
+class TooMuch(ValueError):
+    """More comes out of a file than is let out. One sentence."""
+
+
+def _zstd(stream):
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
+
+
+_PACKED = {
+    b"\x1f\x8b": lambda s: gzip.GzipFile(fileobj=s),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": _zstd,
+}
+
+
+def packed(head: bytes) -> bool:
+    """True when a file with these first bytes holds other files, or a compressed one."""
+    return head.startswith((*_PACKED, b"PK\3\4")) or head[257:262] == b"ustar"
+
+
+def binary(head: bytes) -> bool:
+    """True when the first bytes of a file are no text (UTF-16 with a mark is one)."""
+    return b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff")
+
+
+def texts(stream: io.BufferedReader, name: str, size: int) -> Iterator[tuple]:
+    """(name, content) of each file in an open one of `size` bytes; members of an archive are named
+    ``archive//member``.
+
+    The content is its first bytes only where these are binary; an exception of `DAMAGED` for one
+    that cannot be read; None for what is no file (a link, a device)."""
+    return _member(stream, name, [max(LEAST_LIMIT, MOST_RATIO * size)], 0)
+
+
+def _member(stream, name, left, depth):
+    """As `texts`, of a file in `depth` others: damage does not end these, too much of it does."""
+    try:
+        yield from _texts(stream, name, left, depth)
+    except DAMAGED as e:
+        if depth and isinstance(e, TooMuch):
+            raise
+        yield name, e
+
+
+def _texts(stream, name, left, depth):
+    head = stream.peek(HEAD)[:HEAD]
+    if not packed(head):
+        pieces = iter(partial(stream.read, PIECE), b"")  # 64 MiB at once would take their time
+        data = head if binary(head) else b"".join(islice(pieces, MOST_BYTES // PIECE + 1))
+        most = f"larger than {MOST_BYTES >> 20} MiB, the most that is read of one text"
+        yield name, data if len(data) <= MOST_BYTES else TooMuch(most)
+    elif depth >= MOST_DEPTH:
+        yield name, TooMuch(f"packed more than {MOST_DEPTH} times; not opened")
+    elif head[257:262] == b"ustar":
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
+            while (member := archive.next()) is not None:
+                archive.members.clear()  # it would keep them all
+                inside = f"{name}//{member.name}"
+                if member.isreg():
+                    yield from _member(archive.extractfile(member), inside, left, depth + 1)
+                elif not member.isdir():
+                    yield inside, None
+    elif head.startswith(b"PK\3\4"):
+        data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise TooMuch(f"a zip file larger than {MOST_BYTES >> 20} MiB; not opened")
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for member in archive.infolist():
+                if not member.is_dir():
+                    with archive.open(member) as one:
+                        inside = f"{name}//{member.filename}"
+                        yield from _member(_counted(one, left), inside, left, depth + 1)
+    else:
+        opened = next(o for magic, o in _PACKED.items() if head.startswith(magic))
+        yield from _texts(_counted(opened(stream), left), name, left, depth + 1)
+
+
+class _Header(tarfile.TarInfo):
+    """A header that cannot ask for endless memory."""
+
+    def _proc_member(self, archive):
+        if self.size > MOST_HEADER and not (self.isreg() or self.issparse()):
+            raise tarfile.ReadError("a header that is larger than headers are")
+        return super()._proc_member(archive)
+
+
+class _Counted(io.RawIOBase):
+    """An unpacking stream that ends with TooMuch when more came out than may."""
+
+    def __init__(self, stream, left: list[int]):
+        self.stream, self.left = stream, left
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        data = self.stream.read(len(buffer))
+        self.left[0] -= len(data)
+        if self.left[0] < 0:
+            raise TooMuch("more comes out of it than a packed result can hold; not read further")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _counted(stream, left: list[int]) -> io.BufferedReader:
+    """Read as tarfile reads, so that what stands before damage is not lost."""
+    return io.BufferedReader(_Counted(stream, left), tarfile.RECORDSIZE)

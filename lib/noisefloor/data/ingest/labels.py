@@ -1,0 +1,141 @@
+"""What the path of a result says about it: labels, and where they contradict the text.
+
+The layouts met in archives (`layouts.toml`): ``<server>/<version>/run<N>_Tier<GB>G_<RW|RO>_<N>th``,
+``res-<label>-<date>/<server><version>.BP<GB>/thr<threads>``, ``res.<server>/res.<threads>.ro.txt``,
+``x.<dbms><version>_<build>.<settings>/sb.o.<test>.range<N>.pk1.dop<threads>``; any other folders.
+"""
+
+import functools
+import re
+import tomllib
+from pathlib import Path
+
+from noisefloor.data.compare import Refused
+
+NAMES = ("server", "version", "buffer_pool_B", "setting", "repetition", "host", "workload")
+GIVEN = ("server", "version", "buffer_pool", "setting", "repetition", "host", "workload", "threads")
+_UNIT = {"m": 2**20, "g": 2**30, "t": 2**40}
+_DBMS = {"my": "mysql", "fbmy": "fbmysql", "ma": "mariadb", "pg": "postgresql"}
+_ACCESS = {"READ_ONLY": "RO", "READ_WRITE": "RW", "WRITE_ONLY": "WO"}
+_LAYOUTS = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text())
+_PIECES = [re.compile(rule, re.I) for rule in _LAYOUTS.pop("pieces")]
+_RULES = {name: re.compile(rule, re.I) for name, rule in _LAYOUTS.items()}
+
+
+def patterns(file: str) -> tuple[str, ...]:
+    """The patterns of a user's file of labels: a regular expression with named groups, or a TOML
+    file with ``patterns``, a list of such.
+
+    Raises Refused for a file that holds none."""
+    try:
+        text = Path(file).read_text()
+        given = tomllib.loads(text)["patterns"] if file.endswith(".toml") else [text.strip()]
+        names = {name for pattern in given for name in re.compile(pattern).groupindex}
+    except (OSError, ValueError, KeyError, TypeError, re.error) as e:
+        raise Refused(f"{file} holds no patterns of labels ({e}); nothing was read") from None
+    if not names or names - {*GIVEN}:
+        raise Refused(
+            f"{file}: named groups are needed, such as (?P<server>[a-z]+), of: {', '.join(GIVEN)};"
+            " nothing was read"
+        )
+    return tuple(given)
+
+
+def labels(path: str, given: tuple[str, ...] = ()) -> dict:
+    """{name of the label: value} of a path with / between its parts: NAMES, path_threads, access
+    ("RO", "RW", "WO") and range_size, which the text knows better. What is not there is not said.
+
+    given: what `patterns` found, looked for in the whole path in place of its layout."""
+    folder, _, name = path.rpartition("/")
+    found, rest = _folders(folder)
+    found, own = dict(found), {}
+    _taken(name, own)
+    found |= own if "server" not in found else {k: v for k, v in own.items() if k != "server"}
+    for label in ("workload", "host"):
+        if named := _RULES[label].search(name) or _RULES[label].search(folder):
+            found[label] = named[1]
+    tests = [m[1] for m in (_RULES["test"].match(name),) if m]
+    if setting := " ".join(p for p in (rest, *tests, *_RULES["setting"].findall(name)) if p):
+        found["setting"] = setting
+    for pattern in given:
+        if told := re.search(pattern, path):
+            found |= _typed(told)
+    return found
+
+
+@functools.lru_cache(4096)
+def _folders(path: str) -> tuple[dict, str]:
+    """(labels of the folders of a result, what of their names is none)."""
+    found, rest = {}, []
+    parts = path.split("/") if path else []
+    for i, part in enumerate(parts):
+        if short := _RULES["short"].fullmatch(part):
+            found["server"] = _DBMS[short[1].lower()]
+            found["version"] = _compact(short[1].lower(), short[2])
+            part = ".".join(p for p in short.group(3, 4) if p)
+        elif i and _RULES["version"].fullmatch(part):
+            found |= {"version": part, "server": parts[i - 1]}
+            part = rest[-1] = ""
+        rest.append(_taken(part, found))
+    return found, "/".join(filter(None, rest))
+
+
+def _taken(part: str, found: dict) -> str:
+    """What is left of one folder's name when its labels were put into `found`."""
+    part = _RULES["host"].sub("", _RULES["date"].sub("", part))
+    if server := _RULES["server"].search(part):
+        number = server[2]
+        found["server"] = server[1].lower()
+        found["version"] = number if "." in number else f"{number[0]}.{number[1:]}"
+        part = part.replace(server[0], "", 1)
+    elif "server" not in found and (server := _RULES["server_only"].search(part)):
+        found["server"] = server[1].lower()
+        part = part.replace(server[0], "", 1) if part != server[0] else part
+    for rule in _PIECES:
+        if match := rule.search(part):
+            found |= _typed(match)
+            part = part[: match.start()] + part[match.end() :]
+    return re.sub(r"([-_. ])[-_. ]+", r"\1", part).strip("-_. ")
+
+
+def _typed(match: re.Match) -> dict:
+    """The labels that a match names, as they are kept: numbers as such, a buffer pool in bytes; what
+    should be a number and is none is left out."""
+    found = {}
+    for label, value in match.groupdict(default="").items():
+        if label == "buffer_pool":
+            if size := re.fullmatch(r"([0-9]{1,6})([mgt]?)i?b?", value, re.I):
+                found["buffer_pool_B"] = int(size[1]) * _UNIT[size[2].lower() or "g"]
+        elif label in ("threads", "repetition", "range_size"):
+            if re.fullmatch("[0-9]{1,9}", value):
+                found["path_threads" if label == "threads" else label] = int(value)
+        elif value:
+            found[label] = _ACCESS.get(value.upper(), value.upper()) if label == "access" else value
+    return found
+
+
+def _compact(dbms: str, digits: str) -> str:
+    """8.0.32 from my8032, 10.2.44 from ma100244, 15.1 from pg151."""
+    if dbms == "pg":
+        return f"{digits[:2]}.{digits[2:]}" if digits[2:] else digits
+    sizes = (2, 2) if dbms == "ma" and len(digits) > 4 else (2, 1) if dbms == "ma" else (1, 1)
+    cuts = (digits[: sizes[0]], digits[sizes[0] : sum(sizes)], digits[sum(sizes) :])
+    return ".".join(str(int(c)) for c in cuts if c)
+
+
+def contradictions(found: dict, run: dict) -> list[str]:
+    """One sentence for each label in which the path of a result of `parse.sysbench` and its text
+    do not agree, with both values."""
+    said = []
+    threads, text = found.get("path_threads"), run["threads"]
+    if threads and text and threads != text:
+        said.append(f"the path says {threads} threads, the text {text}")
+    reads, writes = run["reads"], run["writes"]
+    if "access" in found and run["transactions"] and None not in (reads, writes):
+        text = "RW" if reads and writes else "WO" if writes else "RO"
+        if found["access"] != text:
+            said.append(f"the path says {found['access']}, the text {text}")
+    size = run["options"].get("range-size")
+    if "range_size" in found and size and str(found["range_size"]) != size:
+        said.append(f"the path says a range of {found['range_size']}, the text of {size}")
+    return said

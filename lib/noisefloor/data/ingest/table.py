@@ -1,0 +1,165 @@
+"""The tables of an ingested archive: folders of Parquet files, and manifest.json beside them.
+
+``tidy`` one row per run and metric (the columns of tidy.COLUMNS, labels, warnings), ``intervals``
+the rows printed while a run went on, ``histograms``, ``problems`` (file, line, reason), ``files``
+what each file is; `tables.toml` has the columns. Plain types only: any reader of Parquet opens each
+folder as one table.
+"""
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisefloor.model import METRICS
+
+FORMAT = 1  # of the tables; 1: first
+MANIFEST = "manifest.json"
+NAME = "noisefloor table"
+
+_COLUMNS = tomllib.loads(Path(__file__).with_name("tables.toml").read_text())
+TABLES = {  # `files` comes last: a part counts when it is there
+    name: pa.schema({column: getattr(pa, kind)() for column, kind in columns.items()})
+    for name, columns in _COLUMNS.items()
+}
+_ONCE = pa.dictionary(pa.int32(), pa.string())  # what repeats row by row is written once
+_STORED = {
+    name: pa.schema({f.name: _ONCE if f.type == pa.string() else f.type for f in schema})
+    if name in ("tidy", "intervals", "histograms")
+    else schema
+    for name, schema in TABLES.items()
+}
+_UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
+
+
+class _NoPandas:
+    """Finds no pandas, which Arrow would import for its first array: that takes as long as reading
+    500 files. What needs a data frame imports it later."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+sys.meta_path.insert(0, _NoPandas)
+pa.array([0])
+sys.meta_path.remove(_NoPandas)
+
+
+class NotATable(Exception):
+    """A folder that cannot be opened as an ingested archive: one sentence, with the way on."""
+
+    code = 2
+
+
+# -- opened ----------------------------------------------------------------------
+
+
+def manifest(folder: Path) -> dict:
+    """manifest.json of an ingested archive. Raises NotATable, also for another format."""
+    try:
+        found = json.loads((Path(folder) / MANIFEST).read_text())
+        name, version = found["what"], found["format"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise NotATable(
+            f"{folder} is no table of `noisefloor ingest` (it has no readable {MANIFEST}); "
+            "nothing was read"
+        ) from None
+    if name != NAME or version != FORMAT:
+        raise NotATable(
+            f"{folder} has format {version!r}, this version reads {FORMAT}: remove the folder and "
+            "run `noisefloor ingest` again; nothing was read"
+        )
+    return found
+
+
+def parts(folder: Path, name: str) -> list[Path]:
+    """The files of one of TABLES, of those parts that count: they have a ``files`` table."""
+    whole = sorted(Path(folder, "files").glob("part-*.parquet"))
+    return [file for p in whole if (file := Path(folder, name, p.name)).exists()]
+
+
+def opened(folder: Path, name: str):
+    """One of TABLES of an ingested archive, as an Arrow data set. Raises NotATable."""
+    import pyarrow.dataset as ds
+
+    manifest(folder)
+    return ds.dataset(list(map(str, parts(folder, name))), schema=TABLES[name], format="parquet")
+
+
+def frame(folder: Path, name: str, **how):
+    """One of TABLES as a pandas data frame; `how` as for Dataset.to_table (columns, filter)."""
+    return opened(folder, name).to_table(**how).to_pandas()
+
+
+# -- written ----------------------------------------------------------------------
+
+
+def writer(path: Path, name: str) -> pq.ParquetWriter:
+    """A Parquet file for one of TABLES, plain types only."""
+    text = [f.name for f in TABLES[name] if f.type == pa.string()]
+    return pq.ParquetWriter(
+        path,
+        _STORED[name],
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[*text, "value_s"] if name != "files" else False,
+        store_schema=False,  # else a repeated text would come back as a category
+        write_statistics=[n for n in TABLES[name].names if n in ("run", "file", "metric")],
+    )
+
+
+def arrow(name: str, rows: list) -> pa.Table:
+    """What `writer` takes: the rows of one of TABLES, as they are collected.
+
+    ``tidy``: (facts, {metric: value}) of each run; ``intervals``: {run, n, column: n values};
+    ``histograms``: (run, values, counts); the others: a tuple a row."""
+    made = {"tidy": _tidy, "intervals": _intervals, "histograms": _histograms}.get(name)
+    names = TABLES[name].names
+    columns = made(rows) if made else dict(zip(names, zip(*rows, strict=True), strict=True))
+    return pa.table(columns, schema=_STORED[name])
+
+
+def _tidy(rows: list[tuple[dict, dict]]) -> dict:
+    runs, values = zip(*rows, strict=True)
+    counts, metrics = [len(v) for v in values], [m for v in values for m in v]
+    columns = {
+        "metric": metrics,
+        "value": [float(x) for v in values for x in v.values()],
+        "unit": [METRICS[m].unit if m in METRICS else _UNITS.get(m, "s") for m in metrics],
+    }
+    for field in TABLES["tidy"]:
+        if field.name not in columns:
+            columns[field.name] = _each([r.get(field.name) for r in runs], counts, field.type)
+    return columns
+
+
+def _intervals(rows: list[dict]) -> dict:
+    counts = [r["n"] for r in rows]
+    columns = {"run": _each([r["run"] for r in rows], counts, pa.string())}
+    for name in TABLES["intervals"].names[1:]:
+        values = [r[name] if name in r else np.full(r["n"], np.nan) for r in rows]
+        kind = TABLES["intervals"].field(name).type
+        columns[name] = pa.array(np.concatenate(values), from_pandas=True).cast(kind, safe=False)
+    return columns
+
+
+def _histograms(rows: list[tuple]) -> dict:
+    runs, values, counts = zip(*rows, strict=True)
+    return {
+        "run": _each(runs, list(map(len, values)), pa.string()),
+        "value_s": np.concatenate(values),
+        "count": np.concatenate(counts),
+    }
+
+
+def _each(values: Iterable, counts: list[int], kind: pa.DataType) -> pa.Array:
+    """Each of the values as often as `counts` says."""
+    index = np.repeat(np.arange(len(counts)), counts)
+    return pa.array(values, _ONCE if kind == pa.string() else kind).take(pa.array(index))

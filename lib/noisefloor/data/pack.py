@@ -1,0 +1,98 @@
+"""A finished campaign -> one zip beside its campaign.json, as campaigns are committed; and back."""
+
+import shutil
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.data import packed, tidy
+
+
+class Refused(Exception):
+    """A campaign that is not packed: one sentence. `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = 2):
+        super().__init__(f"{message}; nothing was packed")
+        self.code = code
+
+
+def pack(
+    campaign: Path,
+    out: Path | None = None,
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[Path, int, int]:
+    """Pack a finished campaign into the folder `out` (``data/raw/recorded/<its name>``), whole or
+    not at all; the campaign stays where it is. Returns that folder, how many files are in the zip,
+    and their bytes.
+
+    progress: called with files packed and files to pack. Raises Refused, tidy.Damaged."""
+    out = Path(out or paths.recorded() / campaign.name).absolute()
+    found = _whole(campaign)
+    held = [name for name in found if name not in packed.BESIDE]
+    digest, size = tidy.digest(campaign), sum(len(found[n].read_bytes()) for n in held)
+    if out.exists() and any(out.iterdir()):
+        if not packed.archive(out) or tidy.digest(out) != digest:
+            raise Refused(f"{paths.shown(out)} is there already and does not hold the same, packed")
+        return out, len(held), size
+    partial = out.with_name(f"{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+
+    def contents():
+        for n, name in enumerate(held):
+            yield name, found[name].read_bytes()
+            progress(n + 1, len(held))
+        yield from ((f"{name}/", b"") for name in packed.empty(campaign))
+
+    try:
+        partial.mkdir(parents=True)
+        write(partial / f"{campaign.name}.zip", contents())
+        for name in reversed(packed.BESIDE):  # campaign.json last: it makes a folder a campaign
+            if name in found:
+                (partial / name).write_bytes(found[name].read_bytes())
+        if tidy.digest(partial) != digest:
+            raise Refused(f"{campaign.name} was changed meanwhile", 1)
+        partial.replace(out)
+    except OSError as e:
+        raise Refused(f"{paths.shown(out)} cannot be written ({e.strerror or e})", 1) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return out, len(held), size
+
+
+def _whole(campaign: Path) -> dict[str, packed.Place]:
+    """The files of a campaign that has ended and is as it was then. Raises Refused, Damaged."""
+    if not tidy.meta(campaign).get("finished", True):
+        raise Refused(f"{campaign.name} has not ended")
+    if link := next((p for p in campaign.rglob("*") if p.is_symlink()), None):
+        raise Refused(f"{link.relative_to(campaign)} is a link to somewhere else", 1)
+    if problems := tidy.broken(campaign):
+        raise Refused(f"{problems[0]} ({len(problems)} of {campaign.name} in all)", 1)
+    for run in tidy.run_folders(campaign):
+        tidy.read(run)
+    return packed.files(campaign)
+
+
+def write(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+    """A zip of (name, content), a folder's name ending in /: the same contents, the same bytes."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in contents:
+            entry = zipfile.ZipInfo(name)  # of 1980
+            entry.external_attr = 0o40755 << 16 | 0x10 if name.endswith("/") else 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
+
+
+def unpack(campaign: Path, out: Path) -> Path:
+    """A copy of a campaign, packed or not, as a folder of its files. Raises Damaged."""
+    for name in packed.empty(campaign):
+        (out / name).mkdir(parents=True)
+    for name, file in packed.files(campaign).items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            content = file.read_bytes()
+        except OSError as e:
+            raise tidy.Damaged(f"{campaign.name}/{name} cannot be read ({e.strerror})") from None
+        (out / name).write_bytes(content)
+    return out

@@ -1,0 +1,179 @@
+"""The folders of a campaign: read, checked, sealed."""
+
+import hashlib
+import json
+from datetime import datetime
+from pathlib import Path, PurePath
+from typing import Any
+
+from noisefloor.data import packed
+from noisefloor.data.packed import Damaged, Place, inside
+from noisefloor.model import StudyError, restored
+
+COLUMNS = [
+    *("study", "campaign", "workload", "threads", "block", "pair", "pair_id", "position", "arm"),
+    *("metric", "value", "unit", "warmup", "run"),
+]
+FORMAT = 1  # of run.json and campaign.json; 1: first
+CLIENTS = "clients.json"  # of a run that several clients made
+SEAL = "SHA256SUMS"  # so that `sha256sum -c SHA256SUMS` checks it, too
+
+# types of what is read of a campaign.json where it is there, and of a run.json always
+_CAMPAIGN = {
+    **dict.fromkeys(("created", "ended_because", "commit"), str),
+    **dict.fromkeys(("engine", "engines", "tools", "skipped", "pinned", "parameters"), dict),
+    **{"host": dict | str, "finished": str | None, "seed": int, "spent_s": int | float},
+}
+_HOST = {"memory_B": int | float | None, "cores": int | None}
+_RUN = {
+    **dict.fromkeys(("study", "campaign", "workload", "workload_tool", "pair_id", "arm"), str),
+    **dict.fromkeys(("threads", "block", "pair", "position"), int),
+    **{"warmup": bool, "slice_s": int | float, "warnings": list, "sha256": dict},
+}
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
+
+
+def _wrong(facts: dict, types: dict) -> str:
+    """The first name whose value is of another type, or a number that no computer counts with; ""
+    when there is none."""
+
+    def fits(value: Any, kind: Any) -> bool:
+        return isinstance(value, kind) and not (isinstance(value, int) and abs(value) >= 2**63)
+
+    return next((k for k, kind in types.items() if k in facts and not fits(facts[k], kind)), "")
+
+
+class Unusable(Exception):
+    """A run whose tool printed a whole result that must not be averaged in."""
+
+
+def meta(campaign: Path) -> dict:
+    """campaign.json. Raises Damaged."""
+    name = f"{campaign.name}/campaign.json"
+    try:
+        found = json.loads((campaign / "campaign.json").read_text())
+        version = found["format"]
+    except _UNREADABLE as e:
+        raise Damaged(f"{name} cannot be read ({e})") from None
+    if version != FORMAT:
+        raise Damaged(f"{name} has format {version}; this version reads {FORMAT}")
+    try:
+        restored(found)
+    except StudyError as e:
+        raise Damaged(f"{name} is no campaign's: {e}") from None
+    if "plan" in found and not _is_plan(found["plan"]):
+        raise Damaged(f"{name} has a plan that declares no blocks and looks")
+    host = found["host"] if isinstance(found.get("host"), dict) else {}
+    if wrong := _wrong(found, _CAMPAIGN) or _wrong(host, _HOST):
+        raise Damaged(f"{name} has a {wrong} of a wrong type")
+    return found
+
+
+def _is_plan(plan: object) -> bool:
+    """Whether this is what `schedule.plan` makes."""
+    if not isinstance(plan, dict) or not {"blocks", "looks", "pairs", "control"} <= plan.keys():
+        return False
+    looks, numbers = plan["looks"], [plan[k] for k in ("blocks", "pairs", "control")]
+    if not isinstance(looks, list) or not looks:
+        return False
+    if not all(type(n) is int and 0 <= n < 10_000 for n in (*looks, *numbers)):
+        return False
+    return looks[0] > 0 and looks == sorted(set(looks)) and looks[-1] == plan["blocks"]
+
+
+def _folders(campaign: Path, *, whole: bool) -> list[Place]:
+    """Folders of a campaign that are named as whole runs are, and hold a run.json, or none."""
+    named = (p for p in inside(campaign).iterdir() if "." not in p.name and p.is_dir())
+    return sorted(p for p in named if (p / "run.json").exists() is whole)
+
+
+def run_folders(campaign: Path) -> list[Place]:
+    """The whole runs of a campaign, in the order they were made (unreadable ones come first), in a
+    block by the clock: one that was set back between two blocks changes nothing."""
+
+    def made(run: Place) -> tuple[int, str]:
+        try:
+            facts = read(run, verify=False)
+        except Damaged:
+            return -1, ""
+        return facts["block"], facts["start"]
+
+    return sorted(_folders(campaign, whole=True), key=made)
+
+
+def strays(campaign: Path) -> list[Place]:
+    """Folders that are named as whole runs are, and have no run.json."""
+    return _folders(campaign, whole=False)
+
+
+def sha256(path: Place) -> str:
+    """Hex digest of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def read(run: Place, *, verify: bool = True) -> dict:
+    """run.json of one run, its files checked against their sha256. Raises Damaged."""
+    try:
+        facts = json.loads((run / "run.json").read_text())
+        if facts["format"] != FORMAT:
+            raise ValueError(f"it has format {facts['format']}; this version reads {FORMAT}")
+        datetime.fromisoformat(facts["start"])
+        if wrong := next((k for k in _RUN if k not in facts), "") or _wrong(facts, _RUN):
+            raise ValueError(f"its {wrong} is missing or of a wrong type")
+        if verify and (link := next((p for p in run.iterdir() if p.is_symlink()), None)):
+            raise ValueError(f"{link.name} is a link to somewhere else")
+        for name, digest in facts["sha256"].items() if verify else ():
+            if sha256(run / Path(name).name) != digest:
+                raise Damaged(f"{run.name}/{name} was changed after the run (its sha256 differs)")
+    except _UNREADABLE as e:
+        raise Damaged(f"{run.name} cannot be read ({e})") from None
+    return facts
+
+
+# -- sealed ----------------------------------------------------------------------------------------
+
+
+def _sealed(campaign: Path) -> dict[str, Place]:
+    """Name -> file of what holds the checksums and facts of a campaign: each whole run's run.json,
+    and the files beside the runs."""
+    place = inside(campaign)
+    found = {f"{p.name}/run.json": p / "run.json" for p in _folders(campaign, whole=True)}
+    found |= {f.name: f for at in (place, campaign) for f in at.glob("*.json")}
+    return {name: found[name] for name in sorted(found, key=lambda n: n.split("/"))}
+
+
+def _sum(file: Place) -> str:
+    """The sha256 of a file; "" where it cannot be read."""
+    try:
+        return sha256(file)
+    except OSError:
+        return ""
+
+
+def seal(campaign: Path) -> None:
+    """Write the checksums of a campaign that has ended into `SEAL`. A run's other files have
+    theirs in its run.json."""
+    partial = campaign / f"{SEAL}.partial"
+    partial.write_text("".join(f"{sha256(f)}  {k}\n" for k, f in _sealed(campaign).items()))
+    partial.replace(campaign / SEAL)
+
+
+def broken(campaign: Path) -> list[str]:
+    """What is not as it was when the campaign was sealed, and what lies beside its zip, a sentence
+    a file; without a seal nothing is known to have changed."""
+    said = [f"{n} lies beside the zip and is not read" for n in packed.beside(campaign)]
+    if (campaign / SEAL).exists():
+        lines = (campaign / SEAL).read_text().splitlines()
+        then = {k: v for v, _, k in (x.partition("  ") for x in lines)}
+        now = {k: _sum(f) for k, f in _sealed(campaign).items()}
+        for name in sorted(k for k in then | now if then.get(k) != now.get(k)):
+            what = "removed" if name not in now else "changed" if name in then else "added"
+            said.append(f"{name} was {what} after the campaign ended")
+    return said
+
+
+def digest(folder: Path) -> str:
+    """One sha256 of all files of a folder of raw data, names included; the same when packed."""
+    files = packed.files(folder).items()
+    lines = (f"{sha256(f)}  {name}\n" for name, f in files if PurePath(name).suffix != ".md")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

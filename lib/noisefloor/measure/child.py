@@ -1,0 +1,159 @@
+"""Children of ours: started, waited for, ended."""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from noisefloor import parse
+from noisefloor.measure import workloads
+from noisefloor.servers.workshop import die_with_parent
+
+PATIENCE_S = 60  # how long a tool may do nothing beyond its time before it is taken to hang
+
+
+class ToolError(Exception):
+    """A run that failed: what the tool said. It is recorded, retried once, never averaged in."""
+
+
+class Child:
+    """A measuring tool that dies with this process; `options` are Popen's (cwd, env). Its text goes
+    to `out`, or is kept in memory. In a `with` it ends with the block."""
+
+    def __init__(self, argv: list[str], out: Path | None = None, **options):
+        self.argv, self.out = argv, out
+        self.text = open(out, "w+b") if out else tempfile.TemporaryFile()  # noqa: SIM115
+        self.process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=self.text,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent,
+            **options,
+        )
+
+    def wait(
+        self, timeout: float, begun: Callable[[], None] | None = None
+    ) -> tuple[int, str, float]:
+        """Exit code, output and CPU seconds (user + sys, by wait4). One that takes longer than
+        `timeout` seconds is killed: exit code -9. `begun` is called once sysbench has made its
+        connections and prepared its statements."""
+        deadline = time.monotonic() + timeout
+        try:
+            while True:
+                pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+                if pid:
+                    break
+                if begun and self.said(b"Threads started!"):
+                    begun()
+                    begun = None
+                if time.monotonic() > deadline:
+                    self.process.kill()
+                    deadline = float("inf")
+                time.sleep(0.005)
+        except BaseException:
+            self.end()
+            raise
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.text.seek(0)
+        printed = self.text.read().decode(errors="replace")
+        self.text.close()
+        said = _hidden(printed, self.argv)
+        if said != printed and self.out:  # a script of the user's own printed it
+            self.out.write_text(said)
+        return self.process.returncode, said, round(used.ru_utime + used.ru_stime, 3)
+
+    def said(self, words: bytes) -> bool:
+        """Whether these words stand at the beginning of what it printed."""
+        return words in os.pread(self.text.fileno(), 4096, 0)
+
+    def failed(self) -> ToolError:
+        """Why it ended, as it said in the file that it printed into."""
+        return ToolError(last_words(_hidden(self.out.read_text(errors="replace"), self.argv)))
+
+    def end(self) -> None:
+        """Kill it."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.text.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.end()
+
+
+class Gated(Child):
+    """A sysbench that makes its connections and then waits for `go`."""
+
+    def __init__(self, argv: list[str], threads: int, folder: Path, out: Path):
+        self.folder, self.threads = folder, threads
+        folder.mkdir(mode=0o700)
+        os.mkfifo(folder / "go", 0o600)
+        (folder / "ready").touch()
+        env = os.environ | {"NOISEFLOOR_SCRIPT": argv[1], "NOISEFLOOR_GATE": str(folder)}
+        super().__init__([argv[0], workloads.script("gate.lua"), *argv[2:]], out, env=env)
+
+    def connected(self) -> None:
+        """Wait until every thread has its connection. Raises ToolError."""
+        began = time.monotonic()
+        while (self.folder / "ready").stat().st_size < self.threads:
+            if self.process.poll() is not None:
+                raise self.failed()
+            if time.monotonic() - began > PATIENCE_S:
+                raise ToolError(f"{self.threads} connections took more than {PATIENCE_S:g} s")
+            time.sleep(0.005)
+
+    def go(self) -> None:
+        """Let the threads go. Raises ToolError when they do not."""
+        began, door = time.monotonic(), None
+        try:
+            while not self.said(b"Threads started!"):
+                if door is None:
+                    with contextlib.suppress(OSError):  # nobody waits at it yet
+                        door = os.open(self.folder / "go", os.O_WRONLY | os.O_NONBLOCK)
+                if self.process.poll() is not None or time.monotonic() - began > PATIENCE_S:
+                    raise self.failed()
+                time.sleep(0.001)
+        finally:
+            if door is not None:
+                os.close(door)
+
+    def end(self) -> None:
+        """Kill it, and remove its gate."""
+        super().end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def run(
+    argv: list[str],
+    timeout: float,
+    out: Path | None = None,
+    begun: Callable[[], None] | None = None,
+    **options,
+) -> tuple[int, str, float]:
+    """A `Child` from its start to its end."""
+    return Child(argv, out, **options).wait(timeout, begun)
+
+
+def last_words(text: str) -> str:
+    """The line of an output that says why it ended."""
+    lines = [s for s in text.splitlines() if "FATAL" in s] or text.splitlines() or ["nothing"]
+    return lines[0].strip()[:300]
+
+
+def _hidden(text: str, argv: list[str]) -> str:
+    """`text` without what is called a password in it, and without the one of the option file."""
+    for name in (a.partition("=")[2] for a in argv if a.startswith("--config-file=")):
+        with contextlib.suppress(OSError):
+            for word in re.findall(r"(?m)^mysql-password=(.{8,})$", Path(name).read_text()):
+                if not word.isdigit():  # or a result would go with it
+                    text = text.replace(word, parse.HIDDEN)
+    return parse.scrub(text)[0]

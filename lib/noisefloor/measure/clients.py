@@ -1,0 +1,204 @@
+"""Load from several client hosts: one sysbench on every worker of a Dask cluster, started together.
+
+What each of them printed is kept (``sysbench-1.txt`` …); `parse.together` makes one run of it. The
+measuring user's password goes to the workers in a message and stands there in a private file while
+its sysbench runs: over a network only inside TLS. The servers listen where this machine is seen
+from the scheduler: on loopback, unless the clients are elsewhere.
+"""
+
+import contextlib
+import json
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from noisefloor.data import cluster
+from noisefloor.data.tidy import CLIENTS
+from noisefloor.measure import child, tools, workloads
+from noisefloor.measure.loading import password
+from noisefloor.model import Study, StudyError, Workload
+from noisefloor.servers.server import Server, ServerError
+from noisefloor.servers.session import SCHEMA, option_file
+from noisefloor.servers.workshop import secret_file
+
+AHEAD_S = 0.3  # from the order to start until the start
+BACK_S = 20  # how long a client that was lost may be away
+LATE_S = 0.5  # after which a client does not start any more: it would load alone
+
+
+def count(address: str) -> int:
+    """How many clients a cluster has. Raises ServerError, StudyError for what is no address."""
+    with _connected(address) as client:
+        return len(client.nthreads())
+
+
+@contextlib.contextmanager
+def _connected(address: str):
+    try:
+        if cluster.in_the_clear(address):
+            raise ServerError(
+                f"{address} is not on this machine and not encrypted, the server's password would "
+                "cross the network in the clear; tls:// is needed; nothing was measured"
+            )
+        with cluster.connect(address) as client:
+            yield client
+    except cluster.Unreachable as e:
+        said = str(e).replace("--cluster", "--clients")
+        raise (StudyError if e.code == 2 else ServerError)(said) from None
+
+
+class _Hidden(str):
+    """A text that no log shows: a worker writes the arguments of a task that failed into its
+    own."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+class Kit(tools.Kit):
+    """The clients of a campaign; connected while a block is measured, and left alone at its end."""
+
+    tcp = True
+
+    def __init__(self, bench, study: Study):
+        super().__init__(bench, study)
+        self.open = contextlib.ExitStack()
+        self.client, self.workers, self.clocks = None, [], []
+
+    def dress(self, server: Server) -> None:
+        """Before its start: where it listens."""
+        at = urlsplit(cluster.address(self.bench.address))
+        with socket.create_connection((at.hostname, at.port), cluster.PATIENCE_S) as seen:
+            server.settings["bind_address"] = seen.getsockname()[0]
+
+    def close(self) -> None:
+        """Leave the cluster; its workers stay."""
+        self.open.close()
+        self.client = None
+
+    def _connect(self) -> None:
+        wanted = self.study.workloads[0].clients
+        self.client = self.open.enter_context(_connected(self.bench.address))
+        with contextlib.suppress(TimeoutError):  # another one takes the place of a dead one
+            self.client.wait_for_workers(wanted, timeout=BACK_S)
+        self.workers = sorted(self.client.nthreads())[:wanted]
+        if len(self.workers) < wanted:
+            self.close()
+            raise ServerError(f"{len(self.workers)} of this campaign's {wanted} clients are there")
+        self.clocks = [self._clock(w) for w in self.workers]
+
+    def _clock(self, worker: str) -> tuple[float, float]:
+        """(seconds of a round trip, seconds by which the worker's clock was ahead in it): the
+        fastest of five."""
+        looks = []
+        for _ in range(5):
+            asked = time.time()
+            (there,) = self.client.run(time.time, workers=[worker]).values()
+            took = time.time() - asked
+            looks.append((took, there - asked - took / 2))
+        return min(looks)
+
+    def load(self, s: tools.Slice, begun: Callable[[], None]) -> tuple[list[str], int, float]:
+        """(argv of one of them, the worst exit code, CPU seconds of all clients). Texts and
+        ``clients.json`` go into the run's folder; `begun` is called when all have their
+        connections. Raises ToolError when a client is lost: its run is not one of all."""
+        from distributed import Event, KilledWorker
+
+        if self.client is None:
+            self._connect()
+        n, token, at = len(self.workers), secrets.token_hex(8), time.time() + AHEAD_S
+        options = _Hidden(_options(s.server))
+        how = {"tables": s.study.tables, "rows": s.study.profile.rows, "seconds": s.seconds}
+        how |= {"options": s.arm.options}
+        marks = [Event(f"noisefloor-{token}-{i}", client=self.client) for i in range(n)]
+        waiting = []
+        for i, (worker, (_, ahead)) in enumerate(zip(self.workers, self.clocks, strict=True)):
+            own = how | {"threads": s.threads // n + (i < s.threads % n)}
+            task = (_load, options, s.workload, own, at + ahead, marks[i].name)
+            waiting.append(self.client.submit(*task, workers=[worker], pure=False, retries=0))
+        try:
+            until = time.monotonic() + 3 * s.seconds + 2 * child.PATIENCE_S
+            for future, mark in zip(waiting, marks, strict=True):
+                while not mark.wait(1) and not future.done():
+                    self._all_there(until)
+            begun()
+            while left := [f for f in waiting if not f.done()]:
+                self._all_there(until)
+                with contextlib.suppress(TimeoutError):
+                    left[0].exception(timeout=1)
+            found = [f.result() for f in waiting]
+        except (OSError, RuntimeError, CancelledError, TimeoutError, KilledWorker) as e:
+            for future in waiting:
+                future.cancel()
+            self.close()  # whoever is left is found anew
+            raise child.ToolError(f"a client failed or was lost: {cluster.first(e)}") from None
+        facts = []
+        for i, (f, (took, ahead)) in enumerate(zip(found, self.clocks, strict=True)):
+            (s.folder / f"sysbench-{i + 1}.txt").write_text(f["text"])
+            kept = {k: f[k] for k in ("threads", "cpu_s", "exit_code")}
+            facts.append(
+                {"start_s": f["start"] - ahead, **kept, "clock_round_trip_s": round(took, 4)}
+            )
+        first = min(f["start_s"] for f in facts)
+        facts = [f | {"start_s": round(f["start_s"] - first, 4)} for f in facts]
+        (s.folder / CLIENTS).write_text(json.dumps(facts, indent=1) + "\n")
+        if bad := next((f for f in found if f["exit_code"]), None):
+            said = child.last_words(bad["text"])
+            raise child.ToolError(f"a client ended with exit code {bad['exit_code']}: {said}")
+        return found[0]["argv"], 0, round(sum(f["cpu_s"] for f in found), 3)
+
+    def _all_there(self, until: float) -> None:
+        """Raise OSError for a client that went away, TimeoutError when it is late."""
+        if time.monotonic() > until:
+            raise TimeoutError("it hangs")
+        there = self.client.nthreads()
+        if gone := [i for i, w in enumerate(self.workers, 1) if w not in there]:
+            raise OSError(f"client {gone[0]} went away")
+
+
+def _options(server: Server) -> str:
+    """Text of the option file of the measuring user over TCP, who is let in from everywhere that
+    the server listens to."""
+    secret, who = password(server), "noisefloor@'%'"
+    if not server.query("SELECT 1 AS x FROM mysql.user WHERE user = 'noisefloor' AND host = '%'"):
+        server.script(
+            f"CREATE USER {who} IDENTIFIED BY '{secret}'", f"GRANT ALL ON {SCHEMA}.* TO {who}"
+        )
+    host = server.settings["bind_address"]
+    return option_file("noisefloor", secret, server.socket, server.port, host)
+
+
+def _load(options: str, workload: Workload, how: dict, at: float, mark: str) -> dict:
+    """On a worker: one sysbench that starts at the second `at` of the worker's clock. options: text
+    of its option file; how: as `workloads.sysbench` takes it."""
+    from distributed import Event, get_client
+
+    began = []
+
+    def begun() -> None:
+        began.append(time.time())
+        event.set()
+
+    event = Event(mark, client=get_client())
+    with tempfile.TemporaryDirectory(prefix="noisefloor-client-") as folder:
+        file = secret_file(Path(folder) / "sysbench.cnf", options)
+        argv = workloads.sysbench(workload, file, **how)
+        if (late := time.time() - at) > LATE_S:
+            raise RuntimeError(f"the order to start came {late:.1f} s late")
+        time.sleep(max(0.0, -late))
+        code, text, cpu = child.run(argv, 3 * how["seconds"] + 60, None, begun)
+    return {
+        "argv": workloads.shown(argv),
+        "exit_code": code,
+        "text": text,
+        "cpu_s": cpu,
+        "threads": how["threads"],
+        "start": began[0] if began else at,
+    }

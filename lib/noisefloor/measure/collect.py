@@ -1,0 +1,353 @@
+"""Campaigns for who asks: the notebooks and the command line. Measures what is missing, one
+campaign at a time on a machine; the same parameters continue one that was interrupted."""
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from noisefloor import parse, paths, schedule, stats, studies
+from noisefloor.data import results, tidy
+from noisefloor.measure import loading
+from noisefloor.measure.bench import Bench
+from noisefloor.measure.campaign import Campaign, CampaignError
+from noisefloor.measure.child import ToolError
+from noisefloor.measure.clients import count as count_clients
+from noisefloor.measure.folder import description, now, resumable, write_json
+from noisefloor.measure.loading import templates
+from noisefloor.measure.lock import alone
+from noisefloor.measure.loop import DESIGNS
+from noisefloor.measure.loop import as_guest as as_guest_loop
+from noisefloor.measure.preflight import dry_run, planned, room, taken, values
+from noisefloor.measure.progress import Progress
+from noisefloor.model import Study, StudyError, as_guest, from_clients
+from noisefloor.servers import engines, evidence, guest
+from noisefloor.servers.address import address as address_of
+from noisefloor.servers.server import Server, ServerError
+from noisefloor.servers.workshop import workshop
+from noisefloor.studies.own import SLOWLY
+
+# what can go wrong with a measurement, each one sentence for its reader
+FAILURES = (
+    engines.EngineMissing,
+    ServerError,
+    evidence.EvidenceError,
+    CampaignError,
+    StudyError,
+    tidy.Damaged,
+    paths.NotFound,
+)
+_FOUND = {"sized", "digest", "guest"}  # parameters that nobody gives
+
+
+# -- one campaign ----------------------------------------------------------------------------------
+
+
+def measure(
+    study: Study,
+    *,
+    parameters: dict | None = None,
+    lua: str = "",
+    address: str = "",
+    seed: int | None = None,
+) -> Path:
+    """Measure until every comparison has a verdict or the budget is spent; the campaign's folder.
+
+    `lua`: where the study's script of the user's own lies; `address`: of its clients; `seed`: of
+    the coins (None: a new one). The same study and parameters continue a campaign that was
+    interrupted. Raises EngineMissing, ServerError, EvidenceError, CampaignError: one sentence each,
+    what was whole is kept."""
+    progress = Progress()
+    schedule.check(study)
+    parameters = json.loads(json.dumps(parameters or {}))
+    names = {"", *(a.engine for a in study.compared)}
+    builds = {n: engines.find(n or parameters.get("engine", "mysql")) for n in names}
+    if note := builds[""].note:
+        progress.say(note)
+    with _machine(progress) as shop:
+        for half in paths.runs().glob("*.partial"):  # killed before it was a campaign
+            shutil.rmtree(half)
+        campaign = _campaign(study, builds, parameters, progress, seed)
+        guest.restore_others("", progress.say)
+        used = {engines.label(builds[a.engine]) for a in study.compared}
+        labels = " and ".join(sorted(used))
+        progress.say(f"{labels}: initialising, loading {study.tables} tables")
+        if lua:
+            shutil.copyfile(lua, shop / study.workloads[0].script)
+        bench = Bench(shop, templates(study, builds, shop), study, address)
+        with _ended(campaign, bench):
+            progress.say(planned(campaign))
+            progress.say(room(campaign, bench))
+            campaign.prepare(bench)
+            DESIGNS[study.design](campaign, bench)
+        _finish(campaign)
+    return campaign.folder
+
+
+def measure_as_guest(
+    study: Study,
+    server: str,
+    allow: tuple[str, ...] = (),
+    *,
+    parameters: dict,
+    lua: str = "",
+    dry: Callable[[str], None] | None = None,
+) -> Path | None:
+    """As `measure`, on a server that Noisefloor did not start (a URL), which is left as it was.
+
+    `allow`: what is measured all the same, by name (`guest.ALLOWED`). `dry`: takes every statement
+    that would be sent; None is returned and nothing is changed."""
+    if unknown := set(allow) - set(guest.ALLOWED):
+        raise StudyError(
+            f"--allow {', '.join(sorted(unknown))}: there are {', '.join(guest.ALLOWED)};"
+            " nothing was measured"
+        )
+    where, progress = address_of(server), Progress()
+    # a wrong study is said before anybody's server is asked anything
+    floor, whose = _start_floor(where.near)
+    schedule.check(as_guest(study, floor, whose, cpu=True))
+    threads = max(t for w in study.workloads for t in w.threads)
+    with _machine(progress, waits=not dry) as shop:
+        if not dry:
+            guest.restore_others(where.url, progress.say)
+        with guest.visit(where, shop / "guest", threads, allow, progress.say, dry) as theirs:
+            study = as_guest(study, floor, whose, cpu=bool(theirs.pid))
+            if dry:
+                return dry_run(study, theirs, dry)
+            taken(study, theirs)
+            theirs.move_in()
+            campaign = _campaign(study, {"": theirs.engine}, parameters, progress)
+            if not where.near:  # the machine that measures is not the one that is measured
+                campaign.save(host={"cpu": "a server elsewhere"})
+            progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
+            if lua:
+                shutil.copyfile(lua, shop / study.workloads[0].script)
+            loading.fill(theirs, study)
+            bench = Bench(shop, {}, study)
+            bench.servers = [theirs]
+            with _ended(campaign, bench):
+                as_guest_loop(campaign, bench)
+        _finish(campaign)
+    return campaign.folder
+
+
+@contextlib.contextmanager
+def _machine(progress: Progress, waits: bool = True) -> Iterator[Path]:
+    """The machine for one campaign alone, and a folder for its servers. A disk that is full is told
+    in one sentence."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
+    try:
+        with alone(progress.say) if waits else contextlib.nullcontext(), workshop() as shop:
+            yield shop
+    except OSError as e:
+        at = f" ({paths.shown(Path(os.fsdecode(e.filename)))})" if e.filename else ""
+        raise CampaignError(
+            f"{e.strerror or e}{at}: measuring stopped; whole runs are kept, the same command"
+            " continues"
+        ) from e
+
+
+def _campaign(
+    study: Study,
+    builds: Mapping[str, engines.Engine],
+    parameters: dict,
+    progress: Progress,
+    seed: int | None = None,
+) -> Campaign:
+    """An interrupted campaign of the same study and build, else a new one."""
+    folder = resumable(study, builds[""], progress.say)
+    if folder:
+        progress.say(f"continuing {folder.name}")
+    else:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        asked = "-".join(filter(None, (study.name, study.key, study.profile.name)))
+        folder = paths.runs() / f"{asked}-{stamp}"
+        new = folder.with_name(f"{folder.name}.partial")
+        new.mkdir(parents=True)
+        facts = description(study, builds[""], parameters, builds)
+        write_json(new / "campaign.json", facts | ({} if seed is None else {"seed": seed}))
+        new.rename(folder)
+    return Campaign(study, folder, tidy.meta(folder), progress)
+
+
+@contextlib.contextmanager
+def _ended(c: Campaign, bench: Bench) -> Iterator[None]:
+    """However it ends, our servers end with it, and what is known is written down."""
+    try:
+        yield
+    finally:
+        bench.close(keep=bool(c.study.floor))
+        with contextlib.suppress(OSError):  # a full disk is told of where it was met
+            c.save()
+
+
+def _finish(c: Campaign) -> None:
+    because = c.why_ended()
+    c.save(finished=now(), ended_because=because)
+    tidy.seal(c.folder)
+    said = f"{c.folder.name}: {because}, {c.meta['spent_s']:.0f} s of measuring"
+    c.progress.close(said)
+    if not any(c.done().values()):
+        raise CampaignError(
+            f"{said}, and no pair of runs was whole: nothing can be judged; the same command"
+            " measures anew"
+        )
+
+
+def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
+    """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
+    measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
+    file = paths.floor()
+    found = json.loads(file.read_text(encoding="utf-8"))
+    campaign = found["source"].partition(":")[0]
+    whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
+    if file != paths.recorded_floor():
+        whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
+    starts = {m: stats.scatter.start(m) for m, f in found.items() if isinstance(f, dict)}
+    return {m: (100 * start.cv, float(start.df)) for m, start in starts.items()}, whose
+
+
+# -- the campaigns of a study ----------------------------------------------------------------------
+
+
+def obtain(name: str, campaign: str = "", **asked) -> tuple[Path, ...]:
+    """The folders of the campaigns of a page: those called `campaign` (several with commas
+    between), else what `measured` measures when it is `asked` so, and what was measured of its
+    other questions. What a notebook calls.
+
+    With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
+    if campaign:
+        return tuple(paths.campaign(c.strip()) for c in campaign.split(","))
+    found = measured(name, **asked)
+    return results.beside(found[0]) if found else ()
+
+
+def measured(
+    name: str,
+    question: str = "",
+    clients: str = "",
+    server: str = "",
+    allow: tuple[str, ...] = (),
+    dry: Callable[[str], None] | None = None,
+    seed: int | None = None,
+    **parameters,
+) -> tuple[Path, ...]:
+    """The campaigns that answer `question` of the study called `name` ("": its headline, "all":
+    every one), measured now, one after the other. `clients`: the cluster whose workers load;
+    `server`, `allow`, `dry`: as `measure_as_guest` takes them; `seed`: as `measure`."""
+    engine = parameters["engine"] = parameters.get("engine") or studies.default_engine(name)
+    if parse.scrub("; ".join(parameters.get("settings", ())))[1]:
+        raise StudyError(
+            "a setting holds a password, which would stand on the page; nothing was measured"
+        )
+    lua = parameters.get("lua", "")
+    if name == "own-study":
+        parameters |= _script(parameters.get("workload", ""), lua)
+        parameters |= {"guest": True} if server else {}
+    profile = parameters.get("profile", "quick")
+    keys = _keys(name, question, profile, engine, in_turn=bool(clients or server))
+    if server and clients:
+        raise StudyError("--clients needs a server of its own; nothing was measured")
+    several = count_clients(clients) if clients else 0
+    for key in keys:  # a wrong parameter is said before a build is looked for
+        chosen = studies.load(name, question=key, **parameters)
+        if several:
+            from_clients(chosen, several)
+    known = parameters | ({"lua": Path(lua).name} if lua else {})
+    if server:
+        if len(keys) > 1:
+            raise StudyError("--server takes one question at a time; nothing was measured")
+        known = {k: v for k, v in known.items() if k not in _FOUND | {"engine"}}
+        known |= {"allow": list(allow)} if allow else {}
+        made = measure_as_guest(chosen, server, tuple(allow), parameters=known, lua=lua, dry=dry)
+        return (made,) if made else ()
+    # a path, or a fall-back: the build says what it is
+    kind = {}
+    found = {p: engines.find(parameters[p]) for p in ("engine", "old") if p in parameters}
+    if any(a.engine for a in chosen.arms):  # two builds are compared, whatever the question
+        builds = {parameters[p]: (b.kind, engines.label(b)) for p, b in found.items()}
+        kind = {"builds": builds}
+    else:
+        kind = {"engine": found["engine"].kind}
+        if name == "own-study":
+            kind["static"] = _static(chosen, found["engine"])
+    if question == "all":  # a path may be of the other kind, which has other questions
+        keys = _keys(name, question, "", kind.get("engine", engine), in_turn=False)
+    asked = [studies.load(name, question=key, **(parameters | kind)) for key in keys]
+    lacking = {one.key: why for one in asked if (why := _lacks(one, engine))}
+    if lacking and question != "all":
+        raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")
+    for key, why in lacking.items():
+        Progress().say(f"{key} is left out: {why}")
+    asked = [from_clients(one, several) if several else one for one in asked]
+    more = {"parameters": known, "lua": lua, "address": clients, "seed": seed}
+    return tuple(measure(one, **more) for one in asked if one.key not in lacking)
+
+
+def _lacks(study: Study, engine: str) -> str:
+    """What a build of the study cannot do that its arms need, in words; "" for nothing."""
+    for arm in study.compared:
+        if arm.expect.get("thread pool") == "on":
+            build = engines.find(arm.engine or engine)
+            if not build.thread_pool:
+                return f"{engines.label(build)} has no thread pool, which {arm.name} needs"
+    return ""
+
+
+def _keys(name: str, question: str, profile: str, engine: str, in_turn: bool) -> tuple[str, ...]:
+    """The questions to answer; `in_turn`: one server alone is loaded, so there is no duet."""
+    every = tuple(studies.questions(name, engine)) or ("",)
+    if question == "all":
+        return every
+    keys = (question,) if question else studies.headline(name, profile, engine)
+    return every[:1] if in_turn and not question else keys
+
+
+def _script(workload: str, lua: str) -> dict:
+    """What is to be known of an own study's script before anything is measured. Raises
+    StudyError."""
+    if lua and (Path(lua).suffix != ".lua" or not Path(lua).is_file()):
+        raise StudyError(
+            f"lua {lua}: the path of a Lua file (.lua) is needed; nothing was measured"
+        )
+    if not lua and not re.fullmatch(r"\w+", workload or "oltp_read_write"):
+        raise StudyError(
+            f"workload {workload!r}: the name of a sysbench script is needed, such as"
+            " oltp_read_write; a file of your own is given as --lua; nothing was measured"
+        )
+    script = str(Path(lua).resolve()) if lua else workload or "oltp_read_write"
+    try:
+        found = {"sized": loading.sized(script)}
+    except ToolError as e:
+        raise StudyError(f"{e}; nothing was measured") from None
+    return found | ({"digest": tidy.sha256(Path(lua))} if lua else {})
+
+
+def _static(study: Study, build: engines.Engine) -> tuple[str, ...]:
+    """The study's variables that only a start of the server sets, each value tried on a server
+    without data. Raises StudyError for a variable or value that this build does not have."""
+    wanted = values(study.baseline.switch, *(a.switch for a in study.arms))
+    progress = Progress()
+    with alone(progress.say), workshop() as shop:
+        progress.say(f"{engines.label(build)}: trying the values of {', '.join(wanted)}")
+        try:
+            server = Server(build, shop / "look", study.settings, keyring=True).initialise()
+            with server:
+                slow = [n for n in wanted if n in SLOWLY]
+                others = (n for n in wanted if n not in slow)
+                static = (*slow, *(n for n in others if not server.takes(n, wanted[n])))
+                server.stop()
+            for name in static:
+                for value in wanted[name]:
+                    with server.copy(shop / "try", {name: value}) as tried:
+                        tried.stop()
+                    tried.remove()
+        except ServerError as e:
+            raise StudyError(f"{e}; nothing was measured") from None
+    return static

@@ -1,0 +1,357 @@
+"""Connections to a server by every route: socket, TCP, TLS, SSH tunnel, near and far.
+
+`Kit` is what a campaign keeps between its runs; `connect` and `pooled` are the measuring tools.
+"""
+
+import os
+import re
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from noisefloor.measure import child, tools, workloads
+from noisefloor.measure.child import run
+from noisefloor.measure.loading import password
+from noisefloor.measure.tools import NotHere, Slice, steal
+from noisefloor.model import Arm, Study, Workload
+from noisefloor.servers import engines, wire
+from noisefloor.servers.evidence import agree
+from noisefloor.servers.server import Server, ServerError
+from noisefloor.servers.session import SCHEMA, option_file
+from noisefloor.servers.wire import Link, Sshd, Tunnel
+from noisefloor.servers.workshop import secret_file
+
+DEFAULT_KEY = "RSA 2048"
+STRANGERS = 3000  # users that log in once each, more than a slice has time for
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a client reaches a server: `enter` is the argv prefix of its namespace."""
+
+    socket: Path
+    host: str = ""
+    port: int | None = None
+    enter: tuple[str, ...] = ()
+    tunnel: Tunnel | None = None
+
+
+class Kit(tools.Kit):
+    """Keys, tunnels, the link and the server at its far end."""
+
+    tcp = True
+
+    def __init__(self, bench, study: Study):
+        super().__init__(bench, study)
+        self.folder = bench.folder / "connections"
+        self.folder.mkdir(mode=0o700)
+        self.keys = wire.certificates(self.folder / "tls", sorted(study.keys | {DEFAULT_KEY}))
+        self.env = {**os.environ, "OPENSSL_CONF": str(self.keys / "openssl.cnf")}
+        self.link: Link | None = None
+        self.no_link = ""  # why there is none
+        self.far: Server | None = None
+        self.sshds: dict[bool, Sshd] = {}
+        self.tunnels: dict[tuple, Tunnel] = {}
+        # by process: servers that let everybody in, and those that have strangers
+        self.opened: set[int] = set()
+        self.strangers: set[int] = set()
+        self.serving: dict[int, str] = {}  # server's process -> the key that it presents
+        self.proved: set[tuple[int, str]] = set()  # (process, arm) whose key was seen
+
+    def client(self, arm: Arm) -> dict[str, str]:
+        """The client's environment under `arm`: which groups it offers for the key exchange, and
+        whether there are authorities for it to read."""
+        env = dict(self.env)
+        if groups := arm.how.get("groups"):
+            config = wire.configuration(self.keys / f"openssl-{groups}.cnf", groups)
+            env["OPENSSL_CONF"] = str(config)
+        if arm.how.get("ca") == "none":  # libmariadb would read the system's instead
+            env |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+        return env
+
+    # -- servers ---------------------------------------------------------------------------------
+
+    def dress(self, server: Server) -> None:
+        """Before its start: our certificates, and the security level that lets RSA 1024 in."""
+        server.settings |= dict(self.study.settings)  # no name is looked up while a client waits
+        server.environment |= {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
+        self._place(server, DEFAULT_KEY)
+        shutil.copyfile(self.keys / "cacert.pem", server.datadir / "ca.pem")
+        if server.engine.kind == "mariadb":
+            server.settings |= {
+                "ssl_ca": "ca.pem", "ssl_cert": "server-cert.pem", "ssl_key": "server-key.pem"
+            }  # fmt: skip
+
+    def _place(self, server: Server, key: str) -> None:
+        for end in ("cert", "key"):
+            text = (self.keys / f"server {key} {end}.pem").read_text()
+            secret_file(server.datadir / f"server-{end}.pem", text)
+
+    def serve(self, server: Server, key: str | None) -> None:
+        """Let the running server present the certificate of `key`; None: any. Raises
+        ServerError."""
+        if key is None or self.serving.get(server.pid) == key:
+            return
+        self._place(server, key)
+        mysql = server.engine.kind == "mysql"
+        try:
+            server.query("ALTER INSTANCE RELOAD TLS" if mysql else "FLUSH SSL")
+        except Exception as e:
+            raise ServerError(f"the server refused the certificate: {e.__cause__ or e}") from None
+        self.serving[server.pid] = key
+        self.proved = {(pid, arm) for pid, arm in self.proved if pid != server.pid}
+
+    def server(self, arm: Arm, workload: Workload) -> Server | None:
+        """The server at the far end of the link, where the workload has a distance."""
+        return None if workload.distance_ms is None else self._far(workload.distance_ms)
+
+    def _far(self, distance_ms: float) -> Server:
+        if self.link is None and not self.no_link:
+            try:
+                if os.geteuid():
+                    raise ServerError("network namespaces with a cable between them need root")
+                self.link = Link(self.folder / "link")
+            except (ServerError, engines.EngineMissing) as e:
+                self.no_link = str(e)
+        if self.link is None:
+            raise ServerError(self.no_link)
+        if self.far is None:
+            self.far = self.bench.fresh(Arm(""), bind_address=self.link.hosts[1])
+            engine = self.far.engine
+            self.far.engine = replace(engine, command=(*self.link.server, *engine.command))
+            self.far.start()
+        self.link.delay(distance_ms)
+        return self.far
+
+    def open(self, server: Server) -> None:
+        """Let the measuring user in from everywhere that a route ends."""
+        if server.pid not in self.opened:
+            users = server.query("SELECT host AS h FROM mysql.user WHERE user = 'noisefloor'")
+            if [u["h"] for u in users] != ["%"]:
+                server.query("RENAME USER noisefloor@localhost TO noisefloor@'%'")
+            self.opened.add(server.pid)
+
+    def forget(self, server: Server) -> None:
+        """Let the server have `STRANGERS` more users, with the measuring user's password, and none
+        of these passwords in its cache."""
+        if server.pid not in self.strangers:
+            row = server.query(
+                "SELECT HEX(authentication_string) AS a FROM mysql.user WHERE user = 'noisefloor'"
+            )[0]
+            how = f"IDENTIFIED WITH caching_sha2_password AS 0x{row['a']}"
+            names = [f"stranger{n}@'%'" for n in range(STRANGERS)]
+            server.query("CREATE USER IF NOT EXISTS " + ", ".join(f"{n} {how}" for n in names))
+            server.query(f"GRANT SELECT ON {SCHEMA}.* TO " + ", ".join(names))
+            self.strangers.add(server.pid)
+        server.query("FLUSH PRIVILEGES")
+
+    # -- routes ----------------------------------------------------------------------------------
+
+    def ready(self, arm: Arm, workload: Workload) -> None:
+        """Make sure that the arm and the workload can be measured here. Raises NotHere."""
+        try:
+            server = self.server(arm, workload) or self.bench.servers[0]
+        except ServerError as e:
+            raise NotHere(workload.name, str(e)) from None
+        try:
+            self.route(server, arm)
+            self.serve(server, arm.how.get("key"))
+        except (ServerError, engines.EngineMissing) as e:
+            raise NotHere(arm.name, str(e)) from None
+
+    def route(self, server: Server, arm: Arm) -> Route:
+        """The way to `server` under `arm`; tunnels are opened when first needed, as `ssh -N` where
+        the arm says that no command shall run at the far end."""
+        self.open(server)
+        far = server is self.far
+        enter = self.link.client if far else ()
+        host = self.link.hosts[1] if far else "127.0.0.1"
+        if arm.how["via"] == "socket":
+            return Route(server.socket)
+        if arm.how["via"] == "tcp":
+            return Route(server.socket, host, server.port, enter)
+        if far not in self.sshds:
+            place = self.folder / f"sshd-{'far' if far else 'near'}"
+            self.sshds[far] = Sshd(place, host, self.link.server if far else ())
+        command = arm.how.get("command") != "no"
+        key = (server.port, arm.how["cipher"], command)
+        if key not in self.tunnels:
+            there = (host, server.port)
+            self.tunnels[key] = Tunnel(
+                self.sshds[far], arm.how["cipher"], there, enter=enter, command=command
+            )
+        return Route(server.socket, "127.0.0.1", self.tunnels[key].port, enter, self.tunnels[key])
+
+    def options(self, server: Server, route: Route) -> Path:
+        """The option file of the measuring user for a route."""
+        where = (route.socket, route.port, route.host)
+        text = option_file("noisefloor", password(server), *where)
+        return secret_file(self.folder / "client.cnf", text)
+
+    # -- ends ------------------------------------------------------------------------------------
+
+    def end_block(self) -> None:
+        """The far server and all tunnels go; the next block makes them anew."""
+        self.serving, self.proved = {}, set()
+        for tunnel in self.tunnels.values():
+            tunnel.close()
+        self.tunnels = {}
+        if self.far:
+            self.far.remove()
+            self.far = None
+
+    def close(self) -> None:
+        """End everything and remove the keys."""
+        self.end_block()
+        for sshd in self.sshds.values():
+            sshd.close()
+        self.sshds = {}
+        if self.link:
+            self.link.close()
+            self.link = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# -- the measuring tools ---------------------------------------------------------------------------
+
+
+def connect(s: Slice) -> dict:
+    """Connections made and ended by sysbench with our own script; text in ``sysbench.txt``.
+
+    Before the clock starts the address is known (the round trips are measured) and the server has
+    the password in its cache (the script's own session)."""
+    kit, route, result = s.kit, s.kit.route(s.server, s.arm), {}
+    kit.serve(s.server, s.arm.how.get("key"))
+    if s.workload.distance_ms is not None:
+        result["rtt_s"] = kit.link.rtt(s.server.port)
+    if s.arm.how.get("cache") == "cold":
+        kit.forget(s.server)
+    argv = _argv(s, route)
+    stolen, tunnel = steal(), route.tunnel
+    before, own = s.server.usage(), tunnel.usage() if tunnel else {}
+    limit = 3 * s.seconds + 2 * child.PATIENCE_S
+    code, text, cpu = run(argv, limit, s.folder / "sysbench.txt", env=kit.client(s.arm))
+    used = {k: round(v - before[k], 6) for k, v in s.server.usage().items()}
+    if tunnel:  # what the ends of a tunnel spend is spent for the connections
+        result["tunnel_s"] = tunnel.took_s
+        now = tunnel.usage()
+        used["sshd_cpu_s"] = round(now["server"] - own["server"], 6)
+        used["cpu_s"] = round(used["cpu_s"] + used["sshd_cpu_s"], 6)
+        cpu += now["client"] - own["client"]
+    if not code:
+        checks = [*_session(text, s.arm), _required(s.server, s.arm)]
+        seen = (s.server.pid, s.arm.name)
+        if seen not in kit.proved:  # nobody changes it but `serve`
+            checks += _served(kit, s.server, route, s.arm)
+        result["evidence"] = agree(checks)
+        kit.proved.add(seen)
+    return result | tools.told(_shown(kit, argv), code, {"server": used}, round(cpu, 6), stolen)
+
+
+def _argv(s: Slice, route: Route) -> list[str]:
+    how = s.arm.how
+    name, client = "connect.lua", [f"--tls={how.get('tls', 'none')}"]
+    if keep := how.get("keep"):
+        name, client = "handshake.lua", [f"--keep={keep}"]
+    if how.get("cache") == "cold":
+        client.append(f"--strangers={STRANGERS}")
+    client += [
+        f"--ca={'' if 'ca' in how else s.kit.keys / 'cacert.pem'}",
+        f"--table-size={s.study.profile.rows}",
+        f"--time={s.seconds:g}",
+        *workloads.PRINTED,
+        *s.workload.options,
+    ]
+    file = s.kit.options(s.server, route)
+    return [*route.enter, *workloads.call(name, file, s.threads, *client, "run")]
+
+
+def _shown(kit: Kit, argv: list[str]) -> list[str]:
+    return [a.replace(f"{kit.keys}/", "") for a in workloads.shown(argv)]
+
+
+def _session(text: str, arm: Arm) -> list[dict]:
+    """Evidence from the session that the script opened before the clock started: TLS version and
+    cipher as the server names them."""
+    m = re.search(r"^session: (\S*) (\S*)$", text, re.M)
+    version, cipher = (m[1], m[2]) if m else ("not asked", "")
+    wanted = arm.how.get("tls", "no TLS")
+    check = f"Ssl_version of a session, cipher {cipher}" if cipher else "Ssl_version of a session"
+    client = re.search(r"^client: (.+)$", text, re.M)
+    known = [_check("client", "its own version", client[1], client[1])] if client else []
+    return [_check("session", check, wanted, version or "no TLS"), *known]
+
+
+def _required(server: Server, arm: Arm) -> dict:
+    """Evidence that the server takes nothing but encrypted connections, or any."""
+    found = server.query("SELECT @@global.require_secure_transport AS v")[0]["v"]
+    wanted = "encrypted" if "tls" in arm.how else "any"
+    said = "encrypted" if int(found) else "any"
+    return _check("connections taken", "require_secure_transport", wanted, said)
+
+
+def _check(evidence: str, check: str, expected: str, found: str) -> dict:
+    return {"evidence": evidence, "check": check, "expected": expected, "found": found}
+
+
+def _served(kit: Kit, server: Server, route: Route, arm: Arm) -> list[dict]:
+    """Evidence of the key that the server really presents, of the group of the key exchange and of
+    the library that made it; none for arms without TLS. `openssl s_client` asks as the arm's
+    client."""
+    if "key" not in arm.how:
+        return []
+    argv = [*route.enter, "openssl", "s_client", "-starttls", "mysql"]
+    argv += ["-connect", f"{route.host}:{route.port}"]
+    argv += ["-tls1_2"] if arm.how["tls"] == "TLSv1.2" else []
+    _, said, _ = run(argv, 30, env=kit.client(arm))
+    group = re.search(r"^(?:Server Temp Key|Negotiated TLS1.3 group): (.+)$", said, re.M)
+    group = group[1].strip() if group else "not told"
+    bits = re.search(r"Server public key is (\d+) bit", said)
+    curve = re.search(r"Peer signature type: (ECDSA|ecdsa_\w+)", said)
+    found = f"{'P-' if curve else 'RSA '}{bits[1] if bits else 'unknown'}"
+    ssl = "SHOW GLOBAL STATUS LIKE 'Tls_library_version'"
+    if server.engine.kind != "mysql":
+        ssl = "SHOW GLOBAL VARIABLES LIKE 'version_ssl_library'"
+    theirs = [r["Value"] for r in server.query(ssl)] or ["not told"]
+    return [
+        _check("server's OpenSSL", "as it says itself", theirs[0], theirs[0]),
+        _check("certificate", "the one served to openssl s_client", arm.how["key"], found),
+        _check("key exchange", "the group agreed with openssl s_client", group, group),
+    ]
+
+
+def pooled(s: Slice) -> dict:
+    """A stock sysbench script over connections that stay open; text in ``sysbench.txt``."""
+    kit, route = s.kit, s.kit.route(s.server, s.arm)
+    kit.serve(s.server, s.arm.how.get("key"))
+    wanted = s.arm.how.get("tls", "no TLS")
+    ssl = ("--mysql-ssl=on",) if "tls" in s.arm.how else ()
+    argv = tools.load_argv(s, s.seconds, kit.options(s.server, route), options=ssl)
+    limit, out = 3 * s.seconds + child.PATIENCE_S, s.folder / "sysbench.txt"
+    with ThreadPoolExecutor(1) as beside:
+        stolen, before = steal(), tools.meter({"server": s.server})
+        look = beside.submit(_at_work, s.server, s.seconds / 2)
+        # sysbench takes its certificates from the working directory
+        code, _, cpu = run([*route.enter, *argv], limit, out, env=kit.env, cwd=kit.keys)
+        used = tools.used(before, tools.meter({"server": s.server}))
+    result = tools.told(_shown(kit, argv), code, used, cpu, stolen)
+    if code or (found := look.result()) == {"unknown"}:
+        return result | {"evidence": []}
+    said = ", ".join(sorted(found)) or "no session"
+    check = _check("session", "Ssl_version of the sessions at work", wanted, said)
+    return result | {"evidence": agree([check])}
+
+
+def _at_work(server: Server, after_s: float) -> set[str]:
+    """TLS versions of the measuring user's sessions, as the server has them after `after_s`."""
+    time.sleep(after_s)
+    if server.engine.kind != "mysql":  # MariaDB shows a session's cipher to that session only
+        return {"unknown"}
+    rows = server.query(
+        "SELECT s.VARIABLE_VALUE AS v FROM performance_schema.status_by_thread s"
+        " JOIN performance_schema.threads t USING (THREAD_ID)"
+        " WHERE t.PROCESSLIST_USER = 'noisefloor' AND s.VARIABLE_NAME = 'Ssl_version'"
+    )
+    return {r["v"] or "no TLS" for r in rows}

@@ -1,0 +1,240 @@
+"""A campaign's folder: its description, the runs in it, what is known from them.
+
+A run's folder is written as ``<run>.partial`` and renamed when whole; a pair counts when both of
+its runs are whole, a duet's block when both servers' are.
+"""
+
+import contextlib
+import dataclasses
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pandas as pd
+import pyarrow
+
+from noisefloor import parse, paths, schedule
+from noisefloor.data import tidy
+from noisefloor.measure.progress import Progress
+from noisefloor.model import Arm, Study, StudyError, restored
+from noisefloor.schedule import Cell
+from noisefloor.servers import doctor, engines
+
+
+def now() -> str:
+    """The time as it is written down."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write `content` as JSON, whole or not at all."""
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.replace(path)
+
+
+def _commit() -> str:
+    asked = ("git", "-C", paths.root(), "describe", "--always", "--dirty")
+    done = engines.output(*asked, timeout=5)
+    return "" if done.returncode else done.stdout.strip()
+
+
+def _build(engine: engines.Engine) -> dict:
+    label = engines.label(engine)
+    return {"label": label} | {k: getattr(engine, k) for k in ("kind", "version", "origin")}
+
+
+def description(
+    study: Study, engine: engines.Engine, parameters: dict, builds: Mapping = {}
+) -> dict:
+    """campaign.json of a campaign that begins now."""
+    arms = (*study.compared, study.control)
+    fields = dataclasses.asdict(study)
+    return {
+        "format": tidy.FORMAT,
+        "study": fields.pop("name"),
+        "upgrade_path": fields.pop("upgrade"),
+        **fields,
+        "baseline": study.baseline.name,
+        "control": study.control.name,
+        "arms": {a.name: dataclasses.asdict(a) for a in arms},
+        "plan": schedule.plan(study),
+        "parameters": parameters,
+        "engine": _build(engine) | {"note": engine.note},
+        "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
+        "host": doctor.facts(),
+        "tools": {k: v for k, v in doctor.tools().items() if v},
+        "commit": _commit(),
+        "seed": secrets.randbelow(1 << 31),
+        "created": now(),
+        **dict.fromkeys(("finished", "ended_because"), ""),
+        **dict.fromkeys(("spent_s", "slices_s", "wall_s"), 0.0),
+        "skipped": {},
+    }
+
+
+def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) -> Path | None:
+    """The newest unfinished live campaign of the same study on the same build."""
+    for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
+        with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
+            found = tidy.meta(file.parent)
+            if found["finished"] or not _build(engine).items() <= found["engine"].items():
+                continue
+            if "plan" not in found:
+                say(f"{file.parent.name} was begun under an earlier plan and is not continued")
+            elif restored(found) == study:
+                return file.parent
+    return None
+
+
+class Folder:
+    """The state of one execution of a study, as its folder tells it."""
+
+    def __init__(self, study: Study, folder: Path, meta: dict, progress: Progress):
+        self.study, self.folder, self.meta, self.progress = study, folder, meta, progress
+        self.seed = meta["seed"]
+        self._new: list[dict] = []  # rows that are not in the table yet
+        self._table = tidy.frame([], study.design)
+        self.lost, self._since = 0, 0.0
+        self.plan = meta["plan"]
+        self.turns = schedule.turns(self.seed, study, self.plan)
+        self.proved: set[tuple[str, int]] = set()  # (arm, server's process) of this block
+        # Arrow's own allocator keeps what was freed: over a day, more than the runs themselves
+        pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+        self._sweep()
+        runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
+        for facts in runs:
+            with contextlib.suppress(tidy.Damaged, tidy.Unusable, parse.ParseError):
+                self._new += tidy.rows(folder / facts["run"])
+        self.block = max((f["block"] for f in runs), default=-1)
+        if 0 <= self.block < len(self.turns) and self.whole(self.block):
+            self.block += 1
+
+    def _sweep(self) -> None:
+        """What an interrupted campaign left: half-written runs go, whole runs without their
+        partner are set aside, so that their pair is measured anew and exactly once."""
+        for half in self.folder.glob("*.partial"):
+            shutil.rmtree(half) if half.is_dir() else half.unlink()
+        for run in tidy.strays(self.folder):
+            self.set_aside(run.name, "damaged")
+        by_pair: dict[str, list[str]] = {}
+        for run in tidy.run_folders(self.folder):
+            try:
+                facts = tidy.read(run)
+            except tidy.Damaged as e:
+                self.progress.say(f"{e}; it is set aside")
+                self.set_aside(run.name, "damaged")
+                continue
+            if not facts["warmup"]:
+                by_pair.setdefault(facts["pair_id"], []).append(facts["run"])
+        for names in by_pair.values():
+            if len(names) == 1:
+                self.set_aside(names[0], "unpaired")
+
+    def set_aside(self, run: str, why: str, folder: Path | None = None) -> None:
+        """Rename a run's folder (`folder`, where it is not whole) so that it is kept and not
+        counted."""
+        names = (self.folder / f"{run}.{why}{n}" for n in count(1))
+        (folder or self.folder / run).rename(next(n for n in names if not n.exists()))
+        table = self.table
+        self._table = table[table["run"] != run].reset_index(drop=True)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The tidy table so far. Only it is kept: the rows themselves would be the larger part of
+        what a day of measuring holds in memory."""
+        if self._new:  # only what is new: after ten thousand runs all of it takes a second
+            new, self._new = tidy.frame(self._new, self.study.design), []
+            if len(self._table):
+                both = pd.concat([self._table, new], ignore_index=True)
+                # in one piece: else every pair of a day leaves a chunk of its own a column
+                whole = pyarrow.Table.from_pandas(both, preserve_index=False).combine_chunks()
+                new = whole.to_pandas()
+            new.attrs["design"] = self.study.design
+            self._table = new
+        return self._table
+
+    @property
+    def left_s(self) -> float:
+        """Seconds of measuring left of the budget: restarts and loading are not measuring."""
+        return self.study.profile.budget_min * 60 - self.meta["spent_s"]
+
+    def begin(self) -> None:
+        """From here on the clock runs: everything is loaded."""
+        self._since = self._since or time.monotonic()
+
+    def save(self, **changes) -> None:
+        """Write campaign.json."""
+        if self._since:
+            at = time.monotonic()
+            self.meta["wall_s"] += at - self._since
+            self._since = at
+        self.meta |= changes
+        write_json(self.folder / "campaign.json", self.meta)
+
+    def done(self, block: int | None = None) -> dict[str, int]:
+        """Cell key -> pairs measured, in one block or in all."""
+        t = self.table
+        t = t[~t["warmup"] & ((t["block"] == block) | (block is None))]
+        t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]
+        keys = t.drop_duplicates("pair_id")["pair_id"].str.rsplit("-p", n=1).str[0]
+        return keys.value_counts().to_dict()
+
+    def due(self, cell: Cell, rounds: int) -> int:
+        """Pairs, or windows of a duet, that a block of so many rounds holds of a comparison."""
+        if cell.workload.at_once:
+            return schedule.windows(self.study, self.plan, control=cell.control)
+        return 1 if cell.control else rounds
+
+    def cells(self, arm: Arm | None) -> list[Cell]:
+        """The comparisons of a block: of one arm, or of all."""
+        found = [x for x in schedule.cells(self.study) if arm in (None, x.arm)]
+        return [x for x in found if not (x.control and not self.plan["control"])]
+
+    def whole(self, block: int) -> bool:
+        """Whether every comparison of a block has the pairs of the plan."""
+        have = self.done(block)
+        due = [x for x in self.cells(self.turns[block][1]) if not self.skips(x)]
+        if not self.plan["pairs"] and not all(x.workload.at_once for x in due):
+            return False
+        return all(have.get(x.key, 0) >= self.due(x, self.plan["pairs"]) for x in due)
+
+    def verdicts(self, ended: bool = False) -> pd.DataFrame:
+        """The verdict table so far, at the last look that was reached; ended: at what was measured
+        behind it, too."""
+        t = self.table
+        t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]  # no warm-up, no half
+        if t.empty:
+            return pd.DataFrame()
+        return schedule.verdicts(
+            self.study,
+            t,
+            self.plan,
+            pair_seconds=2 * (self.study.profile.slice_s + 0.5),
+            ended=ended,
+        )
+
+    def undecided(self) -> set[str]:
+        """The arms that still have a comparison without a word."""
+        table = self.verdicts()
+        if not len(table):
+            return {a.name for a in self.study.arms}
+        return schedule.undecided(self.study, table)
+
+    def why_ended(self) -> str:
+        """Why nothing more is measured, in words."""
+        if not self.study.whole and not self.undecided():
+            return "every comparison is decided"
+        last = len(self.turns) - 1
+        if self.left_s <= 0 and not (self.block == last and self.whole(last)):
+            return "the budget is spent"
+        return f"the {self.plan['blocks']} declared blocks are measured"
+
+    def skips(self, cell: Cell) -> bool:
+        """Whether this machine does not allow the cell's workload or arm."""
+        return bool({cell.workload.name, cell.arm.name} & self.meta["skipped"].keys())

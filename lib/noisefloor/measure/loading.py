@@ -1,0 +1,235 @@
+"""What is made and found out once, before the first block: loaded data directories, what a build
+is, how fast its ciphers are."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from noisefloor import schedule
+from noisefloor.data import tidy
+from noisefloor.measure import child, workloads
+from noisefloor.measure.child import ToolError, last_words, run
+from noisefloor.model import Arm, Study
+from noisefloor.servers import evidence
+from noisefloor.servers.engines import Engine, label
+from noisefloor.servers.server import Server, ServerError, pin
+from noisefloor.servers.session import SCHEMA, option_file
+from noisefloor.servers.workshop import secret_file
+
+# -- loaded data directories -----------------------------------------------------------------------
+
+
+def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[str, Server]:
+    """Loaded data directories to copy from, by arm name ("": the baseline's). Initialised and
+    loaded once; two at a time, nothing is measured yet."""
+    arms = study.compared
+    bases = {
+        name: Server(builds[name], folder / f"base{n}", study.settings, keyring=study.keyring)
+        for n, name in enumerate(dict.fromkeys(a.engine for a in arms))
+    }
+
+    def loaded(base: Server) -> None:
+        base.initialise()
+        with base:
+            load(base, study)
+            base.stop()
+
+    def prepared(arm: Arm) -> Server:
+        if not arm.prepare:
+            return bases[arm.engine]
+        own = bases[arm.engine].copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
+        with own:
+            own.script(*workloads.statements(arm.prepare, study.tables))
+            own.stop()
+        return own
+
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(loaded, bases.values()))
+        found = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
+    return found | dict.fromkeys(("", study.control.name), found[study.baseline.name])
+
+
+def load(server: Server, study: Study) -> str:
+    """Create the schema, the canary's table, a measuring user without other rights, and the
+    sysbench tables; returns what sysbench printed. Leaves its password in ``sysbench.cnf``."""
+    secret = secrets.token_urlsafe(18)
+    server.script(
+        f"CREATE DATABASE IF NOT EXISTS {SCHEMA}",
+        f"CREATE TABLE {SCHEMA}.canary (id INT PRIMARY KEY, word VARCHAR(80)) ENGINE=InnoDB",
+        f"CREATE USER noisefloor@localhost IDENTIFIED BY '{secret}'",
+        f"GRANT ALL ON {SCHEMA}.* TO noisefloor@localhost",
+    )
+    secret_file(server.folder / "sysbench.cnf", option_file("noisefloor", secret, server.socket))
+    text = fill(server, study)
+    if server.variables()["log_bin"] == "ON":
+        engine = server.engine
+        newer = engine.kind == "mysql" and not engine.version.startswith("8.0")
+        server.script("RESET BINARY LOGS AND GTIDS" if newer else "RESET MASTER")
+    return text
+
+
+def fill(server: Server, study: Study) -> str:
+    """Load the tables of the first workload's script; returns what sysbench printed."""
+    options = server.folder / "sysbench.cnf"
+    first = study.workloads[0]
+    size = (study.tables, study.profile.rows)
+    several = 2 if first.sized else max(first.threads)  # it may load a table a thread
+    argv = workloads.prepare(options, first.script, *size, several, first.sized)
+    code, text, _ = run(argv, 1800)
+    if code and "implement the 'prepare' command" in text:
+        code, text, _ = run(workloads.prepare(options, "oltp_read_write", *size), 1800)
+    if code:
+        raise ServerError(f"loading the tables failed: {last_words(text)}")
+    return text
+
+
+def password(server: Server) -> str:
+    """Of the measuring user."""
+    said = (server.folder / "sysbench.cnf").read_text()
+    return re.search(r"^mysql-password=(.*)$", said, re.M)[1]
+
+
+# tests of sysbench that ask no server anything
+_NO_SERVER = {"cpu", "fileio", "memory", "mutex", "threads"}
+
+
+def sized(script: str) -> bool:
+    """Whether a sysbench script takes the tables' number and size. Raises ToolError for what is no
+    script of sysbench's, or cannot be read as one."""
+    _, text, _ = run(["sysbench", script, "help"], 20)
+    if "FATAL" in text or script in _NO_SERVER:
+        why = "it asks no server anything" if script in _NO_SERVER else last_words(text)
+        raise ToolError(
+            f"{Path(script).name} is not a workload for a server: {why}; allowed are sysbench's"
+            " scripts, such as oltp_read_write, oltp_point_select or oltp_write_only, and Lua files"
+        )
+    return "--tables=" in text and "--table_size=" in text.replace("table-size", "table_size")
+
+
+def checksums(server: Server) -> dict[str, object]:
+    """CHECKSUM TABLE of every table in the measuring schema."""
+    tables = server.query(
+        "SELECT TABLE_NAME AS t FROM information_schema.tables WHERE TABLE_SCHEMA = :schema",
+        schema=SCHEMA,
+    )
+    names = ", ".join(f"{SCHEMA}.{r['t']}" for r in tables)
+    return {r["Table"]: r["Checksum"] for r in server.patient(f"CHECKSUM TABLE {names}")}
+
+
+# -- what an arm is on this machine ----------------------------------------------------------------
+
+
+def pinned(study: Study, templates: Mapping[str, Server], folder: Path) -> dict:
+    """Arm name -> {"settings": values of the arm that it is pinned to, "refused": {name: why}}."""
+
+    def values(name: str) -> dict[str, str]:
+        with templates[name].copy(folder / "look") as server:
+            found = server.variables()
+        server.remove()
+        return found
+
+    found = {}
+    for arm in (a for a in study.arms if a.pin):
+        wanted = tidy.pinnable(values(arm.pin), values(arm.name))
+        kept, refused = pin(templates[arm.name], folder / "pin", wanted)
+        refused = {name: re.sub(r"/\S*/", "", said)[:200] for name, said in refused.items()}
+        found[arm.name] = {"settings": kept, "refused": refused}
+    return found
+
+
+def without_effect(study: Study, templates: Mapping[str, Server], folder: Path) -> dict[str, str]:
+    """Arms whose environment does nothing to this build on this machine -> the reason."""
+    found = {}
+    for arm in (a for a in study.arms if a.environment):
+        own = templates[arm.name].copy(folder / "look", arm.settings, environment=arm.environment)
+        try:
+            with own:
+                evidence.collect(own, {"AES": arm.prove["AES"]})
+        except evidence.EvidenceError as e:
+            found[arm.name] = str(e)
+        finally:
+            own.remove()
+    return found
+
+
+_TOLD = {
+    "release": "version_comment",
+    "machine": "version_compile_machine",
+    "system": "version_compile_os",
+    "zlib": "version_compile_zlib",
+    "allocator": "version_malloc_library",
+}
+_LOADED = r"lib(?:ssl|crypto|z|stdc\+\+|c|jemalloc|tcmalloc\w*|mimalloc|aio|uring)[-.\d]*\.so[.\d]*"
+
+
+def built(server: Server) -> dict[str, str]:
+    """How the program of a running server was made: what it says itself, the compilers that are
+    named in it, and the libraries that it has loaded. What is not told is left out."""
+    told = server.variables()
+    found = {k: told[v] for k, v in _TOLD.items() if told.get(v)}
+    texts = {r["Variable_name"].lower(): r["Value"] for r in server.query("SHOW GLOBAL STATUS")}
+    tls = texts.get("tls_library_version") or told.get("version_ssl_library")
+    found |= {"OpenSSL": tls} if tls else {}
+    maps = Path(f"/proc/{server.pid}/maps").read_text().splitlines()
+    loaded = {Path(m.split(maxsplit=5)[5]) for m in maps if "/" in m}
+    named: set[bytes] = set()
+    for program in (p for p in loaded if p.name in ("mysqld", "mariadbd")):
+        text = program.read_bytes()
+        named |= set(re.findall(rb"GCC: \([^)]{1,60}\) [\d.]+|clang version [\d.]+", text))
+    found |= {"compiler": ", ".join(sorted(n.decode() for n in named))} if named else {}
+    libraries = sorted(p.name for p in loaded if re.fullmatch(_LOADED, p.name))
+    return found | {"libraries": ", ".join(libraries)}
+
+
+def upgrade(old: Server, build: Engine, folder: Path) -> dict:
+    """A copy of a stopped server's data directory opened by another build: seconds until it
+    answers, checksums of all tables before and after, and what the server said."""
+    before = old.copy(folder / "before")
+    with before:
+        sums = checksums(before)
+        before.stop()
+    after = before.copy(folder / "after")
+    after.engine = build
+    found = {"from": label(old.engine), "to": label(build), "took_s": None, "checksums": ""}
+    try:
+        try:
+            found["took_s"] = round(after.start(timeout=600), 2)
+            found["checksums"] = "equal" if checksums(after) == sums else "different"
+        finally:
+            found["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
+    except ServerError as e:
+        found["refused"] = str(e)
+    finally:
+        before.remove()
+        after.remove()
+    return found
+
+
+# -- how fast this machine's openssl is ------------------------------------------------------------
+
+
+def _thrice(*argv: str) -> list[str]:
+    """What a program prints, three times."""
+    return [run([*argv], child.PATIENCE_S)[1] for _ in range(3)]
+
+
+def cipher_rates(cipher: Mapping[str, str]) -> list[float]:
+    """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` three times
+    for a second; [] where this machine's openssl does not have it."""
+    stage = workloads.speed({"cipher": cipher["name"]}, 1, cipher.get("option") == "-decrypt")
+    return [r for r in map(tidy.cipher_rate, _thrice(*stage.argv)) if r]
+
+
+def signature_rates(keys: set[str]) -> dict[str, list[float]]:
+    """{key: signatures a second of processor time, by `openssl speed` three times for a second};
+    without the keys that this machine's openssl does not have."""
+    found = {}
+    for key in sorted(keys):
+        name = "ecdsap256" if key == "P-256" else key.lower().replace(" ", "")
+        texts = _thrice("openssl", "speed", "-mr", "-seconds", "1", name)
+        told = (re.search(r"^\+F[24]:\d+:\d+:([\d.]+):", t, re.M) for t in texts)
+        rates = [float(m[1]) for m in told if m]
+        found |= {key: rates} if len(rates) == len(texts) else {}
+    return found

@@ -1,0 +1,400 @@
+"""Measuring tools: each runs once under one arm, keeps what it printed, and what it used.
+
+A tool gets a `Slice`, writes its text into the run's folder and returns what stands in run.json:
+argv, exit code, CPU and bytes of each process.
+"""
+
+import contextlib
+import csv
+import math
+import re
+import secrets
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from noisefloor.measure import child, workloads
+from noisefloor.measure.child import Child, Gated, ToolError, last_words, run
+from noisefloor.model import Arm, Study, Workload
+from noisefloor.servers import evidence
+from noisefloor.servers.engines import which
+from noisefloor.servers.server import Server
+from noisefloor.stats.within import mser5
+
+LOADERS = 16  # threads that pile up what a replica has to catch up with
+SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
+SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
+SPARE_S = 0.5  # that a duet's load goes on beyond its last window
+EDGE = "t_s,transactions,cpu_s,written_B,read_B,binlog_B\n"  # of a duet's windows
+
+
+class NotHere(Exception):
+    """An arm or workload that this machine does not allow: its name, and the reason."""
+
+    def __init__(self, name: str, reason: str):
+        super().__init__(name, reason)
+        self.name, self.reason = name, reason
+
+
+class Kit:
+    """What the tools of a study keep between its runs (archives, keys, clients). This one:
+    nothing."""
+
+    tcp = False  # whether the servers listen on an address
+
+    def __init__(self, bench, study: Study):
+        self.bench, self.study = bench, study
+
+    def dress(self, server: Server) -> None:
+        """What a fresh server needs before its start. Raises ServerError."""
+
+    def ready(self, arm: Arm, workload: Workload) -> None:
+        """Make sure that both can be measured here. Raises NotHere."""
+
+    def server(self, arm: Arm, workload: Workload) -> Server | None:
+        """The server that they have for themselves, started when first needed in a block."""
+        return None
+
+    def fact(self, name: str) -> list[dict]:
+        """What is looked at once a campaign: words, nothing measured. Raises NotHere."""
+        raise NotHere(name, "nobody looks at it")
+
+    def end_block(self) -> None:
+        """What belongs to a block goes; the next one makes it anew."""
+
+    def close(self) -> None:
+        """End and remove everything."""
+        self.end_block()
+
+
+@dataclass
+class Slice:
+    """One run to make: on which server, under which arm, into which folder. `facts`: what stands in
+    its run.json before it is made."""
+
+    study: Study
+    server: Server
+    arm: Arm
+    workload: Workload
+    threads: int
+    seconds: float
+    folder: Path
+    idle: Mapping[str, Server] = field(default_factory=dict)
+    replica: Server | None = None
+    kit: Kit | None = None
+    gated: Gated | None = None  # a sysbench that has its connections already
+    facts: dict = field(default_factory=dict)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What is set on a live server for it."""
+        return dict(self.workload.settings) | dict(self.arm.switch)
+
+
+# -- what is used meanwhile ------------------------------------------------------------------------
+
+
+def steal() -> float:
+    """Seconds of processor time that the host took away since boot, over all cores."""
+    return psutil.cpu_times().steal
+
+
+def _binlog_bytes(server: Server) -> int:
+    """Bytes in the binary logs on disk."""
+    return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
+
+
+def meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
+    """What each server's process has used so far."""
+    logs = {n: {"binlog_B": _binlog_bytes(s)} for n, s in servers.items() if s.datadir}
+    return {n: s.usage() | logs.get(n, {}) for n, s in servers.items()}
+
+
+def used(before: dict, after: dict) -> dict[str, dict[str, float]]:
+    """The differences of two looks of `meter`."""
+    return {n: {k: round(after[n][k] - v, 3) for k, v in b.items()} for n, b in before.items()}
+
+
+def told(argv: list[str], code: int, usage: dict, cpu_s: float, stolen_s: float) -> dict:
+    """What run.json holds of a tool that ended just now. stolen_s: `steal` before its start."""
+    return {
+        "argv": argv,
+        "exit_code": code,
+        "usage": usage,
+        "client_cpu_s": cpu_s,
+        "steal_s": round(steal() - stolen_s, 3),
+    }
+
+
+# what a pool of threads counts, by the variable thread_handling
+_POOLS = {
+    "loaded-dynamically": "SUM(QUERIES_EXECUTED) AS executed, SUM(QUERIES_QUEUED) AS queued,"
+    " SUM(STALLED_QUERIES_EXECUTED) AS stalled FROM performance_schema.tp_thread_group_stats",
+    "pool-of-threads": "SUM(DEQUEUES_BY_WORKER) AS executed, SUM(POLLS_BY_LISTENER) AS queued,"
+    " SUM(STALLS) AS stalled FROM information_schema.thread_pool_stats",
+}
+_WRITES = {"log_syncs": "Innodb_os_log_fsyncs", "pages_written": "Innodb_pages_written"}
+
+
+def _counters(s: Slice) -> dict[str, dict[str, float]]:
+    """pool: counters of the thread pool, of a server of ours that has one; disk: what a disk that
+    is made slow was asked for by commits (the log) and by the page cleaner."""
+    found = {}
+    handling = s.server.variables().get("thread_handling") if s.server.datadir else None
+    if handling in _POOLS:
+        (row,) = s.server.query(f"SELECT {_POOLS[handling]}")
+        found["pool"] = {k: float(v or 0) for k, v in row.items()}
+    if s.workload.throttled:
+        said = s.server.status(*_WRITES.values())
+        found["disk"] = {name: said[v] for name, v in _WRITES.items() if v in said}
+    return found
+
+
+# -- sysbench on one server, and on two at once ----------------------------------------------------
+
+
+def load_argv(s: Slice, seconds: float, option_file: Path | None = None, **changes) -> list[str]:
+    """argv of the sysbench that loads a slice's server."""
+    asked = {"tables": s.study.tables, "rows": s.study.profile.rows, "threads": s.threads}
+    asked |= {"seconds": seconds, "options": s.arm.options} | changes
+    return workloads.sysbench(s.workload, option_file or s.server.folder / "sysbench.cnf", **asked)
+
+
+def sysbench(s: Slice) -> dict:
+    """One sysbench run, here or from several clients; text in ``sysbench.txt`` (``sysbench-1.txt``
+    …), usage of the measured and the idle servers."""
+    argv, meters = load_argv(s, s.seconds), {"server": s.server, **s.idle}
+    counted = _counters(s)
+    stolen, before = steal(), meter(meters)
+
+    def begun() -> None:
+        # five hundred connections with their statements cost as much as a second of transactions
+        before.update(meter(meters))
+        counted.update(_counters(s) if "pool" in counted else {})
+
+    patience, out = 3 * s.seconds + child.PATIENCE_S, s.folder / "sysbench.txt"
+    if s.workload.clients:
+        argv, code, cpu = s.kit.load(s, begun)
+    elif s.gated:
+        s.gated.go()
+        begun()
+        code, text, cpu = s.gated.wait(patience)
+        out.write_text(text)
+    else:
+        code, _, cpu = run(argv, patience, out, begun)
+    found = told(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
+    return found | (used(counted, _counters(s)) if counted else {})
+
+
+def duet(both: list[Slice], folder: Path, windows: int, window_s: float) -> list[dict]:
+    """Both servers under load at the same time, for `windows` windows behind one that warms up:
+    what stands in each run.json. Counters at the edges of the windows in ``windows.csv``."""
+    seconds = math.ceil(window_s * (windows + 1) + SPARE_S)  # sysbench counts whole ones
+    argvs = [load_argv(s, seconds) for s in both]
+    with contextlib.ExitStack() as ends:
+        loads = [
+            ends.enter_context(Gated(a, s.threads, folder / f"gate{i}", s.folder / "sysbench.txt"))
+            for i, (s, a) in enumerate(zip(both, argvs, strict=True))
+        ]
+        for load in loads:
+            load.connected()
+        stolen = steal()
+        before = [meter({"server": s.server}) for s in both]
+        for load in loads:
+            load.go()
+        began = time.monotonic()
+        edges: list[list[str]] = [[], []]
+        for k in range(1, windows + 2):  # the first one warms up
+            time.sleep(max(0.0, began + k * window_s - time.monotonic()))
+            for s, rows in zip(both, edges, strict=True):
+                rows.append(_edge(s.server, began))
+        after = [meter({"server": s.server}) for s in both]
+        done = [x.wait(began + seconds + child.PATIENCE_S - time.monotonic()) for x in loads]
+    found = []
+    for i, (s, (code, _, cpu)) in enumerate(zip(both, done, strict=True)):
+        (s.folder / "windows.csv").write_text(EDGE + "".join(edges[i]))
+        usage = used(before[i], after[i])
+        result = told(workloads.shown(argvs[i]), code, usage, cpu, stolen)
+        found.append(result | {"windows": windows, "window_s": window_s})
+    return found
+
+
+def _edge(server: Server, began: float) -> str:
+    """A line of a duet's windows: what the server has done and used so far."""
+    used, done = server.usage(), server.status("Com_commit")["Com_commit"]
+    at = time.monotonic() - began
+    bytes_ = f"{used['written_B']},{used['read_B']},{_binlog_bytes(server)}"
+    return f"{at:.4f},{done:.0f},{used['cpu_s']:.6f},{bytes_}\n"
+
+
+# -- which functions a server spends its time in ---------------------------------------------------
+
+
+def profile(s: Slice) -> dict:
+    """One sysbench run with `perf` beside it: which functions of the server, and of the kernel for
+    it, its processor time was spent in. Samples by function in ``perf.csv``. Raises NotHere."""
+    perf = which("perf")
+    if not perf:
+        raise NotHere(s.workload.name, "perf is missing (package linux-perf)")
+    data = s.server.folder / "perf.data"
+    record = [perf, "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S), "-o", str(data)]
+    try:
+        with Child([*record, "-a"]) as recorder:  # threads that are made meanwhile would be missed
+            found = sysbench(s)
+            recorder.process.send_signal(signal.SIGINT)
+            code, said, _ = recorder.wait(child.PATIENCE_S)
+        if not data.exists() or code not in (0, -signal.SIGINT):
+            raise NotHere(s.workload.name, f"perf recorded nothing: {last_words(said)}")
+        report = [perf, "report", "-i", str(data), "--stdio", "-q", "--no-children"]
+        report += ["-F", "sample,sym", "-t", ";", "--pid", str(s.server.pid)]
+        code, said, _ = run(report, child.PATIENCE_S)
+    finally:
+        data.unlink(missing_ok=True)
+    rows = re.findall(r"(?m)^\s*(\d+)\s*;\s*\[(.)\]\s+(\S.*?)\s*$", said)
+    if code or not rows:
+        raise NotHere(s.workload.name, f"perf reported nothing: {last_words(said)}")
+    with open(s.folder / "perf.csv", "w", newline="") as file:
+        csv.writer(file).writerows([("samples", "of", "function"), *rows])
+    return found
+
+
+# -- a replica that catches up ---------------------------------------------------------------------
+
+
+def replica(s: Slice) -> dict:
+    """Transactions caught up by a replica that had been cut off: from the first event that its
+    source sends to the last one applied.
+
+    Text of the load in ``sysbench.txt``; the seconds to catch up stand in the result."""
+    source, replica = s.server, s.replica
+    replica.query("STOP REPLICA")
+    events = s.workload.events // (10 if s.facts.get("warmup") else 1)
+    argv = load_argv(s, 0, threads=LOADERS, events=events)
+    fast = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}  # nothing is measured yet
+    slow = {k: v for k, v in source.variables().items() if k in fast}
+    source.set(fast)
+    code, text, _ = run(argv, 5 * child.PATIENCE_S, s.folder / "sysbench.txt")
+    source.set(slow)
+    if code:
+        raise ToolError(last_words(text))
+    wanted = source.query("SELECT @@global.gtid_executed AS g")[0]["g"]
+    meters = {"replica": replica, "source": source, **s.idle}
+    stolen, before = steal(), meter(meters)
+    began, limit_s = time.monotonic(), 5 * child.PATIENCE_S
+    replica.query("START REPLICA")
+    while not _applied(replica, wanted):
+        if time.monotonic() - began > limit_s:
+            raise ToolError(f"the replica did not catch up within {limit_s:g} s")
+        time.sleep(0.02)
+    took = round(time.monotonic() - began, 4)
+    result = told(workloads.shown(argv), code, used(before, meter(meters)), 0.0, stolen)
+    del result["client_cpu_s"]  # nobody loads while it is measured
+    proof = evidence.collect(replica, s.arm.expect | {"relay log": s.arm.expect["binlog"]})
+    for server in (source, replica):
+        server.purge()
+    return result | {"slice_s": took, "apply_s": took, "replica_evidence": proof["checks"]}
+
+
+def _applied(replica: Server, gtids: str) -> bool:
+    """Whether all of `gtids` are applied, waiting for them up to a second. Raises ToolError when
+    the applier stopped."""
+    late = replica.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(:g, 1) AS x", g=gtids)[0]["x"]
+    failed = late and replica.query(
+        "SELECT LAST_ERROR_MESSAGE AS e"
+        " FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_NUMBER <> 0"
+    )
+    if failed:
+        raise ToolError(f"the replica's applier stopped: {failed[0]['e']}")
+    return not late
+
+
+def attach(replica: Server, source: Server) -> None:
+    """Make `replica` follow `source` over loopback TCP, with a user of its own."""
+    password = secrets.token_urlsafe(18)
+    source.script(
+        f"CREATE USER replica@'127.0.0.1' IDENTIFIED BY '{password}'",
+        "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'",
+    )
+    replica.query(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=:port,"
+        " SOURCE_USER='replica', SOURCE_PASSWORD=:password, SOURCE_AUTO_POSITION=1,"
+        " GET_SOURCE_PUBLIC_KEY=1",
+        port=source.port,
+        password=password,
+    )
+    replica.query("START REPLICA")
+
+
+# -- clean restart, crash recovery, warm-up --------------------------------------------------------
+
+
+def restart(s: Slice) -> dict:
+    """kill -9 under load once so much redo lies behind the last checkpoint, the recovery, then a
+    clean restart and the warm-up after it.
+
+    Seconds until the first answered query, both times; transactions per second since the restart in
+    ``throughput.csv``, the load's text in ``load.txt``."""
+    server = s.server
+    argv = load_argv(s, math.ceil(s.seconds + 2 * child.PATIENCE_S))
+    with Child(argv, s.folder / "killed.txt") as load:  # without its server it ends, but slowly
+        age = _redo_since(server, 1e6 * s.workload.redo_mb, load)
+        ended = load.process.poll() is not None
+        server.kill()
+    recovery_s = server.start()
+    if ended:
+        raise load.failed()
+    stop_s = server.stop()
+    restart_s = server.start()
+    server.set(s.variables)
+    with Child(argv, s.folder / "load.txt") as load:
+        rows = _throughput(server, s.seconds)
+        if load.process.poll() is not None:
+            raise load.failed()
+    if not any(n for _, n in rows[len(rows) // 2 :]):
+        raise ToolError("the load on the server stood still")
+    table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
+    (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
+    cut = mser5([n for _, n in rows])
+    return {
+        "argv": workloads.shown(load_argv(s, s.seconds)),
+        "exit_code": 0,
+        "usage": {"server": server.usage()},
+        "stop_s": round(stop_s, 3),
+        "restart_s": round(restart_s, 3),
+        "recovery_s": round(recovery_s, 3),
+        "warmup_s": round(rows[max(cut - 1, 0)][0], 3),
+        "checkpoint_age_B": age,
+        "data_B": sum(p.stat().st_size for p in server.datadir.rglob("*.ibd")),
+    }
+
+
+def _redo_since(server: Server, wanted_B: float, load: Child) -> float:
+    """Wait until so many bytes of redo were written since the last checkpoint, or the load has
+    ended; how many there are."""
+    began = time.monotonic()
+    while True:
+        now, checkpoint = server.redo()
+        if now - checkpoint >= wanted_B or load.process.poll() is not None:
+            return now - checkpoint
+        if time.monotonic() - began > child.PATIENCE_S:
+            raise ToolError(
+                f"{(now - checkpoint) / 1e6:.1f} of {wanted_B / 1e6:g} MB of redo since the last"
+                f" checkpoint after {child.PATIENCE_S:g} s"
+            )
+        time.sleep(0.02)
+
+
+def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:
+    """Transactions per second so far, sampled: (seconds since the first look, value)."""
+    began = time.monotonic()
+    at, count, rows = 0.0, server.status("Com_commit")["Com_commit"], []
+    while at < seconds:
+        time.sleep(SAMPLE_S)
+        now, total = time.monotonic() - began, server.status("Com_commit")["Com_commit"]
+        rows.append((now, (total - count) / (now - at)))
+        at, count = now, total
+    return rows

@@ -1,0 +1,127 @@
+"""Command lines of the measuring tools. Nothing here starts anything."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from noisefloor.model import MASK_AES, Workload
+from noisefloor.servers.session import SCHEMA
+
+PRINTED = ("--report-interval=1", "--histogram=on", "--percentile=99")  # what is read of a run
+
+
+def statements(given: Iterable[str], tables: int) -> list[str]:
+    """`given`, one for every table where {table} stands in it: the canary's and `tables` of
+    sysbench's."""
+    names = [f"{SCHEMA}.{n}" for n in ("canary", *(f"sbtest{i + 1}" for i in range(tables)))]
+    return [
+        s.replace("{table}", n) for s in given for n in (names if "{table}" in s else names[:1])
+    ]
+
+
+def call(name: str, option_file: Path, threads: int, *rest: str) -> list[str]:
+    """argv of sysbench's script `name`; `rest`: its options, and `prepare` or `run`."""
+    start = ["sysbench", script(name, option_file), f"--config-file={option_file}"]
+    return [*start, f"--threads={threads}", *rest]
+
+
+def prepare(
+    option_file: Path, name: str, tables: int, rows: int, threads: int = 2, sized: bool = True
+) -> list[str]:
+    """argv that loads the tables."""
+    return call(name, option_file, threads, *_size(tables, rows, sized), "prepare")
+
+
+def _size(tables: int, rows: int, sized: bool) -> list[str]:
+    return [f"--tables={tables}", f"--table-size={rows}"] if sized else []
+
+
+def sysbench(
+    workload: Workload,
+    option_file: Path,
+    *,
+    tables: int,
+    rows: int,
+    threads: int,
+    seconds: float = 0,
+    events: int = 0,
+    options: tuple[str, ...] = (),
+) -> list[str]:
+    """argv of one run: `seconds` long, or `events` transactions when given; `options` are the
+    arm's own."""
+    length = [f"--events={events}", "--time=0"] if events else [f"--time={seconds:g}"]
+    size = _size(tables, round(rows * workload.share), workload.sized)
+    own = (*size, *length, *PRINTED, *workload.options, *options)
+    return call(workload.script, option_file, threads, *own, "run")
+
+
+# -- a backup as a pipe of processes ---------------------------------------------------------------
+
+
+class Stage(NamedTuple):
+    """One process of a pipe. `env` is added to its environment."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = {}
+
+
+def backup(
+    copy: str, option_file: Path, data: Path, how: Mapping[str, str], password: Path, threads: int
+) -> list[Stage]:
+    """The stages whose last one prints the archive.
+
+    copy: `mariabackup` or `xtrabackup` (the server in `option_file`, `data` for scratch files), or
+    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none) and optionally
+    `bufsize`, `mask`. password: a file with the passphrase; it never stands in argv."""
+    first = ("tar", "-c", "-C", str(data), ".")
+    if copy != "tar":
+        first = (copy, f"--defaults-file={option_file}", "--backup", "--stream=xbstream")
+        first += (f"--target-dir={data}",)
+    return [Stage(first), Stage(("zstd", "-q", f"-T{threads}", "-c")), *_enc(how, password)]
+
+
+def restore(copy: str, folder: Path, how: Mapping[str, str], password: Path) -> list[Stage]:
+    """The stages that read an archive of `backup` and unpack it into `folder`."""
+    unpack = {"tar": "tar", "mariabackup": "mbstream", "xtrabackup": "xbstream"}[copy]
+    stages = [Stage(("zstd", "-q", "-d", "-c")), Stage((unpack, "-x", "-C", str(folder)))]
+    return [*_enc(how, password, "-d"), *stages]
+
+
+def _enc(how: Mapping[str, str], password: Path, *direction: str) -> list[Stage]:
+    if how["cipher"] == "none":
+        return []
+    argv = ("openssl", "enc", *direction, f"-{how['cipher']}", "-pbkdf2", "-salt")
+    size = ("-bufsize", how["bufsize"]) if "bufsize" in how else ()
+    return [Stage((*argv, "-pass", f"file:{password}", *size), _masked(how))]
+
+
+def _masked(how: Mapping[str, str]) -> Mapping[str, str]:
+    return MASK_AES if how.get("mask") == "AES" else {}
+
+
+def speed(how: Mapping[str, str], seconds: int, decrypt: bool = False) -> Stage:
+    """A cipher alone in memory, in blocks of 8 KiB as `openssl enc` reads them. It prints bytes a
+    second of its own processor time (user)."""
+    argv = ("openssl", "speed", "-mr", "-seconds", str(seconds), "-bytes", "8192")
+    more = ("-decrypt",) if decrypt else ()
+    return Stage((*argv, "-evp", how["cipher"], *more), _masked(how))
+
+
+def script(name: str, option_file: Path | None = None) -> str:
+    """A sysbench script: one of its own by name, or the path of the user's or of ours (``*.lua``);
+    the user's lies beside the folders of the servers."""
+    theirs = option_file.parents[1:2] if option_file else ()
+    for folder in (*theirs, Path(__file__).parent / "lua"):
+        if name.endswith(".lua") and (folder / name).is_file():
+            return str(folder / name)
+    return name
+
+
+def shown(argv: Iterable[str]) -> list[str]:
+    """argv as it may be written down: without the folders of this machine."""
+    file = "--config-file="
+    return [
+        f"{file}{Path(a.removeprefix(file)).name}" if a.startswith(file)
+        else Path(a).name if a.endswith(".lua") else a
+        for a in argv
+    ]  # fmt: skip

@@ -1,0 +1,351 @@
+"""What to compare: metrics, arms, workloads, studies and profiles. Data only, no behaviour."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One measured quantity: base unit inside (`unit`), shown in `shown_unit` = base * `scale`."""
+
+    name: str
+    label: str
+    unit: str
+    better: str  # "higher" or "lower"
+    shown_unit: str = ""
+    scale: float = 1.0
+    judged: bool = True  # maximum latency is shown and never judged
+    short: str = ""  # the label where room is short
+
+
+def _metrics() -> dict[str, Metric]:
+    text = Path(__file__).with_name("metrics.csv").read_text(encoding="utf-8")
+    rows = [line.split(",") for line in text.splitlines()[1:]]
+    return {
+        name: Metric(name, label, unit, better, shown, float(scale), judged == "yes", short)
+        for name, label, unit, better, shown, scale, judged, short in rows
+    }
+
+
+METRICS = _metrics()
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of a comparison.
+
+    `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
+    (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes
+    this arm's data directory out of the loaded one, for every table where {table} stands; `how`:
+    what a tool with stages or routes is told (cipher, key, tunnel); `expect`: evidence name ->
+    state that every run must show; `prove`: the same for evidence that takes its time, once for
+    every start of the server; `engine`: the arm's own build, "" for the study's; `environment`:
+    variables of the server's process; `pin`: the arm whose values this one gets wherever the two
+    builds' defaults differ.
+    """
+
+    name: str
+    switch: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
+    how: Mapping[str, str] = field(default_factory=dict)
+    expect: Mapping[str, str] = field(default_factory=dict)
+    prove: Mapping[str, str] = field(default_factory=dict)
+    engine: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    pin: str = ""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is measured, under the same conditions for both arms.
+
+    `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
+    is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign;
+    `at_once`: a duet, both servers under load at the same time; `share`: the part of every table's
+    rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
+    few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions that a
+    replica catches up with; `errors`: share of transactions that may be tried again, a deadlock's
+    for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`:
+    whether its script takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the
+    user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures.
+    """
+
+    name: str
+    why: str
+    tool: str = "sysbench"
+    script: str = "oltp_read_write"
+    options: tuple[str, ...] = ("--rand-type=uniform",)
+    threads: tuple[int, ...] = (4,)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    writes_per_s: int | None = None
+    reads_per_s: int | None = None
+    metrics: tuple[str, ...] = (
+        "tps",
+        "cpu_per_transaction",
+        "p95",
+        "p99",
+        "binlog_bytes_per_transaction",
+    )
+    deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
+    at_once: bool = False
+    share: float = 1.0
+    slices: Mapping[str, int] = field(default_factory=dict)
+    redo_mb: int = 0
+    events: int = 0
+    errors: float = 0.001
+    arms: tuple[str, ...] = ()
+    distance_ms: int | None = None  # of a link between client and server; None: the same machine
+    sized: bool = True
+    digest: str = ""
+    clients: int = 0
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the disk is made slow."""
+        return bool(self.writes_per_s or self.reads_per_s)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How long and how finely to measure one question. Whole seconds (sysbench's --time), except
+    `budget_min` and `settle_s`, the most that a server may take to settle.
+
+    `blocks`: starts of the server that a campaign declares, for each arm; 0: it declared none;
+    `margin_pct`: the difference that matters, where nobody says otherwise."""
+
+    name: str
+    budget_min: float
+    slice_s: float
+    warmup_s: float
+    settle_s: float
+    blocks: int
+    rows: int
+    threads: tuple[int, ...]
+    margin_pct: float = 2.0
+
+
+PROFILES = {
+    p.name: p
+    for p in (
+        Profile("smoke", 0.35, 1, 1, 0.2, 2, 1_000, (4,), 5.0),
+        Profile("quick", 2, 2, 1, 0.3, 8, 20_000, (4,), 5.0),
+        Profile("standard", 20, 3, 2, 0.3, 10, 100_000, (4,)),
+        Profile("full", 720, 300, 30, 10, 10, 100_000, (4,)),
+    )
+}
+
+AGAIN = " again"  # the A/A control: a verbatim copy of the baseline as an arm
+
+
+@dataclass(frozen=True)
+class Study:
+    """One question of a study: what a campaign compares, readable in one screen.
+
+    `key`: the question's name, "" for a campaign that asked all of a study's questions at once;
+    `question`: in words; `whole`: measure every declared block, whatever they say (calibration).
+    `upgrade`: also open the baseline's data directory with the arms' build. `kit`: what its tools
+    keep between runs (archives, keys, tunnels); `facts`: what the kit shows once a campaign, in
+    words; `cipher`: what an arm is expected to cost at least: ``name`` and ``option`` of openssl's
+    cipher, ``bytes``: the metric that it runs over; `duet`: what calibration allows a duet to say,
+    "size", "word" or "", and `shrinks`, the share by which it may understate; `floor`: metric ->
+    start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
+    `floor_from`: whose, in words."""
+
+    name: str
+    title: str
+    question: str
+    baseline: Arm
+    arms: tuple[Arm, ...]
+    workloads: tuple[Workload, ...]
+    design: str
+    profile: Profile
+    key: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    tables: int = 5
+    keyring: bool = False
+    margin_pct: float = 2.0
+    whole: bool = False
+    upgrade: bool = False
+    kit: str = ""
+    facts: tuple[str, ...] = ()
+    cipher: Mapping[str, str] = field(default_factory=dict)
+    duet: str = ""
+    shrinks: float = 0.0
+    floor: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    floor_from: str = ""
+
+    @property
+    def control(self) -> Arm:
+        """The A/A control arm."""
+        return replace(self.baseline, name=self.baseline.name + AGAIN)
+
+    @property
+    def compared(self) -> tuple[Arm, ...]:
+        """The baseline and the arms."""
+        return (self.baseline, *self.arms)
+
+    @property
+    def keys(self) -> set[str]:
+        """The keys whose certificates a server presents ("P-256", "RSA 2048")."""
+        return {a.how["key"] for a in self.compared if "key" in a.how}
+
+    def arm(self, name: str) -> Arm:
+        """The arm, baseline or control called `name`."""
+        return {a.name: a for a in (self.baseline, self.control, *self.arms)}[name]
+
+    def workload(self, name: str) -> Workload:
+        """The workload called `name`."""
+        return {w.name: w for w in self.workloads}[name]
+
+
+class StudyError(ValueError):
+    """A parameter that a study does not allow: given, allowed, what was done."""
+
+    code = 2  # of the command's exit
+
+
+# OpenSSL's word for the processor's abilities, without AES-NI and carry-less multiplication
+MASK_AES = {"OPENSSL_ia32cap": "~0x200000200000000"}
+
+
+def from_clients(study: Study, n: int) -> Study:
+    """`study` with the load of its sysbench workloads divided over `n` client hosts.
+
+    Raises StudyError for one without such a workload, or with fewer threads than clients."""
+    loads = [w for w in study.workloads if w.tool == "sysbench" and not w.digest]
+    if study.kit or not loads or study.workloads[0] not in loads:
+        raise StudyError(
+            f"{study.name} is not loaded by sysbench alone: --clients is for studies that are, such"
+            " as binlog-encryption; nothing was measured"
+        )
+    if any(w.at_once for w in loads):
+        raise StudyError(
+            f"{study.name}, {study.key}: two servers at once are loaded from this machine alone;"
+            " --clients is for its other questions; nothing was measured"
+        )
+    if few := [t for w in loads for t in w.threads if t < n]:
+        raise StudyError(
+            f"{few[0]} thread{'s' * (few[0] > 1)} cannot be divided over {n} clients: give"
+            f" --threads, {n} or more; nothing was measured"
+        )
+    told = f" The load comes from {n} client{'s' * (n > 1)}."
+    kept = (replace(w, clients=n, why=w.why + told) if w in loads else w for w in study.workloads)
+    return replace(study, kit="clients", workloads=tuple(kept))
+
+
+# of these metrics a client sees enough; CPU per transaction where the server's process can be seen
+_SEEN = ("tps", "p95", "p99", "cpu_per_transaction")
+
+
+def as_guest(
+    study: Study, floor: Mapping[str, tuple[float, float]], floor_from: str, *, cpu: bool
+) -> Study:
+    """`study` on a server that Noisefloor did not start: what a client can measure there by setting
+    variables, with `floor` (`floor_from`) in place of restarts. `cpu`: whether its processor clock
+    can be read.
+
+    Raises StudyError for a study that needs more."""
+    seen = _SEEN if cpu else _SEEN[:-1]
+    kept = tuple(
+        replace(
+            w,
+            metrics=tuple(m for m in w.metrics if m in seen),
+            deciding=tuple(m for m in w.deciding if m in seen),
+        )
+        for w in study.workloads
+        if w.tool == "sysbench" and not w.throttled
+    )
+    arms = study.compared
+    if study.design != "switched" or study.kit or not kept or not all(a.switch for a in arms):
+        raise StudyError(
+            f"{study.name} needs servers of its own, started and restarted by Noisefloor: on"
+            " another one `binlog-encryption` (MySQL) and `ab` with variables that a live server takes"
+            " can be measured; nothing was measured"
+        )
+    base, *others = (replace(a, expect=dict(a.switch)) for a in arms)
+    return replace(
+        study,
+        baseline=base,
+        arms=tuple(others),
+        workloads=kept,
+        settings={},
+        keyring=False,
+        floor={m: f for m, f in floor.items() if m in seen},
+        floor_from=floor_from,
+    )
+
+
+def with_pinned(study: Study, pinned: Mapping[str, Any]) -> Study:
+    """The study with the settings that were found for its pinned arms."""
+    arms = (
+        replace(a, settings=dict(a.settings) | pinned.get(a.name, {}).get("settings", {}))
+        for a in study.arms
+    )
+    return replace(study, arms=tuple(arms))
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value has the type that a field of these dataclasses is declared with."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        every = inside[:1] * len(value) if inside[-1] is ... and type(value) is tuple else inside
+        return type(value) is tuple and len(value) == len(every) and all(map(_is, value, every))
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            _is(k, inside[0]) and _is(v, inside[1]) for k, v in value.items()
+        )
+    if inside:  # int | None
+        return any(_is(value, k) for k in inside)
+    if is_dataclass(kind):
+        return type(value) is kind and all(
+            _is(getattr(value, f.name), f.type) for f in fields(kind)
+        )
+    if kind is float:
+        return type(value) in (int, float) and abs(value) <= sys.float_info.max
+    return type(value) is kind
+
+
+def restored(meta: Mapping[str, Any]) -> Study:
+    """The study as it stands in a campaign.json: what was compared, whatever the code says now.
+
+    Raises StudyError where none stands there."""
+    try:
+        found = _restored(meta)
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
+        raise StudyError(f"the study in it cannot be read ({e!r})") from None
+    if not (_is(found, Study) and found.arms and found.workloads):
+        raise StudyError("the study in it has nothing to compare, or a value of a wrong type")
+    if not all(w.threads for w in found.workloads):
+        raise StudyError("a workload in it has no thread count")
+    if not 0 < found.margin_pct < 100:
+        raise StudyError("the margin in it is not above 0 and below 100 %")
+    return found
+
+
+def _restored(meta: Mapping[str, Any]) -> Study:
+    def made(kind: Any, fields: Mapping[str, Any]) -> Any:
+        known = {k: v for k, v in fields.items() if k in kind.__dataclass_fields__}
+        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
+
+    arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
+    if odd := next((n for n, a in arms.items() if not _is(a, Arm) or a.name != n), None):
+        raise ValueError(f"arm {odd!r}")
+    for needed in ("title", "question", "design", "settings", "tables", "keyring", "margin_pct"):
+        meta[needed]
+    others = (meta["baseline"], meta["control"])
+    own = {
+        "name": meta["study"],
+        "baseline": arms[meta["baseline"]],
+        "arms": [a for n, a in arms.items() if n not in others],
+        "workloads": [made(Workload, w) for w in meta["workloads"]],
+        "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
+        "upgrade": meta.get("upgrade_path", False),
+        "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
+    }
+    found: Study = made(Study, {**meta, **own})
+    return found

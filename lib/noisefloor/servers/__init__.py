@@ -1,0 +1,1 @@
+"""Server builds, throwaway servers, guests, evidence, links."""

@@ -1,0 +1,275 @@
+"""What this machine can measure, what is missing, and the command that adds it.
+
+Nothing is assumed: a right is reported as there when the thing itself was just done and undone.
+"""
+
+import os
+import platform
+import re
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.servers import engines
+from noisefloor.servers.throttle import Throttle, block_device
+from noisefloor.servers.workshop import ServerError
+
+# tool -> (how to ask for its version, Debian package); optional ones serve a part of one study
+_TOOLS = {
+    "sysbench": ("--version", "sysbench"),
+    "openssl": ("version", "openssl"),
+    "zstd": ("--version", "zstd"),
+    "mariabackup": ("--version", "mariadb-backup"),
+    "xtrabackup": ("--version", ""),  # in no Debian archive
+    "ssh": ("-V", "openssh-client"),
+    "sshd": ("", "openssh-server"),
+    "ip": ("-V", "iproute2"),
+    "tc": ("-V", "iproute2"),
+    "wirefilter": ("", "vde-wirefilter"),
+    "mvn": ("", "maven"),
+}
+# study, part, what it needs (a server + what it must be able to do, tools, rights), what with
+_PARTS = (
+    ("binlog-encryption", "MySQL", "mysql+keyring, sysbench", "mysql"),
+    ("binlog-encryption", "MariaDB", "mariadb+keyring, sysbench", "mariadb"),
+    ("binlog-encryption", "throttled disk", "throttled disk", "throttled disk"),
+    ("tablespace-encryption", "MySQL", "mysql+keyring, sysbench", "mysql"),
+    ("tablespace-encryption", "MariaDB", "mariadb+keyring, sysbench", "mariadb"),
+    ("tablespace-encryption", "throttled disk", "throttled disk", "throttled disk"),
+    ("backup-encryption", "MariaDB", "mariadb, mariabackup, zstd, openssl", "mariadb-backup"),
+    ("backup-encryption", "MySQL", "mysql+clone, zstd, openssl", "clone plugin"),
+    ("ssl-connections", "TLS", "mysql, sysbench, openssl", "mysql"),
+    ("ssl-connections", "SSH tunnel", "ssh, sshd", "OpenSSH"),
+    ("ssl-connections", "network distance", "network namespaces, ip, delay", "delay"),
+    ("version-upgrade", "8.0 against 9.7", "mysql, mysql-8.0, sysbench", "mysql-8.0, mysql"),
+    ("version-upgrade", "thread pool", "mysql+thread pool", "mysql"),
+    (
+        "version-upgrade",
+        "MariaDB, one packager",
+        "mariadb, mariadb-11.8, sysbench",
+        "mariadb, mariadb-11.8",
+    ),
+    ("settings", "MySQL", "mysql, sysbench", "mysql"),
+)
+
+
+# -- the host --------------------------------------------------------------------------------------
+
+
+def facts() -> dict:
+    """The host as it is recorded with each run: processor, cores, memory (B), AES flag, kernel,
+    and the disk under the project. No host name, user name or path."""
+    cpu = _read("/proc/cpuinfo")
+    flags = set((re.search(r"^(?:flags|Features)\s*:(.*)$", cpu, re.M) or ["", ""])[1].split())
+    model = re.search(r"^model name\s*: (.*)$", cpu, re.M)
+    memory = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo"), re.M)
+    system = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read("/etc/os-release"), re.M)
+    return {
+        "cpu": model[1].strip() if model else platform.processor() or platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_B": int(memory[1]) * 1024 if memory else None,
+        "aes": "aes" in flags,
+        "virtual": "hypervisor" in flags,
+        "kernel": platform.release(),
+        "system": system[1] if system else platform.system(),
+        "disk": disk(paths.root()),
+    }
+
+
+def disk(folder: Path) -> dict:
+    """`kind` (nvme, ssd, hdd, virtual, unknown), `filesystem`, `device` (maj:min) of a folder."""
+    mounts = [line.split(" - ") for line in _read("/proc/self/mountinfo").splitlines()]
+    inside = [
+        (len(left.split()[4]), right.split()[0])
+        for left, right in mounts
+        if folder.resolve().is_relative_to(left.split()[4])
+    ]
+    found = {"kind": "unknown", "filesystem": max(inside)[1] if inside else "unknown"}
+    whole = block_device(folder)
+    if whole is None:
+        return found | {"device": None}
+    if whole.name.startswith(("vd", "xvd")):  # what a virtual disk says of itself means nothing
+        found["kind"] = "virtual"
+    elif whole.name.startswith("nvme"):
+        found["kind"] = "nvme"
+    else:
+        spins = _read(whole / "queue/rotational").strip()
+        found["kind"] = {"0": "ssd", "1": "hdd"}.get(spins, "unknown")
+    return found | {"device": _read(whole / "dev").strip() or None}
+
+
+def _read(path: str | Path) -> str:
+    """Text of a file that another system may not have: empty then."""
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+# -- rights, builds and tools ----------------------------------------------------------------------
+
+
+def rights() -> dict[str, tuple[bool, str]]:
+    """Right -> (is it there, with what or why not), each found by doing it and undoing it."""
+    root = os.geteuid() == 0
+    unshare = ["unshare", "-n"] if root else ["unshare", "-rn"]
+    space, tc = _try(*unshare, "true"), engines.which("tc")
+    if space or not tc:
+        netem = "it needs a network namespace" if space else "tc is missing"
+    else:
+        delay = ("qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+        netem = _try(*unshare, tc, *delay)
+    tun = "/dev/net/tun"
+    taps = "" if os.access(tun, os.R_OK | os.W_OK) else f"{tun} is not open to us"
+    try:
+        limit = Throttle(paths.root())
+        limit.close()
+        slow, group = "", "cgroup v1 blkio" if limit.v1 else "cgroup v2 io.max"
+    except ServerError as error:
+        slow = group = str(error)
+    return {
+        "network namespaces": (not space, space or ("as root" if root else "in a user namespace")),
+        "netem": (not netem, netem or "tc netem"),
+        "network taps": (not taps, taps or tun),
+        "throttled disk": (not slow, group),
+    }
+
+
+def _try(*argv: str) -> str:
+    """Empty when the command worked, else the reason."""
+    ran = engines.output(*argv, timeout=5)
+    if ran.returncode == 0:
+        return ""
+    said = ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"]
+    return said[0].removeprefix("Error: ").removeprefix("unshare: ").rstrip(".")
+
+
+def builds(fetch: str = "") -> dict[str, dict]:
+    """Engine name -> what was found: label, version, origin, note and its abilities; or `missing`
+    with the sentence that says how to get it. Only the engine named by `fetch` is downloaded."""
+    found = {}
+    for name in engines.FINDERS:
+        try:
+            engine = engines.find(name, fetch=name == fetch)
+        except engines.EngineMissing as error:
+            found[name] = {"missing": str(error)}
+            continue
+        told = ("kind", "version", "origin", "note", "keyring", "thread_pool", "clone")
+        told = {k.replace("_", " "): getattr(engine, k) for k in told}
+        found[name] = {"label": engines.label(engine)} | told
+    return found
+
+
+def tools() -> dict[str, str | None]:
+    """Tool -> its version ("here" when it has no quick way to say), None when it is missing."""
+    found = {}
+    for name, (option, _) in _TOOLS.items():
+        program = engines.which(name)
+        ran = engines.output(program, option) if program and option else None
+        version = re.search(r"\d+\.\d+(?:\.\d+)?\w*", ran.stdout + ran.stderr) if ran else None
+        found[name] = (version[0] if version else "here") if program else None
+    return found
+
+
+# -- studies ---------------------------------------------------------------------------------------
+
+
+def studies(built: dict, had: dict, allowed: dict) -> list[dict]:
+    """What each study can measure with these servers, tools and rights: `study`, `part`, `can`,
+    `why` (with what, or why not) and `add` (the command that adds it)."""
+    here = {n for n, version in had.items() if version}
+    here |= {"sshd", "wirefilter"} if engines.which("apt-get") else set()  # unpacked on demand
+    allowed, known = dict(allowed), {n: b.get("label", "") for n, b in built.items()}
+    (netem, why), (taps, why_not) = allowed["netem"], allowed["network taps"]
+    delay = "netem" if netem else "wirefilter" + ", unpacked apart" * (not had["wirefilter"])
+    if not netem and not (taps and "wirefilter" in here):
+        delay = f"netem: {why}; wirefilter: {'missing' if taps else why_not}"
+    allowed["delay"] = (netem or (taps and "wirefilter" in here), delay)
+    known |= {n: how for n, (_, how) in allowed.items()}
+    apart = "" if had["sshd"] else ", its server unpacked apart"
+    known |= {"OpenSSH": f"OpenSSH {had['ssh']}{apart}"}
+    known |= {"mariadb-backup": f"mariadb-backup {had['mariabackup']}"}
+    found = []
+    for study, part, needs, using in _PARTS:
+        lacking = []
+        for need in needs.split(", "):
+            name, _, ability = need.partition("+")
+            if name in built and (lack := _lacks(name, built[name], ability, had)):
+                lacking.append(lack)
+            if not allowed.get(name, (True,))[0]:
+                lacking.append((allowed[name][1], ""))
+        programs = [n for n in needs.split(", ") if n in had and n not in here]
+        if programs:
+            daemon = " (installing it also starts one for the machine)" * ("sshd" in programs)
+            packages = sorted({_TOOLS[n][1] for n in programs} - {""})
+            lacking.append((f"{', '.join(programs)} missing{daemon}", _install(*packages)))
+        add = " && ".join(dict.fromkeys(command for _, command in lacking if command))
+        using = " and ".join(known.get(n, n) for n in using.split(", "))
+        why = "; ".join(w for w, _ in lacking) or using
+        found.append(dict(study=study, part=part, can=not lacking, why=why, add=add))
+    return found
+
+
+def _lacks(name: str, build: dict, ability: str, had: dict) -> tuple[str, str] | None:
+    """What a server lacks, and the command that adds it."""
+    fetch = f"noisefloor doctor --fetch {name}"
+    if "missing" in build:
+        if name == "mariadb":
+            fetch = _install("mariadb-server-core", "mariadb-client-core")
+        elif name == "mysql-8.0" and not had["mvn"]:
+            fetch = f"{_install('maven')} && {fetch}"
+        return f"no {name} server", fetch
+    if build["kind"] != name.partition("-")[0]:
+        return f"only {build['label']} is here", fetch
+    if ability and not build[ability]:
+        return f"{build['label']} has no {ability}", fetch
+    return None
+
+
+def _install(*packages: str) -> str:
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    return f"{sudo}apt-get install {' '.join(packages)}" if packages else ""
+
+
+def examine(fetch: str = "") -> dict:
+    """All of it: `host`, `engines`, `tools`, `rights` and `studies` (JSON-ready)."""
+    built, had, allowed = builds(fetch), tools(), rights()
+    return {
+        "host": facts(),
+        "engines": built,
+        "tools": had,
+        "rights": {name: {"allowed": ok, "why": why} for name, (ok, why) in allowed.items()},
+        "studies": studies(built, had, allowed),
+    }
+
+
+def text(found: dict) -> str:
+    """`examine()` for a terminal."""
+    host = found["host"]
+    memory = f"{host['memory_B'] / 2**30:.0f} GiB" if host["memory_B"] else "memory unknown"
+    lines = [
+        f"machine   {host['cpu']}, {host['cores']} cores, {'with' if host['aes'] else 'without'} "
+        f"AES instructions, {memory}, {host['disk']['kind']} disk ({host['disk']['filesystem']}), "
+        f"{host['system']}, Linux {host['kernel']}{', virtual' if host['virtual'] else ''}"
+    ]
+    for n, (name, build) in enumerate(found["engines"].items()):
+        what = build.get("missing")
+        if not what:
+            abilities = ", ".join(a for a in ("keyring", "thread pool", "clone") if build[a])
+            what = f"{build['label']} ({build['origin']}){abilities and f': {abilities}'}"
+        lines.append(f"{'' if n else 'engines':10}{name:13}{what}")
+        if build.get("note"):
+            lines.append(f"{'':23}{build['note']}")
+    here = [f"{n} {v}".removesuffix(" here") for n, v in found["tools"].items() if v]
+    lines.append(f"tools     {', '.join(here)}")
+    for n, (name, right) in enumerate(found["rights"].items()):
+        answer = "yes" if right["allowed"] else "no"
+        lines.append(f"{'' if n else 'rights':10}{name}: {answer} ({right['why']})")
+    shown = ""
+    for part in found["studies"]:
+        study = "" if part["study"] == shown else part["study"]
+        shown = part["study"]
+        answer = f"yes, {part['why']}" if part["can"] else f"no: {part['why']}"
+        lines.append(f"{study:23}{part['part']:23}{answer}")
+    wanted = dict.fromkeys(part["add"] for part in found["studies"] if part["add"])
+    lines += ["to add what is missing:", *(f"  {w}" for w in wanted)] if wanted else []
+    return "\n".join(lines)

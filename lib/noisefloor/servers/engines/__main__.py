@@ -1,0 +1,13 @@
+"""What ``make setup`` calls: fetch the build that the studies need; say in a line what there is."""
+
+import sys
+
+from noisefloor.servers.engines import EngineMissing, find, label
+from noisefloor.servers.engines.build import say
+
+try:
+    found = find()
+except EngineMissing as error:
+    say(str(error))
+    sys.exit(1)
+say(found.note or f"{label(found)} is ready")

@@ -1,0 +1,234 @@
+"""A server build in a folder: what it can do, and its keyring beside it where it has none."""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from noisefloor import paths
+
+MAKERS = {"mysql": "MySQL", "mariadb": "MariaDB"}
+REAL = "real"  # folder of the programs whose places wrappers have
+# mysqld looks for these two beside itself before it reads the ones in a data directory
+MANIFEST = '{"read_local_manifest": true}\n'
+CONFIG = '{"read_local_config": true}\n'
+_VERSION = r"Ver (\d+\.\d+\.\d+)"
+_KEYRING = {"mysql": "component_keyring_file.so", "mariadb": "file_key_management.so"}
+_INSTALL = ("mariadb-install-db", "mysql_install_db")
+
+
+class EngineMissing(Exception):
+    """No such server build here. One sentence with the way to get it."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A server build that can be started. `command` is what to exec: its process is the server."""
+
+    kind: str  # "mysql" or "mariadb"
+    version: str
+    command: tuple[str, ...]
+    basedir: Path | None = None
+    plugin_dir: Path | None = None
+    messages_dir: Path | None = None
+    client_dir: Path | None = None  # mysql and mysqldump, when the build brings them
+    install_db: tuple[str, ...] = ()  # empty: mysqld --initialize-insecure
+    origin: str = "PATH"  # "fetched", "PATH", "folder" or "conda"
+    note: str = ""  # one sentence when this is a fall-back
+    keyring: bool = False
+    thread_pool: bool = False
+    clone: bool = False
+
+
+def label(engine: Engine) -> str:
+    """The name to show: ``MySQL 9.7.4``."""
+    return f"{MAKERS[engine.kind]} {engine.version}"
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+
+def which(program: str) -> str | None:
+    """Path of a program, also where an ordinary user's PATH does not look: servers are in sbin."""
+    path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
+    return shutil.which(program, path=path)
+
+
+def output(*argv: object, **options) -> subprocess.CompletedProcess:
+    """A program from its start to its end, with what it printed as text. One that does not start,
+    or takes longer than its timeout, has failed as well: its stderr says why."""
+    command = [str(a) for a in argv]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    except OSError as error:
+        why = f"{Path(command[0]).name}: {error.strerror}"
+    except subprocess.TimeoutExpired as error:
+        why = f"no answer within {error.timeout:g} s"
+    return subprocess.CompletedProcess(command, 127, "", why)
+
+
+def last_words(ran: subprocess.CompletedProcess) -> str:
+    """The last line of what a program wrote to stderr, else (killed: not a word) its exit code."""
+    return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
+
+
+def run(*argv: object, **options) -> str:
+    """What a program printed. Raises EngineMissing with the first line of what it says when it
+    fails."""
+    ran = output(*argv, **options)
+    if ran.returncode:
+        said = re.sub(r"\x1b\[\d*m", "", f"{ran.stderr}\n{ran.stdout}").split("\n")
+        reason = next((s for s in said if s.strip()), f"exit code {ran.returncode}")
+        raise EngineMissing(f"{argv[0]} failed ({anonymous(reason[:300])})")
+    return ran.stdout
+
+
+@functools.cache
+def version(server: Path) -> str:
+    """What ``mysqld --version`` prints. Raises EngineMissing when it does not run here."""
+    ran = output(server, "--version")
+    if ran.returncode or not re.search(_VERSION, ran.stdout):
+        raise EngineMissing(f"{server.name} does not start here ({last_words(ran)})")
+    return ran.stdout
+
+
+def anonymous(text: str) -> str:
+    """`text` without addresses: they belong to this machine's configuration, not to a report."""
+    return re.sub(r"\S+://\S+", "the mirror", text)
+
+
+def say(text: str) -> None:
+    """A line about what is fetched, where it is in nobody's way."""
+    print(f"noisefloor: {text}", file=sys.stderr, flush=True)
+
+
+# -- folders ---------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def lock() -> Iterator[None]:
+    """One fetch at a time on this machine; the second finds what the first fetched."""
+    paths.engines().mkdir(parents=True, exist_ok=True)
+    with (paths.engines() / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def once(final: Path, make: Callable[[Path], object]) -> Path:
+    """The folder `final`; where it is missing, `make` fills it."""
+    if not final.exists():
+        with lock():
+            assemble(final, make)
+    return final
+
+
+def assemble(final: Path, make: Callable[[Path], object]) -> None:
+    """Under `lock`: a folder beside `final` is given to `make`, and takes its name only when all
+    went well. What a killed process left half built is removed."""
+    if final.exists():
+        return
+    final.parent.mkdir(parents=True, exist_ok=True)
+    for left in final.parent.glob(f".{final.name}-*"):
+        shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=f".{final.name}-", dir=final.parent) as place:
+        folder = Path(place) / final.name
+        folder.mkdir()
+        make(folder)
+        folder.rename(final)
+
+
+def first(base: Path, *patterns: str, holding: str = "") -> Path | None:
+    """The first path below `base` that is like one of the patterns and has `holding` in it."""
+    return next((p for g in patterns for p in sorted(base.glob(g)) if (p / holding).exists()), None)
+
+
+def in_folder(path: Path) -> Engine:
+    """The build at `path`: a folder that holds ``bin/mysqld`` (or sbin, usr/sbin), or a mysqld.
+
+    Raises EngineMissing."""
+    if path == path.parent:
+        raise EngineMissing(
+            f"{path} is this whole machine and no server build: name the folder of a build, its"
+            " mysqld, or mysql or mariadb; nothing was started"
+        )
+    names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
+    inside = (path / n for n in names if (path / n).exists())
+    server = path if path.is_file() else next(inside, None)
+    if server is None:
+        raise EngineMissing(
+            f"{path.name} holds no bin/mysqld: name the folder of a server build or its mysqld"
+        )
+    printed = version(server)
+    kind = "mariadb" if "MariaDB" in printed else "mysql"
+    base = server.parent.parent
+    if (base / "usr/lib/mysql/plugin").is_dir():  # packages unpacked into a folder
+        base = base / "usr"
+    plugins = first(base, "lib/mysql/plugin", "lib64/mysql/plugin", "lib/plugin", "lib/*/plugin")
+    places = (server.parent, base / "bin", base / "scripts")
+    scripts = [str(d / n) for d in places for n in _INSTALL if (d / n).exists()]
+
+    def has(plugin: str) -> bool:
+        return plugins is not None and (plugins / plugin).exists()
+
+    engine = Engine(
+        kind=kind,
+        version=re.search(_VERSION, printed)[1],
+        command=(str(server),),
+        basedir=base,
+        plugin_dir=plugins,
+        messages_dir=first(base, "share/mysql", "share", "share/*", holding="english/errmsg.sys"),
+        client_dir=next((d for d in places if (d / "mysql").exists()), None),
+        install_db=tuple(scripts[:1]) if kind == "mariadb" else (),
+        origin="conda" if (base / "conda-meta").is_dir() else "folder",
+        keyring=has(_KEYRING[kind]),
+        thread_pool=kind == "mariadb" or has("thread_pool.so"),
+        clone=has("mysql_clone.so"),
+    )
+    unpacked = base.parent / REAL / "mysqld.my"
+    if kind == "mariadb" or not engine.keyring or unpacked.exists():
+        return engine
+    return engine if server.resolve().with_name("mysqld.my").exists() else _view(engine, server)
+
+
+def _view(engine: Engine, server: Path) -> Engine:
+    """The same build behind a folder of links that holds the two files a keyring needs beside the
+    server and its plugins: somebody else's build is never written to."""
+    real = server.resolve()
+    key = hashlib.sha256(f"{real} {real.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    program = server.relative_to(engine.basedir)
+    plugins = engine.plugin_dir.relative_to(engine.basedir)
+
+    def make(folder: Path) -> None:
+        links(engine.basedir, folder, [program.parent, plugins])
+        for file, content in (
+            (program, real.read_bytes()),  # a copy: mysqld looks beside its real file, not a link
+            (program.parent / "mysqld.my", MANIFEST.encode()),
+            (plugins / "component_keyring_file.cnf", CONFIG.encode()),
+        ):
+            (folder / file).unlink(missing_ok=True)
+            (folder / file).write_bytes(content)
+        (folder / program).chmod(0o755)
+
+    view = once(paths.engines() / f"view-{key}", make)
+    return replace(engine, command=(str(view / program),), plugin_dir=view / plugins)
+
+
+def links(real: Path, view: Path, opened: list[Path]) -> None:
+    """Links in `view` to all that is in `real`; folders on the way to `opened` are real ones."""
+    view.mkdir(exist_ok=True)
+    on_the_way = {p.parts[0] for p in opened if p.parts}
+    for entry in real.iterdir():
+        if entry.name in on_the_way:
+            below = [Path(*p.parts[1:]) for p in opened if p.parts[:1] == (entry.name,)]
+            links(entry, view / entry.name, below)
+        else:
+            (view / entry.name).symlink_to(entry)

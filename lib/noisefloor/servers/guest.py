@@ -1,0 +1,428 @@
+"""A server that Noisefloor did not start: measured as a guest who leaves all as it was.
+
+Sent are SHOW, SELECT @@…, SET GLOBAL, and statements in a schema of its own; nothing is restarted.
+How a variable was stands in the journal, on disk, before it is set: the next command restores what
+a killed one left.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import socket as sockets
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.model import StudyError
+from noisefloor.servers.address import Address, address
+from noisefloor.servers.engines import Engine
+from noisefloor.servers.session import (
+    SCHEMA,
+    Refused,
+    ServerError,
+    Session,
+    SettingError,
+    _identifier,
+    _literal,
+    _value,
+    option_file,
+)
+from noisefloor.servers.workshop import clock, secret_file
+
+# what makes measuring unsafe or meaningless, by the name that allows it
+ALLOWED = ("replica", "busy", "disk", "read-only")
+LOOK_S = 2.0  # how long the server is watched before it is called idle
+BUSY_THREADS = 2  # threads of others that run
+BUSY_TPS = 5  # transactions a second of others
+BUSY_QPS = 50  # statements a second of others
+FREE_B = 5 << 30  # of disk: binary logs of the measurement stay on the server
+RIGHTS = "README.md, On a server of your own"
+
+
+class Journal:
+    """What was changed on a server and is to be changed back, on disk before it is changed:
+    `url` (without a password), `schema` (the token of the one created, "" for none) and
+    `variables` (name -> value before). Raises ServerError for a file that is none."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.url, self.schema, self.variables = "", "", {}
+        if not path.exists():
+            return
+        try:
+            found = json.loads(path.read_text())
+            self.url, self.schema = str(found["url"]), str(found["schema"])
+            self.variables = dict(found["variables"])
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise ServerError(
+                f"{paths.shown(path)} says what a killed command left changed on a server, and"
+                f" cannot be read ({e}); it was left as it is"
+            ) from None
+
+    def write(self) -> None:
+        """Whole, and on disk when this returns."""
+        text = json.dumps({"url": self.url, "schema": self.schema, "variables": self.variables})
+        partial = secret_file(self.path.with_suffix(".partial"), text)
+        _sync(partial)
+        partial.replace(self.path)
+        _sync(self.path.parent)
+
+    def remove(self) -> None:
+        """Nothing is left to restore."""
+        self.variables, self.schema = {}, ""
+        self.path.unlink(missing_ok=True)
+        _sync(self.path.parent)
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def pending() -> list[Path]:
+    """Journals of servers on which a killed command left something."""
+    return sorted((paths.root() / ".servers").glob("*.journal"))
+
+
+class Guest(Session):
+    """A connection to a server that is not ours, with what a measurement asks of a `Server`; it is
+    never restarted.
+
+    `say`: takes every statement; those that change something are then not sent (a dry run). None:
+    all are sent."""
+
+    datadir = process = None  # what belongs to a server of ours
+    settings: Mapping[str, str] = {}
+    pooling: Mapping[str, object] = {
+        "pool_pre_ping": True,  # its wait_timeout may be shorter than a slice
+        "pool_reset_on_return": None,
+        "skip_autocommit_rollback": True,  # one after each statement would look like load
+    }
+
+    def __init__(self, where: Address, folder: Path, say: Callable[[str], None] | None = None):
+        super().__init__()
+        self.address, self.folder, self.say = where, Path(folder), say
+        place = {"host": where.ip, "port": where.port}
+        self.login = {"unix_socket": where.socket} if where.socket else place
+        self.login |= {"user": where.user, "passwd": where.password, "autocommit": True}
+        self._pid, self._said = 0, set()
+        self.allow: tuple[str, ...] = ()
+        try:
+            row = self.query(
+                "SELECT VERSION() AS version, @@hostname AS host, @@port AS port,"
+                " @@datadir AS datadir"
+            )[0]
+        except ServerError as e:
+            raise ServerError(f"{where}: {e}; nothing was changed") from None
+        self.host, self.its_data = str(row["host"]), str(row["datadir"])
+        version = str(row["version"])
+        name = f"{row['host']} {row['port']} {row['datadir']}"
+        digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+        self.engine = Engine(
+            kind="mariadb" if "mariadb" in version.lower() else "mysql",
+            version=re.match(r"[\d.]+", version)[0],
+            command=(),
+            origin=f"guest {digest}",
+        )
+        self.journal = Journal(paths.root() / ".servers" / f"{digest}.journal")
+        self.journal.url = where.url
+
+    # -- statements -----------------------------------------------------------------------------
+
+    def query(self, statement: str, **values) -> list[dict]:
+        """As `Session.query`; in a dry run the statement is said, too, once."""
+        if self.say and (line := _shown(statement, values)) not in self._said:
+            self._said.add(line)
+            self.say(f"{line}  -- reads: sent now, too")
+        return super().query(statement, **values)
+
+    def change(self, statement: str, **values) -> None:
+        """A statement that changes something; in a dry run it is only said."""
+        if self.say:
+            self.say(_shown(statement, values))
+        else:
+            super().query(statement, **values)
+
+    def nameless(self, text: str) -> str:
+        """`text` without the names of the server and of who asks."""
+        a = self.address
+        for name in filter(None, (a.socket, a.file, a.host, self.host, a.user)):
+            text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "<server>", text)
+        return text
+
+    def purge(self) -> None:
+        """Nothing: its binary logs are its owner's. Raises ServerError when its disk runs full
+        meanwhile."""
+        if "disk" not in self.allow and (why := self._disk()):
+            raise ServerError(
+                f"{self.address}: {why}; measuring ended, whole runs are kept, --allow disk goes on"
+            )
+
+    # -- variables ------------------------------------------------------------------------------
+
+    def raw(self, name: str) -> object:
+        """A global variable as the server holds it: a number, a text or None."""
+        value = self.query(f"SELECT @@GLOBAL.{_identifier(name)} AS v")[0]["v"]
+        if value is None or isinstance(value, int | float):
+            return value
+        return float(value) if isinstance(value, Decimal) else str(value)
+
+    def set(self, settings: Mapping[str, object]) -> None:
+        """As `Session.set`; what was before stands in the journal first."""
+        new = [n for n in settings if n not in self.journal.variables]
+        for name in new:
+            try:
+                self.journal.variables[name] = self.raw(name)
+            except ServerError as e:
+                raise SettingError(f"{name}: {e}") from None
+        if new and not self.say:
+            self.journal.write()
+        super().set(settings)
+
+    def takes(self, name: str, values: Iterable[str]) -> bool:
+        """As `Session.takes`; what the server itself changes along with it stands in the journal,
+        too, directly after."""
+        before = self.variables()
+        try:
+            return super().takes(name, values)
+        finally:
+            now = self.variables()
+            changed = {n for n, v in before.items() if now.get(n, v) != v}
+            if (more := changed - self.journal.variables.keys()) and not self.say:
+                self.journal.variables |= {n: self._typed(n, before[n]) for n in more}
+                self.journal.write()
+
+    def _typed(self, name: str, text: str) -> object:
+        """What SHOW says of a variable, as `raw` would have said it."""
+        found = _literal(text)
+        is_switch = isinstance(found, str) and isinstance(self.raw(name), int)
+        return int(_value(text)) if is_switch else found
+
+    def check(self, settings: Mapping[str, object]) -> None:
+        """As `Session.check`; in a dry run nothing was set."""
+        if not self.say:
+            super().check(settings)
+
+    # -- what is used ---------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        """The server's process where a socket leads to one that this machine sees, else 0."""
+        if not self.address.socket:
+            return 0
+        with contextlib.suppress(OSError), sockets.socket(sockets.AF_UNIX) as s:
+            s.connect(self.address.socket)
+            peer = s.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
+            pid = struct.unpack("3i", peer)[0]
+            return pid if pid > 0 and clock(pid) else 0
+        return 0
+
+    def usage(self) -> dict[str, float]:
+        """CPU seconds of the server's process, where they can be seen."""
+        return {"cpu_s": clock(self._pid)} if self._pid else {}
+
+    def _history(self) -> float:
+        return 0.0  # it stands in a table of another schema
+
+    # -- may it be measured? --------------------------------------------------------------------
+
+    def objections(self, threads: int) -> dict[str, str]:
+        """Name that allows it -> what makes measuring here unsafe or meaningless.
+
+        Raises ServerError where the rights to look are missing, or so many client `threads` would
+        take the connections that others need."""
+        try:
+            found = {"replica": self._replication(), "read-only": self._read_only()}
+        except Refused as e:
+            raise ServerError(
+                f"{self.address} does not show whether it can be measured ({e}); the rights that"
+                f" are needed: {RIGHTS}; nothing was changed"
+            ) from None
+        found |= {"disk": self._disk(), "busy": self._busy()}
+        most = int(self.variables()["max_connections"])
+        used = int(self.status("Threads_connected")["Threads_connected"])
+        if threads > 0.8 * (most - used):
+            raise ServerError(
+                f"{self.address} takes {most} connections, {used} are used: {threads} threads would"
+                " leave too few to others; nothing was changed"
+            )
+        return {k: v for k, v in found.items() if v}
+
+    def _replication(self) -> str:
+        maria = self.engine.kind == "mariadb"
+        if self.query("SHOW ALL SLAVES STATUS" if maria else "SHOW REPLICA STATUS"):
+            return "it is a replica: what is measured competes with its applier"
+        self.query("SHOW ENGINE INNODB STATUS")  # without PROCESS only one's own threads are listed
+        commands = {str(r["Command"]) for r in self.query("SHOW PROCESSLIST")}
+        if any(c.startswith("Binlog Dump") for c in commands):
+            return "it has a replica, which would have to apply all that is measured"
+        counters = self.status("wsrep_cluster_size")
+        group = self.query("SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'")
+        if counters.get("wsrep_cluster_size") or any(r["Value"] for r in group):
+            return "it is a member of a cluster, whose others would apply all that is measured"
+        return ""
+
+    def _read_only(self) -> str:
+        values = self.variables()
+        names = ("read_only", "super_read_only", "innodb_read_only", "offline_mode")
+        on = [n for n in names if values.get(n, "OFF") not in ("OFF", "0", "NO_LOCK")]
+        return f"it is read-only ({', '.join(on)})" if on else ""
+
+    def _disk(self) -> str:
+        writes = "what is measured writes tables and binary logs"
+        if not self.address.near or not os.path.isdir(self.its_data):
+            return f"how full its disk is cannot be seen from here, and {writes}"
+        if (free := shutil.disk_usage(self.its_data).free) >= FREE_B:
+            return ""
+        least = f"{free / 1e9:.1f} GB free, below {FREE_B / 1e9:.1f} GB"
+        return f"its disk has {least}, and {writes}"
+
+    def _busy(self) -> str:
+        names = ("Com_commit", "Com_rollback", "Questions")
+        before, began = self.status(*names), time.monotonic()
+        running = []
+        while time.monotonic() - began < LOOK_S:
+            time.sleep(LOOK_S / 10)
+            running.append(self.status("Threads_running")["Threads_running"] - 1)
+        took, after = time.monotonic() - began, self.status(*names)
+        rate = {n: (after[n] - before[n]) / took for n in names}
+        tps = rate["Com_commit"] + rate["Com_rollback"]
+        qps = rate["Questions"] - (len(running) + 1) / took  # without our own
+        threads = sorted(running)[len(running) // 2]
+        if threads > BUSY_THREADS or tps > BUSY_TPS or qps > BUSY_QPS:
+            return (
+                f"it is busy ({threads:.0f} threads of others run, {tps:.0f} transactions and"
+                f" {qps:.0f} statements a second; idle is up to {BUSY_THREADS}, {BUSY_TPS} and"
+                f" {BUSY_QPS})"
+            )
+        return ""
+
+    # -- the schema -----------------------------------------------------------------------------
+
+    def move_in(self) -> None:
+        """Create the schema, and the option file for sysbench. Raises ServerError when a schema of
+        that name is there."""
+        if self.query(f"SHOW DATABASES LIKE '{SCHEMA}'") and not (self.say and self._ours()):
+            raise ServerError(
+                f"there is a schema called {SCHEMA} on {self.address}, and nothing says that this"
+                " project created it: it is left alone, and nothing is measured until it has"
+                " another name or is gone; nothing was changed"
+            )
+        self.journal.schema = secrets.token_hex(8)
+        if not self.say:
+            self.journal.write()
+        self.change(f"CREATE DATABASE {SCHEMA}")
+        self.change(f"CREATE TABLE {SCHEMA}.{self._token} (id INT PRIMARY KEY)")
+        a = self.address
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        port = None if a.socket else a.port
+        text = option_file(a.user, a.password, Path(a.socket), port, a.ip)
+        secret_file(self.folder / "sysbench.cnf", text)
+
+    @property
+    def _token(self) -> str:
+        """The table that says whose the schema is."""
+        return f"owner_{self.journal.schema}"
+
+    def put_back(self) -> list[str]:
+        """Restore every variable and drop the schema, as the journal says; what was done, in words.
+        Raises ServerError when something is left: the journal keeps it."""
+        done: dict[str, None] = {}
+        try:
+            # one may be the other's limit: what the first pass cannot set, the second one can
+            for name, value in 2 * list(reversed(self.journal.variables.items())):
+                words = f"{name} is {value} again"
+                if words not in done if self.say else self.raw(name) != value:
+                    self.change(f"SET GLOBAL {_identifier(name)} = :value", value=value)
+                    done[words] = None
+            for name, value in () if self.say else self.journal.variables.items():
+                if (now := self.raw(name)) != value:
+                    raise ServerError(f"{name} is {now}, it was {value}")
+            if self.journal.schema and (self._ours() or self.say):
+                self.change(f"DROP DATABASE {SCHEMA}")
+                done[f"the schema {SCHEMA} is dropped"] = None
+        except ServerError as e:
+            left = ", ".join(f"{n}={v}" for n, v in self.journal.variables.items())
+            raise ServerError(
+                f"not all was put back on {self.address} ({e}): it had {left or 'no such schema'};"
+                " the next command that measures tries again"
+            ) from None
+        if not self.say:
+            self.journal.remove()
+        self._before = {}
+        return list(done)
+
+    def _ours(self) -> bool:
+        """Whether the schema is the one that the journal tells of."""
+        if not self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
+            return False
+        tables = {next(iter(r.values())) for r in self.query(f"SHOW TABLES FROM {SCHEMA}")}
+        return bool(self.journal.schema) and self._token in tables
+
+
+def _shown(statement: str, values: Mapping[str, object]) -> str:
+    """A statement as it is sent."""
+    for name, value in values.items():
+        text = "NULL" if value is None else f"'{value}'"
+        shown = str(value) if isinstance(value, int | float) else text
+        statement = statement.replace(f":{name}", shown)
+    return f"{statement};"
+
+
+@contextlib.contextmanager
+def visit(
+    where: Address,
+    folder: Path,
+    threads: int,
+    allow: Iterable[str] = (),
+    say: Callable[[str], None] = lambda s: None,
+    dry: Callable[[str], None] | None = None,
+) -> Iterator[Guest]:
+    """A guest on the server at `where`, after what a killed command left there is restored; all is
+    put back at the end, however it ends. `threads`: the most clients at once; `dry`: see `Guest`.
+
+    Raises ServerError where measuring is unsafe or meaningless and `allow` does not name it."""
+    guest = Guest(where, folder, dry)
+    for done in guest.put_back() if guest.journal.path.exists() else ():
+        say(f"{where}: a command that was killed left something; {done}")
+    for name, why in guest.objections(threads).items():
+        if name not in allow:
+            raise ServerError(
+                f"{where}: {why}; --allow {name} measures all the same; nothing was changed"
+            )
+        say(f"{where}: {why}; allowed by name")
+    guest._pid, guest.allow = guest.pid, tuple(allow)
+    try:
+        yield guest
+    finally:
+        guest.put_back()
+        guest._forget()
+
+
+def restore_others(but: str, say: Callable[[str], None]) -> None:
+    """Put back what killed commands left on other servers than `but` (a URL), where they can be
+    reached with what the journal knows; what is left is said."""
+    for path in pending():
+        try:
+            journal = Journal(path)
+            if journal.url == but:
+                continue
+            where = address(journal.url)
+            guest = Guest(where, paths.root())
+            if guest.journal.path != path:
+                raise ServerError("another server answers there now")
+            for done in guest.put_back():
+                say(f"{where}: a command that was killed left something; {done}")
+            guest._forget()
+        except (ServerError, StudyError) as e:
+            say(f"{e}; the next command with that server restores it")

@@ -1,0 +1,416 @@
+"""Throwaway servers: made, started, stopped, killed, copied.
+
+A server lives in a private folder (0700), listens on a unix socket, opens TCP on loopback only when
+asked, and dies with the process that started it.
+"""
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from noisefloor.servers import session, workshop
+from noisefloor.servers.engines import Engine, last_words, output
+from noisefloor.servers.session import ServerError, Session, SettingError, _value
+from noisefloor.servers.workshop import clock, die_with_parent, free_port, secret_file
+
+LONG_S = 3600  # where it copies, encrypts or reads whole tables
+# a server gives the files that it makes 0640, its keyring among them
+_PRIVATE = {"UMASK": "0600", "UMASK_DIR": "0700"}
+
+
+class Server(Session):
+    """One throwaway server. `settings` are my.cnf lines (name -> value); names use underscores."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        settings: Mapping[str, object] = {},
+        *,
+        tcp: bool = False,
+        keyring: bool = False,
+        environment: Mapping[str, str] = {},
+    ):
+        super().__init__()
+        self.engine, self.folder = engine, Path(folder)
+        self.settings = {k.replace("-", "_"): str(v) for k, v in settings.items()}
+        self.keyring, self.environment = keyring, dict(environment)
+        self.port = free_port() if tcp else None
+        self.datadir = self.folder / "data"
+        self.process: subprocess.Popen | None = None
+        short = (self.folder.parent / "short").readlink()
+        self.socket = short / f"{self.folder.name}.sock"
+        file = str(self.folder / "client.cnf")
+        self.login = {"read_default_file": file, "unix_socket": str(self.socket)}
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _write_cnf(self, *, keys: bool = True) -> Path:
+        e = self.engine
+        lines = {
+            "basedir": e.basedir,
+            "plugin_dir": e.plugin_dir,
+            "lc_messages_dir": e.messages_dir,
+            "datadir": self.datadir,
+            "tmpdir": self.folder / "tmp",
+            "socket": self.socket,
+            "pid_file": self.folder / "pid",
+            "log_error": self.folder / "error.log",
+            "user": "root" if os.geteuid() == 0 else None,
+        }
+        if e.kind == "mysql":
+            lines |= {"secure_file_priv": "NULL"}
+            if int(e.version.split(".")[0]) >= 8:
+                lines |= {"mysqlx": "OFF"}
+        elif self.keyring and keys:
+            lines |= {
+                "plugin_load_add": "file_key_management",
+                "file_key_management_filename": self.folder / "keyring",
+            }
+        if self.port:
+            lines |= {"bind_address": "127.0.0.1", "port": self.port}
+        else:
+            lines |= {"skip_networking": "ON"}
+        lines |= self.settings
+        if "log_bin" in lines:  # asked for with a file's name, and not by any value
+            name = lines.pop("log_bin")
+            log = {"log_bin": "binlog" if _value(name) == 1.0 else name}
+            lines |= {"skip_log_bin": ""} if _value(name) == 0.0 else log
+        quoted = {k: f'"{v}"' if isinstance(v, Path) else v for k, v in lines.items()}
+        body = "".join(f"{k}={v}\n" for k, v in quoted.items() if v is not None)
+        return secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
+
+    def _write_keyring(self) -> None:
+        """MariaDB: a key file. MySQL: the two manifests in the data directory, without which the
+        keyring stays disabled."""
+        if self.engine.kind == "mysql":
+            where = {"path": str(self.folder / "keyring"), "read_only": False}
+            manifest = {"components": "file://component_keyring_file"}
+            secret_file(self.datadir / "mysqld.my", json.dumps(manifest))
+            secret_file(self.datadir / "component_keyring_file.cnf", json.dumps(where))
+        elif not (self.folder / "keyring").exists():
+            secret_file(self.folder / "keyring", f"1;{secrets.token_hex(32)}\n")
+
+    # -- life ----------------------------------------------------------------------------------
+
+    def initialise(self) -> "Server":
+        """Make the data directory with a random root password; not started."""
+        self._make_folders()
+        cnf = self._write_cnf(keys=False)  # mariadb-install-db looks for plugins in /usr only
+        if self.keyring and self.engine.kind == "mariadb":
+            self._write_keyring()
+        self._make_data(cnf)
+        if self.keyring and self.engine.kind == "mysql":
+            self._write_keyring()
+        password = secrets.token_urlsafe(18)
+        login = f"[client]\nuser=root\npassword={password}\nsocket={self.socket}\n"
+        secret_file(self.folder / "client.cnf", login)
+        first = f"ALTER USER root@localhost IDENTIFIED BY '{password}';\n"
+        init = secret_file(self.folder / "init.sql", first)
+        self.spawn(f"--init-file={init}")
+        self.ready()
+        self.stop()
+        init.unlink()
+        return self
+
+    def _make_folders(self) -> None:
+        for sub in (self.folder, self.folder / "tmp"):
+            sub.mkdir(mode=0o700)
+
+    def _make_data(self, cnf: Path) -> None:
+        link = self.socket.with_suffix(".link")
+        if self.engine.install_db:
+            # a shell script that takes paths apart at their spaces: it is shown one without
+            link.symlink_to(self.folder)
+            secret_file(cnf, cnf.read_text().replace(str(self.folder), str(link)))
+            argv = [*self.engine.install_db, f"--defaults-file={link / cnf.name}"]
+            argv += [f"--datadir={link / self.datadir.name}", "--skip-test-db"]
+            argv += ["--auth-root-authentication-method=normal", "--skip-name-resolve"]
+        else:
+            argv = [*self.engine.command, f"--defaults-file={cnf}", "--initialize-insecure"]
+        with open(self.folder / "initialise.log", "w") as log:
+            try:
+                done = subprocess.run(
+                    argv,
+                    stdout=log,
+                    stderr=log,
+                    env=os.environ | _PRIVATE,
+                    preexec_fn=die_with_parent,
+                    timeout=300,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise ServerError(f"{self._build} hung in --initialize") from None
+        link.unlink(missing_ok=True)
+        if done.returncode:
+            raise ServerError(f"{self._build} did not initialise: {self._tail()}")
+
+    @property
+    def _build(self) -> str:
+        return f"{self.engine.kind} {self.engine.version}"
+
+    def copy(
+        self,
+        folder: Path,
+        settings: Mapping[str, object] = {},
+        *,
+        data: Path | None = None,
+        **options,
+    ) -> "Server":
+        """A stopped copy of this stopped server: data directory, keyring and password (reflink
+        where the file system has it); `settings` are added to this server's. `data`: a data
+        directory that becomes the copy's, in place of this one's."""
+        options = {"tcp": self.port is not None, "keyring": self.keyring, **options}
+        other = Server(self.engine, folder, self.settings | dict(settings), **options)
+        other._make_folders()
+        if data:
+            data.rename(other.datadir)
+        else:
+            argv = ["cp", "-a", "--reflink=auto", self.datadir, other.datadir]
+            done = output(*argv, preexec_fn=die_with_parent)
+            if done.returncode:
+                raise ServerError(f"the data directory was not copied: {last_words(done)[-200:]}")
+        (other.datadir / "auto.cnf").unlink(missing_ok=True)
+        for name in ("client.cnf", "sysbench.cnf"):
+            if (self.folder / name).exists():
+                text = (self.folder / name).read_text()
+                secret_file(other.folder / name, text.replace(str(self.socket), str(other.socket)))
+        if other.keyring:
+            if (self.folder / "keyring").exists():
+                shutil.copy2(self.folder / "keyring", other.folder / "keyring")
+            other._write_keyring()
+        return other
+
+    def spawn(self, *options: str) -> None:
+        """Start the process without waiting; `ready` waits."""
+        if self.port:
+            self.port = free_port(self.port)
+        self._free_socket()  # of a server that was killed
+        self._before = {}
+        self._began = time.monotonic()
+        with open(self.folder / "output.log", "a") as out:
+            self.process = subprocess.Popen(
+                [*self.engine.command, f"--defaults-file={self._write_cnf()}", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=os.environ | _PRIVATE | self.environment,
+                preexec_fn=die_with_parent,
+            )
+        workshop.running.add(self)
+
+    def ready(self, *, timeout: float = 120) -> float:
+        """Wait for the first answered query; returns the seconds since the process was started.
+
+        Raises ServerError with the end of the error log."""
+        while True:
+            if self.process.poll() is not None:
+                raise ServerError(f"{self._build} ended while starting: {self._tail()}")
+            with contextlib.suppress(ServerError):
+                if self.socket.exists():
+                    self.query("SELECT 1")
+                    return time.monotonic() - self._began
+            if time.monotonic() - self._began > timeout:
+                self.kill()
+                raise ServerError(f"the server did not answer within {timeout:g} s; it was killed")
+            time.sleep(0.02)
+
+    def start(self, *, timeout: float = 120) -> float:
+        """Start, wait for the first answered query, read every setting back; returns the seconds
+        until that answer. Raises ServerError, SettingError for a setting not in force."""
+        self.spawn()
+        took = self.ready(timeout=timeout)
+        try:
+            self.check(self.settings)
+        except SettingError:
+            self.kill()
+            raise
+        return took
+
+    def stop(self) -> float:
+        """Clean shutdown; returns its seconds. Does nothing when the server is not running."""
+        if self.process is None:
+            return 0.0
+        began, timeout = time.monotonic(), 2 * session.ANSWER_S
+        self._forget()
+        self.process.terminate()
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerError(
+                f"the server did not stop within {timeout:g} s; it was killed"
+            ) from None
+        self.process = None
+        return time.monotonic() - began
+
+    def kill(self) -> None:
+        """kill -9."""
+        if self.process is not None:
+            self._forget()
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def restart(self) -> float:
+        """Stop cleanly and start again; returns the seconds until the first answered query."""
+        self.stop()
+        return self.start()
+
+    def remove(self) -> None:
+        """Kill the server and delete its folder."""
+        self.kill()
+        self._free_socket()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _free_socket(self) -> None:
+        for stale in (self.socket, Path(f"{self.socket}.lock")):
+            stale.unlink(missing_ok=True)
+
+    def __enter__(self) -> "Server":
+        self.start()
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.kill()
+
+    # -- what it said --------------------------------------------------------------------------
+
+    def said(self, pattern: str) -> list[str]:
+        """Messages of the error log that match `pattern`, without their times."""
+        lines = (self.folder / "error.log").read_text(errors="replace").splitlines()
+        return [line.split(" ", 2)[-1] for line in lines if re.search(pattern, line)]
+
+    def _tail(self) -> str:
+        """The errors in the server's log, shortened to one line."""
+        for name in ("error.log", "initialise.log", "output.log"):
+            with contextlib.suppress(OSError):
+                lines = (self.folder / name).read_text(errors="replace").splitlines()
+                bad = [s for s in lines if "[ERROR]" in s or "FATAL" in s]
+                bad = [s.partition("[ERROR] ")[2] or s for s in bad if not s.endswith("Aborting")]
+                if told := bad or lines[-1:]:  # the first is the cause, the others come of it
+                    return " ".join(" ".join(told[-4:]).split())[:400]
+        return "its log is empty"
+
+    def _ended(self, seconds: float) -> bool:
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+        return self.process is None or self.process.returncode is not None
+
+    # -- SQL -----------------------------------------------------------------------------------
+
+    def patient(self, statement: str, **values) -> list[dict]:
+        """As `query`, for a statement that may take an hour while the server's processor clock
+        moves; on a connection of its own."""
+        engine, answered = self._engine(LONG_S), threading.Event()
+        watch = threading.Thread(target=self._kill_when_still, args=(answered,))
+        watch.start()
+        try:
+            return self._ask(engine, LONG_S, statement, values)
+        finally:
+            answered.set()
+            watch.join()
+            engine.dispose()
+
+    def _kill_when_still(self, answered: threading.Event) -> None:
+        before = -1.0
+        while not answered.wait(session.ANSWER_S):
+            now = clock(self.pid)
+            if now == before:
+                self.process.kill()
+            before = now
+
+    def purge(self) -> None:
+        """Remove the binary logs that are full: nobody reads them."""
+        if len(list(self.datadir.glob("binlog.[0-9]*"))) > 1:
+            self.query("PURGE BINARY LOGS BEFORE NOW()")
+
+    def cipher(self) -> str:
+        """The TLS cipher of a new connection made as the measuring tool's; "" without TLS."""
+        lines = (self.folder / "sysbench.cnf").read_text().split()
+        told = dict(line.split("=", 1) for line in lines)
+        login = {"user": told["mysql-user"], "passwd": told["mysql-password"]}
+        engine, asked = self._engine(session.ANSWER_S, **login), "SHOW SESSION STATUS LIKE :name"
+        try:
+            return self._ask(engine, session.ANSWER_S, asked, {"name": "Ssl_cipher"})[0]["Value"]
+        finally:
+            engine.dispose()
+
+    def redo(self) -> tuple[float, float]:
+        """Where the redo log is written, and where a recovery would begin, in bytes (LSN)."""
+        names = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
+        if self.engine.kind == "mariadb":
+            names = ("Innodb_lsn_current", "Innodb_lsn_last_checkpoint")
+        found = self.status(*names)
+        if len(found) < 2:
+            raise ServerError("the server does not say where its redo log stands")
+        return found[names[0]], found[names[1]]
+
+    def write_out(self, limit_s: float = 20) -> None:
+        """Wait until every page changed so far stands in its file: a checkpoint beyond now."""
+        wanted, _ = self.redo()
+        began = time.monotonic()
+        with self._eager_flushing():
+            while self.redo()[1] < wanted:
+                if time.monotonic() - began > limit_s:
+                    raise ServerError(f"the server wrote no checkpoint within {limit_s:g} s")
+                time.sleep(0.02)
+
+    # -- its process ---------------------------------------------------------------------------
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Nothing of the server runs meanwhile; what it has still to write it writes later."""
+        try:
+            os.kill(self.pid, signal.SIGSTOP)
+            yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGCONT)
+
+    def usage(self) -> dict[str, float]:
+        """CPU seconds and bytes written and read by the server process since its start."""
+        try:
+            io = psutil.Process(self.pid).io_counters()
+        except psutil.Error:
+            raise ServerError(f"the server is not running: {self._tail()}") from None
+        used = {"cpu_s": clock(self.pid)}
+        return used | {"written_B": io.write_bytes, "read_B": io.read_bytes}
+
+
+def pin(
+    template: Server, folder: Path, wanted: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Which of the `wanted` settings a server accepts at its start, tried on a copy of `template`:
+    (those in force, {name: why not} for the others)."""
+    kept, refused = dict(wanted), {}
+    while True:
+        server = template.copy(folder, kept)
+        try:
+            server.start()
+            return kept, refused
+        except ServerError as e:
+            said = str(e)
+            name = next((k for k in kept if re.search(rf"\b{k}\b", said.replace("-", "_"))), None)
+            if name is None:
+                raise
+            refused[name] = said
+            del kept[name]
+        finally:
+            server.remove()

@@ -1,0 +1,296 @@
+"""What is asked of a server, ours or a guest's: statements, variables set and read back.
+
+Only this module and those that inherit from it send SQL."""
+
+import contextlib
+import difflib
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from noisefloor.servers.engines import Engine, label
+from noisefloor.servers.workshop import ServerError
+
+SCHEMA = "noisefloor"  # of the tables that are measured
+
+# not variables of their own: checked in another way, or without an effect to read back
+_NOT_READ_BACK = {"user", "skip_networking"}
+
+_VOLATILE = re.compile(
+    r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
+    r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
+    r"|server_uuid"  # new for every copy of a data directory, and it holds the machine's MAC address
+)
+
+# client errors (no server, gone, lost in a query): how long the process may take to be gone, too
+_LOST = {2002: 0, 2006: 0.2, 2013: 0.2}
+
+ANSWER_S = 60  # a server that is silent for so long hangs
+
+
+class Refused(ServerError):
+    """A statement that the server answered with an error: what it said."""
+
+
+class SettingError(ServerError):
+    """A setting that was asked for and is not in force: names wanted and got."""
+
+
+def option_file(
+    user: str, password: str, socket: Path, port: int | None = None, host: str = "127.0.0.1"
+) -> str:
+    """Text of a sysbench --config-file: the secrets, which must never stand in argv."""
+    where = f"mysql-host={host}\nmysql-port={port}\n" if port else f"mysql-socket={socket}\n"
+    return f"mysql-user={user}\nmysql-password={password}\nmysql-db={SCHEMA}\n{where}"
+
+
+class Session:
+    """A connection of an administrator. Who inherits says how it is made (`login`, of MySQLdb;
+    `pooling`, of SQLAlchemy), and whether the server's process ended (`_ended`; then `_tail` is
+    what it said last)."""
+
+    engine: Engine
+    login: Mapping[str, object]
+    pooling: Mapping[str, object] = {}
+
+    def __init__(self) -> None:
+        self._sql: sa.Engine | None = None
+        self._before: dict[str, str] = {}  # variables that were set, as they were at the start
+
+    def _ended(self, seconds: float) -> bool:
+        """Whether the process is gone, or goes within so many seconds."""
+        return False
+
+    # -- statements ------------------------------------------------------------------------------
+
+    def _engine(self, answer_s: int, **login: object) -> sa.Engine:
+        patience = {"connect_timeout": 5, "read_timeout": answer_s, "write_timeout": answer_s}
+        return sa.create_engine(
+            "mysql+mysqldb://",
+            poolclass=sa.pool.StaticPool,
+            isolation_level="AUTOCOMMIT",
+            connect_args={**self.login, "charset": "utf8mb4", **patience, **login},
+            **self.pooling,
+        )
+
+    def _forget(self) -> None:
+        if self._sql is not None:
+            self._sql.dispose()
+            self._sql = None
+
+    def query(self, statement: str, **values) -> list[dict]:
+        """Rows of `statement` as dicts; [] for statements without rows. `:name` binds values.
+
+        Raises Refused for an answer that is an error, ServerError when there is none."""
+        if self._sql is None:  # one connection, kept open
+            self._sql = self._engine(ANSWER_S)
+        return self._ask(self._sql, ANSWER_S, statement, values)
+
+    def change(self, statement: str, **values) -> None:
+        """A statement that changes something for all who use the server."""
+        self.query(statement, **values)
+
+    def _ask(self, engine: sa.Engine, answer_s: int, statement: str, values: dict) -> list[dict]:
+        began = time.monotonic()
+        try:
+            with engine.connect() as c:
+                result = c.execute(sa.text(statement), values)
+                return [dict(r._mapping) for r in result] if result.returns_rows else []
+        except sa.exc.DBAPIError as e:
+            code, said = e.orig.args[0], e.orig.args[-1]
+            if code not in _LOST:
+                raise Refused(said) from None
+            if self._ended(_LOST[code]):
+                raise ServerError(f"the server is not running: {self._tail()}") from None
+            took = time.monotonic() - began
+            hangs = "; it hangs" if took > min(5, answer_s) - 0.5 else ""
+            raise ServerError(
+                f"the server gave no answer in {took:.0f} s{hangs} ({said})"
+            ) from None
+
+    def script(self, *statements: str) -> None:
+        """Execute statements one after the other."""
+        for s in statements:
+            self.query(s)
+
+    def variables(self) -> dict[str, str]:
+        """All global variables but those that change by themselves (GTID sets, timestamps, the
+        UUID)."""
+        rows = self.query("SHOW GLOBAL VARIABLES")
+        found = {r["Variable_name"]: str(r["Value"]) for r in rows}
+        return {k: v for k, v in sorted(found.items()) if not _VOLATILE.fullmatch(k)}
+
+    def status(self, *names: str) -> dict[str, float]:
+        """Global status counters by lower-case name (all of the named ones, as numbers)."""
+        rows = self.query("SHOW GLOBAL STATUS")
+        found = {r["Variable_name"].lower(): r["Value"] for r in rows}
+        return {n: float(found[n.lower()]) for n in names if n.lower() in found}
+
+    def plugin(self, name: str) -> str:
+        """The state of a plugin, by its name or its library's (``x.so``): ``active``; "": none."""
+        rows = self.query(
+            "SELECT LOWER(PLUGIN_STATUS) AS s FROM information_schema.plugins"
+            " WHERE :name IN (PLUGIN_NAME, PLUGIN_LIBRARY)",
+            name=name,
+        )
+        states = [r["s"] for r in rows]
+        return "active" if "active" in states else "".join(states[:1])
+
+    # -- variables -------------------------------------------------------------------------------
+
+    def set(self, settings: Mapping[str, object]) -> None:
+        """SET GLOBAL each setting, then read back. Raises SettingError."""
+        found = {} if settings.keys() <= self._before.keys() else self.variables()
+        for name, value in settings.items():
+            try:
+                self.change(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
+            except Refused as e:
+                raise SettingError(f"{name}: wanted {value}, refused: {e}") from None
+            if name in found:
+                self._before.setdefault(name, found[name])
+        self.check(settings)
+
+    def only(self, settings: Mapping[str, object]) -> None:
+        """`set` these; every other variable that was `set` since the start goes back to what it
+        was, so that no arm or workload inherits from the one before it."""
+        self.set({k: v for k, v in self._before.items() if k not in settings} | dict(settings))
+
+    def takes(self, name: str, values: Iterable[str]) -> bool:
+        """Whether a live server takes each of the values; False for a variable that only a start
+        sets. Raises SettingError for a variable or value that it does not know."""
+        known = self.variables()
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise SettingError(f"{label(self.engine)} has no global variable {name}{hint}")
+        try:
+            for value in values:
+                self.set({name: value})
+        except SettingError as e:
+            if "read only variable" in str(e):
+                return False
+            raise
+        finally:
+            self.only({})
+        return True
+
+    def check(self, settings: Mapping[str, object]) -> None:
+        """Raise SettingError for the first setting that is not in force."""
+        got = self.variables() if settings else {}
+        for name, wanted in settings.items():
+            name = name.removeprefix("loose_")
+            if name in _NOT_READ_BACK:
+                continue
+            if name == "plugin_load_add":  # one whose library is missing does not stop a start
+                if self.plugin(f"{str(wanted).removesuffix('.so')}.so") != "active":
+                    raise SettingError(f"{name}: wanted {wanted}, but it is not active")
+                continue
+            if name.startswith("performance_schema_instrument"):
+                self._check_instruments(str(wanted))
+                continue
+            if consumer := re.fullmatch(r"performance_schema_consumer_(\w+)", name):
+                got[name] = self._consumer(consumer[1])
+            if name == "log_bin" and _value(wanted) != 0.0:
+                wanted = "ON"  # asked for with a file name, read back as a switch
+            if name not in got:
+                raise SettingError(f"{name}: wanted {wanted}, but the server has no such variable")
+            switches = set(str(wanted).split(","))  # of which some are set
+            if "=" in str(wanted) and switches <= set(got[name].split(",")):
+                continue
+            if _value(got[name]) != _value(wanted):
+                raise SettingError(f"{name}: wanted {wanted}, got {got[name]}")
+
+    def _check_instruments(self, wanted: str) -> None:
+        """``'%=ON'``: no variable, but the state of what the name stands for."""
+        name, _, state = wanted.strip("'").partition("=")
+        rows = self.query(
+            "SELECT AVG(ENABLED = 'YES') AS share FROM performance_schema.setup_instruments"
+            " WHERE NAME LIKE :name",
+            name=name,
+        )
+        share = float(rows[0]["share"] or 0)
+        if (share > 0.99) != (state == "ON"):
+            raise SettingError(
+                f"performance_schema_instrument: wanted {wanted}, but {share:.0%} are on"
+            )
+
+    def _consumer(self, name: str) -> str:
+        rows = self.query(
+            "SELECT ENABLED AS e FROM performance_schema.setup_consumers WHERE NAME = :name",
+            name=name,
+        )
+        return rows[0]["e"] if rows else "no such consumer"
+
+    # -- rest ------------------------------------------------------------------------------------
+
+    def settle(self, limit_s: float) -> dict[str, float]:
+        """Wait until flushing and purge are down, at most `limit_s`; what was left, and whether
+        it had settled: dirty pages under 10 % of the pool (below innodb_max_dirty_pages_pct_lwm's
+        default the server stops flushing ahead) and a history list under 1,000."""
+        return self._settle(limit_s, 0.1)
+
+    def flush(self, limit_s: float) -> dict[str, float]:
+        """As `settle`, but until hardly a page is dirty: before the disk is made slow, or a slice
+        would measure the flushing of what came before it."""
+        with self._eager_flushing():
+            return self._settle(limit_s, 0.002)
+
+    @contextlib.contextmanager
+    def _eager_flushing(self) -> Iterator[None]:
+        names = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
+        before = {n: v for n, v in self.variables().items() if n in names}
+        try:
+            self.set(dict.fromkeys(names, "0"))
+            yield
+        finally:
+            self.set({n: before[n] for n in reversed(names)})
+
+    def _settle(self, limit_s: float, share: float) -> dict[str, float]:
+        began = time.monotonic()
+        while True:
+            s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
+            dirty, total = s.values()
+            history = self._history()
+            took = time.monotonic() - began
+            settled = dirty <= share * total and history < 1000
+            if settled or took >= limit_s:
+                seconds = round(took, 3)
+                return dict(settled=settled, seconds=seconds, dirty_pages=dirty, history=history)
+            time.sleep(0.05)
+
+    def _history(self) -> float:
+        """Length of the list of old rows that the server has still to remove."""
+        left = self.query(
+            "SELECT count AS n FROM information_schema.innodb_metrics"
+            " WHERE name = 'trx_rseg_history_len'"
+        )
+        return float(left[0]["n"]) if left else 0.0
+
+
+def _identifier(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
+        raise SettingError(f"{name!r} is not the name of a variable; nothing was set")
+    return name
+
+
+def _literal(value: object) -> int | float | str:
+    """What SET takes: numbers without quotes and without K, M or G."""
+    text = str(value)
+    if m := re.fullmatch(r"(-?\d+)([KMGkmg]?)", text):
+        return int(m[1]) * 1024 ** " KMG".index(m[2].upper() or " ")
+    return float(text) if re.fullmatch(r"-?\d+\.\d+", text) else text
+
+
+def _value(text: object) -> object:
+    """A setting's value in a form that compares: 128M and 134217728, ON and 1 are the same."""
+    s = str(text).strip().strip("'\"").upper()
+    if s in ("ON", "TRUE", "YES"):
+        return 1.0
+    if s in ("OFF", "FALSE", "NO"):
+        return 0.0
+    if m := re.fullmatch(r"(-?\d+(?:\.\d+)?)([KMGT]?)", s):
+        return float(m[1]) * 1024 ** " KMGT".index(m[2] or " ")
+    return s.replace(" ", "").rstrip("/")

@@ -1,0 +1,347 @@
+"""What lies between a client and a throwaway server: certificates, SSH tunnels, distance.
+
+Keys are made for one campaign and readable by the owner only; every process dies with this one, and
+namespaces and interfaces vanish with the processes that hold them, also after kill -9.
+"""
+
+import contextlib
+import getpass
+import json
+import os
+import shutil
+import socket as sockets
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from noisefloor.servers import engines
+from noisefloor.servers.workshop import ServerError, clock, die_with_parent, free_port, secret_file
+
+KEYS = {
+    "RSA 1024": ("rsa:1024",),
+    "RSA 2048": ("rsa:2048",),
+    "RSA 4096": ("rsa:4096",),
+    "P-256": ("ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+}
+# level 0 lets RSA 1024 in, on both sides; it changes no order of ciphers
+_LEVEL = """openssl_conf = all
+[all]
+ssl_conf = ssl
+[ssl]
+system_default = level
+[level]
+CipherString = DEFAULT:@SECLEVEL=0
+"""
+
+
+def certificates(folder: Path, names: list[str]) -> Path:
+    """An authority, a server certificate for each key in `names` (of `KEYS`), a client's,
+    and ``openssl.cnf``: the folder (0700; keys 0600). Raises ServerError."""
+    folder.mkdir(mode=0o700)
+    configuration(folder / "openssl.cnf")
+    _certificate(folder, "cacert", KEYS["RSA 2048"])
+    for name in names:
+        _certificate(folder, f"server {name}", KEYS[name], "cacert")
+    _certificate(folder, "client", KEYS["P-256"], "cacert")
+    for end in ("cert", "key"):  # the names that sysbench looks for in its working directory
+        (folder / f"client {end}.pem").rename(folder / f"client-{end}.pem")
+    (folder / "cacert cert.pem").rename(folder / "cacert.pem")
+    return folder
+
+
+def configuration(path: Path, groups: str = "") -> Path:
+    """A configuration of OpenSSL at `path`, which offers only `groups` for the key exchange."""
+    return secret_file(path, _LEVEL + (f"Groups = {groups}\n" if groups else ""))
+
+
+def _certificate(folder: Path, name: str, key: tuple[str, ...], authority: str = "") -> None:
+    argv = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-newkey", *key]
+    argv += ["-subj", f"/CN=noisefloor {name}", "-keyout", f"{name} key.pem"]
+    argv += ["-out", f"{name} cert.pem"]
+    if authority:
+        argv += ["-CA", f"{authority} cert.pem", "-CAkey", f"{authority} key.pem"]
+    done = engines.output(*argv, cwd=folder, umask=0o077)
+    if done.returncode:
+        raise ServerError(f"openssl made no certificate: {engines.last_words(done)}")
+
+
+# -- processes -------------------------------------------------------------------------------------
+
+
+def _start(argv: list[str], log: Path, **options) -> subprocess.Popen:
+    with open(log, "wb") as said:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=said,
+            preexec_fn=die_with_parent,
+            **options,
+        )
+
+
+def _until(ready: Callable[[], bool], process: subprocess.Popen, log: Path, name: str) -> None:
+    until = time.monotonic() + 15
+    while not ready():
+        if process.poll() is not None or time.monotonic() > until:
+            _end(process)
+            lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+            raise ServerError(f"{name} did not start: {lines[-1][:200]}")
+        time.sleep(0.02)
+
+
+def _end(process: subprocess.Popen) -> None:
+    process.kill()
+    process.wait()
+
+
+# -- SSH -------------------------------------------------------------------------------------------
+
+_SSH = ("-F", "none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o",
+        "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "ExitOnForwardFailure=yes",
+        "-o", "Compression=no")  # fmt: skip
+FULL = {n: f"{n}@openssh.com" for n in ("chacha20-poly1305", "aes256-gcm")}
+
+
+def sshd_program() -> str:
+    """The machine's sshd, or one unpacked from its package, which would start a daemon if it were
+    installed. Raises EngineMissing."""
+    return engines.which("sshd") or str(engines.unpacked("openssh-server") / "usr/sbin/sshd")
+
+
+class Sshd:
+    """A throwaway sshd with its own keys on `host`; `enter`: the argv prefix of a namespace."""
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1", enter: tuple[str, ...] = ()):
+        self.folder, self.host, self.port = folder, host, free_port()
+        program = sshd_program()
+        folder.mkdir(mode=0o700)
+        for name in ("host", "client"):
+            keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name]
+            subprocess.run(keygen, check=True)
+        config = {
+            "HostKey": folder / "host",
+            "AuthorizedKeysFile": folder / "client.pub",
+            "ListenAddress": f"{host}:{self.port}",
+            "Ciphers": ",".join(["aes256-cbc", "aes256-ctr", *FULL.values()]),
+            "PermitRootLogin": "prohibit-password",
+            "PasswordAuthentication": "no",
+            "StrictModes": "no",
+            "UsePAM": "no",
+            "PidFile": "none",
+            "MaxStartups": "100",
+            "MaxSessions": "100",
+            "LoginGraceTime": "20",
+            "ClientAliveInterval": "10",
+        }
+        secret_file(folder / "config", "".join(f"{k} {v}\n" for k, v in config.items()))
+        argv = [program, "-D", "-e", "-f", str(folder / "config")]
+        argv = [*_rooted(folder), *argv] if os.geteuid() == 0 else argv
+        log, before = folder / "sshd.log", _mounts()
+        self.process = _start([*enter, *argv], log)
+        try:
+            _until(lambda: b"listening" in log.read_bytes(), self.process, log, "sshd")
+            if seen := {"/etc/passwd", "/run"} & (_mounts() - before):
+                for place in seen:
+                    subprocess.run(["umount", "-l", place], check=False)
+                self.close()
+                raise ServerError(
+                    "sshd needs mounts of its own, and those of this chroot are shared"
+                )
+        except ServerError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def close(self) -> None:
+        """End it; the sessions end with their clients."""
+        _end(self.process)
+
+
+def _rooted(folder: Path) -> list[str]:
+    """An argv prefix: as root sshd wants a user and a folder, which only it shall see; a process
+    namespace of its own lets its sessions die with it, too."""
+    users = Path("/etc/passwd").read_text()
+    if "\nsshd:" not in users:
+        users += "sshd:x:65530:65534::/run/sshd:/usr/sbin/nologin\n"
+    (folder / "passwd").write_text(users)
+    # private first; in a chroot / is no mount, and cannot be made so
+    script = (
+        'mount --make-rprivate / 2>&-; mount --bind "$0" /etc/passwd'
+        ' && mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec "$@"'
+    )
+    own = ["unshare", "-m", "--propagation", "unchanged", "-p", "-f", "--kill-child=KILL"]
+    return [*own, "sh", "-c", script, str(folder / "passwd")]
+
+
+def _mounts() -> set[str]:
+    """Mount points that this process sees."""
+    return {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()}
+
+
+class Tunnel:
+    """`ssh -L` through `sshd` to a server's port on `target`; listens on `port` of the client's
+    loopback. `command`: whether a command runs at the far end, or -N stands in its place."""
+
+    def __init__(
+        self,
+        sshd: Sshd,
+        cipher: str,
+        target: tuple[str, int],
+        *,
+        enter: tuple[str, ...] = (),
+        command: bool = True,
+    ):
+        self.sshd, self.port = sshd, free_port()
+        log = sshd.folder / f"ssh-{self.port}.log"
+        argv = ["ssh", *_SSH, "-i", str(sshd.folder / "client"), "-c", FULL.get(cipher, cipher)]
+        argv += ["-L", f"127.0.0.1:{self.port}:{target[0]}:{target[1]}", "-p", str(sshd.port)]
+        argv += [] if command else ["-N"]
+        argv += [f"{getpass.getuser()}@{sshd.host}"]
+        # cat ends with the connection, where a sleep would be left behind
+        argv += ["echo up; exec cat"] if command else []
+        began = time.monotonic()
+        self.process = _start([*enter, *argv], log)
+        ready = (lambda: "up" in log.read_text()) if command else self._listens
+        _until(ready, self.process, log, "ssh")
+        self.took_s = round(time.monotonic() - began, 4)  # until it is open
+
+    def _listens(self) -> bool:
+        with sockets.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def usage(self) -> dict[str, float]:
+        """CPU seconds of the two ends so far: client, server."""
+        far = psutil.Process(self.sshd.process.pid).children(recursive=True)
+        return {"client": clock(self.process.pid), "server": sum(clock(p.pid) for p in far)}
+
+    def close(self) -> None:
+        """End the client, and with it the session."""
+        _end(self.process)
+
+
+# -- distance --------------------------------------------------------------------------------------
+
+_CONNECT = """
+import json, socket, sys, time
+host, port, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+took = []
+for _ in range(n + 1):
+    began = time.monotonic()
+    with socket.create_connection((host, port), 30):
+        took.append(time.monotonic() - began)
+print(json.dumps(took[1:]))
+"""
+
+
+class Link:
+    """Two network namespaces with a cable between them whose delay can be set.
+
+    `client` and `server` are argv prefixes that enter them. netem where the kernel has it, else
+    wirefilter. Raises ServerError or EngineMissing where neither is allowed."""
+
+    hosts = ("10.77.0.1", "10.77.0.2")
+
+    def __init__(self, folder: Path):
+        folder.mkdir(mode=0o700)
+        self.folder, self.wire = folder, None
+        self.ends, log = [], folder / "namespace.log"
+        try:
+            for _ in self.hosts:
+                self.ends.append(_start(["unshare", "-n", "cat"], log))
+            for end in self.ends:
+                _until(lambda p=end.pid: _apart(p), end, log, "a namespace")
+            self.client, self.server = (("nsenter", "-t", str(e.pid), "-n") for e in self.ends)
+            self._cable()
+            for enter, host, name in (
+                (self.client, self.hosts[0], "nf0"),
+                (self.server, self.hosts[1], "nf1"),
+            ):
+                _ip(enter, f"ip addr add {host}/24 dev {name}")
+                for up in ("lo", name):
+                    _ip(enter, f"ip link set {up} up")
+        except BaseException:
+            self.close()
+            raise
+
+    def _cable(self) -> None:
+        far = self.ends[1].pid
+        with contextlib.suppress(ServerError):
+            _ip(self.client, "tc qdisc add dev lo root netem delay 0ms")
+            _ip(self.client, "tc qdisc del dev lo root")
+            _ip(self.client, f"ip link add nf0 type veth peer name nf1 netns {far}")
+            return
+        program, libraries = engines.which("wirefilter"), ""
+        if not program:
+            prefix = engines.unpacked("vde-wirefilter", "libvdeplug2")
+            program = str(prefix / "usr/bin/wirefilter")
+            libraries = str(next(prefix.glob("usr/lib/*/libvdeplug.so.2")).parent)
+        for name in ("nf0", "nf1"):
+            (self.folder / name).write_text(f"tap://{name}\n")
+        log = self.folder / "wirefilter.log"
+        self.wire = _start(
+            [*self.client, program, "-v", f"{self.folder / 'nf0'}:{self.folder / 'nf1'}"],
+            log,
+            env={**os.environ, "LD_LIBRARY_PATH": libraries},
+        )
+        _until(lambda: self._has("nf1"), self.wire, log, "wirefilter")
+        _ip(self.client, f"ip link set nf1 netns {far}")
+
+    def _has(self, name: str) -> bool:
+        with contextlib.suppress(ServerError):
+            _ip(self.client, f"ip link show {name}")
+            return True
+        return False
+
+    def delay(self, round_trip_ms: float) -> None:
+        """Delay every packet by half of `round_trip_ms` from now on."""
+        half = round_trip_ms / 2
+        if self.wire:
+            self.wire.stdin.write(f"delay {half:g}\n".encode())
+            self.wire.stdin.flush()
+        else:
+            for enter, name in ((self.client, "nf0"), (self.server, "nf1")):
+                _ip(enter, f"tc qdisc replace dev {name} root netem delay {half:g}ms")
+
+    def rtt(self, port: int, n: int = 5) -> dict[str, float]:
+        """Seconds that connect() takes to a port of the server's end: min avg max mdev median."""
+        argv = [*self.client, sys.executable, "-I", "-S", "-c", _CONNECT, self.hosts[1], port, n]
+        done = engines.output(*argv, timeout=60)
+        if done.returncode:
+            raise ServerError(f"no connection over the link: {done.stderr.strip()[-200:]}")
+        took = json.loads(done.stdout)
+        mean = statistics.fmean(took)
+        found = {
+            "min": min(took),
+            "avg": mean,
+            "max": max(took),
+            "mdev": statistics.fmean(abs(t - mean) for t in took),
+            "median": statistics.median_high(took),
+        }
+        return {k: round(v, 6) for k, v in found.items()}
+
+    def close(self) -> None:
+        """End the processes that hold it; nothing is left."""
+        for process in (self.wire, *self.ends):
+            if process:
+                _end(process)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _ip(enter: tuple[str, ...], command: str) -> None:
+    """A command of iproute2 in a namespace. Raises ServerError."""
+    program, *argv = command.split()
+    done = engines.output(*enter, engines.which(program) or program, *argv)
+    if done.returncode:
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        raise ServerError(f"no link between two namespaces: {program}: {said}")
+
+
+def _apart(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+    return False

@@ -1,0 +1,118 @@
+"""What keeps a throwaway process ours and mortal: private folders, secrets in files, free ports,
+and an end with the process that started it."""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import socket as sockets
+import tempfile
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from noisefloor import paths
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+_parent = 0
+running: weakref.WeakSet = weakref.WeakSet()  # servers that were started
+
+
+class ServerError(Exception):
+    """A server that did not start, stop or accept a setting. One sentence."""
+
+
+def _before_fork() -> None:
+    global _parent  # noqa: PLW0603
+    _parent = os.getpid()
+
+
+os.register_at_fork(before=_before_fork)
+
+
+def die_with_parent() -> None:
+    """For `preexec_fn`: the kernel kills the child when the process that started it ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != _parent:  # it ended before that
+        os._exit(1)
+
+
+def sweep() -> list[Path]:
+    """Remove server folders and cgroups whose owner is gone (killed with -9); the folders."""
+    gone = []
+    groups = Path("/sys/fs/cgroup")
+    for group in (g for n in ("", "blkio/", "cpu/") for g in groups.glob(f"{n}noisefloor-*")):
+        if not Path("/proc", group.name.partition("-")[2]).exists():
+            with contextlib.suppress(OSError):  # the kernel keeps one that is in use
+                for inner in group.glob("*/"):
+                    inner.rmdir()
+                group.rmdir()
+    for folder in sorted((paths.root() / ".servers").glob("*/")):
+        with contextlib.suppress(OSError), open(folder / "lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(OSError):
+                shutil.rmtree((folder / "short").readlink(), ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            gone.append(folder)
+    return gone
+
+
+@contextlib.contextmanager
+def workshop() -> Iterator[Path]:
+    """A private folder (0700) for servers, removed at the end with every server still running in
+    it; leftovers of dead owners go first.
+
+    ``short/`` in it is a link to a folder with a short path: a socket's path may have 107 bytes."""
+    parent = paths.root() / ".servers"
+    parent.mkdir(mode=0o700, exist_ok=True)
+    with open(parent / "lock", "w") as door:
+        fcntl.flock(door, fcntl.LOCK_EX)  # no sweep between making a folder and locking it
+        sweep()
+        folder = Path(tempfile.mkdtemp(prefix="w", dir=parent))
+        lock = open(folder / "lock", "w")  # noqa: SIM115
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    with lock:
+        # /tmp, whatever TMPDIR says, where it may be written to
+        tmp = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else None
+        short = Path(tempfile.mkdtemp(prefix="nf", dir=tmp))
+        (folder / "short").symlink_to(short)
+        try:
+            yield folder
+        finally:
+            for server in [s for s in running if s.folder.parent == folder]:
+                server.kill()
+            shutil.rmtree(short, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port(port: int = 0) -> int:
+    """A TCP port on which a server could listen on loopback now: `port` itself where it could,
+    beside connections that still end."""
+    with sockets.socket() as s:
+        s.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, int(port > 0))
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            if port:
+                return free_port()
+            raise
+        return s.getsockname()[1]
+
+
+def secret_file(path: Path, text: str) -> Path:
+    """Write `text` to `path`, readable by the owner only."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w") as f:
+        f.write(text)
+    return path
+
+
+def clock(pid: int) -> float:
+    """CPU seconds of a process, to the nanosecond; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        return time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3) in arithmetic
+    return 0.0

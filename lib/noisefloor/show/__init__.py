@@ -1,0 +1,1 @@
+"""Figures, words, pages, packs."""

@@ -1,0 +1,373 @@
+"""The blog pack: a study's post, figures, page, data and the code that computes them again.
+
+A pack is a small project folder of its own. The raw files are copied into it first, without what
+identifies a machine or a person; the notebook is then run inside it, so that every number comes from
+the very files that the reader gets.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import tomllib
+from base64 import b64decode
+from collections import Counter
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import pandas as pd
+
+from noisefloor import paths
+from noisefloor.data import pack, results, tidy
+from noisefloor.show import identity, report
+from noisefloor.show.markup import TEMPLATE, piece, safe
+from noisefloor.show.plots.picture import FIGURES
+from noisefloor.show.report import ReportError
+from noisefloor.text import sheet
+
+STEPS = 4  # how often `make` tells what it does next
+LONG = 16  # rows of a table that the post shows; a longer one is linked
+SHORT = 18  # characters of a cell of the post that stay on one line
+_NOT_FOR_READING = {"jupyterlab", "mysqlclient", "rocrate"}  # rendering needs none of them
+_LIBRARY = Path(__file__).parents[1]
+_PUBLIC = ("lib", "data/raw/published")  # folders of a pack that name nobody
+
+
+def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) -> Path:
+    """Write the pack of a study (the newest campaign of each question) or a campaign into the folder
+    or ``.zip`` `out`, by default ``reports/bundles/<campaign>``. Returns its path.
+
+    `step` is told what is done next. Raises ReportError in one sentence: code 2 before anything
+    was written, else 1, and then nothing is left."""
+    study, campaigns = chosen(name)
+    usual = paths.reports() / "bundles" / (campaigns[0].name if campaigns else study)
+    out = Path(out or usual).absolute()
+    if out.exists():
+        raise _refused(f"{paths.shown(out)} exists already")
+    partial = out.with_name(f"{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    folder = partial / (out.stem if out.suffix == ".zip" else out.name)
+    try:
+        _fill(folder, study, campaigns, timeout, step)
+        if out.suffix == ".zip":
+            step("packing")
+            contents = ((str(f.relative_to(partial)), f.read_bytes()) for f in _files(folder))
+            pack.write(partial / out.name, contents)
+            folder = partial / out.name
+        folder.replace(out)
+    except OSError as e:
+        raise ReportError(f"{paths.shown(out)} cannot be written ({e.strerror})") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return out
+
+
+def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
+    """(study, its campaigns' folders) of a study's or a campaign's name; no folder for a study that
+    rests on published numbers alone. ReportError for anything else."""
+    if name in paths.campaigns():
+        campaign = paths.campaign(name)
+        study = tidy.meta(campaign)["study"]
+        if not _source(study):
+            raise _refused(f"{name} is a campaign of {study}, which has no page")
+        return study, (campaign,)
+    if not (source := _source(name)):
+        known = ", ".join(report.studies())
+        places = "data/raw/recorded or data/raw/runs"
+        raise _refused(f"{name!r} is neither a study ({known}) nor a folder of {places}")
+    asked = report.parameters(source)
+    if "aa" in asked:
+        words = "rests on campaigns of several kinds, and a pack holds a study's"
+        raise _refused(f"{name} {words}")
+    if "campaign" not in asked:
+        return name, ()
+    if newest := report.newest_campaign(name):
+        return name, results.beside(paths.campaign(newest))
+    line = "ab VARIABLE=OFF,ON" if source.stem == "own-study" else f"run {name}"
+    words = f"has no campaign, measured or recorded: `noisefloor {line}` measures one"
+    raise _refused(f"{name} {words}")
+
+
+def _refused(words: str) -> ReportError:
+    return ReportError(f"{words}; nothing was written", 2)
+
+
+def _source(study: str) -> Path | None:
+    """The notebook of a study's page; None without one."""
+    try:
+        return report.notebook(study)
+    except ReportError:
+        return None
+
+
+def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float, step) -> None:
+    step("copying the raw files")
+    given = {"campaign": ", ".join(c.name for c in campaigns)} if campaigns else {}
+    names, changed = _copy(folder, study, campaigns)
+    step("rendering")
+    with _inside(folder):
+        page = report.render(study, given, folder / "reports", timeout)
+    step("writing the post")
+    words = {"study": study, "given": given, "folder": folder, "changed": changed}
+    words |= {"version": metadata.version("noisefloor"), "needs": _requirements()}
+    words["facts"] = facts = json.loads(page.with_suffix(".json").read_text())
+    words["shown"] = list(_shown(json.loads(page.with_suffix(".ipynb").read_text()), folder))
+    if campaigns:
+        raw = folder / "data" / "raw" / "recorded"
+        words["run"] = run = results.load(*(raw / c.name for c in campaigns))
+        words |= {"judged": run.runs[~run.runs["warmup"]], "anew": _anew(run)}
+        words |= _main_table(facts)
+        sheet.cells(run.tidy).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
+    _write(folder, "post.md", words)
+    _write(folder, "rerender.py", words)
+    _write(folder, "fragment.html", words | _fragment(page.read_text()))
+    told = tomllib.loads((TEMPLATE / "bundle" / "files.toml").read_text())
+    there = {p for p in told if (folder / p).exists()} | {"README.md"}
+    words["files"] = {name: told[name] for name in told if name in there}
+    _write(folder, "README.md", words)
+    for file in _given(folder):  # the names, in what was written since
+        if file.suffix != ".png":
+            _hidden(file, names)
+        elif identity.named(file.read_bytes().decode("latin-1"), names):
+            where = file.relative_to(folder)
+            raise ReportError(f"{where} names the machine or its user; nothing was written")
+    _crate(folder, words)
+
+
+# -- what goes in ----------------------------------------------------------------------------------
+
+
+def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[str, str], int]:
+    """Fill `folder` with the library, the notebook and the raw files without what identifies
+    anybody. The names that were hidden, and in how many raw files."""
+    leave = shutil.ignore_patterns("__pycache__", "*.partial")
+    shutil.copytree(_LIBRARY, folder / "lib" / "noisefloor", ignore=leave)
+    _dist_info(folder / "lib")
+    if paths.published().exists():
+        shutil.copytree(paths.published(), folder / "data" / "raw" / "published", ignore=leave)
+    public = "\n".join(f.read_text(errors="replace") for f in _files(folder))
+    for file in (paths.root() / n for n in ("environment.yml", "CITATION.cff", "LICENSE")):
+        if file.exists():
+            shutil.copyfile(file, folder / file.name)
+    for name in ("notebooks", "figures", "tables"):
+        (folder / name).mkdir()
+    shutil.copy(report.notebook(study), folder / "notebooks")
+    facts, raws = {}, {}
+    for campaign in campaigns:
+        raws[campaign] = folder / "data" / "raw" / "recorded" / campaign.name
+        pack.unpack(campaign, raws[campaign])  # what names somebody is taken out of each file
+        host = tidy.meta(campaign).get("host")
+        facts |= host if isinstance(host, dict) else {}
+    texts = [f.read_bytes().decode(errors="replace") for f in _given(folder)]
+    names = identity.found(texts, facts, public)
+    hidden, changed = [f for f in _given(folder) if _hidden(f, names)], 0
+    for campaign, raw in raws.items():
+        if not (mine := [f for f in hidden if f.is_relative_to(raw)]):
+            continue
+        changed += len(mine)
+        _seal(raw, mine)
+        before, after = (report.records(results.load(c).verdicts) for c in (campaign, raw))
+        if before != after:
+            raise ReportError(
+                f"{campaign.name} holds a host's or a user's name ({len(names)} are known) where a "
+                "number stands, so hiding it would change a verdict; nothing was written"
+            )
+    return names, changed
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(f for f in folder.rglob("*") if f.is_file())
+
+
+def _given(folder: Path) -> list[Path]:
+    """The files of a pack that are not public already."""
+    public = [folder / p for p in _PUBLIC]
+    return [f for f in _files(folder) if not any(f.is_relative_to(p) for p in public)]
+
+
+def _hidden(file: Path, names: dict[str, str]) -> bool:
+    """Take what identifies anybody out of a text file; whether there was anything."""
+    before = after = file.read_bytes()
+    if file.suffix in (".json", ".ipynb"):
+        facts = json.loads(before)
+        clean = identity.hide_in(facts, names)
+        if isinstance(host := clean.get("host") if isinstance(clean, dict) else None, dict):
+            clean["host"] = {k: v for k, v in host.items() if k in identity.HOST_FACTS}
+        if clean != facts:
+            after = (json.dumps(clean, indent=1, ensure_ascii=False) + "\n").encode()
+    else:
+        text = before.decode(errors="surrogateescape")
+        after = identity.hide(text, names).encode(errors="surrogateescape")
+    if after != before:
+        file.write_bytes(after)
+    return after != before
+
+
+def _seal(raw: Path, changed: list[Path]) -> None:
+    """The sha256 of every changed file anew, so that the runs are whole again."""
+    for run in {f.parent for f in changed if (f.parent / "run.json").exists()}:
+        facts = json.loads((run / "run.json").read_text())
+        facts["sha256"] = {n: tidy.sha256(run / n) for n in facts["sha256"]}
+        (run / "run.json").write_text(json.dumps(facts, indent=1) + "\n")
+    if (raw / tidy.SEAL).exists():
+        tidy.seal(raw)
+
+
+def _dist_info(lib: Path) -> None:
+    """What makes `importlib.metadata` know the library's version without an installation."""
+    version = metadata.version("noisefloor")
+    info = lib / f"noisefloor-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: noisefloor\nVersion: {version}\n")
+
+
+def _requirements() -> list[str]:
+    """What the library needs to render, at the versions that rendered the pack."""
+    asked = [r for r in metadata.requires("noisefloor") if "extra" not in r or '"lab"' in r]
+    own = {re.match(r"[\w-]+", r)[0] for r in asked} - _NOT_FOR_READING
+    return [f"{n}=={metadata.version(n)}" for n in sorted(own)]
+
+
+@contextlib.contextmanager
+def _inside(folder: Path):
+    """The project folder is `folder`, for this process and its children."""
+    before = dict(os.environ)
+    for name in ("NOISEFLOOR_RUNS", "NOISEFLOOR_REPORTS"):
+        os.environ.pop(name, None)
+    os.environ.update({"NOISEFLOOR_HOME": str(folder), FIGURES: str(folder / "figures")})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _anew(run) -> str:
+    """The command that measures the same elsewhere."""
+    given, profile = run.meta["parameters"], ["--profile", run.study.profile.name]
+    if "settings" not in given:
+        key = "all" if len(run.parts) > 1 else run.study.key
+        question = ["--question", key] if key else []
+        return shlex.join(["noisefloor", "run", run.study.name, *question, *profile])
+    words = ["noisefloor", "ab", *given["settings"]]
+    script = "lua" if given.get("lua") else "workload"
+    words += [f"--{script}", given[script]] if given.get(script) else []
+    words += ["--engine", kind] if (kind := run.meta["engine"]["kind"]) != "mysql" else []
+    return shlex.join([*words, *profile])
+
+
+# -- what is written -------------------------------------------------------------------------------
+
+
+@cache
+def _templates():
+    import jinja2
+
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATE / "bundle"), trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters |= {
+        "inline": _inline,
+        "plain": lambda value: _escaped(re.sub(r"[\r\n]+", " ", str(value))),
+        "quoted": lambda value: json.dumps(value, ensure_ascii=False),
+        "whole": lambda text: text if len(text) > SHORT else text.replace(" ", "\u00a0"),
+    }
+    found.globals["LONG"] = LONG
+    return found
+
+
+def _write(folder: Path, name: str, words: dict) -> None:
+    """Write the file `name` from its template."""
+    text = _templates().get_template(f"{name}.j2").render(words)
+    if name.endswith(".md"):
+        text = re.sub(r"\n{3,}", "\n\n", text)
+    (folder / name).write_text(text.strip() + "\n")
+
+
+def _crate(folder: Path, words: dict) -> None:
+    """Write ``ro-crate-metadata.json``: what is in the folder, in the terms of RO-Crate."""
+    from rocrate.rocrate import ROCrate
+
+    crate = ROCrate()
+    for entity in json.loads(_templates().get_template("crate.json.j2").render(words)):
+        crate.add_or_update_jsonld(entity)
+    crate.metadata.write(folder)
+
+
+_TABLE = re.compile(r'<div class="nf-scroll".*?</table></div>', re.S)
+_CODE = re.compile(r'<details class="nf-code">.*?</details>', re.S)
+_DARK = re.compile(
+    r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}\s*\}", re.S
+)
+
+
+def _fragment(page: str) -> dict:
+    """The page's box, figures and tables for a web page of somebody else's: no furniture, no code, a
+    long table to be opened. It is always light, because a blog need not follow the system."""
+    css = _DARK.sub("", (TEMPLATE / "parts.css").read_text())
+    css = css.replace(":root", "&").replace("color-scheme: light dark", "color-scheme: light")
+    body = re.search(r"<main[^>]*>(.*?)</main>", page, re.S)[1]
+    body = _TABLE.sub(_folded, _CODE.sub("", body)).strip()
+    return {"css": css.replace("--nf-paper: #fdfdfb", "--nf-paper: #fff"), "body": body}
+
+
+def _folded(table: re.Match) -> str:
+    rows = table[0].count("<tr") - 1
+    return str(piece("fold", f"{rows} rows", safe(table[0]))) if rows > LONG else table[0]
+
+
+# -- the post --------------------------------------------------------------------------------------
+
+
+def _shown(book: dict, folder: Path):
+    """What the cells of a rendered notebook show, for the post: prose, and tags with their number and
+    the file, without its suffix, that holds them. The data behind figures and tables are written."""
+    from bs4 import BeautifulSoup
+
+    drawn = sorted(p.stem for p in (folder / "figures").glob("*.svg"))
+    counted: Counter[str] = Counter()
+    for cell in book["cells"]:
+        if cell["cell_type"] == "markdown":
+            yield {"kind": "prose", "text": re.sub(r"\A# .*\n*", "", "".join(cell["source"]))}
+        for output in cell.get("outputs", []):
+            markup = "".join(output.get("data", {}).get("text/html", ""))
+            soup = BeautifulSoup("" if "<style" in markup[:40] else markup, "html.parser")
+            for tag in soup.select(".nf-verdict, .nf-figure, .nf-facts, .nf-table:has(td)"):
+                kind, link = tag["class"][0].removeprefix("nf-"), tag.select_one("a.nf-data")
+                counted[kind] += 1
+                name = Path(link["download"] if link else "table").stem
+                file = f"tables/{counted[kind]:02d}-{name}"
+                if kind == "figure":
+                    file = f"figures/{drawn[counted[kind] - 1]}"
+                if link:
+                    data = b64decode(link["href"].partition("base64,")[2])
+                    (folder / f"{file}.csv").write_bytes(data)
+                yield {"kind": kind, "tag": tag, "n": counted[kind], "file": file, "link": link}
+
+
+def _main_table(facts: dict) -> dict:
+    """The comparisons of the metric that the page is about, and the heading of a single group."""
+    from bs4 import BeautifulSoup
+
+    rows = pd.DataFrame(facts["comparisons"])
+    main = facts["primary"]
+    rows["threads"] = rows["threads"].astype("Int64")
+    for key in ("workload", "metric", "study"):
+        if key in rows and main.get(key) is not None:
+            rows = rows[rows[key].eq(main[key])]
+    shown = BeautifulSoup(report.verdict_table(rows).markup, "html.parser")
+    groups = shown.select("tr.nf-group")
+    return {"main": shown, "group": groups[0].extract() if len(groups) == 1 else None}
+
+
+def _inline(tag) -> str:
+    return _escaped(" ".join(tag.get_text().split())) if tag else ""
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown takes as text, and the site builders that read {{ }} and {% %} in it."""
+    text = re.sub(r"([\\`*\[\]<>|{}]|(?<={)%)", r"\\\1", text)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)

@@ -1,0 +1,488 @@
+"""What the campaigns on backups and connections show: tables, and the first line of a page.
+
+A figure `x` stands beside `x lo` and `x hi`, the ends of its 95 % interval: Student's t over the
+means of blocks; two arms are compared in the pairs that they were measured in. `told` writes it
+down. The tables may hold several campaigns of a study, one after the other.
+"""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+
+from noisefloor.measure.backup import ALIASES
+from noisefloor.model import AGAIN
+from noisefloor.show import plots
+from noisefloor.show.plots.series import LIMITS
+from noisefloor.stats.estimate import Estimate, paired
+from noisefloor.text import amounts
+
+ONE_CLIENT = ("one after the other", "100 connections", "sustained")  # the first that is there
+STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
+MOST = 12  # functions that are shown
+_NOTHING = Estimate(math.nan, ((math.inf, 1),))
+
+
+# -- figures and their intervals -------------------------------------------------------------------
+
+
+def _keys(name: str) -> list[str]:
+    return [name, f"{name} lo", f"{name} hi"]
+
+
+def _mean(units) -> Estimate:
+    """The mean of what independent blocks say; without a scatter for fewer than two."""
+    units = [float(u) for u in units if np.isfinite(u)]
+    if len(units) < 2:
+        return Estimate(units[0], _NOTHING.parts) if units else _NOTHING
+    return Estimate(math.fsum(units) / len(units), paired(units))
+
+
+def _less(one: Estimate, other: Estimate) -> Estimate:
+    """The difference of two estimates that know nothing of each other."""
+    return Estimate(one.value - other.value, (*one.parts, *other.parts))
+
+
+def _ends(found: Estimate) -> tuple[float, float, float]:
+    """An estimate and its interval, NaN where there is none."""
+    half = found.half() if found.known else math.nan
+    return found.value, found.value - half, found.value + half
+
+
+def _figure(name: str, found: Estimate, of=lambda x: x) -> dict[str, float]:
+    """The figure `name` with its interval, `of` what was estimated."""
+    return {k: of(x) for k, x in zip(_keys(name), _ends(found), strict=True)}
+
+
+def _times(scale: float):
+    """A logarithm as a number in other units."""
+    return lambda log: scale * math.exp(log)
+
+
+def _pct(log: float) -> float:
+    return 100 * math.expm1(log)
+
+
+def _own(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Rows that count: no warm-ups, no control, nothing without a logarithm."""
+    control = tidy["arm"].str.endswith(AGAIN).astype(bool)
+    return tidy[~tidy["warmup"].astype(bool) & ~control & (tidy["value"] > 0)]
+
+
+def _log(rows: pd.DataFrame) -> Estimate:
+    """The mean of the blocks, on the log scale."""
+    logs = np.log(rows["value"].astype(float))
+    return _mean(logs.groupby([rows["campaign"], rows["block"]]).mean())
+
+
+def _ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
+    """Log of `arm` over `baseline`: in pairs where there are any, else from two means that know
+    nothing of each other."""
+    one, other = (rows[rows["arm"] == a] for a in (arm, baseline))
+    both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
+    if len(both):
+        return _log(both.assign(value=both["value"] / both["value there"]))
+    return _less(_log(one), _log(other))
+
+
+def told(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same for a page: every figure with its interval in one cell."""
+    out = {}
+    for name in map(str, frame):
+        if f"{name} lo" in frame:
+            write = _share if name.endswith("_pct") else _text
+            head = re.sub("_(us|ms|s|MB)$", r", \1", name.removesuffix("_pct")).replace("_", " ")
+            cells = frame[_keys(name)].itertuples(index=False, name=None)
+            out[head] = ["" if pd.isna(x[0]) else write(*x) for x in cells]
+        elif not name.endswith((" lo", " hi")):
+            out[name] = frame[name]
+    return pd.DataFrame(out)
+
+
+def _share(value: float, lo: float, hi: float) -> str:
+    return amounts.told(value, lo, hi, "user_sys")  # more or less of it, not slower or faster
+
+
+def _text(value: float, lo: float, hi: float) -> str:
+    """`2.03 (1.98 to 2.09)`: to the second digit that is not known, five digits at the most. A number
+    without an end is never reached."""
+    if math.isinf(lo):
+        return "never"
+    reach = (hi - lo) / 2
+    reach = max(reach, 1e-3 * abs(value)) if 0 < reach < math.inf else abs(value) / 10
+    whole = all(float(x).is_integer() for x in (value, lo, hi) if math.isfinite(x))
+    digits = 0 if whole or not 0 < reach < math.inf else max(0, 1 - math.floor(math.log10(reach)))
+
+    def one(x: float) -> str:
+        return "never" if math.isinf(x) else f"{x:,.{digits}f}".replace("-", amounts.MINUS)
+
+    none = math.isnan(lo) or math.isnan(hi)
+    return f"{one(value)} ({amounts.NONE if none else f'{one(lo)} to {one(hi)}'})"
+
+
+# -- first lines -----------------------------------------------------------------------------------
+
+
+def _judged(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> pd.DataFrame:
+    """Verdicts on a metric of the first of `workloads` that has any, against one baseline, one an arm:
+    of the joint effect, else of the fewest threads."""
+    rows = verdicts[~verdicts["control"].astype(bool) & (verdicts["metric"] == metric)]
+    first = next((w for w in workloads if w in set(rows["workload"])), "")
+    rows = rows[rows["workload"] == first]
+    rows = rows[rows["baseline"].isin(rows["baseline"][:1])]
+    joint = rows["joint"].astype(bool)
+    return rows[joint | ~rows["arm"].isin(rows["arm"][joint])].drop_duplicates("arm")
+
+
+def _words(rows: pd.DataFrame) -> str:
+    """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`."""
+    groups = []
+    for verdict in ("slower", "faster", "same", "cannot tell"):
+        part = rows[rows["verdict"] == verdict].to_dict("records")
+        if part:
+            worse, better = amounts.words(part[0]["metric"])
+            word = {"slower": worse, "faster": better}.get(verdict, verdict)
+            groups.append(f"{word} with " + ", ".join(f"{r['arm']} ({_size(r)})" for r in part))
+    return "; ".join(groups)
+
+
+def _size(row) -> str:
+    """An overhead and its interval, the word for its direction left out; of a row that cannot tell,
+    what is known."""
+    lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
+    if row["verdict"] == "cannot tell":
+        return amounts.known(lo, hi, metric) or amounts.NONE
+    said = amounts.told(row["overhead_pct"], lo, hi, metric, row["level"])
+    return re.sub(" " + "| ".join(amounts.words(metric)), "", said).replace(" (", ", ", 1)[:-1]
+
+
+def _cheapest(rows: pd.DataFrame) -> str:
+    """Which arm's verdict alone is better than that of all others, as a sentence; "" for none."""
+    rank = rows["verdict"].map({"faster": 0, "same": 1, "slower": 2})
+    first = rows[rank == rank.min()]
+    if rank.isna().any() or len(rows) < 2 or len(first) != 1:
+        return ""
+    word = {"faster": "that is faster", "same": "that is not slower"}[first["verdict"].iloc[0]]
+    return f"Cheapest: {first['arm'].iloc[0]}, the only one {word}."
+
+
+# -- backups ---------------------------------------------------------------------------------------
+
+
+def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
+    """`tidy.stages` with the campaign and the block of each run."""
+    if stages.empty:
+        return pd.DataFrame(columns=["campaign", "block", "run", "workload", "arm", "stage"])
+    return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
+
+
+def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFrame:
+    """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage, cpu_s
+    with its interval, wall_s, and the share of its time in each of `STATES` in percent."""
+    part = _placed(stages, tidy)
+    part = part[part["workload"] == workload]
+    part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
+    found = []
+    for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
+        mean = runs[["wall_s", *(c for c in STATES if c in runs)]].mean()
+        cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
+        found.append(
+            {"arm": arm, "stage": stage}
+            | _figure("cpu_s", cpu)
+            | {"wall_s": round(mean["wall_s"], 3)}
+            | {c: round(100 * mean[c]) for c in mean.index[1:]}
+        )
+    return pd.DataFrame(found)
+
+
+def predicted(tidy: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
+    """CPU of the openssl process: what the archive's bytes should take by the speed of the cipher in
+    memory, against the one measured. Columns arm, direction, and with their intervals archive_MB,
+    MB per s, predicted_s, measured_s; empty where no speed was measured."""
+    rows, found = _own(tidy), []
+    speeds, sizes = (rows[rows["metric"] == m] for m in ("cipher_rate", "backup_size"))
+    if speeds.empty or stages.empty:
+        return pd.DataFrame()
+    cpu = _placed(stages, tidy)
+    cpu = cpu[cpu["stage"] == "openssl"]  # of every run, as rows of the tidy table
+    cpu = _own(cpu.assign(warmup=False, value=cpu["cpu_s"]))
+    for memory, direction in (("encrypt in memory", "backup"), ("decrypt in memory", "restore")):
+        for arm in plots.colours(cpu):
+            name = arm if arm in set(speeds["arm"]) else ALIASES.get(arm, arm)
+            speed = _log(speeds[(speeds["workload"] == memory) & (speeds["arm"] == name)])
+            size = sizes[sizes["arm"] == arm]
+            own = size[size["workload"] == direction]
+            size = _log(own if len(own) else size)
+            used = _log(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
+            if np.isfinite([speed.value, size.value, used.value]).all():
+                found.append(
+                    {"arm": arm, "direction": direction}
+                    | _figure("archive_MB", size, _times(1e-6))
+                    | _figure("MB per s", speed, _times(1e-6))
+                    | _figure("predicted_s", _less(size, speed), math.exp)
+                    | _figure("measured_s", used, math.exp)
+                )
+    return pd.DataFrame(found)
+
+
+def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Size of the archives: columns arm, archives, data to 1 (what of the data files became one byte)
+    and, with their intervals, archive_MB and, in pairs, above_pct, how far it is above the baseline's."""
+    made = tidy[tidy["workload"] == "backup"]
+    rows = _own(made[made["metric"] == "backup_size"])
+    whole = made[made["metric"] == "data_size"].set_index("run")["value"]
+    found = []
+    for arm in plots.colours(tidy):
+        part = rows[rows["arm"] == arm]
+        if len(part):
+            more = _NOTHING if arm == baseline else _ratio(rows, arm, baseline)
+            found.append(
+                {"arm": arm, "archives": len(part)}
+                | {"data to 1": round(float((part["run"].map(whole) / part["value"]).median()), 2)}
+                | _figure("archive_MB", _log(part), _times(1e-6))
+                | _figure("above_pct", more, _pct)
+            )
+    return pd.DataFrame(found)
+
+
+def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame, tidy: pd.DataFrame) -> str:
+    """What it costs, which process pays it, what makes it cheaper: short sentences from the tables."""
+    own = verdicts[~verdicts["arm"].str.contains(", ")]  # the ciphers, without their variants
+    said = []
+    for workload in ("backup", "restore"):
+        if len(rows := _judged(own, "wall", (workload,))):
+            said.append(f"{workload.capitalize()} time: {_words(rows)}.")
+    rows = _judged(own, "wall", ("backup", "restore"))
+    if len(rows):
+        work, arm = rows[["workload", "arm"]].iloc[0]
+        part = busy(stages, work, tidy)
+        cpu = part[part["arm"] == arm].set_index("stage") if len(part) else part
+        paid = [s for s in ("openssl", "zstd") if s in cpu.index]
+        used = ", ".join(f"{s} {_text(*cpu.loc[s, _keys('cpu_s')])} s" for s in paid)
+        said += [f"Processor time of a {work} with {arm}: {used}."] if used else []
+    return " ".join(filter(None, [*said, _cheapest(rows)]))
+
+
+# -- profiles --------------------------------------------------------------------------------------
+
+
+def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The functions whose processor time differs most between `baseline` and the other arm: samples of
+    a run as shares of its CPU per transaction, in pairs. Columns function, baseline_us, and with its
+    interval more_us, the largest first; those alone whose interval is clear of zero."""
+    if profiles.empty:
+        return pd.DataFrame()
+    own = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
+    cpu = tidy[own].set_index("run")["value"]  # of a duet a run has several
+    rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))
+    rows["side"] = np.where(rows["arm"] == baseline, "base", "other")
+    key = ["campaign", "block", "pair_id", "side"]
+    wide = rows.pivot_table(
+        index="function", columns=key, values="us", aggfunc="sum", fill_value=0.0
+    )
+    base, other = (wide.xs(s, axis=1, level="side") for s in ("base", "other"))
+    both = base.columns.intersection(other.columns)
+    more = (other[both] - base[both]).T.groupby(level=["campaign", "block"]).mean()
+    found = []
+    for function in more.abs().mean().sort_values(ascending=False).index:
+        said = _figure("more_us", _mean(more[function]))
+        if said["more_us lo"] > 0 or said["more_us hi"] < 0:
+            before = round(float(base.loc[function, both].mean()), 2)
+            found.append({"function": function, f"{baseline}, µs": before} | said)
+    found.sort(key=lambda r: -abs(r["more_us"]))
+    return pd.DataFrame(found[:MOST])
+
+
+# -- connections -----------------------------------------------------------------------------------
+
+
+def distances(tidy: pd.DataFrame) -> pd.DataFrame:
+    """What the round trips are read from: medians of each block, columns kind, distance_ms, campaign,
+    block, rtt_s (of the link, measured before every run of any kind), connect_s; empty where no single
+    client was measured at a distance."""
+    ms = tidy["workload"].str.extract(r"^(\d+) ms away$")[0].astype(float)
+    rows = _own(tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)])
+    link = ["campaign", "block", "distance_ms"]
+    connect, trip = (
+        rows[rows["metric"] == metric].groupby(key)["value"].median().rename(name).reset_index()
+        for metric, key, name in (
+            ("connect_time", ["kind", *link], "connect_s"),
+            ("round_trip", link, "rtt_s"),
+        )
+    )
+    order = list(plots.colours(tidy))
+    both = connect.merge(trip, on=link)
+    return both.sort_values("kind", key=lambda k: k.map(order.index), kind="stable")
+
+
+def round_trips(tidy: pd.DataFrame) -> pd.DataFrame:
+    """The round trips that each kind of connection needs: the slope of the time to connect over the
+    round-trip time between the two shorter distances, in each block; and the time that it predicts for
+    the longest one against the one measured there. Columns kind, blocks, and with their intervals round
+    trips, work_ms, rtt_ms, predicted_ms, measured_ms, off_pct, per_s_at_100_ms."""
+    far = distances(tidy)
+    known = sorted(far["distance_ms"].unique())
+    if len(known) < 2:
+        return pd.DataFrame()
+    at = [*known[:2], known[-1] if len(known) > 2 else math.nan]
+    found = []
+    for kind, part in far.groupby("kind", sort=False):
+        wide = part.pivot(index=["campaign", "block"], columns="distance_ms")
+        x, y = (
+            wide[c].reindex(columns=at).set_axis([0, 1, 2], axis=1) for c in ("rtt_s", "connect_s")
+        )
+        trips = (y[1] - y[0]) / (x[1] - x[0])
+        work = y[0] - trips * x[0]
+        then = work + trips * x[2]
+        found.append(
+            {"kind": kind, "blocks": int(trips.notna().sum())}
+            | _figure("round trips", _mean(trips))
+            | _figure("work_ms", _mean(1e3 * work))
+            | _figure("rtt_ms", _mean(1e3 * x[2]))
+            | _figure("predicted_ms", _mean(1e3 * then))
+            | _figure("measured_ms", _mean(1e3 * y[2]))
+            | _figure("off_pct", _mean(np.log((then / y[2]).where(then > 0))), _pct)
+            | _figure("per_s_at_100_ms", _mean(1 / (work + 0.1 * trips)))
+        )
+    return pd.DataFrame(found)
+
+
+def _both(tidy: pd.DataFrame, workloads, metric: str, arm: str, baseline: str):
+    """(Estimate of the baseline, of the ratio), on the log scale, where both were measured: the first
+    of `workloads`, at its fewest threads; None for nowhere. A rate is turned into a time."""
+    rows = _own(tidy[tidy["metric"] == metric])
+    for workload in workloads:
+        part = rows[(rows["workload"] == workload) & rows["arm"].isin([arm, baseline])]
+        same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
+        part = part[same] if same.any() else part
+        threads = part.groupby("threads")["arm"].nunique()
+        if (threads == 2).any():
+            part = part[part["threads"] == threads.index[threads == 2].min()]
+            if metric == "tps":
+                part = part.assign(value=part["threads"].astype(float) / part["value"])
+            return _log(part[part["arm"] == baseline]), _ratio(part, arm, baseline)
+    return None
+
+
+def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
+    """How many queries a connection must serve before `arm` costs less than each of `LIMITS`
+    percent, in time and in server CPU, both at the fewest threads. Columns counted in, and with their
+    intervals connect_ms and query_ms (the baseline's), extra_ms (of a connection, at the baseline's
+    mean), query_extra_pct, then one column a limit; infinite where each query alone costs more.
+
+    The ends of the last ones are those of the worst and the best case that the four intervals of a
+    row allow: they hold the truth at least as often as each of these."""
+    found = []
+    for counted, connecting, query in (
+        ("time", "connect_time", "tps"),
+        ("server CPU", "cpu_per_connection", "cpu_per_transaction"),
+    ):
+        made = _both(tidy, ONE_CLIENT, connecting, arm, baseline)
+        used = _both(tidy, ("pooled",), query, arm, baseline)
+        if not made or not used:
+            continue
+        base = 1e3 * math.exp(made[0].value)
+        row = (
+            {"counted in": counted}
+            | _figure("connect_ms", made[0], _times(1e3))
+            | _figure("extra_ms", made[1], lambda x, base=base: base * math.expm1(x))
+            | _figure("query_ms", used[0], _times(1e3))
+            | _figure("query_extra_pct", used[1], _pct)
+        )
+        (c, c_lo, c_hi), (more, more_lo, more_hi) = map(_ends, made)
+        (q, q_lo, q_hi), (each, each_lo, each_hi) = map(_ends, used)
+        cases = (c, more, q, each), (c_lo, more_lo, q_hi, each_lo), (c_hi, more_hi, q_lo, each_hi)
+        for limit in LIMITS:
+            keys = _keys(f"under {limit:g} %")
+            row |= {k: _needed(limit / 100, *x) for k, x in zip(keys, cases, strict=True)}
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def _needed(limit: float, connect: float, more: float, query: float, each: float) -> float:
+    """Queries that bring the extra cost under `limit`, from four logarithms."""
+    if not np.isfinite([connect, more, query, each]).all():
+        return math.nan
+    over = math.exp(connect) * (math.expm1(more) - limit)
+    spare = math.exp(query) * (limit - max(math.expm1(each), 0.0))
+    if over <= 0:
+        return 0.0
+    return float(math.ceil(over / spare)) if spare > 0 else math.inf
+
+
+def signed(verdicts: pd.DataFrame, tidy: pd.DataFrame, rates: dict, arms) -> pd.DataFrame:
+    """What a connection should cost the server at least, its one signature, beside what was measured:
+    columns arm, key, expected_ms, and with its interval server CPU more_ms, against the baseline of
+    the first comparison. rates: signatures a second by key; arms: those of the study."""
+    keys = {a.name: a.how["key"] for a in arms if "key" in a.how}
+    rows = _judged(verdicts, "cpu_per_connection", ("sustained", *ONE_CLIENT))
+    found = []
+    for row in rows.to_dict("records"):
+        if (key := keys.get(row["arm"])) in rates:
+            base = tidy[(tidy["metric"] == row["metric"]) & (tidy["workload"] == row["workload"])]
+            base = 1e3 * base[base["arm"] == row["baseline"]]["value"].median()
+            more = [base * row[c] / 100 for c in ("overhead_pct", "lo_pct", "hi_pct")]
+            found.append(
+                {"arm": row["arm"], "key": key}
+                | {"expected_ms": round(1e3 / float(np.median(rates[key])), 3)}
+                | dict(zip(_keys("server CPU more_ms"), more, strict=True))
+            )
+    return pd.DataFrame(found)
+
+
+_RATES = {
+    "connections per second": ("connections_per_second", 1.0),
+    "connect_ms": ("connect_time", 1e3),
+    "server CPU_ms": ("cpu_per_connection", 1e3),
+    "client CPU_ms": ("client_cpu_per_connection", 1e3),
+    "tunnel opened in_ms": ("tunnel_setup", 1e3),
+}
+
+
+def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
+    """A workload by campaign, thread count and arm: columns threads, arm, blocks, and with their
+    intervals connections per second and what one takes: time, and CPU of the server and the client
+    (with a tunnel both include its ends); a column campaign where there are several, because only
+    arms of one campaign were measured beside each other."""
+    rows = _own(tidy[tidy["workload"] == workload])
+    order = {arm: n for n, arm in enumerate(plots.colours(tidy))}
+    found = []
+    for (campaign, threads, arm), part in rows.groupby(["campaign", "threads", "arm"]):
+        row = {"campaign": campaign, "threads": threads, "arm": arm}
+        row["blocks"] = part["block"].nunique()
+        for name, (metric, scale) in _RATES.items():
+            row |= _figure(name, _log(part[part["metric"] == metric]), _times(scale))
+        found.append(row)
+    found.sort(key=lambda r: (r["campaign"], r["threads"], order[r["arm"]]))
+    single = ["campaign"] if rows["campaign"].nunique() < 2 else []
+    return pd.DataFrame(found).drop(columns=single, errors="ignore")
+
+
+def connection_answer(verdicts: pd.DataFrame, trips: pd.DataFrame, even: pd.DataFrame) -> str:
+    """What a connection costs, what pays it, what makes it cheaper: short sentences from the tables of
+    `round_trips` and `break_even`, which may be empty, and the verdicts."""
+    works = ("sustained", *ONE_CLIENT)
+    rows = _judged(verdicts, "connections_per_second", works)
+    said, pays, kinds = [], [], trips.set_index("kind") if len(trips) else trips
+    if len(rows):
+        first = rows.iloc[0]
+        at = plots.threads_label(first["threads"], first["joint"])
+        against = f"Connections per second {at}, against {first['baseline']}"
+        said.append(f"{against}: {_words(rows)}.")
+    if len(cpu := _judged(verdicts, "cpu_per_connection", works)):
+        pays.append(f"server CPU per connection: {_words(cpu[:1])}")
+    if both := [k for k in (*rows["baseline"][:1], *rows["arm"]) if k in kinds.index][:2]:
+        needs = (f"{_text(*kinds.loc[k, _keys('round trips')])} with {k}" for k in both)
+        pays.append(f"round trips far away: {', '.join(needs)}")
+    if pays:
+        text = "; ".join(pays)
+        said.append(f"{text[0].upper()}{text[1:]}.")
+    encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
+    if len(pool := _judged(encrypted, "tps", ("pooled",))):
+        text = f"Over open connections, transactions per second: {_words(pool)}"
+        if len(even) and math.isfinite(even["under 5 % hi"].iloc[0]):
+            needed = _text(*even[_keys("under 5 %")].iloc[0])
+            text += f"; under 5 % of the time in all from {needed} queries a connection"
+        said.append(f"{text}.")
+    return " ".join(filter(None, [*said, _cheapest(rows)]))

@@ -1,0 +1,106 @@
+"""What identifies a machine or a person in text: found, and taken out."""
+
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.parse import secrets
+
+HOST_FACTS = {  # what `doctor.facts` records of a machine; anything else may name it
+    *("cpu", "cores", "memory_B", "aes", "virtual", "kernel", "system", "disk"),
+}
+_BEFORE, _AFTER = r"(?<![a-z0-9])", r"(?![a-z0-9])"
+_NAMED = re.compile(
+    rf"{_BEFORE}(?P<key>host[-_]?name|nodename|fqdn|host|user[-_]?name|logname|login|user)[\"']?"
+    r"[ \t]{0,3}[=:][ \t]{0,3}[\"']?(?P<name>[a-z_][\w.-]{0,98}[a-z0-9]|\d{1,3}(?:\.\d{1,3}){3})",
+    re.I,
+)
+_AT = re.compile(
+    r"(?<![\w.-])(?P<user>[a-z_][\w.-]{0,63})(?::(?!//)\S{1,100})?@(?P<host>[a-z][\w.-]{1,98}\w)",
+    re.I,
+)
+_HOMES = re.compile(
+    r"(?:/(?:var/|export/|usr/)?home|/Users)/([\w.-]{1,64})|[a-z]:\\+Users\\+([^\\\"'\n]{1,64})"
+    r"|/root(?![\w.-])",
+    re.I,
+)
+_SECRET = re.compile(r"pass|pwd|secret|token|credential|(?:api|access|private)_?key", re.I)
+_LOOPBACK = re.compile(r"127\..*|0\.0\.0\.0")
+
+
+def _here() -> dict[str, str]:
+    """What is known of this process: its host, its user, secrets in its environment."""
+    env = os.environ
+    found = {env.get(v, ""): "some-user" for v in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")}
+    found[Path.home().name] = "some-user"
+    for host in (platform.node(), env.get("HOSTNAME", "")):
+        found |= {host: "some-host", host.partition(".")[0]: "some-host"}
+    for name, value in env.items():
+        if _SECRET.search(name) and name not in ("PWD", "OLDPWD") and len(value) > 5:
+            found[value] = secrets.HIDDEN
+    return found
+
+
+def found(texts, facts, public) -> dict[str, str]:
+    """Names to hide, with what stands in their place: those of this process, those that `texts`
+    call a host, a user or a home, and what the host's `facts` hold beyond `HOST_FACTS`. A word of
+    the `public` text (the library's own) names nobody, however a machine is called."""
+    names = _here()
+    for key, value in facts.items():
+        if key not in HOST_FACTS and isinstance(value, str):
+            names[value] = "some-host"
+    for text in texts:
+        for match in _NAMED.finditer(text):
+            names[match["name"]] = "some-host" if match["key"][0] in "hHnNfF" else "some-user"
+        for match in _AT.finditer(text):
+            names |= {match["user"]: "some-user", match["host"]: "some-host"}
+        for match in _HOMES.finditer(text):
+            names[match[1] or match[2] or ""] = "some-user"
+    words = {w for p in (r"[\w.-]+", r"\w+") for w in re.findall(p, public.casefold())}
+    return {
+        name: word
+        for name, word in names.items()
+        if len(name) > 1 and name.casefold() not in words and not _LOOPBACK.fullmatch(name)
+    }
+
+
+def without_folders(text: str, *scratch: Path) -> str:
+    """`text` without the folders of this machine: the project and `scratch` become '.', the
+    environment '.venv', the home '~'."""
+    found = [(folder, ".") for folder in (*scratch, paths.root(), Path(__file__).parents[3])]
+    found += [(Path(sys.prefix), ".venv"), (Path.home(), "~")]
+    for folder, word in sorted(found, key=lambda f: -len(str(f[0]))):  # inner ones first
+        if len(str(folder)) > 1:
+            text = re.sub(rf"(?<![\w.-]){re.escape(str(folder))}(?![\w-])", word, text)
+    return text
+
+
+def hide(text: str, names: dict[str, str]) -> str:
+    """`text` without the `names`, without secrets and home folders. Idempotent."""
+    text = _HOMES.sub("~", without_folders(secrets.scrub(text)[0]))
+    for name in sorted(names, key=len, reverse=True):
+        text = re.sub(f"{_BEFORE}{re.escape(name)}{_AFTER}", names[name], text, flags=re.I)
+    return text
+
+
+def hide_in(value, names: dict[str, str]):
+    """A value read from JSON, every text in it and every secret under a telling key hidden."""
+    if isinstance(value, dict):
+        return {
+            hide(k, names): secrets.HIDDEN
+            if isinstance(v, str) and v and secrets.scrub(f"{k}={v}")[1]
+            else hide_in(v, names)
+            for k, v in value.items()
+        }
+    if isinstance(value, list):
+        return [hide_in(v, names) for v in value]
+    return hide(value, names) if isinstance(value, str) else value
+
+
+def named(text: str, names: dict[str, str]) -> list[str]:
+    """Which of the `names` a text holds; of short ones none, binary data hold them by chance."""
+    found = [n for n in names if len(n) > 5]
+    return [n for n in found if re.search(f"{_BEFORE}{re.escape(n)}{_AFTER}", text, flags=re.I)]

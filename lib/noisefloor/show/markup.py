@@ -1,0 +1,108 @@
+"""What a notebook shows, as HTML: every piece is a macro of ``template/parts.html.j2``."""
+
+import base64
+import html
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from noisefloor.text import sheet
+
+TEMPLATE = Path(__file__).parent / "template"
+TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
+GLYPHS = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?", "not judged": "○"}
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
+
+
+class Shown:
+    """HTML with the same in plain text, for the last line of a notebook cell."""
+
+    def __init__(self, markup, text):
+        self.markup, self.text = markup, text
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/html": str(self.markup), "text/plain": self.text}
+
+
+@cache
+def environment():
+    """The templates; what goes into one is escaped, but for what came out of one."""
+    import jinja2
+
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.globals["glyph"] = GLYPHS
+    found.tests["filled"] = lambda value: value not in (None, "", [], {})
+    found.filters |= {"caption": caption, "cell": cell, "kind": lambda w: str(w).replace(" ", "-")}
+    return found
+
+
+def piece(name, *given, **more):
+    """The macro `name` with these arguments, as markup that is not escaped again."""
+    return getattr(_macros(), name)(*given, **more)
+
+
+@cache
+def _macros():
+    return environment().get_template("parts.html.j2").module
+
+
+def safe(text):
+    """`text`, which is HTML already, as a piece."""
+    from jinja2.utils import markupsafe
+
+    return markupsafe.Markup(text)
+
+
+def joined(pieces):
+    """Several pieces as one."""
+    return safe("").join(pieces)
+
+
+def say(name, *given, **facts) -> str:
+    """The sentence of this name in ``template/pages.toml``, with these facts in it."""
+    return TOLD["says"][name].format(*given, **facts)
+
+
+def plain(markup) -> str:
+    """The text of a piece."""
+    return html.unescape(re.sub("<[^>]+>", "", str(markup)))
+
+
+def caption(text):
+    """A caption: percent signs stay with their number, a full stop at the end."""
+    text = re.sub(r"(?<=\d) %", "\u202f%", text.strip())
+    return safe(html.escape(text if not text or text[-1] in ".?!:" else f"{text}."))
+
+
+def csv_link(frame, name):
+    """A link that carries `frame` as CSV inside the page: nothing is fetched."""
+    text = sheet.cells(frame).to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    data = base64.b64encode(text.encode()).decode()
+    return piece("data", name, f"data:text/csv;charset=utf-8;base64,{data}", len(frame))
+
+
+def known(value) -> bool:
+    """Whether a cell of a table holds something."""
+    import pandas as pd
+
+    return value is not None and (isinstance(value, str) or not pd.isna(value))
+
+
+def cell(value) -> str:
+    """A value of a table as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return "; ".join(map(str, value))
+    if not known(value) or value == "":
+        return "–"
+    if isinstance(value, float):
+        text = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:,.4g}"
+        return text.replace("-", "−")
+    return _STAMP.sub("\\1\u00a0\\2\u00a0UTC", str(value))

@@ -1,0 +1,430 @@
+"""Many pages: what is to be made, made in parallel; the index over them, with every study's verdict
+in words, in numbers and as a small drawing; and what is published, where it stays."""
+
+import json
+import math
+import os
+import re
+import shutil
+import time
+import tomllib
+import traceback
+from concurrent.futures import as_completed
+from itertools import count, zip_longest
+from pathlib import Path
+
+import pandas as pd
+
+from noisefloor import paths
+from noisefloor.data import results, tidy
+from noisefloor.data.cluster import pool
+from noisefloor.model import StudyError
+from noisefloor.schedule import NOT_JUDGED
+from noisefloor.show import plots
+from noisefloor.show.markup import known, piece, say
+from noisefloor.show.plots import contended, is_control, is_joint, metric_label
+from noisefloor.show.report.answers import asked, obtained
+from noisefloor.show.report.pages import (
+    PARTS,
+    checked,
+    notebook,
+    parameters,
+    placed,
+    render,
+    set_aside,
+    shell,
+    studies,
+)
+from noisefloor.show.report.pieces import away, drawing, flat, raw_links
+from noisefloor.show.report.words import MARGIN, ReportError, cost, when
+from noisefloor.studies import STUDIES, load
+from noisefloor.text import amounts
+
+LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
+NAMES = dict(zip(PARTS, ("page", "notebook", "verdicts (CSV)", "JSON"), strict=True))
+TICKS = (-10, 0, 10, 100)  # of the small scale, in percent
+
+
+def recorded_campaign(study) -> str | None:
+    """The newest campaign of a study under ``data/raw/recorded`` that a page can lead with, by its
+    own date, then name: one of the headline or of all questions, else any."""
+    return newest_campaign(study, paths.recorded(), leading=("", "headline"))
+
+
+def newest_campaign(study, *folders, leading=()) -> str | None:
+    """The newest finished campaign of a study, by its own date, then name: recorded or live, or in
+    the `folders` alone; one of the `leading` questions where there is any."""
+    found = []
+    for folder in folders or (paths.recorded(), paths.runs()):
+        for file in folder.glob("*/campaign.json"):
+            facts = json.loads(file.read_text())
+            if facts.get("study", file.parent.name) == study and facts.get("finished") != "":
+                leads = facts.get("key", "") in leading
+                found.append((leads, when(facts), file.parent.name))
+    return max(found)[2] if found else None
+
+
+# -- what is to be made ----------------------------------------------------------------------------
+
+
+def plan(names=(), profile=None, given=None) -> list:
+    """What `render_all` will do: (study, parameters, live) for each, all checked before anything
+    runs. Profile `recorded` stands for each study's newest recorded campaign, with those of its
+    other questions, and for the published archives; a study without one has None for parameters."""
+    archives = published_archives()
+    wanted = names or [*studies(), *(archives if profile == "recorded" else ())]
+    books = {study: set(parameters(notebook(study))) for study in wanted}
+    every, given = set().union(*books.values()), given or {}
+    if not names and (wrong := next((name for name in given if name not in every), None)):
+        raise ReportError(
+            f"no study has a parameter {wrong!r}; there are: {', '.join(sorted(every))}; "
+            "nothing was run",
+            2,
+        )
+    jobs = []
+    for study, has in books.items():
+        # a parameter meant for all studies skips those without it
+        values = {k: v for k, v in given.items() if names or k in has}
+        if study in archives:
+            jobs += plan_archive(archives[study] | values)
+        else:
+            jobs.append(_job(study, has, profile, values, bool(names)))
+    return jobs
+
+
+def published_archives() -> dict[str, dict]:
+    """{page: parameters of its notebook} of the tables in data/raw/published/archives, as the
+    about.toml beside them has it."""
+    found = {}
+    for file in sorted(paths.published().glob("archives/*/about.toml")):
+        given = tomllib.loads(file.read_text())["page"]
+        found[f"archive-{file.parent.name}"] = {"table": str(file.parent)} | given
+    return found
+
+
+def _job(study, has, profile, values, named):
+    """The job of a study whose notebook `has` these parameters; `named`: it was asked for."""
+    source = notebook(study)
+    if values.get("campaign"):
+        pass  # it keeps the parameters that it was made with
+    elif profile == "recorded" and "campaign" in has:
+        newest = recorded_campaign(study)
+        if not newest and named:
+            raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
+        if not newest:
+            return study, None, False
+        values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
+    elif source.stem == "own-study" != study:
+        values["campaign"] = newest_campaign(study)  # which asks one question
+        if not values["campaign"] or profile:
+            raise ReportError(
+                f"{study} is shown again from its newest campaign, of which there is "
+                f"{values['campaign'] or 'none'}; `noisefloor ab VARIABLE=OFF,ON` measures; "
+                "nothing was run",
+                2,
+            )
+    elif profile and "profile" in has:
+        values["profile"] = profile
+    live = "profile" in has and not values.get("campaign")
+    values = checked(source, values)
+    if live and study in STUDIES and study != "own-study":  # whose script is looked at first
+        wanted = asked(_whole(study, values))
+        if wanted.get("question") == "all":
+            del wanted["question"]
+        try:
+            load(study, **wanted)
+        except StudyError as problem:
+            said = str(problem).removesuffix("; nothing was measured")
+            raise ReportError(f"{said}; nothing was run", 2) from None
+    return (study if live else _page_name(study, values)), values, live
+
+
+def plan_archive(given) -> list:
+    """The same for a page of an archive: `given` are the parameters of its notebook."""
+    folder = Path(given["table"]).absolute()
+    if not (folder / "manifest.json").exists():
+        raise ReportError(
+            f"{given['table']} is no folder of tables of `noisefloor ingest`; nothing was run", 2
+        )
+    given["table"] = str(folder)
+    if folder.is_relative_to(paths.root()):  # so that the page can be made again elsewhere
+        given["table"] = str(folder.relative_to(paths.root()))
+    name = f"archive-{folder.name}"
+    return [(name, checked(notebook(name), given), False)]
+
+
+def _whole(study, values) -> dict:
+    """A value for each parameter of a study's notebook."""
+    return {name: p.default for name, p in parameters(notebook(study)).items()} | values
+
+
+def _page_name(study, values) -> str:
+    """The name of a page: the study's, or that of the question which own-study was asked."""
+    if study != "own-study" or not values.get("campaign"):
+        return study
+    values.pop("lua", None)  # the campaign knows it, and a path tells where
+    return tidy.meta(results.named(values["campaign"])[0])["study"]
+
+
+# -- made ------------------------------------------------------------------------------------------
+
+
+def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster="") -> list:
+    """Measure what is live, one study after another, then render every job of `plan` in parallel
+    processes, or on the workers of a Dask `cluster`. One failure does not stop the others. Returns
+    rows (study, result, seconds), result being a path or the sentence of what went wrong, and
+    writes the index. Raises cluster.Unreachable."""
+    pages = Path(out or paths.reports()).resolve()
+    pages.mkdir(parents=True, exist_ok=True)
+    rows, ready = [], []
+
+    def done(row):
+        if isinstance(row[1], ReportError):
+            set_aside(row[0], pages)
+        rows.append(row)
+        say(_line(row))
+
+    for study, values, live in jobs:
+        if values is None:
+            rows.append((study, "no recorded campaign", 0.0))
+        elif not live:
+            ready.append((study, values))
+        else:
+            say(f"{study}: measuring")
+            if study in STUDIES:  # in this process, where the progress can be seen
+                row = _timed(_measure, study, values)
+            else:  # the notebook measures in a way of its own
+                row = _timed(render, study, values, pages, timeout, True)
+            if isinstance(row[1], str):
+                values = values | {"campaign": row[1]}
+                ready.append((_page_name(study, values), values))
+            else:
+                done(row)
+    if len(ready) == 1 and not cluster:  # what kills it harms no other
+        done(_timed(render, *ready.pop(), pages, timeout))
+    sees = (pages, paths.notebooks(), paths.recorded())
+    with pool(cluster, workers, apart=True, sees=sees) as executor:
+        waiting = {
+            executor.submit(_timed, render, study, values, pages, timeout): study
+            for study, values in ready
+        }
+        for task in as_completed(waiting):
+            study = waiting[task]
+            died = ReportError(f"{study} stopped: its process was killed or died")
+            done((study, died, 0.0) if task.exception() else task.result())
+    index(out)
+    return rows
+
+
+def _measure(study, values) -> str:
+    """Names of the campaigns of a page that is measured now."""
+    from noisefloor.measure import collect
+
+    try:
+        return ", ".join(f.name for f in obtained(study, _whole(study, values)))
+    except collect.FAILURES as problem:
+        raise ReportError(problem) from None
+    except Exception as defect:  # of ours: the others are measured all the same
+        traceback.print_exc()
+        raise ReportError(f"a defect stopped it: {type(defect).__name__}: {defect}") from None
+
+
+def _timed(task, study, *given):
+    """The row of a study: what `task` returns, or the sentence of what went wrong."""
+    start = time.monotonic()
+    try:
+        result = task(study, *given)
+    except ReportError as problem:
+        result = problem
+    except Exception as problem:  # whatever it is, the other pages are still to be made
+        result = ReportError(f"{study} stopped: {type(problem).__name__}: {problem}")
+    return study, result, time.monotonic() - start
+
+
+def _line(row, width=0) -> str:
+    study, result, seconds = row
+    word = "skipped" if isinstance(result, str) else "failed"
+    if isinstance(result, Path):
+        word, result = "page", paths.shown(result)
+    return f"{study:<{width}}  {word:<7}  {seconds:6.1f} s  {result}"
+
+
+def summary(rows, out=None) -> str:
+    """The rows of `render_all` as a plain table with times, and where the index is."""
+    width = max((len(study) for study, _, _ in rows), default=0)
+    lines = [_line(row, width) for row in sorted(rows, key=lambda r: r[0])]
+    place = paths.shown(Path(out or paths.reports()).resolve() / "index.html")
+    return "\n".join([*lines, f"{'':<{width}}  index              {place}"])
+
+
+# -- the index -------------------------------------------------------------------------------------
+
+
+def index(out=None, pages=None) -> Path:
+    """``index.html`` in `out` (default ``reports/``) over `pages`, by default those in `out`: from
+    the verdict tables beside them. Links are relative, so it works from a disk and from any web
+    server. Its path."""
+    out = Path(out or paths.reports()).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    pages = [p for p in out.glob("*.html") if p.stem != "index"] if pages is None else pages
+    order = {name: n for n, name in enumerate(LAST, 2)}
+    turn = {p: (order.get(p.stem, p.stem.startswith("archive-")), p.stem) for p in pages}
+    found = [(p, _facts(p)) for p in sorted(pages, key=turn.get)]
+    failed = [(f.name, f.name.removesuffix(".failed.ipynb")) for f in out.glob("*.failed.ipynb")]
+    older = set(out.glob("published/*/*.html")) | set(out.glob("*/*.html")) - set(pages)
+    older = [
+        (os.path.relpath(p, out), p.parent.name)
+        for p in sorted(older)
+        if p.stem != "index" and p.parent.name != "previous"
+    ]
+    lists = [
+        ("Failed", sorted(failed), ": the last rendering failed; the notebook shows where"),
+        ("Published pages", older, ""),
+    ]
+    page = shell(
+        title="What does it really cost?",
+        description=say("index"),
+        body=piece("index", _table(found, out), [_card(p, f, out) for p, f in found], lists),
+        kind="index",
+    )
+    placed(out, {"index.html": page.encode()})
+    return out / "index.html"
+
+
+def _facts(page) -> dict:
+    beside = page.with_suffix(".json")
+    return json.loads(beside.read_text()) if beside.exists() else {}
+
+
+def _table(found, out):
+    """The main comparisons of every study; a study without one has its sentence in its card."""
+    scale, lines = {t: _x(t) for t in TICKS}, []
+    for page, facts in found:
+        margin = facts.get("margin_pct") or MARGIN
+        for n, row in enumerate(facts.get("leads", ()) if page.stem not in LAST else ()):
+            judged = row["verdict"] != NOT_JUDGED
+            line = {
+                "href": os.path.relpath(page, out),
+                "title": "" if n else facts["title"],
+                "of": cost(row["metric"]),
+                "verdict": row["verdict"],
+                "size": amounts.overhead(row["overhead_pct"], row["metric"]),
+                "contended": contended(row),
+                "ends": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
+                "drawn": drawing(row, margin, _x) if known(row["overhead_pct"]) else None,
+                "floor": amounts.size(row["noise_floor_pct"]) if judged else "–",
+                "date": "" if n else str(facts.get("date") or "–")[:10],
+            }
+            lines.append(line)
+    names = {t: amounts.percent(t, 0) if t else "0" for t in TICKS}
+    return piece("leads", say("leads"), scale, names, lines) if lines else ""
+
+
+def _x(value) -> float:
+    """Place of an overhead on the small scale, 190 wide: linear near zero, logarithmic beyond."""
+    size = min(away(value), 1000.0 if value > 0 else 70.0)
+    return round(70 + math.copysign(19.2 * math.log1p(size / 2), value), 1)
+
+
+def _card(page, facts, out):
+    last = page.stem in LAST  # they are about many comparisons
+    title = facts.get("title") or page.stem.replace("-", " ").capitalize()
+    files = [(page.with_suffix(part), words) for part, words in NAMES.items()]
+    links = [(os.path.relpath(f, out), words) for f, words in files if f.exists()]
+    verdicts = [] if last else [row["verdict"] for row in facts.get("leads", ())]
+    return piece(
+        "card",
+        page.stem,
+        os.path.relpath(page, out),
+        title,
+        [*zip_longest(verdicts, facts.get("headlines", ()), fillvalue="")],
+        "" if last or not verdicts else _drawing(facts, title),
+        " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k)),
+        [*links, *raw_links(facts, out)],
+    )
+
+
+def _drawing(facts, title):
+    """The main metric of a study: against threads where there are several, else row by row."""
+    main = facts["leads"][-1]  # throughput, of more thread counts
+    margin = facts.get("margin_pct") or MARGIN
+    rows = pd.DataFrame(facts["comparisons"])
+    rows["threads"] = rows["threads"].astype("Int64")
+    for column in ("metric", "workload", "question"):
+        if column in rows:
+            rows = rows[rows[column].astype(str).eq(str(main.get(column)))]
+    if rows.loc[~is_joint(rows), "threads"].nunique() > 1 and rows["arm"].nunique() <= 4:
+        drawn = plots.overhead(rows, main["metric"], margin_pct=margin, by="metric", narrow=True)
+    else:
+        rows = rows[~is_control(rows)].head(8)
+        drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin, narrow=True)
+    runs = rows.loc[~is_joint(rows), "n_arm"]
+    least, most = runs.min(), runs.max()
+    many = f"{least if least == most else f'{least} to {most}'} {'run' if most == 1 else 'runs'}"
+    words = f"{metric_label(main['metric'])}. Each point: {many} an arm."
+    shown = {"alt": plots.alt(rows), "caption": words, "title": title}
+    return plots.show(drawn, **shown, data=flat(rows), name=facts["study"]).markup
+
+
+# -- published -------------------------------------------------------------------------------------
+
+_FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
+
+
+def publish(study, out=None) -> Path:
+    """Copy a rendered page with its notebook and verdict table to
+    ``reports/published/<study>-<date of the measurement>/``; that folder's path. A second
+    measurement of the same day gets ``-2``. Their index and the README's findings are written anew.
+
+    What is published stays: ReportError when this verdict table is there already."""
+    out = Path(out or paths.reports()).resolve()
+    table = (out / f"{study}.json").read_text()
+    date = (json.loads(table).get("date") or time.strftime("%Y-%m-%d"))[:10]
+    for n in count(1):
+        name = f"{study}-{date}" + (f"-{n}" if n > 1 else "")
+        target = paths.root() / "reports" / "published" / name
+        if not target.exists():
+            break
+        if (target / f"{study}.json").read_text() == table:
+            raise ReportError(f"{paths.shown(target)} is there already and is kept as it is", 1)
+    whole = target.with_name(f"{name}.partial")
+    shutil.rmtree(whole, ignore_errors=True)
+    whole.mkdir(parents=True)
+    for part in PARTS:
+        shutil.copy2(out / f"{study}{part}", whole / f"{study}{part}")
+    page = whole / f"{study}.html"
+    page.write_text(_moved(page.read_text(), out, whole))
+    whole.rename(target)
+    newest = _newest()
+    index(target.parent, [page for page, _ in newest])
+    lines = [
+        f"- **[{facts['title']}]({paths.shown(page)})**: {facts['headline']}\n"
+        for page, facts in newest
+        if facts.get("headline")
+    ]
+    readme = paths.root() / "README.md"
+    readme.write_text(_FINDINGS.sub(lambda _: "".join(lines), readme.read_text()))
+    return target
+
+
+def _moved(text, out, target) -> str:
+    """The HTML of a page of `out` as it stands in `target`: its links lead where they led."""
+
+    def link(found):
+        href = found[1]
+        if href == "index.html":
+            return "../index.html"
+        return href if (target / href).exists() else os.path.relpath(out / href, target)
+
+    return re.sub(r'(?<=<a href=")((?!#|\w+:)[^"]+)', link, text)
+
+
+def _newest() -> list:
+    """The newest published page of every study, with its facts, by name."""
+    found = {}
+    files = paths.root().glob("reports/published/*/*.json")
+    for file in sorted(files, key=lambda f: [int(n) for n in re.findall(r"\d+", f.parent.name)]):
+        facts = json.loads(file.read_text())
+        found[facts["study"]] = (file.with_suffix(".html"), facts)
+    order = sorted(found, key=lambda study: (study.startswith("archive-"), study))
+    return [found[study] for study in order]

@@ -1,0 +1,380 @@
+"""From a notebook to one self-contained page.
+
+Parameters are checked before anything runs. A page is rendered in a temporary folder and moved to
+``reports/`` only when every cell ran. When a rendering fails, the page of last time is moved to
+``reports/previous/`` and the notebook of the failure is kept as ``<study>.failed.ipynb``: nothing
+in ``reports/`` looks finished and is not.
+"""
+
+import ast
+import difflib
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.data import results
+from noisefloor.parse import secrets
+from noisefloor.show import plots
+from noisefloor.show.identity import without_folders
+from noisefloor.show.markup import TEMPLATE, environment, piece, plain, safe
+from noisefloor.show.report.pieces import OUT, raw_links
+from noisefloor.show.report.words import ReportError
+
+PARTS = (".html", ".ipynb", ".csv", ".json")  # what a finished study leaves in reports/
+_BOX = '<section class="nf-verdict'
+_SHARED = {"ab-": "own-study", "archive-": "archive"}  # how pages begin that share a notebook
+_NOT_PAGES = ("explore", "own-study", "archive")  # rendered when named, not with "all"
+
+
+def notebook(study) -> Path:
+    """The notebook of a study. Raises ReportError with the names that exist."""
+    path = paths.notebooks() / f"{study}.ipynb"
+    for start, shared in _SHARED.items():
+        if str(study).startswith(start) and not path.exists():
+            path = paths.notebooks() / f"{shared}.ipynb"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(study)) or not path.exists():
+        known = ", ".join(studies(everything=True)) or "none"
+        raise ReportError(f"no study is called {study!r}; there are: {known}; nothing was run", 2)
+    return path
+
+
+def studies(everything=False) -> list:
+    """Names of the notebooks that make a page."""
+    names = sorted(p.stem for p in paths.notebooks().glob("*.ipynb"))
+    return names if everything else [n for n in names if n not in _NOT_PAGES]
+
+
+def method(source) -> str:
+    """Fingerprint of all that makes a page from raw files: the library and its notebook."""
+    library = sorted(Path(__file__).parents[2].rglob("*.*"))
+    files = [*(f for f in library if f.suffix in (".py", ".toml", ".j2")), source]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12]
+
+
+# -- parameters ------------------------------------------------------------------------------------
+
+_CAMPAIGNS = ("campaign", "injected", "aa", "switched", "pilot")  # their names, or ""
+_OPENED = ("source", "against")  # a campaign's name or the path of an archive
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_KINDS |= {dict: "a dict"}
+_PLAIN = {"true": True, "false": False, "none": None, "null": None}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One line of a notebook's parameters cell."""
+
+    name: str
+    default: object
+    help: str = ""
+
+    @property
+    def like(self) -> object:
+        """A value of the right type: the default, or the list that the help of an empty one
+        names."""
+        named = re.search(r"such as (\[[\d, ]+\])", self.help)
+        return ast.literal_eval(named[1]) if self.default == [] and named else self.default
+
+
+def parameters(notebook) -> dict:
+    """Name to Parameter, read from the cell tagged `parameters` (literals only, one a line, a
+    trailing comment is the help). papermill's own inspection is not used: it stumbles over '='
+    inside a string. A notebook without such a cell has none."""
+    file = Path(notebook)
+    try:
+        cells = json.loads(file.read_text()).get("cells", [])
+        tagged = (c["source"] for c in cells if "parameters" in c["metadata"].get("tags", []))
+        source = "".join(next(tagged, ""))
+        nodes = ast.parse(source).body
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError) as e:
+        raise ReportError(
+            f"{file.name} is no notebook that can be read ({e}); nothing was run", 2
+        ) from None
+    lines, found = source.splitlines(), {}
+    for node in nodes:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if not isinstance(target, ast.Name):
+            continue
+        try:
+            value = ast.literal_eval(node.value)
+        except ValueError:
+            raise ReportError(
+                f"the parameters cell of {file.name} assigns {ast.unparse(node)!r}, which is not a "
+                "literal; nothing was run"
+            ) from None
+        rest = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
+        found[target.id] = Parameter(target.id, value, rest.partition("#")[2].strip())
+    return found
+
+
+def checked(notebook, given) -> dict:
+    """`given` values (text as from a command line, or Python values) in the types of the
+    notebook's defaults. Raises ReportError in one sentence for a wrong name, a wrong type, or a
+    campaign that does not exist."""
+    known, study, result = parameters(notebook), Path(notebook).stem, {}
+    for name, value in (given or {}).items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ReportError(
+                f"{study} has no parameter {name!r}{hint}; it has: "
+                f"{', '.join(known) or 'none'}; nothing was run",
+                2,
+            )
+        result[name] = _typed(study, known[name], value)
+        if secrets.scrub(str(result[name]))[1]:
+            raise ReportError(
+                f"parameter {name!r} of {study} holds a password, which the page would print;"
+                " nothing was run",
+                2,
+            )
+    for name in (*_CAMPAIGNS, *_OPENED):
+        given_file = name in _OPENED and re.search(r"/|\.parquet$", result.get(name, ""))
+        if result.get(name) and not given_file:  # a file is looked for by the notebook itself
+            try:
+                results.named(result[name])
+            except paths.NotFound as problem:
+                raise ReportError(f"{problem}; nothing was run", 2) from None
+    return result
+
+
+def _typed(study, parameter, value):
+    want = parameter.like
+    if isinstance(value, str) and not isinstance(want, str):
+        value = _literal(value)
+    if isinstance(want, (list, tuple)):
+        items = list(value) if isinstance(value, (list, tuple)) else [value]
+        kinds = {type(v) for v in want} or {str, int, float}
+        if all(any(_fits(i, k) for k in kinds) for i in items):
+            return items
+    elif want is None or _fits(value, type(want)):
+        return float(value) if isinstance(want, float) else value
+    like = f" like {json.dumps(want)}" if want else ""
+    kind = _KINDS.get(type(want), f"a list{like}")
+    raise ReportError(
+        f"parameter {parameter.name!r} of {study} was given {value!r}; it is {kind}; nothing was"
+        " run",
+        2,
+    )
+
+
+def _fits(value, kind) -> bool:
+    return type(value) in ((int, float) if kind is float else (kind,))
+
+
+def _literal(text):
+    """What a text from a command line means: a literal, or a list without its brackets."""
+    if text.lower() in _PLAIN:
+        return _PLAIN[text.lower()]
+    for attempt in (text, f"[{text}]"):
+        try:
+            return ast.literal_eval(attempt)
+        except (ValueError, SyntaxError):
+            continue
+    return text
+
+
+# -- rendering -------------------------------------------------------------------------------------
+
+
+def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
+    """Run the notebook of `study` with the parameters `given` and write ``<study>.html``,
+    ``.ipynb``, ``.csv`` and ``.json`` into `out` (default ``reports/``). Returns the page's path.
+
+    `timeout`: seconds a cell; `progress`: what the cells print is shown while they run. Raises
+    ReportError: code 2 before anything ran, else 1, and then no file of this study is left that
+    looks finished (see the top of this module)."""
+    source = notebook(study)
+    values = checked(source, given)
+    out = Path(out or paths.reports()).resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    for left in Path(tempfile.gettempdir()).glob("noisefloor-page-*-*"):  # by one that was killed
+        if not Path("/proc", left.name.split("-")[2]).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"noisefloor-page-{os.getpid()}-") as scratch:
+        scratch = Path(scratch)
+        parts = [scratch / f"{study}{part}" for part in PARTS]
+        page, executed, *_ = parts
+        try:
+            book = _execute(source, executed, values, timeout, progress)
+            text = _page(book, study, source, values, scratch, out)
+            page.write_text(without_folders(text, scratch))
+            last = [out / part.name for part in parts]
+            placed(out, {p.name: p.read_bytes() for p in parts if p.exists()}, last)
+        except Exception:
+            set_aside(study, out)
+            if executed.exists() and not page.exists():
+                text = without_folders(executed.read_text(), scratch)
+                (out / f"{study}.failed.ipynb").write_text(text)
+            raise
+    (out / f"{study}.failed.ipynb").unlink(missing_ok=True)
+    return out / f"{study}.html"
+
+
+def placed(out, files, last=()):
+    """Write the `files` (name -> bytes) into `out`. All have room there before those of the `last`
+    time go, and the first comes last: when the page is there, so is all that it links to."""
+    partial = {name: out / f"{name}.partial" for name in files}
+    try:
+        for name, content in files.items():
+            partial[name].write_bytes(content)
+    except OSError:
+        for file in partial.values():
+            file.unlink(missing_ok=True)
+        raise
+    for file in last:
+        file.unlink(missing_ok=True)
+    for name in reversed(files):
+        partial[name].replace(out / name)
+
+
+def set_aside(study, out):
+    """Move the page of last time, with all that lies beside it, to previous/."""
+    for part in PARTS:
+        if (out / f"{study}{part}").exists():
+            (out / "previous").mkdir(exist_ok=True)
+            os.replace(out / f"{study}{part}", out / "previous" / f"{study}{part}")
+
+
+def _execute(source, target, values, timeout, progress):
+    """The executed notebook, also written to `target`; ReportError when any cell did not run."""
+    import nbformat
+    import papermill
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
+
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    name, sockets = source.stem, str(target.parent / "kernel")
+    stream = sys.stderr if progress else None
+    os.environ[OUT] = str(target.parent)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            book = papermill.execute_notebook(
+                source,
+                target,
+                values,
+                kernel_name="python3",
+                language="python",
+                progress_bar={"desc": name, "leave": False, "disable": None},  # in a terminal
+                stdout_file=stream,
+                stderr_file=stream,
+                execution_timeout=timeout,
+                cwd=paths.root(),
+                # unix sockets in our private folder: nobody else can talk to the kernel
+                config=Config({"KernelManager": {"transport": "ipc", "ip": sockets}}),
+            )
+    except PapermillExecutionError as problem:
+        said = " ".join(str(problem.evalue).split())
+        raise ReportError(
+            f"{name} stopped in cell {problem.exec_count}: {problem.ename}: {said[:400]}"
+        ) from None
+    except CellTimeoutError:
+        raise ReportError(f"{name} stopped: a cell took longer than {timeout} s") from None
+    except RuntimeError as problem:  # a kernel that died before it answered has no class of its own
+        if not isinstance(problem, DeadKernelError) and "Kernel died" not in str(problem):
+            raise
+        raise ReportError(f"{name} stopped: its kernel was killed or died") from None
+    finally:
+        del os.environ[OUT]
+    for number, cell in enumerate(book.cells, 1):
+        if cell.cell_type == "code" and cell.source.strip() and not cell.execution_count:
+            raise ReportError(f"{name} ended early: cell {number} of {len(book.cells)} never ran")
+    # papermill notes paths and times: a page repeats to the byte without them
+    book.metadata["papermill"] = {"parameters": values}
+    for number, cell in enumerate(book.cells):
+        cell.id = f"cell-{number}"
+        for key in ("papermill", "execution"):
+            cell.metadata.pop(key, None)
+    nbformat.validate(book)
+    target.write_text(without_folders(nbformat.writes(book), target.parent) + "\n")
+    return book
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def _page(book, study, source, values, folder, out) -> str:
+    """The HTML of the page that will stand in `out`, from an executed notebook."""
+    from nbconvert.filters import Highlight2HTML, ansi2html
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    verdict = ""
+    for cell in book.cells:
+        for output in list(cell.get("outputs", [])):
+            text = output.get("data", {}).get("text/html", "")
+            if text.startswith((_BOX, plots.LAB)):
+                verdict = verdict or (text if text.startswith(_BOX) else "")
+                cell.outputs.remove(output)
+    prose = MarkdownWithMath(IPythonRenderer(escape=False, exclude_anchor_links=True)).render
+    body = str(piece("cells", book.cells, prose, Highlight2HTML(), ansi2html))
+    title, body, contents = _headed(body, study.replace("-", " ").capitalize())
+    facts = {}
+    if (folder / f"{study}.json").exists():
+        facts = json.loads((folder / f"{study}.json").read_text())
+    if study != source.stem:  # a template's own heading does not say what was asked
+        title = facts.get("title", title)
+    lead = re.search(r"<p>(.*?)</p>", body, re.S)
+    description = facts.get("headline") or (plain(lead[1]) if lead else title)
+    campaigns = facts.get("campaigns", {})
+    made = {  # what `verified` needs to make the page again
+        "notebook": study,
+        "parameters": values | {k: v for k, v in campaigns.items() if k in parameters(source)},
+        "campaigns": campaigns,
+        "raw": facts.get("raw", {}),
+        "method": method(source),
+    }
+    links = [(f"{study}.ipynb", "notebook")]
+    links += [(f"{study}{p}", f"verdicts ({p[1:].upper()})") for p in (".csv", ".json") if facts]
+    return shell(
+        title=title,
+        description=" ".join(description.split()),
+        verdict=verdict,
+        body=body,
+        contents=contents,
+        links=[*links, *raw_links(facts, out)],
+        kind="study",
+        made=json.dumps(made),
+    )
+
+
+def _headed(body, title):
+    """(title, body, contents) of a page: its first h1 is its title, every other heading has an id
+    of its own, and the contents are (id, text) of h2."""
+    if first := re.search(r"<h1[^>]*>(.*?)</h1>", body, re.S):
+        title, body = plain(first[1]).strip(), body.replace(first[0], "", 1)
+    seen, contents = set(), []
+
+    def number(match):
+        level, text = int(match[1]), match[2]
+        words = plain(text).strip()
+        slug = base = re.sub(r"[^\w]+", "-", words.lower()).strip("-") or "section"
+        count = 1
+        while slug in seen:
+            count += 1
+            slug = f"{base}-{count}"
+        seen.add(slug)
+        if level == 2:
+            contents.append((slug, words))
+        return str(piece("heading", max(level, 2), slug, safe(text)))
+
+    return title, re.sub(r"<h([1-6])[^>]*>(.*?)</h\1>", number, body, flags=re.S), contents
+
+
+def shell(**page) -> str:
+    """A whole HTML page: title description verdict body contents links kind made."""
+    css = plots.PARTS_CSS.read_text() + (TEMPLATE / "style.css").read_text()
+    held = {key: safe(page.get(key, "")) for key in ("verdict", "body")}
+    return environment().get_template("page.html.j2").render(page | held, css=safe(css))

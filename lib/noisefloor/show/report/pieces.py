@@ -1,0 +1,355 @@
+"""What a notebook shows besides figures: the verdict box, tables, provenance; and the verdict table
+that lies beside its page, as CSV and JSON."""
+
+import json
+import math
+import os
+import platform
+import re
+from importlib import metadata
+from pathlib import Path
+
+import pandas as pd
+
+from noisefloor import paths
+from noisefloor.data import results, tidy
+from noisefloor.schedule import CONTENDED, NOT_JUDGED
+from noisefloor.show import plots
+from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
+from noisefloor.show.plots import as_list, contended, is_control, metric_label, threads_label
+from noisefloor.show.report import words
+from noisefloor.text import amounts, sheet
+
+OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
+ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
+WHOLE = 60  # characters of a name that stays on one line
+LONG = 40  # rows of a table above which it scrolls in a box of its own
+
+
+def badge(verdict):
+    """The verdict as a coloured word with its sign; never the colour alone."""
+    return piece("badge", verdict)
+
+
+# -- one comparison as a drawing -------------------------------------------------------------------
+
+
+def _numbers(row) -> list[float]:
+    """Overhead, both ends of its interval and noise floor; NaN for what is not known."""
+    columns = ("overhead_pct", "lo_pct", "hi_pct", "noise_floor_pct")
+    return [float(row[c]) if known(row.get(c)) else math.nan for c in columns]
+
+
+def away(value) -> float:
+    """The size of an overhead whichever its direction: -50 % is as far away as +100 %."""
+    return 100 * (amounts.factor(value) - 1)
+
+
+def drawing(row, margin_pct, x) -> dict:
+    """A comparison in words, and the places of what is drawn of it: `x` gives the place of an
+    overhead on the scale."""
+    middle, lo, hi, _ = _numbers(row)
+    return {
+        "verdict": row["verdict"],
+        "words": f"Overhead {amounts.told(middle, lo, hi, row['metric'])}",
+        "left": x(-margin_pct),
+        "wide": round(x(margin_pct) - x(-margin_pct), 1),
+        "bar": None if math.isnan(lo) or math.isnan(hi) else (x(lo), x(hi)),
+        "middle": x(middle),
+    }
+
+
+def ruler(row, margin_pct=words.MARGIN):
+    """A small inline SVG of one comparison: interval, margin band and noise floor on a ruler, with
+    factors on a log scale where an overhead is told as a factor."""
+    middle, lo, hi, floor = _numbers(row)
+    if math.isnan(middle):
+        return ""
+    judged = row["verdict"] != NOT_JUDGED
+    floor = floor if judged else math.nan
+    ends = [end for end in map(away, (lo, hi, middle, floor)) if math.isfinite(end)]
+    limit = max(2 * margin_pct, 1.15 * max(ends, default=0))
+    limit = min(limit, max(60, 4 * margin_pct, 3 * away(middle)))
+    log = amounts.large(limit)
+    if log:
+        base = next((b for b in (2, 5, 10, 100) if 1 + limit / 100 <= b**3.5), 1000)
+        ticks = {100 * (base**i - 1): f"{base**i:.4g}×" for i in range(-3, 4)}
+    else:
+        step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50) if limit / s <= 3.5)
+        ticks = {step * i: amounts.percent(step * i, int(step < 1)) for i in range(-4, 5)}
+
+    def x(value):
+        share = value / limit
+        if log:
+            share = math.log1p(max(value, -99.99) / 100) / math.log1p(limit / 100)
+        return round(300 + 280 * max(-1.0, min(1.0, share)), 1)
+
+    drawn = drawing(row, margin_pct, x) | {
+        "judged": judged,
+        "margin": f"{margin_pct:g}",
+        "ticks": [(x(t), name) for t, name in ticks.items() if abs(x(t) - 300) < 264],
+    }
+    if floor < limit:
+        below = -100 * floor / (100 + floor)
+        low, high = drawn["floor"] = x(below), x(floor)
+        if lo > below and low > 120:
+            drawn["named"] = low - 5, True
+        elif hi < floor and high < 480:
+            drawn["named"] = high + 5, False
+    return piece("ruler", drawn)
+
+
+# -- the box ---------------------------------------------------------------------------------------
+
+
+def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
+    """The box at the top of a page, moved there wherever the notebook shows it.
+
+    `verdicts`: verdict table; `campaign`: the facts of campaign.json; `primary`: see `primary`, or
+    a list of rows, each told by its own word and sentence; `answer`: sentences of the page's own,
+    made from its tables, below the verdicts."""
+    rows, campaign = words.leading(verdicts, primary), campaign or {}
+    margin = campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or words.MARGIN
+    facts = [
+        ("Date", words.when(campaign)),
+        ("Machine", words.machine(campaign)),
+        ("Server", words.engine(campaign)),
+    ]
+    above = {why for row in rows for why in words.reasons(row, margin)}  # they are in the headlines
+    notes = dict.fromkeys(w for row in rows for w in as_list(row.get("warnings")))
+    told = [_told(row, verdicts, margin, len(rows) > 1) for row in rows]
+    told += [piece("answer", answer)] if answer else []
+    markup = piece("box", "nf-said", joined(told), facts, [w for w in notes if w not in above])
+    said = "\n".join(f"{r['verdict']}: {words.sentence(r, margin)}" for r in rows)
+    return Shown(markup, said)
+
+
+def _told(row, verdicts, margin, named):
+    """One row of the box: its word, its sentence, its ruler, what it rests on, and the others like
+    it as words."""
+    metric, facts = row["metric"], []
+    others = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
+    others = others[others["metric"].eq(metric)]
+    if "workload" in others:
+        others = others[others["workload"].astype(str).eq(str(row["workload"]))]
+    if named:  # the box is long enough
+        others = others[others["arm"].eq(row["arm"])]
+    others = others.loc[others["arm"].ne(row["arm"]).sort_values(kind="stable").index]
+    chips = []
+    for other in others.head(ALSO).to_dict("records"):
+        where = threads_label(other["threads"]).removeprefix("at ")
+        where = "all threads" if words.joint(other) else where
+        if other["arm"] != row["arm"]:
+            where = f"{other['arm']}, {where}".strip(", ")
+        told = words.limits(other) or amounts.overhead(other["overhead_pct"], metric)
+        chips.append((where, other["verdict"], told))
+    if row["verdict"] != NOT_JUDGED:
+        facts = [
+            ("Noise floor", _floor(row.get("noise_floor_pct"))),
+            ("Measured", words.measured(row)),
+            ("To settle it", words.plan_text(row) or words.settle(row)),
+        ]
+    label = words.cost(metric) if named else ""
+    said = words.headline(row, margin)
+    return piece("told", row["verdict"], label, said, ruler(row, margin), facts, chips)
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def table(frame, caption="", *, name="table", numbers=(), raw=()):
+    """Any frame as a plain HTML table with its caption and its data as a CSV link.
+
+    `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
+    already. The table scrolls inside its own box on a narrow screen, and when it is `LONG`."""
+    types, sizes, columns = pd.api.types, TOLD["sizes"], []
+    for c in frame:
+        number = types.is_numeric_dtype(frame[c]) and not types.is_bool_dtype(frame[c])
+        told = [safe(v) if c in raw else _size(v) if c in sizes else cell(v) for v in frame[c]]
+        kind = "nf-r" if number or c in numbers else _kind([plain(v) for v in told])
+        columns.append((_head(str(c)), kind, told))
+    data = frame.drop(columns=[c for c in raw if c in frame])
+    look = " nf-long" if len(frame) > LONG else ""
+    link = csv_link(data, name) if len(frame) else ""
+    return Shown(piece("table", caption, columns, len(frame), link, look), frame.to_string())
+
+
+def _head(column: str) -> str:
+    if "=" in column:  # an arm, sync_binlog=0
+        return column
+    return re.sub("_pct$", ", %", TOLD["sizes"].get(column, column)).replace("_", " ")
+
+
+def _size(value) -> str:
+    return amounts.overhead(value) if known(value) else "–"
+
+
+def _kind(texts) -> str:
+    """How the cells of a column are set: names in one piece, or long words wide."""
+    widest = max(map(len, texts), default=0)
+    if widest <= WHOLE and not any(" " in t for t in texts):
+        return "nf-n"
+    return "nf-w" if widest > 30 else ""
+
+
+def verdict_table(verdicts, caption="Every comparison, in words and numbers.", name="verdicts"):
+    """The verdict table for reading: a group a workload and metric, one row a comparison, the
+    verdict as a word, all numbers, and what a row that cannot tell knows."""
+    arms = verdicts["arm"].nunique() > 1
+    works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
+    levels = {amounts.confidence(v) for v in verdicts.get("level", ())} - {"", amounts.USUAL}
+    margin = verdicts.attrs.get("margin_pct") or words.MARGIN
+    if levels:
+        caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['level']}"
+    if works:  # 40 ms before 170 ms
+        verdicts = verdicts.sort_values(
+            "workload",
+            key=lambda c: c.astype(str).str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True),
+            kind="stable",
+        )
+    first = verdicts["workload"].astype(str) if works else "metric"
+    groups = [
+        (
+            f"{work}: {metric_label(metric)}" if works else metric_label(metric),
+            [_line(row, margin) for row in group.to_dict("records")],
+        )
+        for (work, metric), group in verdicts.groupby([first, "metric"], sort=False)
+    ]
+    link = csv_link(flat(verdicts), name)
+    markup = piece("verdicts", caption, arms, bool(levels), groups, link)
+    return Shown(markup, verdicts.to_string())
+
+
+def _line(row, margin) -> dict:
+    """A row of the verdict table for reading."""
+    ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
+    why, threads = words.reasons(row, margin), row["threads"]
+    at_once = [CONTENDED] if contended(row) else []
+    at_once += ["both servers were loaded at once"] if row["verdict"] == NOT_JUDGED else []
+    said = [*at_once, *why, words.limits(row), words.settle(row), words.same(row)]
+    return {
+        "control": row["arm"] == row["baseline"] + plots.AGAIN,
+        "arm": row["arm"],
+        "threads": "all" if words.joint(row) else "–" if pd.isna(threads) else int(threads),
+        "verdict": row["verdict"],
+        "why": "; ".join(w.partition(":")[0] for w in why),  # whole in the last column
+        "overhead": amounts.overhead(row["overhead_pct"], row["metric"]),
+        "ends": amounts.told(*ends).partition(" (")[2].removesuffix(")"),
+        "level": amounts.confidence(row.get("level")) or "–",
+        "known": words.upper("; ".join(filter(None, said))) or "–",
+        "floor": _floor(row["noise_floor_pct"]),
+        "n": cell(row.get("n_arm")),
+    }
+
+
+def _floor(value) -> str:
+    return amounts.size(value) if known(value) else "not known"
+
+
+# -- provenance ------------------------------------------------------------------------------------
+
+
+def provenance(campaign):
+    """Where a page's numbers come from: campaign, commit, parameters, versions, machine, files.
+
+    `campaign`: the facts of campaign.json, or opened campaigns, of which what differs is shown for
+    each question."""
+    parts, shown = getattr(campaign, "parts", ()), TOLD["lists"]["facts"]
+    facts = dict(parts[0].meta if parts else campaign)
+    for k in shown if len(parts) > 1 else ():
+        each = {p.study.key: p.meta.get(k) for p in parts}
+        if any(v != facts.get(k) for v in each.values()):
+            facts[k] = each
+    names = ("noisefloor", "numpy", "pandas", "scipy", "statsmodels", "matplotlib", "nbconvert")
+    software = {"python": platform.python_version()} | {n: metadata.version(n) for n in names}
+    facts = {k: facts[k] for k in shown if k in facts} | {"software": software}
+    facts = {k: v for k, v in facts.items() if v not in (None, "", [], {})}
+    return Shown(piece("facts", facts), "\n".join(f"{k}: {v}" for k, v in facts.items()))
+
+
+# -- beside the page -------------------------------------------------------------------------------
+
+
+def flat(verdicts) -> pd.DataFrame:
+    """The verdict table with lists joined, for CSV."""
+
+    def told(value):
+        return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+    return verdicts.assign(**verdicts.loc[:, verdicts.dtypes.eq(object)].map(told))
+
+
+def records(verdicts) -> list:
+    """The verdict table as JSON rows: NaN and NA become null."""
+    return [{k: _plain(v) for k, v in row.items()} for row in verdicts.to_dict("records")]
+
+
+def _plain(value):
+    """A cell as JSON can hold it."""
+    if isinstance(value, list):
+        return value
+    if not known(value):
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def raw_links(facts, out) -> list:
+    """(href, words) of the raw files behind a page in folder `out`, from its stored `facts`; none
+    where they do not lie in one project."""
+    root, links = paths.root(), []
+    if not Path(out).is_relative_to(root):
+        return []
+    folders = [root / shown for shown in facts.get("raw", {}) if (root / shown).is_dir()]
+    for folder in folders:
+        # a web server shows no folder without a README
+        files = [f for f in ("campaign.json", "calibration.json") if (folder / f).exists()]
+        href = os.path.relpath(folder / (files or [""])[0], out) + ("" if files else "/")
+        links.append((href, "raw data" if len(folders) == 1 else f"raw data: {folder.name}"))
+    return links
+
+
+def save(
+    verdicts, study, campaign=None, *, primary=None, title="", headline="", campaigns=None, raw=()
+) -> None:
+    """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
+    else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
+    campaign.json; `primary`: the row or the list of rows that the page leads with; `headline`: the
+    page's own sentence, where it is about more.
+
+    What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
+    name campaigns (by default those that `campaign` is about), and a digest of each folder of raw
+    files: the campaigns' and `raw`."""
+    folder = Path(os.environ.get(OUT) or paths.processed())
+    folder.mkdir(parents=True, exist_ok=True)
+    campaign = campaign or {}
+    profile = campaign.get("profile")
+    margin = campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or words.MARGIN
+    name = campaign.get("campaign") or campaign.get("name")
+    names = campaign.get("campaigns") or [name]
+    if not campaigns:
+        campaigns = {"campaign": ", ".join(names)} if set(names) <= {*paths.campaigns()} else {}
+    folders = [*(f for v in campaigns.values() for f in results.named(v)), *raw]
+    rows = words.leading(verdicts, primary) if len(verdicts) else []
+    leads = [records(row.to_frame().T)[0] for row in rows]
+    headlines = [headline] if headline else [words.headline(row) for row in rows]
+    facts = {
+        "study": study,
+        "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
+        "campaign": name,
+        "profile": profile.get("name") if isinstance(profile, dict) else profile,
+        "date": words.when(campaign) or None,
+        "machine": words.machine(campaign) or None,
+        "engine": words.engine(campaign) or None,
+        "margin_pct": margin,
+        "campaigns": campaigns,
+        "raw": {paths.shown(f): tidy.digest(f) for f in folders if f.exists()},
+        "verdict": rows[0]["verdict"] if rows else None,
+        "headline": " ".join(headlines) or None,
+        "headlines": headlines,
+        "primary": leads[0] if leads else None,
+        "leads": leads,
+        "comparisons": records(verdicts),
+    }
+    (folder / f"{study}.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+    sheet.cells(flat(verdicts)).to_csv(folder / f"{study}.csv", index=False, lineterminator="\n")

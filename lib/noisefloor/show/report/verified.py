@@ -1,0 +1,204 @@
+"""Does a page say what its raw files say? It is made again from them, and the two are compared."""
+
+import difflib
+import html
+import json
+import re
+import tempfile
+from base64 import b64decode
+from collections import Counter
+from itertools import zip_longest
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.data import results, tidy
+from noisefloor.show.markup import plain
+from noisefloor.show.report.pages import method, notebook, render
+from noisefloor.show.report.words import ReportError
+
+SHOWN = 12  # differences of a page that are printed
+WIDE = 60  # characters of each
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_FRACTION = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
+
+
+def pages(*given) -> list[Path]:
+    """The pages that a user means by the paths `given`: pages, or all pages of folders. An index is
+    no page, and passed over. ReportError where there is none."""
+    found, wrong = [], None
+    for path in map(Path, given):
+        page = path.suffix == ".html" and path.is_file()
+        here = [path] if page else sorted(path.glob("*.html"))
+        found += [p for p in here if p.name != "index.html"]
+        wrong = wrong or (None if here else path)
+    if wrong or not found:
+        raise ReportError(
+            f"{wrong or given[-1]} is no page and no folder with a page, such as "
+            "reports/published/STUDY-DATE; nothing was verified",
+            2,
+        )
+    found = list(dict.fromkeys(found))
+    for page in found:
+        _made(page)
+    return found
+
+
+def verify(page, timeout=3600) -> dict:
+    """Make `page` again from the raw files that it names and compare the two.
+
+    Keys: page, equal, numbers (that stand on the page and in the tables beside it), files (raw
+    files whose checksum was looked at), raw (what is wrong with them, a sentence each),
+    differences (where, page, recomputed), notes (what explains them). Raises ReportError, code 2,
+    for a file that is no page of ours."""
+    page = Path(page)
+    made = _made(page)
+    study = made["notebook"]
+    files, raw, whole = _raw(made)
+    found = {"page": paths.shown(page.resolve()), "equal": False, "numbers": 0, "files": files}
+    found |= {"raw": raw, "differences": [], "notes": []}
+    if not whole:
+        return found
+    then, now = made["method"], method(notebook(study))
+    if then != now:
+        found["notes"].append(
+            f"the page was made by an earlier or later version of the method ({then}, here {now}): "
+            "what differs may follow from that"
+        )
+    with tempfile.TemporaryDirectory(prefix="noisefloor-verify-") as scratch:
+        try:
+            again = render(study, made["parameters"], scratch, timeout)
+        except ReportError as problem:
+            raw.append(f"the page cannot be made again: {problem}")
+            return found
+        (old, was), (new, here) = _said(page), _said(again)
+    found["numbers"] = sum(len(_NUMBER.findall(said)) for _, said in old if said[0] != "<")
+    if was and was != here:
+        found["notes"].append(f"the page was made with {was}; here: {here}")
+    found["differences"] = compared(old, new)
+    found["equal"] = not found["differences"] and not raw
+    return found
+
+
+def text(found) -> str:
+    """The result of `verify` for a terminal."""
+    many, of = len(found["differences"]), f"{found['numbers']:,} numbers"
+    raw = f"{found['files']:,} raw files" if found["files"] else "its raw files"
+    if found["equal"]:
+        return f"{found['page']}: all {of} are those that {raw} give"
+    lines = [f"{found['page']}: {many or 'no'} difference{'s' * (many != 1)} in {of}"]
+    lines += [f"raw files: {problem}" for problem in found["raw"][:SHOWN]]
+    for row in found["differences"][:SHOWN]:
+        both = row["page"], row["recomputed"]
+        apart = (n for n, (x, y) in enumerate(zip(*both, strict=False)) if x != y)
+        start = max(0, next(apart, 0) - WIDE // 3)
+        was, here = (said[start:][:WIDE] or "nothing" for said in both)
+        lines.append(f"{row['where']}: {was}; recomputed {here}")
+    if many > SHOWN:
+        lines.append(f"and {many - SHOWN} more (--json has all)")
+    return "\n  ".join([*lines, *(f"note: {n}" for n in found["notes"] if many)])
+
+
+# -- what a page says about itself -----------------------------------------------------------------
+
+
+def _made(page) -> dict:
+    """How a page was made: notebook, parameters, campaigns (names), raw (folder -> digest),
+    method."""
+    said = re.search(r'<meta name="noisefloor" content="([^"]*)">', page.read_text())
+    if not said:
+        raise ReportError(
+            f"{page} is no page of Noisefloor: it does not say how it was made; nothing was "
+            "verified",
+            2,
+        )
+    made = json.loads(html.unescape(said[1]))
+    names = [name for text in made["campaigns"].values() for name in results.names(text)]
+    return made | {"campaigns": names}
+
+
+def _raw(made) -> tuple[int, list[str], bool]:
+    """How many raw files of a page have the checksum that was written down for them, a sentence
+    for each that has not, and whether all of its campaigns can be opened."""
+    files, problems, whole = 0, [], True
+    for name in made["campaigns"]:
+        try:
+            campaign = paths.campaign(name)
+            runs = tidy.run_folders(campaign)
+            problems += [f"{name}/{sentence}" for sentence in tidy.broken(campaign)]
+        except (paths.NotFound, tidy.Damaged) as problem:
+            gone = isinstance(problem, paths.NotFound)
+            problems.append(f"campaign {name} is missing" if gone else f"{name}: {problem}")
+            runs, whole = [], False
+        for run in runs:
+            try:
+                files += 1 + len(tidy.read(run)["sha256"])
+            except tidy.Damaged as problem:
+                problems.append(f"{name}: {problem}")
+    for shown, digest in made["raw"].items() if whole else ():
+        if _digest(shown) not in (digest, None):
+            problems.append(f"{shown} is not as it was when the page was made")
+    return files, problems, whole
+
+
+def _digest(shown) -> str | None:
+    """The digest of a folder of raw data as a page names it; None when it is not here, "" when it
+    cannot all be read."""
+    folder = paths.root() / shown
+    try:
+        return tidy.digest(folder if folder.is_dir() else paths.campaign(Path(shown).name))
+    except paths.NotFound:
+        return None
+    except (OSError, tidy.Damaged):
+        return ""
+
+
+# -- what it says ----------------------------------------------------------------------------------
+
+_CODE = re.compile(r'<details class="nf-code">.*?</details>', re.S)
+_DATA = re.compile(r'href="data:[^"]*base64,([^"]*)"')
+_LINK = re.compile(r'href="(?!\w+:|#)[^"]*"')  # which leads elsewhere once a page is published
+_SOFTWARE = re.compile(r"<dt>software</dt><dd>(.*?)</dd>", re.S)
+_NAMES = re.compile(r'((?:id|aria-labelledby)="|href="#|url\(#|\s)f[0-9a-f]{6}')  # of a drawing
+_PLACE = re.compile(r'class="nf-(figure|table|verdict|facts|prose|open)\b|<h[23] id="([^"]*)"')
+_PARTS = {"figure": "Figure", "table": "Table", "verdict": "verdict box", "facts": "provenance"}
+
+
+def _said(page) -> tuple[list[tuple[str, str]], str]:
+    """Everything that a page and the tables beside it say, the data behind figures and tables
+    included: (where, a tag, a text or a line of data); and with which software it was made."""
+    both = re.search(r"(<title>.*?<meta name=.*?>).*(<main.*</main>)", page.read_text(), re.S)
+    markup = _CODE.sub("", "".join(both.groups()))
+    markup = _DATA.sub(lambda m: f"\n{b64decode(m[1]).decode()}", markup)
+    software = _SOFTWARE.search(markup)
+    markup = _LINK.sub("", _NAMES.sub(r"\1", _SOFTWARE.sub("", markup)))
+    found, counts = [], Counter()
+    where = section = "title and description"
+    for part in re.split(r"(?=<)|(?<=>)|\n", markup):
+        if place := _PLACE.search(part):
+            kind, heading = place.groups()
+            section = f"under “{heading}”" if heading else section
+            counts[kind] += 1
+            where = f"{_PARTS[kind]} {counts[kind]}" if kind in _PARTS else section
+        found.append((where, html.unescape(part.strip())))
+    beside = page.with_suffix(".csv"), page.with_suffix(".json")
+    for file in filter(Path.exists, beside):
+        lines = file.read_text()
+        if file.suffix == ".json":  # but for the digests of the raw files, which were looked at
+            lines = json.dumps(json.loads(lines) | {"raw": {}}, indent=1, ensure_ascii=False)
+        each = enumerate(map(str.strip, lines.splitlines()), 1)
+        found += [(f"{file.name}, line {n}", line) for n, line in each]
+    return [f for f in found if f[1]], plain(software[1]) if software else ""
+
+
+def compared(old, new) -> list[dict]:
+    """What differs between what two pages say; fractions may differ beyond their fifth digit."""
+    keys = (
+        [_FRACTION.sub(lambda m: f"{float(m[0]):.5g}", said) for _, said in side]
+        for side in (old, new)
+    )
+    found = []
+    for what, i, j, k, m in difflib.SequenceMatcher(None, *keys).get_opcodes():
+        pairs = zip_longest(old[i:j], new[k:m], fillvalue=("", ""))
+        for (where, a), (other, b) in pairs if what != "equal" else ():
+            found.append({"where": where or other, "page": a, "recomputed": b})
+    return found

@@ -1,0 +1,355 @@
+"""Words from a verdict table: every finding on a page is made here, none is written by hand."""
+
+import math
+
+from noisefloor.schedule import CONTENDED, NOT_JUDGED
+from noisefloor.show.markup import TOLD, known
+from noisefloor.show.plots import (
+    as_list,
+    contended,
+    is_control,
+    is_joint,
+    metric_label,
+    threads_label,
+)
+from noisefloor.stats.runs import OPPOSITE
+from noisefloor.text import amounts
+
+MARGIN = 2.0  # percent, where a table does not say
+UNDECIDED = "cannot tell"
+FEW = 4  # comparisons that a caption tells one by one
+
+
+class ReportError(Exception):
+    """A page that cannot be made. One sentence; `code` 2 for a wrong request, else 1."""
+
+    def __init__(self, sentence, code=1):
+        super().__init__(sentence)
+        self.code = code
+
+    def __reduce__(self):
+        return type(self), (str(self), self.code)
+
+
+# -- one comparison --------------------------------------------------------------------------------
+
+
+def sentence(row, margin_pct=MARGIN) -> str:
+    """One row of the verdict table in words: verdict, what is known, overhead, noise floor, what
+    would settle it."""
+    words = f"{_about(row)}: {row['verdict']}"
+    if row["verdict"] == NOT_JUDGED:
+        return f"{words}, both servers were loaded at once. Overhead {overhead(row)}."
+    more = filter(None, (overhead(row), same(row), _floor(row)))
+    parts = (
+        f"{words} ({limits(row)})" if limits(row) else words,
+        *reasons(row, margin_pct),
+        f"overhead {'; '.join(more)}",
+        settle(row),
+    )
+    return _sentences(parts)
+
+
+def headline(row, margin_pct=MARGIN) -> str:
+    """One row as a plain statement about the arm, for the top of a page."""
+    arm, base, metric = row["arm"], row["baseline"], row["metric"]
+    if row["verdict"] == NOT_JUDGED:
+        return (
+            f"{cost(metric)} beside it, with both servers loaded at once: {overhead(row)}, "
+            f"{NOT_JUDGED}."
+        )
+    if (effects := TOLD["effects"].get(metric)) and (does := row.get("does")):
+        worse, better = (f"{does} {effect}" for effect in effects)  # as a DBA would say it
+        of = effects[0].removeprefix("costs ")
+        alike = f"{does} makes no difference to {of} that matters"
+    else:
+        than = TOLD["than"].get(metric, ("is slower than", "is faster than"))
+        worse, better = (f"{arm} {words} {base}" for words in than)
+        alike = f"{arm} or {base} makes no difference that matters"
+    claim = {"slower": worse, "faster": better, "same": alike}.get(row["verdict"])
+    if not claim:
+        claim, said = f"cannot tell whether {worse}", limits(row)
+        although = ", although the interval says " if said.startswith("between") else ": "
+        claim += f"{although}{said}" if said else ""
+    ends = "; ".join(filter(None, (overhead(row), same(row))))
+    return _sentences((claim, *reasons(row, margin_pct), f"{_about(row)}: {ends}"))
+
+
+def _about(row) -> str:
+    """`Transactions per second at 16 threads`."""
+    where = threads_label(row["threads"], joint(row))
+    return f"{metric_label(row['metric'])} {where}".strip()
+
+
+def _sentences(parts) -> str:
+    return " ".join(f"{upper(part)}." for part in parts if part)
+
+
+def upper(text) -> str:
+    """The text with a capital letter first."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def overhead(row) -> str:
+    """A row's overhead with its interval and, where it is not 95 %, the interval's level."""
+    if not known(row.get("lo_pct")):
+        n = f": {int(row['n_arm'])} {unit(row, row['n_arm'])}" if known(row.get("n_arm")) else ""
+        return f"{size(row)} ({amounts.NONE}{n})"
+    ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"]
+    told = amounts.told(*ends, row["metric"], row.get("level"))
+    return told.replace(" (", " under contention (", 1) if contended(row) else told
+
+
+def size(row) -> str:
+    """A row's overhead alone: `+14 %`, `+14 % under contention`."""
+    end = " under contention" if contended(row) else ""
+    return amounts.overhead(row["overhead_pct"], row["metric"]) + end
+
+
+def cost(metric) -> str:
+    """What a row is about, where it leads a page: `Processor time`."""
+    return TOLD["costs"].get(metric, metric_label(metric))
+
+
+def limits(row) -> str:
+    """What a row that cannot tell knows all the same: "at most 4.1 % slower, at most 1.3 %
+    faster"."""
+    if row["verdict"] != UNDECIDED:
+        return ""
+    return amounts.known(row.get("lo_pct"), row.get("hi_pct"), row["metric"])
+
+
+def reasons(row, margin_pct=MARGIN) -> list[str]:
+    """Warnings that belong right beside the verdict: why a row cannot tell although its interval
+    excludes zero, lies within the margin, or does not exist; and that a joint effect averages
+    opposite ones."""
+    notes = _notes(row)
+    found = [OPPOSITE] if any(OPPOSITE in w for w in notes) else []
+    if row["verdict"] == UNDECIDED and (_decides(row, margin_pct) or not known(row.get("lo_pct"))):
+        found += notes[:1]
+    return list(dict.fromkeys(found))
+
+
+def _notes(row) -> list:
+    """A row's warnings that are not said with its size."""
+    return [w for w in as_list(row.get("warnings")) if w != CONTENDED]
+
+
+def _decides(row, margin_pct=MARGIN) -> bool:
+    """Whether the printed intervals alone would give a word."""
+    lo, hi = row.get("lo_pct"), row.get("hi_pct")
+    least = -100 * margin_pct / (100 + margin_pct)  # as far below, on the log scale
+    inside = [
+        known(low) and least < low and high < margin_pct
+        for low, high in ((lo, hi), (row.get("same_lo_pct"), row.get("same_hi_pct")))
+    ]
+    return any(inside) or (known(lo) and (lo > 0 or hi < 0))
+
+
+def same(row) -> str:
+    """What decided `same`, with its interval: `two one-sided tests at 5 %: −0.8 to +2.4 %`."""
+    if row["verdict"] != "same" or not known(row.get("same_lo_pct")):
+        return ""
+    ends = amounts.interval(row["same_lo_pct"], row["same_hi_pct"], row["metric"])
+    return f"two one-sided tests at 5 %: {ends}"
+
+
+def joint(row) -> bool:
+    """Whether a row is the joint effect over thread counts."""
+    return known(row.get("joint")) and bool(row["joint"])
+
+
+def _floor(row) -> str:
+    if not known(row.get("noise_floor_pct")):
+        return ""
+    n = row.get("n_arm")
+    runs = f"these {int(n)} {unit(row)}" if known(n) else "what was measured"
+    return f"with {runs}, less than {amounts.size(row['noise_floor_pct'])} is noise"
+
+
+def unit(row, n=2) -> str:
+    """What `n` and `runs_needed` of a row count, in the singular for one."""
+    pairs = row.get("design") in ("switched", "side by side", "duet", "pairs", "unknown")
+    return f"{'pair' if pairs else 'run'}{'' if n == 1 else 's'}{'' if pairs else ' an arm'}"
+
+
+def measured(row) -> str:
+    """`12 blocks, 48 pairs`: what a row rests on."""
+    if not known(row.get("n_arm")):
+        return ""
+    blocks, n = row.get("blocks"), f"{int(row['n_arm']):,} {unit(row, row['n_arm'])}"
+    return f"{int(blocks)} blocks, {n}" if known(blocks) and blocks > 1 else n
+
+
+def settle(row) -> str:
+    """What would settle a row that cannot tell, as a clause."""
+    if row.get("verdict") != UNDECIDED:
+        return ""
+    if plan := plan_text(row):
+        return f"about {plan} would settle it"
+    if joint(row):
+        return "see the thread counts for what would settle it"
+    if known(row.get("deciding_cv_pct")) and not _decides(row):
+        cv = amounts.percent(row["deciding_cv_pct"], 2, sign=False)
+        return f"significant only if run-to-run CV is below {cv}"
+    return "more runs of this kind will not settle it"
+
+
+def plan_text(row) -> str:
+    """`48 pairs, 7 min`: what would settle a row that cannot tell."""
+    parts = []
+    if row.get("verdict") == UNDECIDED:
+        runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
+        if known(runs) and math.isfinite(runs):
+            parts.append(f"{int(runs):,} {unit(row, int(runs))}")
+        if known(minutes) and math.isfinite(minutes):
+            parts.append(_minutes(minutes))
+    return ", ".join(parts)
+
+
+def _minutes(value) -> str:
+    if value < 2:
+        return f"{60 * value:.0f} s"
+    if value < 10:
+        return f"{value:.1f} min"
+    return f"{value:.0f} min" if value < 180 else f"{value / 60:,.0f} h"
+
+
+# -- several comparisons ---------------------------------------------------------------------------
+
+
+def findings(verdicts) -> list[str]:
+    """The rows of a verdict table in words, one sentence a comparison, controls last; workload and
+    arm are named where there are several."""
+    rows = verdicts.iloc[is_control(verdicts).to_numpy().argsort(kind="stable")]
+    margin = verdicts.attrs.get("margin_pct") or MARGIN
+    return [
+        f"{name}{': ' if name else ''}{sentence(row, margin)}"
+        for name, row in zip(_names(rows, verdicts), rows.to_dict("records"), strict=True)
+    ]
+
+
+def finding(verdicts) -> str:
+    """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
+    which verdict, and of the commonest verdict only how many did. The numbers are in the figure
+    and in the data behind it."""
+    if len(verdicts) <= FEW:
+        return " ".join(findings(verdicts))
+    said = []
+    for metric, rows in verdicts.groupby("metric", sort=False):
+        alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
+        where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
+        parts, rest = [], []
+        for word in ("slower", "faster", "same", UNDECIDED, NOT_JUDGED):
+            chosen = rows[rows["verdict"].eq(word)]
+            if len(chosen) > max(FEW, len(rows) / 2):
+                who = f"{'all' if len(chosen) == len(rows) else 'the other'} {len(chosen)}"
+                rest.append(f"{upper(word)}: {who}{_together(chosen)}.")
+            elif len(chosen):
+                who = "; ".join(_places(chosen, verdicts, alike))
+                parts.append(f"{upper(word)}: {who}{_together(chosen)}.")
+        least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
+        n = f"{least} to {most}" if least < most else str(most)
+        n += f" {unit(rows.iloc[0], most)}"
+        if bare := int(rows["lo_pct"].isna().sum()):
+            n += f", for {bare} of the {len(rows)} too few for an interval"
+        said.append(f"{metric_label(metric)}{where}. {' '.join([*parts, *rest])} Each from {n}.")
+    return " ".join(said)
+
+
+def _together(rows) -> str:
+    """What rows that cannot tell know together, and why some have no word although their intervals
+    exclude zero."""
+    rows = rows[rows["verdict"].eq(UNDECIDED) & rows["lo_pct"].notna()].to_dict("records")
+    if not rows:
+        return ""
+    ends = min(r["lo_pct"] for r in rows), max(r["hi_pct"] for r in rows)
+    why = [w for r in rows if _decides(r) for w in _notes(r)[:1]]
+    apart = f"; {len(why)} only for this reason: {'; '.join(dict.fromkeys(why))}" if why else ""
+    return f" ({amounts.known(*ends, rows[0]['metric'])}{apart})"
+
+
+def _places(rows, among, alike) -> list[str]:
+    """What the rows compare, in as few words as tell them apart `among` all; thread counts are
+    left out where they are `alike`."""
+    places: dict[str, list[str]] = {}
+    for place, row in zip(_names(rows, among), rows.to_dict("records"), strict=True):
+        places.setdefault(place, []).append("all" if joint(row) else str(row["threads"]))
+    if alike:
+        return list(places)
+    return [
+        f"{p}{' at ' if p else ''}{', '.join(counts)} thread{'s' * (counts != ['1'])}"
+        for p, counts in places.items()
+    ]
+
+
+def _names(rows, among) -> list[str]:
+    """What tells each of the rows from the others `among` all: workload and arm, where those have
+    several, and whether it is the control."""
+    own = among[~is_control(among)]
+    names = [c for c in ("workload", "arm") if c in own and own[c].astype(str).nunique() > 1]
+    found = []
+    for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
+        told = [str(row[c]) for c in names if c != "arm" or not control]
+        found.append(", ".join(["A/A control", *told] if control else told))
+    return found
+
+
+def leading(verdicts, choice=None) -> list:
+    """The rows that a page leads with: a list of them, or the one that `primary` finds."""
+    return choice if isinstance(choice, list) else [primary(verdicts, choice)]
+
+
+def primary(verdicts, choice=None):
+    """The row a page is about. `choice`: a dict of column values, or a metric's name; by default
+    TPS (else the first metric), joint over thread counts where there is such a row, else the
+    highest thread count; never the A/A control. Raises ReportError where there is none."""
+    frame = verdicts[~is_control(verdicts)]
+    wanted = {"metric": choice} if isinstance(choice, str) else choice or {}
+    for column, value in wanted.items():
+        frame = frame[frame[column].astype(object).eq(value)]
+    if frame.empty:
+        raise ReportError(f"no comparison in the verdict table matches {wanted or 'anything'}")
+    if "metric" not in wanted:
+        metric = "tps" if "tps" in set(frame["metric"]) else frame["metric"].iloc[0]
+        frame = frame[frame["metric"].eq(metric)]
+    if "workload" in frame:
+        frame = frame[frame["workload"].astype(str).eq(str(frame["workload"].iloc[0]))]
+    whole = frame[is_joint(frame)]
+    each = frame.sort_values("threads", na_position="first")
+    return whole.iloc[0] if len(whole) else each.iloc[-1]
+
+
+# -- a campaign ------------------------------------------------------------------------------------
+
+
+def when(campaign) -> str:
+    """Date and minute of a campaign, from its facts."""
+    for key in ("date", "finished", "ended", "created", "started"):
+        if campaign.get(key):
+            return str(campaign[key])[:16].replace("T", " ").removesuffix(" 00:00")
+    return ""
+
+
+def machine(campaign) -> str:
+    """The machine of a campaign in a few words; never its host name."""
+    host = campaign.get("host") or {}
+    if isinstance(host, str):
+        return host
+    memory = host.get("memory_B")
+    memory = f"{memory / 2**30:.0f} GiB" if memory else ""
+    cores = f"{host['cores']} cores" if host.get("cores") else ""
+    parts = [host.get("cpu"), cores, memory, host.get("system") or host.get("os")]
+    return ", ".join(str(p) for p in parts if p)
+
+
+def engine(campaign) -> str:
+    """The server of a campaign, `MySQL 9.7.4`."""
+    several = {e["label"] for e in campaign.get("engines", {}).values()}
+    if len(several) > 1:
+        return " and ".join(sorted(several))
+    what = campaign.get("engine") or ""
+    if isinstance(what, dict):
+        kind = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(what.get("kind"), what.get("kind", ""))
+        return str(what.get("label") or f"{kind} {what.get('version', '')}".strip())
+    return str(what)

@@ -1,0 +1,1 @@
+"""Sizes in words, cells for spreadsheets."""

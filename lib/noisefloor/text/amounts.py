@@ -1,0 +1,163 @@
+"""How sizes are written: percentages, factors beyond +100 % and -50 %, intervals, and their words.
+
+Plain Python, the one place that turns an overhead into text. A value that is missing (None, NaN,
+pandas' NA) is "not known". All values are in percent."""
+
+import math
+from typing import Any
+
+Amount = Any  # a number in percent, None, or pandas' NA
+MINUS, THIN = "−", "\u202f"
+MANY = 100.0  # an overhead beyond this is told as a factor
+FEW = -50.0  # and one below this
+NEAR = 10.0  # below it a lower end stays a percentage: "1 to 2 times" would name no difference
+
+_MORE = {  # metrics of which there is more or less; all others are slower or faster
+    *("cpu_per_transaction", "cpu_per_connection", "client_cpu_per_connection", "apply_cpu"),
+    *("user_sys", "backup_size", "binlog_bytes_per_transaction"),
+    *("written_bytes_per_transaction", "read_bytes_per_transaction"),
+}
+
+
+def words(metric: str = "") -> tuple[str, str]:
+    """(word for worse, word for better) of a metric: slower and faster, or more and less."""
+    return ("more", "less") if metric in _MORE else ("slower", "faster")
+
+
+def large(value: Amount) -> bool:
+    """Whether an overhead is told as a factor."""
+    value = _float(value)
+    return value > MANY or value < FEW
+
+
+def factor(value: float) -> float:
+    """How many times worse (or better) an overhead is: +739 % is 8.4, -90 % is 10."""
+    return 1 + value / 100 if value >= 0 else 100 / max(100 + value, 1e-9)
+
+
+def percent(value: Amount, digits: int = 1, sign: bool = True) -> str:
+    """A percentage: real minus, narrow no-break space, `+` when asked; "not known" for nothing."""
+    value = _float(value)
+    if math.isnan(value):
+        return "not known"
+    if math.isinf(value):
+        return f"{MINUS if value < 0 else ''}∞"
+    if abs(value) >= 99.95:
+        digits = 0
+    text = f"{abs(value):,.{digits}f}"
+    zero = not text.strip("0.,")
+    mark = "" if zero else MINUS if value < 0 else "+" if sign else ""
+    return f"{mark}{text}{THIN}%"
+
+
+def ratio(value: Amount, lo: Amount = math.nan, hi: Amount = math.nan) -> str:
+    """An overhead as a number on an axis of factors, for figures: `5.3× (1.7 to 16.3×)`."""
+    lo, hi = _float(lo), _float(hi)
+    ends = "" if math.isnan(lo) or math.isnan(hi) else f" ({_ratio(lo)} to {_ratio(hi)}×)"
+    return f"{_ratio(value)}×{ends}"
+
+
+def size(value: Amount, metric: str = "") -> str:
+    """The size of an overhead without its direction: `4.1 %`, `8.4 times`. A tenth of the bytes is
+    90 % less, not 10 times less."""
+    value = _float(value)
+    if large(value) and not (value < 0 and words(metric)[1] == "less"):
+        return f"{_bare(value)} times"
+    return percent(abs(value), sign=False)
+
+
+def overhead(value: Amount, metric: str = "") -> str:
+    """An overhead as it is told: `+3.7 %`, `8.4 times slower`, `10 times faster`."""
+    value = _float(value)
+    if not (text := size(value, metric)).endswith("times"):
+        return percent(value)
+    return f"{text} {words(metric)[value < 0]}"
+
+
+def interval(lo: Amount, hi: Amount, metric: str = "") -> str:
+    """`-1.2 to +3.4 %`, `7 to 10.9 times slower`; "no interval" where there is none."""
+    return " ".join(filter(None, _interval(_float(lo), _float(hi), metric)))
+
+
+def told(
+    value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "", level: Amount = None
+) -> str:
+    """An overhead with its interval: `+1.0 % (-1.2 to +3.4 %)`, `8.4 times slower (7 to 10.9 times)`.
+    level: of the interval; named where it is not 95 %."""
+    first, (ends, word) = overhead(value, metric), _interval(_float(lo), _float(hi), metric)
+    if not word or first.endswith(word):
+        word = ""
+    name = "" if ends == NONE or confidence(level) in ("", USUAL) else f"{interval_name(level)} "
+    return f"{first} ({name}{ends}{word and ' '}{word})"
+
+
+def known(lo: Amount, hi: Amount, metric: str = "") -> str:
+    """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
+    faster", "between 7 and 10.9 times slower"; "" without an interval."""
+    lo, hi = _float(lo), _float(hi)
+    if math.isnan(lo) or math.isnan(hi):
+        return ""
+    worse, better = words(metric)
+    if lo <= 0 <= hi:
+        return f"at most {size(hi, metric)} {worse}, at most {size(lo, metric)} {better}"
+    near, far, word = (lo, hi, worse) if lo > 0 else (hi, lo, better)
+    first, last = size(near, metric), size(far, metric)
+    if last.endswith("times") and factor(near) >= 1 + NEAR / 100:
+        first = _bare(near)
+    elif last.endswith("%"):
+        first = first.removesuffix(f"{THIN}%")
+    return f"between {first} and {last} {word}"
+
+
+NONE, USUAL = "no interval", f"95{THIN}%"
+
+
+def confidence(level: Amount) -> str:
+    """`98.8 %`, how often an interval at `level` holds the truth; "" where that is not known."""
+    level = _float(level)
+    if not 0 < level < 1:
+        return ""
+    digits = max(1, -math.floor(math.log10(100 * level)))
+    return f"{100 * (1 - level):.{digits}f}".rstrip("0").rstrip(".") + f"{THIN}%"
+
+
+def interval_name(level: Amount) -> str:
+    """`98.8 % interval`; `interval` where the level is not known."""
+    return f"{confidence(level)} interval".strip()
+
+
+def plain(text: str) -> str:
+    """The same in the characters that every terminal has."""
+    return text.replace(MINUS, "-").replace(THIN, " ")
+
+
+def _float(value: Amount) -> float:
+    try:
+        return math.nan if value is None else float(value)
+    except TypeError:  # pandas' NA
+        return math.nan
+
+
+def _interval(lo: float, hi: float, metric: str) -> tuple[str, str]:
+    """(the ends in words, the word for their direction or "")."""
+    if math.isnan(lo) or math.isnan(hi):
+        return NONE, ""
+    worse, better = words(metric)
+    if lo >= NEAR and hi > MANY:
+        return f"{_bare(lo)} to {_bare(hi)} times", worse
+    if factor(hi) >= 1 + NEAR / 100 and hi < 0 and size(lo, metric).endswith("times"):
+        return f"{_bare(hi)} to {_bare(lo)} times", better
+    low, high = overhead(lo, metric), overhead(hi, metric)
+    return f"{low.removesuffix(f'{THIN}%') if high.endswith('%') else low} to {high}", ""
+
+
+def _ratio(value: Amount) -> str:
+    r = 1 + value / 100
+    return f"{r:.3g}" if r < 0.1 else f"{r:.2f}" if r < 2 else f"{r:.1f}" if r < 20 else f"{r:,.0f}"
+
+
+def _bare(value: float) -> str:
+    f = factor(value)
+    if not f < 1e6:
+        return "more than a million"
+    return f"{f:,.0f}" if f >= 19.95 else f"{f:.1f}".removesuffix(".0")

@@ -1,0 +1,284 @@
+"""Noisefloor itself, the server that is measured, the measuring tool, a replica or the kernel of a
+notebook that measures dies (kill -9), or hangs (SIGSTOP)."""
+
+import os
+import random
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from live import PATCHES, SEED, Live, asked, count, harm, promise, send
+from noisefloor import schedule, studies
+from noisefloor.data import tidy
+from noisefloor.measure import child
+from noisefloor.model import Workload
+from noisefloor.servers import session
+from noisefloor.servers.server import ServerError
+from test_collect import SMOKE, cell_of, names
+from test_report import write
+
+slow = pytest.mark.slow
+KILL, STOP, TERM = signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM
+DUET, MARIADB = ("--question", "processor"), ("--engine", "mariadb")
+
+
+@pytest.mark.parametrize(
+    ("name", "how", "times", "template", "minutes", "more", "longest"),
+    [
+        ("noisefloor", KILL, 2, "mysql", 0.1, (), 7),
+        pytest.param("noisefloor", KILL, 5, "mysql", 0.15, (), 7, marks=slow),
+        # while servers are initialised and loaded
+        pytest.param("noisefloor", KILL, 2, "", 0.1, (), 7, marks=slow),
+        pytest.param("noisefloor", KILL, 2, "mariadb", 0.2, MARIADB, 7, marks=slow),
+        pytest.param("noisefloor", KILL, 4, "mysql", 0.25, DUET, 9, marks=slow),
+        pytest.param("noisefloor", TERM, 4, "mysql", 0.1, (), 6, marks=slow),
+        pytest.param("mysqld", KILL, 4, "mysql", 0.15, (), 6, marks=slow),
+        pytest.param("mysqld", STOP, 1, "mysql", 0.2, (), 6, marks=slow),
+        pytest.param("mariadbd", KILL, 2, "mariadb", 0.2, MARIADB, 6, marks=slow),
+        pytest.param("mysqld", KILL, 3, "mysql", 0.25, DUET, 8, marks=slow),
+        pytest.param("mysqld", STOP, 1, "mysql", 0.25, DUET, 8, marks=slow),
+        pytest.param("sysbench", KILL, 9, "mysql", 0.2, (), 2.5, marks=slow),
+        pytest.param("sysbench", STOP, 2, "mysql", 0.2, (), 4, marks=slow),
+        pytest.param("sysbench", KILL, 4, "mysql", 0.4, DUET, 6, marks=slow),
+        pytest.param("sysbench", STOP, 2, "mysql", 0.4, DUET, 6, marks=slow),
+    ],
+)
+def test_at_random_points(request, tmp_path, name, how, times, template, minutes, more, longest):
+    """One server that is switched, two side by side (MariaDB), or both under load at once (a duet)."""
+    made = request.getfixturevalue(template) if template else None
+    live = Live(tmp_path, made, *asked(minutes, *more))
+    harm(live, name, times, how=how, between=(0.2, longest), seed=SEED + times)
+
+
+# -- Noisefloor ------------------------------------------------------------------------------------
+
+
+@slow
+def test_kill_9_in_the_middle_of_a_block_of_a_duet(tmp_path, mysql):
+    """What was loaded at once is one: nothing of the block counts, it is dealt as before, and
+    measured once."""
+    told = tmp_path / "dealt"
+    live = Live(tmp_path / "home", mysql, *asked(0.25, *DUET), DEALT=str(told))
+    live.home.mkdir()
+    live.start()
+    live.until_whole(2)  # both servers of the first block
+    live.until("sysbench")
+    time.sleep(2)  # within windows that take five
+    assert len(list(live.runs.glob("*/*.partial"))) == 2
+    assert send("noisefloor", live.victim("noisefloor"))
+    live.end()
+    assert len(live.whole()) == 2
+    (folder,) = live.runs.iterdir()
+    windows, seed = tidy.meta(folder)["plan"]["windows"], tidy.meta(folder)["seed"]
+    assert set(tidy.table(folder)["block"]) == {0}
+    before = told.read_text().split()
+    told.unlink()
+    live.finish()
+    assert [f.name for f in live.runs.iterdir()] == [folder.name]
+    coins = [schedule.coin(seed, k, "deal").permutation(2) for k in (0, 1)]
+    dealt = [[["plain", "encrypted"][i] for i in coin] for coin in coins]
+    assert before == dealt[0] + dealt[1]
+    assert told.read_text().split() == dealt[1]
+    table = tidy.table(folder)
+    pairs = table.groupby("block")["pair_id"].nunique()
+    assert dict(pairs) == {0: windows, 1: windows}
+    assert sorted(set(table["pair"])) == list(range(2 * windows))
+
+
+@slow
+def test_ctrl_c_once_twice_and_often(tmp_path, mysql):
+    """A terminal sends it to the whole group: server and sysbench get it as well."""
+    points = random.Random(f"{SEED} ctrl-c")
+    live = Live(tmp_path, mysql, *asked(0.15))
+    for presses, apart in ((1, 0), (2, 0.01), (2, 0.5), (5, 0.05)):
+        live.start()
+        live.until("sysbench")
+        time.sleep(points.uniform(0, 2))
+        for _ in range(presses):
+            if live.running():
+                os.killpg(live.process.pid, signal.SIGINT)
+                count("noisefloor", signal.SIGINT)
+            time.sleep(apart)
+        assert live.end() != 0
+        if presses == 1:
+            assert live.said.endswith(
+                "noisefloor: stopped; whole runs are kept, the same command continues\n"
+            )
+    live.finish()
+
+
+# -- the server ------------------------------------------------------------------------------------
+
+
+@slow
+def test_a_campaign_whose_server_died_says_so(tmp_path, mysql):
+    live = Live(tmp_path, mysql)
+    live.start()
+    live.until_whole(1)
+    assert send("mysqld", live.until("mysqld"))
+    assert live.end() == 1
+    assert "noisefloor: the server is not running" in live.said
+
+
+def test_a_server_that_hangs_ends_the_campaign_with_a_sentence(campaign, mysql, monkeypatch):
+    monkeypatch.setattr(session, "ANSWER_S", 2)
+    monkeypatch.setattr(child, "PATIENCE_S", 0)
+    c, bench = campaign(SMOKE, mysql)
+    bench.servers[0].process.send_signal(STOP)
+    with pytest.raises(ServerError, match="the server gave no answer in 2 s; it hangs"):
+        c.pair(bench, cell_of(SMOKE))
+    assert not list(c.folder.glob("*.partial"))
+    assert c.table.empty
+    promise(c.folder.parent)
+
+
+def test_a_long_statement_on_a_server_that_hangs_ends_too(own, monkeypatch):
+    monkeypatch.setattr(session, "ANSWER_S", 1)
+    assert own.patient("SELECT SLEEP(2.5) AS x") == [{"x": 0}]
+    own.process.send_signal(STOP)
+    with pytest.raises(ServerError, match="the server is not running"):
+        own.patient("SELECT 1")
+
+
+def test_a_server_that_hangs_is_stopped_all_the_same(own, monkeypatch):
+    process = own.process
+    process.send_signal(STOP)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(session, "ANSWER_S", 1)
+        with pytest.raises(ServerError, match="did not stop within 2 s; it was killed"):
+            own.stop()
+    assert process.poll() is not None
+    assert own.start() > 0  # and starts again
+
+
+# -- the measuring tool ----------------------------------------------------------------------------
+
+
+def stopped_once() -> threading.Thread:
+    """The next sysbench is stopped (SIGSTOP) a little after its start."""
+
+    def stop():
+        while True:
+            for p in psutil.Process().children():
+                if p.name() == "sysbench":
+                    time.sleep(0.3)
+                    return send("sysbench", p, STOP)
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    return thread
+
+
+def test_a_run_whose_sysbench_hangs_is_made_again(campaign, mysql, monkeypatch):
+    monkeypatch.setattr(child, "PATIENCE_S", 0)
+    c, bench = campaign(SMOKE, mysql)
+    thread = stopped_once()
+    c.pair(bench, cell_of(SMOKE))
+    thread.join()
+    assert c.done() == {"in-memory-t4-encrypted": 1}
+    (failed,) = (n for n in names(c.folder) if "." in n)
+    assert "exit code -9" in (c.folder / failed / "failure.txt").read_text()
+    promise(c.folder.parent)
+
+
+@slow
+def test_recovery_under_a_load_that_hangs_is_no_run(campaign, mysql):
+    chosen = replace(SMOKE, workloads=(Workload("restart", "", tool="restart"),))
+    c, bench = campaign(chosen, mysql)
+    thread = stopped_once()
+    c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
+    thread.join()
+    failed = next(c.folder.glob("*.failed1"))
+    assert "the load on the server stood still" in (failed / "failure.txt").read_text()
+    assert len(c.table["run"].unique()) == 2
+    promise(c.folder.parent)
+
+
+# -- a replica -------------------------------------------------------------------------------------
+
+ASKED = {"question": "replica", "profile": "smoke"}
+WORKLOAD = replace(studies.load("binlog-encryption", **ASKED).workload("replica"), events=3000)
+CHOSEN = replace(SMOKE, workloads=(WORKLOAD,))
+
+
+@slow
+@pytest.mark.parametrize(
+    ("statement", "how", "said"),
+    [("STOP REPLICA", KILL, "is not running"), ("STOP REPLICA IO_THREAD", STOP, "it hangs")],
+)
+def test_a_replica_that_stops_is_started_again_one_that_dies_or_hangs_ends_it(
+    campaign, mysql, monkeypatch, statement, how, said
+):
+    """A run is made again, or the campaign ends with a sentence."""
+    monkeypatch.setattr(session, "ANSWER_S", 10)  # of a connection, from its beginning
+    monkeypatch.setattr(child, "PATIENCE_S", 10)
+    c, bench = campaign(CHOSEN, mysql)
+    cell = cell_of(CHOSEN, workload=WORKLOAD)
+    c.pair(bench, cell)
+    replica = bench.pair[1]
+    own = replica._engine(10)  # a connection of somebody else's
+    measured = threading.Event()
+
+    def stop():
+        while not measured.is_set() and not list(c.folder.glob("*.failed*")):
+            replica._ask(own, 10, statement, {})
+            time.sleep(0.25)
+
+    thread = threading.Timer(0.5, stop)
+    thread.start()
+    c.pair(bench, cell)
+    measured.set()
+    thread.join()
+    assert c.done() == {"replica-t4-encrypted": 2}
+    assert [n for n in names(c.folder) if ".failed" in n]
+    promise(c.folder.parent)
+    thread = threading.Timer(1, send, ("replica", psutil.Process(replica.pid), how))
+    thread.start()
+    with pytest.raises(ServerError, match=said):
+        c.pair(bench, cell)
+    thread.join()
+    runs = c.table[~c.table["warmup"]].groupby("pair_id")["position"].nunique()
+    assert runs.eq(2).sum() == 2  # a first run may be whole, its pair is not
+    assert not list(c.folder.glob("*.partial"))
+    promise(c.folder.parent)
+
+
+# -- the kernel of a notebook that measures --------------------------------------------------------
+
+MEASURES = (
+    "# What does it cost?",
+    PATCHES,
+    "from noisefloor.notebook import report, results\n"
+    "asked = {'question': 'headline', 'profile': profile, 'budget_min': 0.2}\n"
+    "(folder,) = collect.obtain('binlog-encryption', **asked)\n"
+    "r = results.load(folder)",
+    "## The verdict",
+    "report.verdict_box(r.verdicts, r.meta)",
+    "report.save(r.verdicts, 'mine', folder, title=r.study.title, primary={'workload': r.main})",
+)
+
+
+@slow
+def test_the_kernel_of_a_notebook_that_measures(tmp_path, mysql):
+    """No run is lost, and the page is made when all is done."""
+    home = tmp_path / "home"
+    (home / "notebooks").mkdir(parents=True)
+    (home / "environment.yml").touch()
+    write(home, "mine", MEASURES, 'profile = "smoke"  # of the campaign\n')
+    out = home / "pages"
+    live = Live(home, mysql, "report", "mine", "--out", str(out), pages=out)
+    points = random.Random(f"{SEED} a notebook measures")
+    for n in range(3):
+        live.start()
+        live.until("sysbench" if n else "ipykernel_launcher")
+        time.sleep(points.uniform(0, 3))
+        killed = send("ipykernel_launcher", live.until("ipykernel_launcher"))
+        assert (live.end() == 1) == killed
+    live.finish()
+    assert (out / "mine.html").exists()
+    assert len(list(live.runs.iterdir())) == 1

@@ -1,0 +1,296 @@
+"""Settings of the reader's own: what may be asked, what a server says to it, from question to page."""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from conftest import DATA, ENGINES
+from noisefloor import model as study
+from noisefloor import paths, schedule, studies
+from noisefloor.cli import main
+from noisefloor.data import results, tidy
+from noisefloor.servers import evidence
+from noisefloor.servers.server import SettingError
+from noisefloor.studies.own import asked
+
+NOTEBOOKS = paths.notebooks()
+
+# -- what may be asked -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        (["binlog_encryption=OFF,ON"], {"binlog_encryption": ("OFF", "ON")}),
+        ("sync_binlog=1,0", {"sync_binlog": ("1", "0")}),
+        (["Sync-Binlog = 1 , 0", "a=5"], {"sync_binlog": ("1", "0"), "a": ("5",)}),
+        (["sql_mode='ANSI,STRICT_ALL_TABLES',"], {"sql_mode": ("ANSI,STRICT_ALL_TABLES", "")}),
+        (["sql_mode=,ANSI"], {"sql_mode": ("", "ANSI")}),
+        (["optimizer_switch=mrr=on,mrr=off"], {"optimizer_switch": ("mrr=on", "mrr=off")}),
+        (["x=-1,1"], {"x": ("-1", "1")}),
+    ],
+)
+def test_what_is_asked_is_read(settings, found):
+    assert asked(settings) == found
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["x"], "VARIABLE=VALUE,VALUE is needed"),
+        (["=1,2"], "VARIABLE=VALUE,VALUE is needed"),
+        (["x y=1,2"], "VARIABLE=VALUE,VALUE is needed"),
+        (["x=1,2\ndatadir=/"], "VARIABLE=VALUE,VALUE is needed"),
+        ([], "nothing to compare"),
+        (["x=1"], "nothing to compare"),
+        (["x=ON,on"], "stands there twice"),
+        (["x=1,2", "X=3"], "stands there twice"),
+        (["datadir=/a,/b"], "Noisefloor cannot measure"),
+        (["default_table_encryption=OFF,ON"], "acts when tables are created"),
+        (["x=1,2,3,4,5", "y=1,2,3,4"], "20 combinations are more than 16"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(settings, says):
+    with pytest.raises(study.StudyError, match="nothing was measured") as e:
+        studies.load("own-study", settings=settings)
+    assert says in str(e.value)
+    assert "\n" not in str(e.value)
+
+
+def test_several_variables_make_every_combination_against_the_first():
+    s = studies.load("own-study", settings=["a=1,2", "b=x,y,z", "c=9"])
+    assert s.baseline.name == "a=1, b=x"
+    names = ["b=y", "b=z", "a=2", "a=2, b=y", "a=2, b=z"]
+    assert [a.name for a in s.arms] == names
+    assert s.arm("a=2, b=y").switch == {"a": "2", "b": "y"}
+    assert s.arm("b=y").switch == {"a": "1", "b": "y"}
+    assert s.settings["c"] == "9"
+    assert s.design == "switched"
+    assert s.profile.budget_min == 5 * study.PROFILES["quick"].budget_min
+    started = studies.load("own-study", settings=["a=1,2", "b=x,y"], static=("b",))
+    assert started.design == "side by side"
+    assert all(a.settings and not a.switch for a in (started.baseline, *started.arms))
+    assert studies.load("own-study", settings=["a=1,2", "c=9"], static=("c",)).design == "switched"
+    schedule.check(studies.load("own-study", settings=["a=1,-1"]))
+    s = studies.load("own-study", settings=["binlog_encryption=OFF,ON"])  # proved on disk
+    assert s.baseline.expect == {"binlog_encryption": "OFF", "binlog": "plain"}
+    assert s.arms[0].expect == {"binlog_encryption": "ON", "binlog": "encrypted"}
+
+
+# -- alone and together ----------------------------------------------------------------------------
+
+
+class Told(results.Results):
+    """Results whose verdict table is given."""
+
+    def __init__(self, chosen, rows):
+        super().__init__(Path())
+        columns = ["arm", "overhead_pct", "lo_pct", "hi_pct"]
+        table = pd.DataFrame(rows, columns=columns)
+        table = table.assign(workload="w", metric="tps", question="", joint=False, control=False)
+        self.__dict__ |= {"study": chosen, "verdicts": table}
+
+    main = "w"
+
+
+def percent(log):
+    return 100 * math.expm1(log)
+
+
+@pytest.mark.parametrize("guest", [False, True])
+def test_main_effects_and_what_both_do_beyond_their_sum(guest):
+    s = studies.load("own-study", settings=["a=1,2", "b=x,y", "c=9"], guest=guest)
+    logs = {"b=y": (0.10, 0.07, 0.14), "a=2": (0.30, 0.28, 0.32), "a=2, b=y": (0.50, 0.49, 0.53)}
+    found = Told(s, [(k, *map(percent, v)) for k, v in logs.items()]).effects()
+    found = found.set_index("change")
+    assert list(found.index) == ["a: 1 to 2", "b: x to y", "both, beyond the sum of each alone"]
+    middle = [(0.3 + 0.5 - 0.1) / 2, (0.1 + 0.5 - 0.3) / 2, 0.5 - 0.3 - 0.1]
+    assert list(np.log1p(found["overhead_pct"] / 100)) == pytest.approx(middle)
+    # an end of an effect is as far from its middle as the opposite ends of what is taken away
+    below = [(0.02, 0.01, 0.04), (0.03, 0.01, 0.02), (0.01, 0.02, 0.04)]
+    above = [(0.02, 0.03, 0.03), (0.04, 0.03, 0.02), (0.03, 0.02, 0.03)]
+    share = (0.5, 0.5, 1)
+    lo = [m - k * math.hypot(*w) for m, k, w in zip(middle, share, below, strict=True)]
+    hi = [m + k * math.hypot(*w) for m, k, w in zip(middle, share, above, strict=True)]
+    assert list(np.log1p(found["lo_pct"] / 100)) == pytest.approx(lo)
+    assert list(np.log1p(found["hi_pct"] / 100)) == pytest.approx(hi)
+    assert list(found["verdict"]) == ["slower", "slower", "slower"]
+
+
+def test_effects_of_one_arm_are_none_and_unknown_ends_stay_unknown():
+    one = studies.load("own-study", settings=["a=1,2"])
+    assert Told(one, [("a=2", 1.0, 0.5, 1.5)]).effects().empty
+    two = studies.load("own-study", settings=["a=1,2,3"])
+    found = Told(two, [("a=2", 1.0, math.nan, math.nan), ("a=3", 9.0, 8.0, 10.0)]).effects()
+    assert list(found["verdict"]) == ["cannot tell", "slower"]
+    assert Told(two, [("a=2", 1.0, 0.5, 1.5)]).effects().empty  # an arm without a row
+
+
+# -- what a server says to it ----------------------------------------------------------------------
+
+
+def test_a_live_server_takes_it_or_not(running):
+    assert running.takes("sync_binlog", ["0", "1"])
+    assert running.takes("join_buffer_size", ["1M", "262144"])
+    assert running.takes("optimizer_switch", ["mrr=off", "mrr=on"])
+    before = running.variables()
+    assert not running.takes("back_log", ["80"])
+    assert running.variables() == before
+    with pytest.raises(SettingError, match=r"no global variable sync_binlogg \(did you mean sync"):
+        running.takes("sync_binlogg", ["0"])
+    with pytest.raises(SettingError, match="sync_binlog: wanted banana"):
+        running.takes("sync_binlog", ["0", "banana"])
+    assert running.variables() == before
+
+
+def test_a_variable_is_evidence(running):
+    running.set({"sync_binlog": "0"})
+    (found,) = evidence.collect(running, {"sync_binlog": "OFF"})["checks"]
+    assert found.pop("check") == "@@global.sync_binlog"
+    assert found == {"evidence": "sync_binlog", "expected": "OFF", "found": "OFF"}
+    with pytest.raises(evidence.EvidenceError, match=r"sync_binlog should be 1, but .* says 0"):
+        evidence.collect(running, {"sync_binlog": "1"})
+
+
+@pytest.mark.parametrize("value", ["OFF", "ON"])
+def test_the_binary_log_is_switched_by_its_value(template, copy, value):
+    server = copy(template, {"log_bin": value})
+    server.start()  # reads it back
+    assert server.variables()["log_bin"] == value
+
+
+# -- from question to page -------------------------------------------------------------------------
+
+
+def ab(home, *args, **more):
+    """`noisefloor ab` in a project of its own, as a user calls it."""
+    if not (home / "notebooks").exists():
+        (home / "notebooks").symlink_to(NOTEBOOKS)
+    env = os.environ | {"NOISEFLOOR_HOME": str(home), "NOISEFLOOR_ENGINES": str(ENGINES)}
+    env |= {"NOISEFLOOR_RUNS": str(home / "runs")}
+    argv = [Path(sys.executable).with_name("noisefloor"), "ab", *map(str, args)]
+    return subprocess.run(argv, capture_output=True, text=True, env=env, check=False, **more)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["x"], "VARIABLE=VALUE,VALUE is needed"),
+        (["sync_binlog=1,0", "--workload", "nosuch"], "Cannot find benchmark 'nosuch'"),
+        (["sync_binlog=1,0", "--workload", "cpu"], "asks no server anything"),
+        (["sync_binlog=1,0", "--workload", "/etc/passwd"], "given as --lua"),
+        (["sync_binlog=1,0", "--lua", "/nowhere/x.lua"], "the path of a Lua file"),
+        (["sync_binlog=1,0", "--lua", DATA / "broken.lua"], "')' expected near"),
+        (["sync_binlog=1,0", "--profile", "long"], "'long' is not one of smoke"),
+        (["sync_binlog=1,0", "--threads", "0"], "whole numbers above 0"),
+        (["sync_binlog=1,0", "--margin", "0"], "margin"),
+    ],
+)
+def test_a_wrong_question_is_one_sentence_before_anything_is_started(home, args, says):
+    ran = CliRunner().invoke(main, ["ab", *map(str, args)])
+    assert ran.exit_code == 2
+    assert says in ran.stderr
+    assert ran.stderr.startswith("noisefloor: ")
+    assert ran.stderr.count("\n") == 1
+    assert not list(home.iterdir())
+
+
+LUA = """
+function thread_init()
+   con = sysbench.sql.driver():connect()
+end
+function event()
+   con:query("SELECT COUNT(*) FROM sbtest1 WHERE id < 50")
+end
+"""
+
+
+def test_from_question_to_page_with_a_script_of_ones_own(home):
+    (home / "mine.lua").write_text(LUA)
+    words = ["sync_binlog=1,0", "--lua", home / "mine.lua", "--engine", "mariadb"]
+    ran = ab(home, *words, "--profile", "smoke", "--budget", "0.08", "--json", cwd=home)
+    assert ran.returncode == 0, ran.stderr
+    rows = json.loads(ran.stdout)["comparisons"]
+    assert {r["arm"] for r in rows} == {"sync_binlog=0"}  # no A/A control in smoke
+    (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
+    meta = tidy.meta(folder)
+    assert meta["workloads"][0]["digest"] == tidy.sha256(home / "mine.lua")
+    assert meta["parameters"]["lua"] == "mine.lua"
+    checks = tidy.evidence(folder)
+    assert {"sync_binlog"} == set(checks["evidence"])
+    assert (checks["found"] == checks["expected"]).all()
+    page = (home / "reports" / "ab-sync-binlog.html").read_text()
+    assert re.search(r"<h1[^>]*>\s*sync_binlog: 1 or 0", page)
+    assert "sync_binlog=0" in page
+    assert str(home) not in page
+    assert {p.name for p in (home / "reports").iterdir()} >= {
+        f"ab-sync-binlog.{end}" for end in ("html", "ipynb", "csv", "json")
+    }
+    for file in folder.rglob("*"):
+        assert not file.is_file() or str(home) not in file.read_text()
+    before = (home / "reports" / "ab-sync-binlog.html").stat().st_mtime_ns
+    shown = CliRunner().invoke(main, ["report", "ab-sync-binlog"])
+    assert shown.exit_code == 0, shown.output
+    assert (home / "reports" / "ab-sync-binlog.html").stat().st_mtime_ns > before
+    assert [p.name for p in (home / "runs").glob("ab-*")] == [folder.name]  # nothing was measured
+
+
+def test_a_question_that_nobody_asked_has_no_page(home):
+    (home / "notebooks").symlink_to(NOTEBOOKS)
+    for name in ("ab-sync-binlog", "ab-sync-binlog-smoke-20261122-045346"):
+        said = CliRunner().invoke(main, ["report", name])
+        assert said.exit_code == 2
+        assert (
+            f"{name} is shown again from its newest campaign, of which there is none" in said.output
+        )
+    assert not (home / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_factorial_that_needs_starts_stands_side_by_side(home):
+    words = ["innodb_read_io_threads=4,8", "sync_binlog=1,0", "--profile", "smoke"]
+    ran = ab(home, *words, "--budget", "0.4", "--workload", "oltp_point_select")
+    assert ran.returncode == 0, ran.stderr
+    (folder,) = (home / "runs").glob("ab-*")
+    assert tidy.meta(folder)["design"] == "side by side"
+    page = (home / "reports" / "ab-innodb-read-io-threads-sync-binlog.html").read_text()
+    assert "both, beyond the sum of each alone" in page
+
+    pack = home / "pack"
+    name = "ab-innodb-read-io-threads-sync-binlog"
+    packed = CliRunner().invoke(main, ["bundle", name, "--out", str(pack)])
+    assert packed.exit_code == 0, packed.output
+    again = "noisefloor ab innodb_read_io_threads=4,8 sync_binlog=1,0 --workload oltp_point_select"
+    assert f"`{again} --profile smoke`" in (pack / "post.md").read_text()
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
+    argv = [sys.executable, pack / "rerender.py"]
+    done = subprocess.run(argv, capture_output=True, text=True, env=clean, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"the page is again/{name}.html\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ("binlog_encription=OFF,ON", "did you mean binlog_encryption?"),
+        ("sync_binlog=1,banana", "sync_binlog: wanted banana"),
+        ("innodb_page_cleaners=1,banana", "setting value 'banana' to 'innodb-page-cleaners'"),
+    ],
+)
+def test_what_the_server_does_not_know_is_refused_before_measuring(home, question, says):
+    ran = ab(home, question, "--profile", "smoke")
+    assert ran.returncode == 2
+    assert says in ran.stderr.splitlines()[-1]
+    assert "nothing was measured" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not (home / "runs").exists()

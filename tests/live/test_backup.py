@@ -1,0 +1,276 @@
+"""Backup pipes: real zstd, openssl and tar; a real server where a copy must come to life."""
+
+import os
+import shutil
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from conftest import command_lines
+from noisefloor import model as study
+from noisefloor import studies
+from noisefloor.data import tidy
+from noisefloor.measure import backup, loading, tools, workloads
+from noisefloor.parse import time as time_text
+from noisefloor.servers import server
+
+HERE = all(map(shutil.which, ("zstd", "openssl", "tar")))
+pytestmark = pytest.mark.skipif(not HERE, reason="zstd, openssl or tar is missing")
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "rows").write_bytes(os.urandom(1 << 20) + bytes(1 << 20))
+    (folder / "word").write_text("one")
+    return folder
+
+
+@pytest.fixture
+def password(tmp_path):
+    return server.secret_file(tmp_path / "passphrase", "correct horse\n")
+
+
+def made(folder, how, data, password):
+    """An archive of `data`, and what the pipe did."""
+    stages = workloads.backup("tar", None, data, how, password, 2)
+    took = backup.pipe(stages, folder, target=folder / "archive")
+    return folder / "archive", took
+
+
+def unpacked(folder, how, archive, password, name="into"):
+    (folder / name).mkdir()
+    stages = workloads.restore("tar", folder / name, how, password)
+    return backup.pipe(stages, folder, source=archive), folder / name
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"cipher": "none"},
+        {"cipher": "aes-128-cbc"},
+        {"cipher": "aes-128-cbc", "mask": "AES"},
+        {"cipher": "aes-256-ctr", "bufsize": "1048576"},
+        {"cipher": "chacha20", "pipe": "1048576"},
+    ],
+    ids=str,
+)
+def test_there_and_back(how, data, tmp_path, password):
+    archive, took = made(tmp_path, how, data, password)
+    names = ["tar", "zstd"] + ["openssl"] * (how["cipher"] != "none")
+    assert [s["name"] for s in took["stages"]] == names
+    assert all(s["exit_code"] == 0 and s["user_s"] + s["sys_s"] > 0 for s in took["stages"])
+    assert took["wall_s"] >= max(s["wall_s"] for s in took["stages"])
+    assert archive.read_bytes().startswith(b"Salted__") == (how["cipher"] != "none")
+    back, into = unpacked(tmp_path, how, archive, password)
+    assert [s["name"] for s in back["stages"]] == [*reversed(names[1:]), "tar"]
+    assert backup.tree(into) == backup.tree(data)
+    (into / "word").write_text("two")
+    assert backup.tree(into) != backup.tree(data)
+
+
+def test_states_of_a_slow_stage(tmp_path):
+    """A stage that is slower than both its neighbours: one waits to write, the other to read."""
+    slow = "import sys, time\nwhile sys.stdin.buffer.read(1 << 16): time.sleep(0.03)"
+    stages = [
+        workloads.Stage(("head", "-c", "1500000", "/dev/zero")),
+        workloads.Stage(("python3", "-c", slow)),
+        workloads.Stage(("cat",)),
+    ]
+    took = backup.pipe(stages, tmp_path)["stages"]
+    most = [max(s["states"], key=s["states"].get) for s in took]
+    assert most == ["waits for output", "waits otherwise", "waits for input"]
+
+
+def test_passphrase_is_in_no_argv(data, tmp_path, password):
+    (data / "big").write_bytes(os.urandom(1 << 25))
+    seen = []
+    with ThreadPoolExecutor(1) as beside:
+        going = beside.submit(made, tmp_path, {"cipher": "aes-256-ctr"}, data, password)
+        while not going.done():
+            seen.append(command_lines())
+            time.sleep(0.005)
+    assert any("aes-256-ctr" in lines for lines in seen), "it was never seen running"
+    assert not any("correct horse" in lines for lines in seen)
+
+
+@pytest.mark.parametrize(
+    ("cipher", "what", "openssl_notices"),
+    [
+        ("aes-128-cbc", "wrong passphrase", None),  # CBC's padding looks right by chance
+        ("aes-256-ctr", "wrong passphrase", None),
+        ("aes-128-cbc", "one bit flipped", False),
+        ("chacha20", "one bit flipped", False),
+        ("aes-256-ctr", "truncated", False),
+        ("none", "truncated", None),
+    ],
+)
+def test_who_notices_damage(cipher, what, openssl_notices, data, tmp_path, password):
+    """Neither CBC nor CTR carries a proof of who wrote it: a flipped bit gets through openssl."""
+    how = {"cipher": cipher}
+    (data / "more").write_bytes(os.urandom(1 << 20))
+    archive, _ = made(tmp_path, how, data, password)
+    backup._hurt(archive, what)
+    key = server.secret_file(tmp_path / "wrong", "other\n") if what[0] == "w" else password
+    if openssl_notices is not None:
+        stage = workloads.restore("tar", tmp_path, how, key)[:1]
+        (alone,) = backup.pipe(stage, tmp_path, source=archive)["stages"]
+        assert bool(alone["exit_code"]) == openssl_notices
+    took, _ = unpacked(tmp_path, how, archive, key)
+    assert "zstd" in [s["name"] for s in took["stages"] if backup.noticed(s)]
+
+
+def test_command_lines(tmp_path):
+    """xtrabackup is in no registry: its command line is what can be tested."""
+    how = {"cipher": "sm4", "bufsize": "65536"}
+    key = tmp_path / "key"
+    made = [s.argv for s in workloads.backup("xtrabackup", tmp_path / "cnf", tmp_path, how, key, 4)]
+    assert made[0][:4] == (
+        "xtrabackup", f"--defaults-file={tmp_path / 'cnf'}", "--backup", "--stream=xbstream"
+    )  # fmt: skip
+    assert made[1] == ("zstd", "-q", "-T4", "-c")
+    assert made[2] == (
+        "openssl", "enc", "-sm4", "-pbkdf2", "-salt", "-pass", f"file:{key}", "-bufsize", "65536"
+    )  # fmt: skip
+    back = [s.argv[0] for s in workloads.restore("xtrabackup", tmp_path, how, key)]
+    assert back == ["openssl", "zstd", "xbstream"]
+
+
+def speed(arm, folder, workload="encrypt in memory"):
+    """One run of `openssl speed`: what stands in its run.json, and its metric."""
+    asked = studies.load("backup-encryption", question="speed", profile="standard")
+    folder.mkdir()
+    how = tools.Slice(asked, None, asked.arm(arm), asked.workload(workload), 1, 1, folder)
+    found = backup.speed(how)
+    return found, tidy.metrics({"workload_tool": "speed"} | found, folder)
+
+
+def test_speed_of_this_processor(tmp_path):
+    found, fast = speed("aes-128-cbc", tmp_path / "fast")
+    assert found["argv"][-2:] == ["-evp", "aes-128-cbc"]
+    assert (found["exit_code"], found["usage"]) == (0, {})
+    assert 0 < found["client_cpu_s"] < 2
+    _, slow = speed("aes-128-cbc, no AES instructions", tmp_path / "slow")
+    assert fast["cipher_rate"] > slow["cipher_rate"] > 1e6
+    found, back = speed("aes-128-cbc", tmp_path / "back", "decrypt in memory")
+    assert found["argv"][-1] == "-decrypt"
+    assert back["cipher_rate"] > fast["cipher_rate"]  # CBC decrypts several blocks at once
+
+
+def test_a_speed_that_was_not_printed_is_no_number(tmp_path):
+    (tmp_path / "openssl.txt").write_text("+H:8192\n")
+    with pytest.raises(tidy.Unusable, match="no rate"):
+        tidy.metrics({"workload_tool": "speed"}, tmp_path)
+
+
+@pytest.fixture
+def begun(campaign):
+    """A block of a question in progress: (study, bench)."""
+
+    def begin(template, question):
+        if template.engine.kind == "mariadb" and not shutil.which("mariabackup"):
+            pytest.skip("no mariadb-backup here")
+        chosen = studies.load(
+            "backup-encryption", question=question, profile="smoke", engine=template.engine.kind
+        )
+        return chosen, campaign(chosen, template)[1]
+
+    return begin
+
+
+def run(bench, chosen, tool, arm, folder):
+    """One run of a measuring tool: what stands in its run.json, and its metrics."""
+    folder.mkdir(exist_ok=True)
+    workload = study.Workload(tool.__name__, "", tool=tool.__name__)
+    bench.kit.ready(arm, workload)
+    found = tool(tools.Slice(chosen, bench.servers[0], arm, workload, 2, 1, folder, kit=bench.kit))
+    return found, tidy.metrics({"workload_tool": tool.__name__} | found, folder)
+
+
+def test_a_restored_copy_lives(begun, template, tmp_path):
+    """On both engines: every restored copy is started, or has the bytes of one that was; a copy with
+    other rows is found out."""
+    chosen, bench = begun(template, "headline")
+    sizes, checks = {}, []
+    for arm in (chosen.baseline, *chosen.arms):
+        found, metric = run(bench, chosen, backup.backup, arm, tmp_path / "backup")
+        named = {"mysql": ["clone", "tar"], "mariadb": ["mariabackup"]}[template.engine.kind]
+        cipher = ["openssl"] * (arm.how["cipher"] != "none")
+        assert [x["name"] for x in found["stages"]] == [*named, "zstd", *cipher]
+        assert str(bench.folder) not in str(found)
+        (took,) = time_text((tmp_path / "backup" / "time.txt").read_text())
+        assert took["real_s"] == pytest.approx(found["slice_s"], abs=0.001)
+        sizes[arm.name] = metric["backup_size"]
+        for _ in range(2):
+            found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
+            assert metric["backup_size"] == sizes[arm.name]  # of this very archive
+            if template.engine.kind == "mariadb":  # its prepare has a clock of its own
+                assert metric["wall_prepared"] == pytest.approx(metric["wall"] + found["prepare_s"])
+                assert found["prepare_s"] > 0
+            else:
+                assert "wall_prepared" not in metric
+            checks += found["evidence"]
+    assert {x["found"] for x in checks} == {"equal"}
+    assert "prepared, started, CHECKSUM TABLE" in {x["check"] for x in checks}
+    assert sizes["aes-128-cbc"] == pytest.approx(sizes["none"], rel=0.02)
+
+    server = bench.servers[0]
+    server.query("INSERT INTO noisefloor.canary VALUES (77, 'after the backup')")
+    into = bench.kit.new("restored")
+    into.mkdir()
+    arm = chosen.arms[0]
+    stages = workloads.restore(backup.copier(server), into, arm.how, bench.kit.password)
+    backup.pipe(stages, bench.kit.folder, source=bench.kit.archives[arm.name])
+    backup.prepare(server, into)
+    assert backup.revive(bench.kit, server, into) == "CHECKSUM TABLE differs"
+
+
+def test_rows_compress_as_those_of_the_source(mariadb, copy):
+    """7.6 to 1; as sysbench makes them they compress 2.4 to 1."""
+    chosen = studies.load("backup-encryption", profile="smoke")
+    chosen = study.replace(chosen, profile=study.replace(chosen.profile, rows=40_000), tables=1)
+    own = copy(mariadb)
+    with own:
+        own.query("DROP TABLE noisefloor.sbtest1")
+        loading.fill(own, chosen)
+        own.stop()
+    file = own.datadir / "noisefloor" / "sbtest1.ibd"
+    packed = subprocess.run(["zstd", "-q", "-c", file], capture_output=True, check=True).stdout
+    assert 6.5 < file.stat().st_size / len(packed) < 9
+
+
+def test_a_restore_without_a_backup_makes_its_own(begun, mariadb, tmp_path):
+    """The restores are a question of their own: no backup is measured there."""
+    chosen, bench = begun(mariadb, "restore")
+    arm = chosen.arm("aes-128-cbc")
+    found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
+    assert [x["name"] for x in found["stages"]] == ["openssl", "zstd", "mbstream"]
+    assert metric["backup_size"] == bench.kit.archives[arm.name].stat().st_size
+    assert found["evidence"][0]["found"] == "equal"
+
+
+def test_who_notices_damage_is_told_in_words(begun, mariadb):
+    chosen, bench = begun(mariadb, "restore")
+    assert chosen.facts == ("damage",)
+    found = {(x["cipher"], x["damage"]): x for x in bench.kit.fact("damage")}
+    assert {"none", "aes-128-cbc", "chacha20"} <= {c for c, _ in found}
+    assert "nobody" not in {x["noticed by"] for x in found.values()}
+    assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
+    assert all(isinstance(v, str) for x in found.values() for v in x.values())
+
+
+def test_what_this_machine_lacks_is_skipped(begun, mariadb, monkeypatch):
+    chosen, bench = begun(mariadb, "headline")
+    odd, aes = study.Arm("rot13", how={"cipher": "rot13"}), chosen.arm("aes-128-cbc")
+    memory = studies.load("backup-encryption", question="speed").workloads[0]
+    for workload in (chosen.workloads[0], memory):
+        with pytest.raises(tools.NotHere, match="rot13") as why:
+            bench.kit.ready(odd, workload)
+        assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")
+    monkeypatch.setattr(backup.engines, "which", lambda n: n if n == "openssl" else "")
+    bench.kit.ready(aes, memory)  # which needs openssl alone
+    with pytest.raises(tools.NotHere, match="zstd is not on this machine"):
+        bench.kit.ready(aes, chosen.workloads[0])

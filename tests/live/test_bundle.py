@@ -1,0 +1,398 @@
+"""The blog pack is made from a campaign full of canaries, unpacked elsewhere and computed again."""
+
+import base64
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+import requests
+import requests_cache
+import urllib3
+import yaml
+from click.testing import CliRunner
+from nbformat import v4
+from PIL import Image
+from rocrate import vocabs
+
+from noisefloor import paths
+from noisefloor.cli import main
+from noisefloor.data import pack as packing
+from noisefloor.data import tidy
+from noisefloor.show import bundle, identity, report
+
+ROOT = paths.root()
+PACKED = [  # those with a campaign of their own on record
+    name for name in report.studies()
+    if name != "calibration" and any(paths.recorded().glob(f"{name}-*"))
+]  # fmt: skip
+CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
+DATA = Path(__file__).parents[1] / "data"
+STUDY, NAME = "binlog-encryption", "binlog-encryption-smoke-20261120-234729"
+BIRD = re.compile(rb"kanarie", re.I)  # every canary holds this word
+ENVIRONMENT = {
+    "USER": "kanarieuser1",
+    "HOSTNAME": "kanariehost1.example",
+    "MYSQL_PWD": "Kanarie-secret1",
+    "NOISEFLOOR_STORE": "mysql://me:Kanarie-secret2@db/results",
+}
+RAW_TEXT = (
+    "Started by kanarieuser2@kanariehost2 in /home/kanarieuser2/bench on kanariehost3 "
+    "with --mysql-password=Kanarie-secret3 and Kanarie-secret1\n"
+    r"Copied from C:\Users\Kanarie Bird\logs by kanarieuser1 on kanariehost1" + "\n"
+)
+
+
+def edited(file: Path, **more) -> None:
+    """Add to a JSON file; a mapping or a list is added to the one that is there."""
+    facts = json.loads(file.read_text())
+    for key, value in more.items():
+        there = facts.get(key)
+        if isinstance(there, dict):
+            value = there | value
+        facts[key] = there + value if isinstance(there, list) else value
+    file.write_text(json.dumps(facts))
+
+
+def planted(home: Path) -> Path:
+    """A project with one recorded campaign and a canary wherever one could sit."""
+    campaign, book = home / NAME, home / "notebooks" / f"{STUDY}.ipynb"
+    shutil.copytree(DATA / "campaign", campaign)
+    shutil.copytree(ROOT / "data" / "raw" / "published", home / "data" / "raw" / "published")
+    for name in ("CITATION.cff", "LICENSE", "environment.yml"):
+        shutil.copyfile(ROOT / name, home / name)
+    with (home / "environment.yml").open("a") as file:
+        file.write("# https://kanarieuser4:Kanarie-secret4@conda.example/\n")
+        file.write("prefix: /home/kanarieuser4/conda\n")
+    cells = json.loads((ROOT / "notebooks" / book.name).read_text())
+    first = next(c for c in cells["cells"] if "parameters" in c["metadata"].get("tags", []))
+    first["source"] += [
+        "\n# mysql://kanarieuser10:Kanarie-secret7@kanariehost8.example/ in /home/kanarieuser10/x\n",
+        'note = "user = kanarieuser11, host = kanariehost9, password = Kanarie-secret8"',
+    ]
+    first["metadata"]["by"] = "/home/kanarieuser12"
+    book.parent.mkdir()
+    book.write_text(json.dumps(cells))
+    server = "mysql://kanarieuser7:Kanarie-secret5@kanariehost5.example/"
+    named = {"user": "kanarieuser5", "path": "/Users/kanarieuser6/x.ipynb", "server": server}
+    edited(book, metadata=named)
+
+    (campaign / "client.cnf").write_text(
+        "[client]\nuser = kanarieuser13\npassword = Kanarie-secret9\nhost=kanariehost10\n"
+        "socket = /home/kanarieuser13/mysql.sock\n"
+    )
+    host = {"hostname": "kanariehost3", "bought by": "kanarieowner"}
+    edited(campaign / "campaign.json", host=host)
+    for file in campaign.glob("variables-*.json"):
+        edited(file, hostname="kanariehost6", datadir="/var/home/kanarieuser8/mysql/")
+    argv = ["--mysql-host=kanariehost7", "--mysql-user=kanarieuser9"]
+    argv += ["--mysql-password=Kanarie-secret6"]
+    for file in sorted(campaign.glob("*/run.json")):
+        text = file.with_name("sysbench.txt")
+        text.write_text(RAW_TEXT + text.read_text())
+        whole = {"sysbench.txt": hashlib.sha256(text.read_bytes()).hexdigest()}
+        edited(file, argv=argv, host={"hostname": "kanariehost3"}, sha256=whole)
+    packing.pack(campaign, home / "data" / "raw" / "recorded" / NAME)
+    return home
+
+
+def birds(folder: Path) -> list[str]:
+    """Files that hold a canary: in their name or bytes, in what is embedded in them (base64), in the
+    metadata of a picture."""
+    found = []
+    for file in sorted(p for p in folder.rglob("*") if p.is_file()):
+        data = [str(file.relative_to(folder)).encode(), file.read_bytes()]
+        data += [base64.b64decode(m) for m in re.findall(rb"base64,([A-Za-z0-9+/=]+)", data[1])]
+        data += [repr(Image.open(io.BytesIO(d)).info).encode() for d in data if d[:4] == b"\x89PNG"]
+        if any(BIRD.search(d) for d in data):
+            found.append(str(file.relative_to(folder)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """The project with canaries, in an environment with some more."""
+    folder = planted(tmp_path_factory.mktemp("home"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEFLOOR_HOME", str(folder))
+        for name in ("NOISEFLOOR_REPORTS", "NOISEFLOOR_RUNS"):
+            patch.delenv(name, raising=False)
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def pack(home, tmp_path_factory):
+    """The pack, made as a zip by the command and unpacked in a folder of its own."""
+    archive = tmp_path_factory.mktemp("out") / "post.zip"
+    said = CliRunner().invoke(main, ["bundle", STUDY, "--out", str(archive)])
+    assert said.exit_code == 0, said.output
+    assert said.output.splitlines()[-1] == "post.zip"
+    assert [p.name for p in archive.parent.iterdir()] == ["post.zip"]
+    elsewhere = tmp_path_factory.mktemp("some where else")
+    with zipfile.ZipFile(archive) as packed:
+        assert not packed.comment
+        assert not any(i.comment or i.extra for i in packed.infolist())
+        packed.extractall(elsewhere)
+    return elsewhere / "post"
+
+
+def test_the_pack_holds_what_a_post_needs(pack):
+    for name in (
+        *("post.md", "fragment.html", "README.md", "tidy.csv", "environment.yml", "CITATION.cff"),
+        *("LICENSE", "ro-crate-metadata.json", "rerender.py", f"notebooks/{STUDY}.ipynb"),
+        *(f"reports/{STUDY}{part}" for part in (".html", ".ipynb", ".csv", ".json")),
+        f"data/raw/recorded/{NAME}/campaign.json",
+    ):
+        assert (pack / name).stat().st_size > 100, name
+    assert len(list((pack / "figures").glob("*.svg"))) > 4
+    assert set(pd.read_csv(pack / "tidy.csv").columns) == set(tidy.COLUMNS)
+
+
+def test_no_password_host_user_or_home_is_in_it(home, pack):
+    assert len(birds(home)) > 10
+    assert birds(pack) == []
+    for file in (p for p in pack.rglob("*") if p.is_file() and "lib" not in p.parts):
+        data = file.read_bytes()
+        assert str(ROOT).encode() not in data, file
+        assert not re.search(rb"/home/|/Users/|/root\b|/tmp/", data), file
+
+
+def test_the_raw_files_are_whole_after_what_names_somebody_was_taken_out(pack):
+    campaign = pack / "data" / "raw" / "recorded" / NAME
+    assert tidy.table(campaign).attrs["problems"] == []
+    text = next(campaign.glob("*/sysbench.txt")).read_text().splitlines()
+    assert text[0] == (
+        "Started by some-user@some-host in ~/bench on some-host with --mysql-password=*** and ***"
+    )
+    assert text[1] == r"Copied from ~\logs by some-user on some-host"
+
+
+def test_one_command_computes_the_same_numbers_elsewhere(pack, tmp_path):
+    assert " " in str(pack)
+    done = subprocess.run(
+        [sys.executable, pack / "rerender.py"], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=CLEAN,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"The same verdict table, byte for byte; the page is again/{STUDY}.html\n"
+    for part in (".csv", ".json"):
+        now, then = (pack / folder / f"{STUDY}{part}" for folder in ("again", "reports"))
+        assert now.read_bytes() == then.read_bytes()
+    shutil.rmtree(pack / "again")
+
+
+def contexts(cache: Path) -> None:
+    """The validator's own cache, filled with the JSON-LD context as the package rocrate ships it."""
+    answer = requests.Response()
+    answer.url, answer.status_code = vocabs.RO_CRATE["@id"], 200
+    answer.headers["Content-Type"] = "application/ld+json"
+    answer.request = requests.Request("GET", answer.url).prepare()
+    body = json.dumps(vocabs.RO_CRATE).encode()
+    answer.raw = urllib3.HTTPResponse(
+        io.BytesIO(body), status=200, request_url=answer.url, preload_content=False
+    )
+    requests_cache.CachedSession(str(cache), backend="sqlite").cache.save_response(answer)
+
+
+def issues(folder: Path, cache: Path) -> list[str]:
+    """What the validator finds wrong with a description, without a word to the network."""
+    from rocrate_validator import models, services
+
+    settings = services.ValidationSettings(
+        rocrate_uri=str(folder),
+        profile_identifier="ro-crate-1.3",
+        requirement_severity=models.Severity.REQUIRED,
+        cache_path=cache,
+        offline=True,
+    )
+    return [i.message for i in services.validate(settings).get_issues()]
+
+
+@pytest.mark.slow  # half a minute of parsing the validator's own SPARQL
+def test_the_description_is_a_valid_ro_crate(pack, tmp_path):
+    contexts(tmp_path / "cache")
+    assert issues(pack, tmp_path / "cache") == []
+    broken = tmp_path / "broken"
+    shutil.copytree(pack, broken, ignore=shutil.ignore_patterns("post.md"))
+    assert any("post.md" in message for message in issues(broken, tmp_path / "cache"))
+
+
+def test_every_link_of_the_post_leads_to_a_file(pack):
+    for name in ("post.md", "README.md"):
+        links = re.findall(r"\]\(([^)#]+)\)", (pack / name).read_text())
+        assert len(links) > 8
+        assert [k for k in links if not (pack / k).exists()] == []
+
+
+def test_every_figure_has_alternative_text_in_the_post_and_inside(pack):
+    said = re.findall(r"!\[(.*)\]\((.*)\.svg\)", (pack / "post.md").read_text())
+    drawn = sorted((pack / "figures").glob("*.svg"))
+    assert [s for _, s in said] == [f"figures/{d.stem}" for d in drawn]
+    for (alt, _), svg in zip(said, drawn, strict=True):
+        assert len(alt) > 20
+        inside = re.search(r"<desc>(.*?)</desc>", svg.read_text())[1]
+        assert len(inside) > 20
+        assert 'role="img"' in svg.read_text()
+        assert "var(" not in svg.read_text()
+        assert Image.open(svg.with_suffix(".png")).info["Description"][:20] == inside[:20]
+
+
+def test_the_post_tells_verdict_method_and_how_to_repeat(pack):
+    text = (pack / "post.md").read_text()
+    _, front, body = text.split("---\n", 2)
+    facts = json.loads((pack / "reports" / f"{STUDY}.json").read_text())
+    head = yaml.safe_load(front)
+    assert head["title"] == facts["title"]
+    assert head["verdict"] == facts["verdict"]
+    assert (pack / head["image"]).exists()
+    assert all(sentence in body for sentence in facts["headlines"])
+    assert body.index(facts["headlines"][-1]) < body.index("## ")
+    told = ("## How it was measured", "## How to repeat it", "uv run rerender.py", "| Threads |")
+    assert all(words in body for words in told)
+    assert "<" not in re.sub(r"\\<", "", re.sub(r"`[^`]*`", "", body))
+
+
+def test_the_fragment_is_no_page_and_styles_nothing_but_itself(pack):
+    text = (pack / "fragment.html").read_text()
+    assert not re.search(r"<(html|head|body|nav|script|link|h1)\b", text)
+    assert "nf-code" not in text.split("</style>")[1]
+    css = re.search(r"<style>\n(.*?)</style>", text, re.S)[1]
+    assert css.startswith(".noisefloor {")
+    assert ":root" not in css
+    assert "prefers-color-scheme" not in css
+    assert "#fdfdfb" not in css
+    assert css.count("{") == css.count("}")
+    braces = re.findall(r"[{}]", css.rstrip()[:-1])  # nothing closes it before its end
+    assert min(accumulate(1 if b == "{" else -1 for b in braces)) > 0
+
+
+def test_a_long_table_of_the_fragment_is_folded():
+    for rows in (bundle.LONG, bundle.LONG + 1):
+        page = report.table(pd.DataFrame({"n": range(rows)}), "Many").markup
+        text = bundle._fragment(f"<main>{page}</main>")["body"]
+        assert (f"<summary>{rows} rows</summary>" in text) == (rows > bundle.LONG)
+
+
+@pytest.mark.slow
+def test_every_study_is_packed_and_computed_again_elsewhere(tmp_path):
+    """On recorded campaigns; two at a time, as they are independent."""
+
+    def ran(*argv) -> str:
+        env = CLEAN | {"NOISEFLOOR_HOME": str(ROOT), "PYTHONPATH": str(ROOT / "lib")}
+        env = env if "bundle" in argv else CLEAN
+        done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
+        return done.stdout if done.returncode == 0 else done.stderr
+
+    def again(name) -> str:
+        out = tmp_path / name
+        said = ran(Path(sys.executable).with_name("noisefloor"), "bundle", name, "--out", out)
+        return ran(sys.executable, out / "rerender.py") if out.exists() else said
+
+    with ThreadPoolExecutor(2) as pool:
+        said = dict(zip(PACKED, pool.map(again, PACKED), strict=True))
+    for name in PACKED:
+        same = f"The same verdict table, byte for byte; the page is again/{name}.html\n"
+        assert said[name] == same
+        text = (tmp_path / name / "post.md").read_text()
+        facts = json.loads((tmp_path / name / "reports" / f"{name}.json").read_text())
+        assert yaml.safe_load(text.split("---\n", 2)[1])["verdict"] == facts["verdict"]
+        links = re.findall(r"\]\(([^)#]+)\)", text)
+        assert [k for k in links if not (tmp_path / name / k).exists()] == []
+
+
+UNMEASURED = "has no campaign, measured or recorded:"
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A project with four notebooks and no campaign but the one of a study without a page."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEFLOOR_HOME", str(tmp_path))
+        patch.delenv("NOISEFLOOR_RUNS", raising=False)
+        (tmp_path / "notebooks").mkdir()
+        (tmp_path / "environment.yml").touch()
+        parameters = {STUDY: 'campaign = ""', "own-study": 'campaign = ""', "many": 'aa = ""'}
+        for name, code in (parameters | {"broken": "x = 1"}).items():
+            cells = [v4.new_code_cell(code, metadata={"tags": ["parameters"]})]
+            kernel = {"kernelspec": {"name": "python3", "display_name": ""}}
+            book = v4.new_notebook(cells=[*cells, v4.new_code_cell("1 / 0")], metadata=kernel)
+            nbformat.write(book, tmp_path / "notebooks" / f"{name}.ipynb")
+        orphan = tmp_path / "data" / "raw" / "runs" / "orphan-1"
+        shutil.copytree(DATA / "campaign", orphan)
+        edited(orphan / "campaign.json", study="orphan")
+        (tmp_path / "there").mkdir()
+        yield tmp_path
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"),
+    [
+        (["no-such"], 2, "'no-such' is neither a study (binlog-encryption, broken, many) nor"),
+        (["../x"], 2, "'../x' is neither a study"),
+        ([STUDY], 2, f"{UNMEASURED} `noisefloor run binlog-encryption`"),
+        (["ab-x"], 2, f"ab-x {UNMEASURED} `noisefloor ab VARIABLE=OFF,ON`"),
+        (
+            ["many"],
+            2,
+            "many rests on campaigns of several kinds, and a pack holds a study's; nothing",
+        ),
+        (["orphan-1"], 2, "is a campaign of orphan, which has no page; nothing was written"),
+        (["broken", "--out", "there"], 2, "there exists already; nothing was written"),
+        (["broken", "--out", "new"], 1, "ZeroDivisionError"),
+        (["broken", "--out", "new.zip"], 1, "ZeroDivisionError"),
+    ],
+)
+def test_what_cannot_be_packed_is_one_sentence_and_leaves_nothing(
+    small, args, code, sentence, monkeypatch
+):
+    monkeypatch.chdir(small)
+    before = sorted(small.rglob("*"))
+    said = CliRunner().invoke(main, ["bundle", *args])
+    assert said.exit_code == code, said.output
+    assert sentence in said.output
+    assert "Traceback" not in said.output
+    assert sorted(small.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("user=kanarie1 host: kanarie2", "user=some-user host: some-host"),
+        ('"hostname": "kanarie2.example"', '"hostname": "some-host"'),
+        ("ssh kanarie3@kanarie4.example ls", "ssh some-user@some-host ls"),
+        ("mysql://kanarie5:pass@kanarie6.example/db", "mysql://some-user:***@some-host/db"),
+        ("KANARIE2 and /home/kanarie1/x", "some-host and ~/x"),
+        ("/Users/kanarie7/y, kanarie7", "~/y, some-user"),
+        (r'"C:\\Users\\Kanarie\\z"', r'"~\\z"'),
+        ("--mysql-host=10.1.2.3", "--mysql-host=some-host"),
+        ("--mysql-host=127.0.0.1", "--mysql-host=127.0.0.1"),
+        ('"user": 0.53, "host": {"cpu": "x"}', '"user": 0.53, "host": {"cpu": "x"}'),
+        ("user=root host=localhost", "user=root host=localhost"),
+        ("transactions: 120 (20.0 per sec.)", "transactions: 120 (20.0 per sec.)"),
+        ("kanarieland", "kanarieland"),
+    ],
+)
+def test_names_are_hidden_and_numbers_are_not(text, clean):
+    known = "hostname: kanarie2 user: kanarie1"
+    names = identity.found([known, text], {}, "root localhost transactions")
+    once = identity.hide(text, names)
+    assert once == clean
+    assert identity.hide(once, names) == once
+
+
+def test_a_campaign_is_chosen_by_its_name_and_a_study_by_its_newest(home):
+    assert bundle.chosen(NAME) == (STUDY, (paths.campaign(NAME),))
+    assert bundle.chosen(STUDY) == (STUDY, (paths.campaign(NAME),))

@@ -1,0 +1,361 @@
+"""Pairs and blocks on real servers: what fails, what is proved, many connections, two at once."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from conftest import alive
+from noisefloor import studies
+from noisefloor.data import tidy
+from noisefloor.measure import campaign as campaigns
+from noisefloor.measure import collect, loop, tools
+from noisefloor.model import Arm, Workload
+from noisefloor.servers.evidence import EvidenceError
+from noisefloor.servers.server import ServerError
+from test_collect import MAIN, SMOKE, cell_of, names
+
+DUET = studies.load("binlog-encryption", question="processor", profile="smoke", budget_min=0.15)
+MISLABELLED = Arm("encrypted", expect={"binlog": "encrypted"})  # nobody switches it on
+MANY = replace(SMOKE, design="side by side", workloads=(replace(MAIN, threads=(40,)),))
+
+
+def whole(c) -> list[str]:
+    """Names of the runs that count."""
+    return [n for n in names(c.folder) if "." not in n]
+
+
+def aside(c) -> list[str]:
+    return [n for n in names(c.folder) if "." in n]
+
+
+def no_data(c) -> None:
+    """Nothing counts, and nothing is half-written."""
+    assert tidy.table(c.folder).empty
+    assert c.table.empty
+    assert not list(c.folder.glob("*.partial"))
+    assert [p for p in psutil.Process().children() if p.name() == "sysbench"] == []
+
+
+def killed_after(seconds: float, server) -> threading.Timer:
+    timer = threading.Timer(seconds, os.kill, (server.pid, signal.SIGKILL))
+    timer.start()
+    return timer
+
+
+def kill_sysbench(times: int, stop: threading.Event) -> None:
+    """kill -9 for the first so many sysbench processes of this one."""
+    seen = set()
+    while not stop.is_set() and len(seen) < times:
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error):
+                fresh = child.name() == "sysbench" and child.pid not in seen
+                if fresh and len(seen) < times:
+                    time.sleep(0.3)
+                    os.kill(child.pid, signal.SIGKILL)
+                    seen.add(child.pid)
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def killer():
+    """killer(n): the next n sysbench processes die."""
+    stop, threads = threading.Event(), []
+
+    def begin(times):
+        threads.append(threading.Thread(target=kill_sysbench, args=(times, stop)))
+        threads[-1].start()
+
+    yield begin
+    stop.set()
+    for t in threads:
+        t.join()
+
+
+# -- failing runs ----------------------------------------------------------------------------------
+
+
+def test_a_killed_sysbench_is_kept_as_failed_and_its_run_made_again(campaign, mysql, killer):
+    c, bench = campaign(SMOKE, mysql)
+    killer(1)
+    c.pair(bench, cell_of(SMOKE))
+    (failed,) = aside(c)
+    assert re.fullmatch(r"in-memory-t4-encrypted-p000-0-\w+\.failed1", failed)
+    assert {p.name for p in (c.folder / failed).iterdir()} == {"failure.txt", "sysbench.txt"}
+    assert len((c.folder / failed / "failure.txt").read_text().splitlines()) == 2
+    assert len(whole(c)) == 2
+    table = tidy.table(c.folder)
+    assert set(c.table["run"]) == set(table["run"]) == set(whole(c))
+    assert table.attrs["problems"] == [
+        f"{failed}: a run that failed, was changed or lost its partner; kept, not judged"
+    ]
+
+
+def test_a_run_that_fails_twice_costs_its_pair_and_three_the_campaign(campaign, mysql):
+    """Also one with a setting that the server refuses."""
+    bad = Arm("encrypted", options=("--no-such-option",))
+    chosen = replace(SMOKE, arms=(bad, Arm("refused", switch={"port": "1"})))
+    c, bench = campaign(chosen, mysql)
+    c.pair(bench, cell_of(chosen, "refused"))
+    assert "port: wanted 1, refused" in next(c.folder.glob("*.failed*/failure.txt")).read_text()
+    c.pair(bench, cell_of(chosen))
+    assert c.lost == 2
+    with pytest.raises(collect.CampaignError, match=r"3 pairs in a row were lost.*no-such-option"):
+        c.pair(bench, cell_of(chosen))
+    no_data(c)
+    assert whole(c) == []
+    texts = [p.read_text() for p in c.folder.glob("*-encrypted.failed*/failure.txt")]
+    assert len(texts) == 4
+    assert all("no-such-option" in t for t in texts)
+    c.pair(bench, cell_of(chosen, "plain again"))  # the others go on
+    assert c.lost == 0
+    assert c.done() == {"in-memory-t4-plain-again": 1}
+
+
+def test_what_ends_a_campaign_leaves_no_data(campaign, mysql):
+    """Evidence that contradicts the arm; a killed server."""
+    chosen = replace(SMOKE, arms=(MISLABELLED,))
+    c, bench = campaign(chosen, mysql)
+    with pytest.raises(EvidenceError, match="the binlog should be encrypted, but SHOW BINARY LOGS"):
+        c.pair(bench, cell_of(chosen))
+    assert tidy.table(c.folder).empty  # nor is the other half of its pair
+    assert not [n for n in names(c.folder) if n.endswith("encrypted")]
+    killed_after(0.7, bench.servers[0])
+    with pytest.raises(ServerError, match="the server is not running"):
+        c.pair(bench, cell_of(chosen, "plain again"))
+    assert tidy.table(c.folder).empty
+    assert not list(c.folder.glob("*.partial"))
+
+
+def test_arms_do_not_inherit_from_each_other(campaign, mysql):
+    """The baseline says nothing of what the arm sets; each workload has settings of its own."""
+    arms = (Arm("few", switch={"innodb_io_capacity": "321"}),)
+    chosen = replace(SMOKE, baseline=Arm("default"), arms=arms)
+    c, bench = campaign(chosen, mysql)
+    before = bench.servers[0].variables()["innodb_io_capacity"]
+    others = (Workload("other", "", settings={"sync_binlog": "3"}), Workload("none", ""))
+    for workload in (MAIN, *others):
+        c.proved.clear()  # it is looked at once a block
+        c.pair(bench, cell_of(chosen, "few", workload))
+    found = {}
+    for run in tidy.run_folders(c.folder):
+        facts = tidy.read(run)
+        file = json.loads((run / "variables.json").read_text())["file"]
+        v = json.loads((c.folder / file).read_text())
+        found[facts["workload"], facts["arm"]] = (v["sync_binlog"], v["innodb_io_capacity"])
+    assert found == {
+        (workload, arm): (sync, capacity)
+        for workload, sync in (("in memory", "1"), ("other", "3"), ("none", "1"))
+        for arm, capacity in (("default", before), ("few", "321"))
+    }
+
+
+def test_a_lost_pair_is_made_anew_under_a_free_number(campaign, mysql):
+    c, bench = campaign(SMOKE, mysql)
+    for _ in range(2):
+        c.pair(bench, cell_of(SMOKE))
+    for run in c.folder.glob("*-p000-*"):
+        (run / "sysbench.txt").write_text("edited")
+    again = collect.Campaign(SMOKE, c.folder, c.meta, c.progress)
+    assert again.done() == {"in-memory-t4-encrypted": 1}
+    again.pair(bench, cell_of(SMOKE))
+    assert sorted(tidy.table(c.folder).drop_duplicates("run")["pair"]) == [0, 0, 1, 1]
+
+
+def test_warnings_say_what_makes_a_run_less_trustworthy():
+    used = {"cpu_s": 1.0, "written_B": 1000}
+
+    def warnings(cpu_s, written_B, settled=True):
+        idle = {"cpu_s": cpu_s, "written_B": written_B}
+        settle = {"settled": settled, "dirty_pages": 12.0}
+        return campaigns._warnings({"usage": {"server": used, "idle0": idle}}, settle)
+
+    over = "carry-over: the idle server used"
+    assert warnings(0.02, 20) == []
+    assert warnings(0.03, 20) == [f"{over} 3.0 % of the CPU"]
+    assert warnings(0, 50) == [f"{over} 5.0 % of the writes"]
+    assert warnings(0, 0, False) == ["not settled: 12 dirty pages after the wait"]
+
+
+# -- other tools and conditions --------------------------------------------------------------------
+
+
+def test_a_replica_catches_up_with_both_logs_encrypted_and_not(campaign, mysql):
+    asked = {"question": "replica", "profile": "smoke"}
+    workload = studies.load("binlog-encryption", **asked).workload("replica")
+    chosen = replace(SMOKE, workloads=(workload,))
+    c, bench = campaign(chosen, mysql)
+    c.pair(bench, cell_of(chosen, workload=workload))
+    table = tidy.table(c.folder)
+    assert set(table["metric"]) == {"apply_rate", "apply_cpu", "steal"}
+    assert (table.loc[table["metric"] != "steal", "value"] > 0).all()
+    for run in tidy.run_folders(c.folder):
+        facts = tidy.read(run)
+        assert {"source", "replica"} < facts["usage"].keys()
+        assert facts["usage"]["idle0"]["cpu_s"] < 0.001  # the idle server stands still
+        assert facts["slice_s"] == facts["apply_s"]  # from the first event sent to the last applied
+        checks = {(e["evidence"], e["found"]) for e in facts["replica_evidence"]}
+        assert checks == {("binlog", facts["arm"]), ("relay log", facts["arm"])}
+    pids = [s.pid for s in bench.pair]
+    bench.close()
+    assert not any(alive(p) for p in pids)
+
+
+def test_a_failed_run_leaves_no_slow_disk(campaign, mysql, killer):
+    slow = Workload("slow", "", writes_per_s=50, settings={"sync_binlog": "1"})
+    chosen = replace(SMOKE, workloads=(slow,))
+    c, bench = campaign(chosen, mysql)
+    try:
+        bench.throttle(bench.servers[0], slow)
+    except tools.NotHere as e:
+        pytest.skip(e.reason)
+    killer(2)
+    c.pair(bench, cell_of(chosen, workload=slow))
+    assert c.lost == 1
+    group = bench._throttle[-1].group
+    limits = group / "blkio.throttle.write_iops_device"
+    text = (limits if limits.exists() else group / "io.max").read_text()
+    assert "50" not in text.split()
+    assert "wiops=50" not in text
+    bench.close()
+    assert not group.exists()
+
+
+# -- evidence --------------------------------------------------------------------------------------
+
+
+def test_evidence_is_taken_with_the_first_run_of_a_block_and_at_its_end(campaign, mysql):
+    c, bench = campaign(SMOKE, mysql)
+    c.warm(bench, [(0, SMOKE.baseline)])
+    for _ in range(2):
+        c.pair(bench, cell_of(SMOKE))
+    runs = tidy.run_folders(c.folder)
+    first, second = (r.name for r in runs if (r / "evidence.json").exists())
+    assert first == "warm-up-b00-0-plain"
+    assert re.fullmatch(r"in-memory-t4-encrypted-p000-\d-encrypted", second)
+    c.closing(bench, [(0, a) for a in (SMOKE.baseline, *SMOKE.arms)])
+    (file,) = tidy.blocks(c.folder)
+    assert file.name == "block-00.json"
+    closing = json.loads(file.read_text())
+    kept = {n: json.loads((c.folder / v["file"]).read_text()) for n, v in closing.items()}
+    for name, on in (("plain", "OFF"), ("encrypted", "ON")):
+        assert {x["found"] for x in closing[name]["checks"]} == {name}
+        assert kept[name]["binlog_encryption"] == on
+    counted = tidy.evidence(c.folder).groupby("arm")["runs"].sum()
+    assert counted["plain"] == counted["encrypted"] == 2 * 3  # a run and the end, three checks each
+
+
+def test_a_run_that_was_made_again_has_its_evidence(campaign, mysql, monkeypatch):
+    """What was looked at with an attempt that failed does not count for the block."""
+    real, lost = tidy.metrics, []
+
+    def metrics(facts, folder):
+        if not lost:
+            lost.append(folder)
+            raise tidy.Unusable("3 reconnects")
+        return real(facts, folder)
+
+    monkeypatch.setattr(tidy, "metrics", metrics)
+    c, bench = campaign(SMOKE, mysql)
+    c.pair(bench, cell_of(SMOKE))
+    assert len(list(c.folder.glob("*.failed1"))) == 1
+    assert all((r / "evidence.json").exists() for r in tidy.run_folders(c.folder))
+
+
+def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_it(campaign, mysql):
+    seen = {"innodb_flush_neighbors": "0"}  # nothing sets it, so nothing sets it back
+    base, arm = (replace(a, expect=seen) for a in (SMOKE.baseline, *SMOKE.arms))
+    chosen = replace(SMOKE, baseline=base, arms=(arm,))
+    c, bench = campaign(chosen, mysql)
+    arms = [(0, base), (0, arm)]
+    c.pair(bench, cell_of(chosen))
+    c.closing(bench, arms)  # of a block that is whole
+    c.block += 1
+    c.proved.clear()
+    c.warm(bench, [(0, base)])
+    for _ in range(2):
+        c.pair(bench, cell_of(chosen))
+    bench.servers[0].query("SET GLOBAL innodb_flush_neighbors = 1")  # somebody did
+    with pytest.raises(EvidenceError, match=r"innodb_flush_neighbors should be 0, but .* says 1"):
+        c.closing(bench, arms)
+    assert [f.name for f in tidy.blocks(c.folder)] == ["block-00.json"]
+    assert c.done() == {"in-memory-t4-encrypted": 1}
+    unproved = [n for n in names(c.folder) if ".unproved1" in n]
+    assert len(unproved) == 5  # two pairs, and the warm-up before them
+    table = tidy.table(c.folder)
+    assert set(table["block"]) == {0}
+    told = table.attrs["problems"]
+    assert all(any(t.startswith(f"{n}: ") for t in told) for n in unproved)
+    again = collect.Campaign(chosen, c.folder, c.meta, c.progress)
+    assert again.done() == {"in-memory-t4-encrypted": 1}
+    again.block = 1
+    bench.servers[0].query("SET GLOBAL innodb_flush_neighbors = 0")
+    again.pair(bench, cell_of(chosen))  # the same command measures the block anew
+    assert again.done() == {"in-memory-t4-encrypted": 2}
+
+
+# -- many connections, made before the clock -------------------------------------------------------
+
+
+def test_many_connections_are_there_before_either_run_begins(campaign, mysql, monkeypatch, killer):
+    """Also where one of them is killed, and made again."""
+    c, bench = campaign(MANY, mysql, MANY.baseline, *MANY.arms)
+    seen, real = [], tools.Gated.go
+
+    def go(gate):
+        # the one that is not measured stands still: it is asked nothing
+        found = [len(psutil.Process(s.pid).net_connections("unix")) for s in bench.servers]
+        seen.append((found, gate.said(b"Threads started!")))
+        real(gate)
+
+    cell = cell_of(MANY, workload=MANY.workloads[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(tools.Gated, "go", go)
+        c.pair(bench, cell)
+    assert len(seen) == 2
+    assert min(seen[0][0]) >= 40  # both servers have theirs before the first run
+    assert not any(started for _, started in seen)
+    assert c.done() == {"in-memory-t40-encrypted": 1}
+    for run in tidy.run_folders(c.folder):
+        out, facts = tidy.sysbench(run), tidy.read(run)
+        assert out["threads"] == 40
+        assert facts["argv"][:2] == ["sysbench", "oltp_read_write"]  # not how it was held back
+        assert 0.9 <= out["duration_s"] < 3
+    assert not list(bench.folder.glob("gates-*"))
+    killer(1)
+    c.pair(bench, cell)
+    (failed,) = aside(c)
+    assert failed.endswith(".failed1")
+    assert c.done() == {"in-memory-t40-encrypted": 2}
+
+
+# -- two servers under load at once ----------------------------------------------------------------
+
+
+def test_both_runs_of_a_duet_are_lost_with_one_and_its_block_is_made_again(
+    campaign, mysql, killer, capsys
+):
+    c, bench = campaign(DUET, mysql, DUET.baseline, *DUET.arms)
+    killer(1)
+    loop.block(c, bench, DUET.arms[0])
+    assert "the pair is not counted" in capsys.readouterr().err
+    assert c.done() == {"in-memory-at-once-t4-encrypted": c.plan["windows"]}
+    failed = aside(c)
+    assert [n.rpartition(".")[2] for n in failed] == ["failed1", "failed1"]
+    assert len(whole(c)) == 2
+    assert len({(c.folder / n / "failure.txt").read_text().splitlines()[1] for n in failed}) == 1
+
+
+def test_a_duet_whose_arm_is_not_in_force_is_no_data(campaign, mysql):
+    chosen = replace(DUET, arms=(MISLABELLED,))
+    c, bench = campaign(chosen, mysql, chosen.baseline, MISLABELLED)
+    with pytest.raises(EvidenceError, match="the binlog should be encrypted"):
+        loop.block(c, bench, MISLABELLED)
+    no_data(c)

@@ -1,0 +1,315 @@
+"""`judge` and `compare` as a person calls them; golden text under data/cli."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from conftest import DATA, ROOT
+from noisefloor import studies
+from noisefloor.cli import main
+from noisefloor.measure import collect
+from noisefloor.stats import scatter
+from noisefloor.stats.row import COLUMNS
+
+BEFORE = [str(p) for p in sorted((DATA / "compare").glob("00-*A.txt"))]
+AFTER = [str(p) for p in sorted((DATA / "compare").glob("00-*B.txt"))]
+BOTH = (*BEFORE, "--", *AFTER)
+BACKUP = ROOT / "data" / "raw" / "published" / "backup-encryption"
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def compared(*args) -> dict:
+    """The first comparison that `judge` or `compare` prints as JSON."""
+    return json.loads(run(*args, "--json").stdout)["comparisons"][0]
+
+
+def refused(result, code, words):
+    """One sentence, and nothing else."""
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert result.stderr.startswith("noisefloor: ")
+    assert result.stderr.count("\n") == 1
+    assert words in result.stderr
+
+
+def golden(name, result):
+    """Compare with data/cli/<name>.txt; a mismatch leaves <name>.got beside it."""
+    assert result.exit_code == 0
+    path, text = DATA / "cli" / f"{name}.txt", result.output
+    if not path.exists() or path.read_text() != text:
+        path.with_suffix(".got").write_text(text)
+    assert text == path.read_text(), f"see {name}.got"
+
+
+@pytest.fixture
+def population(tmp_path, monkeypatch):
+    """Published repeats and a start-to-start scatter that stay what they are."""
+    (tmp_path / "scatter").mkdir()
+    rows = [f"s{k % 3},{m},4,,5,{0.5 + k / 10}" for m in ("tps", "mean_latency") for k in range(41)]
+    (tmp_path / "scatter/groups.csv").write_text(
+        "\n".join(["source,metric,threads,seconds,n,cv_pct", *rows])
+    )
+    monkeypatch.setattr(scatter.paths, "published", lambda: tmp_path)
+    monkeypatch.setattr(scatter, "_starts", lambda file: ("", {"tps": {"cv_pct": 0.73, "df": 3}}))
+
+
+# -- judge -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("judge-published", "221.19 229.41 --threads 4 --seconds 300"),
+        ("judge-tenfold", "100 1000"),
+        ("judge-times", "17.43ms 18.07ms --n 5"),
+        ("judge-little", "221.19 229.41 --threads 4 --seconds 300 --latency 18.07 17.43"),
+        ("judge-floor", "172 181 --metric wall --floor 0.2 --floor-runs 3"),
+        ("judge-maximum", "274.03 316.57 --metric max_latency"),
+        ("judge-sd", "980 1010 --sd 12 15 --n 5"),
+        ("judge-pm", "980 1010 --pm 12 15 --n 5 --restarts"),
+    ],
+)
+def test_judge_says(name, args, population):
+    golden(name, run("judge", *args.split()))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "0 5", "-1 5", "5 -1", "nan 5", "5 inf", "5 -inf", "x 5", "5",
+        "4 5 --margin 0", "4 5 --margin -2", "4 5 --margin nan",
+        "4 5 --floor 0", "4 5 --floor -1", "4 5 --floor nan", "4 5 --floor-runs 5",
+        "4 5 --floor 1 --floor-runs 1",
+        "4 5 --sd 1 1", "4 5 --sd 0 1 --n 5", "4 5 --sd nan 1 --n 5", "4 5 --sd 1 1 --n 1",
+        "4 5 --sd 1 1 --n 0",
+        "4 5 --threads 0", "4 5 --seconds 0", "4 5 --seconds inf",
+        "4 5 --latency 1 2", "4 5 --threads 2 --latency 0 2", "4 5 --metric tpz",
+        "95% 97%", "5ms 6", "5,5 6", "5 6x", "4 5 --se 1 1", "4 5 --sd 1 1 --se 1 1 --n 5",
+        "4 5 --n 5.5", "4 5 --n 5,", "4 5 --fail-on same", "4 5 --fail-on slower,never",
+        "4 5 --threads 2 --latency 5% 6%", "-5ms 6ms", "4 5 --sd -1 1 --n 3",
+    ],
+)  # fmt: skip
+def test_judge_refuses_in_one_sentence(args):
+    refused(run("judge", *args.split()), 2, "nothing was judged")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words", "code"),
+    [
+        ("1000 100", "slower", 3),
+        ("1000 100", "faster,cannot-tell", 0),
+        ("100 1000", "slower, faster", 3),
+        ("100 101", "slower,faster", 0),
+        ("100 101", "cannot-tell", 3),
+        ("100 101", "", 0),
+    ],
+)
+def test_judge_fails_on_a_verdict_when_asked(numbers, words, code, population):
+    for more in ([], ["--json"]):
+        result = run("judge", *numbers.split(), "--fail-on", words, *more)
+        assert result.exit_code == code
+        assert result.output
+
+
+@pytest.mark.parametrize(
+    ("more", "pct"), [((), -20), (("--lower-is-better",), 25), (("--metric", "p95"), 25)]
+)
+def test_judge_lower_is_better_turns_the_sign(more, pct):
+    assert compared("judge", "4", "5", *more)["overhead_pct"] == pytest.approx(pct)
+
+
+# -- compare ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("compare", ("--floor", "1.3", *BOTH)),
+        ("compare-paired", ("--paired", "--restarts", *BOTH, "--margin", "5")),
+        (
+            "compare-time",
+            (
+                *(BACKUP / "none-backup.txt", "--", BACKUP / "sm4-backup.txt"),
+                *("--baseline-name", "plain", "--arm-name", "sm4", "--markdown"),
+            ),
+        ),
+    ],
+)
+def test_compare_says(name, args):
+    golden(name, run("compare", *args))
+
+
+@pytest.mark.parametrize("args", [("judge", "4", "5"), ("compare", *BOTH)])
+def test_judge_and_compare_print_the_same_keys(args):
+    rows = json.loads(run(*args, "--json").stdout)["comparisons"]
+    assert {tuple(row) for row in rows} == {tuple(COLUMNS)}
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [((), 0), (("cannot-tell",), 3), (("slower,faster",), 0), (("slower, cannot-tell",), 3)],
+)
+def test_compare_can_fail_a_pipeline(more, code):
+    asked = ("--fail-on", *more) if more else ()
+    assert run("compare", *asked, *BOTH).exit_code == code
+
+
+def test_a_floor_of_ones_own_is_the_scatter_that_is_added():
+    def width(*more):
+        row = compared("compare", *more, *BOTH)
+        return row["hi_pct"] - row["lo_pct"]
+
+    assert width("--restarts") == pytest.approx(width("--floor", "0"))
+    assert width("--floor", "9") > width("--floor", "6") > width("--restarts")
+
+
+def test_compare_csv_has_a_row_a_comparison():
+    rows = list(csv.DictReader(io.StringIO(run("compare", "--csv", *BOTH).output)))
+    assert list(rows[0]) == COLUMNS
+    assert [r["metric"] for r in rows] == ["tps", "mean_latency", "p95", "p99"]
+    assert {r["verdict"] for r in rows} == {"cannot tell"}
+
+
+def test_compare_takes_folders_and_their_names(tmp_path):
+    for arm, logs in (("off", BEFORE), ("on", AFTER)):
+        (tmp_path / arm).mkdir()
+        for log in logs:
+            (tmp_path / arm / Path(log).name).write_bytes(Path(log).read_bytes())
+    row = compared("compare", tmp_path / "off", "--", tmp_path / "on")
+    assert (row["baseline"], row["arm"], row["n_arm"]) == ("off", "on", 4)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        ([], 2, "0 times `--`"),
+        (["--"], 2, "no file for before"),
+        ([BEFORE[0], "--"], 2, "no file for after"),
+        (["--", AFTER[0]], 2, "no file for before"),
+        ([*BEFORE, *AFTER], 2, "0 times `--`"),
+        (["--floor", "-1", *BOTH], 2, "at least 0 and below 100"),
+        (["--floor", "1", "--restarts", *BOTH], 2, "exclude each other"),
+        (["--fail-on", "worse", *BOTH], 2, "slower, faster and cannot-tell"),
+        ([BEFORE[0], "--", AFTER[0], "--", AFTER[1]], 2, "2 times `--`"),
+        ([BEFORE[0], "--", BEFORE[0]], 2, "one run cannot count twice"),
+        ([BEFORE[0], "--", AFTER[0], "--margin", "0"], 2, "--margin 0"),
+        ([BEFORE[0], "--", AFTER[0], "--margin", "nan"], 2, "--margin nan"),
+        ([BEFORE[0], "--", AFTER[0], "--arm-name", "compare", "--baseline-name", "compare"], 2, "both arms are called"),
+        ([*BEFORE, "--paired", "--", *AFTER[:2]], 2, "there are 4 and 2 at 4 threads"),
+        ([BEFORE[0], "--", "nowhere.txt"], 1, "cannot be read"),
+        ([BEFORE[0], "--", DATA / "sysbench" / "mysql97-fail-kill9-midrun.txt"], 1, "sysbench failed"),
+        ([BEFORE[0], "--", DATA / "sysbench" / "mysql97-ok-ro-hist.txt"], 2, "differ in statements a transaction"),
+        ([BEFORE[0], "--", DATA / "time" / "gnu-time-v.txt"], 2, "differ in tool"),
+        ([BEFORE[0], "--", DATA / "time" / "gnu-time-v-fail.txt"], 1, "a failed run"),
+        ([BEFORE[0], "--", Path(__file__)], 1, "text of something else"),
+    ],
+)  # fmt: skip
+def test_compare_refuses_in_one_sentence(args, code, words, tmp_path, monkeypatch):
+    args = [os.path.abspath(a) if Path(str(a)).exists() else a for a in args]
+    monkeypatch.chdir(tmp_path)
+    refused(run("compare", *args), code, words)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what an answer needs --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "slow"),
+    [
+        (["judge", "221.19", "229.41", "--sd", "2", "2", "--n", "5"], {"numpy", "pandas", "scipy"}),
+        (["judge", "4", "5"], {"numpy", "pandas", "scipy", "matplotlib", "statsmodels"}),
+        (["compare", *BOTH], {"pandas", "scipy", "matplotlib", "statsmodels"}),
+    ],
+)
+def test_an_answer_imports_nothing_slow(args, slow):
+    code = (
+        "import sys; from noisefloor.cli import main\n"
+        "main(sys.argv[1:], standalone_mode=False); print(*sys.modules)"
+    )
+    argv = [sys.executable, "-c", code, *args]
+    printed = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    assert not slow & set(printed.splitlines()[-1].split())
+
+
+LAB = ("bs4", "ipywidgets", "jinja2", "matplotlib", "nbconvert", "papermill", "rocrate", "seaborn")
+MEASURE = ("MySQLdb", "psutil", "sqlalchemy")
+
+
+@pytest.mark.parametrize(
+    ("args", "missing", "extra"),
+    [
+        (["judge", "4", "5"], (*LAB, *MEASURE, "distributed"), ""),
+        (["compare", *BOTH], (*LAB, *MEASURE, "distributed"), ""),
+        (["verify", "page.html"], LAB, "lab"),
+        (["report", "--profile", "recorded"], LAB, "lab"),
+        (["run", "binlog-encryption"], MEASURE, "measure"),
+        (["store"], MEASURE, "measure"),
+    ],
+)
+def test_a_missing_package_is_a_sentence_that_names_the_extra(args, missing, extra, tmp_path):
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({missing}))\n"
+        "from noisefloor.cli import main; main()"
+    )
+    argv = [sys.executable, "-c", code, *args]
+    ran = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == (1 if extra else 0)
+    said = [line for line in ran.stderr.splitlines() if line]
+    assert len(said) == bool(extra)
+    assert f"pip install 'noisefloor[{extra}]'" in "".join(said) or not extra
+
+
+# -- which question is measured --------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(home, monkeypatch):
+    """What `collect.measured` is asked for; nothing is measured."""
+    found = {}
+
+    def measured(study, **given):
+        found.update(given, study=study)
+        raise collect.StudyError("nothing was measured")
+
+    monkeypatch.setattr(collect, "measured", measured)
+    return found
+
+
+@pytest.mark.parametrize("engine", ["", "mariadb"])
+@pytest.mark.parametrize("study", sorted(set(studies.STUDIES) - {"own-study"}))
+def test_a_wrong_question_is_answered_with_the_list(study, engine, asked, home):
+    result = run("run", study, "--question", "cost", *(["--engine", engine] if engine else []))
+    refused(result, 2, f"{study} has no question 'cost'; it has: ")
+    told = result.stderr.split("it has: ")[1].split(";")[0].split(", ")
+    assert told == list(studies.questions(study, engine))
+    assert asked == {}
+    assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("question", ["all", "", "restart"])
+def test_a_question_reaches_the_measurement(question, asked):
+    more = ["--question", question] if question else []
+    result = run("run", "tablespace-encryption", "--profile", "smoke", "--threads", "1,4", *more)
+    assert result.stderr == "noisefloor: nothing was measured\n"
+    assert (asked["study"], asked["question"]) == ("tablespace-encryption", question)
+    assert (asked["profile"], asked["threads"]) == ("smoke", [1, 4])
+    assert (asked["margin_pct"], asked["budget_min"]) == (0.0, 0.0)  # the profile's
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
+def test_a_margin_that_is_given_is_the_margin(profile, asked):
+    run("run", "binlog-encryption", "--profile", profile, "--margin", "3")
+    assert asked["margin_pct"] == 3
+    run("ab", "sync_binlog=1,0", "--profile", profile)
+    assert asked["margin_pct"] == 0

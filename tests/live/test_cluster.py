@@ -1,0 +1,275 @@
+"""Work dealt out to real worker processes of a Dask cluster: the same results, also when one dies."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+import time
+
+import dask
+import distributed
+import pytest
+from click.testing import CliRunner
+from pandas.testing import assert_frame_equal
+
+import archive
+from noisefloor.calibrate import truth
+from noisefloor.cli import main
+from noisefloor.data import cluster
+from noisefloor.data.ingest import build, manifest
+from noisefloor.show import report
+from test_ingest import same
+from test_report import STUDY, TABLE, write
+
+SMALL = {"n": 40, "step": 200}
+
+
+@contextlib.contextmanager
+def workers(**options):
+    asked = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "host": "127.0.0.1",
+        "dashboard_address": "127.0.0.1:0",
+    }
+    # else a worker killed twice within this time is closed by the clock of its first death
+    patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
+    local = distributed.LocalCluster
+    with patient, local(processes=True, silence_logs=50, **(asked | options)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A project folder that this process and the workers see."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("notebooks", "data/raw/recorded"):
+        (folder / name).mkdir(parents=True)
+    (folder / "environment.yml").touch()
+    TABLE.to_pickle(folder / "table.pkl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NOISEFLOOR_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def little_patience(monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE_S", 2)
+
+
+@pytest.fixture(scope="module")
+def two(project):
+    """A scheduler and two workers on loopback."""
+    with workers() as made:
+        yield made
+
+
+def running(made) -> set[int]:
+    """Process ids of the workers that Dask replaces: it gives up on one that dies before it was
+    seen to run."""
+    up = [n.process for n in made.workers.values() if n.process]
+    return {p.pid for p in up if p.status == distributed.Status.running} - {None}
+
+
+def any_of_two(made) -> int:
+    """The process id of a worker, once both are there."""
+    deadline = time.monotonic() + 60
+    while len(up := running(made)) < 2:
+        assert time.monotonic() < deadline, "a worker was not replaced"
+        time.sleep(0.05)
+    return min(up)
+
+
+def kill_one(made) -> int:
+    """Kill a worker with -9; its process id."""
+    victim = any_of_two(made)
+    os.kill(victim, signal.SIGKILL)
+    return victim
+
+
+def test_a_worker_that_dies_while_it_is_asked_what_it_has_is_asked_no_more(two):
+    victim = any_of_two(two)
+    os.kill(victim, signal.SIGSTOP)  # it cannot answer before it dies
+    death = threading.Timer(0.5, os.kill, (victim, signal.SIGKILL))
+    death.start()
+    with cluster.pool(two.scheduler_address) as executor:
+        assert not death.is_alive()
+        assert executor.submit(abs, -1).result() == 1
+    any_of_two(two)  # for the tests after this one
+
+
+# --- the same results ------------------------------------------------------------------------------
+
+
+def test_a_calibration_is_the_same_here_and_there_though_a_worker_is_killed(two):
+    killed = []
+
+    def progress(done, total):
+        for n, rows in enumerate(done):
+            if n == 3:
+                killed.append(kill_one(two))
+            yield rows
+
+    there = truth.measure(cluster=two.scheduler_address, progress=progress, **SMALL)
+    here = truth.measure(**SMALL)
+    assert killed
+    for name in truth.FILES:
+        assert_frame_equal(there[name], here[name])
+    assert there["facts"]["cores"] == 2
+
+
+def test_an_ingest_is_the_same_here_and_there_though_a_worker_is_killed(two, tmp_path, monkeypatch):
+    tree, out = tmp_path / "tree", {n: tmp_path / n for n in ("here", "there", "once")}
+    archive.tree(tree, 600, seconds=60)
+    monkeypatch.setattr(build, "HERE_BYTES", 0)
+    monkeypatch.setattr(build, "BATCH_FILES", 15)
+    killed = []
+
+    def progress(done, total):
+        if not killed and done > total / 3:
+            killed.append(kill_one(two))
+
+    def pool(address):
+        return lambda: cluster.pool(address, 2, sees=[tree])
+
+    build.build(tree, out["there"], pool(two.scheduler_address), progress=progress)
+    build.build(tree, out["here"], pool(""))
+    assert killed
+    same(out["here"], out["there"])
+    asked = ["ingest", str(tree), "--out", str(out["once"]), "--cluster", two.scheduler_address]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.output
+    assert manifest(out["once"])["runs"] == 600
+    assert CliRunner().invoke(main, asked).output.splitlines()[0].endswith("; 0 files were read")
+
+
+@pytest.mark.slow
+def test_a_page_is_the_same_here_and_there(two, project, tmp_path):
+    write(project, "good", STUDY)
+    write(project, "bad", ("# Bad", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"))
+    jobs = report.plan(["good", "bad"])
+    pages = {}
+    for name, address in (("here", ""), ("there", two.scheduler_address)):
+        found = report.render_all(jobs, tmp_path / name, say=lambda line: None, cluster=address)
+        rows = {study: result for study, result, _ in found}
+        assert isinstance(rows["bad"], report.ReportError)
+        pages[name] = rows["good"].read_text()
+        assert "good.html" in (tmp_path / name / "index.html").read_text()
+    assert pages["here"] == pages["there"]
+
+
+def test_a_scheduler_file_names_a_cluster(two, tmp_path):
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps(two.scheduler.identity(), skipkeys=True))
+    with cluster.pool(str(file), sees=[tmp_path]) as pool:
+        assert 1 <= pool.width <= 2  # the killed one may be on its way back
+        assert list(pool.map(abs, range(-20, 0))) == list(range(20, 0, -1))
+
+
+def test_a_task_that_kills_whom_it_is_given_to_is_one_sentence(two):
+    with pytest.raises(cluster.Unreachable, match="killed every worker"):  # noqa: SIM117
+        with cluster.pool(two.scheduler_address) as pool:
+            pool.submit(os._exit, 9).result(60)
+
+
+def test_a_process_that_dies_here_harms_no_other():
+    with cluster.pool(workers=2, apart=True) as pool:
+        dead, alive = pool.submit(os._exit, 9), pool.submit(abs, -1)
+        assert alive.result() == 1
+        assert dead.exception() is not None
+
+
+# --- clusters that cannot be worked with ---------------------------------------------------------------
+
+
+def refused(address, **given):
+    start = time.monotonic()
+    with pytest.raises(cluster.Unreachable) as e, cluster.pool(address, **given):
+        pass
+    assert time.monotonic() - start < 3 * cluster.PATIENCE_S
+    assert "\n" not in str(e.value)
+    assert str(e.value).endswith("nothing was run")
+    return e.value
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "says"),
+    [
+        ("tcp://127.0.0.1:1", 1, "no Dask scheduler answers"),
+        ("tls://127.0.0.1:1", 1, "no Dask scheduler answers"),
+        ("tcp://127.0.0.1", 2, "is needed"),
+        ("tcp://127.0.0.1:x", 2, "is needed"),
+        ("http://127.0.0.1:8786", 2, "is needed"),
+        ("nowhere.json", 2, "a scheduler file is needed"),
+        ("tests", 2, "a scheduler file is needed"),
+    ],
+)
+def test_an_address_without_a_scheduler_is_one_sentence(address, code, says):
+    found = refused(address)
+    assert found.code == code
+    assert says in str(found)
+
+
+def test_something_else_that_answers_is_one_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer():
+            connection, _ = listening.accept()
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        found = refused(f"tcp://127.0.0.1:{listening.getsockname()[1]}")
+    assert found.code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "says"),
+    [
+        ({"n_workers": 0}, {}, "has no worker"),
+        ({"n_workers": 1, "threads_per_worker": 2}, {}, "has 2 threads"),
+    ],
+)
+def test_workers_that_do_not_fit_are_refused(options, given, says):
+    with workers(**options) as made:
+        assert says in str(refused(made.scheduler_address, **given))
+
+
+def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):
+    found = refused(two.scheduler_address, sees=[tmp_path, tmp_path / "gone"])
+    assert "does not see gone" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "says"),
+    [
+        (["report", "--profile", "recorded", "--cluster", "tcp://127.0.0.1:1"], 1, "no Dask scheduler"),
+        (["calibrate", "--small", "--cluster", "tcp://127.0.0.1:1"], 1, "no Dask scheduler"),
+        (["calibrate", "--small", "--cluster", "tcp:"], 2, "is needed"),
+        (["ingest", "tests/data/sysbench", "--out", "no-such-folder", "--cluster", "tcp:"], 2, "is needed"),
+        (["report", "binlog-encryption", "--profile", "smoke", "--cluster", "tcp://127.0.0.1:1"], 2, "would be measured"),
+    ],
+)  # fmt: skip
+def test_commands_end_with_one_sentence(asked, code, says, monkeypatch):
+    monkeypatch.delenv("NOISEFLOOR_HOME", raising=False)
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == code, done.output
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "clear"),
+    [
+        ("tcp://127.0.0.1:8786", False),
+        ("tcp://localhost:8786", False),
+        ("tcp://[::1]:8786", False),
+        ("tls://db.example:8786", False),
+        ("tcp://db.example:8786", True),
+    ],
+)
+def test_what_crosses_a_network_in_the_clear_is_known(address, clear):
+    assert cluster.in_the_clear(address) == clear

@@ -1,0 +1,426 @@
+"""Whole campaigns on real servers: measured by question, continued, judged."""
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from conftest import ENGINES, moved, planned
+from noisefloor import model as study
+from noisefloor import schedule, stats, studies
+from noisefloor.data import results, tidy
+from noisefloor.measure import campaign as campaigns
+from noisefloor.measure import collect
+from noisefloor.measure.folder import resumable, write_json
+from noisefloor.measure.lock import alone
+from noisefloor.servers import engines
+from noisefloor.stats import honest
+
+SMOKE = studies.load("binlog-encryption", profile="smoke")
+MAIN = SMOKE.workloads[0]
+WORDS = {"slower", "faster", "same", "cannot tell"}
+ENDS = (
+    "the budget is spent",
+    "every comparison is decided",
+    "the 2 declared blocks are measured",
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.is_dir())
+
+
+def cell_of(chosen, arm="encrypted", workload=MAIN):
+    return schedule.Cell(workload, workload.threads[0], chosen.arm(arm))
+
+
+def found(checks: list[dict]) -> set[str]:
+    return {c["found"] for c in checks}
+
+
+def ended(folder: Path, design: str) -> tuple[dict, study.Study, pd.DataFrame]:
+    """campaign.json of a campaign that ended well, its study, and its table."""
+    meta, table = tidy.meta(folder), tidy.table(folder)
+    chosen = study.restored(meta)
+    assert meta["finished"]
+    assert meta["ended_because"] in ENDS
+    assert meta["design"] == chosen.design == design
+    assert not list(folder.rglob("*.partial"))
+    assert meta["wall_s"] >= meta["spent_s"] >= meta["slices_s"] > 0
+    return meta, chosen, table
+
+
+def proved(run: Path, chosen: study.Study) -> dict:
+    """run.json of a whole run, whose evidence is its arm's."""
+    facts = tidy.read(run)  # checksums
+    assert facts["sha256"].keys() == {p.name for p in run.iterdir()} - {"run.json"}
+    assert facts["exit_code"] == 0
+    if "evidence.json" in facts["sha256"]:
+        checks = json.loads((run / "evidence.json").read_text())["checks"]
+        assert len(checks) >= 2
+        assert found(checks) == set(chosen.arm(facts["arm"]).expect.values())
+    return facts
+
+
+def assert_whole(folder: Path, design: str) -> pd.DataFrame:
+    """What every finished campaign has; returns its tidy table of judged runs."""
+    meta, chosen, table = ended(folder, design)
+    assert table.attrs["problems"] == []
+    judged = table[~table["warmup"]]
+    runs = judged.drop_duplicates("run")
+    arms = runs[runs["arm"] != chosen.baseline.name]
+    for _, pair in runs.groupby("pair_id"):
+        assert sorted(pair["position"]) == [0, 1]
+        assert sorted(pair["arm"] == chosen.baseline.name) == [False, True]
+        assert pair["block"].nunique() == pair["pair"].nunique() == 1
+    for _, comparison in arms.groupby("arm"):
+        assert sorted(comparison["pair"]) == list(range(len(comparison)))  # each exactly once
+    looked_at = Counter()
+    for run in tidy.run_folders(folder):
+        facts = proved(run, chosen)
+        proof = {"variables.json", "evidence.json"}
+        files = facts["sha256"].keys()
+        assert files - proof == {"sysbench.txt"}
+        assert len(files & proof) in (0, 2)
+        assert all(facts["usage"]["server"][k] > 0 for k in ("cpu_s", "written_B", "binlog_B"))
+        assert {"start", "end", "seed", "argv", "versions", "host", "steal_s"} <= facts.keys()
+        at = (facts["block"], facts["arm"])
+        looked_at[at] += proof <= files
+        assert looked_at[at] > 0  # the first run of an arm in a block has it
+    for block in sorted(set(judged["block"]))[:-1]:  # the last one's budget may have ended it
+        closing = json.loads((folder / f"block-{block:02d}.json").read_text())
+        assert closing.keys() == {chosen.baseline.name, *(a.name for a in chosen.arms)}
+        for name, at_its_end in closing.items():
+            assert found(at_its_end["checks"]) == set(chosen.arm(name).expect.values())
+            assert (folder / at_its_end["file"]).exists()
+    # what was declared; a slow machine's budget may end before
+    blocks = arms[arms["arm"] == "encrypted"].groupby("block").size()
+    assert len(blocks) == meta["plan"]["blocks"] or meta["ended_because"] == ENDS[0]
+    assert set(blocks.iloc[:-1]) <= {meta["plan"]["pairs"]}
+    warm = set(table.loc[table["warmup"], "run"])
+    assert warm
+    assert warm.isdisjoint(judged["run"])
+    coins = [
+        schedule.order(meta["seed"], r.block, c, r.pair) == (r.position == 0)
+        for r in arms.itertuples()
+        for c in schedule.cells(chosen)
+        if r.pair_id.startswith(f"{c.key}-p")
+    ]
+    assert coins
+    assert all(coins)
+    return judged
+
+
+# -- one server, two side by side, two at once -----------------------------------------------------
+
+ASKED = {"profile": "smoke", "budget_min": 0.3}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, mysql):
+    """The folder of a campaign on one server, measured to its end."""
+    with moved(tmp_path_factory.mktemp("finished")) as home, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collect, "templates", lambda *a: {"": mysql})
+        folder = collect.measure(studies.load("binlog-encryption", **ASKED), parameters=ASKED)
+        assert [p.name for p in (home / ".servers").iterdir()] == ["lock"]  # nothing is left
+    return folder
+
+
+def test_one_server_is_switched_from_slice_to_slice(finished, mysql):
+    assert_whole(finished, "switched")
+    differs = tidy.differences(finished)
+    assert differs[["variable", "asked"]].values.tolist() == [["binlog_encryption", True]]
+    private = {str(finished.parents[1]), str(ENGINES)}
+    for file in (mysql.folder / "client.cnf", mysql.folder / "sysbench.cnf"):
+        private |= set(re.findall(r"password=(.+)", file.read_text()))
+    assert len(private) == 4
+    texts = [p.read_text() for p in finished.rglob("*") if p.is_file()]
+    assert not [secret for secret in private if any(secret in s for s in texts)]
+
+
+def test_a_finished_campaign_is_not_continued_and_another_study_neither(
+    finished, home, monkeypatch
+):
+    monkeypatch.setenv("NOISEFLOOR_RUNS", str(finished.parent))
+    build, meta, said = engines.find("mysql"), tidy.meta(finished), []
+    chosen = studies.load("binlog-encryption", **ASKED)
+    assert resumable(chosen, build, said.append) is None
+    unfinished = home / "runs" / finished.name
+    unfinished.mkdir(parents=True)
+    write_json(unfinished / "campaign.json", meta | {"finished": ""})
+    monkeypatch.setenv("NOISEFLOOR_RUNS", str(home / "runs"))
+    assert resumable(chosen, build, said.append) == unfinished
+    other = studies.load("binlog-encryption", question="no-sync", **ASKED)
+    for different in (replace(chosen, margin_pct=1), other):
+        assert resumable(different, build, said.append) is None
+    assert resumable(chosen, replace(build, version="9.9.9"), said.append) is None
+    assert said == []
+    earlier = {k: v for k, v in meta.items() if k != "plan"} | {"finished": ""}
+    write_json(unfinished / "campaign.json", earlier)
+    assert resumable(chosen, build, said.append) is None
+    assert said == [f"{unfinished.name} was begun under an earlier plan and is not continued"]
+    (unfinished / "campaign.json").write_text("{")
+    assert resumable(chosen, build, said.append) is None
+
+
+def test_a_second_campaign_waits_while_one_measures():
+    script = (
+        "import time\nfrom noisefloor.measure.lock import alone\n"
+        "with alone(): print('holds', flush=True); time.sleep(60)"
+    )
+    said = []
+
+    def second():
+        with alone(said.append):
+            return "alone"
+
+    argv = [sys.executable, "-c", script]
+    with (
+        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as holder,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        assert holder.stdout.readline() == "holds\n"
+        waits = beside.submit(second)
+        with pytest.raises(TimeoutError):
+            waits.result(1)
+        assert said == ["another campaign is measuring on this machine; waiting for it to end"]
+        holder.kill()  # however it ends
+        assert waits.result(3) == "alone"
+
+
+@pytest.fixture
+def loaded(home, monkeypatch):
+    """loaded(server): campaigns copy from it, which is loaded once for all tests."""
+    return lambda server: monkeypatch.setattr(collect, "templates", lambda *a: {"": server})
+
+
+def test_mariadb_side_by_side(loaded, mariadb):
+    loaded(mariadb)
+    asked = {"engine": "mariadb", "profile": "smoke", "budget_min": 0.15, "question": "headline"}
+    (folder,) = collect.obtain("binlog-encryption", **asked)
+    assert re.fullmatch(r"binlog-encryption-headline-smoke-\d{8}-\d{6}", folder.name)
+    judged = assert_whole(folder, "side by side")
+    differs = tidy.differences(folder)
+    assert differs[["variable", "asked"]].values.tolist() == [["encrypt_binlog", True]]
+    runs = [tidy.read(r) for r in tidy.run_folders(folder)]
+    for facts in runs:
+        (idle,) = (v for k, v in facts["usage"].items() if k != "server")
+        assert idle["cpu_s"] < 0.001  # it stands still meanwhile
+    warm = Counter(f["block"] for f in runs if f["warmup"])
+    assert set(warm.values()) == {2}  # both servers, in every block
+    assert set(judged["block"]) <= warm.keys()
+    slices_s = sum(f["slice_s"] for f in runs if not f["warmup"])
+    assert tidy.meta(folder)["slices_s"] == slices_s
+    assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
+
+
+def test_an_arm_with_pinned_values_is_measured(loaded, mysql, monkeypatch):
+    """Its settings are found before the first block, and are those of the arm that is dealt."""
+    loaded(mysql)
+    chosen = studies.load("version-upgrade", question="old-values", profile="smoke", old="mysql")
+    bare = {"engine": "", "expect": {}}
+    chosen = replace(
+        chosen,
+        baseline=replace(chosen.baseline, name="old", **bare),
+        arms=(replace(chosen.arms[0], name="pinned", pin="old", **bare),),
+        workloads=(replace(chosen.workloads[0], threads=(2,)),),
+        profile=replace(chosen.profile, budget_min=0.15),
+    )
+    settings = {"pinned": {"settings": {"innodb_purge_threads": "2"}, "refused": {}}}
+    monkeypatch.setattr(campaigns, "pinned", lambda *a: settings)
+    folder = collect.measure(chosen)
+    arms = Counter(tidy.read(r)["arm"] for r in tidy.run_folders(folder) if "-p0" in r.name)
+    assert arms["pinned"] == arms["old"] > 0
+    assert tidy.variables(folder)["pinned"]["innodb_purge_threads"] == "2"
+
+
+def judged_as_a_duet(folder: Path) -> pd.DataFrame:
+    """What every finished duet has; returns its tidy table."""
+    meta, chosen, table = ended(folder, "side by side")
+    windows, window_s = meta["plan"]["windows"], schedule.window_s(chosen)
+    blocks = Counter()
+    for run in tidy.run_folders(folder):
+        facts = proved(run, chosen)
+        files = {"sysbench.txt", "windows.csv", "variables.json", "evidence.json"}
+        assert facts["sha256"].keys() == files
+        assert (facts["workload_tool"], facts["warmup"]) == ("duet", False)  # warms up by itself
+        assert (facts["windows"], facts["window_s"]) == (windows, window_s)
+        assert facts["slice_s"] == windows * window_s
+        edges = pd.read_csv(run / "windows.csv")
+        assert len(edges) == windows + 1
+        assert (edges.diff().iloc[1:] > 0).loc[:, ["t_s", "transactions", "cpu_s"]].all(axis=None)
+        assert edges["t_s"].iloc[0] >= window_s  # the first one warms up
+        assert edges["transactions"].iloc[-1] <= tidy.sysbench(run)["transactions"]
+        blocks[facts["block"]] += 1
+    assert set(blocks.values()) == {2}
+    assert not table["warmup"].any()
+    both = table.groupby(["pair_id", "metric"])
+    assert (both[["position", "arm"]].nunique() == 2).all(axis=None)
+    assert (both["block"].nunique() == 1).all()
+    assert (table.groupby("block")["pair_id"].nunique() == windows).all()
+    assert table["pair_id"].nunique() == len(blocks) * windows
+    assert not table.duplicated(["run", "pair_id", "metric"]).any()
+    assert meta["slices_s"] == len(blocks) * windows * window_s
+    return table
+
+
+def test_a_duet_from_question_to_verdict(loaded, mysql, monkeypatch, capsys):
+    loaded(mysql)
+    monkeypatch.setattr(honest, "duet", lambda: honest.Duet("word"))
+    asked = {"question": "processor", "profile": "smoke", "budget_min": 0.15}
+    (folder,) = collect.measured("binlog-encryption", **asked)
+    table, meta = judged_as_a_duet(folder), tidy.meta(folder)
+    assert table.attrs["problems"] == []
+    assert meta["key"] == "processor"
+    assert f"; {meta['plan']['windows']} windows of 1 s a block" in capsys.readouterr().err
+    runs = [tidy.read(r) for r in tidy.run_folders(folder)]
+    for first, second in itertools.pairwise(runs):
+        assert first["start"] == second["start"] or first["block"] != second["block"]
+    for run in runs:  # a window's throughput is that of the server in it
+        printed = tidy.sysbench(folder / run["run"])["tps"]
+        windows = table[(table["run"] == run["run"]) & (table["metric"] == "tps")]["value"]
+        assert windows.median() == pytest.approx(printed, rel=0.5)
+    verdicts = results.load(folder).verdicts.set_index("metric")
+    assert set(verdicts.index) == {"cpu_per_transaction", "tps"}
+    assert set(verdicts["design"]) == {"duet"}
+    assert set(verdicts["arm"]) == {"encrypted"}  # no A/A control in smoke
+    assert verdicts.loc["cpu_per_transaction", "verdict"] in WORDS
+    assert verdicts.loc["tps", "verdict"] == "not judged"
+    assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
+
+
+# -- which questions are measured ------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(home, monkeypatch):
+    """measured(study, **asked): the studies that would be measured, in order; also in `.found`."""
+
+    def asks(name: str, **asked) -> list[study.Study]:
+        asks.found = []
+        collect.measured(name, **asked)
+        return asks.found
+
+    asks.found = []
+    monkeypatch.setattr(collect, "measure", lambda chosen, **_: asks.found.append(chosen) or home)
+    return asks
+
+
+def keys(found: list[study.Study]) -> list[str]:
+    return [s.key for s in found]
+
+
+@pytest.mark.parametrize("engine", ["mysql", "mariadb"])
+def test_all_questions_are_measured_one_after_the_other(measured, engine):
+    asked = {"question": "all", "profile": "smoke", "engine": engine}
+    every = list(studies.questions("binlog-encryption", engine))
+    assert keys(measured("binlog-encryption", **asked)) == every
+
+
+@pytest.mark.parametrize(
+    ("says", "standard", "quick"),
+    [("word", ["headline", "processor"], ["processor"]), ("", ["headline"], ["headline"])],
+)
+def test_without_a_question_the_headline_is_measured(measured, monkeypatch, says, standard, quick):
+    monkeypatch.setattr(honest, "duet", lambda: honest.Duet(says))
+    assert keys(measured("binlog-encryption", profile="standard")) == standard
+    assert keys(measured("binlog-encryption", profile="quick")) == quick
+
+
+def test_a_path_is_the_build_that_lies_there(measured):
+    maria, old = (str(engines.find(name).basedir) for name in ("mariadb", "mysql-8.0"))
+    every = list(studies.questions("binlog-encryption", "mariadb"))
+    assert keys(measured("binlog-encryption", question="all", engine=maria)) == every
+    for question in ("headline", "old-values"):
+        (s,) = measured("version-upgrade", question=question, engine=maria, old=old)
+        assert (s.baseline.engine, s.arms[0].engine) == (old, maria)
+        assert s.baseline.name.startswith("MySQL 8.0")
+        assert s.arms[0].name.startswith("MariaDB")
+    (s,) = measured("version-upgrade", question="old-values", engine=old)
+    assert s.arms[0].engine == old
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"question": "cost"}, "it has: headline, processor, no-sync, throttled, replica"),
+        ({"question": "all", "profile": "slow"}, "profile 'slow' is not one of"),
+        ({"question": "all", "server": "mysql://u@h"}, "--server takes one question at a time"),
+    ],
+)
+def test_a_wrong_question_is_one_sentence_and_nothing_is_measured(measured, asked, says):
+    with pytest.raises(study.StudyError, match="nothing was measured") as e:
+        measured("binlog-encryption", **asked)
+    assert says in str(e.value)
+    assert measured.found == []
+
+
+# -- a campaign's folder ---------------------------------------------------------------------------
+
+
+def open_recorded(recorded):
+    meta = planned(tidy.meta(recorded))
+    return collect.Campaign(study.restored(meta), recorded, meta, collect.Progress())
+
+
+def test_nothing_is_lost_or_counted_twice(recorded):
+    c = open_recorded(recorded)
+    assert c.done() == {"in-memory-t2-encrypted": 3, "in-memory-t2-plain-again": 1}
+    assert c.block == 1
+    assert len(c.table) == len(tidy.table(recorded))
+
+
+def test_the_table_grows_with_the_runs_and_shrinks_with_what_is_set_aside(recorded):
+    rows = [row for run in tidy.run_folders(recorded) for row in tidy.rows(run)]
+    c = open_recorded(recorded)
+    c._table, c._new = c._table[:0], []
+    for n in range(0, len(rows) + 7, 7):
+        c._new += rows[n : n + 7]
+        pd.testing.assert_frame_equal(c.table, tidy.frame(rows[: n + 7], c.study.design))
+        assert c.table["run"].array.__arrow_array__().num_chunks == 1  # a day would have thousands
+    assert c.table is c.table  # nothing is made anew
+    c.set_aside(rows[0]["run"], "unpaired")
+    left = [row for row in rows if row["run"] != rows[0]["run"]]
+    pd.testing.assert_frame_equal(c.table, tidy.frame(left, c.study.design))
+    assert c.table.attrs["design"] == c.study.design
+
+
+def test_half_a_pair_half_a_run_and_a_changed_run_are_set_aside(recorded, capsys):
+    def run(pattern):
+        return next(recorded.glob(f"*{pattern}*/run.json")).parent
+
+    half, partial, changed = run("encrypted-p000-0"), run("encrypted-p002-0"), run("plain-again-p")
+    half.rename(half.with_name(f"{half.name}.failed1"))
+    partial.rename(partial.with_name(f"{partial.name}.partial"))
+    (changed / "sysbench.txt").write_text("edited")
+    (recorded / "campaign.json.partial").write_text("{")
+    for _ in range(2):  # the second time nothing is left to do
+        assert open_recorded(recorded).done() == {"in-memory-t2-encrypted": 1}
+        assert not list(recorded.glob("*.partial"))
+        assert len(list(recorded.glob("*.unpaired*"))) == 3
+        assert len(list(recorded.glob("*.damaged*"))) == 1
+    assert "was changed after the run" in capsys.readouterr().err
+
+
+def test_the_stop_rule_and_the_page_judge_alike(recorded):
+    interval = ["overhead_pct", "lo_pct", "hi_pct"]
+    ours = open_recorded(recorded).verdicts().set_index(["metric", "arm"])[interval]
+    judged = tidy.table(recorded).query("~warmup")
+    page = stats.table(judged, margin_pct=2.0, baseline="plain", blocks=2)
+    page = page.set_index(["metric", "arm"])[interval]
+    pd.testing.assert_frame_equal(ours, page.loc[ours.index])
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal(capsys):
+    progress = collect.Progress()
+    progress.say("one")
+    progress.close("two")
+    assert capsys.readouterr().err == "noisefloor: one\nnoisefloor: two\n"

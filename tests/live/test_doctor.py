@@ -1,0 +1,105 @@
+"""What the machine can do, asked of this machine."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from noisefloor.cli import main
+from noisefloor.servers import doctor
+from noisefloor.studies import STUDIES
+
+READY = {"label": "MySQL 9.7.4", "kind": "mysql", "keyring": True, "thread pool": True, "clone": True}  # fmt: skip
+MARIADB = READY | {"label": "MariaDB 10.11.19", "kind": "mariadb", "clone": False}
+ALL = {"mysql": READY, "mysql-8.0": READY, "mariadb": MARIADB, "mariadb-11.8": MARIADB}
+TOOLS = dict.fromkeys(doctor._TOOLS, "1.0")
+RIGHTS = ("network namespaces", "netem", "network taps", "throttled disk")
+ALLOWED = dict.fromkeys(RIGHTS, (True, "how"))
+BINLOG, DISTANCE = ("binlog-encryption", "MySQL"), ("ssl-connections", "network distance")
+
+
+def lacks(name: str) -> dict:
+    return {"built": ALL | {name: {"missing": "no"}}}
+
+
+def parts(built=ALL, had=TOOLS, allowed=ALLOWED) -> dict:
+    return {(p["study"], p["part"]): p for p in doctor.studies(built, had, allowed)}
+
+
+def test_facts_are_this_machine_and_nobody_s_name():
+    facts = doctor.facts()
+    assert facts["cores"] == len(os.sched_getaffinity(0))
+    assert facts["memory_B"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert facts["kernel"] == os.uname().release
+    text = json.dumps(facts)
+    assert os.uname().nodename not in text
+    assert str(Path.home()) not in text
+
+
+def test_with_everything_every_part_of_every_study_can_be_measured():
+    found = parts()
+    assert {study for study, _ in found} == set(STUDIES) - {"own-study", "calibration"}
+    assert [p for p in found.values() if not p["can"] or p["add"]] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "why", "add"),
+    [
+        ({"had": TOOLS | {"sysbench": None}}, BINLOG, "sysbench missing", "apt-get install sysbench"),
+        (lacks("mysql"), BINLOG, "no mysql server", "noisefloor doctor --fetch mysql"),
+        ({"built": ALL | {"mysql": MARIADB}}, ("version-upgrade", "thread pool"), "only MariaDB 10.11.19 is here", "noisefloor doctor --fetch mysql"),
+        ({"built": ALL | {"mysql": READY | {"clone": False}}}, ("backup-encryption", "MySQL"), "MySQL 9.7.4 has no clone", "noisefloor doctor --fetch mysql"),
+        (lacks("mariadb"), ("backup-encryption", "MariaDB"), "no mariadb server", "apt-get install mariadb-server-core mariadb-client-core"),
+        ({"had": TOOLS | {"zstd": None, "openssl": None}}, ("backup-encryption", "MySQL"), "zstd, openssl missing", "apt-get install openssl zstd"),
+        ({"allowed": ALLOWED | {"throttled disk": (False, "Read-only file system")}}, ("binlog-encryption", "throttled disk"), "Read-only file system", ""),
+        ({"allowed": ALLOWED | {"netem": (False, "unknown"), "network taps": (False, "no /dev/net/tun")}}, DISTANCE, "wirefilter: no /dev/net/tun", ""),
+        (lacks("mysql-8.0") | {"had": TOOLS | {"mvn": None}}, ("version-upgrade", "8.0 against 9.7"), "no mysql-8.0 server", "apt-get install maven && noisefloor doctor --fetch mysql-8.0"),
+        (lacks("mariadb-11.8"), ("version-upgrade", "MariaDB, one packager"), "no mariadb-11.8 server", "noisefloor doctor --fetch mariadb-11.8"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_comes_with_its_reason_and_its_command(change, part, why, add):
+    found = parts(**change)[part]
+    assert not found["can"]
+    assert why in found["why"]
+    assert found["add"].endswith(add)
+
+
+@pytest.mark.parametrize(
+    ("wirefilter", "netem", "using"),
+    [
+        ("1.0", False, "wirefilter"),
+        (None, False, "wirefilter, unpacked apart"),
+        (None, True, "netem"),
+    ],
+)
+def test_a_netem_without_wirefilter_is_enough_and_the_other_way_round(wirefilter, netem, using):
+    found = parts(
+        had=TOOLS | {"wirefilter": wirefilter}, allowed=ALLOWED | {"netem": (netem, "unknown")}
+    )
+    assert found[DISTANCE]["can"]
+    assert found[DISTANCE]["why"] == using
+
+
+def test_rights_are_tried_and_leave_no_trace():
+    allowed = doctor.rights()
+    assert set(allowed) == set(ALLOWED)
+    assert all(why for _, why in allowed.values())
+    groups, own = Path("/sys/fs/cgroup"), f"noisefloor-{os.getpid()}"
+    assert not [*groups.glob(own), *groups.glob(f"blkio/{own}")]
+
+
+def test_the_command_answers_and_its_json_is_the_same_story():
+    ran = CliRunner().invoke(main, ["doctor", "--json"])
+    assert ran.exit_code == 0, ran.output
+    found = json.loads(ran.output)
+    text = doctor.text(found)
+    assert found["engines"]["mysql"]["label"] in text
+    assert all(p["study"] in text for p in found["studies"])
+
+
+def test_an_engine_that_does_not_exist_is_not_fetched():
+    ran = CliRunner().invoke(main, ["doctor", "--fetch", "postgres"])
+    assert ran.exit_code == 2
+    assert "not 'postgres'; nothing was done" in ran.output

@@ -1,0 +1,176 @@
+"""Proof that an arm is in force, on real servers."""
+
+from pathlib import Path
+
+import pytest
+
+from noisefloor import studies
+from noisefloor.measure import workloads
+from noisefloor.servers import evidence
+from noisefloor.servers.evidence import EvidenceError
+
+SWITCH = "binlog_encryption"
+OTHER = {"plain": "encrypted", "encrypted": "plain"}
+
+
+def proved(server, name: str, expected: str) -> dict[str, str]:
+    """What each check of a piece of evidence found; the contrary is an error."""
+    found = evidence.collect(server, {name: expected})["checks"]
+    assert {c["expected"] for c in found} == {expected}
+    wrong = OTHER.get(expected, "disabled")
+    says = f"the {name} should be {wrong}, but {found[0]['check'].split(',')[0]}"
+    with pytest.raises(EvidenceError, match=says):
+        evidence.collect(server, {name: wrong})
+    return {c["check"]: c["found"] for c in found}
+
+
+def shows_its_rows(server) -> bool:
+    """Whether a row that is written now can be read in a binary log."""
+    canary = evidence.plant(server).encode()
+    return any(canary in p.read_bytes() for p in server.datadir.glob("binlog.0*"))
+
+
+@pytest.fixture
+def live(mysql, copy):
+    with copy(mysql) as server:
+        yield server
+
+
+def test_mysql_switched_live_is_proven_three_times(live):
+    for value, expected, head in (
+        ("OFF", "plain", "fe62696e"),
+        ("ON", "encrypted", "fd62696e"),
+        ("OFF", "plain", "fe62696e"),
+    ):
+        live.set({SWITCH: value})
+        assert shows_its_rows(live) == (expected == "plain")
+        assert proved(live, "binlog", expected) == {
+            "SHOW BINARY LOGS, Encrypted": expected,
+            f"first four bytes on disk, {head}": expected,
+            "canary row in the file": expected,
+        }
+
+
+@pytest.mark.parametrize(("value", "state"), [("OFF", "plain"), ("ON", "encrypted")])
+def test_mariadb_fixed_at_start_is_proven_twice(mariadb, copy, value, state):
+    with copy(mariadb, {"encrypt_binlog": value}) as server:
+        assert proved(server, "binlog", state) == {
+            "START_ENCRYPTION event on disk": state,
+            "canary row in the file": state,
+        }
+        assert shows_its_rows(server) == (state == "plain")
+
+
+def test_the_keyring_is_evidence_too(running):
+    assert [*proved(running, "keyring", "active").values()] == ["active"]
+
+
+def test_an_arm_that_expects_nothing_has_no_evidence(running):
+    assert evidence.collect(running, {}) == {"checks": []}
+
+
+# -- files, TLS, thread pool -----------------------------------------------------------------------
+
+FILES = {"mysql": [*evidence.FILES], "mariadb": ["table file", "redo log", "undo log"]}
+
+
+def test_rows_can_be_read_in_every_file_of_a_plain_server(own):
+    wanted = dict.fromkeys(["tablespace", *FILES[own.engine.kind]], "plain")
+    own.query("DROP TABLE noisefloor.hidden")
+    found = evidence.collect(own, wanted)["checks"]
+    assert {c["evidence"] for c in found} == wanted.keys()
+
+
+def encrypted(template, copy, kind: str):
+    """A running copy whose arm is the tablespace study's."""
+    question = {"tables only": "headline", "everything": "everything"}[kind]
+    asked = {"question": question, "profile": "smoke", "engine": template.engine.kind}
+    arm = studies.load("tablespace-encryption", **asked).arm(kind)
+    server = copy(template, arm.settings)
+    server.start()
+    server.script(*workloads.statements(arm.prepare, 5))
+    return server, arm
+
+
+def test_plain_tables_have_the_history_of_encrypted_ones(template, copy):
+    """Both are copied once: pages as full, files as large. As loaded they are larger."""
+    asked = studies.load("tablespace-encryption", profile="smoke", engine=template.engine.kind)
+    sizes = []
+    for prepare in (asked.baseline.prepare, asked.arms[0].prepare, ()):
+        with copy(template) as server:
+            server.script(*workloads.statements(prepare, 5))
+            files = server.datadir.glob("noisefloor/sbtest*.ibd")
+            sizes.append({p.name: p.stat().st_size for p in files})
+    plain, hidden, loaded = sizes
+    assert len(plain) == 5
+    assert plain == hidden
+    assert all(size <= loaded[name] for name, size in plain.items())
+
+
+def test_with_tables_encrypted_alone_the_logs_still_show_the_rows(template, copy):
+    server, arm = encrypted(template, copy, "tables only")
+    assert arm.prove["redo log"] == arm.prove["undo log"] == arm.expect["binlog"] == "plain"
+    assert arm.prove["table file"] == arm.expect["tablespace"] == "encrypted"
+    evidence.collect(server, arm.expect | arm.prove)
+    with pytest.raises(EvidenceError, match="the redo log should be encrypted, but canary row"):
+        evidence.collect(server, {"redo log": "encrypted"})
+
+
+def test_with_everything_encrypted_no_file_shows_a_row(mysql, copy):
+    server, arm = encrypted(mysql, copy, "everything")
+    assert set((arm.expect | arm.prove).values()) == {"encrypted", "active", "off"}
+    evidence.collect(server, arm.expect | arm.prove)
+    with pytest.raises(EvidenceError, match="the table file should be plain, but canary row"):
+        evidence.collect(server, {"table file": "plain"})
+
+
+def test_a_socket_is_not_tls(running):
+    assert evidence.collect(running, {"TLS": "off"})["checks"][0]["found"] == "off"
+
+
+@pytest.mark.parametrize(
+    ("expect", "says"),
+    [  # one encrypted table among plain ones is seen
+        ({"tablespace": "plain"}, r"the tablespace should be plain, but .* says mixed"),
+        (
+            {"redo capacity": "7 MiB"},
+            r"the redo capacity should be 7 MiB, but .* says (100|96) MiB",
+        ),
+    ],
+)
+def test_what_the_server_says_is_compared(running, expect, says):
+    with pytest.raises(EvidenceError, match=says):
+        evidence.collect(running, expect)
+
+
+def test_aes_instructions_can_be_masked(mysql, copy):
+    if "aes" not in Path("/proc/cpuinfo").read_text().split("flags", 1)[-1].split("\n")[0].split():
+        pytest.skip("this processor has no AES instructions")
+    for mask, state in (
+        ({}, "instructions"),
+        ({"OPENSSL_ia32cap": "~0x200000200000000"}, "masked"),
+    ):
+        with copy(mysql, environment=mask) as server:
+            evidence.collect(server, {"AES": state})
+
+
+def test_a_thread_pool_is_on_where_it_is_loaded(mysql, copy):
+    chosen = studies.load("version-upgrade", question="thread-pool", profile="standard")
+    _, pooled = chosen.arms  # as the source tuned it
+    expect = {k: v for k, v in pooled.expect.items() if k != "redo capacity"}
+    with copy(mysql, pooled.settings) as server:
+        evidence.collect(server, expect)
+        with pytest.raises(EvidenceError, match="the thread pool should be off, but plugin"):
+            evidence.collect(server, chosen.baseline.expect)
+        server.query("GRANT TP_CONNECTION_ADMIN ON *.* TO noisefloor@localhost")
+        with pytest.raises(EvidenceError, match="TP_CONNECTION_ADMIN, which passes by the pool"):
+            evidence.collect(server, expect)
+
+
+def test_a_server_that_sizes_itself_is_refused(mysql, copy):
+    says = "the memory should be sized by hand, but innodb_ded"
+    with (
+        copy(mysql, {"innodb_dedicated_server": "ON"}) as server,
+        pytest.raises(EvidenceError, match=says),
+    ):
+        evidence.collect(server, {"memory": "sized by hand"})

@@ -1,0 +1,343 @@
+"""The explorer on the recorded campaigns: what the controls ask, and what follows."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import archive as made
+from noisefloor import explore, paths
+from noisefloor.cli import main
+from noisefloor.data import results, tidy
+from noisefloor.show import plots, report
+
+DATA = Path(__file__).parents[1] / "data"
+
+BINLOG = "binlog-encryption-standard-20261121-005924"
+AA = "calibration-aa-standard-20261123-024100"
+TABLES = "tablespace-encryption-standard-20261121-193605"
+TABLES_THEN = "tablespace-encryption-standard-20261121-092639"
+
+
+@pytest.fixture(scope="module")
+def binlog():
+    return explore.opened(BINLOG)
+
+
+def asked(source, **more) -> explore.Question:
+    given = {"workload": "in memory", "metric": "tps"} | more
+    return explore.Question((source,), **given)
+
+
+@pytest.fixture
+def explorer():
+    return explore.Explorer(BINLOG)
+
+
+# -- a question ------------------------------------------------------------------------------------
+
+
+def test_its_verdicts_are_those_of_the_campaign(binlog):
+    ours = asked(binlog).verdicts.drop(columns="campaign")
+    theirs = results.load(binlog.folder).of("in memory", "tps").reset_index(drop=True)
+    pd.testing.assert_frame_equal(ours, theirs.drop(columns="question"))
+
+
+def test_hiding_thread_counts_makes_no_verdict(binlog):
+    whole, part = asked(binlog).verdicts, asked(binlog, threads=(4,)).verdicts
+    assert set(part["threads"]) == {4}
+    kept = whole[whole["threads"].eq(4).fillna(False)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(part, kept)
+    assert "still judged with the rest" in " ".join(asked(binlog, threads=(4,)).remarks)
+
+
+def test_another_margin_is_said_to_be_one():
+    """Two servers that are the same: within 50 % of each other, whatever the noise."""
+    source = explore.opened(AA)
+    wide = asked(source, workload="read/write", margin_pct=50.0)
+    assert set(wide.verdicts["verdict"]) == {"same"}
+    assert "declared" in " ".join(wide.remarks)
+    assert asked(source, workload="read/write").remarks == []
+
+
+def test_all_runs_of_a_pair_are_found_with_their_text(binlog):
+    q = asked(binlog)
+    words, row = q.comparisons[0]
+    assert words == "encrypted, 1 thread"
+    near = q.close(row)
+    runs = near.runs
+    assert runs.groupby("point")["arm"].agg(set).map(lambda s: s == {"plain", "encrypted"}).all()
+    assert len(near.pairs) == runs["pair_id"].nunique() == q.verdicts.loc[row, "n_arm"]
+    first = runs.iloc[0]
+    said = near.raw(first["run"])
+    printed = (tidy.inside(binlog.folder) / first["run"] / "sysbench.txt").read_text()
+    assert printed.splitlines()[0] in said
+    assert said.count("<pre") == 2
+
+
+def places(figure) -> dict:
+    """Row of the table -> where its point is drawn, in percent from left and top."""
+    plots.svg(figure)
+    found = {row: (left, top) for row, left, top in plots.spots(figure)}
+    assert all(0 <= x <= 100 and 0 <= y <= 100 for x, y in found.values())
+    return found
+
+
+def test_points_stand_where_their_rows_are_drawn(binlog):
+    """A higher overhead is a higher point, in the same panel."""
+    q = asked(binlog)
+    found = places(q.figure)
+    assert set(found) == set(q.verdicts.index)
+    heights = [found[row][1] for row in q.verdicts["overhead_pct"].sort_values().index]
+    assert heights == sorted(heights, reverse=True)
+    near = q.close(q.comparisons[0][1])
+    found = places(near.figure)
+    assert list(found) == list(near.pairs.index)
+    assert sorted(found.values()) == list(found.values())  # from left to right
+    heights = [found[row][1] for row in near.pairs["overhead"].sort_values().index]
+    assert heights == sorted(heights, reverse=True)  # far ones are drawn at the edge
+
+
+def test_points_of_single_runs_stand_at_their_values(binlog):
+    rows = binlog.judged("in memory", "tps")
+    figure = plots.runs(rows, "tps")
+    plots.svg(figure)
+    (ax,) = figure.axes
+    assert {row: y for _, y, row in ax.points} == pytest.approx(rows["value"].to_dict())
+
+
+def test_two_campaigns_stand_beside_each_other():
+    both = explore.opened(TABLES), explore.opened(TABLES_THEN)
+    q = explore.Question(both, "larger than memory", "tps", threads=(4,), arms=("tables only",))
+    assert q.verdicts["campaign"].nunique() == 2
+    assert q.headline.count("Transactions per second") == 2
+    (row,) = q.apart.to_dict("records")
+    first, second = q.verdicts["overhead_pct"]
+    assert (row["first_pct"], row["second_pct"]) == (first, second)
+    product = (1 + first / 100) * (1 + row["difference_pct"] / 100)
+    assert product == pytest.approx(1 + second / 100)
+    assert row["lo_pct"] < row["difference_pct"] < row["hi_pct"]
+
+
+# -- archives --------------------------------------------------------------------------------------
+
+
+def archive(folder, source, **change):
+    """Every run of a campaign's first comparison as a table of its own, with the raw files."""
+    rows = source.judged("in memory").assign(path=lambda t: t["run"] + ".txt", **change)
+    for run in rows["run"].unique():
+        (folder / f"{run}.txt").write_text(f"what {run} printed")
+    rows.to_parquet(folder / "old.parquet")
+    return str(folder / "old.parquet")
+
+
+def test_an_ingested_archive_opens_without_a_campaign(tmp_path, binlog):
+    loose = {"pair": pd.NA, "pair_id": pd.NA, "block": pd.NA, "position": pd.NA}
+    made = explore.Explorer(archive(tmp_path, binlog, **loose))
+    made.baseline.value = "plain"
+    q = made.question
+    assert set(q.verdicts["design"]) == {"unpaired"}
+    assert set(q.verdicts["baseline"]) == {"plain"}
+    _, row = q.comparisons[0]
+    runs = q.close(row).runs
+    assert f"what {runs['run'].iloc[0]} printed" in made.raw.value
+    made.baseline.value = "encrypted"
+    assert set(made.question.verdicts["baseline"]) == {"encrypted"}
+
+
+def test_an_archive_with_pairs_is_judged_by_them(tmp_path, binlog):
+    file = archive(tmp_path, binlog)
+    found, own = (asked(s).verdicts for s in (explore.opened(file, "plain"), binlog))
+    assert list(found["n_arm"]) == list(own["n_arm"])
+    assert list(found["overhead_pct"]) == pytest.approx(list(own["overhead_pct"]))
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    """Somebody's tree: four servers, three buffer pools, two runs each, one of them packed, one there
+    twice, one with a password in it; and a campaign of ours. Ingested into `tables` beside it."""
+    place = tmp_path_factory.mktemp("theirs")
+    made.tree(place / "tree", 144, seconds=5)
+    first = place / "tree" / made.path(0)
+    first.write_text("sysbench --mysql-password=Kanarie1 run\n" + first.read_text())
+    packed = place / "tree" / made.path(1)
+    packed.with_name(packed.name + ".gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    twin = place / "tree" / made.path(2)
+    twin.with_name("copy of " + twin.name).write_bytes(twin.read_bytes())
+    shutil.copytree(DATA / "campaign", place / "tree" / "ours")
+    said = CliRunner().invoke(main, ["ingest", str(place / "tree"), "--out", str(place / "tables")])
+    assert said.exit_code == 0, said.output
+    return place
+
+
+SMALL = "RW, buffer pool 2G"
+
+
+def test_an_ingested_archive_opens_as_a_campaign_does(theirs):
+    at = explore.Explorer(str(theirs / "tables"))
+    pools = {f"RW, buffer pool {size}G" for size in (2, 12, 32)}
+    assert set(dict(at.workload.options)) == {"in memory"} | pools
+    at.workload.value = SMALL
+    servers = {"mysql 8.4.8", "mysql 9.7.0", "percona-server 8.4.8-8", "mariadb 11.8.3"}
+    assert set(dict(at.baseline.options)) == servers
+    at.baseline.value = "mysql 8.4.8"
+    rows = at.question.verdicts
+    assert set(rows["n_arm"][~plots.is_joint(rows)]) == {2}  # neither pools nor twins
+    assert "Transactions per second" in at.status.value
+    near = at.near.runs
+    assert at.run.value in at.raw.value
+    assert "queries performed:" in at.raw.value
+    assert len(near) == 4
+
+
+def test_its_verdicts_are_those_of_compare(theirs):
+    tables = str(theirs / "tables")
+    q = asked(explore.opened(tables, "mysql 8.4.8"), workload=SMALL)
+    argv = ["compare", "--from", tables, "--baseline", "version=8.4.8"]
+    said = CliRunner().invoke(main, [*argv, "--where", "buffer_pool=2G", "--json"])
+    rows = json.loads(said.stdout[: said.stdout.rindex("}") + 1])["comparisons"]
+    told = {(r["arm"], r["threads"]): r["overhead_pct"] for r in rows if r["metric"] == "tps"}
+    rows = q.verdicts.astype({"threads": object}).itertuples()
+    ours = {
+        (r.arm.split()[-1], None if pd.isna(r.threads) else r.threads): r.overhead_pct for r in rows
+    }
+    assert ours == pytest.approx(told)
+    assert len(ours) == 21
+
+
+def test_one_run_an_arm_has_an_interval_from_its_rows_and_no_verdict(theirs, tmp_path):
+    made.tree(tmp_path / "few", 24, seconds=60)
+    main(["ingest", str(tmp_path / "few"), "--out", str(tmp_path / "t")], standalone_mode=False)
+    rows = asked(explore.opened(f"{tmp_path}/t"), workload="RW").verdicts
+    single = rows[~plots.is_joint(rows)]
+    assert set(single["verdict"]) == {"cannot tell"}
+    assert single["lo_pct"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(0, "--mysql-password=*** run"), (1, "Number of threads: 1"), (2, "Number of threads: 1")],
+)
+def test_the_text_of_an_archive_s_run_is_shown_without_its_secrets(theirs, number, says):
+    source = explore.opened(str(theirs / "tables"))
+    at = Path(made.path(number))
+    (run,) = [r for r in set(source.tidy["run"]) if f"{at.parent}/" in r and at.name in r]
+    (text,) = source.raw(run).values()
+    assert says in text
+    assert "Kanarie" not in text
+
+
+def test_a_campaign_in_an_archive_keeps_its_pairs(theirs):
+    source = explore.opened(str(theirs / "tables"), "plain")
+    own = results.load(DATA / "campaign")
+    workload = own.study.workloads[0].name
+    ours, there = (asked(s, workload=workload).verdicts for s in (own, source))
+    assert set(there["arm"]) == set(ours["arm"])
+    sizes = (t.set_index(["arm", "threads"])["overhead_pct"].to_dict() for t in (there, ours))
+    assert next(sizes) == pytest.approx(next(sizes))
+    assert not (there["design"] == "unpaired").any()
+    run = source.judged(workload)["run"].iloc[0]
+    assert any("SQL statistics" in text for text in source.raw(run).values())
+
+
+def test_texts_says_where_the_tree_is(theirs, tmp_path):
+    away = shutil.copytree(theirs / "tables", tmp_path / "away")
+    source = explore.opened(str(away))
+    run = next(r for r in source.tidy["run"] if made.path(0) in r)
+    assert "`texts`" in next(iter(source.raw(run).values()))
+    told = explore.opened(str(away), texts=str(theirs / "tree"))
+    assert "queries performed:" in next(iter(told.raw(run).values()))
+
+
+def test_an_archive_in_the_project_s_folder_is_offered(theirs, home):
+    shutil.copytree(theirs / "tables", paths.processed() / "theirs")
+    at = explore.Explorer("data/processed/theirs")
+    assert at.study.value == "data/processed/theirs"
+    assert dict(at.study.options)["Archive theirs"] == "data/processed/theirs"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"source": "no-such"}, "no campaign is called 'no-such'"),
+        ({"source": "no/such.parquet"}, "nothing is called 'no/such.parquet'"),
+        ({"source": BINLOG, "metric": "speed"}, "metric 'speed' is not in this campaign"),
+        ({"source": BINLOG, "threads": [4, 5]}, "threads 5 is not in this campaign"),
+        ({"source": BINLOG, "arms": ["red"]}, "arms 'red' is not in this campaign"),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(given, says):
+    with pytest.raises(explore.PROBLEMS) as problem:
+        explore.Explorer(**given)
+    assert str(problem.value).startswith(says)
+    assert "\n" not in str(problem.value)
+
+
+# -- the controls ----------------------------------------------------------------------------------
+
+
+def test_it_opens_on_a_recorded_campaign_with_everything_shown(explorer):
+    assert explore.Explorer().campaign.value == report.recorded_campaign("binlog-encryption")
+    assert explorer.threads.value == (1, 4, 16, 64)
+    assert explorer.arms.value == ("encrypted", "plain again")
+    assert "Transactions per second over all thread counts" in explorer.status.value
+    assert "sysbench" in explorer.raw.value
+
+
+@pytest.mark.parametrize(
+    ("control", "value"),
+    [("metric", "p95"), ("margin", 5.0), ("workload", "replica"), ("threads", (4, 16))],
+)
+def test_every_control_changes_figure_and_words_at_once(explorer, control, value):
+    before = explorer.overview.markup, explorer.status.value
+    getattr(explorer, control).value = value
+    assert explorer.overview.markup != before[0]
+    assert explorer.status.value != before[1]
+
+
+def test_another_campaign_brings_its_own_choices(explorer):
+    explorer.study.value = "calibration"
+    explorer.campaign.value = AA
+    assert explorer.workload.value == "read/write"
+    assert explorer.arms.value == ("other server",)
+    explorer.study.value = "binlog-encryption"
+    assert explorer.threads.value == (1, 4, 16, 64)
+    explorer.study.value = "tablespace-encryption"  # not a workload that has the same name
+    assert explorer.workload.value == explore.opened(explorer.campaign.value).main
+
+
+def test_a_second_campaign_brings_its_verdicts_and_the_difference():
+    at = explore.Explorer(TABLES, workload="larger than memory")
+    before = at.overview.markup
+    at.against.value = TABLES_THEN
+    assert at.overview.markup != before
+    assert at.question.verdicts["campaign"].nunique() == 2
+    assert "The second campaign against the first" in at.table.value
+    offered = {words.split(",")[0] for words, _ in at.comparison.options}
+    assert offered == set(at.question.verdicts["campaign"])
+
+
+def test_a_click_does_what_the_lists_do(explorer):
+    """What the browser sends, taken apart by the widget itself."""
+    row = dict(explorer.comparison.options)["encrypted, 16 threads"]
+    explorer.overview._handle_custom_msg({"row": row}, [])
+    assert explorer.comparison.label == "encrypted, 16 threads"
+    assert explorer.overview.chosen == row
+    explorer.close._handle_custom_msg({"row": 2}, [])
+    assert explorer.run.label.startswith("pair 3, ")
+    assert explorer.run.value in explorer.raw.value
+    assert explorer.close.chosen == 2
+
+
+def test_without_controls_it_is_a_page(explorer):
+    bundle = explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    page = bundle["text/html"]
+    assert page.count("<figure") == 2
+    assert "<pre" in page
+    assert str(paths.root()) not in page

@@ -1,0 +1,674 @@
+"""Trees of results by hand, in the layouts that people have -> tables; and what is judged in them."""
+
+import bz2
+import contextlib
+import gzip
+import io
+import json
+import lzma
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import archive
+from noisefloor import paths
+from noisefloor.cli import main
+from noisefloor.data import archive as archives
+from noisefloor.data import tidy
+from noisefloor.data.ingest import NotATable, build, files, frame, labels, manifest, table
+
+DATA = Path(__file__).parents[1] / "data"
+SECRET = "hunter2-geheim"
+
+
+@contextlib.contextmanager
+def _two():
+    with ProcessPoolExecutor(2) as executor:
+        executor.width = 2
+        yield executor
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return tmp_path / "tree"
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out"
+
+
+def _ingest(tree: Path, out: Path, **how) -> dict:
+    return build.build(tree, out, _two, **how)
+
+
+def _write(tree: Path, contents: dict) -> Path:
+    for name, content in contents.items():
+        file = tree / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return tree
+
+
+def _text(seed: int = 0, threads: int = 4, **how) -> str:
+    return archive.text(np.random.default_rng(seed), threads, how.pop("seconds", 5), **how)
+
+
+def _runs(out: Path) -> pd.DataFrame:
+    return frame(out, "tidy").drop_duplicates("run").set_index("run").sort_index()
+
+
+def _problems(out: Path) -> list[tuple]:
+    found = frame(out, "problems").fillna("").sort_values(["file", "member", "line"])
+    return list(found[["file", "member", "line", "reason"]].itertuples(index=False, name=None))
+
+
+def same(a: Path, b: Path) -> None:
+    """Both hold the same rows, whatever the parts."""
+    for name in table.TABLES:
+        x, y = (frame(f, name) for f in (a, b))
+        keys = [c for c in x.columns if c not in ("repetition",)]
+        x, y = (f.sort_values(keys, ignore_index=True, kind="stable") for f in (x, y))
+        pd.testing.assert_frame_equal(x, y, obj=name)
+
+
+def _said(*argv) -> tuple[int, str]:
+    result = CliRunner().invoke(main, [str(a) for a in argv])
+    return result.exit_code, result.output
+
+
+# -- labels ----------------------------------------------------------------------------------------
+
+_G = 2**30
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (
+            "benchmark_logs/mysql/8.4.8/run2_Tier12G_RW_64th.sysbench.txt",
+            {"server": "mysql", "version": "8.4.8", "repetition": 2, "buffer_pool_B": 12 * _G,
+             "access": "RW", "workload": "RW", "path_threads": 64, "setting": "benchmark_logs"},
+        ),
+        (
+            "benchmark_logs/Percona-Server/9.7.1-1/run1_Tier2G_tp10_os2_RO_512th.sysbench.txt",
+            {"server": "Percona-Server", "version": "9.7.1-1", "repetition": 1,
+             "buffer_pool_B": 2 * _G, "access": "RO", "workload": "RO", "path_threads": 512,
+             "setting": "benchmark_logs tp10 os2"},
+        ),
+        (
+            "benchmark_logs/percona-server/8.4.8-8-bp4/run1_Tier12G_tpoff_RW_32th.sysbench.txt",
+            {"server": "percona-server", "version": "8.4.8-8-bp4", "repetition": 1,
+             "buffer_pool_B": 12 * _G, "access": "RW", "workload": "RW", "path_threads": 32,
+             "setting": "benchmark_logs tpoff"},
+        ),
+        (
+            "res-tpcc-inno-EXT4-full-binlog-sync0-2018-04-17-15-46/mysql57.BP60/thr56/res.txt",
+            {"server": "mysql", "version": "5.7", "buffer_pool_B": 60 * _G, "path_threads": 56,
+             "setting": "res-tpcc-inno-EXT4-full-binlog-sync0"},
+        ),
+        ("raw/res.mysql55/res.thr100.txt",
+         {"server": "mysql", "version": "5.5", "path_threads": 100, "setting": "raw/res"}),
+        ("raw/res.percona57/res.100.ro.txt",
+         {"server": "percona", "version": "5.7", "path_threads": 100, "access": "RO",
+          "workload": "ro", "setting": "raw/res"}),
+        ("x.my8032_rel.cz10a_c8r16/sb.o.point-query.range100.pk1.dop40",
+         {"server": "mysql", "version": "8.0.32", "path_threads": 40, "range_size": 100,
+          "setting": "rel.cz10a_c8r16 point-query pk1"}),
+        ("x.ma100244_rel.z/sb.o.scan.range10.pk1.dop1",
+         {"server": "mariadb", "version": "10.2.44", "path_threads": 1, "range_size": 10,
+          "setting": "rel.z scan pk1"}),
+        ("x.pg151_def.x1/sb.time.scan.range10.pk1.dop2",
+         {"server": "postgresql", "version": "15.1", "path_threads": 2, "range_size": 10,
+          "setting": "def.x1 scan pk1"}),
+        ("before/log1.txt", {"setting": "before"}),
+        ("00-00-1-B.txt", {}),
+    ],
+)  # fmt: skip
+def test_labels_of_the_layouts(path, expected):
+    assert labels.labels(path) == expected
+
+
+def test_a_file_of_labels(tree, out, tmp_path):
+    _write(tree, {"a-17/x1.log": _text(1), "b-18/x2.log": _text(2)})
+    rules = tmp_path / "labels.txt"
+    rules.write_text(r"^(?P<server>[ab])-(?P<version>\d+)/x(?P<repetition>\d)(?P<threads>\.log)")
+    _ingest(tree, out, rules=str(rules))
+    runs = _runs(out)
+    assert list(runs["server"]) == ["a", "b"]
+    assert list(runs["version"]) == ["17", "18"]
+    assert list(runs["repetition"]) == [1, 2]
+    assert runs["path_threads"].isna().all(), "what is no number is no label"
+    assert manifest(out)["labels"]["server"] == [2, 2]
+    rules.write_text(r"^(?P<server>[ab])-")
+    assert _ingest(tree, out, rules=str(rules))["read"] == 2, "other labels, read again"
+    for wrong in ("(", "no groups", r"(?P<colour>.)"):
+        rules.write_text(wrong)
+        with pytest.raises(build.Refused, match=r"labels\.txt"):
+            _ingest(tree, out, rules=str(rules))
+
+
+# -- layouts ---------------------------------------------------------------------------------------
+
+
+def _percona_2026(tree: Path) -> Path:
+    contents = {"README.md": "# Results", "plot.png": b"\x89PNG\r\n\x1a\n\0"}
+    for server, version, faster in (("mysql", "8.4.8", 1.0), ("percona-server", "8.4.8-8", 1.5)):
+        for tier in (2, 12):
+            for run in (1, 2, 3, 4, 5):
+                name = f"benchmark_logs/{server}/{version}/run{run}_Tier{tier}G_RW_16th"
+                seed = len(contents)
+                text = _text(seed, 16, tps=100 * tier * faster, seconds=20)
+                contents[f"{name}.sysbench.txt"] = text
+                contents[f"{name}.vars.txt"] = "innodb_buffer_pool_size\t1\n"
+    return _write(tree, contents)
+
+
+def test_percona_2026(tree, out):
+    found = _ingest(_percona_2026(tree), out)
+    assert found["kinds"] == {"other text": 21, "sysbench": 20, "picture": 1}
+    assert (found["files"], found["runs"], found["problems"]) == (42, 20, 0)
+    first = _runs(out).loc["benchmark_logs/mysql/8.4.8/run1_Tier12G_RW_16th.sysbench.txt"]
+    assert first["buffer_pool_B"] == 12 * _G
+    assert (first["server"], first["threads"], first["labels_from"]) == ("mysql", 16, "path")
+    assert set(frame(out, "tidy")["metric"]) == {
+        *("tps", "mean_latency", "min_latency", "max_latency", "p95", "p99", "qps"),
+        *("ignored_errors", "reconnects"),
+    }
+    rows = frame(out, "intervals").groupby("run").size()
+    assert rows.tolist() == [20] * 20
+
+
+def test_the_other_layouts_and_two_runs_in_a_text(tree, out):
+    csv = (DATA / "sysbench/by-hand/1.1-csv-reporter.txt").read_bytes()
+    old = (DATA / "sysbench/by-hand/0.5.txt").read_bytes()
+    begun = b"sysbench 0.5:  multi-threaded system evaluation benchmark\n\nRunning the test with following options:\nNumber of threads: 1\n\nThreads started!\n\n"
+    echo = b"LUA_PATH=/l/?.lua ./sysbench --range-size=100 --threads=4 --mysql-password=%b --time=5 /l/oltp_point_select.lua run\n8 CPUs\n"
+    query = "x.my8032_rel.c8r16/sb.%s.point-query.range100.pk1.dop4"
+    contents = {
+        "res-tpcc-XFS-2018-04-17-15-46/mysql57.BP60/thr2/res.txt": csv,
+        "raw/res.mysql55/res.thr4.txt": begun + old,
+        query % "o": echo % SECRET.encode() + _text().encode(),
+        query % "time": (DATA / "time/gnu-time-default.txt").read_bytes(),
+        "plain/a": (DATA / "time/bash-time.txt").read_bytes(),
+    }
+    found = _ingest(_write(tree, contents), out)
+    assert (found["runs"], found["kinds"]) == (5, {"sysbench": 3, "time": 2})
+    why = "no summary: the run failed, was killed, or the text is cut; it reads 'Threads started!'"
+    assert [p[2:] for p in _problems(out)] == [(6, why)]
+    runs = _runs(out)
+    assert list(runs["version"].fillna("")) == ["", "5.5", "5.7", "8.0.32", "8.0.32"]
+    assert list(runs["tool"]) == ["time", "sysbench", "sysbench", "sysbench", "time"]
+    assert runs.iloc[1]["line"] == 8
+    assert runs.iloc[3]["workload"] == "oltp_point_select"
+
+
+def test_our_own_campaign_is_read_as_a_campaign(tree, out):
+    shutil.copytree(DATA / "campaign", tree / "mine")
+    assert _ingest(tree, out)["kinds"] == {"campaign": 1}
+    found, expected = frame(out, "tidy"), tidy.table(DATA / "campaign")
+    assert len(found) == len(expected)
+    assert found["value"].sum() == pytest.approx(expected["value"].sum())
+    assert set(found["arm"]) == {"plain", "encrypted", "plain again"}
+    assert set(found["labels_from"]) == {"campaign"}
+    assert found["warmup"].sum() == expected["warmup"].sum() > 0
+
+
+@pytest.mark.parametrize("campaign", [p.name for p in sorted(paths.recorded().glob("binlog-*"))])
+def test_a_recorded_campaign(out, campaign):
+    folder = paths.recorded() / campaign
+    _ingest(folder, out)
+    found, expected = frame(out, "tidy"), tidy.table(folder)
+    if "at once" in expected["workload"].iloc[0]:  # a duet's windows are one run
+        expected = expected[expected["metric"] != "tps"]
+        expected = expected.groupby(["run", "metric"], sort=False)["value"].mean()
+        assert found["value"].sum() == pytest.approx(expected.sum())
+        assert all(w.startswith("a duet: means of ") for w in found["warnings"])
+    assert len(found) == len(expected)
+    assert found["campaign"].unique().tolist() == [campaign]
+
+
+# -- compressed files and archives -----------------------------------------------------------------
+
+
+def _tar(members: dict, mode: str = "w") -> bytes:
+    """An archive of files; a member whose content is a str is a link to there."""
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode=mode) as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            if isinstance(content, str):
+                info.type, info.linkname, content = tarfile.SYMTYPE, content, b""
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return sink.getvalue()
+
+
+def _zip(members: dict) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return sink.getvalue()
+
+
+def test_packed_texts_are_read_by_their_bytes(tree, out, tmp_path):
+    texts = [_text(i).encode() for i in range(8)]
+    contents = {
+        "a.txt": gzip.compress(texts[1]),  # the name says nothing
+        "b": bz2.compress(texts[2]),
+        "c.gz": lzma.compress(texts[3]),
+        "d": pa.compress(texts[4], "zstd", asbytes=True),
+        "e.tgz": _tar({"mysql/8.0.1/res.txt": texts[5], "in.gz": gzip.compress(texts[6])}, "w:gz"),
+        "f.tar": _tar({"../../etc/x": texts[7], "/abs": b"text", "l": "/etc/passwd"}),
+        "g.zip": _zip({"deep/64th.txt": texts[0]}),
+    }
+    found = _ingest(_write(tree, contents), out)
+    assert found["runs"] == 8
+    kinds = {"sysbench": 8, "compressed or archive": 7, "link or device": 1, "other text": 1}
+    assert found["kinds"] == kinds
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out", "tree"]
+    runs = _runs(out)
+    assert runs.loc["e.tgz//mysql/8.0.1/res.txt", "version"] == "8.0.1"
+    assert "f.tar//../../etc/x" in runs.index
+    assert _problems(out) == []
+    said = runs.loc["g.zip//deep/64th.txt", "warnings"]
+    assert "the path says 64 threads, the text 4" in said
+
+
+def test_bombs_and_damage_are_problems_and_nothing_else_is_lost(tree, out, monkeypatch):
+    monkeypatch.setattr(files, "LEAST_LIMIT", 2**21)
+    whole = _text().encode()
+    nested = whole
+    for _ in range(5):
+        nested = gzip.compress(nested)
+    bomb = b"x " * 2**24
+    contents = {
+        "a-bomb.gz": gzip.compress(bomb),
+        "b-cut.gz": gzip.compress(os.urandom(2**15).hex().encode())[: 2**14],
+        "c-nested.gz": nested,
+        "d-bomb.tar.gz": gzip.compress(_tar({"one": whole, "big": bomb})),
+        "e-damaged.tar": _tar({"one": whole})[:1500],
+        "f-bomb.zip": _zip({"big": bomb}),
+        "g.zip": _zip({"cut.gz": gzip.compress(whole)[:500], "whole": whole + b"\n\n"}),
+        "z.txt": whole + b"\n",
+    }
+    found = build.build(_write(tree, contents), out, None)
+    assert found["runs"] == 3  # of the tar before its bomb, of the zip after what is cut, the last
+    reasons = {p[0]: p[3] for p in _problems(out)}
+    assert list(reasons) == [name for name in contents if name != "z.txt"]
+    for name in ("a-bomb.gz", "d-bomb.tar.gz", "f-bomb.zip"):
+        assert "more comes out of it" in reasons[name]
+    assert "damaged" in reasons["b-cut.gz"]
+    assert "damaged" in reasons["g.zip"]
+    assert "packed more than 3 times" in reasons["c-nested.gz"]
+
+
+def test_a_text_that_is_too_long_is_a_problem(tree, out, monkeypatch):
+    monkeypatch.setattr(files, "MOST_BYTES", 2**16)
+    long = _text(seconds=1000)
+    _write(tree, {"a.txt": long, "b.gz": gzip.compress(long.encode()), "c.txt": _text(1)})
+    found = build.build(tree, out, None)
+    assert (found["runs"], found["problems"]) == (1, 2)
+    assert all("the most that is read of one text" in p[3] for p in _problems(out))
+
+
+# -- what is not a result, and what is hostile -----------------------------------------------------
+
+
+class Harm:
+    """What harms who unpickles it."""
+
+    def __init__(self, mark: Path):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+def test_hostile_trees(tree, out, tmp_path):
+    mark = tmp_path / "executed"
+    cell = {"cell_type": "code", "source": f"open({str(mark)!r}, 'w')", "outputs": []}
+    outside = _write(tmp_path / "outside", {"x.txt": _text()})
+    contents = {
+        "a\x1b[31m\nb.txt": _text(1),
+        "n.ipynb": json.dumps({"cells": [cell], "nbformat": 4}),
+        "p.pkl": pickle.dumps(Harm(mark)),
+        "s.py": f"open({str(mark)!r}, 'w')",
+        "campaign.json/x": "no campaign",
+        "empty": b"",
+        ".git/x": _text(2),
+        "bin": b"\x7fELF\0\0" + b"\0" * 100,
+        "\u202egnp.txt": b"text",
+    }
+    _write(tree, contents)
+    os.symlink(outside, tree / "out-of-the-tree")
+    os.symlink(outside / "x.txt", tree / "link.txt")
+    os.mkfifo(tree / "pipe")
+    with open(os.fsencode(tree) + b"/\xff.txt", "w", encoding="utf-8") as file:
+        file.write(_text(3))
+    found = _ingest(tree, out)
+    assert not mark.exists()
+    pickle.loads((tree / "p.pkl").read_bytes())
+    assert mark.exists()  # it would have done harm
+    assert found["runs"] == 2
+    assert found["kinds"] == {
+        "other text": 3, "symbolic link": 2, "sysbench": 2, "empty": 1, "no regular file": 1,
+        "notebook": 1, "pickle": 1, "program": 1,
+    }  # fmt: skip
+    names = frame(out, "files")["file"]
+    assert not names.str.contains("[\x00-\x1f\u202e]", regex=True).any()
+    assert _ingest(tree, out)["read"] == 0
+
+
+def test_no_secret_gets_in(tree, out):
+    bash = f"sysbench --mysql-password={SECRET} --threads=4 --mysql-user=u oltp_read_write run\n"
+    timed = (DATA / "time/zsh-time.txt").read_text().replace("cat;", f"mysql --password={SECRET};")
+    contents = {
+        "a.txt": bash + _text(),
+        f"run --mysql-password={SECRET}.txt": _text(1),
+        "t.txt": timed,
+        "cut.txt": f"sysbench 1.0.20 (x)\n[ 1s ] thds: 4 tps: 1.0 --password={SECRET}\n",
+        "g.tgz": _tar({f"--password={SECRET}/x.txt": _text(2).encode()}, "w:gz"),
+        "fatal.txt": f"sysbench 1.0.20 (x)\nFATAL: mysql://u:{SECRET}@h is wrong\n",
+    }
+    assert _ingest(_write(tree, contents), out)["runs"] >= 4
+    for name in table.TABLES:
+        assert SECRET not in frame(out, name).to_csv()
+    for file in out.rglob("*"):
+        assert file.is_dir() or SECRET.encode() not in file.read_bytes()
+
+
+def test_a_contradiction_is_a_warning_with_both_and_broken_ones_have_a_line(tree, out):
+    whole = _text(threads=4)
+    rows = whole.splitlines(keepends=True)
+    torn = "".join([*rows[:13], rows[13][:40] + "\n", *rows[14:]])
+    contents = {"run1_RO_64th.txt": whole, "cut.txt": "".join(rows[:14]), "torn.txt": torn}
+    _ingest(_write(tree, contents), out)
+    warnings = _runs(out).iloc[0]["warnings"]
+    assert "the path says 64 threads, the text 4" in warnings
+    assert "the path says RO, the text RW" in warnings
+    assert [(p[0], p[2], p[3][:20]) for p in _problems(out)] == [
+        ("cut.txt", 14, "no summary: the run "),
+        ("torn.txt", 14, "an interval row that"),
+    ]
+
+
+# -- again -----------------------------------------------------------------------------------------
+
+
+def test_again_reads_what_is_new_and_the_parts_of_what_changed(tree, out, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "BATCH_FILES", 10)
+    archive.tree(tree, 60, seconds=5)
+    assert _ingest(tree, out)["read"] == 60
+    assert _ingest(tree, out)["read"] == 0
+    _write(tree, {"new/a.txt": _text(98)})
+    assert _ingest(tree, out)["read"] == 1
+    every = sorted(tree.rglob("*.txt"))
+    every[3].write_text(_text(99))
+    every[5].unlink()
+    os.utime(every[7], ns=(1, 1))
+    assert 2 <= _ingest(tree, out)["read"] < 30
+    assert _ingest(tree, out)["read"] == 0
+    assert _ingest(tree, tmp_path / "fresh")["read"] == 60
+    same(out, tmp_path / "fresh")
+
+
+def test_killed_in_the_middle_it_continues(tree, out, tmp_path):
+    archive.tree(tree, 400, seconds=60)
+    code = (
+        "import sys; from pathlib import Path; from noisefloor.data.ingest import build;"
+        "build.HERE_BYTES = 1 << 40; build.BATCH_FILES = 20;"
+        "build.build(Path(sys.argv[1]), Path(sys.argv[2]), None)"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code, tree, out])
+    while len(list(out.glob("files/part-*"))) < 5:
+        assert child.poll() is None
+        time.sleep(0.005)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert manifest(out)["finished"] == ""
+    done = frame(out, "files")["file"].nunique()
+    assert 0 < done < 400
+    assert _ingest(tree, out)["read"] == 400 - done
+    assert manifest(out)["finished"]
+    _ingest(tree, tmp_path / "fresh")
+    same(out, tmp_path / "fresh")
+
+
+def test_a_file_that_cannot_be_read_is_tried_again(tree, out, monkeypatch):
+    _write(tree, {"a.txt": _text(), "b.txt": _text(1)})
+    real = os.open
+
+    def refuses(path, *args, **more):
+        if str(path).endswith("a.txt"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, "open", refuses)
+    assert build.build(tree, out, None)["problems"] == 1
+    monkeypatch.undo()
+    found = build.build(tree, out, None)
+    assert (found["runs"], found["problems"]) == (2, 0)
+    assert build.build(tree, out, None)["read"] == 0
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def test_refusals_are_a_sentence(tree, out, tmp_path):
+    _write(tree, {"a.txt": _text()})
+    other = _write(tmp_path / "other", {"a.txt": _text()})
+    assert _said("ingest", tree, "--out", out)[0] == 0
+    judged = ("compare", "--baseline", "server=x", "--from")
+    for argv, said in (
+        (("ingest", tmp_path / "nowhere"), "does not exist"),
+        (("ingest", tree, "--out", tree.parent), "holds the tree itself"),
+        (("ingest", other, "--out", out), "another tree"),
+        (("ingest", tree, "--out", other), "no table of ours"),
+        ((*judged, other), "is no table"),
+    ):
+        code, text = _said(*argv)
+        assert (code, said in text, text.count("\n")) == (2, True, 1), text
+    assert sorted(p.name for p in other.iterdir()) == ["a.txt"]
+    old = json.loads((out / "manifest.json").read_text()) | {"format": 0}
+    (out / "manifest.json").write_text(json.dumps(old))
+    for argv in (("ingest", tree, "--out", out), (*judged, out)):
+        code, text = _said(*argv)
+        assert (code, "format 0" in text, "noisefloor ingest" in text) == (2, True, True)
+        assert text.count("\n") == 1
+    with pytest.raises(NotATable):
+        frame(out, "tidy")
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+TYPES = {  # what Spark reads: it has no unsigned numbers and no nanoseconds
+    "string": ("BYTE_ARRAY", "STRING", "VARCHAR"), "int32": ("INT32", "NONE", "INTEGER"),
+    "int64": ("INT64", "NONE", "BIGINT"), "float": ("FLOAT", "NONE", "FLOAT"),
+    "double": ("DOUBLE", "NONE", "DOUBLE"), "bool": ("BOOLEAN", "NONE", "BOOLEAN"),
+}  # fmt: skip
+
+
+def test_pandas_duckdb_and_spark_open_the_folders(tree, out):
+    _ingest(_percona_2026(tree), out)
+    for name, wanted in table.TABLES.items():
+        ours = frame(out, name)
+        pd.testing.assert_frame_equal(ours, pd.read_parquet(out / name), check_like=True)
+        rows = duckdb.sql(f"select * from '{out}/{name}/*.parquet'")
+        assert rows.columns == wanted.names
+        assert len(rows) == len(ours)
+        assert [str(t) for t in rows.types] == [TYPES[str(f.type)][2] for f in wanted]
+        for part in sorted((out / name).glob("*")):  # Spark takes one part's schema for all
+            assert part.name.startswith("part-")
+            columns = pq.ParquetFile(part).schema
+            assert columns.names == wanted.names
+            assert len({n.lower() for n in columns.names}) == len(columns.names)
+            held = map(columns.column, range(len(wanted)))
+            kinds = [(c.physical_type, c.logical_type.type) for c in held]
+            assert kinds == [TYPES[str(f.type)][:2] for f in wanted]
+    mean = duckdb.sql(
+        f"select server, avg(value) v from '{out}/tidy/*.parquet' where metric = 'tps' "
+        "and buffer_pool_B = 12884901888 group by 1 order by 1"
+    ).fetchall()
+    assert [s for s, _ in mean] == ["mysql", "percona-server"]
+    assert mean[1][1] / mean[0][1] == pytest.approx(1.5, rel=0.05)
+
+
+def test_logs_are_read_without_pandas(tree, out):
+    """It takes as long to import as 500 files take to be read."""
+    _write(tree, {"a/1.txt": _text(1, seconds=300)})
+    code = (
+        "import sys; from noisefloor.cli import main; main(sys.argv[1:], standalone_mode=False); "
+        "assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, "ingest", tree, "--out", out], check=True)
+    assert len(frame(out, "intervals")) == 300
+
+
+# -- judged ----------------------------------------------------------------------------------------
+
+
+def _judged(out: Path, *argv, metrics=("tps",)) -> list[dict]:
+    """The rows of some metrics (of all without any), as `compare --from` has them."""
+    code, text = _said("compare", "--from", out, *argv, "--json")
+    assert code == 0, text
+    rows = json.loads(text[text.index("{") : text.rindex("}") + 1])["comparisons"]
+    return [r for r in rows if r["metric"] in metrics or not metrics]
+
+
+def test_runs_that_differ_in_something_else_are_not_pooled(tree, out):
+    _ingest(_percona_2026(tree), out)
+    rows = _judged(out, "--baseline", "server=mysql", "--by", "threads")
+    assert [(r["n_baseline"], r["n_arm"], r["verdict"]) for r in rows] == [(5, 5, "faster")] * 2
+    assert sorted(r["workload"] for r in rows) == [f"RW, buffer pool {t}G" for t in ("12", "2")]
+    assert all("the arms differ in version (8.4.8 and 8.4.8-8), too" in r["warnings"] for r in rows)
+    small = _judged(out, "--baseline", "server=mysql", "--where", "buffer_pool=2G")
+    assert len(small) == 1
+
+
+def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
+    _ingest(_percona_2026(tree), out)
+    at = {"both": '"buffer pool 2G" = [1, 64], "buffer pool 12G" = [1, 64]'}
+    at |= {"one": '"buffer pool 2G" = [16, 16]', "none": '"buffer pool 2G" = [8, 8]'}
+    claims = (
+        f'[[claims]]\nsaid = "{said}"\narm = "percona-server"\nword = "faster"\nat = {{ {where} }}\n'
+        for said, where in at.items()
+    )
+    (out / "about.toml").write_text('title = "Two servers"\n' + "".join(claims))
+    found = archives.load(out, "mysql", label="server")
+    assert found.study.title == "Two servers"
+    assert found.counts == ["percona-server against mysql, TPS, 2 comparisons: 2 faster."]
+    told = dict(found.claimed)
+    assert told["both"].startswith("2 of 2 faster; overheads −")
+    assert told["one"].startswith("faster, −")
+    assert told["none"] == "not compared"
+
+
+def _arms(n: int, faster: float = 0.0, **how) -> dict:
+    """Runs of two arms, in a folder each."""
+    return {
+        f"{arm}/{i}.txt": _text(i + 10 * k, tps=500 * (1 + faster * k), **how)
+        for k, arm in enumerate(("off", "on"))
+        for i in range(n)
+    }
+
+
+def test_the_same_text_twice_counts_once(tree, out):
+    contents = _arms(4)
+    _ingest(_write(tree, contents | {"on/copy.txt": contents["on/1.txt"]}), out)
+    code, text = _said("compare", "--from", out, "--baseline", "folder=off")
+    assert code == 0
+    assert "4 / 4" in text
+    assert "1 runs hold the same text as another one" in text
+
+
+def test_as_compare_of_the_files_says(tree, out):
+    _ingest(_write(tree, _arms(5, 0.1, seconds=20)), out)
+    code, text = _said("compare", tree / "off", "--", tree / "on", "--json")
+    assert code == 0
+    judged = _judged(out, "--baseline", "folder=off", metrics=())
+    for ours, theirs in zip(judged, json.loads(text)["comparisons"], strict=True):
+        assert (ours["metric"], ours["verdict"]) == (theirs["metric"], theirs["verdict"])
+        assert ours["overhead_pct"] == pytest.approx(theirs["overhead_pct"])
+
+
+@pytest.mark.parametrize(
+    ("server", "where", "said"),
+    [
+        ("mysql", (), "1 workloads are of mysql alone"),
+        ("mysql", ("--where", "version=9"), "version=9: no run has it; version is: 8.4.8"),
+        ("mysql", ("--where", "host=here"), "no run has a host, labels of these runs are: server,"),
+        (
+            "mysql",
+            ("--where", "server=mysql"),
+            "runs have it, and another server is needed beside it",
+        ),
+        ("oracle", (), "server=oracle: no run has it; server is: "),
+    ],
+)
+def test_what_is_left_out_is_one_line(tree, out, server, where, said):
+    alone = {f"benchmark_logs/mysql/8.4.8/run{n}_Tier32G_RW_4th.txt": _text(90 + n) for n in (0, 1)}
+    _ingest(_write(_percona_2026(tree), alone), out)
+    _, text = _said("compare", "--from", out, "--baseline", f"server={server}", *where)
+    assert said in text
+    assert len(text.splitlines()) < 45, "more than a screen"
+
+
+def test_a_baseline_of_several_versions_is_named_with_one(tree, out):
+    servers = (("mysql", "8.0.45"), ("mysql", "8.4.8"), ("mariadb", "11.8.3"))
+    contents = {
+        f"{server}/{version}/run{i}_RW_{'x' * 40}_4th.txt": _text(i + 10 * n, tps=500 - 50 * n)
+        for n, (server, version) in enumerate(servers)
+        for i in range(4)
+    }
+    _ingest(_write(tree, contents), out)
+    code, text = _said("compare", "--from", out, "--baseline", "server=mysql")
+    assert code == 2
+    assert "--baseline server=mysql,version=8.0.45" in text
+    rows = _judged(out, "--baseline", "server=mysql,version=8.0.45")
+    assert {(r["arm"], r["verdict"]) for r in rows if r["metric"] == "tps"} == {
+        ("mysql 8.4.8", "slower"),
+        ("mariadb 11.8.3", "slower"),
+    }
+    _, text = _said("compare", "--from", out, "--baseline", "server=mysql,version=9")
+    assert "no run has it; server,version is: mariadb 11.8.3 (4 runs)," in text
+
+
+def test_a_number_that_has_no_ratio_is_counted(tree, out):
+    zero = "real\t0m0.000s\nuser\t0m0.000s\nsys\t0m0.000s\n"
+    times = {f"{arm}/t{i}.txt": zero for arm in ("off", "on") for i in range(2)}
+    _ingest(_write(tree, _arms(4, 0.5) | times), out)
+    code, text = _said("compare", "--from", out, "--baseline", "folder=off")
+    assert (code, "faster" in text) == (0, True)
+    assert "numbers are 0, and have no ratio to another one" in text
+
+
+def test_what_only_others_have_makes_arms_of_its_own(tree, out):
+    """Two versions of MariaDB against the one of MySQL: two arms, never pooled."""
+    servers = (("mysql", "8.4.8"), ("mariadb", "10.11.2"), ("mariadb", "11.8.3"))
+    contents = {
+        f"{server}/{version}/run{i}_Tier2G_RW_4th.txt": _text(i + 10 * n, tps=500 - 50 * n)
+        for n, (server, version) in enumerate(servers)
+        for i in range(3)
+    }
+    _ingest(_write(tree, contents), out)
+    rows = _judged(out, "--baseline", "server=mysql")
+    assert {r["arm"] for r in rows} == {"mariadb 10.11.2", "mariadb 11.8.3"}
+    assert {(r["n_baseline"], r["n_arm"]) for r in rows} == {(3, 3)}

@@ -1,0 +1,120 @@
+"""JupyterLab in a real browser: open `explore`, run all, move a control, see the figure change."""
+
+import contextlib
+import json
+import time
+
+import nbformat
+import pytest
+from playwright.sync_api import TimeoutError
+
+from lab import lab, run_all
+from noisefloor.show import report
+from test_notebooks import filled
+
+SECONDS = 150_000  # playwright counts milliseconds; a busy machine is no failure
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def url(place):
+    with lab(place) as found:
+        yield found
+
+
+@pytest.fixture
+def page(url, browser):
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    page.set_default_timeout(SECONDS)
+    page.asked = []
+    page.on("request", lambda request: page.asked.append(request.url))
+    return page
+
+
+def drawn(page, changed_from="") -> str:
+    """The first figure, once it is another one than `changed_from`."""
+    figure = page.locator(".nf-picture svg").first
+    figure.wait_for()
+    page.wait_for_function(
+        "before => document.querySelector('.nf-picture svg').outerHTML !== before", arg=changed_from
+    )
+    return figure.evaluate("e => e.outerHTML")
+
+
+def test_explore_answers_to_controls_clicks_and_keys(page, url):
+    run_all(page, url("explore"))
+    first = drawn(page)
+    status = page.get_by_role("status").first
+    assert "Transactions per second" in status.inner_text()
+
+    page.get_by_label("Metric").select_option("95th percentile latency")
+    second = drawn(page, first)
+    assert "95th percentile latency" in status.inner_text()
+
+    # the keyboard alone: from the metric on to the margin
+    page.get_by_label("Metric").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("50")
+    page.keyboard.press("Tab")
+    drawn(page, second)
+    page.get_by_text("was declared as the margin").first.wait_for()
+
+    # a click on a point brings the text of its runs
+    before = page.locator(".nf-raws").first.inner_text()
+    for n in range(20):  # the figure may still be moving when its point is looked for
+        page.mouse.click(*page.evaluate(SPOT, 2 + n % 3))
+        with contextlib.suppress(TimeoutError):
+            page.wait_for_function(
+                "before => document.querySelector('.nf-raws').innerText !== before",
+                arg=before,
+                timeout=SECONDS / 20,
+            )
+            break
+    assert page.locator(".nf-raws").first.inner_text() != before
+    assert "queries performed:" in page.locator(".nf-raws").first.inner_text()
+    assert page.locator(".nf-raws pre").count() == 2
+
+    here = url("").partition("/lab")[0]
+    outside = [
+        u
+        for u in page.asked
+        if not u.startswith((here, here.replace("http", "ws"), "data:", "blob:"))
+    ]
+    assert outside == []
+
+
+# the middle of a pair of the second figure, in pixels of the window
+SPOT = """(n) => {
+  const dots = document.querySelectorAll('.nf-picture')[1].querySelectorAll('svg use');
+  const round = [...dots].filter(d => {
+    const b = d.getBoundingClientRect();
+    return b.width > 3 && b.width < 12 && Math.abs(b.width - b.height) < 0.5;
+  });
+  round[n].scrollIntoView({block: 'center'});
+  const b = round[n].getBoundingClientRect();
+  return [b.x + b.width / 2, b.y + b.height / 2];
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in report.studies(everything=True) if n != "explore"])
+def test_every_notebook_runs_by_restart_and_run_all(name, place, page, url):
+    """On recorded campaigns: nothing is measured. What JupyterLab saved is looked at."""
+    book = place / "notebooks" / f"{name}.ipynb"
+    nbformat.write(filled(name), book)
+    run_all(page, url(name))
+    until, code, failed = time.monotonic() + 400, [], []
+    while time.monotonic() < until and not failed and not (code and code[-1]["execution_count"]):
+        page.wait_for_timeout(2000)
+        page.keyboard.press("Control+s")
+        with contextlib.suppress(json.JSONDecodeError):  # it is being written
+            code = [c for c in json.loads(book.read_text())["cells"] if c["cell_type"] == "code"]
+            failed = [o for c in code for o in c["outputs"] if o["output_type"] == "error"]
+    assert failed == []
+    assert [c["execution_count"] for c in code] == list(range(1, 1 + len(code)))
+    assert not (place / "runs").exists()

@@ -1,0 +1,63 @@
+"""Every notebook as an exported script, from the folders of the project and of the notebooks, on
+recorded campaigns: nothing is measured. (`test_report` renders them, `test_lab` opens a Lab.)"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from nbconvert import PythonExporter
+from papermill.iorw import load_notebook_node
+from papermill.parameterize import parameterize_notebook
+
+from noisefloor import paths
+from noisefloor.show import report
+
+QUICK = ("explore", "published-claims")  # the others read a whole campaign each
+FOLDERS = {"root": paths.root(), "notebooks": paths.notebooks()}
+BOOKS = [pytest.param(name, folder) for name in QUICK for folder in FOLDERS] + [
+    pytest.param(name, "notebooks", marks=pytest.mark.slow)  # papermill runs them in the root
+    for name in report.studies(everything=True)
+    if name not in QUICK
+]
+
+
+def filled(name: str):
+    """What somebody has who writes the newest recorded campaign into a notebook's first cell:
+    own-study, which has none, takes that of a study with the same design. Skips the test for any
+    other notebook without one."""
+    book, given = paths.notebooks() / f"{name}.ipynb", {}
+    if "campaign" in report.parameters(book):
+        study = "binlog-encryption" if name == "own-study" else name
+        given["campaign"] = report.recorded_campaign(study)
+        if not given["campaign"]:
+            pytest.skip(f"{name} has no recorded campaign")
+    return parameterize_notebook(load_notebook_node(str(book)), given)
+
+
+def ran(*command, out: Path, cwd: Path = FOLDERS["root"]) -> str:
+    """What a command says on stderr that must succeed; its tables go to `out`."""
+    env = os.environ | {"NOISEFLOOR_RUNS": str(out / "runs"), report.OUT: str(out)}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(("name", "folder"), BOOKS)
+def test_a_notebook_runs_as_a_script(name, folder, tmp_path):
+    script = tmp_path / f"{name}.py"
+    script.write_text(PythonExporter().from_notebook_node(filled(name))[0])
+    assert "Warning" not in ran(sys.executable, script, out=tmp_path, cwd=FOLDERS[folder])
+    assert not (tmp_path / "runs").exists()
+
+
+def test_plain_papermill_takes_the_same_parameters(tmp_path):
+    book, papermill = tmp_path / "out.ipynb", Path(sys.executable).with_name("papermill")
+    command = (papermill, "notebooks/published-claims.ipynb", book, "-k", "python3")
+    ran(*command, "-p", "margin_pct", "30", out=tmp_path)
+    facts = json.loads((tmp_path / "published-claims.json").read_text())
+    assert facts["margin_pct"] == 30
+    assert (tmp_path / "published-claims.csv").exists()
+    assert "margin_pct = 30" in book.read_text()

@@ -1,0 +1,527 @@
+"""Figures are checked by what was drawn (texts, lines, limits), the SVG by its bytes."""
+
+import base64
+import io
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisefloor import schedule
+from noisefloor.show import markup, plots
+from noisefloor.show.plots import style
+from noisefloor.text import amounts
+
+CPU = "cpu_per_transaction"
+
+
+def verdicts(rows, **more):
+    """A verdict table from (metric, threads, arm, overhead, half width, verdict) tuples."""
+    columns = ["metric", "threads", "arm", "overhead_pct", "noise_floor_pct", "verdict"]
+    frame = pd.DataFrame(rows, columns=columns).astype({"threads": "Int64"})
+    known = {
+        "study": "s",
+        "workload": "w",
+        "baseline": "plain",
+        "level": 0.05,
+        "design": "switched",
+    }
+    return frame.assign(
+        lo_pct=frame["overhead_pct"] - frame["noise_floor_pct"],
+        hi_pct=frame["overhead_pct"] + frame["noise_floor_pct"],
+        joint=frame["threads"].isna(),
+        warnings=[[] for _ in rows],
+        **known | more,
+    )
+
+
+TABLE = verdicts(
+    [
+        ("tps", 1, "encrypted", 4.0, 1.0, "slower"),
+        ("tps", 4, "encrypted", 1.0, 2.0, "cannot tell"),
+        ("tps", 16, "encrypted", 0.1, 1.2, "same"),
+        ("tps", pd.NA, "encrypted", 1.7, 0.8, "cannot tell"),
+        ("tps", 4, "plain again", 0.2, 1.9, "same"),
+        ("p99", 1, "encrypted", 9.0, 2.0, "slower"),
+        ("p99", 4, "encrypted", 3.0, 4.0, "cannot tell"),
+    ]
+)
+
+
+def texts(figure):
+    found = [t for ax in figure.axes for t in [*ax.texts, ax.title, ax.xaxis.label]]
+    return [t.get_text().replace("\u202f", " ") for t in found]
+
+
+# -- sizes in words --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tell", "given", "text"),
+    [
+        (amounts.percent, (3.65,), "+3.6 %"),
+        (amounts.percent, (-0.24,), "−0.2 %"),
+        (amounts.percent, (0.01,), "0.0 %"),
+        (amounts.percent, (-0.01,), "0.0 %"),
+        (amounts.percent, (2.0, 1, False), "2.0 %"),
+        (amounts.percent, (1.234, 2, False), "1.23 %"),
+        (amounts.percent, (250.4,), "+250 %"),
+        (amounts.percent, (1234.5,), "+1,234 %"),
+        (amounts.percent, (99.96,), "+100 %"),
+        (amounts.percent, (math.nan,), "not known"),
+        (amounts.percent, (None,), "not known"),
+        (amounts.percent, (math.inf,), "∞"),
+        (amounts.overhead, (100.0, "tps"), "+100 %"),
+        (amounts.overhead, (100.4, "tps"), "2 times slower"),
+        (amounts.overhead, (739.0, "tps"), "8.4 times slower"),
+        (amounts.overhead, (1333.0, "tps"), "14.3 times slower"),
+        (amounts.overhead, (4719.0, "tps"), "48 times slower"),
+        (amounts.overhead, (1e9, "tps"), "more than a million times slower"),
+        (amounts.overhead, (math.inf, "tps"), "more than a million times slower"),
+        (amounts.overhead, (-50.0, "tps"), "−50.0 %"),
+        (amounts.overhead, (-90.0, "tps"), "10 times faster"),
+        (amounts.overhead, (130.0, CPU), "2.3 times more"),
+        (amounts.overhead, (-90.0, CPU), "−90.0 %"),  # nothing is ten times less
+        (amounts.overhead, (pd.NA, "tps"), "not known"),
+        (amounts.overhead, (None, "tps"), "not known"),
+    ],
+)
+def test_a_size_is_told_in_one_way(tell, given, text):
+    assert tell(*given).replace("\u202f", " ") == text
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "metric", "shown", "known"),
+    [
+        (-1.2, 2.9, "tps", "−1.2 to +2.9 %", "at most 2.9 % slower, at most 1.2 % faster"),
+        (-1.2, 2.9, CPU, "−1.2 to +2.9 %", "at most 2.9 % more, at most 1.2 % less"),
+        (0.5, 2.9, "tps", "+0.5 to +2.9 %", "between 0.5 and 2.9 % slower"),
+        (48, 117, "tps", "1.5 to 2.2 times slower", "between 1.5 and 2.2 times slower"),
+        (3, 117, "tps", "+3.0 % to 2.2 times slower", "between 3.0 % and 2.2 times slower"),
+        (-90, -60, "tps", "2.5 to 10 times faster", "between 2.5 and 10 times faster"),
+        (-90, -60, CPU, "−90.0 to −60.0 %", "between 60.0 and 90.0 % less"),
+        (-8, 120, CPU, "−8.0 % to 2.2 times more", "at most 2.2 times more, at most 8.0 % less"),
+        (math.nan, 2.9, "tps", "no interval", ""),
+        (None, pd.NA, "tps", "no interval", ""),
+    ],
+)
+def test_an_interval_is_told_in_one_unit_and_says_what_is_known(lo, hi, metric, shown, known):
+    assert amounts.interval(lo, hi, metric).replace("\u202f", " ") == shown
+    assert amounts.known(lo, hi, metric).replace("\u202f", " ") == known
+
+
+@pytest.mark.parametrize(
+    ("level", "named"),
+    [
+        (0.05, ""),
+        (0.0125, "98.8 % interval "),
+        (0.0006, "99.94 % interval "),
+        (0.04, "96 % interval "),
+        (math.nan, ""),
+        (None, ""),
+    ],
+)
+def test_a_level_other_than_95_percent_is_named(level, named):
+    told = amounts.told(739, 600, 990, "tps", level).replace("\u202f", " ")
+    assert told == f"8.4 times slower ({named}7 to 10.9 times)"
+
+
+# -- colours ---------------------------------------------------------------------------------------
+
+
+def test_an_arm_keeps_its_colour_in_every_table():
+    plots.theme(["plain", "plain again", "TLS 1.2", "TLS 1.3"])
+    whole = plots.colours(pd.DataFrame({"arm": ["TLS 1.3", "plain", "TLS 1.2"]}))
+    one = plots.colours(pd.DataFrame({"arm": ["TLS 1.3"]}))
+    plots.theme()
+    assert whole["TLS 1.3"] == one["TLS 1.3"] == style.ARMS[1]
+    assert (whole["plain"], whole["plain again"]) == (style.BASE, style.CONTROL)
+
+
+def test_without_an_order_the_control_names_the_baseline():
+    ink = plots.colours(pd.DataFrame({"arm": ["b", "z again", "z"]}))
+    assert ink == {"z": style.BASE, "b": style.ARMS[0], "z again": style.CONTROL}
+
+
+# -- what is drawn ---------------------------------------------------------------------------------
+
+
+def test_overhead_says_everything_in_the_drawing():
+    figure = plots.overhead(TABLE, "tps", margin_pct=2.0)
+    assert {
+        *("slower\n+4.0 %", "same\n+0.1 %", "noise floor:\nless is noise"),
+        "cannot tell\n+1.0 %",  # at 4 threads
+        "cannot tell\n+1.7 %",  # the joint effect
+        *("within ±2 %\ncounts as same", "encrypted against plain", "plain again (A/A control)"),
+        "overhead, with its interval (↑ slower, ↓ faster)",
+    } <= set(texts(figure))
+    (ax,) = figure.axes
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "4", "16", "all"]
+    assert list(ax.get_xticks()[:3]) == [0, 2, 4]  # log2
+    points = [line.get_xydata()[0] for line in ax.lines if line.get_marker() == "o"]
+    assert any(np.allclose(p, (0, 4.0)) for p in points)
+
+
+def test_overhead_draws_the_published_numbers_over_ours():
+    published = pd.DataFrame({"threads": [8], "overhead_pct": [30.0], "label": ["a blog"]})
+    figure = plots.overhead(TABLE, "tps", published=published)
+    assert "a blog" in texts(figure)
+    assert figure.axes[0].get_ylim()[1] > 30
+
+
+@pytest.mark.parametrize(
+    ("more", "metric", "panels"),
+    [
+        ({}, ["tps", "p99"], ["Transactions per second", "99th percentile latency"]),
+        ({"workload": {"w": "throttled disk"}}, "tps", ["w", "throttled disk"]),
+        ({"arm": {"encrypted": "TLS"}}, "tps", ["encrypted against plain", "TLS against plain"]),
+    ],
+)
+def test_overhead_makes_small_multiples_of_what_differs(more, metric, panels):
+    table = pd.concat([TABLE, TABLE.replace(more)] if more else [TABLE], ignore_index=True)
+    figure = plots.overhead(table, metric)
+    assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()] == panels
+
+
+def test_overhead_of_a_metric_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="no row of metric 'p95'"):
+        plots.overhead(TABLE, "p95")
+
+
+@pytest.mark.parametrize("half", [math.nan, math.inf])
+def test_a_comparison_without_a_finite_interval_is_drawn_all_the_same(half):
+    table = verdicts([("tps", 4, "encrypted", 3.0, half, "cannot tell")])
+    for figure in (plots.overhead(table), plots.dots(table)):
+        assert any(t.startswith("cannot tell") for t in texts(figure))
+        assert "<svg" in plots.svg(figure)
+
+
+def test_dots_have_a_row_a_comparison_with_its_verdict_in_words():
+    words = texts(plots.dots(TABLE))
+    assert words.count("cannot tell") == 3
+    named = {"Transactions per second", "99th percentile latency", "1 thread"}
+    assert named | {"4 threads, A/A control"} <= set(words)
+
+
+def test_rows_under_thread_counts_keep_the_joint_effect_apart():
+    two = pd.concat([TABLE, TABLE.assign(arm="other")]).drop(columns="workload")
+    shown = texts(plots.dots(two[two["metric"] == "tps"], by=("workload", "threads")))
+    assert {"all threads", "4 threads"} <= set(shown)
+
+
+def pair_frames(blocks=5, each=4):
+    rng = np.random.default_rng(1)
+    n = blocks * each
+    pairs = {"threads": 4, "baseline": "plain", "arm": "encrypted", "pair": np.arange(n)}
+    pairs |= {"block": np.repeat(np.arange(blocks), each), "overhead": rng.normal(0.01, 0.03, n)}
+    path = {"n": np.arange(1, n + 1), "overhead_pct": 1.0, "lo_pct": -4.0, "hi_pct": 6.0}
+    path["verdict"] = ["cannot tell"] * (n - 1) + ["same"]
+    return pd.DataFrame(pairs).astype({"threads": "Int64"}), pd.DataFrame(path)
+
+
+def test_pairs_show_restarts_the_path_and_where_it_stopped():
+    figure = plots.pairs(*pair_frames())
+    assert "after 20 pairs: same" in texts(figure)
+    lines = figure.axes[0].lines
+    upright = [line.get_xdata()[0] for line in lines if len(set(line.get_xdata())) == 1]
+    assert {4.5, 8.5, 12.5, 16.5} <= set(upright)
+
+
+def test_a_path_has_a_step_a_block():
+    pairs, path = pair_frames()
+    low = [math.nan, -9.0, -5.0, -4.0, -3.0]  # one block: no interval
+    figure = plots.pairs(pairs, path.iloc[3::4].assign(lo_pct=low))
+    assert "after 20 pairs: same" in texts(figure)
+    assert [4, 8, 12, 16, 20] in [list(line.get_xdata()) for line in figure.axes[0].lines]
+
+
+def test_pairs_far_outside_are_arrows_at_the_edge_not_a_wider_axis():
+    pairs, _ = pair_frames()
+    pairs.loc[3, "overhead"] = 1.5  # +348 %
+    ax = plots.pairs(pairs).axes[0]
+    assert ax.get_ylim()[1] < 50
+    assert "^" in [line.get_marker() for line in ax.lines]
+
+
+def seconds():
+    runs = enumerate(["plain", "plain", "encrypted"])
+    return pd.DataFrame(
+        {"run": r, "arm": arm, "t_s": s, "tps": 100 + s + r, "warmup": r == 0, "start_s": 10.0 * r}
+        for r, arm in runs
+        for s in (1, 2, 3)
+    )
+
+
+def test_timeline_leaves_the_warm_up_out_of_the_medians():
+    words = texts(plots.timeline(seconds()))
+    said = {"encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not judged"}
+    assert said <= set(words)
+
+
+def test_a_warm_up_shows_the_median_run_of_each_arm():
+    frame = pd.DataFrame(
+        {"run": f"{arm}{i}", "arm": arm, "t_s": t / 10, "tps": base * t / 10 + i}
+        for arm, base in (("plain", 100), ("encrypted", 80))
+        for i in range(3)
+        for t in range(1, 11)
+    )
+    figure = plots.warmup(frame)
+    assert sorted(line.get_ydata()[-1] for line in figure.axes[0].lines) == [81, 101]
+    assert "plain (3 runs)" in texts(figure)
+
+
+def test_quantiles_show_the_ratio_to_the_baseline():
+    frame = pd.DataFrame(
+        {"arm": a, "q": q, "value_s": v * k, "lo": math.nan, "hi": math.nan}
+        for a, k in (("plain", 1.0), ("encrypted", 1.1))
+        for q, v in ((0.5, 0.01), (0.99, 0.05), (0.999, 0.2))
+    )
+    top, low = plots.quantiles(frame, baseline="plain").axes
+    assert top.get_yscale() == "log"
+    assert [t.get_text() for t in low.get_xticklabels()] == ["p50", "p99", "p99.9"]
+    drawn = [line for line in low.lines if len(line.get_ydata()) == 3]
+    assert np.allclose(drawn[0].get_ydata(), 10.0)
+
+
+def test_runs_draw_the_median_in_shown_units_without_warm_ups():
+    tidy = pd.DataFrame(
+        {"arm": arm, "threads": 4, "metric": CPU, "value": v, "warmup": v > 1}
+        for arm in ("plain", "encrypted")
+        for v in (0.001, 0.002, 0.003, 9.0)
+    )
+    figure = plots.runs(tidy, CPU)
+    levels = {line.get_ydata()[0] for line in figure.axes[0].lines if len(line.get_ydata()) == 2}
+    assert levels == {2.0}  # ms
+    assert any("Server CPU per transaction, ms" in t for t in texts(figure))
+
+
+STEPS = pd.DataFrame(
+    {
+        "step": ["pinned", "new", "pool", "all together"],
+        "arm": ["pinned", "new", "pool", "pool"],
+        "overhead_pct": [5.0, -8.6, -27.1, -30.0],
+        "lo_pct": [3.0, -7.0, math.nan, -33.0],
+        "hi_pct": [7.0, -1.0, math.nan, -26.0],
+        "verdict": ["slower", "faster", "cannot tell", "faster"],
+        "start_pct": [0.0, 5.0, -4.0, 0.0],
+        "end_pct": [5.0, -4.0, -30.0, -30.0],
+    }
+)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_waterfall_hangs_each_step_on_the_one_before(narrow):
+    figure = plots.waterfall(STEPS, narrow=narrow)
+    bars = [p for p in figure.axes[0].patches if p.get_width() == 0.56]
+    ends = [sorted((b.get_y(), b.get_y() + b.get_height())) for b in bars]
+    steps = zip(STEPS.start_pct, STEPS.end_pct, strict=True)
+    assert ends == [pytest.approx(sorted(e)) for e in steps]
+    words = " ".join(texts(figure))
+    assert all(w in words for w in ("slower", "faster", "cannot tell", "+5.0", "−30.0"))
+
+
+@pytest.mark.parametrize(
+    "draw", [plots.timeline, plots.dots, plots.pairs, plots.runs, plots.overhead]
+)
+def test_where_nothing_was_measured_a_sentence_stands(draw):
+    shown = plots.show(draw(TABLE[:0]), alt=plots.alt(TABLE[:0]))
+    assert "No run of this campaign has a value for this figure." in shown.markup
+
+
+# -- as a piece of a page, and as a file -----------------------------------------------------------
+
+RUNS = {"arm": ["a", "b"] * 5, "threads": 1, "metric": "tps", "value": range(10), "warmup": False}
+FIGURES = {
+    "overhead": lambda: plots.overhead(TABLE, ["tps", "p99"]),
+    "pairs": lambda: plots.pairs(*pair_frames()),
+    "timeline": lambda: plots.timeline(seconds()),
+    "dots": lambda: plots.dots(TABLE),
+    "runs": lambda: plots.runs(pd.DataFrame(RUNS), "tps"),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_svg_follows_the_page_and_is_the_same_to_the_byte(name):
+    text, again = (plots.svg(FIGURES[name](), "What it costs & why", "in words") for _ in range(2))
+    assert again == text
+    told = (">What it costs &amp; why</title>", ">in words</desc>")
+    assert all(t in text for t in (*told, "currentColor", 'role="img"', "<text"))
+    assert "#ffffff" not in text  # the page's paper shows through, light or dark
+    assert style.INK not in text
+    assert "metadata" not in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', text)) <= set(ids)
+    addresses = set(re.findall(r"https?://[^\"' )]+", text))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+
+
+def test_two_figures_on_one_page_share_no_id():
+    texts = (plots.svg(FIGURES[n](), n) for n in ("overhead", "dots"))
+    one, other = (set(re.findall(r'\bid="([^"]+)"', text)) for text in texts)
+    assert one
+    assert not one & other
+
+
+def test_a_standalone_svg_has_plain_colours_on_white():
+    text = plots.svg(FIGURES["dots"](), "a & b", "in words", themed=False)
+    assert text.startswith("<?xml")
+    assert "#ffffff" in text
+    assert "var(" not in text
+    assert "<title>a &amp; b</title><desc>in words</desc>" in text
+
+
+def test_show_embeds_the_data_and_a_narrow_drawing():
+    markup = plots.show(
+        FIGURES["overhead"](), alt="words", caption="With 95 % intervals.", data=TABLE, name="o"
+    ).markup
+    assert markup.count("<svg") == 2
+    assert 'class="nf-narrow" style="display:none"' in markup
+    assert "95\u202f% intervals" in markup
+    data = re.search(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', markup)[1]
+    back = pd.read_csv(io.BytesIO(base64.b64decode(data)))
+    assert list(back["overhead_pct"]) == list(TABLE["overhead_pct"])
+
+
+def test_alternative_text_comes_from_the_verdict_table():
+    with pytest.raises(ValueError, match="alternative text"):
+        plots.show(FIGURES["dots"]())
+    assert plots.alt(TABLE.head(1)) == (
+        "Transactions per second at 1 thread, encrypted against plain: slower, +4.0\u202f% "
+        "(+3.0 to +5.0\u202f%)."
+    )
+    assert "over all thread counts" in plots.alt(TABLE)
+
+
+def test_words_for_eyes_that_see_nothing_say_what_was_measured_at_once():
+    rows = [(CPU, 4, "encrypted", 14.0, 3.0, "slower")]
+    rows += [("tps", 4, "encrypted", 1.0, 3.0, "not judged")]
+    table = verdicts(rows, design="duet")
+    table.at[0, "warnings"] = [schedule.CONTENDED]
+    cpu, tps = plots.alt(table).replace("\u202f", " ").split("; ")
+    assert "at 4 threads, both servers loaded at once, encrypted against plain: slower" in cpu
+    assert cpu.endswith("+14.0 % (+11.0 to +17.0 %) under contention")
+    assert "not judged, +1.0 %" in tps
+    assert "contention" not in tps
+    assert [plots.contended(row) for _, row in table.iterrows()] == [True, False]
+    assert "not judged" in texts(plots.dots(table))
+    assert len(set(markup.GLYPHS.values())) == len(markup.GLYPHS)
+
+
+def test_in_jupyterlab_its_own_rules_give_way():
+    css = style._lab_css()
+    assert css.startswith(plots.LAB)
+    rules = css.partition("body[data-jp-theme-light] {")[2]
+    assert ".nf-verdict dl" in rules
+    assert "--nf-ink" not in rules.partition("{")[0]
+    assert css.count("{") == css.count("}")
+
+
+# -- axes ------------------------------------------------------------------------------------------
+
+
+def one(overhead):
+    half = 0.2 * min(abs(overhead), 100 + overhead)
+    rows = [("tps", t, "encrypted", overhead, half, "slower") for t in (1, 4)]
+    return verdicts([*rows, ("tps", 4, "plain again", 0.2, 1.9, "same")])
+
+
+def followed(overhead):
+    campaign = {"campaign": "c", "date": "2026-11-20", "engine": "MySQL 9.7", "machine": "m"}
+    return one(overhead).assign(margin_pct=2.0, **campaign)
+
+
+def paired(overhead):
+    pairs, path = pair_frames()
+    ends = {"overhead_pct": overhead, "lo_pct": 0.9 * overhead, "hi_pct": 1.1 * overhead}
+    moved = pairs["overhead"] + math.log1p(overhead / 100)
+    return pairs.assign(overhead=moved), path.assign(**ends)
+
+
+def stepped(overhead):
+    steps = STEPS.iloc[:2].assign(start_pct=[0, overhead], end_pct=[overhead, overhead / 2])
+    return steps.assign(overhead_pct=overhead, lo_pct=overhead, hi_pct=overhead)
+
+
+DRAWN = {
+    "overhead": lambda v: plots.overhead(one(v)),
+    "dots": lambda v: plots.dots(one(v)),
+    "history": lambda v: plots.history(followed(v)),
+    "pairs": lambda v: plots.pairs(*paired(v)),
+    "waterfall": lambda v: plots.waterfall(stepped(v)),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(
+    ("overhead", "unit"),
+    [
+        *((150.0, "×"), (900.0, "×"), (5000.0, "×"), (-80.0, "×")),
+        *((3.0, "%"), (40.0, "%"), (-20.0, "%")),
+        *((-97.0, ""), (-45.0, ""), (60.0, ""), (99.0, "")),  # either: as its interval is
+    ],
+)
+def test_an_axis_is_linear_in_percent_and_beyond_100_has_factors_on_a_log_scale(
+    name, overhead, unit
+):
+    figure = DRAWN[name](overhead)
+    for drawn in (figure, figure.narrow()):
+        axis = drawn.axes[0].xaxis if name == "dots" else drawn.axes[0].yaxis
+        low, high = axis.get_view_interval()
+        assert -100 < low < overhead
+        assert high > 0
+        drawn.draw_without_rendering()
+        labels, which = axis.get_ticklabels(), int(name != "dots")
+        shown = [t.get_text() for t in labels if low <= t.get_position()[which] <= high]
+        assert len(shown) >= 2
+        assert {"×": "1×", "%": "0\u202f%", "": shown[0]}[unit] in shown
+        assert len({t[-1] for t in shown}) == 1
+        below = [float(t.strip("−\u202f%").replace(",", "")) for t in shown if "−" in t]
+        assert all(t < 100 for t in below)
+
+
+def test_claims_have_no_tick_that_cannot_exist():
+    frame = pd.concat([one(-60.0).head(1).assign(label="one"), one(400.0).head(1)])
+    ax = plots.claims(frame.assign(title="a claim").fillna({"label": "two"})).axes[0]
+    assert ax.get_xlim()[0] > -100
+    assert {"4×", "+10", "−50"} <= {t.get_text() for t in ax.get_xticklabels()}
+
+
+def test_a_wide_interval_is_cut_and_marked_not_given_the_whole_axis():
+    table = one(3.0)
+    table.loc[0, ["lo_pct", "hi_pct"]] = -99.0, 20_000.0
+    ax = plots.overhead(table).axes[0]
+    assert ax.get_ylim()[1] < 100
+    assert {"^", "v"} <= {line.get_marker() for line in ax.lines}
+
+
+def test_a_verdict_is_told_with_its_direction_once():
+    assert "slower\n8.4 times" in texts(plots.overhead(one(739.0)))
+    assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0))))
+
+
+def boxes(figure):
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        notes = [t for t in [ax.title, ax._left_title, *ax.texts] if t.get_text().strip()]
+        yield [(t.get_text(), t.get_window_extent()) for t in notes]
+
+
+@pytest.mark.parametrize("arms", [1, 2, 3])
+@pytest.mark.parametrize("overhead", [3.0, 400.0])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_no_label_covers_a_title(arms, overhead, narrow):
+    table = pd.concat(
+        one(overhead * (1 + i / 9))
+        .assign(baseline="a server with a long name", metric=metric)
+        .replace({"arm": {"encrypted": f"arm {i} whose name is rather long, too"}})
+        for metric in ("tps", "written_bytes_per_transaction")
+        for i in range(arms)
+    ).reset_index(drop=True)
+    figure = plots.overhead(table, list(pd.unique(table["metric"])), narrow=narrow)
+    for notes, title in zip(boxes(figure), ("Transactions", "Written"), strict=True):
+        (words, head), *rest = notes
+        assert words.startswith(title)
+        assert [words for words, box in rest if box.overlaps(head)] == []

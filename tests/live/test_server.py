@@ -1,0 +1,348 @@
+"""Throwaway servers, real ones: MySQL and MariaDB."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import MySQLdb
+import psutil
+import pytest
+
+from conftest import alive, command_lines, moved
+from noisefloor import studies
+from noisefloor.measure import tools
+from noisefloor.servers import evidence
+from noisefloor.servers.server import Server, ServerError, SettingError
+from noisefloor.servers.session import SCHEMA
+from noisefloor.servers.throttle import Throttle
+from noisefloor.servers.workshop import secret_file, sweep, workshop
+
+
+def mode(path: Path) -> str:
+    return oct(path.stat().st_mode & 0o777)
+
+
+def passwords(server: Server) -> list[str]:
+    text = "".join((server.folder / f).read_text() for f in ("client.cnf", "sysbench.cnf"))
+    return re.findall(r"password=(.+)", text)
+
+
+def listening(server: Server) -> set[str]:
+    found = psutil.Process(server.pid).net_connections("inet")
+    return {c.laddr.ip for c in found if c.status == "LISTEN"}
+
+
+# -- secrets ---------------------------------------------------------------------------------------
+
+
+def test_folders_are_private_and_passwords_are_in_files_of_the_owner_only(running):
+    private = (running.folder, running.folder / "tmp", running.folder.parent, running.socket.parent)
+    assert {mode(folder) for folder in private} == {"0o700"}
+    assert not (running.folder / "init.sql").exists()
+    secrets = passwords(running)
+    assert len(set(secrets)) == 2
+    assert all(len(s) >= 24 for s in secrets)
+    holding = {
+        p.name: mode(p)
+        for p in running.folder.rglob("*")
+        if p.is_file() and any(s.encode() in p.read_bytes() for s in secrets)
+    }
+    assert holding == {"client.cnf": "0o600", "sysbench.cnf": "0o600"}
+
+
+def test_a_secret_file_is_private_before_it_holds_the_secret(tmp_path):
+    before = os.umask(0)
+    try:
+        assert mode(secret_file(tmp_path / "a", "x")) == "0o600"
+    finally:
+        os.umask(before)
+
+
+def test_no_password_stands_in_a_command_line_while_sysbench_runs(running, tmp_path):
+    chosen = studies.load("binlog-encryption", profile="smoke", engine=running.engine.kind)
+    slice_ = tools.Slice(chosen, running, chosen.baseline, chosen.workloads[0], 2, 1, tmp_path)
+    result, seen = {}, []
+    thread = threading.Thread(target=lambda: result.update(tools.sysbench(slice_)))
+    thread.start()
+    while thread.is_alive():
+        seen.append(command_lines())
+        time.sleep(0.02)
+    thread.join()
+    assert result["exit_code"] == 0
+    assert sum(str(running.folder / "sysbench.cnf") in s for s in seen) > 5
+    seen.append((tmp_path / "sysbench.txt").read_text())
+    assert not [w for w in passwords(running) if any(w in s for s in seen)]
+    assert str(running.folder) not in " ".join(result["argv"])
+
+
+def test_the_measuring_user_has_no_rights_elsewhere(running):
+    found = running.query("SHOW GRANTS FOR noisefloor@localhost")
+    everything, usage = sorted(next(iter(row.values())) for row in found)
+    assert everything.startswith(f"GRANT ALL PRIVILEGES ON `{SCHEMA}`.*")
+    assert usage.startswith("GRANT USAGE ON *.*")
+
+
+# -- where it listens ------------------------------------------------------------------------------
+
+
+def test_a_server_listens_on_its_socket_only(running):
+    assert listening(running) == set()
+    assert running.socket.is_socket()
+
+
+def test_on_request_it_listens_on_loopback_tcp_only(template, copy):
+    with copy(template, tcp=True) as server:
+        assert listening(server) == {"127.0.0.1"}
+        login = {"host": "127.0.0.1", "port": server.port, "user": "root"}
+        password = passwords(server)[0]
+        MySQLdb.connect(**login, password=password, read_default_group="none").close()
+
+
+def test_a_socket_path_stays_short_in_a_long_folder_with_spaces(mysql, tmp_path, monkeypatch):
+    long = tmp_path / ("a" * 60) / ("ü space " * 10) / ("b" * 60)
+    long.mkdir(parents=True)
+    monkeypatch.setenv("TMPDIR", str(long))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with moved(long), workshop() as shop, mysql.copy(shop / "server") as other:
+        assert len(str(other.socket)) < 60
+        assert str(long) in other.variables()["datadir"]
+
+
+# -- life ------------------------------------------------------------------------------------------
+
+
+def test_start_kill_restart_stop(own):
+    first = own.pid
+    own.query("REPLACE INTO noisefloor.canary VALUES (7, 'kept')")
+    own.kill()
+    assert not alive(first)
+    assert own.process is None
+    assert own.start() > 0  # seconds to the first answer, after recovery
+    rows = own.query("SELECT word FROM noisefloor.canary WHERE id = :id", id=7)
+    assert rows == [{"word": "kept"}]
+    second = own.pid
+    assert own.restart() > 0
+    last = own.pid
+    assert not alive(second)
+    assert alive(last)
+    assert own.stop() > 0
+    assert not alive(last)
+    assert own.stop() == 0.0
+
+
+def test_a_server_that_does_not_start_is_one_sentence(template, copy):
+    server = copy(template, {"no_such_variable": "1"})
+    with pytest.raises(ServerError, match=r"ended while starting.*no_such_variable") as said:
+        server.start()
+    assert "\n" not in str(said.value)
+
+
+def test_a_server_that_was_killed_is_one_sentence(own):
+    os.kill(own.pid, signal.SIGKILL)
+    for ask in (lambda: own.query("SELECT 1"), own.usage):
+        with pytest.raises(ServerError, match="the server is not running"):
+            ask()
+
+
+_OWNER = """
+import sys, time
+from pathlib import Path
+from noisefloor.servers import engines
+from noisefloor.servers.server import Server
+from noisefloor.servers.workshop import workshop
+with workshop() as shop:
+    print(shop, (shop / "short").readlink(), flush=True)
+    for name in ("mysql", "mariadb"):
+        base = Server(engines.find(name), Path(sys.argv[1]) / name, keyring=True)
+        server = base.copy(shop / name)
+        server.start()
+        print(server.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_servers_die_with_a_killed_parent_and_the_next_start_sweeps(shop, mysql, mariadb, home):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", _OWNER, str(shop)], stdout=subprocess.PIPE, text=True
+    )
+    with owner:
+        folders = [*map(Path, owner.stdout.readline().split())]
+        servers = [psutil.Process(int(owner.stdout.readline())) for _ in range(2)]
+        assert all(alive(p.pid) for p in servers)
+        assert sweep() == []  # its owner lives
+        owner.kill()
+    _, left = psutil.wait_procs(servers, 5)
+    assert not any(alive(p.pid) for p in left)  # a zombie may stay
+    assert all(folder.exists() for folder in folders)
+    with workshop():
+        assert not any(folder.exists() for folder in folders)
+
+
+def test_a_workshop_leaves_nothing(mariadb, home):
+    with contextlib.suppress(KeyboardInterrupt), workshop() as shop:
+        assert sweep() == []
+        short = (shop / "short").readlink()
+        server = mariadb.copy(shop / "server")
+        server.start()
+        pid = server.pid
+        raise KeyboardInterrupt  # in a notebook, whose process lives on
+    assert not alive(pid)
+    assert not shop.exists()
+    assert not short.exists()
+
+
+# -- settings --------------------------------------------------------------------------------------
+
+
+def test_settings_are_compared_by_value(running):
+    known = running.variables()
+    running.check(
+        {
+            "innodb_buffer_pool_size": "256M",
+            "max_connections": 2200,
+            "performance_schema": known["performance_schema"].lower(),
+            "log_bin": "any-name",
+            "loose_sync_binlog": known["sync_binlog"],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_connections": "0"}, "max_connections: wanted 0, got 1"),
+        ({"sync_binlog": "many"}, "sync_binlog: wanted many, refused: "),
+        ({"no_such_variable": "1"}, "no_such_variable: wanted 1, refused: "),
+        ({"datadir": "/elsewhere"}, "datadir: wanted /elsewhere, refused: "),
+        ({"x = 1; DROP TABLE y": "1"}, "is not the name of a variable; nothing was set"),
+    ],
+)
+def test_a_variable_that_is_not_in_force_names_wanted_and_got(running, settings, message):
+    with pytest.raises(SettingError, match=re.escape(message)):
+        running.set(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"innodb_buffer_pool_size": "200M"}, "innodb_buffer_pool_size: wanted 200M, got "),
+        ({"loose_no_such_variable": "1"}, "no_such_variable: wanted 1, but the server has no"),
+        ({"plugin_load_add": "no_such_plugin.so"}, "wanted no_such_plugin.so, but it is not"),
+    ],
+)
+def test_a_setting_that_did_not_take_ends_the_start(mysql, copy, settings, message):
+    server = copy(mysql, settings)
+    with pytest.raises(SettingError, match=re.escape(message)):
+        server.start()
+    assert server.process is None
+
+
+def test_an_active_plugin_is_found(mysql, copy):
+    with copy(mysql, {"plugin_load_add": "thread_pool.so"}) as server:
+        assert server.variables()["thread_handling"] == "loaded-dynamically"
+
+
+def test_what_is_set_is_taken_literally(running):
+    for value in ("SET @a = ':b %s'", "it''s", ""):
+        running.set({"init_connect": value})
+
+
+def test_variables_that_matter_are_kept_and_those_that_move_are_not(running):
+    first = running.variables()
+    running.query("REPLACE INTO noisefloor.canary VALUES (8, 'moves the GTID set')")
+    assert running.variables() == first
+    wanted = {"mysql": ["gtid_mode", "log_timestamps"], "mariadb": ["gtid_strict_mode"]}
+    assert set(wanted[running.engine.kind]) <= first.keys()
+
+
+def test_no_arm_inherits_from_the_one_before_it(running):
+    before = running.variables()
+    running.only({"sync_binlog": "7", "innodb_io_capacity": "300"})
+    running.only({"sync_binlog": "9"})
+    assert running.variables() == before | {"sync_binlog": "9"}
+    running.only({})
+    assert running.variables() == before
+
+
+# -- keyrings and copies ---------------------------------------------------------------------------
+
+
+def test_copies_carry_keyring_and_password_and_run_side_by_side(template, copy):
+    both = [copy(template), copy(template)]
+    for server in both:
+        server.start()
+        assert set(evidence.keyring(server).values()) == {"active"}
+        rows = server.query("SELECT word FROM noisefloor.hidden")
+        assert rows == [{"word": "under the key"}]
+        assert passwords(server) == passwords(template)
+    assert both[0].pid != both[1].pid
+    for server in both:
+        text = (server.folder / "sysbench.cnf").read_text()
+        assert f"mysql-socket={server.socket}\n" in text
+    if template.engine.kind == "mysql":
+        assert len({s.query("SELECT @@server_uuid AS u")[0]["u"] for s in both}) == 2
+        assert not any("server_uuid" in s.variables() for s in both)  # one file for equal servers
+
+
+def test_without_its_keyring_a_server_has_none(mysql, copy):
+    server = copy(mysql)
+    (server.datadir / "mysqld.my").unlink()
+    with server:
+        assert evidence.keyring(server) == {"keyring component": "disabled"}
+        with pytest.raises(SettingError, match="binlog_encryption: wanted ON, refused"):
+            server.set({"binlog_encryption": "ON"})
+
+
+# -- what it used, settling, a slow disk -----------------------------------------------------------
+
+
+def test_usage_grows_with_the_work(running):
+    before = running.usage()
+    running.query("DO BENCHMARK(3000000, SHA2('noisefloor', 256))")
+    used = running.usage()["cpu_s"] - before["cpu_s"]
+    assert 0.05 < used < 20
+
+
+def test_settling_has_a_limit_and_flushing_restores_what_it_set(running):
+    before = running.variables()
+    for i in range(3):
+        running.query("UPDATE noisefloor.sbtest1 SET k = k + :i", i=i + 1)
+    dirty = running.settle(0)
+    assert dirty["seconds"] < 30  # it waits for nothing
+    found = running.flush(10)
+    assert found["settled"]
+    assert found["dirty_pages"] <= dirty["dirty_pages"]
+    assert running.variables() == before
+
+
+def test_a_throttled_disk_is_slow_until_the_limit_is_lifted(mysql, copy):
+    def commits(n: int) -> float:
+        began = time.monotonic()
+        for i in range(n):
+            server.query("REPLACE INTO noisefloor.canary VALUES (9, :word)", word=str(i))
+        return time.monotonic() - began
+
+    with copy(mysql, {"sync_binlog": "1"}) as server:
+        try:
+            limit = Throttle(server.datadir, server.pid)
+        except ServerError as e:
+            groups = ("/sys/fs/cgroup/blkio", "/sys/fs/cgroup/cgroup.procs")
+            if any(os.access(g, os.W_OK) for g in groups) and "block device" not in str(e):
+                raise  # it is allowed here, so it has to work
+            pytest.skip(str(e))
+        server.flush(10)
+        free = commits(8)
+        limit.limit(30)
+        slow = commits(8)
+        limit.limit(None)
+        again = commits(8)
+        limit.close()
+    assert slow > 0.3
+    assert slow > 1.5 * max(free, again)
+    assert not limit.group.exists()

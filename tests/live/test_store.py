@@ -1,0 +1,357 @@
+"""Campaigns in real databases: SQLite, MySQL and MariaDB."""
+
+import json
+import re
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner
+
+from noisefloor import paths, store
+from noisefloor.cli import main
+from noisefloor.data import results
+from noisefloor.show import plots
+
+STUDY = "binlog-encryption"
+ODD = "x'; DROP TABLE campaign; -- \"`%s :name \\ \N{SNOWMAN} \N{PILE OF POO}\n\x00 end"
+# what version 1 wrote, kept as it was: this text does not follow the code
+VERSION_1 = """
+CREATE TABLE noisefloor (schema_version INTEGER);
+INSERT INTO noisefloor VALUES (1);
+CREATE TABLE campaign (id VARCHAR(64) NOT NULL PRIMARY KEY, name TEXT, study TEXT, title TEXT,
+  profile TEXT, design TEXT, baseline TEXT, engine TEXT, machine TEXT, created TEXT, finished TEXT,
+  measured TEXT, margin_pct DOUBLE PRECISION);
+CREATE TABLE verdict (campaign VARCHAR(64) NOT NULL, position INTEGER NOT NULL, workload TEXT,
+  metric TEXT, threads INTEGER, baseline TEXT, arm TEXT, verdict TEXT, warnings TEXT,
+  n_baseline INTEGER, n_arm INTEGER, blocks INTEGER, overhead_pct DOUBLE PRECISION,
+  lo_pct DOUBLE PRECISION, hi_pct DOUBLE PRECISION, p DOUBLE PRECISION,
+  p_adjusted DOUBLE PRECISION, noise_floor_pct DOUBLE PRECISION, deciding_cv_pct DOUBLE PRECISION,
+  runs_needed DOUBLE PRECISION, minutes_needed DOUBLE PRECISION, control BOOLEAN, joint BOOLEAN,
+  settled BOOLEAN, PRIMARY KEY (campaign, position), FOREIGN KEY (campaign) REFERENCES campaign (id));
+INSERT INTO campaign VALUES ('old', 'binlog-encryption-2024', 'binlog-encryption', 'Binlog', 'full',
+  'switched', 'plain', 'MySQL 8.0.31', 'a machine', '2024-05-01T10:00:00.000+00:00', NULL,
+  '2024-05-01 10:00', 2);
+INSERT INTO verdict VALUES ('old', 0, 'in memory', 'tps', 2, 'plain', 'encrypted', 'slower', '',
+  9, 9, 4, 5.5, 3.25, 8, 0.01, 0.01, 2, 1, 9, 1, 0, 0, 1);
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_database_of_ours(monkeypatch):
+    """Whatever this user's environment names, no test writes to it."""
+    monkeypatch.delenv(store.VARIABLE, raising=False)
+
+
+@pytest.fixture(params=["sqlite", "mysql", "mariadb"])
+def empty(request, tmp_path):
+    """The URL of an empty database: a file, and a schema on both servers in turn."""
+    if request.param == "sqlite":
+        yield store.address(f"sqlite:///{tmp_path / 'history.sqlite'}")
+        return
+    server = running(request, request.param)
+    server.script("CREATE DATABASE team")
+    yield store.address(team(server))
+    server.script("DROP DATABASE team")
+
+
+def running(request, name):
+    """The session's running server of that name."""
+    shared = request.getfixturevalue("shared")
+    if name not in shared:
+        shop, template = request.getfixturevalue("shop"), request.getfixturevalue(name)
+        shared[name] = template.copy(shop / f"running-{name}")
+        shared[name].start()
+    return shared[name]
+
+
+def team(server):
+    """The URL of its schema `team`; the password stands in the option file."""
+    kind = server.engine.kind
+    return f"{kind}://root@localhost/team?read_default_file={server.folder / 'client.cnf'}"
+
+
+def ask(url, statement):
+    """Rows of a statement, on a connection of the test's own."""
+    with sa.create_engine(url, poolclass=sa.pool.NullPool).begin() as c:
+        found = c.exec_driver_sql(statement)
+        return [tuple(r) for r in found] if found.returns_rows else []
+
+
+def edited(campaign, **facts):
+    """A campaign whose campaign.json says something else."""
+    file = campaign / "campaign.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | facts))
+    return campaign
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(a) for a in args])
+
+
+def test_the_verdict_table_comes_back_as_it_was(empty, recorded):
+    was = results.load(recorded).verdicts
+    assert store.push(empty, recorded) == len(was)
+    was = was[~was["control"] & (was["metric"] == "tps")].reset_index(drop=True)
+    found = store.history(empty, STUDY, metric="tps")
+    assert list(found["engine"]) == ["MySQL 9.7.4"] * len(was)
+    assert set(found["date"]) == {"2026-11-20 23:47"}
+    same = ["threads", "verdict", "overhead_pct", "lo_pct", "hi_pct", "n_arm", "runs_needed"]
+    pd.testing.assert_frame_equal(found[same], was[same], check_dtype=False)
+
+
+def test_the_same_campaign_twice_is_one_row_also_from_another_folder(empty, recorded):
+    store.push(empty, recorded)
+    before = ask(empty, "SELECT * FROM verdict ORDER BY position")
+    store.push(empty, recorded)
+    assert ask(empty, "SELECT * FROM verdict ORDER BY position") == before
+    moved = recorded.rename(recorded.with_name("moved"))
+    store.push(empty, moved)
+    assert ask(empty, "SELECT name FROM campaign") == [("moved",)]
+    assert len(ask(empty, "SELECT * FROM verdict")) == len(before)
+
+
+def test_odd_strings_come_back_as_they_were(empty, recorded, monkeypatch):
+    table = results.load(recorded).verdicts
+    table.loc[:, ["arm", "workload"]] = ODD
+    table["control"] = False
+    table["hi_pct"], table["lo_pct"] = float("inf"), float("-inf")
+    monkeypatch.setattr(results.Results, "verdicts", table)
+    edited(recorded, title=ODD, study=ODD + "\ud800")
+    store.push(empty, recorded)
+    found = store.history(empty, ODD + "?", metric="tps", arm=ODD)
+    assert set(found["arm"]) == set(found["workload"]) == {ODD}
+    assert set(found["hi_pct"]) == {float("inf")}
+    assert set(found["lo_pct"]) == {float("-inf")}
+    with pytest.raises(store.StoreError, match="there are"):
+        store.history(empty, ODD.upper())
+
+
+@pytest.mark.parametrize("killed", ["", "ALTER TABLE verdict ADD COLUMN engine TEXT"])
+def test_a_database_of_version_1_is_brought_up_to_date_and_keeps_its_rows(empty, recorded, killed):
+    """Also where MySQL was killed in the middle of it."""
+    for statement in filter(str.strip, f"{VERSION_1}{killed}".split(";\n")):
+        ask(empty, statement)
+    with pytest.raises(store.StoreError, match="schema version 1, 3 is needed"):
+        store.history(empty, STUDY)
+    store.prepare(empty)
+    assert ask(empty, "SELECT schema_version FROM noisefloor") == [(store.VERSION,)]
+    store.prepare(empty)
+    store.push(empty, recorded)
+    found = store.history(empty, STUDY, metric="tps")
+    assert list(found["engine"]) == ["MySQL 8.0.31", "MySQL 9.7.4"]
+    assert list(found.loc[0, ["overhead_pct", "lo_pct", "hi_pct"]]) == [5.5, 3.25, 8]
+    seen = sa.inspect(sa.create_engine(empty))
+    for table in (store._campaign, store._verdict):
+        assert {c["name"] for c in seen.get_columns(table.name)} == set(table.columns.keys())
+
+
+def test_a_first_start_that_was_interrupted_goes_on(empty, recorded):
+    ask(empty, "CREATE TABLE noisefloor (schema_version INTEGER)")
+    store.push(empty, recorded)
+    assert len(store.history(empty, STUDY)) == 1
+
+
+def test_a_newer_version_is_left_alone(empty, recorded):
+    store.prepare(empty)
+    ask(empty, "UPDATE noisefloor SET schema_version = 99")
+    ask(empty, "CREATE TABLE of_the_future (x INTEGER)")
+    for use in (lambda: store.push(empty, recorded), lambda: store.history(empty, STUDY)):
+        with pytest.raises(store.StoreError, match="version 99, this Noisefloor knows 3"):
+            use()
+    assert ask(empty, "SELECT * FROM campaign") == []
+
+
+@pytest.mark.parametrize("name", ["sbtest1", "campaign", "noisefloor"])
+def test_a_schema_with_tables_of_others_is_left_alone(empty, recorded, name):
+    ask(empty, f"CREATE TABLE {name} (x INTEGER)")
+    for use in (lambda: store.prepare(empty), lambda: store.push(empty, recorded)):
+        with pytest.raises(store.StoreError, match=rf"did not make \({name}\): give it a schema"):
+            use()
+    assert sa.inspect(sa.create_engine(empty)).get_table_names() == [name]
+
+
+def test_two_writers_at_once_store_one_campaign(empty, recorded):
+    code = "import sys; from pathlib import Path; from noisefloor import store\n"
+    code += "store.push(store.address(sys.argv[1]), Path(sys.argv[2]))"
+    url = empty.set(drivername="sqlite" if empty.drivername == "sqlite" else "mysql")
+    argv = [sys.executable, "-c", code, url.render_as_string(), str(recorded)]
+    both = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [p.communicate()[1] for p in both] == ["", ""]
+    assert ask(empty, "SELECT name FROM campaign") == [("campaign",)]
+    assert ask(empty, "SELECT schema_version FROM noisefloor") == [(store.VERSION,)]
+
+
+# -- addresses -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("history.sqlite", "is not a database's"),
+        ("postgresql://me@db/results", "is not a database's; allowed are sqlite:///FILE, mysql:"),
+        ("mysql+pymysql://me@db/results", "is not a database's"),
+        ("mysql://me@db:port/results", "is not a database's"),
+        ("mysql://me:hunter2@db/results", "a password in the command line can be seen"),
+        ("mysql://me@db/results?passwd=hunter2", "has the option 'passwd'"),
+        ("mysql://me@db/results?init_command=hunter2", "has the option 'init_command'"),
+        ("mysql://me@db/results?unix_socket=hunter2&unix_socket=b", "has the option 'unix_socket'"),
+        ("mysql://me@db", "names no schema"),
+        ("mysql://me@db/r?read_default_file=/nowhere.cnf", "option file /nowhere.cnf cannot be"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///:memory:", "names no file"),
+        ("sqlite://history.sqlite", "names no file"),
+        ("sqlite:///x?mode=ro", "has the option 'mode'; allowed: none"),
+    ],
+)
+def test_a_wrong_url_is_one_sentence_and_a_wrong_usage(home, url, said):
+    for command in (["store", "--to", url], ["history", STUDY, "--from", url]):
+        result = run(*command)
+        assert result.exit_code == 2, result.output
+        assert said in result.output
+        assert len(result.output.splitlines()) == 1
+        assert "hunter2" not in result.output
+
+
+def test_the_url_may_hold_a_password_in_the_environment_and_no_message_shows_it(home, monkeypatch):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))  # and nobody listens
+        url = f"mysql://me:hunter2@127.0.0.1:{s.getsockname()[1]}/results"
+        monkeypatch.setenv(store.VARIABLE, url)
+        result = run("store")
+    assert result.exit_code == 1
+    assert re.fullmatch(
+        r"noisefloor: the database mysql://me:\*\*\*@127.0.0.1:\d+/results cannot be used"
+        r" \(.*\); nothing was stored\n",
+        result.output,
+    )
+    monkeypatch.setenv(store.VARIABLE, "nonsense hunter2")
+    assert "hunter2" not in run("store").output
+
+
+@pytest.mark.parametrize("content", [b"not a database, but longer than a header" * 9, None])
+def test_a_file_that_is_no_database_is_one_sentence(home, recorded, content):
+    file = home / "x" / "history.sqlite"
+    if content:
+        file.parent.mkdir()
+        file.write_bytes(content)
+    result = run("store", "--to", f"sqlite:///{file}")
+    assert result.exit_code == 1
+    assert re.fullmatch(r"noisefloor: the database .* cannot be used \(.*\); .*\n", result.output)
+    assert not content or file.read_bytes() == content
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def project(home, recorded):
+    """A project folder with two campaigns, one recorded and one of the day after."""
+    shutil.copytree(recorded, paths.recorded() / f"{STUDY}-1")
+    later = shutil.copytree(recorded, paths.runs() / f"{STUDY}-2")
+    host = json.loads((later / "campaign.json").read_text())["host"] | {"cpu": "Other"}
+    engine = {"label": "MySQL 9.8.0", "kind": "mysql", "version": "9.8.0"}
+    times = {"created": "2026-11-21T10:00:00.000+00:00", "finished": None}
+    edited(later, **times, host=host, engine=engine)
+    return home
+
+
+def test_all_campaigns_are_stored_and_their_history_is_listed(project):
+    said = run("store")
+    assert said.exit_code == 0, said.output
+    assert said.output.splitlines()[-1] == ("2 of 2 campaigns are in data/processed/history.sqlite")
+    lines = run("history", STUDY).output.splitlines()
+    assert lines[0].endswith("threads, in memory: encrypted against plain")
+    assert [line.split()[:4] for line in lines[1:]] == [
+        ["2026-11-20", "23:47", "MySQL", "9.7.4"],
+        ["2026-11-21", "10:00", "MySQL", "9.8.0"],
+    ]
+    assert "Other" in lines[2]
+    rows = json.loads(run("history", STUDY, "--metric", "p95", "--json").output)["comparisons"]
+    assert [(r["campaign"], r["metric"]) for r in rows] == [(f"{STUDY}-1", "p95"), (f"{STUDY}-2", "p95")]  # fmt: skip
+    controls = json.loads(run("history", STUDY, "--arm", "plain again", "--json").output)
+    assert {r["arm"] for r in controls["comparisons"]} == {"plain again"}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["no-such"], f"no campaign of 'no-such' is stored in data/processed/history.sqlite; there are: {STUDY}"),
+        ([STUDY, "--metric", "tpx"], "has metric tpx; there are: binlog_bytes_per_transaction, cpu_per_transaction, p95"),
+        ([STUDY, "--threads", "3"], "has threads 3; there are: 2"),
+        ([STUDY, "--metric", "tps", "--arm", "x"], "has arm x; there are: encrypted, plain again"),
+        ([STUDY, "--plot", "x.pdf"], "a file that ends in .svg or .png is needed"),
+    ],
+)  # fmt: skip
+def test_what_is_not_stored_is_one_sentence_that_names_what_is(project, args, said):
+    run("store", f"{STUDY}-1")
+    result = run("history", *args)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
+def test_nothing_is_made_by_asking(home):
+    result = run("history", STUDY)
+    assert result.exit_code == 1
+    assert result.output == (
+        "noisefloor: data/processed/history.sqlite does not exist; `noisefloor store` makes it\n"
+    )
+    assert not paths.processed().exists()
+    file = home / "new.sqlite"
+    sqlite3.connect(file).close()
+    assert "has no results" in run("history", STUDY, "--from", f"sqlite:///{file}").output
+
+
+def test_one_damaged_campaign_does_not_stop_the_others(project):
+    edited(paths.runs() / f"{STUDY}-2", format=99)
+    empty = paths.runs() / "no-run"
+    empty.mkdir()
+    shutil.copy(paths.recorded() / f"{STUDY}-1" / "campaign.json", empty)
+    file = (
+        shutil.copytree(paths.recorded() / f"{STUDY}-1", paths.runs() / "no-seed") / "campaign.json"
+    )
+    file.write_text(file.read_text().replace('"seed"', '"seeds"'))
+    result = run("store")
+    assert result.exit_code == 1
+    assert "has format 99" in result.output
+    assert "no-run holds no run; it was not stored" in result.output
+    assert "no-seed/campaign.json has no 'seed'; it was not stored" in result.output
+    assert "1 of 4 campaigns are in" in result.output
+    assert run("store", "no-such").exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["a.svg", "a.png"])
+def test_the_plot_is_a_file_of_its_own(project, name):
+    run("store")
+    file = project / name
+    assert run("history", STUDY, "--plot", file).exit_code == 0
+    start = file.read_bytes()[:100]
+    assert start.startswith(b"\x89PNG") or b"<svg" in start or b"<?xml" in start
+    assert sorted(p.name for p in project.glob("a.*")) == [name]
+    missing = run("history", STUDY, "--plot", project / "no" / name)
+    assert (missing.exit_code, "cannot be written" in missing.output) == (1, True)
+
+
+def test_the_figure_names_dates_builds_and_machines(project):
+    run("store")
+    figure = plots.history(store.history(store.address(), STUDY))
+    ax = figure.axes[0]
+    assert [t.get_text() for t in ax.get_xticklabels()] == [
+        "2026-11-20\nMySQL 9.7.4\nmachine 1",
+        "2026-11-21\nMySQL 9.8.0\nmachine 2",
+    ]
+    assert "machine 2: Other" in ax.get_xlabel()
+    assert sum(t.get_text().startswith("cannot tell\n") for t in ax.texts) == 2
+    assert figure.narrow().axes
+
+
+def test_a_history_that_cannot_be_opened_is_one_sentence(project):
+    paths.history().mkdir(parents=True)
+    result = run("store")
+    assert result.exit_code == 1
+    assert re.match(r"noisefloor: the database data/processed/history.sqlite cannot be used", result.output)  # fmt: skip

@@ -1,0 +1,460 @@
+"""Tables and first lines, from small campaigns whose answers can be worked out by hand."""
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from noisefloor import paths
+from noisefloor.data import results
+from noisefloor.show import findings, plots
+
+TURNS = {"base": (1, 1, -1, -1), "arm": (1, -1, 1, -1), "both": (1, -1, -1, 1)}  # add up to nothing
+
+
+def tidy(workload, values, threads=1, campaign="c", wobble=0.01, drift=0.0):
+    """A campaign of four blocks with a pair an arm: {arm: {metric: truth}}, the baseline first. The
+    logs of its runs wobble around the truth, and drift with the block."""
+    base, *others = values
+    rows = []
+    for block in range(4):
+        for arm in (*others, f"{base} again"):
+            for name in (base, arm):
+                away = wobble * TURNS["base" if name == base else "arm"][block]
+                away += drift * TURNS["both"][block]
+                pair = f"{workload} t{threads} {arm} {block}"
+                key = (block, pair, f"{pair} {name}", name)
+                rows += [
+                    (*key, metric, value * math.exp(away))
+                    for metric, value in values.get(name, values[base]).items()
+                ]
+    warm = (0, "warm-up", "warm-up", *rows[0][3:5], 1e9)
+    columns = ["block", "pair_id", "run", "arm", "metric", "value"]
+    found = pd.DataFrame([warm, *rows], columns=columns).assign(warmup=lambda t: t.index == 0)
+    return found.assign(campaign=campaign, workload=workload, threads=threads)
+
+
+def of(metric, **arms):
+    """What `tidy` takes, of one metric."""
+    return {arm.replace("_", " "): {metric: value} for arm, value in arms.items()}
+
+
+def joined(*tables):
+    return pd.concat(tables, ignore_index=True)
+
+
+def interval(row, name):
+    return row[f"{name} lo"], row[f"{name} hi"]
+
+
+@pytest.fixture(autouse=True)
+def theme():
+    plots.order(["plain TCP", "TLS 1.3, RSA 2048", "TLS 1.3, P-256"])
+    yield
+    plots.order([])
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """A campaign that was measured before studies had questions."""
+    return results.load(paths.recorded() / "ssl-connections-standard-20261121-151554")
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+TWICE = of("connect_time", plain_TCP=2e-3, TLS=4e-3)
+
+
+def test_an_interval_is_students_over_blocks():
+    """Of the means of blocks on the log scale: pairs of one block do not count twice."""
+    t = tidy("sustained", TWICE, 4)
+    t = joined(t, t.assign(pair_id=t["pair_id"] + " once more"))
+    row = findings.rates(t, "sustained").set_index("arm").loc["TLS"]
+    logs = np.log(4) + 0.01 * np.array(TURNS["arm"])
+    expected = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
+    assert row["connect_ms"] == pytest.approx(4)
+    assert np.log(interval(row, "connect_ms")) == pytest.approx(expected)
+    assert row["blocks"] == 4
+
+
+def test_one_block_has_no_interval():
+    t = tidy("sustained", TWICE)
+    found = findings.rates(t[t["block"] == 0], "sustained")
+    assert np.isnan(found["connect_ms lo"]).all()
+    assert findings.told(found)["connect, ms"].tolist()[1] == "4.04 (no interval)"
+
+
+@pytest.mark.parametrize(
+    ("name", "figure", "text"),
+    [
+        ("x_ms", (2.0312, 1.98, 2.09), "2.031 (1.980 to 2.090)"),
+        ("x_ms", (2715.3, 2546.1, 2894.2), "2,715 (2,546 to 2,894)"),
+        ("x_ms", (-0.5, -1.0, 0.1), "−0.50 (−1.00 to 0.10)"),
+        ("x_ms", (191.8156, 191.815641, 191.815643), "191.82 (191.82 to 191.82)"),
+        ("x_ms", (51.0, 40.0, 70.0), "51 (40 to 70)"),
+        ("x_ms", (math.inf, 756.0, math.inf), "never (756 to never)"),
+        ("x_ms", (math.inf, math.inf, math.inf), "never"),
+        ("x_ms", (math.nan, math.nan, math.nan), ""),
+        ("x_ms", (4.0, math.nan, math.nan), "4 (no interval)"),
+        ("x_ms", (0.0, 0.0, 0.0), "0 (0 to 0)"),
+        ("x_pct", (-1.0, -3.0, 1.0), "−1.0\u202f% (−3.0 to +1.0\u202f%)"),
+    ],
+    ids=str,
+)
+def test_a_figure_is_told_with_its_interval(name, figure, text):
+    keys = (name, f"{name} lo", f"{name} hi")
+    frame = pd.DataFrame([dict(zip(keys, figure, strict=True)) | {"arm": "A"}])
+    head = {"x_ms": "x, ms", "x_pct": "x"}[name]
+    assert findings.told(frame).to_dict("list") == {head: [text], "arm": ["A"]}
+
+
+def test_arms_of_one_campaign_are_compared_in_pairs():
+    """What drifts with the blocks is in both runs of a pair and cancels; without pairs it does not."""
+    t = findings._own(tidy("x", of("tps", plain=100.0, TLS=90.0), drift=0.2))
+    pairs = findings._ratio(t, "TLS", "plain")
+    apart = joined(t[t["arm"] == "plain"], t[t["arm"] == "TLS"].assign(campaign="another"))
+    alone = findings._ratio(apart, "TLS", "plain")
+    assert [pairs.value, alone.value] == pytest.approx([math.log(0.9)] * 2)
+    assert alone.half() > 5 * pairs.half() > 0
+
+
+# -- connections -----------------------------------------------------------------------------------
+
+FAR = {"plain TCP": (3, 5e-4), "TLS 1.3, RSA 2048": (5, 3e-3)}  # round trips, seconds of work
+
+
+def away(longest=170, slower=1.0, threads=1):
+    parts = []
+    for ms in (0, 40, longest):
+        rtt = (ms + 0.1) / 1e3
+        by = slower if ms == longest else 1
+        values = {
+            kind: {"connect_time": by * (work + trips * rtt), "round_trip": rtt}
+            for kind, (trips, work) in FAR.items()
+        }
+        parts.append(tidy(f"{ms} ms away", values, threads, wobble=1e-3))
+    return joined(*parts)
+
+
+def test_round_trips_are_fitted_and_checked():
+    far = away()
+    found = findings.round_trips(far)
+    assert found["kind"].tolist() == list(FAR)  # the baseline first
+    for row, (trips, work) in zip(found.to_dict("records"), FAR.values(), strict=True):
+        assert row["blocks"] == 4
+        assert row["round trips"] == pytest.approx(trips, rel=1e-3)
+        lo, hi = interval(row, "round trips")
+        assert trips * 0.99 < lo < trips < hi < trips * 1.01
+        assert row["work_ms"] == pytest.approx(1e3 * work, rel=0.02)
+        assert abs(row["off_pct"]) < 0.1
+        assert row["per_s_at_100_ms"] == pytest.approx(1 / (work + 0.1 * trips), rel=1e-3)
+        assert row["predicted_ms"] == pytest.approx(row["measured_ms"], rel=1e-3)
+    slow = findings.round_trips(away(slower=2.0))
+    assert slow["off_pct"].tolist() == pytest.approx([-50.0, -50.0], abs=0.1)
+    assert (slow["off_pct hi"] < -49).all()
+    assert plots.distance(findings.distances(far), found)
+
+
+def test_the_scatter_of_round_trips_is_that_of_blocks():
+    far = away()
+    out = far.eval("block == 2 and workload == '40 ms away' and metric == 'connect_time'")
+    far.loc[out, "value"] *= 1.1
+    row = findings.round_trips(far).iloc[0]
+    points = findings.distances(far)
+    points = points[points["kind"] == "plain TCP"].pivot(index="block", columns="distance_ms")
+    took, trip = (points[c][40] - points[c][0] for c in ("connect_s", "rtt_s"))
+    slope = took / trip
+    expected = stats.t.interval(0.95, 3, slope.mean(), stats.sem(slope))
+    assert interval(row, "round trips") == pytest.approx(expected)
+    assert row["round trips hi"] - row["round trips lo"] > 0.4
+
+
+def test_two_distances_predict_nothing_and_one_has_no_round_trips(recorded):
+    far = away()
+    row = findings.round_trips(far[far["workload"] != "170 ms away"]).iloc[0]
+    assert row["round trips"] == pytest.approx(3, rel=1e-3)
+    assert row[["predicted_ms", "measured_ms", "off_pct", "rtt_ms"]].isna().all()
+    near = tidy("sustained", TWICE)
+    one = far[far["workload"] == "40 ms away"]
+    for t in (near, near.iloc[:0], one, away(threads=16), recorded.tidy):
+        assert findings.round_trips(t).empty
+
+
+@pytest.mark.parametrize(
+    ("rate", "under_5", "under_1"),
+    [(1000, 41, 306), (990, 52, math.inf), (900, math.inf, math.inf)],
+)
+@pytest.mark.parametrize("workload", ["one after the other", "100 connections", "sustained"])
+def test_break_even(rate, under_5, under_1, workload):
+    """A connection costs 1 ms, with TLS 4; a query 1 ms at one thread, with TLS 1/rate."""
+    made = tidy(workload, of("connect_time", plain=1e-3, TLS=4e-3))
+    used = tidy("pooled", of("tps", plain=1000.0, TLS=float(rate)), campaign="another")
+    more = tidy("pooled", of("tps", plain=1.0, TLS=1.0), 16, "another")  # at more threads
+    (row,) = findings.break_even(joined(made, used, more), "TLS", "plain").to_dict("records")
+    assert row["counted in"] == "time"
+    assert (row["connect_ms"], row["extra_ms"]) == pytest.approx((1, 3))
+    assert row["query_extra_pct"] == pytest.approx(100 * (1000 / rate - 1))
+    for name, limit in (("under 5 %", 0.05), ("under 1 %", 0.01)):
+        if math.isfinite(n := row[name]):
+            # by definition: at that many the cost is under the limit, not at one less
+            cost = [(4 + k * 1000 / rate) / (1 + k) - 1 for k in (n - 1, n)]
+            assert cost[0] > limit >= cost[1] - 1e-9
+        lo, hi = interval(row, name)
+        assert lo <= row[name] <= hi
+        assert lo < hi or math.isinf(lo)
+    assert math.isinf(row["under 5 %"]) == math.isinf(under_5)
+    assert math.isinf(row["under 1 %"]) == math.isinf(under_1)
+
+
+def test_break_even_needs_both_arms_and_a_pool():
+    made = tidy("sustained", of("connect_time", plain=1e-3, TLS=4e-3), 4)
+    used = tidy("pooled", of("tps", plain=1000.0, socket=1100.0))
+    assert findings.break_even(made, "TLS", "plain").empty
+    assert findings.break_even(joined(made, used), "TLS", "plain").empty
+
+
+def test_rates_of_several_campaigns_stand_apart():
+    """Only arms of one campaign were measured beside each other."""
+    one = tidy("once", TWICE)
+    two = tidy("once", of("connect_time", plain_TCP=3e-3), campaign="d")
+    assert "campaign" not in findings.rates(one, "once")
+    found = findings.rates(joined(one, two, tidy("sustained", TWICE, 4)), "once")
+    assert found["campaign"].tolist() == ["c", "c", "d"]
+    assert found["arm"].tolist() == ["plain TCP", "TLS", "plain TCP"]
+    assert found["connect_ms"].tolist() == pytest.approx([2, 4, 3])
+    assert findings.rates(one, "sustained").empty
+
+
+def test_an_old_campaign_is_still_told(recorded):
+    found = findings.rates(recorded.tidy, "100 connections")
+    assert len(found) == 12
+    assert set(found["threads"]) == {1}
+    assert (found["connect_ms lo"] < found["connect_ms"]).all()
+    assert set(findings.rates(recorded.tidy, "sustained")["threads"]) == {1, 4, 16, 32}
+    even = findings.break_even(recorded.tidy, "TLS 1.3, RSA 2048", "plain TCP")
+    assert even["counted in"].tolist() == ["time", "server CPU"]
+    assert plots.pooling(even)
+
+
+def verdicts(*rows, **more):
+    """Rows of a verdict table: workload, metric, arm, overhead and its interval, verdict."""
+    columns = ["workload", "metric", "arm", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+    known = {"baseline": "plain TCP", "threads": 4, "control": False, "joint": False, "level": 0.05}
+    return pd.DataFrame(rows, columns=columns).assign(**known | more)
+
+
+RATE, CPU = "connections_per_second", "cpu_per_connection"
+QUICK = (
+    ("sustained", RATE, "TLS 1.3, P-256", 750.0, 700.0, 800.0, "slower"),
+    ("sustained", CPU, "TLS 1.3, P-256", 400.0, 350.0, 450.0, "slower"),
+)
+
+
+def test_first_line_of_a_quick_campaign():
+    said = findings.connection_answer(verdicts(*QUICK), pd.DataFrame(), pd.DataFrame())
+    assert said == (
+        "Connections per second at 4 threads, against plain TCP: slower with TLS 1.3, P-256 (8.5"
+        " times, 8 to 9 times). Server CPU per connection: more with TLS 1.3, P-256 (5 times, 4.5"
+        " to 5.5 times)."
+    )
+
+
+def test_first_line_of_the_whole_connections_page():
+    """The joint effect stands for its thread counts, other questions do not crowd in, a level of its
+    own is named, and what is not decided has no size."""
+    rows = verdicts(
+        *QUICK,
+        ("pooled", "tps", "socket", -5.0, -6.0, -4.0, "faster"),
+        ("pooled", "tps", "TLS 1.3, RSA 2048", 0.3, -0.9, 1.5, "same"),
+        ("one after the other", RATE, "socket", -20.0, -25.0, -15.0, "faster"),
+    )
+    joint = verdicts(
+        ("sustained", RATE, "TLS 1.3, P-256", 900.0, 800.0, 1000.0, "slower"),
+        ("sustained", RATE, "TLS 1.3, RSA 2048", 1.0, -2.0, 4.0, "cannot tell"),
+        joint=True, threads=None, level=0.02,
+    )  # fmt: skip
+    control = verdicts(
+        ("sustained", RATE, "plain TCP again", 9.0, 8.0, 10.0, "slower"), control=True
+    )
+    even = pd.DataFrame([{"under 5 %": 51.0, "under 5 % lo": 40.0, "under 5 % hi": 70.0}])
+    trips = findings.round_trips(away())
+    said = findings.connection_answer(joined(rows, joint, control), trips, even)
+    first, second, third = said.removesuffix(".").split(". ")
+    assert first == (
+        "Connections per second over all thread counts, against plain TCP: slower with TLS 1.3, P-256"
+        " (10 times, 98\u202f% interval 9 to 11 times); cannot tell with TLS 1.3, RSA 2048 (at"
+        " most 4.0\u202f% slower, at most 2.0\u202f% faster)"
+    )
+    assert second.startswith("Server CPU per connection: more with TLS 1.3, P-256")
+    assert re.search(r"; round trips far away: 3\.0+ \(.*\) with plain TCP, 5\.0+ \(", second)
+    assert third == (
+        "Over open connections, transactions per second: same with TLS 1.3, RSA 2048 (+0.3\u202f%,"
+        " −0.9 to +1.5\u202f%); under 5 % of the time in all from 51 (40 to 70) queries a connection"
+    )
+    assert "Cheapest" not in said
+
+
+def test_one_baseline_a_sentence():
+    """A tunnel is compared with another tunnel: not in one sentence with plain TCP."""
+    known = "one after the other", RATE
+    one = verdicts((*known, "TLS", 700.0, 600.0, 800.0, "slower"))
+    two = verdicts((*known, "ssh -N", 300.0, 200.0, 400.0, "slower"), baseline="SSH")
+    said = findings.connection_answer(joined(one, two), pd.DataFrame(), pd.DataFrame())
+    assert "against plain TCP: slower with TLS" in said
+    assert "ssh -N" not in said
+    assert "against SSH" in findings.connection_answer(two, pd.DataFrame(), pd.DataFrame())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("slower", "slower"), ""),
+        (("slower", "cannot tell"), ""),
+        (("same", "cannot tell"), ""),
+        (("same", "same"), ""),
+        (("slower",), ""),
+        (("slower", "same"), "Cheapest: B, the only one that is not slower."),
+        (("slower", "faster"), "Cheapest: B, the only one that is faster."),
+        (("same", "faster"), "Cheapest: B, the only one that is faster."),
+    ],
+    ids=str,
+)
+def test_cheapest_is_what_one_verdict_says(words, said):
+    rows = [("backup", "wall", arm, 1.0, 0.5, 1.5, w) for arm, w in zip("AB", words, strict=False)]
+    found = findings.backup_answer(verdicts(*rows), pd.DataFrame(), pd.DataFrame())
+    _, cheapest, which = found.partition("Cheapest")
+    assert cheapest + which == said
+
+
+# -- backups ---------------------------------------------------------------------------------------
+
+
+def backups(workload="backup"):
+    """Backups of three arms, and what their processes did: (tidy table, stages)."""
+    truth = {"none": 9.0e7, "aes": 9.0e7, "sm4": 9.9e7}
+    values = {a: {"backup_size": v, "wall": 2.0} for a, v in truth.items()}
+    t = tidy(workload, values, 2, "b")
+    runs = t[(t["metric"] == "wall") & ~t["warmup"]]
+    cpu = {"none": {}, "aes": {"openssl": 0.1}, "sm4": {"openssl": 1.0}}
+    stages = pd.DataFrame(
+        [
+            {"run": r.run, "workload": workload, "arm": r.arm, "stage": stage}
+            | {"cpu_s": c * r.value / 2, "wall_s": 2.0, "runs": c / 2, "waits for input": 1 - c / 2}
+            for r in runs.itertuples()
+            for stage, c in ({"zstd": 1.2} | cpu[r.arm.removesuffix(" again")]).items()
+        ]
+    )
+    return t, stages
+
+
+def test_who_is_busy():
+    t, stages = backups()
+    found = findings.busy(stages, "backup", t).set_index(["arm", "stage"])
+    row = found.loc[("sm4", "openssl")]
+    assert row["cpu_s"] == pytest.approx(1.0, rel=1e-3)
+    lo, hi = interval(row, "cpu_s")
+    assert 0.97 < lo < 1 < hi < 1.03
+    assert row["runs"] == 50
+    assert ("none", "openssl") not in found.index
+    assert "none again" not in found.index
+    assert findings.busy(stages, "restore", t).empty
+    assert findings.busy(pd.DataFrame(), "backup", t).empty
+    assert plots.stages(found.reset_index())
+
+
+def test_predicted_from_the_speed_in_memory():
+    """The speed comes from a campaign of its own, where sm4 has its other name."""
+    t, stages = backups()
+    memory = tidy("encrypt in memory", of("cipher_rate", aes=9e8, **{"sm4-cbc": 1.1e8}))
+    found = findings.predicted(joined(t, memory.assign(campaign="m")), stages)
+    row = found.set_index("arm").loc["sm4"]
+    assert row["direction"] == "backup"
+    assert row["archive_MB"] == pytest.approx(99)
+    assert row["MB per s"] == pytest.approx(110)
+    assert (row["predicted_s"], row["measured_s"]) == pytest.approx((0.9, 1.0))
+    speed, size, both = (
+        np.ptp(np.log(interval(row, k))) / 2 for k in ("MB per s", "archive_MB", "predicted_s")
+    )
+    assert max(speed, size) < both < speed + size  # independent: their squares add
+    assert found["arm"].tolist() == ["aes", "sm4"]
+    assert findings.predicted(t, stages).empty  # without a speed
+    assert findings.predicted(memory, pd.DataFrame()).empty
+
+
+def test_the_size_is_that_of_the_restored_archive_where_it_is_known():
+    t, stages = backups()
+    back, undone = backups("restore")
+    back.loc[back["metric"] == "backup_size", "value"] *= 2
+    memory = tidy("decrypt in memory", of("cipher_rate", aes=9e8), campaign="m")
+    found = findings.predicted(joined(t, back, memory), joined(stages, undone))
+    assert found["direction"].tolist() == ["restore"]
+    assert found["archive_MB"].tolist() == pytest.approx([180])
+
+
+def test_sizes_are_compared_in_pairs():
+    t, _ = backups()
+    none, aes, sm4 = findings.sizes(t, "none").to_dict("records")
+    assert [x["arm"] for x in (none, aes, sm4)] == ["none", "aes", "sm4"]
+    assert none["archives"] == 12
+    assert np.isnan(none["above_pct"])
+    assert aes["archive_MB"] == pytest.approx(90)
+    assert sm4["above_pct"] == pytest.approx(10)
+    assert sm4["above_pct lo"] > 0 > aes["above_pct lo"]
+
+
+def test_first_line_of_the_backup_page():
+    """Ciphers by their verdicts, each with what is known of it; the variants of a cipher are left to
+    the figure; the process that pays with its interval."""
+    t, stages = backups()
+    rows = (
+        ("backup", "wall", "aes", 1.0, -0.5, 1.9, "same"),
+        ("backup", "wall", "sm4", 40.0, 35.0, 45.0, "slower"),
+        ("backup", "wall", "masked", 130.0, 110.0, 150.0, "slower"),
+        ("backup", "wall", "sm4, 1 MiB pipes", -9.0, -12.0, -6.0, "faster"),
+        ("backup", "user_sys", "sm4", 90.0, 80.0, 99.0, "slower"),
+    )
+    said = findings.backup_answer(verdicts(*rows, baseline="none", threads=2), stages, t)
+    first, second, third = said.split(". ")
+    assert first == (
+        "Backup time: slower with sm4 (+40.0\u202f%, +35.0 to +45.0\u202f%), masked (2.3 times, 2.1"
+        " to 2.5 times); same with aes (+1.0\u202f%, −0.5 to +1.9\u202f%)"
+    )
+    assert second.startswith("Processor time of a backup with aes: openssl 0.1000 (0.098")
+    assert ") s, zstd 1.200 (1.1" in second
+    assert third == "Cheapest: aes, the only one that is not slower."
+
+
+def test_first_line_with_one_cipher_and_without_stages():
+    t, _ = backups()
+    rows = [("backup", "wall", "aes", 2.0, -1.3, 4.1, "cannot tell")]
+    said = findings.backup_answer(verdicts(*rows), pd.DataFrame(), t)
+    assert said == (
+        "Backup time: cannot tell with aes (at most 4.1\u202f% slower, at most 1.3\u202f% faster)."
+    )
+    back = [("restore", "wall", "aes", 30.0, 20.0, 41.0, "slower")]
+    said = findings.backup_answer(verdicts(*back), pd.DataFrame(), t)
+    assert said == "Restore time: slower with aes (+30.0\u202f%, +20.0 to +41.0\u202f%)."
+
+
+def test_functions_that_take_more_time_are_found_in_pairs():
+    """One function costs 30 us more of 1,000 in one arm; all others scatter by 1 %."""
+    draw, shares, cpu = np.random.default_rng(2), [], []
+    for block in range(8):
+        for arm, more in (("plain", 0.0), ("encrypted", 30.0)):
+            run, pair = f"{block}{arm}", f"p{block}"
+            used = {"memcpy": 100.0 + more, "row_search": 400.0, "other": 500.0}
+            used = {f: us * draw.normal(1, 0.01) for f, us in used.items()}
+            whole = sum(used.values())
+            key = {"run": run, "campaign": "c", "block": block, "pair_id": pair, "arm": arm}
+            shares += [key | {"function": f, "share": us / whole} for f, us in used.items()]
+            cpu.append({"run": run, "metric": "cpu_per_transaction", "value": whole / 1e6})
+    again = [{"run": "at once", "metric": "cpu_per_transaction", "value": 1.0}] * 2
+    found = findings.grown(pd.DataFrame(shares), pd.DataFrame(cpu + again), "plain")
+    row = found.set_index("function").loc["memcpy"]
+    assert row["more_us lo"] < 30 < row["more_us hi"]
+    assert found["function"].iloc[0] == "memcpy"
+    assert row["plain, µs"] == pytest.approx(100, rel=0.02)
+    assert findings.grown(pd.DataFrame(shares)[:0], pd.DataFrame(cpu), "plain").empty

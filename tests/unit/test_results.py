@@ -1,0 +1,369 @@
+"""A recorded smoke campaign as a notebook sees it, and several that answer one question each."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from conftest import planned
+from noisefloor import model as study
+from noisefloor import paths, schedule, stats, studies
+from noisefloor.data import results
+
+VERDICTS = {"slower", "faster", "same", "cannot tell"}
+
+
+@pytest.fixture
+def opened(recorded):
+    return results.load(recorded)
+
+
+def test_the_study_is_the_one_that_was_measured(opened):
+    s = opened.study
+    assert (s.name, s.key, s.profile.blocks) == ("binlog-encryption", "", 0)  # it declared none
+    assert [a.name for a in (s.baseline, *s.arms)] == ["plain", "encrypted"]
+    assert s.workload("in memory").threads == (2,)
+
+
+def test_one_row_a_comparison_in_the_order_of_the_contract(opened):
+    v = opened.verdicts
+    assert list(v.columns) == [*stats.row.COLUMNS, "question"]
+    assert set(v["question"]) == {""}
+    metrics = opened.study.workloads[0].metrics
+    assert sorted(v[~v["control"]]["metric"]) == sorted(set(metrics) - {"p99"})  # runs of a second
+    assert set(v["verdict"]) <= VERDICTS
+    assert set(v[v["control"]]["arm"]) == {"plain again"}
+    # two blocks, of which the last has fewer pairs than the first and does not count
+    assert (v[~v["control"]]["n_arm"] == 2).all()
+    assert (v[v["control"]]["n_arm"] == 1).all()
+    assert "max_latency" not in set(v["metric"])  # shown, never judged
+
+
+def test_three_pairs_of_a_second_decide_nothing_about_tps(opened):
+    row = opened.of(metric="tps", control=False).iloc[0]
+    assert row["verdict"] == "cannot tell"
+    assert any("earlier plan" in w for w in row["warnings"])
+    assert any("two are needed for an interval" in w for w in row["warnings"])
+
+
+def test_overhead_is_positive_where_the_arm_is_worse(opened):
+    t = opened.tidy
+    for metric, better in (("tps", "higher"), ("cpu_per_transaction", "lower")):
+        pairs = opened.pairs("in memory", metric)
+        assert len(pairs) == 3
+        values = t[(t["metric"] == metric)].set_index(["pair_id", "arm"])["value"]
+        for _, pair in pairs.iterrows():
+            name = f"in-memory-t2-encrypted-p{pair['pair']:03d}"
+            worse = values[name, "encrypted"] < values[name, "plain"]
+            assert (pair["overhead"] > 0) == (worse == (better == "higher"))
+
+
+def test_warm_ups_and_controls_are_not_among_the_pairs(opened):
+    assert set(opened.pairs("in memory", "tps")["arm"]) == {"encrypted"}
+    path = opened.path("in memory", "tps")
+    assert list(path["n"]) == sorted(path["n"])
+    assert path["n"].max() == 2
+    assert set(path["threads"]) == {2}
+
+
+def test_a_damaged_run_is_among_the_warnings(recorded):
+    run = next(recorded.glob("*p001-0-*"))
+    (run / "sysbench.txt").write_text("edited")
+    opened = results.load(recorded)
+    said = " ".join(opened.warnings["warning"])
+    assert "was changed after the run" in said
+    assert "only one run of the pair is whole" in said
+    v = opened.verdicts
+    assert (v[~v["control"]]["n_arm"] == 2).all()
+
+
+def test_tables_for_the_page(opened):
+    assert list(opened.workloads.columns) == ["workload", "threads", "why"]
+    assert opened.skipped.empty
+    assert list(opened.maxima["arm"]) == ["encrypted", "plain", "plain again"]
+    assert (opened.maxima["median"] <= opened.maxima["highest"]).all()
+    assert opened.threads == 2
+    assert not opened.meta["raw_files"].startswith("/")
+    assert opened.exposed.startswith("No arm")
+    assert set(opened.proofs.columns) >= {"evidence", "plain", "encrypted"}
+    found = opened.medians(opened.main, ("tps", "p95"))
+    units = ["Transactions per second, TPS", "95th percentile latency, ms"]
+    assert list(found.columns[3:]) == units
+    assert set(found["arm"]) == {"plain", "encrypted", "plain again"}
+    assert (found["runs"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("verdict", "lo", "hi", "strict", "other"),
+    [
+        ("same", -0.5, 0.9, "at most 0.9 %", "the cost lies within ±2 %"),
+        ("slower", 2.5, 4.0, "at most 4.0 %", "between 2.5 and 4.0 %"),
+        ("faster", -4.0, -1.0, "no cost was resolved", "no cost was found"),
+        ("cannot tell", -3.0, 5.0, "at most 5.0 %", "anything from −3.0 to 5.0 %"),
+        ("cannot tell", float("nan"), float("nan"), "no cost was resolved", "too few pairs"),
+    ],
+)
+def test_advice_follows_the_verdict(verdict, lo, hi, strict, other):
+    row = pd.Series({"verdict": verdict, "lo_pct": lo, "hi_pct": hi})
+    found = results.advice([row], 2.0)["this campaign says"]
+    assert strict in found[0]
+    assert other in found[1]
+
+
+def test_advice_takes_processor_time_where_throughput_is_not_judged():
+    ends = {"lo_pct": 11.0, "hi_pct": 17.0}
+    cpu = pd.Series({"metric": "cpu_per_transaction", "verdict": "slower"} | ends)
+    tps = pd.Series({"metric": "tps", "verdict": schedule.NOT_JUDGED} | ends)
+    said = results.advice([cpu, tps], 2.0)["this campaign says"]
+    assert "between 11.0 and 17.0 % of processor time" in said[1]
+    assert "Not decided here" in results.advice([tps], 2.0)["this campaign says"][1]
+
+
+# -- the two sweeps --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def upgraded(recorded):
+    """Verdicts of the three arms of an upgrade, over all thread counts; each was a question of its
+    own, the one with the defaults first."""
+    found = results.load(recorded)
+    asked = [
+        studies.load("version-upgrade", question=q, profile="standard")
+        for q in ("headline", "old-values", "thread-pool")
+    ]
+    now, old, pool = (s.arms[0] for s in asked)
+    s = replace(asked[0], arms=(now, old, pool))
+    was = s.baseline.name
+    pooled = 100 * (0.70 / 0.96 - 1)  # of what the new build reached
+    rows = [
+        (old.name, 5.0, 3.0, 7.0, "slower", was),
+        (now.name, -4.0, -6.0, -2.0, "faster", was),
+        (pool.name, pooled, pooled - 3, pooled + 4, "faster", now.name),
+    ]
+    columns = ["arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "baseline"]
+    same = {"metric": "tps", "workload": s.workloads[0].name, "control": False, "joint": True}
+    same |= {"blocks": 8, "threads": pd.NA, "question": ""}
+    table = pd.DataFrame(rows, columns=columns).assign(**same)
+    vars(found).update(study=s, verdicts=table)  # where cached properties are kept
+    return found
+
+
+def test_steps_of_an_upgrade_multiply_up_to_the_whole(upgraded):
+    steps = upgraded.steps()
+    now, old, pool = (a.name for a in upgraded.study.arms)
+    assert list(steps["step"]) == [old, now, pool, "all together"]  # the build alone comes first
+    factors = 1 + steps["overhead_pct"] / 100
+    assert factors[:3].prod() == pytest.approx(factors[3])
+    assert steps["end_pct"].tolist() == pytest.approx([5.0, -4.0, -30.0, -30.0])
+    assert steps["start_pct"].tolist() == pytest.approx([0.0, 5.0, -4.0, 0.0])
+    assert steps["verdict"].tolist() == ["slower", "faster", "faster", "faster"]
+    first, second = steps.iloc[0], steps.iloc[1]
+    assert (first["lo_pct"], first["hi_pct"]) == pytest.approx((3.0, 7.0))
+    wide = second["hi_pct"] - second["lo_pct"]
+    assert 4.0 < wide < 8.0  # more than the arm's own interval, less than the sum of both
+    third, whole = steps.iloc[2], steps.iloc[3]
+    assert third["overhead_pct"] == pytest.approx(100 * (0.70 / 0.96 - 1))  # as it was judged
+    assert whole["hi_pct"] - whole["lo_pct"] > 0.96 * 7  # and what its start is not known by
+
+
+def test_parts_add_up_beside_the_whole(upgraded):
+    arms = pd.DataFrame({"arm": ["redo log", "tables", "everything"]})
+    of = pd.Series([2.0, 6.0, 8.5])
+    table = arms.assign(overhead_pct=of, lo_pct=of - 1, hi_pct=of + 1, verdict="slower", blocks=10)
+    same = {"metric": "cpu_per_transaction", "question": "parts", "control": False, "workload": "w"}
+    study_ = replace(upgraded.study, key="parts")
+    vars(upgraded).update(verdicts=table.assign(**same), study=study_)
+    found = upgraded.added_up("parts", "everything")
+    assert list(found["step"]) == ["redo log", "tables", "everything, measured"]
+    assert found["start_pct"].tolist() == pytest.approx([0, 2.0, 0])
+    assert found["end_pct"].tolist() == pytest.approx([2.0, 100 * (1.02 * 1.06 - 1), 8.5])
+    assert upgraded.added_up("none", "everything").empty
+
+
+def test_a_step_whose_ends_are_not_known_cannot_be_told(upgraded):
+    ends = ["lo_pct", "hi_pct", "verdict"]
+    upgraded.verdicts.loc[0, ends] = [float("nan"), float("nan"), "cannot tell"]
+    assert upgraded.steps()["verdict"].tolist()[:3] == ["cannot tell", "cannot tell", "faster"]
+
+
+def test_the_price_in_cores_is_throughput_times_cpu(opened):
+    price = opened.price(opened.main)
+    cpu = opened.of(opened.main, "cpu_per_transaction", control=False).iloc[0]
+    row = price.iloc[0]
+    assert row["verdict"] == cpu["verdict"]
+    assert 0 < row["baseline cores"] < 64
+    share = row["more cores"] / row["baseline cores"]
+    assert share == pytest.approx(cpu["overhead_pct"] / 100, abs=0.01)
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
+def test_the_arm_that_changes_the_build_alone_is_found_in_every_profile(profile):
+    chosen = studies.load("version-upgrade", profile=profile)
+    found = results.Results(paths.root())
+    vars(found)["study"] = chosen  # as a campaign would have it
+    assert found.study.arm(found.defaults).engine == "mysql"
+
+
+# -- several campaigns on one page -----------------------------------------------------------------
+
+
+def answering(source, folder, key, workload="in memory", **changes):
+    """A copy of a recorded campaign that answers one question, of a workload of this name."""
+    shutil.copytree(source, folder)
+    meta = json.loads((folder / "campaign.json").read_text())
+    work = meta["workloads"][0] | {"name": workload, "at_once": workload.endswith("at once")}
+    more = {"key": key, "question": f"{key}?", "workloads": [work], "duet": "word"}
+    (folder / "campaign.json").write_text(json.dumps(planned(meta) | more | changes))
+    for file in folder.glob("*/run.json"):
+        facts = json.loads(file.read_text())
+        file.write_text(json.dumps(facts | {"workload": workload}))
+    return folder
+
+
+@pytest.fixture
+def three(recorded, tmp_path):
+    """Campaigns in turn, at once and without syncs, in the order of their dates."""
+    return [
+        answering(recorded, tmp_path / name, key, work, finished=f"2026-11-2{n}T10:00:00+00:00")
+        for n, (name, key, work) in enumerate(
+            (("b", "headline", "in memory"), ("a", "processor", "in memory, at once"),
+             ("c", "no-sync", "sync_binlog=0"))
+        )
+    ]  # fmt: skip
+
+
+def test_each_campaign_is_judged_by_itself(three):
+    r, parts = results.load(*three), [results.load(f) for f in three]
+    assert list(r.verdicts["question"].unique()) == ["headline", "processor", "no-sync"]
+    for judge in (lambda p: p.verdicts, lambda p: p.judge(margin_pct=30.0)):
+        alone = pd.concat(map(judge, parts), ignore_index=True)
+        pd.testing.assert_frame_equal(judge(r), alone)
+    assert r.verdicts.attrs["margin_pct"] == 2.0
+    assert len(r.tidy) == sum(len(p.tidy) for p in parts)
+    assert r.runs["run"].is_unique
+    assert set(r.tidy["run"]) <= set(r.runs["run"])
+    assert [w.name for w in r.study.workloads] == [p.main for p in parts]
+    assert [a.name for a in r.study.arms] == ["encrypted"]
+    assert r.meta["campaigns"] == ["b", "a", "c"]
+    assert r.meta["finished"] == "2026-11-22T10:00:00+00:00"
+
+
+def test_what_notebooks_show_comes_from_all_campaigns(three):
+    r, part, work = results.load(*three), results.load(three[2]), "sync_binlog=0"
+    same = pd.testing.assert_frame_equal
+    same(r.pairs(work, "tps"), part.pairs(work, "tps"))
+    same(r.path(work, "tps"), part.path(work, "tps"))
+    same(r.intervals(work), part.intervals(work))
+    same(r.differences, part.differences)
+    same(r.price(work), part.price(work).reset_index(drop=True))
+    assert len(r.quantiles("in memory", 2)) == len(part.quantiles(work, 2)) > 0
+    assert r.evidence["runs"].sum() == 3 * part.evidence["runs"].sum()
+    assert len(r.evidence) == len(part.evidence)
+    assert r.stages.empty
+    assert r.warmups.empty
+    assert r.fact("damage").empty
+
+
+def test_a_damaged_run_is_named_with_its_question(three):
+    (next(three[1].glob("*p001-0-*")) / "sysbench.txt").write_text("edited")
+    said = " ".join(results.load(*three).warnings["warning"])
+    assert "processor/in-memory-t2" in said
+
+
+def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
+    for run in three[2].glob("*/run.json"):
+        shutil.rmtree(run.parent)
+    r = results.load(*three)
+    assert list(r.verdicts["question"].unique()) == ["headline", "processor"]
+    assert r.lead(r.parts[2], ("tps",)) is None
+
+
+@pytest.mark.parametrize(
+    ("kept", "questions", "throughput"),
+    [
+        ((0, 1, 2), ["processor", "headline"], "cannot tell"),
+        ((0, 2), ["headline", "headline"], "cannot tell"),
+        ((1,), ["processor", "processor"], schedule.NOT_JUDGED),
+        ((2,), ["no-sync", "no-sync"], "cannot tell"),
+    ],
+)
+def test_a_page_leads_with_both_costs(three, kept, questions, throughput):
+    r = results.load(*(three[i] for i in kept))
+    rows = r.headlines()
+    assert [row["metric"] for row in rows] == ["cpu_per_transaction", "tps"]
+    assert [row["question"] for row in rows] == questions
+    assert rows[1]["verdict"] == throughput
+    assert all(r.verdicts.loc[row.name, "metric"] == row["metric"] for row in rows)
+    assert schedule.CONTENDED in rows[0]["warnings"] or questions[0] != "processor"
+
+
+def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
+    r = results.load(recorded)
+    other = replace(r.study.arms[0], name="another")
+    vars(r)["study"] = replace(r.study, arms=(*r.study.arms, other))
+    assert "no whole pair of another" in " ".join(r.headlines("another")[0]["warnings"])
+    assert "no whole pair" not in " ".join(r.headlines("unheard of")[0]["warnings"])
+
+
+def test_a_page_holds_the_newest_campaign_of_every_question(three, recorded, tmp_path):
+    ended = {"finished": "2026-11-23T10:00:00+00:00"}
+    for name, key, facts in (
+        ("d", "no-sync", ended),
+        ("e", "replica", {"finished": ""}),  # not ended
+        ("f", "replica", ended | {"host": {"cpu": "another"}}),
+        ("g", "throttled", ended | {"margin_pct": 5.0}),
+        ("h", "throttled", ended | {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}),
+    ):
+        answering(recorded, tmp_path / name, key, **facts)
+    for run in tmp_path.glob("[a-h]/*/run.json"):
+        run.unlink()  # nothing but campaign.json is read
+    for folder in (three[0], three[1], tmp_path / "d"):
+        assert [f.name for f in results.beside(folder)] == ["b", "a", "d"]
+    assert [f.name for f in results.beside(three[2])] == ["b", "a", "c"]
+    assert results.beside(recorded) == (recorded,)  # which asked everything at once
+
+
+def test_a_page_is_about_one_study_and_answers_a_question_once(three, recorded, tmp_path):
+    twice = answering(recorded, tmp_path / "d", "no-sync")
+    with pytest.raises(study.StudyError, match="answer the question 'no-sync'"):
+        results.load(*three, twice)
+    other = answering(recorded, tmp_path / "e", "no-sync", study="tablespace-encryption")
+    with pytest.raises(study.StudyError, match="one study"):
+        results.load(three[0], other)
+
+
+def test_campaigns_are_named_with_commas(home):
+    for name in ("a", "b"):
+        (paths.recorded() / name).mkdir(parents=True)
+        (paths.recorded() / name / "campaign.json").write_text("{}")
+    assert [f.name for f in results.named("a, b,")] == ["a", "b"]
+    with pytest.raises(paths.NotFound, match="no campaign is called 'c'"):
+        results.named("a,c")
+
+
+def test_a_question_is_answered_by_its_campaign_or_by_one_that_asked_everything(three, recorded):
+    r = results.load(*three)
+    assert set(r.about("no-sync")["workload"]) == {"sync_binlog=0"}
+    assert not r.about("no-sync")["control"].any()
+    assert r.about("replica").empty
+    assert list(r.questions)[:2] == ["headline", "processor"]
+    assert set(r.questions) == set(studies.questions("binlog-encryption"))
+    old = results.load(recorded)
+    assert set(old.about("headline")["workload"]) == {"in memory"}
+    assert old.about("no-sync").empty
+    assert old.about("unheard of").empty
+    assert old.questions == {}
+
+
+def test_the_thread_count_of_single_figures_is_the_one_that_workloads_share(three):
+    def counts(*threads):
+        r = results.load(three[0])
+        works = tuple(replace(r.study.workloads[0], threads=t) for t in threads)
+        vars(r)["study"] = replace(r.study, workloads=works)
+        return r.threads
+
+    assert counts((1, 4, 16, 64)) == 16
+    assert counts((1, 4, 16, 64), (4,)) == 4
+    assert counts((4,), (1, 2, 8)) == 4

@@ -1,0 +1,422 @@
+"""What is compared: studies and profiles are data."""
+
+import json
+import os
+import tomllib
+from dataclasses import replace
+
+import pytest
+
+from conftest import DATA
+from noisefloor import model as study
+from noisefloor import paths, schedule, studies
+from noisefloor.data import tidy
+from noisefloor.measure import folder
+from noisefloor.measure.campaign import TOOLS
+from noisefloor.servers import engines
+from noisefloor.stats import honest
+
+ENGINES = ("mysql", "mariadb")
+EVERY = [
+    (name, key, profile, engine)
+    for name in studies.STUDIES
+    for engine in ENGINES
+    for key in studies.questions(name, engine) or ("",)
+    for profile in study.PROFILES
+]
+MEASURED = tomllib.loads((DATA / "measured.toml").read_text())
+
+
+def asked(name: str, question: str = "", **more) -> study.Study:
+    return studies.load(name, question=question, **({"profile": "standard"} | more))
+
+
+def by_profile(name: str, question: str = "") -> dict[str, study.Study]:
+    return {p: asked(name, question, profile=p) for p in study.PROFILES}
+
+
+def described(chosen: study.Study) -> dict:
+    """campaign.json of one that begins now, as it is read again."""
+    return json.loads(json.dumps(folder.description(chosen, engines.find("mysql"), {})))
+
+
+@pytest.mark.parametrize(("name", "key", "profile", "engine"), EVERY)
+def test_every_question_can_be_asked_and_is_restored(name, key, profile, engine, monkeypatch):
+    monkeypatch.setattr(folder.doctor, "tools", dict)  # a process each, as is the commit
+    monkeypatch.setattr(folder, "_commit", str)
+    s = studies.load(name, question=key, profile=profile, engine=engine, margin_pct=1.5)
+    assert (s.key, s.profile.name, s.margin_pct) == (key, profile, 1.5)
+    schedule.check(s)
+    declared = schedule.plan(s)
+    assert tidy.folders._is_plan(declared)
+    assert schedule.turns(1, s, declared)
+    for w in s.workloads:
+        assert w.tool in TOOLS
+        assert set(w.deciding) <= set(w.metrics) <= study.METRICS.keys()
+        assert w.deciding
+        assert all(study.METRICS[m].judged for m in w.metrics)
+        assert set(w.arms) <= {a.name for a in s.arms}
+        assert s.workload(w.name) is w
+        assert not (w.at_once and s.design == "switched")
+    names = [a.name for a in (s.baseline, s.control, *s.arms)]
+    assert len(set(names)) == len(names)
+    assert [s.arm(n).name for n in names] == names
+    assert replace(s.control, name=s.baseline.name) == s.baseline
+    after = study.restored(described(s))
+    assert after == s
+    assert [a.name for a in after.arms] == [a.name for a in s.arms]  # their order, too
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", MEASURED)
+def test_nothing_that_was_measured_is_lost(name, engine):
+    found: dict[str, set[str]] = {}
+    for key in studies.questions(name, engine):
+        for c in schedule.cells(asked(name, key, engine=engine)):
+            if not c.control:
+                found.setdefault(c.workload.name, set()).add(c.arm.name)
+    now = {"mysql": "MySQL 9.7", "mariadb": "MariaDB"}[engine]
+    for workload, arms in MEASURED[name].items():
+        if (workload, engine) == ("replica", "mariadb"):
+            assert workload not in found
+        else:
+            assert {a.replace("{now}", now) for a in arms} <= found[workload], workload
+
+
+def test_what_is_asked_of_backups():
+    assert asked("backup-encryption", "restore").facts == ("damage",)
+    s = asked("backup-encryption", "speed")
+    assert s.baseline.name == "aes-128-cbc"  # every cipher alone is held against the first
+    assert {m for w in s.workloads for m in w.metrics} == {"cipher_rate"}
+
+
+# -- the headline ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "profile", "says", "keys"),
+    [
+        ("binlog-encryption", "standard", "word", ("headline", "processor")),
+        ("binlog-encryption", "smoke", "size", ("headline", "processor")),
+        ("binlog-encryption", "quick", "word", ("processor",)),  # one question
+        ("binlog-encryption", "quick", "", ("headline",)),  # a duet is not offered
+        ("binlog-encryption", "standard", "", ("headline",)),
+        ("backup-encryption", "quick", "word", ("headline",)),
+        ("own-study", "quick", "word", ("",)),
+    ],
+)
+def test_the_headline_asks_of_processor_time_where_calibration_allows_it(
+    name, profile, says, keys, monkeypatch
+):
+    monkeypatch.setattr(honest, "duet", lambda: honest.Duet(says=says))
+    assert studies.headline(name, profile) == keys
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", studies.STUDIES)
+def test_every_headline_is_a_question(name, engine):
+    for profile in study.PROFILES:
+        known = studies.questions(name, engine) or {"": ""}
+        keys = studies.headline(name, profile, engine)
+        assert keys
+        assert set(keys) <= known.keys()
+
+
+@pytest.mark.parametrize("name", sorted(set(studies.STUDIES) - {"own-study"}))
+def test_a_quick_campaign_asks_as_few_questions_as_a_page_needs(name):
+    for key in studies.headline(name, "quick"):
+        own = [c for c in schedule.cells(asked(name, key, profile="quick")) if not c.control]
+        assert len(own) <= (9 if name == "calibration" else 5)  # three sizes in three designs
+        assert {c.threads for c in own} == {own[0].threads}
+
+
+def test_a_quick_question_has_two_minutes_a_comparison():
+    quick = study.PROFILES["quick"].budget_min
+    parts = studies.load("tablespace-encryption", question="parts")
+    assert parts.profile.budget_min == len(parts.arms) * quick
+    assert studies.load("tablespace-encryption").profile.budget_min == quick
+    given = studies.load("tablespace-encryption", question="parts", budget_min=3)
+    assert given.profile.budget_min == 3
+
+
+def test_what_a_duet_may_say_is_read_of_this_machine_first(home):
+    assert asked("binlog-encryption", "processor").duet == honest.duet().says  # as recorded
+    own = home / "runs" / "duet.json"
+    own.parent.mkdir()
+    own.write_text(json.dumps({"says": "size", "shrinks": 0.25, "source": "here", "more": 1}))
+    assert paths.duet() == own
+    here = asked("binlog-encryption", "processor")
+    assert (here.duet, here.shrinks) == ("size", 0.25)
+    assert asked("binlog-encryption").duet == ""  # no duet, nothing to say
+    assert asked("calibration", "injected").duet == ""  # it asks what they may say
+
+
+# -- a value for each profile, and for who asks ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("profile", "value", "found"),
+    [
+        ("quick", {"quick": 1, "standard": 2}, 1),
+        ("full", {"quick": 1, "standard": 2}, 2),  # one that it does not have is standard's
+        ("full", {"smoke": 3, "quick": 1}, 3),  # without standard's, the first
+        ("quick", [1, 2], [1, 2]),
+        ("quick", {"sync_binlog": "1"}, {"sync_binlog": "1"}),  # no profile's table
+    ],
+)
+def test_a_value_of_a_profile(profile, value, found):
+    assert studies._of(profile, value) == found
+
+
+def test_a_missing_profile_falls_back_in_a_study():
+    ssl = by_profile("ssl-connections")
+    assert ssl["full"].arms == ssl["standard"].arms  # its table has none for full
+    assert (len(ssl["smoke"].arms), len(ssl["quick"].arms)) == (2, 1)
+    # how to measure is the profile's own where the study says nothing of it
+    slices = {
+        p: s.profile.slice_s for p, s in by_profile("tablespace-encryption", "restart").items()
+    }
+    assert slices == {p: study.PROFILES[p].slice_s for p in slices} | {"standard": 6}
+    budget = {
+        p: s.profile.budget_min for p, s in by_profile("binlog-encryption", "processor").items()
+    }
+    assert budget == {p: study.PROFILES[p].budget_min for p in budget} | {"standard": 15}
+
+
+def test_what_somebody_says_goes_before_what_a_study_declares():
+    def binlog(question="processor", **more):
+        return asked("binlog-encryption", question, **more)
+
+    assert binlog(budget_min=3).profile.budget_min == 3
+    assert binlog("", threads=(1, 2)).workloads[0].threads == (1, 2)
+    margins = {"standard": 2, "quick": 5, "smoke": 5}
+    assert {p: binlog(profile=p).margin_pct for p in margins} == margins
+    assert binlog(profile="quick", margin_pct=1).margin_pct == 1
+    # two servers at once are not loaded by many clients
+    assert binlog(threads=(1, 4, 64)).workloads[0].threads == (1, 4)
+    assert binlog(threads=(32, 64)).workloads[0].threads == (4,)
+    assert binlog(threads=(2,)).workloads[0].threads == (2,)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("binlog", {}, "no study is called 'binlog'; there are: binlog-encryption"),
+        ("binlog-encryption", {"profile": "slow"}, "profile 'slow' is not one of smoke, quick"),
+        (
+            "binlog-encryption",
+            {"question": "cost"},
+            "binlog-encryption has no question 'cost'; it has: headline, processor, no-sync,"
+            " throttled, replica, masked, profile; nothing was measured",
+        ),
+        ("binlog-encryption", {"question": "replica", "engine": "mariadb"}, "question 'replica'"),
+        ("binlog-encryption", {"margin_pct": 100}, "margin_pct 100: a number above 0 and below"),
+        ("binlog-encryption", {"margin_pct": -1}, "margin_pct -1"),
+        ("binlog-encryption", {"budget_min": -1}, "budget_min -1"),
+        ("binlog-encryption", {"budget_min": True}, "budget_min True"),
+        ("binlog-encryption", {"threads": (0,)}, "threads .0,.: a list of whole numbers"),
+        ("binlog-encryption", {"ciphers": ("sm4",)}, "has no parameter 'ciphers'"),
+    ],
+)
+def test_a_wrong_parameter_is_one_sentence(name, parameters, message):
+    with pytest.raises(study.StudyError, match=message):
+        studies.load(name, **parameters)
+
+
+def test_profiles_keep_their_promises():
+    p = study.PROFILES
+    assert p["quick"].budget_min <= 3
+    assert p["standard"].budget_min <= 20
+    assert p["standard"].blocks >= 10
+    assert p["quick"].blocks == 8  # sign flips over fewer cannot reach the second look
+    assert {x.threads for x in p.values()} == {(4,)}  # more of them is a question's own matter
+    assert p["smoke"].margin_pct == p["quick"].margin_pct == 5  # what so little time can tell
+    assert p["standard"].margin_pct == p["full"].margin_pct == 2
+    assert p["full"].slice_s == 300  # the source's own parameter
+    assert not study.METRICS["max_latency"].judged  # it is shown
+
+
+# -- campaigns that were recorded ------------------------------------------------------------------
+
+
+def test_a_campaign_recorded_before_a_field_existed_has_its_default():
+    before = studies.load("binlog-encryption")
+    later = {"upgrade_path", "kit", "facts", "engine", "engines", "how", "prove", "pin", "shrinks"}
+    later |= {"environment", "reads_per_s", "share", "distance_ms", "at_once", "duet"}
+
+    def older(fields: dict, *also: str) -> dict:
+        return {k: v for k, v in fields.items() if k not in later | {*also}}
+
+    meta = older(described(before))
+    meta["arms"] = {n: older(a) for n, a in meta["arms"].items()}
+    meta["workloads"] = [older(w, "arms") for w in meta["workloads"]]
+    assert study.restored(meta) == before
+
+
+@pytest.mark.parametrize(
+    "file", sorted(paths.recorded().glob("*/campaign.json")), ids=lambda f: f.parent.name
+)
+def test_a_recorded_campaign_is_what_it_was(file):
+    """They asked all questions of a study at once, and had fields that are no more."""
+    s = study.restored(tidy.meta(file.parent))
+    told = json.loads(file.read_text())
+    assert [w.name for w in s.workloads] == [w["name"] for w in told["workloads"]]
+    assert {s.baseline.name, s.control.name, *(a.name for a in s.arms)} == set(told["arms"])
+    assert s.key == told.get("key", "")
+    assert not any(w.at_once for w in s.workloads) or s.key
+
+
+# -- encryption ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("engine", "design", "where"),
+    [("mysql", "switched", "switch"), ("mariadb", "side by side", "settings")],
+)
+def test_binlog_encryption_is_switched_where_it_can_be(engine, design, where):
+    s = asked("binlog-encryption", engine=engine)
+    assert s.design == design
+    (arm,) = s.arms
+    assert list(getattr(arm, where).values()) == ["ON"]
+    assert list(getattr(s.baseline, where).values()) == ["OFF"]
+    assert (s.baseline.expect, arm.expect) == ({"binlog": "plain"}, {"binlog": "encrypted"})
+    assert s.workloads[0].threads == (1, 4, 16, 64)
+
+
+def data_and_pool(s: study.Study) -> tuple[float, float]:
+    """Bytes of the tables, and of the buffer pool."""
+    pool = int(s.settings["innodb_buffer_pool_size"].removesuffix("M")) * 2**20
+    return s.tables * s.profile.rows * 240, pool
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tablespace_encryption_goes_from_nothing_to_everything(engine):
+    s, memory, more = (
+        asked("tablespace-encryption", question, profile="full", engine=engine)
+        for question in ("headline", "memory", "everything")
+    )
+    (only,), (everything,) = s.arms, more.arms
+    assert [s.baseline.name, only.name, everything.name] == ["plain", "tables only", "everything"]
+    assert s.workloads[0].threads == (1, 4, 16, 32, 64, 96, 128, 256, 512, 1024, 2048)
+    assert memory.workloads[0].threads == s.workloads[0].threads
+    assert not only.settings  # tables alone: the source's arm
+    assert "binlog" in only.expect
+    assert set(everything.expect.values()) <= {"encrypted", "active", "off"}
+    assert int(s.settings["max_connections"]) > 2048
+    data, pool = data_and_pool(s)
+    assert memory.workload("in memory").share * data < 0.6 * pool
+    assert s.settings["innodb_flush_method"] == "O_DIRECT"
+
+
+@pytest.mark.parametrize("profile", study.PROFILES)
+def test_ten_times_more_data_than_memory_in_every_profile(profile):
+    data, pool = data_and_pool(asked("tablespace-encryption", profile=profile))
+    assert (4.5 if profile == "smoke" else 9) < data / pool < 11  # the smallest pool that there is
+
+
+def test_the_aes_arm_differs_in_the_environment_and_its_proof_only():
+    s = asked("tablespace-encryption", "masked")
+    masked, only = s.arm("tables only, AES masked"), s.arm("tables only")
+    assert masked.environment == {"OPENSSL_ia32cap": "~0x200000200000000"}
+    assert masked.prove == only.prove | {"AES": "masked"}
+    assert replace(masked, name="", environment={}, prove={}) == replace(only, name="", prove={})
+    (binlog,) = asked("binlog-encryption", "masked").arms
+    assert (binlog.name, binlog.environment) == ("encrypted, AES masked", masked.environment)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_parts_of_everything_are_all_of_it(engine):
+    s = asked("tablespace-encryption", "parts", engine=engine)
+    *parts, everything = s.arms
+    settings = {k: v for a in parts for k, v in a.settings.items()}
+    if engine == "mysql":  # MariaDB has switches for new tables and temporary files besides
+        assert settings == everything.settings
+    assert settings.items() <= everything.settings.items()
+    assert {a.prepare for a in parts} == {s.baseline.prepare, s.arm("tables only").prepare}
+    assert all("ALGORITHM=COPY" in a.prepare[0] for a in (s.baseline, *s.arms))
+
+
+# -- two builds ------------------------------------------------------------------------------------
+
+
+def test_an_upgrade_changes_one_factor_at_a_time():
+    one, two, three = (
+        asked("version-upgrade", q, profile="full")
+        for q in ("headline", "old-values", "thread-pool")
+    )
+    ((new,), (pinned,), (pooled, tuned)) = one.arms, two.arms, three.arms
+    assert one.baseline == two.baseline
+    assert three.baseline == new  # the pool is held against the same build without it
+    assert {one.baseline.engine, new.engine, pinned.engine, pooled.engine} == {"mysql-8.0", "mysql"}
+    assert pinned.pin == one.baseline.name
+    assert (pinned.settings, new.settings, new.pin) == ({}, {}, "")
+    assert pooled.settings["thread_pool_size"] == str(os.cpu_count())
+    assert tuned.settings["thread_pool_size"] == "16"
+    assert tuned.settings["thread_pool_stall_limit"] == "6"  # 60 ms
+    assert one.workloads[0].threads == (64, 100, 200, 300, 500)
+    *_, maria = asked("version-upgrade", "thread-pool", engine="mariadb").arms
+    assert maria.settings["thread_pool_stall_limit"] == "60"  # 60 ms, too
+    assert (one.upgrade, three.upgrade) == (True, False)  # where the defaults are compared
+    # pinned values join an arm's own
+    s = replace(two, arms=(*two.arms, *three.arms))
+    values = {pinned.name: {"settings": {"gtid_mode": "OFF"}, "refused": {}}}
+    joined = study.with_pinned(s, values)
+    assert joined.arm(pinned.name).settings == {"gtid_mode": "OFF"}
+    assert joined.arms[1:] == s.arms[1:]
+
+
+def test_a_pair_of_one_packager_goes_the_same_steps():
+    def pair(question):
+        s = asked("version-upgrade", question)
+        return s.baseline, s.arms[-1]
+
+    old, new = pair("mariadb")
+    assert (old.engine, new.engine) == ("mariadb", "mariadb-11.8")
+    assert pair("mariadb-processor") == (old, new)
+    pinned = replace(new, name=f"{new.name}, old values", pin=old.name)
+    assert pair("mariadb-old-values")[1] == pinned
+    before, after = pair("mariadb-pools")
+    assert before.settings == after.settings == pair("mariadb-thread-pool")[1].settings
+    assert (before.engine, after.engine) == (old.engine, new.engine)
+
+
+def test_a_slice_is_long_enough_for_its_clients():
+    s = asked("version-upgrade", "headline")
+    seconds = {c.threads: schedule.slice_s(s, c) for c in schedule.cells(s) if not c.control}
+    assert seconds == {64: 4, 200: 5, 500: 8}
+    quick = asked("version-upgrade", "headline", profile="quick")
+    assert {schedule.slice_s(quick, c) for c in schedule.cells(quick)} == {2}
+    each = sum(2 * (t + schedule.LOST_S) for t in seconds.values()) + schedule.starting_s(s)
+    assert schedule.least_min(s, schedule.plan(s)) == pytest.approx(10 * each / 60)
+
+
+def test_builds_are_called_by_what_they_are_or_by_their_folder():
+    def named(question="", **more):
+        s = asked("version-upgrade", question, **more)
+        return s, [s.baseline.name, s.arms[0].name]
+
+    _, names = named(engine="/opt/mysql-8.4/", old="/srv/mysql-8.0.42")
+    assert names == ["mysql-8.0.42", "mysql-8.4"]
+    _, same = named(engine="/a/mysql", old="/b/mysql")
+    assert same[0] != same[1]
+    found = {"/opt/new": ("mariadb", "MariaDB 11.8.2"), "mysql-8.0": ("mysql", "MySQL 8.0.31")}
+    s, names = named("headline", engine="/opt/new", builds=found)
+    assert names == ["MySQL 8.0", "MariaDB 11.8.2"]
+    assert s.question.startswith("What changes in throughput from MySQL 8.0 to MariaDB 11.8.2")
+    assert s.arms[0].engine == "/opt/new"  # what will be started
+    assert "redo capacity" not in s.arms[0].expect  # MySQL alone sizes it by itself
+    s, _ = named("thread-pool", engine="/opt/new", builds=found)
+    assert s.arms[0].settings["thread_handling"] == "pool-of-threads"
+    s, names = named(builds={"mysql": ("mysql", "MySQL 8.4.6")})
+    assert names[1] == "MySQL 8.4.6"
+    assert s.arms[0].expect["redo capacity"] == "100 MiB"
+
+
+def test_a_workload_may_be_for_some_arms_only():
+    s, more = (asked("tablespace-encryption", q) for q in ("headline", "everything"))
+    other = replace(s.workloads[0], name="other", arms=("everything",))
+    s = replace(s, arms=(*s.arms, *more.arms), workloads=(*s.workloads, other))
+    keys = {(c.workload.name, c.arm.name) for c in schedule.cells(s)}
+    main = s.workloads[0].name
+    assert keys >= {("other", "everything"), (main, "tables only"), (main, s.control.name)}
+    assert ("other", "tables only") not in keys
