@@ -2,11 +2,20 @@
 
 import json
 import re
-from math import isfinite
 
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _fail_on, _failed, _labels, _margin, _say, main
+from noisefloor.cli.base import (
+    Sentence,
+    _cluster,
+    _comparisons,
+    _fail_on,
+    _failed,
+    _labels,
+    _margin,
+    _say,
+    main,
+)
 
 _SIDE = "\0--"  # stands for `--`; no file can have this name
 
@@ -51,6 +60,7 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
     else that is known of them agrees. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.data import compare as logs
+    from noisefloor.stats.row import COLUMNS
 
     if archive and (files or rule["paired"] or not baseline):
         raise Sentence(
@@ -79,7 +89,7 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
         every = shown = _two_sides(files, baseline_name, arm_name, rule)
         left = []
     if form == "json":
-        _say(logs.as_json(every))
+        _comparisons({name: row[name] for name in COLUMNS} for row in every)
     elif form == "csv":
         _say(logs.as_csv(every), nl=False)
     else:
@@ -142,7 +152,7 @@ class _Above(click.Command):
 @main.command(cls=_Above, options_metavar="[OPTIONS]")
 @click.argument("a")
 @click.argument("b")
-@click.option("--threads", type=int, help="Client threads of both runs.")
+@click.option("--threads", type=click.IntRange(1), help="Client threads of both runs.")
 @click.option("--seconds", type=float, help="Length of one run.")
 @click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
 @click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
@@ -172,10 +182,9 @@ def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **
     """
     from noisefloor.stats import two
 
-    for name in ("threads", "seconds"):
-        number = given[name]
-        if number is not None and not 0 < number < float("inf"):
-            raise Sentence(f"--{name} {number:g}: a number above 0 is needed; nothing was judged")
+    seconds = given["seconds"]
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise Sentence(f"--seconds {seconds:g}: a number above 0 is needed; nothing was judged")
     if floor_runs is not None and floor is None:
         raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
     given |= {"floor_cv_pct": floor, "floor_runs": floor_runs, "margin_pct": margin}
@@ -185,8 +194,7 @@ def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
     if as_json:
-        known = {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in row.items()}
-        _say(json.dumps({"comparisons": [known]}, indent=1))
+        _comparisons([row])
     else:
         word, gap = row["verdict"], click.wrap_text(first, 92, "", "  ")
         click.echo(f"{click.style(word, bold=True)}{gap[len(word) :]}\n")

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _margin, _say, main
+from noisefloor.cli.base import Sentence, _cluster, _comparisons, _margin, _say, main
 
 _SHARED = (
     click.option(
@@ -157,12 +157,10 @@ def _obtained(study, *, dry, **asked):
 
 def _tell(found, as_json):
     """Print the verdicts of campaigns."""
-    import json
-
     from noisefloor.show import report
 
     if as_json:
-        _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
+        _comparisons(report.records(found.verdicts))
     else:
         _say("\n".join(report.findings(found.verdicts)))
 

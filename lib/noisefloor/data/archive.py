@@ -155,7 +155,7 @@ class Archive(results.Results):
             [*said, *([f"the arms differ in {what}, too"] if what else [])]
             for said, what in zip(found["warnings"], told, strict=True)
         ]
-        return found
+        return found.assign(question=self.study.key)
 
     def _series(self, rows: pd.DataFrame) -> dict:
         """The transactions per second of the runs that stand alone, as far as they are known."""

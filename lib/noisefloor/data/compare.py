@@ -5,7 +5,6 @@ No pandas here: the answer to a folder of logs has to be there within a second.
 
 import csv
 import io
-import json
 import math
 import re
 import textwrap
@@ -379,15 +378,6 @@ def _open(row):
         most = row["deciding_cv_pct"]
         return f"{known}Significant only if run-to-run CV is below {most:.2f} %."
     return known.strip()
-
-
-def as_json(rows):
-    """The rows as JSON, with the keys of every verdict table."""
-
-    def plain(value):
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return json.dumps({"comparisons": [{k: plain(r[k]) for k in COLUMNS} for r in rows]}, indent=1)
 
 
 def as_csv(rows):

@@ -72,17 +72,13 @@ def opened(file: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
     if "buffer_pool_B" in found:
         size = found["buffer_pool_B"]
         found["buffer_pool"] = size.map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
-    for name, value in where:
-        kept = found[name].astype("string").eq(value).fillna(False)
+    for name, value in (*where, *((n, "") for n in label.split(",") if n)):
+        values = found[name].astype("string").fillna("")
+        kept = values.eq(value) if value else values.ne("")
         if not kept.any():
-            values = _values(found.drop_duplicates("run"), name)
-            raise Unknown(f"{name}={value}: no run has it; {values}; nothing was judged")
-        found = found[kept]
-    for name in filter(None, label.split(",")):
-        kept = found[name].notna() & found[name].ne("")
-        if not kept.any():
-            values = _values(found.drop_duplicates("run"), name)
-            raise Unknown(f"{values}; nothing was judged")
+            asked = f"{name}={value}: no run has it; " if value else ""
+            there = _values(found.drop_duplicates("run"), name)
+            raise Unknown(f"{asked}{there}; nothing was judged")
         found = found[kept]
     found = found.reset_index(drop=True)
     if label:
@@ -160,23 +156,15 @@ def parted(found: pd.DataFrame, baseline: str) -> pd.DataFrame:
     differ = pd.Series("", runs.index)
     for _, part in facts.groupby(named["workload"], sort=False):
         base = named.loc[part.index, "arm"] == baseline
-        several = [n for n in part if part[n].nunique() > 1]
-        if not baseline:
-            differ[part.index] = ", ".join(several)
-            continue
-        same = {n: part.loc[base, n].iloc[0] for n in several if part.loc[base, n].nunique() == 1}
-        told = [
-            [
-                f"{n.replace('_', ' ')} ({theirs or 'none'} and {mine or 'none'})"
-                * (mine != theirs)
-                for mine in part.loc[~base, n]
-            ]
-            for n, theirs in same.items()
-        ]
-        if told:
-            rows = zip(*told, strict=True)
-            differ[part.index[~base]] = ["; ".join(filter(None, row)) for row in rows]
-    named["differ"] = differ
+        for name in (n for n in part if part[n].nunique() > 1):
+            if not baseline:
+                differ[part.index] += f", {name}"
+            elif part.loc[base, name].nunique() == 1:
+                theirs = part.loc[base, name].iloc[0]
+                others = part.loc[~base & part[name].ne(theirs), name].replace("", "none")
+                words = f"; {name.replace('_', ' ')} ({theirs or 'none'} and "
+                differ[others.index] += words + others + ")"
+    named["differ"] = differ.str[2:]
     return found.assign(**{c: found["run"].map(named[c]) for c in named})
 
 

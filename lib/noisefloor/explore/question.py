@@ -266,15 +266,8 @@ class Comparison:
         """The pairs in the order of measuring; none where runs are not paired."""
         if self._rows["pair_id"].isna().all():
             return pd.DataFrame()
-        every = self.source.judged(self.question.workload)
-        plan = self.source.meta.get("plan") or {}
-        found = stats.pairs(
-            every[every["metric"].isin([self.question.metric, stats.verdicts.STEAL])],
-            baseline=self.row["baseline"],
-            levelled=bool(plan.get("levelled")),  # by all arms, as it was judged
-        )
-        found = found[self._same(found) & found["arm"].eq(self.row["arm"])]
-        return found.sort_values(["block", "pair"], ignore_index=True)
+        found = self.source.pairs(self.question.workload, self.question.metric, self.row["arm"])
+        return found[self._same(found)].sort_values(["block", "pair"], ignore_index=True)
 
     @cached_property
     def runs(self) -> pd.DataFrame:

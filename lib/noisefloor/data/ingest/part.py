@@ -9,11 +9,15 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from noisefloor import parse
 from noisefloor.data import compare
 from noisefloor.data.ingest import files, labels, table
+from noisefloor.model import METRICS
 
 FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
+_UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
 UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
 
 
@@ -81,13 +85,17 @@ class _Part:
         if self.held > FLUSH_BYTES:
             self.flush()
 
+    def _row(self, name: str, *values) -> None:
+        names = table.TABLES[name].names
+        self.found[name].append((1, dict(zip(names, values, strict=True))))
+
     def _file(self, file, member, what, size, mark, digest="", runs=0) -> None:
-        self.found["files"].append((file, member, what, size, digest, runs, mark))
+        self._row("files", file, member, what, size, digest, runs, mark)
         self.counts["runs"] += runs
         self.held += size
 
     def _problem(self, file, member, line, reason) -> None:
-        self.found["problems"].append((file, member, line, reason))
+        self._row("problems", file, member, line, reason)
         self.counts["problems"] += 1
 
     def _read(self, path: str, name: str, size: int, mark: int) -> None:
@@ -188,7 +196,11 @@ class _Part:
             "keys": json.dumps(run.keys),
             "warnings": " | ".join(dict.fromkeys((*run.notes, *notes))),
         }
-        self.found["tidy"].append((facts, {m: v for m, v in run.values.items() if v is not None}))
+        values = {m: v for m, v in run.values.items() if v is not None}
+        units = [METRICS[m].unit if m in METRICS else _UNITS.get(m, "s") for m in values]
+        facts |= {"metric": np.array(list(values)), "unit": np.array(units)}
+        facts |= {"value": np.array(list(values.values()), float)}
+        self.found["tidy"].append((len(values), facts))
 
     def _numbers(self, run: str, d: dict) -> None:
         """The interval rows and the histogram of a result of `parse.sysbench`."""
@@ -197,9 +209,10 @@ class _Part:
             n = len(rows["t_s"])
             if len(queue.get("length", ())) == n:
                 rows |= {"queue_length": queue["length"], "concurrency": queue["concurrency"]}
-            self.found["intervals"].append({"run": run, "n": n, **rows})
-        if d["histogram_counts"].size:
-            self.found["histograms"].append((run, d["histogram_s"], d["histogram_counts"]))
+            self.found["intervals"].append((n, {"run": run, **rows}))
+        if n := d["histogram_counts"].size:
+            held = {"run": run, "value_s": d["histogram_s"], "count": d["histogram_counts"]}
+            self.found["histograms"].append((n, held))
 
     def _campaign(self, folder: Path, name: str, size: int, mark: int) -> None:
         """Add one of our own campaigns, as `tidy` reads it."""

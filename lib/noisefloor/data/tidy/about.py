@@ -107,8 +107,7 @@ def stages(campaign: Path | Opened) -> pd.DataFrame:
                 | {"stage": x["name"], "cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
                 | {k: n / looks for k, n in x["states"].items()}
             )
-    found = pd.DataFrame(rows)
-    return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
+    return pd.DataFrame(rows)
 
 
 def profiles(campaign: Path | Opened) -> pd.DataFrame:
