@@ -321,7 +321,7 @@ def test_bombs_and_damage_are_problems_and_nothing_else_is_lost(tree, out, monke
 
 
 def test_a_text_that_is_too_long_is_a_problem(tree, out, monkeypatch):
-    monkeypatch.setattr(files, "MOST_BYTES", 2**16)
+    monkeypatch.setattr(files, "MOST", 2**16)
     long = _text(seconds=1000)
     _write(tree, {"a.txt": long, "b.gz": gzip.compress(long.encode()), "c.txt": _text(1)})
     found = build.build(tree, out, None)

@@ -143,13 +143,6 @@ def main():
     when the difference is noise."""
 
 
-def _labels(*given):
-    """Refuse what is not LABEL=VALUE."""
-    asked = [text.partition("=") for text in given]
-    if bad := next((n for n, _, v in asked if not n or not v), None):
-        raise Sentence(f"{bad}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
-
-
 def _margin(margin):
     """Refuse a margin that is not a positive number below 100."""
     if not 0 < margin < 100:

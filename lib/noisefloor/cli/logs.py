@@ -11,12 +11,18 @@ from noisefloor.cli.base import (
     _comparisons,
     _fail_on,
     _failed,
-    _labels,
     _margin,
     _say,
     main,
 )
 
+_margin_option = click.option(
+    "--margin",
+    "margin_pct",
+    default=2.0,
+    show_default=True,
+    help="Difference that matters, in %.",
+)
 _SIDE = "\0--"  # stands for `--`; no file can have this name
 
 
@@ -34,7 +40,7 @@ class _TwoSides(click.Command):
 @click.option(
     "--floor", type=float, metavar="CV", help="Start-to-start CV of a server, in %. [recorded]"
 )
-@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@_margin_option
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
@@ -74,8 +80,8 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
             f"{files.count(_SIDE)} times `--` between the files, once is needed: "
             "noisefloor compare before/*.txt -- after/*.txt; nothing was read"
         )
-    _margin(rule["margin"])
-    floor, rule["margin_pct"] = rule["floor"], rule.pop("margin")
+    _margin(rule["margin_pct"])
+    floor = rule["floor"]
     if floor is not None and not 0 <= floor < 100:
         raise Sentence(
             f"--floor {floor:g}: a CV of at least 0 and below 100 % is needed; nothing was judged"
@@ -121,15 +127,11 @@ def _two_sides(files, baseline_name, arm_name, rule):
 def _archived(folder, baseline, where, rule):
     """The verdict rows of an archive, and what was left out of them."""
     from noisefloor.data import archive
-    from noisefloor.data.ingest import manifest
 
-    _labels(baseline, *where)
     (label, value), *rest = archive.asked([baseline, *where])
-    manifest(folder)  # refuses what is no table
-    found = archive.load(
-        folder, value, label=label, where=rest, restarts=rule["restarts"], floor=rule["floor"]
-    )
-    table = archive.in_order(found.judge(margin_pct=rule["margin_pct"]))
+    rule.pop("paired")
+    found = archive.load(folder, value, label=label, where=rest, **rule)
+    table = archive.in_order(found.judge())
     rows = table.to_dict("records")
     for row, known in zip(rows, table["threads"].notna(), strict=True):
         row["threads"] = int(row["threads"]) if known else None
@@ -157,8 +159,8 @@ class _Above(click.Command):
 @click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
 @click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
 @click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
-@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
-@click.option("--floor", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
+@_margin_option
+@click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
 @click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
 @click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
 @click.option("--se", nargs=2, metavar="A B", help="Standard errors of the means.")
@@ -167,7 +169,7 @@ class _Above(click.Command):
 @click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
 @_fail_on
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **given):
+def judge(a, b, lower_is_better, fail_on, as_json, **given):
     """Judge two published numbers, A without and B with a change: is it noise?
 
     \b
@@ -185,9 +187,8 @@ def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **
     seconds = given["seconds"]
     if seconds is not None and not 0 < seconds < float("inf"):
         raise Sentence(f"--seconds {seconds:g}: a number above 0 is needed; nothing was judged")
-    if floor_runs is not None and floor is None:
+    if given["floor_runs"] is not None and given["floor_cv_pct"] is None:
         raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
-    given |= {"floor_cv_pct": floor, "floor_runs": floor_runs, "margin_pct": margin}
     try:
         row, (first, *rest) = two.judge(a, b, better="lower" if lower_is_better else None, **given)
     except ValueError as e:

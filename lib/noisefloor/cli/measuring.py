@@ -122,12 +122,8 @@ def run(study, question, old, clients, seed, as_json, **given):
 
 def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
     """(parameters that all studies share, what `collect` takes of a server that is not ours)."""
-    try:
-        counts = [int(t) for t in threads.split(",") if t.strip()]
-    except ValueError:
-        counts = [0]
-    if any(t < 1 for t in counts):
-        raise Sentence(f"--threads {threads}: whole numbers above 0, such as 1,4,16, are needed")
+    counts = (t.strip() for t in threads.split(",") if t.strip())
+    counts = [int(t) if t.isdecimal() else t for t in counts]
     if margin is not None:
         _margin(margin)
     if (allow or dry) and not server:

@@ -17,7 +17,7 @@ import numpy as np
 from noisefloor import parse, stats
 from noisefloor.parse.base import MOST
 from noisefloor.stats.row import COLUMNS
-from noisefloor.text import amounts, sheet
+from noisefloor.text import Refusal, amounts, sheet
 
 REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
 HIGHER = ("tps", "events_per_s")  # metrics of which more is better
@@ -36,13 +36,10 @@ _PRIVATE = {
 }  # fmt: skip
 
 
-class Refused(Exception):
-    """Logs that cannot be compared: one sentence. `code` 2 for wrong usage, 1 for a log that
-    holds no measurement."""
+class Refused(Refusal):
+    """Logs that cannot be compared; 1 for a log that holds no measurement."""
 
-    def __init__(self, message, code=2):
-        super().__init__(message)
-        self.code = code
+    code = 2
 
 
 def _refused(why, code=2):

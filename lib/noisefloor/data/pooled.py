@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from noisefloor.data import compare, tidy
+from noisefloor.data import compare
 from noisefloor.model import METRICS
 
 OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
@@ -52,26 +52,18 @@ def _values(runs: pd.DataFrame, label: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def opened(file: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
+def opened(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
     """The tidy table of an archive, its arms named, each text once."""
     from noisefloor.data import ingest
 
-    try:
-        found = ingest.frame(file, "tidy") if file.is_dir() else pd.read_parquet(file)
-    except ingest.NotATable as e:
-        raise Unknown(str(e)) from None
-    if missing := [c for c in ("arm", "metric", "value", "run") if c not in found]:
-        raise Unknown(f"{file.name} has no column {missing[0]!r}; nothing was opened")
+    found = ingest.frame(folder, "tidy")
     kept = found["metric"].isin([m.name for m in METRICS.values() if m.judged])
     if not kept.any():
-        raise Unknown(f"{file.name} holds no metric that can be judged; nothing was opened")
-    more = {c: None for c in (*tidy.COLUMNS, *LABELS, "design", "line") if c not in found}
-    found = found[kept].assign(**more)
-    zeros = int(found["value"].le(0).sum())
-    found = found[found["value"] > 0]
-    if "buffer_pool_B" in found:
-        size = found["buffer_pool_B"]
-        found["buffer_pool"] = size.map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
+        raise Unknown(f"{folder.name} holds no metric that can be judged; nothing was opened")
+    zeros = int(found["value"].le(0)[kept].sum())
+    found = found[kept & found["value"].gt(0)]
+    size = found["buffer_pool_B"].map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
+    found = found.assign(buffer_pool=size)
     for name, value in (*where, *((n, "") for n in label.split(",") if n)):
         values = found[name].astype("string").fillna("")
         kept = values.eq(value) if value else values.ne("")
@@ -88,7 +80,7 @@ def opened(file: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
     found["workload"] = found["workload"].fillna("all runs")
     found["warmup"] = found["warmup"].eq(True)
     found["threads"] = found["threads"].astype("Int64")
-    twins = _twins(file, found) if file.is_dir() else pd.Series(dtype=str)
+    twins = _twins(folder, found)
     found = found[~found["run"].isin(twins)].reset_index(drop=True)
     found.attrs |= {"twins": len(twins), "zeros": zeros, "label": label}
     return found
@@ -128,13 +120,11 @@ def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     own = set(label.split(",")) if label else {*OF_PATHS, "arm"}
     if own & {"folder", "setting", "arm"}:
         own |= {"folder", "setting", "arm"}
-    names = [n for n in (*LABELS[:5], "campaign", "tool") if n in runs and n not in own]
+    names = [n for n in (*LABELS[:5], "campaign", "tool") if n not in own]
     facts = runs[names].rename(columns={"buffer_pool": "buffer pool"})
-    if "path_threads" in runs:
-        facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
-    if "keys" in runs:
-        keys = pd.DataFrame(list(map(json.loads, runs["keys"].fillna("{}"))), index=runs.index)
-        facts = pd.concat([facts.drop(columns=keys.columns, errors="ignore"), keys], axis=1)
+    facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
+    keys = pd.DataFrame(list(map(json.loads, runs["keys"])), index=runs.index)
+    facts = pd.concat([facts.drop(columns=keys.columns, errors="ignore"), keys], axis=1)
     return facts.astype("string").fillna("").astype(object)
 
 

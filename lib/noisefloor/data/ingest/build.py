@@ -97,10 +97,7 @@ def _begin(root: Path, out: Path) -> dict[int, Path]:
     """Stamp of each file that was read -> where its part's ``files`` are, after what an interrupted
     ingest left was cleared away."""
     if (out / MANIFEST).exists():
-        try:
-            found = table.manifest(out)
-        except table.NotATable as e:
-            raise Refused(e) from None
+        found = table.manifest(out)
         if found["tree"] != _tree(root):
             raise Refused(
                 f"{out.name} holds the tables of another tree ({found['name']}): give another "

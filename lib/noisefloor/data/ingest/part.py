@@ -218,18 +218,19 @@ class _Part:
         """Add one of our own campaigns, as `tidy` reads it."""
         from noisefloor.data import tidy
 
+        campaign = tidy.opened(folder)
         try:
-            meta, found, place = tidy.meta(folder), tidy.table(folder), tidy.inside(folder)
+            meta, found = campaign.meta, tidy.table(campaign)
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))
             self._file(name, "", "campaign", size, mark)
             return
         for sentence in found.attrs["problems"]:
             self._problem(name, "", 0, files.shown(sentence))
-        runs = found.groupby("run", sort=False)
-        for run, rows in runs:
-            facts = tidy.read(place / run, verify=False)
-            where, warnings = f"{name}/{run}", facts["warnings"]
+        runs, held = found.groupby("run", sort=False), {run.name: run for run in campaign.runs}
+        for run, rows in ((held[at], rows) for at, rows in runs):
+            facts = run.facts
+            where, warnings = f"{name}/{run.name}", facts["warnings"]
             first = rows.iloc[0].dropna().to_dict()
             if facts["workload_tool"] == "duet":  # its windows are for who opens the campaign
                 windows = f"a duet: means of {rows['pair'].nunique()} windows, no throughput"
@@ -249,7 +250,7 @@ class _Part:
             }
             keys = {"workload": facts["workload"]}
             self._run(name, 1, told, compare.Run(where, values, keys=keys), warnings)
-            if tidy.printed(place / run):
+            if tidy.printed(run.place):
                 with contextlib.suppress(parse.ParseError):
-                    self._numbers(where, tidy.sysbench(place / run))
+                    self._numbers(where, run.sysbench)
         self._file(name, "", "campaign", size, mark, runs=runs.ngroups)

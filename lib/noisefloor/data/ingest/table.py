@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noisefloor.text import Refusal
+
 FORMAT = 1  # of the tables; 1: first
 MANIFEST = "manifest.json"
 NAME = "noisefloor table"
@@ -48,8 +50,8 @@ pa.array([0])
 sys.meta_path.remove(_NoPandas)
 
 
-class NotATable(Exception):
-    """A folder that cannot be opened as an ingested archive: one sentence, with the way on."""
+class NotATable(Refusal):
+    """A folder that cannot be opened as an ingested archive, with the way on."""
 
     code = 2
 

@@ -66,8 +66,6 @@ class Results(Tables, Differences):
         """Variables that differ between arms: columns variable, one per arm, asked (for); each
         once, with the values of all arms."""
         found = self._all(tidy.differences)
-        if not self.more:
-            return found
         by = found.groupby("variable", sort=False)
         values = by[[c for c in found if c not in ("variable", "asked")]].first()
         return values.assign(asked=by["asked"].any()).reset_index()
@@ -305,11 +303,12 @@ class Results(Tables, Differences):
         arms = [a.name for a in part.study.arms]
         return only(found, arm=arm or next((a for a in arms if (found["arm"] == a).any()), arms[0]))
 
-    def path(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
-        """How the interval narrowed, block by block: `stats.path` of each thread count."""
-        part = self._first(workload, arm)
+    def path(self, workload: str, metric: str) -> pd.DataFrame:
+        """How the interval of the first arm narrowed, block by block: `stats.path` of each thread
+        count."""
+        part = self._first(workload)
         rows, margin, found = part.of(workload, metric), part.study.margin_pct, []
-        for threads, one in self.pairs(workload, metric, arm).groupby("threads"):
+        for threads, one in self.pairs(workload, metric).groupby("threads"):
             row = rows[rows["threads"].eq(threads) & rows["arm"].eq(one["arm"].iloc[0])].iloc[0]
             way = stats.path(one, level=row["level"], margin_pct=margin)
             found.append(way.assign(threads=threads))
