@@ -7,9 +7,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.dataset as ds
 
 from noisefloor import parse, paths, stats
-from noisefloor.data import compare, results
+from noisefloor.data import compare, ingest, results
+from noisefloor.data.ingest import files
 from noisefloor.data.pooled import LABELS, Unknown, opened, parted, several, two_sides
 from noisefloor.model import AGAIN, PROFILES, Arm, Study, Workload
 from noisefloor.text import amounts
@@ -20,8 +22,6 @@ def load(folder, baseline="", *, label="", where=(), **given):
     value of a `label` (of LABELS, or several with commas between them) that makes the arms. where:
     (label, value) of the runs to judge; given: the other fields of Archive. Raises Unknown,
     NotATable."""
-    from noisefloor.data import ingest
-
     folder, where = Path(folder), tuple(where)
     if not folder.exists() and (paths.root() / folder).exists():
         folder = paths.root() / folder
@@ -64,8 +64,6 @@ class Archive(results.Results):
     @cached_property
     def manifest(self) -> dict:
         """What `noisefloor ingest` says of the tables."""
-        from noisefloor.data import ingest
-
         return ingest.manifest(self.folder)
 
     @property
@@ -167,10 +165,6 @@ class Archive(results.Results):
         alone = rows.groupby(key, dropna=False)["run"].transform("nunique").eq(1)
         if not alone.any():
             return {}
-        import pyarrow.dataset as ds
-
-        from noisefloor.data import ingest
-
         asked = ds.field("run").isin(list(set(rows.loc[alone, "run"]))) & ds.field("ok")
         columns = ["run", "tps", "events_per_s"]
         found = ingest.frame(self.folder, "intervals", columns=columns, filter=asked)
@@ -350,8 +344,6 @@ def _printed(file: Path, run: str, name: str, line: int) -> dict[str, str]:
     the run from `line` on in a log of several."""
     if file.is_dir():
         return results.Results(file).raw(run.removeprefix(f"{name}/"))
-    from noisefloor.data.ingest import files
-
     try:
         with open(file, "rb") as opened:
             for inside, data in files.texts(opened, name, file.stat().st_size):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from noisefloor.data import compare
+from noisefloor.data import compare, ingest
 from noisefloor.model import METRICS
 
 OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
@@ -54,8 +54,6 @@ def _values(runs: pd.DataFrame, label: str) -> str:
 @lru_cache(maxsize=4)
 def opened(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
     """The tidy table of an archive, its arms named, each text once."""
-    from noisefloor.data import ingest
-
     found = ingest.frame(folder, "tidy")
     kept = found["metric"].isin([m.name for m in METRICS.values() if m.judged])
     if not kept.any():
@@ -101,8 +99,6 @@ def _arms(found: pd.DataFrame) -> pd.Series:
 
 def _twins(folder: Path, found: pd.DataFrame) -> pd.Series:
     """Runs of an archive that are the same text as another one."""
-    from noisefloor.data import ingest
-
     files = ingest.frame(folder, "files", columns=["file", "member", "sha256"])
     files = files[files["sha256"] != ""]
     inside = ("//" + files["member"]).where(files["member"] != "", "")

@@ -90,9 +90,7 @@ def runs(campaign: Path | Opened) -> pd.DataFrame:
         facts | {"run": run.name, "warnings": "; ".join(facts["warnings"])}
         for facts, run in _runs(campaign, warmup=True)
     ]
-    return pd.DataFrame([{c: f.get(c) for c in columns} for f in found], columns=columns).astype(
-        {"warmup": bool}
-    )
+    return pd.DataFrame(found, columns=columns).astype({"warmup": bool})
 
 
 def stages(campaign: Path | Opened) -> pd.DataFrame:
