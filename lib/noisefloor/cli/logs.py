@@ -50,7 +50,7 @@ class _TwoSides(click.Command):
 @click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
 @click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
-@click.option("--by", type=click.Choice(["threads"]), default="threads", help="--from: a row each.")
+@click.option("--by", type=click.Choice(["threads"]), help="--from: a row each, instead of a joint one.")  # fmt: skip
 def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule):
     """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
 
@@ -73,8 +73,8 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
             "--from needs --baseline LABEL=VALUE, and neither files nor --paired: "
             "noisefloor compare --from TABLE --baseline server=mysql; nothing was read"
         )
-    if not archive and (baseline or where):
-        raise Sentence("--baseline and --where go with --from TABLE; nothing was read")
+    if not archive and (baseline or where or by):
+        raise Sentence("--baseline, --where and --by go with --from TABLE; nothing was read")
     if not archive and files.count(_SIDE) != 1:
         raise Sentence(
             f"{files.count(_SIDE)} times `--` between the files, once is needed: "
@@ -90,7 +90,7 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
         raise Sentence("--floor and --restarts exclude each other; nothing was judged")
     if archive:
         every, left = _archived(archive, baseline, where, rule)
-        shown = logs.leading(every)
+        shown = logs.leading(every, by)
     else:
         every = shown = _two_sides(files, baseline_name, arm_name, rule)
         left = []

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from noisefloor import parse, paths, stats
 from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
-from noisefloor.data.pooled import LABELS, Unknown, opened, parted, several, two_sides
+from noisefloor.data.pooled import CHOSEN, LABELS, Unknown, opened, parted, several, two_sides
 from noisefloor.model import AGAIN, PROFILES, Arm, Study, Workload
 from noisefloor.text import amounts
 
@@ -27,11 +27,10 @@ def load(folder, baseline="", *, label="", where=(), **given):
         folder = paths.root() / folder
     ingest.manifest(folder)  # refuses what is no table
     folder = folder.resolve()
-    for name in (*label.split(","), *(name for name, _ in where)):
-        if name and name not in LABELS:
-            raise Unknown(
-                f"{name!r} is no label of a table: {', '.join(LABELS)}; nothing was judged"
-            )
+    asked = [(name, LABELS) for name in label.split(",") if name]
+    for name, known in (*asked, *((name, CHOSEN) for name, _ in where)):
+        if name not in known:
+            raise Unknown(f"{name!r} is not one of {', '.join(known)}; nothing was judged")
     changed = folder.stat().st_mtime_ns
     if label:
         two_sides(opened(folder, changed, label, where), label, baseline)
@@ -118,9 +117,8 @@ class Archive(results.Results):
                 why = "As it was found."
                 works.append(Workload(str(name), why, threads=threads, metrics=metrics))
         if not works:
-            left = (
-                "; ".join([*several(self.tidy, self.baseline), *self.left]) if self.baseline else ""
-            )
+            many = several(self.tidy, self.baseline) if self.baseline else []
+            left = "; ".join(many or (self.left if self.baseline else []))
             raise Unknown(
                 f"{self.folder.name} holds no workload with two arms that can be compared; "
                 f"{left or 'nothing was left out'}; nothing was judged"
@@ -192,7 +190,8 @@ class Archive(results.Results):
             said.append(f"{len(names)} workloads are of {base} alone ({_few(names)})")
         noted = runs["warnings"].replace("", pd.NA).dropna()
         if len(noted):
-            said.append(f"{len(noted)} runs have warnings of their own ({noted.iloc[0]})")
+            often = noted.value_counts().index[0]
+            said.append(f"{len(noted)} runs have warnings of their own ({often})")
         apart = [
             t for w, t in zip(rows["workload"], rows["threads"], strict=True) if t not in counts[w]
         ]

@@ -325,10 +325,13 @@ def _first(rows):
     return [row for row in rows if row["metric"] == lead]
 
 
-def leading(rows):
-    """The rows that come first: of the first metric; of many the joint ones, a screen at most."""
+def leading(rows, by=""):
+    """The rows that come first, a screen at most: of the first metric; of many the joint ones, or
+    with by="threads" those of each thread count."""
     first = _first(rows)
-    if len(first) > SCREEN:
+    if by:
+        first = [r for r in first if not r["joint"]]
+    elif len(first) > SCREEN:
         joint = {(r["workload"], r["arm"]) for r in first if r["joint"]}
         first = [r for r in first if r["joint"] or (r["workload"], r["arm"]) not in joint]
     return first[:SCREEN]

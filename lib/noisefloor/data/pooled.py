@@ -14,8 +14,14 @@ import pandas as pd
 from noisefloor.data import compare, ingest
 from noisefloor.model import METRICS
 
-OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
+OF_PATHS = (
+    "server",
+    "version",
+    "setting",
+    "variant",
+)  # what makes an arm where nobody says what does
 LABELS = (*OF_PATHS, "buffer_pool", "host", "folder", "arm", "study", "campaign", "tool_version")
+CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
 MOST_VALUES = 12  # of a label that a refusal names
 HARD = ("campaign", "tool", *compare.REFUSED)  # across which nothing can be compared
 
@@ -61,7 +67,7 @@ def opened(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFram
     zeros = int(found["value"].le(0)[kept].sum())
     found = found[kept & found["value"].gt(0)]
     size = found["buffer_pool_B"].map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
-    found = found.assign(buffer_pool=size)
+    found = found.assign(buffer_pool=size, threads=found["threads"].astype("Int64"))
     for name, value in (*where, *((n, "") for n in label.split(",") if n)):
         values = found[name].astype("string").fillna("")
         kept = values.eq(value) if value else values.ne("")
@@ -77,7 +83,6 @@ def opened(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFram
         found["arm"] = found["arm"].fillna(_arms(found)).replace("", "all runs")
     found["workload"] = found["workload"].fillna("all runs")
     found["warmup"] = found["warmup"].eq(True)
-    found["threads"] = found["threads"].astype("Int64")
     twins = _twins(folder, found)
     found = found[~found["run"].isin(twins)].reset_index(drop=True)
     found.attrs |= {"twins": len(twins), "zeros": zeros, "label": label}
@@ -85,12 +90,12 @@ def opened(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFram
 
 
 def _arms(found: pd.DataFrame) -> pd.Series:
-    """What labels of folders call an arm: server and version, and the setting, as far as they
-    tell any runs without an arm apart."""
+    """What labels of paths call an arm: server and version, setting and variant, as far as they tell
+    any runs without an arm apart."""
     labels = found.reindex(columns=OF_PATHS).astype("string").fillna("")
     several = labels[found["arm"].isna()].nunique().gt(1)
     kept = ["server", "version"] if several["server"] or several["version"] else []
-    kept += ["setting"] if several["setting"] else []
+    kept += [name for name in OF_PATHS[2:] if several[name]]
     words = pd.Series("", labels.index, dtype="string")
     for name in kept or OF_PATHS:
         words = words + " " + labels[name]
@@ -116,7 +121,7 @@ def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     own = set(label.split(",")) if label else {*OF_PATHS, "arm"}
     if own & {"folder", "setting", "arm"}:
         own |= {"folder", "setting", "arm"}
-    names = [n for n in (*LABELS[:5], "campaign", "tool") if n not in own]
+    names = [n for n in (*LABELS[:6], "campaign", "tool") if n not in own]
     facts = runs[names].rename(columns={"buffer_pool": "buffer pool"})
     facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
     keys = pd.DataFrame(list(map(json.loads, runs["keys"])), index=runs.index)
@@ -137,7 +142,7 @@ def parted(found: pd.DataFrame, baseline: str) -> pd.DataFrame:
             what = _tells(part[name], named.loc[part.index, "arm"], base, name in HARD)
             if what:
                 has = part.index[part[name].ne("") & (~base | (what == "workload"))]
-                before = " " if what == "arm" else ", " if name == "setting" else f", {name} "
+                before = " " if what == "arm" else ", " if name in OF_PATHS else f", {name} "
                 named.loc[has, what] += before + part.loc[has, name]
     differ = pd.Series("", runs.index)
     for _, part in facts.groupby(named["workload"], sort=False):

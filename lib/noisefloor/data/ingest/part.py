@@ -43,7 +43,7 @@ def part(root: str, units: list[tuple], out: str, number: int, given: tuple = ()
 
 def stamp(path: str, size: int, mtime_ns: int, what: str, given: tuple = ()) -> int:
     """A number that says whether a file is still the one that was read, with the same patterns."""
-    text = f"{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
+    text = f"{labels.EDITION}{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
     digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -174,7 +174,7 @@ class _Part:
         for share, value in latency["percentile"].items():
             run.values.setdefault(f"p{share:g}", value)
         facts = {
-            "workload": d["test"] or told.get("workload"),
+            **labels.settled(told, d),
             "threads": d["threads"],
             "tool": "sysbench",
             "tool_version": d["version"],
