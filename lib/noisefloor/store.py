@@ -20,7 +20,7 @@ from noisefloor.data.compare import aligned
 from noisefloor.show.markup import known
 from noisefloor.show.plots import metric_label, threads_label
 from noisefloor.show.report.words import engine, machine, primary, when
-from noisefloor.text import amounts
+from noisefloor.text import Refusal, amounts
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
 VERSION = 3  # of the tables below; 2: the server build of every arm; 3: the interval's level
@@ -32,12 +32,8 @@ _ALLOWED = "sqlite:///FILE, mysql://USER@HOST/SCHEMA and mariadb://USER@HOST/SCH
 _ENDLESS = 1e308  # an endless interval, in databases whose numbers have no infinity
 
 
-class StoreError(Exception):
-    """A database that cannot be used. One sentence; `code` 2 for a wrong request, else 1."""
-
-    def __init__(self, sentence: str, code: int = 1):
-        super().__init__(sentence)
-        self.code = code
+class StoreError(Refusal):
+    """A database that cannot be used."""
 
 
 class _Number(sa.types.TypeDecorator):

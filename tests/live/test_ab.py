@@ -191,7 +191,7 @@ def ab(home, *args, **more):
         (["sync_binlog=1,0", "--lua", "/nowhere/x.lua"], "the path of a Lua file"),
         (["sync_binlog=1,0", "--lua", DATA / "broken.lua"], "')' expected near"),
         (["sync_binlog=1,0", "--profile", "long"], "'long' is not one of smoke"),
-        (["sync_binlog=1,0", "--threads", "0"], "whole numbers above 0"),
+        (["sync_binlog=1,0", "--threads", "0"], "a list of whole numbers"),
         (["sync_binlog=1,0", "--margin", "0"], "margin"),
     ],
 )

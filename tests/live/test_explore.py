@@ -44,7 +44,7 @@ def explorer():
 def test_its_verdicts_are_those_of_the_campaign(binlog):
     ours = asked(binlog).verdicts.drop(columns="campaign")
     theirs = results.load(binlog.folder).of("in memory", "tps").reset_index(drop=True)
-    pd.testing.assert_frame_equal(ours, theirs.drop(columns="question"))
+    pd.testing.assert_frame_equal(ours, theirs)
 
 
 def test_hiding_thread_counts_makes_no_verdict(binlog):
@@ -124,36 +124,6 @@ def test_two_campaigns_stand_beside_each_other():
 
 
 # -- archives --------------------------------------------------------------------------------------
-
-
-def archive(folder, source, **change):
-    """Every run of a campaign's first comparison as a table of its own, with the raw files."""
-    rows = source.judged("in memory").assign(path=lambda t: t["run"] + ".txt", **change)
-    for run in rows["run"].unique():
-        (folder / f"{run}.txt").write_text(f"what {run} printed")
-    rows.to_parquet(folder / "old.parquet")
-    return str(folder / "old.parquet")
-
-
-def test_an_ingested_archive_opens_without_a_campaign(tmp_path, binlog):
-    loose = {"pair": pd.NA, "pair_id": pd.NA, "block": pd.NA, "position": pd.NA}
-    made = explore.Explorer(archive(tmp_path, binlog, **loose))
-    made.baseline.value = "plain"
-    q = made.question
-    assert set(q.verdicts["design"]) == {"unpaired"}
-    assert set(q.verdicts["baseline"]) == {"plain"}
-    _, row = q.comparisons[0]
-    runs = q.close(row).runs
-    assert f"what {runs['run'].iloc[0]} printed" in made.raw.value
-    made.baseline.value = "encrypted"
-    assert set(made.question.verdicts["baseline"]) == {"encrypted"}
-
-
-def test_an_archive_with_pairs_is_judged_by_them(tmp_path, binlog):
-    file = archive(tmp_path, binlog)
-    found, own = (asked(s).verdicts for s in (explore.opened(file, "plain"), binlog))
-    assert list(found["n_arm"]) == list(own["n_arm"])
-    assert list(found["overhead_pct"]) == pytest.approx(list(own["overhead_pct"]))
 
 
 @pytest.fixture(scope="module")

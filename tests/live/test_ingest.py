@@ -110,13 +110,13 @@ _G = 2**30
             "benchmark_logs/Percona-Server/9.7.1-1/run1_Tier2G_tp10_os2_RO_512th.sysbench.txt",
             {"server": "Percona-Server", "version": "9.7.1-1", "repetition": 1,
              "buffer_pool_B": 2 * _G, "access": "RO", "workload": "RO", "path_threads": 512,
-             "setting": "benchmark_logs tp10 os2"},
+             "setting": "benchmark_logs", "variant": "tp10 os2"},
         ),
         (
             "benchmark_logs/percona-server/8.4.8-8-bp4/run1_Tier12G_tpoff_RW_32th.sysbench.txt",
             {"server": "percona-server", "version": "8.4.8-8-bp4", "repetition": 1,
              "buffer_pool_B": 12 * _G, "access": "RW", "workload": "RW", "path_threads": 32,
-             "setting": "benchmark_logs tpoff"},
+             "setting": "benchmark_logs", "variant": "tpoff"},
         ),
         (
             "res-tpcc-inno-EXT4-full-binlog-sync0-2018-04-17-15-46/mysql57.BP60/thr56/res.txt",
@@ -130,13 +130,30 @@ _G = 2**30
           "workload": "ro", "setting": "raw/res"}),
         ("x.my8032_rel.cz10a_c8r16/sb.o.point-query.range100.pk1.dop40",
          {"server": "mysql", "version": "8.0.32", "path_threads": 40, "range_size": 100,
-          "setting": "rel.cz10a_c8r16 point-query pk1"}),
+          "setting": "rel.cz10a_c8r16", "variant": "point-query pk1"}),
         ("x.ma100244_rel.z/sb.o.scan.range10.pk1.dop1",
          {"server": "mariadb", "version": "10.2.44", "path_threads": 1, "range_size": 10,
-          "setting": "rel.z scan pk1"}),
+          "setting": "rel.z", "variant": "scan pk1"}),
+        ("myrocks.inmem/fbmy80/sb.o.scan.range10.pk1.dop1",
+         {"server": "fbmysql", "version": "8.0", "path_threads": 1, "range_size": 10,
+          "setting": "myrocks.inmem", "variant": "scan pk1"}),
+        ("x.my8406v2_rel.z/sb.o.scan.range10.pk1.dop1",
+         {"server": "mysql", "version": "8.4.6", "path_threads": 1, "range_size": 10,
+          "setting": "rel.z", "variant": "scan pk1"}),
         ("x.pg151_def.x1/sb.time.scan.range10.pk1.dop2",
          {"server": "postgresql", "version": "15.1", "path_threads": 2, "range_size": 10,
-          "setting": "def.x1 scan pk1"}),
+          "setting": "def.x1", "variant": "scan pk1"}),
+        ("logs/ps/8.4.8-8/Tier12G_Concur16_512th.sysbench.txt",
+         {"server": "ps", "version": "8.4.8-8", "buffer_pool_B": 12 * _G, "path_threads": 512,
+          "setting": "logs", "variant": "Concur16"}),
+        ("res/res.wal10G.chk900s.ssd.txt", {"setting": "res", "variant": "wal10G chk900s ssd"}),
+        ("InnoDB_oltp_point_select_t8_s10000_20260205_184849.txt",
+         {"workload": "oltp_point_select", "variant": "InnoDB s10000"}),
+        ("oltp_write_only_batched_run3.log",
+         {"workload": "oltp_write_only_batched", "repetition": 3, "access": "WO"}),
+        ("res-oltp-beast-node1/Concur_16.txt", {"setting": "res-oltp-beast-node1", "variant": "Concur 16"}),
+        ("read_only/Tier2G_RW_8th.txt",
+         {"buffer_pool_B": 2 * _G, "path_threads": 8, "access": "RO RW", "workload": "RW"}),
         ("before/log1.txt", {"setting": "before"}),
         ("00-00-1-B.txt", {}),
     ],
@@ -321,7 +338,7 @@ def test_bombs_and_damage_are_problems_and_nothing_else_is_lost(tree, out, monke
 
 
 def test_a_text_that_is_too_long_is_a_problem(tree, out, monkeypatch):
-    monkeypatch.setattr(files, "MOST_BYTES", 2**16)
+    monkeypatch.setattr(files, "MOST", 2**16)
     long = _text(seconds=1000)
     _write(tree, {"a.txt": long, "b.gz": gzip.compress(long.encode()), "c.txt": _text(1)})
     found = build.build(tree, out, None)
@@ -561,6 +578,36 @@ def test_runs_that_differ_in_something_else_are_not_pooled(tree, out):
     assert all("the arms differ in version (8.4.8 and 8.4.8-8), too" in r["warnings"] for r in rows)
     small = _judged(out, "--baseline", "server=mysql", "--where", "buffer_pool=2G")
     assert len(small) == 1
+
+
+def test_settings_in_names_of_files_are_no_repeats(tree, out):
+    sizes = ("wal1G", "wal10G", "wal100G")
+    paths = [f"{arm}/res.{size}.ssd.{k}.txt" for arm in "ab" for size in sizes for k in (1, 2)]
+    _ingest(_write(tree, {path: _text(n) for n, path in enumerate(paths)}), out)
+    rows = _judged(out, "--baseline", "folder=a")
+    assert [(r["n_baseline"], r["n_arm"]) for r in rows] == [(2, 2)] * 3
+    assert [r["workload"] for r in rows] == [f"all runs, {size} ssd" for size in sizes]
+
+
+def test_the_text_says_what_was_run_where_its_path_does_not():
+    found = labels.labels("read_only/a/run1_RW_4th.txt")
+    text = {"test": None, "transactions": 9, "reads": 90, "writes": 0, "threads": 4, "options": {}}
+    assert labels.settled(found, text)["workload"] == "RO"
+    assert not labels.contradictions(found, text), "one of its two words is true"
+    assert labels.contradictions(labels.labels("a/RW.txt"), text) == [
+        "the path says RW, the text RO"
+    ]
+
+
+def test_a_row_for_each_thread_count_and_runs_chosen_by_it(tree, out):
+    paths = [(f"{arm}/run{k}_{n}th.txt", n) for arm in "ab" for k in (1, 2) for n in (4, 8)]
+    _ingest(_write(tree, {path: _text(s, n) for s, (path, n) in enumerate(paths)}), out)
+    code, text = _said("compare", "--from", out, "--baseline", "setting=a", "--by", "threads")
+    assert code == 0, text
+    shown = [line.split()[1] for line in text.split("\n") if line.startswith("TPS")]
+    assert shown == ["4", "8"]
+    chosen = _judged(out, "--baseline", "setting=a", "--where", "threads=8")
+    assert [r["threads"] for r in chosen] == [8]
 
 
 def test_claims_of_the_authors_are_held_against_their_runs(tree, out):

@@ -4,6 +4,7 @@ Every source is judged by its own controls where it has any: the in-memory table
 document, the two names of one cipher in the backup document, the repetitions of STAR. Single numbers
 without a control are held against the reference population of run-to-run scatter, as `judge` does.
 """
+# ruff: noqa: F401
 
 from noisefloor.claims.judged import COLUMNS, FACTS, TITLES, facts, judge, times
 from noisefloor.claims.page import (
@@ -20,8 +21,3 @@ from noisefloor.claims.page import (
     shown,
     stands,
 )
-
-__all__ = [
-    "COLUMNS", "FACTS", "TITLES", "across", "archives", "beside", "box", "checks", "facts", "findings",
-    "headline", "here", "judge", "lost", "over", "shown", "stands", "times",
-]  # fmt: skip

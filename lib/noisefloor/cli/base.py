@@ -2,6 +2,8 @@
 
 import contextlib
 import errno
+import json
+import math
 import re
 import sys
 
@@ -46,25 +48,34 @@ _cluster = click.option(
 )
 
 
-def _fail_on(command):
-    """The option --fail-on of a command that judges; its value goes to `_failed`."""
+def _words(ctx, option, given):
+    """The verdicts that --fail-on names."""
+    found = [w.strip().replace("-", " ") for w in given.split(",") if w.strip()]
+    if wrong := set(found) - {"slower", "faster", "cannot tell"}:
+        raise Sentence(
+            f"--fail-on {', '.join(sorted(wrong))}: slower, faster and cannot-tell are allowed "
+            "(comma-separated); nothing was judged"
+        )
+    return found
 
-    def words(ctx, option, given):
-        found = [w.strip().replace("-", " ") for w in given.split(",") if w.strip()]
-        if wrong := set(found) - {"slower", "faster", "cannot tell"}:
-            raise Sentence(
-                f"--fail-on {', '.join(sorted(wrong))}: slower, faster and cannot-tell are allowed "
-                "(comma-separated); nothing was judged"
-            )
-        return found
 
-    return click.option(
-        "--fail-on",
-        default="",
-        metavar="WORDS",
-        callback=words,
-        help="Exit code 3 for one of these verdicts: slower,faster,cannot-tell.",
-    )(command)
+_fail_on = click.option(
+    "--fail-on",
+    default="",
+    metavar="WORDS",
+    callback=_words,
+    help="Exit code 3 for one of these verdicts: slower,faster,cannot-tell.",
+)
+
+
+def _comparisons(rows):
+    """Print verdict rows as JSON; what is not known is null."""
+
+    def plain(value):
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    rows = [{name: plain(value) for name, value in row.items()} for row in rows]
+    _say(json.dumps({"comparisons": rows}, indent=1))
 
 
 def _failed(words, verdicts):
@@ -130,13 +141,6 @@ def _one_sentence():
 def main():
     """What a change to a MySQL-family server really costs, with the evidence, and 'cannot tell'
     when the difference is noise."""
-
-
-def _labels(*given):
-    """Refuse what is not LABEL=VALUE."""
-    asked = [text.partition("=") for text in given]
-    if bad := next((n for n, _, v in asked if not n or not v), None):
-        raise Sentence(f"{bad}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
 
 
 def _margin(margin):

@@ -2,7 +2,7 @@
 
 import click
 
-from noisefloor.cli.base import Sentence, _say, main
+from noisefloor.cli.base import Sentence, _comparisons, _say, main
 
 
 @main.command()
@@ -59,7 +59,6 @@ def history(study, metric, threads, arm, url, as_json, plot):
     Without --metric, --threads and --arm: the comparison that the study's page begins with. What
     is listed was put into the database by `noisefloor store`.
     """
-    import json
     from pathlib import Path
 
     from noisefloor import store as database
@@ -74,5 +73,5 @@ def history(study, metric, threads, arm, url, as_json, plot):
     except OSError as e:
         raise Sentence(f"{plot} cannot be written ({e.strerror})", 1) from None
     if as_json:
-        return _say(json.dumps({"comparisons": report.records(found)}, indent=1))
+        return _comparisons(report.records(found))
     _say(database.text(found))

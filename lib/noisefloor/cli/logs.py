@@ -2,12 +2,27 @@
 
 import json
 import re
-from math import isfinite
 
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _fail_on, _failed, _labels, _margin, _say, main
+from noisefloor.cli.base import (
+    Sentence,
+    _cluster,
+    _comparisons,
+    _fail_on,
+    _failed,
+    _margin,
+    _say,
+    main,
+)
 
+_margin_option = click.option(
+    "--margin",
+    "margin_pct",
+    default=2.0,
+    show_default=True,
+    help="Difference that matters, in %.",
+)
 _SIDE = "\0--"  # stands for `--`; no file can have this name
 
 
@@ -25,7 +40,7 @@ class _TwoSides(click.Command):
 @click.option(
     "--floor", type=float, metavar="CV", help="Start-to-start CV of a server, in %. [recorded]"
 )
-@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
+@_margin_option
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
@@ -35,7 +50,7 @@ class _TwoSides(click.Command):
 @click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
 @click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
-@click.option("--by", type=click.Choice(["threads"]), default="threads", help="--from: a row each.")
+@click.option("--by", type=click.Choice(["threads"]), help="--from: a row each, instead of a joint one.")  # fmt: skip
 def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule):
     """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
 
@@ -51,21 +66,22 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
     else that is known of them agrees. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.data import compare as logs
+    from noisefloor.stats.row import COLUMNS
 
     if archive and (files or rule["paired"] or not baseline):
         raise Sentence(
             "--from needs --baseline LABEL=VALUE, and neither files nor --paired: "
             "noisefloor compare --from TABLE --baseline server=mysql; nothing was read"
         )
-    if not archive and (baseline or where):
-        raise Sentence("--baseline and --where go with --from TABLE; nothing was read")
+    if not archive and (baseline or where or by):
+        raise Sentence("--baseline, --where and --by go with --from TABLE; nothing was read")
     if not archive and files.count(_SIDE) != 1:
         raise Sentence(
             f"{files.count(_SIDE)} times `--` between the files, once is needed: "
             "noisefloor compare before/*.txt -- after/*.txt; nothing was read"
         )
-    _margin(rule["margin"])
-    floor, rule["margin_pct"] = rule["floor"], rule.pop("margin")
+    _margin(rule["margin_pct"])
+    floor = rule["floor"]
     if floor is not None and not 0 <= floor < 100:
         raise Sentence(
             f"--floor {floor:g}: a CV of at least 0 and below 100 % is needed; nothing was judged"
@@ -74,12 +90,12 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
         raise Sentence("--floor and --restarts exclude each other; nothing was judged")
     if archive:
         every, left = _archived(archive, baseline, where, rule)
-        shown = logs.leading(every)
+        shown = logs.leading(every, by)
     else:
         every = shown = _two_sides(files, baseline_name, arm_name, rule)
         left = []
     if form == "json":
-        _say(logs.as_json(every))
+        _comparisons({name: row[name] for name in COLUMNS} for row in every)
     elif form == "csv":
         _say(logs.as_csv(every), nl=False)
     else:
@@ -111,15 +127,11 @@ def _two_sides(files, baseline_name, arm_name, rule):
 def _archived(folder, baseline, where, rule):
     """The verdict rows of an archive, and what was left out of them."""
     from noisefloor.data import archive
-    from noisefloor.data.ingest import manifest
 
-    _labels(baseline, *where)
     (label, value), *rest = archive.asked([baseline, *where])
-    manifest(folder)  # refuses what is no table
-    found = archive.load(
-        folder, value, label=label, where=rest, restarts=rule["restarts"], floor=rule["floor"]
-    )
-    table = archive.in_order(found.judge(margin_pct=rule["margin_pct"]))
+    rule.pop("paired")
+    found = archive.load(folder, value, label=label, where=rest, **rule)
+    table = archive.in_order(found.judge())
     rows = table.to_dict("records")
     for row, known in zip(rows, table["threads"].notna(), strict=True):
         row["threads"] = int(row["threads"]) if known else None
@@ -142,13 +154,13 @@ class _Above(click.Command):
 @main.command(cls=_Above, options_metavar="[OPTIONS]")
 @click.argument("a")
 @click.argument("b")
-@click.option("--threads", type=int, help="Client threads of both runs.")
+@click.option("--threads", type=click.IntRange(1), help="Client threads of both runs.")
 @click.option("--seconds", type=float, help="Length of one run.")
 @click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
 @click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
 @click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
-@click.option("--margin", default=2.0, show_default=True, help="Difference that matters, in %.")
-@click.option("--floor", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
+@_margin_option
+@click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
 @click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
 @click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
 @click.option("--se", nargs=2, metavar="A B", help="Standard errors of the means.")
@@ -157,7 +169,7 @@ class _Above(click.Command):
 @click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
 @_fail_on
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **given):
+def judge(a, b, lower_is_better, fail_on, as_json, **given):
     """Judge two published numbers, A without and B with a change: is it noise?
 
     \b
@@ -172,21 +184,18 @@ def judge(a, b, floor, floor_runs, margin, lower_is_better, fail_on, as_json, **
     """
     from noisefloor.stats import two
 
-    for name in ("threads", "seconds"):
-        number = given[name]
-        if number is not None and not 0 < number < float("inf"):
-            raise Sentence(f"--{name} {number:g}: a number above 0 is needed; nothing was judged")
-    if floor_runs is not None and floor is None:
+    seconds = given["seconds"]
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise Sentence(f"--seconds {seconds:g}: a number above 0 is needed; nothing was judged")
+    if given["floor_runs"] is not None and given["floor_cv_pct"] is None:
         raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
-    given |= {"floor_cv_pct": floor, "floor_runs": floor_runs, "margin_pct": margin}
     try:
         row, (first, *rest) = two.judge(a, b, better="lower" if lower_is_better else None, **given)
     except ValueError as e:
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
     if as_json:
-        known = {k: v if not isinstance(v, float) or isfinite(v) else None for k, v in row.items()}
-        _say(json.dumps({"comparisons": [known]}, indent=1))
+        _comparisons([row])
     else:
         word, gap = row["verdict"], click.wrap_text(first, 92, "", "  ")
         click.echo(f"{click.style(word, bold=True)}{gap[len(word) :]}\n")

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _margin, _say, main
+from noisefloor.cli.base import Sentence, _cluster, _comparisons, _margin, _say, main
 
 _SHARED = (
     click.option(
@@ -122,12 +122,8 @@ def run(study, question, old, clients, seed, as_json, **given):
 
 def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
     """(parameters that all studies share, what `collect` takes of a server that is not ours)."""
-    try:
-        counts = [int(t) for t in threads.split(",") if t.strip()]
-    except ValueError:
-        counts = [0]
-    if any(t < 1 for t in counts):
-        raise Sentence(f"--threads {threads}: whole numbers above 0, such as 1,4,16, are needed")
+    counts = (t.strip() for t in threads.split(",") if t.strip())
+    counts = [int(t) if t.isdecimal() else t for t in counts]
     if margin is not None:
         _margin(margin)
     if (allow or dry) and not server:
@@ -157,12 +153,10 @@ def _obtained(study, *, dry, **asked):
 
 def _tell(found, as_json):
     """Print the verdicts of campaigns."""
-    import json
-
     from noisefloor.show import report
 
     if as_json:
-        _say(json.dumps({"comparisons": report.records(found.verdicts)}, indent=1))
+        _comparisons(report.records(found.verdicts))
     else:
         _say("\n".join(report.findings(found.verdicts)))
 

@@ -2,7 +2,7 @@
 
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _labels, _say, main
+from noisefloor.cli.base import Sentence, _cluster, _say, main
 
 _timeout = click.option(
     "--timeout",
@@ -40,6 +40,7 @@ def report(studies, profile, given, archive, baseline, where, out, jobs, cluster
     under previous/. Exit code 1 when a page failed, 2 (and nothing run) for a wrong parameter.
     """
     from noisefloor import paths
+    from noisefloor.data import archive as labels
     from noisefloor.show import report as pages
 
     if bool(archive) != bool(baseline) or (archive and (studies or profile)):
@@ -48,7 +49,7 @@ def report(studies, profile, given, archive, baseline, where, out, jobs, cluster
             " noisefloor report --from TABLE --baseline server=mysql; nothing was run"
         )
     if archive:
-        _labels(baseline, *where)
+        labels.asked([baseline, *where])  # refuses what is none
         asked = {"table": archive, "baseline": baseline, "where": list(where)}
         work = pages.plan_archive(dict(given) | asked)
     else:

@@ -7,10 +7,12 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.dataset as ds
 
 from noisefloor import parse, paths, stats
-from noisefloor.data import compare, results
-from noisefloor.data.pooled import LABELS, Unknown, opened, parted, several, two_sides
+from noisefloor.data import compare, ingest, results
+from noisefloor.data.ingest import files
+from noisefloor.data.pooled import CHOSEN, LABELS, Unknown, opened, parted, several, two_sides
 from noisefloor.model import AGAIN, PROFILES, Arm, Study, Workload
 from noisefloor.text import amounts
 
@@ -18,14 +20,17 @@ from noisefloor.text import amounts
 def load(folder, baseline="", *, label="", where=(), **given):
     """The archive in `folder`, with `baseline` as the arm that others are held against, or as the
     value of a `label` (of LABELS, or several with commas between them) that makes the arms. where:
-    (label, value) of the runs to judge; given: the other fields of Archive. Raises Unknown."""
+    (label, value) of the runs to judge; given: the other fields of Archive. Raises Unknown,
+    NotATable."""
     folder, where = Path(folder), tuple(where)
-    folder = (folder if folder.exists() else paths.root() / folder).resolve()
-    for name in (*label.split(","), *(name for name, _ in where)):
-        if name and name not in LABELS:
-            raise Unknown(
-                f"{name!r} is no label of a table: {', '.join(LABELS)}; nothing was judged"
-            )
+    if not folder.exists() and (paths.root() / folder).exists():
+        folder = paths.root() / folder
+    ingest.manifest(folder)  # refuses what is no table
+    folder = folder.resolve()
+    asked = [(name, LABELS) for name in label.split(",") if name]
+    for name, known in (*asked, *((name, CHOSEN) for name, _ in where)):
+        if name not in known:
+            raise Unknown(f"{name!r} is not one of {', '.join(known)}; nothing was judged")
     changed = folder.stat().st_mtime_ns
     if label:
         two_sides(opened(folder, changed, label, where), label, baseline)
@@ -43,11 +48,9 @@ def _opened(folder: Path, _changed: int, **given) -> "Archive":
 
 @dataclass(frozen=True)
 class Archive(results.Results):
-    """Somebody's archive in the place of a campaign: a folder of tables of `noisefloor ingest`, or
-    a Parquet file with the columns of the tidy table, of which arm, metric, value and run must be
-    there. `texts` is the folder that was ingested, "" where it lies beside the tables; in a single
-    Parquet file `path` or `file` says where a run's raw text is. `restarts` and `floor`: as
-    `stats.runs` takes them."""
+    """Somebody's archive in the place of a campaign: a folder of tables of `noisefloor ingest`.
+    `texts` is the folder that was ingested, "" where it lies beside the tables. `restarts` and
+    `floor`: as `stats.runs` takes them."""
 
     baseline: str = ""
     label: str = ""
@@ -59,10 +62,8 @@ class Archive(results.Results):
 
     @cached_property
     def manifest(self) -> dict:
-        """What `noisefloor ingest` says of the tables; {} for a single file."""
-        from noisefloor.data import ingest
-
-        return ingest.manifest(self.folder) if self.folder.is_dir() else {}
+        """What `noisefloor ingest` says of the tables."""
+        return ingest.manifest(self.folder)
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -82,7 +83,7 @@ class Archive(results.Results):
             "campaign": self.folder.stem,
             "study": self.study.name,
             "title": self.study.title,
-            "date": self.manifest.get("finished", ""),
+            "date": self.manifest["finished"],
         } | told
 
     @cached_property
@@ -116,9 +117,8 @@ class Archive(results.Results):
                 why = "As it was found."
                 works.append(Workload(str(name), why, threads=threads, metrics=metrics))
         if not works:
-            left = (
-                "; ".join([*several(self.tidy, self.baseline), *self.left]) if self.baseline else ""
-            )
+            many = several(self.tidy, self.baseline) if self.baseline else []
+            left = "; ".join(many or (self.left if self.baseline else []))
             raise Unknown(
                 f"{self.folder.name} holds no workload with two arms that can be compared; "
                 f"{left or 'nothing was left out'}; nothing was judged"
@@ -155,18 +155,14 @@ class Archive(results.Results):
             [*said, *([f"the arms differ in {what}, too"] if what else [])]
             for said, what in zip(found["warnings"], told, strict=True)
         ]
-        return found
+        return found.assign(question=self.study.key)
 
     def _series(self, rows: pd.DataFrame) -> dict:
         """The transactions per second of the runs that stand alone, as far as they are known."""
         key = ["workload", "arm", "threads"]
         alone = rows.groupby(key, dropna=False)["run"].transform("nunique").eq(1)
-        if not self.folder.is_dir() or not alone.any():
+        if not alone.any():
             return {}
-        import pyarrow.dataset as ds
-
-        from noisefloor.data import ingest
-
         asked = ds.field("run").isin(list(set(rows.loc[alone, "run"]))) & ds.field("ok")
         columns = ["run", "tps", "events_per_s"]
         found = ingest.frame(self.folder, "intervals", columns=columns, filter=asked)
@@ -192,9 +188,10 @@ class Archive(results.Results):
         single = rows.groupby("workload")["arm"].nunique().eq(1)
         if len(names := single[single].index):
             said.append(f"{len(names)} workloads are of {base} alone ({_few(names)})")
-        noted = runs.get("warnings", pd.Series(dtype=object)).replace("", pd.NA).dropna()
+        noted = runs["warnings"].replace("", pd.NA).dropna()
         if len(noted):
-            said.append(f"{len(noted)} runs have warnings of their own ({noted.iloc[0]})")
+            often = noted.value_counts().index[0]
+            said.append(f"{len(noted)} runs have warnings of their own ({often})")
         apart = [
             t for w, t in zip(rows["workload"], rows["threads"], strict=True) if t not in counts[w]
         ]
@@ -277,14 +274,12 @@ class Archive(results.Results):
     def raw(self, run: str) -> dict[str, str]:
         """What was printed in a run: name of the text -> text."""
         row = self.tidy[self.tidy["run"] == run].iloc[0]
-        name = next((str(row[c]) for c in ("path", "file") if pd.notna(row.get(c))), run)
-        tables, near = self.folder.is_dir(), [Path(self.texts or self.folder.parent)]
-        if tables and not self.texts:
-            near.append(self.folder.parent / self.manifest["name"])
+        name, beside = row["file"], self.folder.parent
+        near = [Path(self.texts)] if self.texts else [beside, beside / self.manifest["name"]]
         for place in near:
             file = place / name
             if file.exists() and file.resolve().is_relative_to(place.resolve()):
-                return _printed(file, run, name, row["line"] if tables else None)
+                return _printed(file, run, name, row["line"])
         return {
             name: "The text is not beside the tables. Write into `texts` which folder was ingested."
         }
@@ -292,10 +287,12 @@ class Archive(results.Results):
 
 def asked(texts) -> list[tuple[str, str]]:
     """(label, value) of every ``LABEL=VALUE``; of ``LABEL=VALUE,LABEL=VALUE`` both labels with a
-    comma, both values with a blank between them."""
+    comma, both values with a blank between them. Raises Unknown for anything else."""
     found = []
     for text in texts:
         parts = [part.partition("=") for part in re.split(r",(?=[a-z_]+=)", text)]
+        if not all(name and value for name, _, value in parts):
+            raise Unknown(f"{text}: LABEL=VALUE is needed, such as server=mysql; nothing was read")
         found.append((",".join(n for n, _, _ in parts), " ".join(v for *_, v in parts)))
     return found
 
@@ -341,18 +338,16 @@ def _few(names) -> str:
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
-def _printed(file: Path, run: str, name: str, line: int | None) -> dict[str, str]:
+def _printed(file: Path, run: str, name: str, line: int) -> dict[str, str]:
     """The text of a run of an archive, without its secrets: a campaign's files, one packed,
-    the run from `line` on in a log of several; all of a file that no line is known of."""
+    the run from `line` on in a log of several."""
     if file.is_dir():
         return results.Results(file).raw(run.removeprefix(f"{name}/"))
-    from noisefloor.data.ingest import files
-
     try:
         with open(file, "rb") as opened:
             for inside, data in files.texts(opened, name, file.stat().st_size):
                 names = (files.safe(inside), f"{files.safe(inside)}:{line}")
-                if isinstance(data, bytes) and (line is None or run in names):
+                if isinstance(data, bytes) and run in names:
                     text = dict(parse.runs(data)).get(line) or data.decode(errors="replace")
                     return {run: results.cut(parse.secrets.scrub(text)[0])}
     except OSError as e:

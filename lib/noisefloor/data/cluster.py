@@ -18,18 +18,15 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from noisefloor.text import Refusal
+
 PATIENCE_S = 5  # for a scheduler that does not answer, and for its first worker
 NEEDED = ("papermill", "nbconvert")  # of a page: a second and a half to import
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-class Unreachable(Exception):
-    """A cluster that cannot be worked with: address and reason. One sentence. `code` is the exit
-    code: 2 when the address cannot be one, else 1."""
-
-    def __init__(self, message: str, code: int = 1):
-        super().__init__(message)
-        self.code = code
+class Unreachable(Refusal):
+    """A cluster that cannot be worked with: address and reason; 2 when the address cannot be one."""
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ No pandas here: the answer to a folder of logs has to be there within a second.
 
 import csv
 import io
-import json
 import math
 import re
 import textwrap
@@ -18,7 +17,7 @@ import numpy as np
 from noisefloor import parse, stats
 from noisefloor.parse.base import MOST
 from noisefloor.stats.row import COLUMNS
-from noisefloor.text import amounts, sheet
+from noisefloor.text import Refusal, amounts, sheet
 
 REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
 HIGHER = ("tps", "events_per_s")  # metrics of which more is better
@@ -37,13 +36,10 @@ _PRIVATE = {
 }  # fmt: skip
 
 
-class Refused(Exception):
-    """Logs that cannot be compared: one sentence. `code` 2 for wrong usage, 1 for a log that
-    holds no measurement."""
+class Refused(Refusal):
+    """Logs that cannot be compared; 1 for a log that holds no measurement."""
 
-    def __init__(self, message, code=2):
-        super().__init__(message)
-        self.code = code
+    code = 2
 
 
 def _refused(why, code=2):
@@ -329,10 +325,13 @@ def _first(rows):
     return [row for row in rows if row["metric"] == lead]
 
 
-def leading(rows):
-    """The rows that come first: of the first metric; of many the joint ones, a screen at most."""
+def leading(rows, by=""):
+    """The rows that come first, a screen at most: of the first metric; of many the joint ones, or
+    with by="threads" those of each thread count."""
     first = _first(rows)
-    if len(first) > SCREEN:
+    if by:
+        first = [r for r in first if not r["joint"]]
+    elif len(first) > SCREEN:
         joint = {(r["workload"], r["arm"]) for r in first if r["joint"]}
         first = [r for r in first if r["joint"] or (r["workload"], r["arm"]) not in joint]
     return first[:SCREEN]
@@ -379,15 +378,6 @@ def _open(row):
         most = row["deciding_cv_pct"]
         return f"{known}Significant only if run-to-run CV is below {most:.2f} %."
     return known.strip()
-
-
-def as_json(rows):
-    """The rows as JSON, with the keys of every verdict table."""
-
-    def plain(value):
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return json.dumps({"comparisons": [{k: plain(r[k]) for k in COLUMNS} for r in rows]}, indent=1)
 
 
 def as_csv(rows):

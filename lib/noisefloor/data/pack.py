@@ -7,14 +7,14 @@ from pathlib import Path
 
 from noisefloor import paths
 from noisefloor.data import packed, tidy
+from noisefloor.text import Refusal
 
 
-class Refused(Exception):
-    """A campaign that is not packed: one sentence. `code` is the exit code."""
+class Refused(Refusal):
+    """A campaign that is not packed."""
 
-    def __init__(self, message: str, code: int = 2):
-        super().__init__(f"{message}; nothing was packed")
-        self.code = code
+    def __init__(self, why: str, code: int = 2):
+        super().__init__(f"{why}; nothing was packed", code)
 
 
 def pack(

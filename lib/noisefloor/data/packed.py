@@ -16,7 +16,8 @@ from pathlib import Path
 BESIDE = ("campaign.json", "SHA256SUMS")  # the zip, where everybody can read them
 MOST_BYTES = 2 * 2**30  # that come out of one campaign
 MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much that may be of a zip's own size
-_WRONG = (OSError, ValueError, EOFError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile)
+# RuntimeError: a zip with a password, or packed by a method that is not known
+WRONG = (OSError, ValueError, EOFError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile)
 
 
 class Damaged(Exception):
@@ -62,7 +63,7 @@ class Member:
         try:
             with self.zip.open(entry) as file:
                 return file.read(entry.file_size + 1)  # never more than it says; its CRC is checked
-        except _WRONG as e:
+        except WRONG as e:
             raise OSError(errno.EIO, f"it is damaged ({e})", str(self)) from None
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -80,7 +81,7 @@ class _Zip(zipfile.ZipFile):
         self.folders: dict[str, dict[str, None]] = {"": {}}
         try:
             super().__init__(path)
-        except _WRONG as e:
+        except WRONG as e:
             raise Damaged(f"{path.name} cannot be read ({e})") from None
         try:
             self._fill(path.stat().st_size)

@@ -11,11 +11,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from noisefloor.data import compare, tidy
+from noisefloor.data import compare, ingest
 from noisefloor.model import METRICS
 
-OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
+OF_PATHS = (
+    "server",
+    "version",
+    "setting",
+    "variant",
+)  # what makes an arm where nobody says what does
 LABELS = (*OF_PATHS, "buffer_pool", "host", "folder", "arm", "study", "campaign", "tool_version")
+CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
 MOST_VALUES = 12  # of a label that a refusal names
 HARD = ("campaign", "tool", *compare.REFUSED)  # across which nothing can be compared
 
@@ -52,37 +58,23 @@ def _values(runs: pd.DataFrame, label: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def opened(file: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
+def opened(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
     """The tidy table of an archive, its arms named, each text once."""
-    from noisefloor.data import ingest
-
-    try:
-        found = ingest.frame(file, "tidy") if file.is_dir() else pd.read_parquet(file)
-    except ingest.NotATable as e:
-        raise Unknown(str(e)) from None
-    if missing := [c for c in ("arm", "metric", "value", "run") if c not in found]:
-        raise Unknown(f"{file.name} has no column {missing[0]!r}; nothing was opened")
+    found = ingest.frame(folder, "tidy")
     kept = found["metric"].isin([m.name for m in METRICS.values() if m.judged])
     if not kept.any():
-        raise Unknown(f"{file.name} holds no metric that can be judged; nothing was opened")
-    more = {c: None for c in (*tidy.COLUMNS, *LABELS, "design", "line") if c not in found}
-    found = found[kept].assign(**more)
-    zeros = int(found["value"].le(0).sum())
-    found = found[found["value"] > 0]
-    if "buffer_pool_B" in found:
-        size = found["buffer_pool_B"]
-        found["buffer_pool"] = size.map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
-    for name, value in where:
-        kept = found[name].astype("string").eq(value).fillna(False)
+        raise Unknown(f"{folder.name} holds no metric that can be judged; nothing was opened")
+    zeros = int(found["value"].le(0)[kept].sum())
+    found = found[kept & found["value"].gt(0)]
+    size = found["buffer_pool_B"].map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
+    found = found.assign(buffer_pool=size, threads=found["threads"].astype("Int64"))
+    for name, value in (*where, *((n, "") for n in label.split(",") if n)):
+        values = found[name].astype("string").fillna("")
+        kept = values.eq(value) if value else values.ne("")
         if not kept.any():
-            values = _values(found.drop_duplicates("run"), name)
-            raise Unknown(f"{name}={value}: no run has it; {values}; nothing was judged")
-        found = found[kept]
-    for name in filter(None, label.split(",")):
-        kept = found[name].notna() & found[name].ne("")
-        if not kept.any():
-            values = _values(found.drop_duplicates("run"), name)
-            raise Unknown(f"{values}; nothing was judged")
+            asked = f"{name}={value}: no run has it; " if value else ""
+            there = _values(found.drop_duplicates("run"), name)
+            raise Unknown(f"{asked}{there}; nothing was judged")
         found = found[kept]
     found = found.reset_index(drop=True)
     if label:
@@ -91,20 +83,19 @@ def opened(file: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
         found["arm"] = found["arm"].fillna(_arms(found)).replace("", "all runs")
     found["workload"] = found["workload"].fillna("all runs")
     found["warmup"] = found["warmup"].eq(True)
-    found["threads"] = found["threads"].astype("Int64")
-    twins = _twins(file, found) if file.is_dir() else pd.Series(dtype=str)
+    twins = _twins(folder, found)
     found = found[~found["run"].isin(twins)].reset_index(drop=True)
     found.attrs |= {"twins": len(twins), "zeros": zeros, "label": label}
     return found
 
 
 def _arms(found: pd.DataFrame) -> pd.Series:
-    """What labels of folders call an arm: server and version, and the setting, as far as they
-    tell any runs without an arm apart."""
+    """What labels of paths call an arm: server and version, setting and variant, as far as they tell
+    any runs without an arm apart."""
     labels = found.reindex(columns=OF_PATHS).astype("string").fillna("")
     several = labels[found["arm"].isna()].nunique().gt(1)
     kept = ["server", "version"] if several["server"] or several["version"] else []
-    kept += ["setting"] if several["setting"] else []
+    kept += [name for name in OF_PATHS[2:] if several[name]]
     words = pd.Series("", labels.index, dtype="string")
     for name in kept or OF_PATHS:
         words = words + " " + labels[name]
@@ -113,8 +104,6 @@ def _arms(found: pd.DataFrame) -> pd.Series:
 
 def _twins(folder: Path, found: pd.DataFrame) -> pd.Series:
     """Runs of an archive that are the same text as another one."""
-    from noisefloor.data import ingest
-
     files = ingest.frame(folder, "files", columns=["file", "member", "sha256"])
     files = files[files["sha256"] != ""]
     inside = ("//" + files["member"]).where(files["member"] != "", "")
@@ -132,13 +121,11 @@ def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     own = set(label.split(",")) if label else {*OF_PATHS, "arm"}
     if own & {"folder", "setting", "arm"}:
         own |= {"folder", "setting", "arm"}
-    names = [n for n in (*LABELS[:5], "campaign", "tool") if n in runs and n not in own]
+    names = [n for n in (*LABELS[:6], "campaign", "tool") if n not in own]
     facts = runs[names].rename(columns={"buffer_pool": "buffer pool"})
-    if "path_threads" in runs:
-        facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
-    if "keys" in runs:
-        keys = pd.DataFrame(list(map(json.loads, runs["keys"].fillna("{}"))), index=runs.index)
-        facts = pd.concat([facts.drop(columns=keys.columns, errors="ignore"), keys], axis=1)
+    facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
+    keys = pd.DataFrame(list(map(json.loads, runs["keys"])), index=runs.index)
+    facts = pd.concat([facts.drop(columns=keys.columns, errors="ignore"), keys], axis=1)
     return facts.astype("string").fillna("").astype(object)
 
 
@@ -155,28 +142,20 @@ def parted(found: pd.DataFrame, baseline: str) -> pd.DataFrame:
             what = _tells(part[name], named.loc[part.index, "arm"], base, name in HARD)
             if what:
                 has = part.index[part[name].ne("") & (~base | (what == "workload"))]
-                before = " " if what == "arm" else ", " if name == "setting" else f", {name} "
+                before = " " if what == "arm" else ", " if name in OF_PATHS else f", {name} "
                 named.loc[has, what] += before + part.loc[has, name]
     differ = pd.Series("", runs.index)
     for _, part in facts.groupby(named["workload"], sort=False):
         base = named.loc[part.index, "arm"] == baseline
-        several = [n for n in part if part[n].nunique() > 1]
-        if not baseline:
-            differ[part.index] = ", ".join(several)
-            continue
-        same = {n: part.loc[base, n].iloc[0] for n in several if part.loc[base, n].nunique() == 1}
-        told = [
-            [
-                f"{n.replace('_', ' ')} ({theirs or 'none'} and {mine or 'none'})"
-                * (mine != theirs)
-                for mine in part.loc[~base, n]
-            ]
-            for n, theirs in same.items()
-        ]
-        if told:
-            rows = zip(*told, strict=True)
-            differ[part.index[~base]] = ["; ".join(filter(None, row)) for row in rows]
-    named["differ"] = differ
+        for name in (n for n in part if part[n].nunique() > 1):
+            if not baseline:
+                differ[part.index] += f", {name}"
+            elif part.loc[base, name].nunique() == 1:
+                theirs = part.loc[base, name].iloc[0]
+                others = part.loc[~base & part[name].ne(theirs), name].replace("", "none")
+                words = f"; {name.replace('_', ' ')} ({theirs or 'none'} and "
+                differ[others.index] += words + others + ")"
+    named["differ"] = differ.str[2:]
     return found.assign(**{c: found["run"].map(named[c]) for c in named})
 
 

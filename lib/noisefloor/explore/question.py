@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from noisefloor import parse, paths, stats
+from noisefloor import paths, stats
 from noisefloor.data import archive, results, tidy
 from noisefloor.data.archive import Unknown
 from noisefloor.model import METRICS
@@ -14,8 +14,9 @@ from noisefloor.show import plots, report
 from noisefloor.show.markup import joined, piece
 from noisefloor.show.plots.style import counted
 from noisefloor.studies import STUDIES
+from noisefloor.text import Refusal
 
-PROBLEMS = (paths.NotFound, tidy.Damaged, parse.ParseError, ValueError, OSError)
+PROBLEMS = (Refusal, paths.NotFound, tidy.Damaged, ValueError, OSError)
 LINES = 4  # arms that the figure over threads can show without crowding
 
 
@@ -24,13 +25,13 @@ LINES = 4  # arms that the figure over threads can show without crowding
 
 def is_archive(source: str) -> bool:
     """Whether `source` is the path of an archive, and no campaign's name."""
-    return source.endswith(".parquet") or "/" in source or (Path(source) / "manifest.json").exists()
+    return "/" in source or (Path(source) / "manifest.json").exists()
 
 
 def opened(source: str, baseline: str = "", texts: str = "") -> results.Results:
     """The campaign of that name, or the archive of that path (from here or from the project's
     folder), compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound,
-    Unknown, Damaged."""
+    NotATable, Unknown, Damaged."""
     if not is_archive(source):
         folder = paths.campaign(source)
         return _campaign(folder, folder.stat().st_mtime_ns)
@@ -266,15 +267,8 @@ class Comparison:
         """The pairs in the order of measuring; none where runs are not paired."""
         if self._rows["pair_id"].isna().all():
             return pd.DataFrame()
-        every = self.source.judged(self.question.workload)
-        plan = self.source.meta.get("plan") or {}
-        found = stats.pairs(
-            every[every["metric"].isin([self.question.metric, stats.verdicts.STEAL])],
-            baseline=self.row["baseline"],
-            levelled=bool(plan.get("levelled")),  # by all arms, as it was judged
-        )
-        found = found[self._same(found) & found["arm"].eq(self.row["arm"])]
-        return found.sort_values(["block", "pair"], ignore_index=True)
+        found = self.source.pairs(self.question.workload, self.question.metric, self.row["arm"])
+        return found[self._same(found)].sort_values(["block", "pair"], ignore_index=True)
 
     @cached_property
     def runs(self) -> pd.DataFrame:

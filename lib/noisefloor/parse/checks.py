@@ -16,15 +16,16 @@ def disagreements(r: Result) -> list[str]:
 def _notes(r: Result) -> Iterator[str]:
     if r["checkpoints"]:
         yield "checkpoint reports: the last summary may cover only the time after the last one"
-    if r["warmup_s"]:
+    if r["warmup_s"] and r["intervals"]:
         yield f"a warm-up of {r['warmup_s']} s: the rows' time stamps may count from its start"
 
 
 def _spans(r: Result) -> list[float]:
     """The seconds that the summary may be about."""
     seconds = r["duration_s"]
-    before = [c["duration_s"] for c in r["checkpoints"][-1:]] + [r["warmup_s"] or 0]
-    return [s for s in (seconds, *(seconds - b for b in before if b)) if s > 0]
+    warmup = r["warmup_s"] or 0
+    before = [c["duration_s"] for c in r["checkpoints"][-1:]] + [warmup]
+    return [s for s in (seconds, *(seconds - b for b in before if b), seconds + warmup) if s > 0]
 
 
 def _rates(r: Result) -> Iterator[str]:

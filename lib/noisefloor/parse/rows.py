@@ -30,7 +30,7 @@ def _forms(kind: str) -> Forms:
 
 
 _STAMPED = _forms("stamped")
-_STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}?(?:thds|threads):[^\n]*")
+_STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}?(?:thds|threads|reads):[^\n]*")
 _KINDS = (  # (words without which there is none; a row, whole or not; the forms that it can have)
     ('"time"', re.compile(r'\n *"time": *[0-9.]+,(?=\n *"threads": )'), _forms("json")),
     ("[", _STAMPED_LIKE, _STAMPED),

@@ -133,7 +133,8 @@ def _refuse_failed(text: str, start: int) -> None:
     words = dict.fromkeys(
         w for w in text[at : at + 1000].split("\n") if w.startswith(("FATAL: ", "invalid option: "))
     )
-    raise error(text, at + 1, "sysbench failed: " + shown("; ".join(list(words)[:2])))
+    beside = "; its summary is not taken" if "\nGeneral statistics:" in text[at:] else ""
+    raise error(text, at + 1, f"sysbench failed: {shown('; '.join(list(words)[:2]))}{beside}")
 
 
 def _spans(text: str, start: int) -> list[tuple[int, int]]:

@@ -1,1 +1,12 @@
-"""Sizes in words, cells for spreadsheets."""
+"""Sizes in words, cells for spreadsheets, and what is refused, in one sentence."""
+
+
+class Refusal(Exception):
+    """What was asked for cannot be done: one sentence. `code`: of the command's exit, 2 for a wrong
+    request."""
+
+    code = 1
+
+    def __init__(self, sentence: object, code: int | None = None):
+        super().__init__(str(sentence))
+        self.code = code or self.code

@@ -97,10 +97,7 @@ def _begin(root: Path, out: Path) -> dict[int, Path]:
     """Stamp of each file that was read -> where its part's ``files`` are, after what an interrupted
     ingest left was cleared away."""
     if (out / MANIFEST).exists():
-        try:
-            found = table.manifest(out)
-        except table.NotATable as e:
-            raise Refused(e) from None
+        found = table.manifest(out)
         if found["tree"] != _tree(root):
             raise Refused(
                 f"{out.name} holds the tables of another tree ({found['name']}): give another "
@@ -189,11 +186,11 @@ def _finish(root: Path, out: Path) -> dict:
     """manifest.json of a whole table."""
     kinds, totals = Counter(), Counter(files=0, runs=0, bytes=0)
     for path in parts(out, "files"):
-        found = _columns(path, ["member", "kind", "size", "runs"])
+        found = _columns(path, ["file", "member", "kind", "size", "runs"])
         kinds.update(found["kind"].to_pylist())
         outer = found.filter(pc.equal(found["member"], ""))
         size, runs = pc.sum(outer["size"]).as_py(), pc.sum(found["runs"]).as_py()
-        totals.update(files=len(outer), runs=runs or 0, bytes=size or 0)
+        totals.update(files=pc.count_distinct(found["file"]).as_py(), runs=runs or 0, bytes=size or 0)
     done = _write(
         out,
         root,

@@ -6,35 +6,30 @@ and devices are not followed, in a tree or in an archive, and how much comes out
 """
 
 import bz2
+import contextlib
 import gzip
 import io
 import json
 import lzma
 import os
 import stat
-import struct
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from noisefloor import parse
-from noisefloor.parse.base import shown
+from noisefloor.data.packed import LEAST_LIMIT, MOST_RATIO, WRONG
+from noisefloor.parse.base import MOST, shown
 
 LEFT_OUT = (".git", ".hg", ".svn")
-MOST_BYTES = 64 * 2**20  # of one text: a sysbench log of a day with a row a second has 13 MB
-MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much may come out of a packed file
 MOST_DEPTH = 3  # an archive in a compressed file in an archive
 HEAD, PIECE = 512, 2**18
 MOST_HEADER = 2**20
-DAMAGED = (
-    # RuntimeError: a zip with a password; NotImplementedError: with a method of its own
-    *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, struct.error, zlib.error),
-    *(lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
-)
+DAMAGED = (*WRONG, lzma.LZMAError, tarfile.TarError)
+_MODES = {stat.S_IFREG: "file", stat.S_IFLNK: "symbolic link"}
 _KINDS = {
     b"\x89PNG": "picture",
     b"\xff\xd8\xff": "picture",
@@ -57,36 +52,22 @@ def walk(root: Path, out: Path) -> Iterator[tuple[str, int, int, str]]:
         s = root.stat()
         yield root.name, s.st_size, s.st_mtime_ns, "file"
         return
-    top = len(str(root)) + (str(root) != "/")
-    waiting = [str(root)]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda e: e.name)
-        except OSError:
-            yield folder[top:], 0, 0, "unreadable folder"
-            continue
-        if any(e.name == "campaign.json" for e in entries) and _ours(folder):
+    top, unread = len(str(root)) + (str(root) != "/"), []
+    for folder, below, names in os.walk(root, onerror=lambda e: unread.append(e.filename)):
+        if "campaign.json" in names and _ours(folder):
+            below.clear()
             yield (folder[top:] or ".", *_whole(folder), "campaign")
             continue
-        below = []
-        for entry in entries:
-            path = entry.path[top:]
-            try:
-                s = entry.stat(follow_symlinks=False)
-            except OSError:  # gone since
-                continue
-            if stat.S_ISLNK(s.st_mode):
-                yield path, 0, s.st_mtime_ns, "symbolic link"
-            elif stat.S_ISDIR(s.st_mode):
-                if entry.name not in LEFT_OUT and entry.path != str(out):
-                    below.append(entry.path)
-            elif stat.S_ISREG(s.st_mode):
-                yield path, s.st_size, s.st_mtime_ns, "file"
-            else:
-                yield path, 0, s.st_mtime_ns, "no regular file"
-        waiting += reversed(below)
+        links = [name for name in below if os.path.islink(os.path.join(folder, name))]
+        kept = {*below} - {*LEFT_OUT, *links}
+        below[:] = sorted(n for n in kept if os.path.join(folder, n) != str(out))
+        for path in (os.path.join(folder, name) for name in sorted([*links, *names])):
+            with contextlib.suppress(OSError):  # gone since
+                s = os.lstat(path)
+                what = _MODES.get(stat.S_IFMT(s.st_mode), "no regular file")
+                size = s.st_size if what == "file" else 0
+                yield path[top:], size, s.st_mtime_ns, what
+    yield from ((folder[top:], 0, 0, "unreadable folder") for folder in unread)
 
 
 def _ours(folder: str) -> bool:
@@ -185,9 +166,9 @@ def _texts(stream, name, left, depth):
     head = stream.peek(HEAD)[:HEAD]
     if not packed(head):
         pieces = iter(partial(stream.read, PIECE), b"")  # 64 MiB at once would take their time
-        data = head if binary(head) else b"".join(islice(pieces, MOST_BYTES // PIECE + 1))
-        most = f"larger than {MOST_BYTES >> 20} MiB, the most that is read of one text"
-        yield name, data if len(data) <= MOST_BYTES else TooMuch(most)
+        data = head if binary(head) else b"".join(islice(pieces, MOST // PIECE + 1))
+        most = f"larger than {MOST >> 20} MiB, the most that is read of one text"
+        yield name, data if len(data) <= MOST else TooMuch(most)
     elif depth >= MOST_DEPTH:
         yield name, TooMuch(f"packed more than {MOST_DEPTH} times; not opened")
     elif head[257:262] == b"ustar":
@@ -200,9 +181,9 @@ def _texts(stream, name, left, depth):
                 elif not member.isdir():
                     yield inside, None
     elif head.startswith(b"PK\3\4"):
-        data = stream.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise TooMuch(f"a zip file larger than {MOST_BYTES >> 20} MiB; not opened")
+        data = stream.read(MOST + 1)
+        if len(data) > MOST:
+            raise TooMuch(f"a zip file larger than {MOST >> 20} MiB; not opened")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for member in archive.infolist():
                 if not member.is_dir():

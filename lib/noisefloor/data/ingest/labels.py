@@ -8,16 +8,21 @@ The layouts met in archives (`layouts.toml`): ``<server>/<version>/run<N>_Tier<G
 import functools
 import re
 import tomllib
+import zlib
 from pathlib import Path
 
 from noisefloor.data.compare import Refused
 
-NAMES = ("server", "version", "buffer_pool_B", "setting", "repetition", "host", "workload")
-GIVEN = ("server", "version", "buffer_pool", "setting", "repetition", "host", "workload", "threads")
+NAMES = (
+    *("server", "version", "buffer_pool_B", "setting", "variant", "repetition", "host", "workload"),
+)
+GIVEN = (*(n.removesuffix("_B") for n in NAMES), "threads")
 _UNIT = {"m": 2**20, "g": 2**30, "t": 2**40}
 _DBMS = {"my": "mysql", "fbmy": "fbmysql", "ma": "mariadb", "pg": "postgresql"}
 _ACCESS = {"READ_ONLY": "RO", "READ_WRITE": "RW", "WRITE_ONLY": "WO"}
-_LAYOUTS = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text())
+_TEXT = Path(__file__).with_name("layouts.toml").read_text()
+_LAYOUTS = tomllib.loads(_TEXT)
+EDITION = f"{zlib.crc32(_TEXT.encode()):x}"  # with other rules, what was read is read again
 _PIECES = [re.compile(rule, re.I) for rule in _LAYOUTS.pop("pieces")]
 _RULES = {name: re.compile(rule, re.I) for name, rule in _LAYOUTS.items()}
 
@@ -45,18 +50,21 @@ def labels(path: str, given: tuple[str, ...] = ()) -> dict:
     """{name of the label: value} of a path with / between its parts: NAMES, path_threads, access
     ("RO", "RW", "WO") and range_size, which the text knows better. What is not there is not said.
 
+    What is no label is `setting` in folders, `variant` in the file's name: runs that differ there are
+    no repeats of each other.
     given: what `patterns` found, looked for in the whole path in place of its layout."""
     folder, _, name = path.rpartition("/")
     found, rest = _folders(folder)
     found, own = dict(found), {}
-    _taken(name, own)
+    alone = name.removeprefix(folder.rpartition("/")[2])  # often begins as its folder is called
+    left = _taken(_RULES["workload"].sub("", alone), own)
     found |= own if "server" not in found else {k: v for k, v in own.items() if k != "server"}
     for label in ("workload", "host"):
         if named := _RULES[label].search(name) or _RULES[label].search(folder):
             found[label] = named[1]
-    tests = [m[1] for m in (_RULES["test"].match(name),) if m]
-    if setting := " ".join(p for p in (rest, *tests, *_RULES["setting"].findall(name)) if p):
-        found["setting"] = setting
+    if said := [_access(word) for word in _RULES["access"].findall(path)]:
+        found["access"] = " ".join(dict.fromkeys(said))
+    found |= {k: v for k, v in (("setting", rest), ("variant", _variant(left))) if v}
     for pattern in given:
         if told := re.search(pattern, path):
             found |= _typed(told)
@@ -98,6 +106,21 @@ def _taken(part: str, found: dict) -> str:
     return re.sub(r"([-_. ])[-_. ]+", r"\1", part).strip("-_. ")
 
 
+def _variant(left: str) -> str:
+    """The words of a file's name that may be settings; `left`: what is no label of it."""
+    found, before = [], False
+    for word in re.split("[_. ]", left):
+        kept = []
+        for part in filter(None, word.split("-")):
+            number = before and _RULES["counted"].fullmatch(part)
+            before = not (part.isdigit() or _RULES["idle"].fullmatch(part))
+            if before or number:
+                kept.append(part)
+        if kept:
+            found.append("-".join(kept))
+    return " ".join(found)
+
+
 def _typed(match: re.Match) -> dict:
     """The labels that a match names, as they are kept: numbers as such, a buffer pool in bytes; what
     should be a number and is none is left out."""
@@ -110,8 +133,13 @@ def _typed(match: re.Match) -> dict:
             if re.fullmatch("[0-9]{1,9}", value):
                 found["path_threads" if label == "threads" else label] = int(value)
         elif value:
-            found[label] = _ACCESS.get(value.upper(), value.upper()) if label == "access" else value
+            found[label] = _access(value) if label == "access" else value
     return found
+
+
+def _access(word: str) -> str:
+    """RO, RW or WO."""
+    return _ACCESS.get(word.upper(), word.upper())
 
 
 def _compact(dbms: str, digits: str) -> str:
@@ -123,6 +151,27 @@ def _compact(dbms: str, digits: str) -> str:
     return ".".join(str(int(c)) for c in cuts if c)
 
 
+def _did(run: dict) -> str:
+    """What the text of a run says that it did: RO, RW or WO, or "" where it does not count it."""
+    reads, writes = run["reads"], run["writes"]
+    if not run["transactions"] or None in (reads, writes):
+        return ""
+    return "RW" if reads and writes else "WO" if writes else "RO"
+
+
+def settled(found: dict, run: dict) -> dict:
+    """The labels of a path that its text, a result of `parse.sysbench`, knows better: the workload
+    where it has a name, or is called by reads or writes that the text denies; the number of threads
+    in a variant."""
+    named, did = found.get("workload"), _did(run)
+    said = _RULES["access"].search(named or "")
+    denied = said and did and _access(said[1]) != did
+    told = {"workload": run["test"] or (did if denied else named)}
+    if run["threads"] and "variant" in found:
+        told["variant"] = re.sub(rf" {run['threads']}(?=$| )", "", found["variant"])
+    return told
+
+
 def contradictions(found: dict, run: dict) -> list[str]:
     """One sentence for each label in which the path of a result of `parse.sysbench` and its text
     do not agree, with both values."""
@@ -130,11 +179,9 @@ def contradictions(found: dict, run: dict) -> list[str]:
     threads, text = found.get("path_threads"), run["threads"]
     if threads and text and threads != text:
         said.append(f"the path says {threads} threads, the text {text}")
-    reads, writes = run["reads"], run["writes"]
-    if "access" in found and run["transactions"] and None not in (reads, writes):
-        text = "RW" if reads and writes else "WO" if writes else "RO"
-        if found["access"] != text:
-            said.append(f"the path says {found['access']}, the text {text}")
+    text = _did(run)
+    if text and text not in found.get("access", text).split():
+        said.append(f"the path says {found['access']}, the text {text}")
     size = run["options"].get("range-size")
     if "range_size" in found and size and str(found["range_size"]) != size:
         said.append(f"the path says a range of {found['range_size']}, the text of {size}")

@@ -9,11 +9,15 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from noisefloor import parse
 from noisefloor.data import compare
 from noisefloor.data.ingest import files, labels, table
+from noisefloor.model import METRICS
 
 FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
+_UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
 UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
 
 
@@ -39,7 +43,7 @@ def part(root: str, units: list[tuple], out: str, number: int, given: tuple = ()
 
 def stamp(path: str, size: int, mtime_ns: int, what: str, given: tuple = ()) -> int:
     """A number that says whether a file is still the one that was read, with the same patterns."""
-    text = f"{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
+    text = f"{labels.EDITION}{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
     digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -81,13 +85,17 @@ class _Part:
         if self.held > FLUSH_BYTES:
             self.flush()
 
+    def _row(self, name: str, *values) -> None:
+        names = table.TABLES[name].names
+        self.found[name].append((1, dict(zip(names, values, strict=True))))
+
     def _file(self, file, member, what, size, mark, digest="", runs=0) -> None:
-        self.found["files"].append((file, member, what, size, digest, runs, mark))
+        self._row("files", file, member, what, size, digest, runs, mark)
         self.counts["runs"] += runs
         self.held += size
 
     def _problem(self, file, member, line, reason) -> None:
-        self.found["problems"].append((file, member, line, reason))
+        self._row("problems", file, member, line, reason)
         self.counts["problems"] += 1
 
     def _read(self, path: str, name: str, size: int, mark: int) -> None:
@@ -166,7 +174,7 @@ class _Part:
         for share, value in latency["percentile"].items():
             run.values.setdefault(f"p{share:g}", value)
         facts = {
-            "workload": d["test"] or told.get("workload"),
+            **labels.settled(told, d),
             "threads": d["threads"],
             "tool": "sysbench",
             "tool_version": d["version"],
@@ -188,7 +196,11 @@ class _Part:
             "keys": json.dumps(run.keys),
             "warnings": " | ".join(dict.fromkeys((*run.notes, *notes))),
         }
-        self.found["tidy"].append((facts, {m: v for m, v in run.values.items() if v is not None}))
+        values = {m: v for m, v in run.values.items() if v is not None}
+        units = [METRICS[m].unit if m in METRICS else _UNITS.get(m, "s") for m in values]
+        facts |= {"metric": np.array(list(values)), "unit": np.array(units)}
+        facts |= {"value": np.array(list(values.values()), float)}
+        self.found["tidy"].append((len(values), facts))
 
     def _numbers(self, run: str, d: dict) -> None:
         """The interval rows and the histogram of a result of `parse.sysbench`."""
@@ -197,26 +209,28 @@ class _Part:
             n = len(rows["t_s"])
             if len(queue.get("length", ())) == n:
                 rows |= {"queue_length": queue["length"], "concurrency": queue["concurrency"]}
-            self.found["intervals"].append({"run": run, "n": n, **rows})
-        if d["histogram_counts"].size:
-            self.found["histograms"].append((run, d["histogram_s"], d["histogram_counts"]))
+            self.found["intervals"].append((n, {"run": run, **rows}))
+        if n := d["histogram_counts"].size:
+            held = {"run": run, "value_s": d["histogram_s"], "count": d["histogram_counts"]}
+            self.found["histograms"].append((n, held))
 
     def _campaign(self, folder: Path, name: str, size: int, mark: int) -> None:
         """Add one of our own campaigns, as `tidy` reads it."""
         from noisefloor.data import tidy
 
+        campaign = tidy.opened(folder)
         try:
-            meta, found, place = tidy.meta(folder), tidy.table(folder), tidy.inside(folder)
+            meta, found = campaign.meta, tidy.table(campaign)
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))
             self._file(name, "", "campaign", size, mark)
             return
         for sentence in found.attrs["problems"]:
             self._problem(name, "", 0, files.shown(sentence))
-        runs = found.groupby("run", sort=False)
-        for run, rows in runs:
-            facts = tidy.read(place / run, verify=False)
-            where, warnings = f"{name}/{run}", facts["warnings"]
+        runs, held = found.groupby("run", sort=False), {run.name: run for run in campaign.runs}
+        for run, rows in ((held[at], rows) for at, rows in runs):
+            facts = run.facts
+            where, warnings = f"{name}/{run.name}", facts["warnings"]
             first = rows.iloc[0].dropna().to_dict()
             if facts["workload_tool"] == "duet":  # its windows are for who opens the campaign
                 windows = f"a duet: means of {rows['pair'].nunique()} windows, no throughput"
@@ -236,7 +250,7 @@ class _Part:
             }
             keys = {"workload": facts["workload"]}
             self._run(name, 1, told, compare.Run(where, values, keys=keys), warnings)
-            if tidy.printed(place / run):
+            if tidy.printed(run.place):
                 with contextlib.suppress(parse.ParseError):
-                    self._numbers(where, tidy.sysbench(place / run))
+                    self._numbers(where, run.sysbench)
         self._file(name, "", "campaign", size, mark, runs=runs.ngroups)

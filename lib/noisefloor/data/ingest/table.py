@@ -9,14 +9,13 @@ folder as one table.
 import json
 import sys
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisefloor.model import METRICS
+from noisefloor.text import Refusal
 
 FORMAT = 1  # of the tables; 1: first
 MANIFEST = "manifest.json"
@@ -34,7 +33,6 @@ _STORED = {
     else schema
     for name, schema in TABLES.items()
 }
-_UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
 
 
 class _NoPandas:
@@ -52,8 +50,8 @@ pa.array([0])
 sys.meta_path.remove(_NoPandas)
 
 
-class NotATable(Exception):
-    """A folder that cannot be opened as an ingested archive: one sentence, with the way on."""
+class NotATable(Refusal):
+    """A folder that cannot be opened as an ingested archive, with the way on."""
 
     code = 2
 
@@ -115,51 +113,20 @@ def writer(path: Path, name: str) -> pq.ParquetWriter:
     )
 
 
-def arrow(name: str, rows: list) -> pa.Table:
-    """What `writer` takes: the rows of one of TABLES, as they are collected.
-
-    ``tidy``: (facts, {metric: value}) of each run; ``intervals``: {run, n, column: n values};
-    ``histograms``: (run, values, counts); the others: a tuple a row."""
-    made = {"tidy": _tidy, "intervals": _intervals, "histograms": _histograms}.get(name)
-    names = TABLES[name].names
-    columns = made(rows) if made else dict(zip(names, zip(*rows, strict=True), strict=True))
+def arrow(name: str, found: list[tuple[int, dict]]) -> pa.Table:
+    """What `writer` takes: rows of one of TABLES as they are collected, (how many, {column: the
+    value that all of them have, or an array with the value of each})."""
+    counts, columns = [n for n, _ in found], []
+    each = pa.array(np.repeat(np.arange(len(found)), counts))
+    for field in _STORED[name]:
+        given = [held.get(field.name) for _, held in found]
+        if any(isinstance(values, np.ndarray) for values in given):
+            whole = [
+                np.full(n, np.nan) if values is None else values
+                for n, values in zip(counts, given, strict=True)
+            ]
+            column = pa.array(np.concatenate(whole), from_pandas=True)
+            columns.append(column.cast(field.type, safe=False))
+        else:
+            columns.append(pa.array(given, field.type).take(each))
     return pa.table(columns, schema=_STORED[name])
-
-
-def _tidy(rows: list[tuple[dict, dict]]) -> dict:
-    runs, values = zip(*rows, strict=True)
-    counts, metrics = [len(v) for v in values], [m for v in values for m in v]
-    columns = {
-        "metric": metrics,
-        "value": [float(x) for v in values for x in v.values()],
-        "unit": [METRICS[m].unit if m in METRICS else _UNITS.get(m, "s") for m in metrics],
-    }
-    for field in TABLES["tidy"]:
-        if field.name not in columns:
-            columns[field.name] = _each([r.get(field.name) for r in runs], counts, field.type)
-    return columns
-
-
-def _intervals(rows: list[dict]) -> dict:
-    counts = [r["n"] for r in rows]
-    columns = {"run": _each([r["run"] for r in rows], counts, pa.string())}
-    for name in TABLES["intervals"].names[1:]:
-        values = [r[name] if name in r else np.full(r["n"], np.nan) for r in rows]
-        kind = TABLES["intervals"].field(name).type
-        columns[name] = pa.array(np.concatenate(values), from_pandas=True).cast(kind, safe=False)
-    return columns
-
-
-def _histograms(rows: list[tuple]) -> dict:
-    runs, values, counts = zip(*rows, strict=True)
-    return {
-        "run": _each(runs, list(map(len, values)), pa.string()),
-        "value_s": np.concatenate(values),
-        "count": np.concatenate(counts),
-    }
-
-
-def _each(values: Iterable, counts: list[int], kind: pa.DataType) -> pa.Array:
-    """Each of the values as often as `counts` says."""
-    index = np.repeat(np.arange(len(counts)), counts)
-    return pa.array(values, _ONCE if kind == pa.string() else kind).take(pa.array(index))

@@ -66,8 +66,6 @@ class Results(Tables, Differences):
         """Variables that differ between arms: columns variable, one per arm, asked (for); each
         once, with the values of all arms."""
         found = self._all(tidy.differences)
-        if not self.more:
-            return found
         by = found.groupby("variable", sort=False)
         values = by[[c for c in found if c not in ("variable", "asked")]].first()
         return values.assign(asked=by["asked"].any()).reset_index()
@@ -189,24 +187,20 @@ class Results(Tables, Differences):
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """The verdict table: all comparisons, joint effects and A/A controls, each with the key of
-        its question."""
-        if not self.more:
-            return self.judge().assign(question=self.study.key)
-        found = [p.verdicts for p in self._measured()]
-        out = pd.concat(found, ignore_index=True)
-        out.attrs = dict(found[0].attrs)
-        return out
+        """The verdict table: all comparisons, joint effects and A/A controls."""
+        return self.judge()
 
     def judge(
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:
-        """The verdict table of one workload and metric ("" for all), by another margin than the one
-        that was declared (0: by that one)."""
+        """The verdict table of one workload and metric ("" for all), each row with the key of its
+        question, by another margin than the one that was declared (0: by that one)."""
         if self.more:
             asked = {"workload": workload, "metric": metric, "margin_pct": margin_pct}
-            found = (p.judge(**asked) for p in self._measured(workload, metric))
-            return pd.concat(found, ignore_index=True)
+            found = [p.judge(**asked) for p in self._measured(workload, metric)]
+            out = pd.concat(found, ignore_index=True)
+            out.attrs = dict(found[0].attrs)
+            return out
         asked = replace(self.study, margin_pct=margin_pct or self.study.margin_pct)
         slices = self.runs[~self.runs["warmup"]]["slice_s"]
         try:
@@ -221,7 +215,8 @@ class Results(Tables, Differences):
         turn = {a.name: n for n, a in enumerate((*self.study.arms, self.study.control))}
         group = found.groupby(["workload", "metric"], sort=False).ngroup()
         rank = group * len(turn) + found["arm"].map(turn)  # arms in the order of the study
-        return found.loc[rank.sort_values(kind="stable").index].reset_index(drop=True)
+        found = found.loc[rank.sort_values(kind="stable").index].reset_index(drop=True)
+        return found.assign(question=self.study.key)
 
     def of(
         self,
@@ -299,20 +294,21 @@ class Results(Tables, Differences):
         """One row a pair of one workload and metric, all thread counts; "" for the first arm that
         has any."""
         part = self._first(workload, arm)
+        rows = part.judged(workload)
         found = stats.pairs(
-            part._judged,
+            rows[rows["metric"].isin([metric, stats.verdicts.STEAL])],
             baseline=part.study.baseline.name,
-            levelled=bool(part.meta.get("plan", {}).get("levelled")),
+            levelled=bool((part.meta.get("plan") or {}).get("levelled")),
         )
-        found = only(found, workload=workload, metric=metric)
         arms = [a.name for a in part.study.arms]
         return only(found, arm=arm or next((a for a in arms if (found["arm"] == a).any()), arms[0]))
 
-    def path(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:
-        """How the interval narrowed, block by block: `stats.path` of each thread count."""
-        part = self._first(workload, arm)
+    def path(self, workload: str, metric: str) -> pd.DataFrame:
+        """How the interval of the first arm narrowed, block by block: `stats.path` of each thread
+        count."""
+        part = self._first(workload)
         rows, margin, found = part.of(workload, metric), part.study.margin_pct, []
-        for threads, one in self.pairs(workload, metric, arm).groupby("threads"):
+        for threads, one in self.pairs(workload, metric).groupby("threads"):
             row = rows[rows["threads"].eq(threads) & rows["arm"].eq(one["arm"].iloc[0])].iloc[0]
             way = stats.path(one, level=row["level"], margin_pct=margin)
             found.append(way.assign(threads=threads))

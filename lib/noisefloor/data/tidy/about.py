@@ -90,9 +90,7 @@ def runs(campaign: Path | Opened) -> pd.DataFrame:
         facts | {"run": run.name, "warnings": "; ".join(facts["warnings"])}
         for facts, run in _runs(campaign, warmup=True)
     ]
-    return pd.DataFrame([{c: f.get(c) for c in columns} for f in found], columns=columns).astype(
-        {"warmup": bool}
-    )
+    return pd.DataFrame(found, columns=columns).astype({"warmup": bool})
 
 
 def stages(campaign: Path | Opened) -> pd.DataFrame:
@@ -107,8 +105,7 @@ def stages(campaign: Path | Opened) -> pd.DataFrame:
                 | {"stage": x["name"], "cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
                 | {k: n / looks for k, n in x["states"].items()}
             )
-    found = pd.DataFrame(rows)
-    return found.fillna({c: 0.0 for c in found if c.startswith(("runs", "waits"))})
+    return pd.DataFrame(rows)
 
 
 def profiles(campaign: Path | Opened) -> pd.DataFrame:

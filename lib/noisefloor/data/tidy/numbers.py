@@ -118,17 +118,14 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
     _served(out, facts)
     if out["duration_s"] < 0.9 * facts["slice_s"]:
         raise Unusable(f"ended after {out['duration_s']:g} of {facts['slice_s']:g} s")
-    server = used["server"]
     found = {
         "tps": out["tps"] if "clients" in out else n / out["duration_s"],  # finer than printed
-        "cpu_per_transaction": server.get("cpu_s", np.nan) / n,  # unknown of a server elsewhere
         "mean_latency": out["latency"]["mean"],
         "max_latency": out["latency"]["max"],
-        "binlog_bytes_per_transaction": server.get("binlog_B", np.nan) / n,
-        "written_bytes_per_transaction": server.get("written_B", np.nan) / n,
-        "read_bytes_per_transaction": server.get("read_B", np.nan) / n
-        or np.nan,  # no ratio to nothing
     }
+    # not known of a server elsewhere; there is no ratio to reading nothing
+    found |= {m: used["server"].get(c, np.nan) / n for m, c in _PER_TRANSACTION.items()}
+    found["read_bytes_per_transaction"] = found["read_bytes_per_transaction"] or np.nan
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     found |= {k: v / n for k, v in facts.get("disk", {}).items()}
     found |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
