@@ -11,12 +11,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from conftest import DATA, ENGINES
+from conftest import ENGINES, done
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
-from noisefloor.cli import main
 from noisefloor.data import results, tidy
 from noisefloor.servers import evidence
 from noisefloor.servers.server import SettingError
@@ -181,29 +179,6 @@ def ab(home, *args, **more):
     return subprocess.run(argv, capture_output=True, text=True, env=env, check=False, **more)
 
 
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (["x"], "VARIABLE=VALUE,VALUE is needed"),
-        (["sync_binlog=1,0", "--workload", "nosuch"], "Cannot find benchmark 'nosuch'"),
-        (["sync_binlog=1,0", "--workload", "cpu"], "asks no server anything"),
-        (["sync_binlog=1,0", "--workload", "/etc/passwd"], "given as --lua"),
-        (["sync_binlog=1,0", "--lua", "/nowhere/x.lua"], "the path of a Lua file"),
-        (["sync_binlog=1,0", "--lua", DATA / "broken.lua"], "')' expected near"),
-        (["sync_binlog=1,0", "--profile", "long"], "'long' is not one of smoke"),
-        (["sync_binlog=1,0", "--threads", "0"], "whole numbers above 0"),
-        (["sync_binlog=1,0", "--margin", "0"], "margin"),
-    ],
-)
-def test_a_wrong_question_is_one_sentence_before_anything_is_started(home, args, says):
-    ran = CliRunner().invoke(main, ["ab", *map(str, args)])
-    assert ran.exit_code == 2
-    assert says in ran.stderr
-    assert ran.stderr.startswith("noisefloor: ")
-    assert ran.stderr.count("\n") == 1
-    assert not list(home.iterdir())
-
-
 LUA = """
 function thread_init()
    con = sysbench.sql.driver():connect()
@@ -238,21 +213,9 @@ def test_from_question_to_page_with_a_script_of_ones_own(home):
     for file in folder.rglob("*"):
         assert not file.is_file() or str(home) not in file.read_text()
     before = (home / "reports" / "ab-sync-binlog.html").stat().st_mtime_ns
-    shown = CliRunner().invoke(main, ["report", "ab-sync-binlog"])
-    assert shown.exit_code == 0, shown.output
+    done("report", "ab-sync-binlog")
     assert (home / "reports" / "ab-sync-binlog.html").stat().st_mtime_ns > before
     assert [p.name for p in (home / "runs").glob("ab-*")] == [folder.name]  # nothing was measured
-
-
-def test_a_question_that_nobody_asked_has_no_page(home):
-    (home / "notebooks").symlink_to(NOTEBOOKS)
-    for name in ("ab-sync-binlog", "ab-sync-binlog-smoke-20261122-045346"):
-        said = CliRunner().invoke(main, ["report", name])
-        assert said.exit_code == 2
-        assert (
-            f"{name} is shown again from its newest campaign, of which there is none" in said.output
-        )
-    assert not (home / "runs").exists()
 
 
 @pytest.mark.slow
@@ -267,15 +230,14 @@ def test_a_factorial_that_needs_starts_stands_side_by_side(home):
 
     pack = home / "pack"
     name = "ab-innodb-read-io-threads-sync-binlog"
-    packed = CliRunner().invoke(main, ["bundle", name, "--out", str(pack)])
-    assert packed.exit_code == 0, packed.output
+    done("bundle", name, "--out", pack)
     again = "noisefloor ab innodb_read_io_threads=4,8 sync_binlog=1,0 --workload oltp_point_select"
     assert f"`{again} --profile smoke`" in (pack / "post.md").read_text()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
     argv = [sys.executable, pack / "rerender.py"]
-    done = subprocess.run(argv, capture_output=True, text=True, env=clean, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"the page is again/{name}.html\n")
+    made = subprocess.run(argv, capture_output=True, text=True, env=clean, check=False)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.endswith(f"the page is again/{name}.html\n")
 
 
 @pytest.mark.slow

@@ -11,12 +11,11 @@ import time
 import dask
 import distributed
 import pytest
-from click.testing import CliRunner
 from pandas.testing import assert_frame_equal
 
 import archive
+from conftest import done, moved, noisefloor, refused
 from noisefloor.calibrate import truth
-from noisefloor.cli import main
 from noisefloor.data import cluster
 from noisefloor.data.ingest import build, manifest
 from noisefloor.show import report
@@ -49,8 +48,7 @@ def project(tmp_path_factory):
         (folder / name).mkdir(parents=True)
     (folder / "environment.yml").touch()
     TABLE.to_pickle(folder / "table.pkl")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEFLOOR_HOME", str(folder))
+    with moved(folder):
         yield folder
 
 
@@ -138,11 +136,10 @@ def test_an_ingest_is_the_same_here_and_there_though_a_worker_is_killed(two, tmp
     build.build(tree, out["here"], pool(""))
     assert killed
     same(out["here"], out["there"])
-    asked = ["ingest", str(tree), "--out", str(out["once"]), "--cluster", two.scheduler_address]
-    done = CliRunner().invoke(main, asked)
-    assert done.exit_code == 0, done.output
+    asked = ("ingest", tree, "--out", out["once"], "--cluster", two.scheduler_address)
+    done(*asked)
     assert manifest(out["once"])["runs"] == 600
-    assert CliRunner().invoke(main, asked).output.splitlines()[0].endswith("; 0 files were read")
+    assert done(*asked).splitlines()[0].endswith("; 0 files were read")
 
 
 @pytest.mark.slow
@@ -184,7 +181,7 @@ def test_a_process_that_dies_here_harms_no_other():
 # --- clusters that cannot be worked with ---------------------------------------------------------------
 
 
-def refused(address, **given):
+def unreachable(address, **given):
     start = time.monotonic()
     with pytest.raises(cluster.Unreachable) as e, cluster.pool(address, **given):
         pass
@@ -207,7 +204,7 @@ def refused(address, **given):
     ],
 )
 def test_an_address_without_a_scheduler_is_one_sentence(address, code, says):
-    found = refused(address)
+    found = unreachable(address)
     assert found.code == code
     assert says in str(found)
 
@@ -221,7 +218,7 @@ def test_something_else_that_answers_is_one_sentence():
             connection.close()
 
         threading.Thread(target=answer, daemon=True).start()
-        found = refused(f"tcp://127.0.0.1:{listening.getsockname()[1]}")
+        found = unreachable(f"tcp://127.0.0.1:{listening.getsockname()[1]}")
     assert found.code == 1
 
 
@@ -234,11 +231,11 @@ def test_something_else_that_answers_is_one_sentence():
 )
 def test_workers_that_do_not_fit_are_refused(options, given, says):
     with workers(**options) as made:
-        assert says in str(refused(made.scheduler_address, **given))
+        assert says in str(unreachable(made.scheduler_address, **given))
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):
-    found = refused(two.scheduler_address, sees=[tmp_path, tmp_path / "gone"])
+    found = unreachable(two.scheduler_address, sees=[tmp_path, tmp_path / "gone"])
     assert "does not see gone" in str(found)
 
 
@@ -254,11 +251,7 @@ def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):
 )  # fmt: skip
 def test_commands_end_with_one_sentence(asked, code, says, monkeypatch):
     monkeypatch.delenv("NOISEFLOOR_HOME", raising=False)
-    done = CliRunner().invoke(main, asked)
-    assert done.exit_code == code, done.output
-    assert says in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+    refused(noisefloor(*asked), code, says)
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import archive
+from conftest import DATA, comparisons, done, noisefloor, refused
 from noisefloor import paths
-from noisefloor.cli import main
 from noisefloor.data import archive as archives
 from noisefloor.data import tidy
 from noisefloor.data.ingest import NotATable, build, files, frame, labels, manifest, table
 
-DATA = Path(__file__).parents[1] / "data"
 SECRET = "hunter2-geheim"
 
 
@@ -86,11 +84,6 @@ def same(a: Path, b: Path) -> None:
         keys = [c for c in x.columns if c not in ("repetition",)]
         x, y = (f.sort_values(keys, ignore_index=True, kind="stable") for f in (x, y))
         pd.testing.assert_frame_equal(x, y, obj=name)
-
-
-def _said(*argv) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [str(a) for a in argv])
-    return result.exit_code, result.output
 
 
 # -- labels ----------------------------------------------------------------------------------------
@@ -475,7 +468,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(tree, out, monkeypatch):
 def test_refusals_are_a_sentence(tree, out, tmp_path):
     _write(tree, {"a.txt": _text()})
     other = _write(tmp_path / "other", {"a.txt": _text()})
-    assert _said("ingest", tree, "--out", out)[0] == 0
+    done("ingest", tree, "--out", out)
     judged = ("compare", "--baseline", "server=x", "--from")
     for argv, said in (
         (("ingest", tmp_path / "nowhere"), "does not exist"),
@@ -484,15 +477,14 @@ def test_refusals_are_a_sentence(tree, out, tmp_path):
         (("ingest", tree, "--out", other), "no table of ours"),
         ((*judged, other), "is no table"),
     ):
-        code, text = _said(*argv)
-        assert (code, said in text, text.count("\n")) == (2, True, 1), text
+        refused(noisefloor(*argv), words=said)
     assert sorted(p.name for p in other.iterdir()) == ["a.txt"]
     old = json.loads((out / "manifest.json").read_text()) | {"format": 0}
     (out / "manifest.json").write_text(json.dumps(old))
     for argv in (("ingest", tree, "--out", out), (*judged, out)):
-        code, text = _said(*argv)
-        assert (code, "format 0" in text, "noisefloor ingest" in text) == (2, True, True)
-        assert text.count("\n") == 1
+        text = noisefloor(*argv)
+        refused(text, words="format 0")
+        assert "noisefloor ingest" in text.stderr
     with pytest.raises(NotATable):
         frame(out, "tidy")
 
@@ -547,9 +539,7 @@ def test_logs_are_read_without_pandas(tree, out):
 
 def _judged(out: Path, *argv, metrics=("tps",)) -> list[dict]:
     """The rows of some metrics (of all without any), as `compare --from` has them."""
-    code, text = _said("compare", "--from", out, *argv, "--json")
-    assert code == 0, text
-    rows = json.loads(text[text.index("{") : text.rindex("}") + 1])["comparisons"]
+    rows = comparisons("compare", "--from", out, *argv)
     return [r for r in rows if r["metric"] in metrics or not metrics]
 
 
@@ -593,18 +583,16 @@ def _arms(n: int, faster: float = 0.0, **how) -> dict:
 def test_the_same_text_twice_counts_once(tree, out):
     contents = _arms(4)
     _ingest(_write(tree, contents | {"on/copy.txt": contents["on/1.txt"]}), out)
-    code, text = _said("compare", "--from", out, "--baseline", "folder=off")
-    assert code == 0
+    text = done("compare", "--from", out, "--baseline", "folder=off")
     assert "4 / 4" in text
     assert "1 runs hold the same text as another one" in text
 
 
 def test_as_compare_of_the_files_says(tree, out):
     _ingest(_write(tree, _arms(5, 0.1, seconds=20)), out)
-    code, text = _said("compare", tree / "off", "--", tree / "on", "--json")
-    assert code == 0
+    files = comparisons("compare", tree / "off", "--", tree / "on")
     judged = _judged(out, "--baseline", "folder=off", metrics=())
-    for ours, theirs in zip(judged, json.loads(text)["comparisons"], strict=True):
+    for ours, theirs in zip(judged, files, strict=True):
         assert (ours["metric"], ours["verdict"]) == (theirs["metric"], theirs["verdict"])
         assert ours["overhead_pct"] == pytest.approx(theirs["overhead_pct"])
 
@@ -626,7 +614,7 @@ def test_as_compare_of_the_files_says(tree, out):
 def test_what_is_left_out_is_one_line(tree, out, server, where, said):
     alone = {f"benchmark_logs/mysql/8.4.8/run{n}_Tier32G_RW_4th.txt": _text(90 + n) for n in (0, 1)}
     _ingest(_write(_percona_2026(tree), alone), out)
-    _, text = _said("compare", "--from", out, "--baseline", f"server={server}", *where)
+    text = noisefloor("compare", "--from", out, "--baseline", f"server={server}", *where).output
     assert said in text
     assert len(text.splitlines()) < 45, "more than a screen"
 
@@ -639,15 +627,14 @@ def test_a_baseline_of_several_versions_is_named_with_one(tree, out):
         for i in range(4)
     }
     _ingest(_write(tree, contents), out)
-    code, text = _said("compare", "--from", out, "--baseline", "server=mysql")
-    assert code == 2
+    text = done("compare", "--from", out, "--baseline", "server=mysql", code=2)
     assert "--baseline server=mysql,version=8.0.45" in text
     rows = _judged(out, "--baseline", "server=mysql,version=8.0.45")
     assert {(r["arm"], r["verdict"]) for r in rows if r["metric"] == "tps"} == {
         ("mysql 8.4.8", "slower"),
         ("mariadb 11.8.3", "slower"),
     }
-    _, text = _said("compare", "--from", out, "--baseline", "server=mysql,version=9")
+    text = done("compare", "--from", out, "--baseline", "server=mysql,version=9", code=2)
     assert "no run has it; server,version is: mariadb 11.8.3 (4 runs)," in text
 
 
@@ -655,8 +642,8 @@ def test_a_number_that_has_no_ratio_is_counted(tree, out):
     zero = "real\t0m0.000s\nuser\t0m0.000s\nsys\t0m0.000s\n"
     times = {f"{arm}/t{i}.txt": zero for arm in ("off", "on") for i in range(2)}
     _ingest(_write(tree, _arms(4, 0.5) | times), out)
-    code, text = _said("compare", "--from", out, "--baseline", "folder=off")
-    assert (code, "faster" in text) == (0, True)
+    text = done("compare", "--from", out, "--baseline", "folder=off")
+    assert "faster" in text
     assert "numbers are 0, and have no ratio to another one" in text
 
 

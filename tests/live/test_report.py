@@ -12,12 +12,10 @@ import tomllib
 import nbformat
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import test_plots
-from conftest import DATA, alive
+from conftest import DATA, alive, done, moved
 from noisefloor import paths, schedule
-from noisefloor.cli import main
 from noisefloor.show import report
 from noisefloor.text import amounts
 
@@ -67,11 +65,8 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     (folder / "notebooks").mkdir()
     (folder / "environment.yml").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEFLOOR_HOME", str(folder))
-        for name in ("NOISEFLOOR_REPORTS", "NOISEFLOOR_RUNS"):
-            patch.delenv(name, raising=False)
-        TABLE.to_pickle(folder / "table.pkl")
+    TABLE.to_pickle(folder / "table.pkl")
+    with moved(folder):
         yield folder
 
 
@@ -499,15 +494,14 @@ def test_one_failure_does_not_stop_the_others(alone, tmp_path):
     kills = "import os\nos.kill(os.getppid(), 9)"  # the rendering process
     alone(good=(*STUDY[:2], STUDY[-1]), bad=["1 / 0"], worse=[kills])
     (tmp_path / "worse.html").write_text("of last time")
-    result = CliRunner().invoke(main, ["report", "--out", str(tmp_path), "--jobs", "3"])
-    assert result.exit_code == 1
+    output = done("report", "--out", tmp_path, "--jobs", "3", code=1)
     for said in (
         "bad    failed",
         "worse stopped: its process was killed or died",
         "ZeroDivisionError",
         "good   page",
     ):
-        assert said in result.output
+        assert said in output
     index = (tmp_path / "index.html").read_text()
     for there in ('href="good.html"', "cannot tell", 'href="bad.failed.ipynb"'):
         assert there in index
@@ -533,23 +527,6 @@ def test_nothing_outlives_a_killed_command(home, tmp_path):
             break
         time.sleep(0.1)
     assert [p for p in both if alive(p)] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["nothing"], "no study is called 'nothing'; there are: bad, good; nothing was run"),
-        (["../good"], "no study is called '../good'"),
-        (["good", "-p", "thread", "4"], "good has no parameter 'thread'"),
-        (["-p", "thread", "4"], "no study has a parameter 'thread'"),
-    ],
-)
-def test_a_wrong_request_runs_nothing(alone, tmp_path, words, sentence):
-    alone(good=STUDY, bad=["1 / 0"])
-    result = CliRunner().invoke(main, ["report", *words, "--out", str(tmp_path)])
-    assert result.exit_code == 2
-    assert sentence in result.output
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_published_page_stays_and_leads_where_it_led(page, home):

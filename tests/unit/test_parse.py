@@ -3,16 +3,14 @@ tests/faults/test_fuzz.py."""
 
 import pickle
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import archive
+from conftest import DATA
 from noisefloor import parse
 from noisefloor.parse import rows
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 def texts(folder: str) -> dict[str, str]:
