@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -88,52 +89,10 @@ def same(a: Path, b: Path) -> None:
 
 # -- labels ----------------------------------------------------------------------------------------
 
-_G = 2**30
+LAYOUTS = tomllib.loads((DATA / "labels.toml").read_text())
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        (
-            "benchmark_logs/mysql/8.4.8/run2_Tier12G_RW_64th.sysbench.txt",
-            {"server": "mysql", "version": "8.4.8", "repetition": 2, "buffer_pool_B": 12 * _G,
-             "access": "RW", "workload": "RW", "path_threads": 64, "setting": "benchmark_logs"},
-        ),
-        (
-            "benchmark_logs/Percona-Server/9.7.1-1/run1_Tier2G_tp10_os2_RO_512th.sysbench.txt",
-            {"server": "Percona-Server", "version": "9.7.1-1", "repetition": 1,
-             "buffer_pool_B": 2 * _G, "access": "RO", "workload": "RO", "path_threads": 512,
-             "setting": "benchmark_logs tp10 os2"},
-        ),
-        (
-            "benchmark_logs/percona-server/8.4.8-8-bp4/run1_Tier12G_tpoff_RW_32th.sysbench.txt",
-            {"server": "percona-server", "version": "8.4.8-8-bp4", "repetition": 1,
-             "buffer_pool_B": 12 * _G, "access": "RW", "workload": "RW", "path_threads": 32,
-             "setting": "benchmark_logs tpoff"},
-        ),
-        (
-            "res-tpcc-inno-EXT4-full-binlog-sync0-2018-04-17-15-46/mysql57.BP60/thr56/res.txt",
-            {"server": "mysql", "version": "5.7", "buffer_pool_B": 60 * _G, "path_threads": 56,
-             "setting": "res-tpcc-inno-EXT4-full-binlog-sync0"},
-        ),
-        ("raw/res.mysql55/res.thr100.txt",
-         {"server": "mysql", "version": "5.5", "path_threads": 100, "setting": "raw/res"}),
-        ("raw/res.percona57/res.100.ro.txt",
-         {"server": "percona", "version": "5.7", "path_threads": 100, "access": "RO",
-          "workload": "ro", "setting": "raw/res"}),
-        ("x.my8032_rel.cz10a_c8r16/sb.o.point-query.range100.pk1.dop40",
-         {"server": "mysql", "version": "8.0.32", "path_threads": 40, "range_size": 100,
-          "setting": "rel.cz10a_c8r16 point-query pk1"}),
-        ("x.ma100244_rel.z/sb.o.scan.range10.pk1.dop1",
-         {"server": "mariadb", "version": "10.2.44", "path_threads": 1, "range_size": 10,
-          "setting": "rel.z scan pk1"}),
-        ("x.pg151_def.x1/sb.time.scan.range10.pk1.dop2",
-         {"server": "postgresql", "version": "15.1", "path_threads": 2, "range_size": 10,
-          "setting": "def.x1 scan pk1"}),
-        ("before/log1.txt", {"setting": "before"}),
-        ("00-00-1-B.txt", {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("path", "expected"), LAYOUTS.items())
 def test_labels_of_the_layouts(path, expected):
     assert labels.labels(path) == expected
 
@@ -178,7 +137,7 @@ def test_percona_2026(tree, out):
     assert found["kinds"] == {"other text": 21, "sysbench": 20, "picture": 1}
     assert (found["files"], found["runs"], found["problems"]) == (42, 20, 0)
     first = _runs(out).loc["benchmark_logs/mysql/8.4.8/run1_Tier12G_RW_16th.sysbench.txt"]
-    assert first["buffer_pool_B"] == 12 * _G
+    assert first["buffer_pool_B"] == 12 * 2**30
     assert (first["server"], first["threads"], first["labels_from"]) == ("mysql", 16, "path")
     assert set(frame(out, "tidy")["metric"]) == {
         *("tps", "mean_latency", "min_latency", "max_latency", "p95", "p99", "qps"),

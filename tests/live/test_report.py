@@ -277,6 +277,9 @@ def test_a_table_keeps_names_and_times_in_one_piece():
 # --- parameters ---------------------------------------------------------------------------------
 
 
+TYPED = tomllib.loads((DATA / "parameters.toml").read_text())
+
+
 @pytest.fixture
 def typed(home):
     write(home, "typed", ["1"])
@@ -301,45 +304,12 @@ def test_parameters_are_read_with_their_help(home, typed):
         report.parameters(typed)
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "value"),
-    [
-        ("threads", "1,4,16", [1, 4, 16]),
-        ("threads", "[8]", [8]),
-        ("threads", "8", [8]),
-        ("threads", (2, 4), [2, 4]),
-        ("margin_pct", "3", 3.0),
-        ("loud", "true", True),
-        ("where", "8", "8"),
-        ("counts", "[]", []),
-        ("arms", "TLS 1.3, RSA 2048", ["TLS 1.3, RSA 2048"]),
-        ("arms", "['plain', 'on']", ["plain", "on"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "value"), TYPED["taken"])
 def test_text_becomes_the_type_of_the_default(typed, name, given, value):
     assert report.checked(typed, {name: given}) == {name: value}
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "sentence"),
-    [
-        ("thread", 4, "typed has no parameter 'thread' (did you mean 'threads'?)"),
-        ("zzz", 4, "it has: campaign, threads, margin_pct, loud, where, counts, arms; nothing was"),
-        ("threads", "four", "'threads' of typed was given 'four'; it is a list like [1, 4]"),
-        ("threads", "1,x", "it is a list like [1, 4]"),
-        ("threads", "[[1], 4]", "it is a list like [1, 4]"),
-        ("counts", "{'a': 1}", "'counts' of typed was given {'a': 1}; it is a list like [1, 4]"),
-        ("counts", "few", "it is a list like [1, 4]"),
-        ("arms", "[['a']]", "it is a list; nothing was run"),
-        ("margin_pct", "wide", "'margin_pct' of typed was given 'wide'; it is a number"),
-        ("margin_pct", True, "it is a number"),
-        ("loud", 1, "it is true or false"),
-        ("where", 3, "it is text"),
-        ("campaign", "../x", "campaign '../x' is not a folder name"),
-        ("campaign", "nope", "no campaign is called 'nope'; there are: none; nothing was run"),
-        ("campaign", "nope, none", "no campaign is called 'nope'; there are: none"),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "sentence"), TYPED["refused"])
 def test_a_wrong_parameter_is_one_sentence(typed, name, given, sentence):
     with pytest.raises(report.ReportError) as caught:
         report.checked(typed, {name: given})
