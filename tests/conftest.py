@@ -3,7 +3,12 @@ and loaded once a session. What is slow to import is imported where it is needed
 
 import contextlib
 import json
+import os
 import shutil
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import psutil
@@ -13,6 +18,8 @@ from click.testing import CliRunner, Result
 from noisefloor import paths
 from noisefloor.cli import main
 
+# the command, for a process of its own
+COMMAND = (sys.executable, "-c", "from noisefloor.cli import main; main(prog_name='noisefloor')")
 ROOT, ENGINES = paths.root(), paths.engines()  # before a test moves the project folder
 DATA = Path(__file__).parent / "data"
 
@@ -156,6 +163,44 @@ def running(shared, template, shop):
         shared[name].start()
     yield shared[name]
     shared[name].only({})
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """What a command of its own finds around it that measures in the project folder `home`."""
+    own = {"HOME": home, "RUNS": home / "runs", "ENGINES": ENGINES}
+    return os.environ | {f"NOISEFLOOR_{k}": str(v) for k, v in own.items()} | more
+
+
+def until(look, what: str, seconds: float = 60):
+    """What `look` finds, once it finds something."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"no {what} within {seconds} s"
+        time.sleep(0.02)
+    return found
+
+
+@contextlib.contextmanager
+def signalled(name: str, times: int = 1, how=signal.SIGKILL, send=psutil.Process.send_signal):
+    """Meanwhile the next so many children of that name get a signal, each a little after its start."""
+    over, seen = threading.Event(), set()
+
+    def look():
+        while len(seen) < times and not over.wait(0.01):
+            for child in psutil.Process().children():
+                with contextlib.suppress(psutil.Error):
+                    if child.name() == name and child.pid not in seen and len(seen) < times:
+                        seen.add(child.pid)
+                        if not over.wait(0.3):
+                            send(child, how)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def planned(meta: dict, **changes) -> dict:

@@ -19,7 +19,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from conftest import DATA, ENGINES, ROOT, noisefloor, refused
+from conftest import COMMAND, DATA, ENGINES, ROOT, noisefloor, refused
 from live import watched
 from noisefloor import model as study
 from noisefloor import store
@@ -179,8 +179,7 @@ def lived(tmp_path_factory, mysql, shop):
         said = []
 
         def run(*argv, code=0, also=()):
-            command = [sys.executable, "-c", "from noisefloor.cli import main; main(prog_name='noisefloor')"]  # fmt: skip
-            ran = subprocess.run([*command, *map(str, argv)], env=env, cwd=home, capture_output=True, text=True, timeout=900, check=False)  # fmt: skip
+            ran = subprocess.run([*COMMAND, *map(str, argv)], env=env, cwd=home, capture_output=True, text=True, timeout=900, check=False)  # fmt: skip
             said.append(ran.stdout + ran.stderr)
             assert ran.returncode in (code, *also), said[-1]
             assert "Traceback" not in said[-1], said[-1]

@@ -301,7 +301,7 @@ def test_an_error_of_a_parser_is_fit_for_a_terminal(word):
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "/etc", ".", "..", "a/b", "a\0b", "-rf", "x" * 101, "", "a\nb"]
+    "name", ["../x", "/etc", ".", "..", "a/b", "a\0b", "-rf", "-x", "x" * 101, "", "a\nb"]
 )
 def test_a_name_is_never_a_path(project, name):
     with pytest.raises(paths.NotFound):

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import ROOT, noisefloor, refused
+from conftest import ROOT, signalled, until
 from live import SEED, Live, send, watched
 from noisefloor import model as study
 from noisefloor import paths
@@ -238,23 +238,13 @@ def test_what_it_does_not_take_is_refused_and_put_back(theirs):
 @slow
 @on("mariadb")
 def test_it_is_put_back_when_every_sysbench_is_killed(theirs):
-    stop = threading.Event()
+    def send(child, how):
+        if "run" in child.cmdline():  # not the one that loads the tables
+            child.send_signal(how)
 
-    def kill():
-        while not stop.wait(0.2):
-            for child in psutil.Process().children():
-                with contextlib.suppress(psutil.Error):
-                    if "run" in child.cmdline() and child.name() == "sysbench":
-                        child.kill()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        with pytest.raises(collect.CampaignError, match="failed in every attempt"):
-            measured(theirs.url)
-    finally:
-        stop.set()
-        killer.join()
+    failed = pytest.raises(collect.CampaignError, match="failed in every attempt")
+    with failed, signalled("sysbench", 1000, send=send):
+        measured(theirs.url)
     theirs.unchanged()
 
 
@@ -463,10 +453,7 @@ def has_a_replica(theirs: Theirs):
             f"CHANGE {word}_HOST='127.0.0.1', {theirs_is}, {side}_PASSWORD='{CANARY}'{key}",
             "START REPLICA",
         )
-        for _ in range(300):
-            if "Binlog Dump" in str(theirs.server.query("SHOW PROCESSLIST")):
-                break
-            time.sleep(0.1)
+        until(lambda: "Binlog Dump" in str(theirs.server.query("SHOW PROCESSLIST")), "replica")
         yield
     other.remove()
     theirs.server.script("DROP USER applier@'127.0.0.1'")

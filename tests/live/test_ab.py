@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conftest import ENGINES, done
+from conftest import done, environment
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
@@ -41,27 +41,11 @@ def test_what_is_asked_is_read(settings, found):
     assert asked(settings) == found
 
 
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        (["x"], "VARIABLE=VALUE,VALUE is needed"),
-        (["=1,2"], "VARIABLE=VALUE,VALUE is needed"),
-        (["x y=1,2"], "VARIABLE=VALUE,VALUE is needed"),
-        (["x=1,2\ndatadir=/"], "VARIABLE=VALUE,VALUE is needed"),
-        ([], "nothing to compare"),
-        (["x=1"], "nothing to compare"),
-        (["x=ON,on"], "stands there twice"),
-        (["x=1,2", "X=3"], "stands there twice"),
-        (["datadir=/a,/b"], "Noisefloor cannot measure"),
-        (["default_table_encryption=OFF,ON"], "acts when tables are created"),
-        (["x=1,2,3,4,5", "y=1,2,3,4"], "20 combinations are more than 16"),
-    ],
-)
-def test_what_cannot_be_asked_is_one_sentence(settings, says):
-    with pytest.raises(study.StudyError, match="nothing was measured") as e:
+@pytest.mark.parametrize("settings", [["x y=1,2"], ["x=1,2\ndatadir=/"], []], ids=str)
+def test_what_cannot_be_asked_is_one_sentence(settings):
+    """And other questions: tests/data/refused.toml."""
+    with pytest.raises(study.StudyError, match=r"(needed|compare).*; nothing was measured$"):
         studies.load("own-study", settings=settings)
-    assert says in str(e.value)
-    assert "\n" not in str(e.value)
 
 
 def test_several_variables_make_every_combination_against_the_first():
@@ -173,10 +157,9 @@ def ab(home, *args, **more):
     """`noisefloor ab` in a project of its own, as a user calls it."""
     if not (home / "notebooks").exists():
         (home / "notebooks").symlink_to(NOTEBOOKS)
-    env = os.environ | {"NOISEFLOOR_HOME": str(home), "NOISEFLOOR_ENGINES": str(ENGINES)}
-    env |= {"NOISEFLOOR_RUNS": str(home / "runs")}
     argv = [Path(sys.executable).with_name("noisefloor"), "ab", *map(str, args)]
-    return subprocess.run(argv, capture_output=True, text=True, env=env, check=False, **more)
+    how = {"capture_output": True, "text": True, "env": environment(home)}
+    return subprocess.run(argv, check=False, **how, **more)
 
 
 LUA = """

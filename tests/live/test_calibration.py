@@ -16,10 +16,9 @@ from scipy import stats as scipy_stats
 import conftest
 from noisefloor import calibrate as calibration
 from noisefloor import paths, schedule, stats, studies
-from noisefloor.calibrate import duets, figures, goals, live, page, rivals, truth
+from noisefloor.calibrate import duets, goals, live, page, rivals, truth
 from noisefloor.data import results
 from noisefloor.measure import collect
-from noisefloor.show import plots
 from noisefloor.stats import honest, scatter, synthetic
 from test_stats_verdicts import stolen
 
@@ -593,25 +592,6 @@ def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
     short = replace(bare, aa=identical(blocks=1), injected=campaign(blocks=1))
     assert "fewer than 2 whole blocks" in short.headline
     assert (short.goals["reached"] == "not measured").sum() == 3
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda c: figures.strip(c.at_zero, "false_alarm_pct", by="noise_label", ink="design"),
-        lambda c: figures.strip(c.coverage, "coverage_pct", by="noise_label", least=93.5),
-        lambda c: figures.strip(c.rivals, "alarm_pct", by="label"),
-        lambda c: figures.power(c.power_at_blocks),
-        lambda c: figures.bias(c.bias),
-        lambda c: figures.information(c.information),
-    ],
-)
-def test_figures_draw_wide_and_narrow(whole, draw):
-    figure = draw(whole)
-    for one in (figure, figure.narrow()):
-        text = plots.svg(one, "t", "d")
-        assert "var(--nf-" in text
-        assert len(text) < 300_000
 
 
 def test_a_campaign_that_is_not_there_is_named():

@@ -11,15 +11,10 @@ import time
 import dask
 import distributed
 import pytest
-from pandas.testing import assert_frame_equal
 
-import archive
-from conftest import done, moved, noisefloor, refused
-from noisefloor.calibrate import truth
+from conftest import moved, noisefloor, refused, until
 from noisefloor.data import cluster
-from noisefloor.data.ingest import build, manifest
 from noisefloor.show import report
-from test_ingest import same
 from test_report import STUDY, TABLE, write
 
 SMALL = {"n": 40, "step": 200}
@@ -73,11 +68,7 @@ def running(made) -> set[int]:
 
 def any_of_two(made) -> int:
     """The process id of a worker, once both are there."""
-    deadline = time.monotonic() + 60
-    while len(up := running(made)) < 2:
-        assert time.monotonic() < deadline, "a worker was not replaced"
-        time.sleep(0.05)
-    return min(up)
+    return min(until(lambda: len(up := running(made)) == 2 and up, "second worker"))
 
 
 def kill_one(made) -> int:
@@ -99,47 +90,6 @@ def test_a_worker_that_dies_while_it_is_asked_what_it_has_is_asked_no_more(two):
 
 
 # --- the same results ------------------------------------------------------------------------------
-
-
-def test_a_calibration_is_the_same_here_and_there_though_a_worker_is_killed(two):
-    killed = []
-
-    def progress(done, total):
-        for n, rows in enumerate(done):
-            if n == 3:
-                killed.append(kill_one(two))
-            yield rows
-
-    there = truth.measure(cluster=two.scheduler_address, progress=progress, **SMALL)
-    here = truth.measure(**SMALL)
-    assert killed
-    for name in truth.FILES:
-        assert_frame_equal(there[name], here[name])
-    assert there["facts"]["cores"] == 2
-
-
-def test_an_ingest_is_the_same_here_and_there_though_a_worker_is_killed(two, tmp_path, monkeypatch):
-    tree, out = tmp_path / "tree", {n: tmp_path / n for n in ("here", "there", "once")}
-    archive.tree(tree, 600, seconds=60)
-    monkeypatch.setattr(build, "HERE_BYTES", 0)
-    monkeypatch.setattr(build, "BATCH_FILES", 15)
-    killed = []
-
-    def progress(done, total):
-        if not killed and done > total / 3:
-            killed.append(kill_one(two))
-
-    def pool(address):
-        return lambda: cluster.pool(address, 2, sees=[tree])
-
-    build.build(tree, out["there"], pool(two.scheduler_address), progress=progress)
-    build.build(tree, out["here"], pool(""))
-    assert killed
-    same(out["here"], out["there"])
-    asked = ("ingest", tree, "--out", out["once"], "--cluster", two.scheduler_address)
-    done(*asked)
-    assert manifest(out["once"])["runs"] == 600
-    assert done(*asked).splitlines()[0].endswith("; 0 files were read")
 
 
 @pytest.mark.slow

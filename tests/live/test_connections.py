@@ -5,12 +5,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
-from conftest import alive
+from conftest import alive, until
 from noisefloor import model as study
 from noisefloor import parse, schedule, studies
 from noisefloor.data import tidy
@@ -234,10 +233,7 @@ def test_nothing_is_left_after_kill_9(tmp_path):
     assert len(below) >= 4
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    until = time.monotonic() + 5
-    while (left := [p for p in below if alive(p)]) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not left
+    until(lambda: not any(map(alive, below)), "end of all", 5)
 
 
 def test_an_sshd_that_cannot_start_leaves_nothing_in_the_way(tmp_path):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import archive as made
-from conftest import DATA, comparisons, done
+from conftest import DATA, done
 from noisefloor import explore, paths
 from noisefloor.data import results, tidy
 from noisefloor.show import plots, report
@@ -188,20 +188,6 @@ def test_an_ingested_archive_opens_as_a_campaign_does(theirs):
     assert at.run.value in at.raw.value
     assert "queries performed:" in at.raw.value
     assert len(near) == 4
-
-
-def test_its_verdicts_are_those_of_compare(theirs):
-    tables = str(theirs / "tables")
-    q = asked(explore.opened(tables, "mysql 8.4.8"), workload=SMALL)
-    argv = ("compare", "--from", tables, "--baseline", "version=8.4.8")
-    rows = comparisons(*argv, "--where", "buffer_pool=2G")
-    told = {(r["arm"], r["threads"]): r["overhead_pct"] for r in rows if r["metric"] == "tps"}
-    rows = q.verdicts.astype({"threads": object}).itertuples()
-    ours = {
-        (r.arm.split()[-1], None if pd.isna(r.threads) else r.threads): r.overhead_pct for r in rows
-    }
-    assert ours == pytest.approx(told)
-    assert len(ours) == 21
 
 
 def test_one_run_an_arm_has_an_interval_from_its_rows_and_no_verdict(theirs, tmp_path):

@@ -284,25 +284,14 @@ def test_a_text_that_is_too_long_is_a_problem(tree, out, monkeypatch):
 # -- what is not a result, and what is hostile -----------------------------------------------------
 
 
-class Harm:
-    """What harms who unpickles it."""
-
-    def __init__(self, mark: Path):
-        self.mark = mark
-
-    def __reduce__(self):
-        return Path.touch, (self.mark,)
-
-
-def test_hostile_trees(tree, out, tmp_path):
-    mark = tmp_path / "executed"
-    cell = {"cell_type": "code", "source": f"open({str(mark)!r}, 'w')", "outputs": []}
+def test_odd_trees(tree, out, tmp_path):
+    """Where nothing of it is run: `test_hostile.py::test_nothing_in_an_archive_is_run`."""
     outside = _write(tmp_path / "outside", {"x.txt": _text()})
     contents = {
         "a\x1b[31m\nb.txt": _text(1),
-        "n.ipynb": json.dumps({"cells": [cell], "nbformat": 4}),
-        "p.pkl": pickle.dumps(Harm(mark)),
-        "s.py": f"open({str(mark)!r}, 'w')",
+        "n.ipynb": json.dumps({"cells": [], "nbformat": 4}),
+        "p.pkl": pickle.dumps(1),
+        "s.py": "import this",
         "campaign.json/x": "no campaign",
         "empty": b"",
         ".git/x": _text(2),
@@ -316,9 +305,6 @@ def test_hostile_trees(tree, out, tmp_path):
     with open(os.fsencode(tree) + b"/\xff.txt", "w", encoding="utf-8") as file:
         file.write(_text(3))
     found = _ingest(tree, out)
-    assert not mark.exists()
-    pickle.loads((tree / "p.pkl").read_bytes())
-    assert mark.exists()  # it would have done harm
     assert found["runs"] == 2
     assert found["kinds"] == {
         "other text": 3, "symbolic link": 2, "sysbench": 2, "empty": 1, "no regular file": 1,
@@ -545,15 +531,6 @@ def test_the_same_text_twice_counts_once(tree, out):
     text = done("compare", "--from", out, "--baseline", "folder=off")
     assert "4 / 4" in text
     assert "1 runs hold the same text as another one" in text
-
-
-def test_as_compare_of_the_files_says(tree, out):
-    _ingest(_write(tree, _arms(5, 0.1, seconds=20)), out)
-    files = comparisons("compare", tree / "off", "--", tree / "on")
-    judged = _judged(out, "--baseline", "folder=off", metrics=())
-    for ours, theirs in zip(judged, files, strict=True):
-        assert (ours["metric"], ours["verdict"]) == (theirs["metric"], theirs["verdict"])
-        assert ours["overhead_pct"] == pytest.approx(theirs["overhead_pct"])
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ import math
 import re
 import shutil
 import subprocess
-import sys
-import time
 import tomllib
 
 import nbformat
@@ -14,7 +12,7 @@ import pandas as pd
 import pytest
 
 import test_plots
-from conftest import DATA, alive, done, moved
+from conftest import COMMAND, DATA, alive, done, moved, until
 from noisefloor import paths, schedule
 from noisefloor.show import report
 from noisefloor.text import amounts
@@ -483,20 +481,12 @@ def test_nothing_outlives_a_killed_command(home, tmp_path):
     pids = tmp_path / "pids"
     told = f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}')"
     write(home, "good", [f"import os, pathlib, time\n{told}\ntime.sleep(90)"])
-    command = [sys.executable, "-c", "from noisefloor.cli import main; main()", "report", "good"]
-    ran = subprocess.Popen([*command, "--out", tmp_path], stderr=subprocess.DEVNULL)
-    for _ in range(600):
-        if pids.exists() and pids.read_text():
-            break
-        time.sleep(0.1)
-    both = [int(pid) for pid in pids.read_text().split()]
+    argv = (*COMMAND, "report", "good", "--out", tmp_path)
+    ran = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    told = until(lambda: pids.exists() and pids.read_text(), "kernel")
     ran.kill()
     ran.wait()
-    for _ in range(100):
-        if not any(map(alive, both)):
-            break
-        time.sleep(0.1)
-    assert [p for p in both if alive(p)] == []
+    until(lambda: not any(alive(int(pid)) for pid in told.split()), "end of both")
 
 
 def test_a_published_page_stays_and_leads_where_it_led(page, home):

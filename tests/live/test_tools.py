@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import threading
 import time
 from dataclasses import replace
 
@@ -271,22 +270,6 @@ def test_both_are_loaded_in_the_same_windows(two, tmp_path):
 def test_a_load_that_cannot_run_ends_both(two, tmp_path):
     with pytest.raises(tools.ToolError, match="FATAL"):
         tools.duet(two(options=("--mysql-db=absent",)), tmp_path, 3, 0.5)
-
-
-def test_a_load_that_is_killed_leaves_an_exit_code(two, tmp_path):
-    both = two()
-
-    def kill():
-        while not (found := sysbenches()):
-            time.sleep(0.02)
-        time.sleep(1.2)
-        found[0].kill()
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    codes = sorted(r["exit_code"] for r in tools.duet(both, tmp_path, 4, 0.5))
-    thread.join()
-    assert codes == [-9, 0]
 
 
 @pytest.mark.parametrize(

@@ -201,8 +201,6 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("binlog", {}, "no study is called 'binlog'; there are: binlog-encryption"),
-        ("binlog-encryption", {"profile": "slow"}, "profile 'slow' is not one of smoke, quick"),
         (
             "binlog-encryption",
             {"question": "cost"},
@@ -210,9 +208,6 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
             " throttled, replica, masked, profile; nothing was measured",
         ),
         ("binlog-encryption", {"question": "replica", "engine": "mariadb"}, "question 'replica'"),
-        ("binlog-encryption", {"margin_pct": 100}, "margin_pct 100: a number above 0 and below"),
-        ("binlog-encryption", {"margin_pct": -1}, "margin_pct -1"),
-        ("binlog-encryption", {"budget_min": -1}, "budget_min -1"),
         ("binlog-encryption", {"budget_min": True}, "budget_min True"),
         ("binlog-encryption", {"threads": (0,)}, "threads .0,.: a list of whole numbers"),
         ("binlog-encryption", {"ciphers": ("sm4",)}, "has no parameter 'ciphers'"),
