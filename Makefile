@@ -21,7 +21,7 @@ test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED)
 
-unit: setup ## the tests that need no server (15 seconds)
+unit: setup ## the tests that need no server and draw nothing (15 seconds)
 	$(BIN)/python -m pytest -n 2 $(SHARED) tests/unit
 
 slow: ## run the slow tests: every recorded page made, verified and opened in a browser

@@ -146,23 +146,28 @@ def own(template, copy):
 
 
 @pytest.fixture(scope="session")
-def shared(shop):
-    """Running copies by name, started when first asked for."""
+def lent(shop):
+    """lent(template): its running copy, for whoever leaves it as it was."""
     found = {}
-    yield found
-    for server in found.values():
-        server.remove()
+
+    def server(template):
+        name = template.engine.kind
+        if name not in found:
+            found[name] = template.copy(shop / f"running-{name}")
+            found[name].start()
+        return found[name]
+
+    yield server
+    for one in found.values():
+        one.remove()
 
 
 @pytest.fixture
-def running(shared, template, shop):
+def running(lent, template):
     """A running copy of both servers in turn, for tests that leave it as it was."""
-    name = template.engine.kind
-    if name not in shared:
-        shared[name] = template.copy(shop / f"running-{name}")
-        shared[name].start()
-    yield shared[name]
-    shared[name].only({})
+    server = lent(template)
+    yield server
+    server.only({})
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -209,10 +214,10 @@ def planned(meta: dict, **changes) -> dict:
     return meta | {"plan": declared, "profile": meta["profile"] | {"blocks": declared["blocks"]}}
 
 
-@pytest.fixture
-def campaign(shop, home):
-    """campaign(study, template, *arms) -> (Campaign, Bench): a block with a running server for
-    each of the arms, and nothing measured yet."""
+@contextlib.contextmanager
+def campaigns(shop: Path, home: Path):
+    """begin(study, template, *arms) -> (Campaign, Bench): a block with a running server for each of
+    the arms, and nothing measured yet."""
     from noisefloor.data import tidy
     from noisefloor.measure.bench import Bench
     from noisefloor.measure.campaign import Campaign
@@ -240,6 +245,13 @@ def campaign(shop, home):
                 server.start()
             return found, bench
 
+        yield begin
+
+
+@pytest.fixture
+def campaign(shop, home):
+    """What `campaigns` gives, for one test."""
+    with campaigns(shop, home) as begin:
         yield begin
 
 

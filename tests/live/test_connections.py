@@ -9,7 +9,7 @@ import sys
 import psutil
 import pytest
 
-from conftest import alive, until
+from conftest import alive, campaigns, moved, until
 from noisefloor import model as study
 from noisefloor import parse, schedule, studies
 from noisefloor.data import tidy
@@ -33,10 +33,11 @@ def programs():
         pytest.skip("sysbench, openssl or ssh is missing")
 
 
-@pytest.fixture
-def bench(campaign, mysql):
-    """The servers of a block of the study in progress."""
-    return campaign(CHOSEN, mysql)[1]
+@pytest.fixture(scope="module")
+def bench(shop, mysql, tmp_path_factory):
+    """The servers of a block of the study in progress, with its keys: it takes long to make them."""
+    with moved(tmp_path_factory.mktemp("home")) as home, campaigns(shop, home) as begin:
+        yield begin(CHOSEN, mysql)[1]
 
 
 def here(program):
@@ -161,6 +162,7 @@ def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):
     one = slice_of(bench, study.Arm("TLS", how={"via": "tcp", "tls": "TLSv1.3"}), tmp_path / "off")
     assert connections.connect(one)["exit_code"]
     assert "FATAL" in (tmp_path / "off" / "sysbench.txt").read_text()
+    server.script("SET GLOBAL tls_version = 'TLSv1.2,TLSv1.3'", "ALTER INSTANCE RELOAD TLS")
 
 
 def test_pooled_sessions_say_what_they_are(bench, tmp_path):

@@ -48,20 +48,10 @@ def empty(request, tmp_path):
     if request.param == "sqlite":
         yield store.address(f"sqlite:///{tmp_path / 'history.sqlite'}")
         return
-    server = running(request, request.param)
+    server = request.getfixturevalue("lent")(request.getfixturevalue(request.param))
     server.script("CREATE DATABASE team")
     yield store.address(team(server))
     server.script("DROP DATABASE team")
-
-
-def running(request, name):
-    """The session's running server of that name."""
-    shared = request.getfixturevalue("shared")
-    if name not in shared:
-        shop, template = request.getfixturevalue("shop"), request.getfixturevalue(name)
-        shared[name] = template.copy(shop / f"running-{name}")
-        shared[name].start()
-    return shared[name]
 
 
 def team(server):

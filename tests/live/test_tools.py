@@ -186,13 +186,14 @@ LUA = "function thread_init()\n   error({})\nend\nfunction event() end\n"
         ("tells.lua", LUA.format("'FATAL: ' .. sysbench.opt.mysql_password"), "FATAL"),
     ],
 )
-def test_a_wrong_script_is_what_it_says(one, tmp_path, script, text, says):
+def test_a_wrong_script_is_what_it_says(lent, mysql, tmp_path, script, text, says):
     """Without the password, where it tells that."""
-    password = loading.password(one)
+    server = lent(mysql)
+    password = loading.password(server)
     if text:
-        (one.folder / script).write_text(text)
-        script = str(one.folder / script)
-    with held(one, tmp_path, threads=1, script=script, sized=False, options=()) as gate:
+        (tmp_path / script).write_text(text)
+        script = str(tmp_path / script)
+    with held(server, tmp_path, threads=1, script=script, sized=False, options=()) as gate:
         with pytest.raises(tools.ToolError, match=says) as e:
             gate.connected()
         assert password not in str(e.value)
