@@ -2,6 +2,8 @@
 PROFILE ?= quick
 BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
+# whole modules for the workers, as they come: what starts servers first, what is quick last
+SHARED = --dist loadfile --no-loadscope-reorder
 TOLL = tests/faults/test_toll.py
 # they measure little, and run beside the others
 BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server pages_harmed)
@@ -17,10 +19,10 @@ reports: setup ## measure every study and render reports/index.html (PROFILE=smo
 
 test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
-	$(BIN)/python -m pytest -m "not slow" -n 3 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED)
 
-unit: setup ## the tests that need no server (15 seconds)
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/unit
+unit: setup ## the tests that need no server and draw nothing (15 seconds)
+	$(BIN)/python -m pytest -n 2 $(SHARED) tests/unit
 
 slow: ## run the slow tests: every recorded page made, verified and opened in a browser
 	@lib/setup.sh tests/apt.txt

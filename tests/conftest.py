@@ -1,34 +1,66 @@
-"""Real servers for the tests: one MySQL and one MariaDB, initialised and loaded once a session."""
+"""Commands, project folders and real servers for the tests: one MySQL and one MariaDB, initialised
+and loaded once a session. What is slow to import is imported where it is needed."""
 
 import contextlib
+import json
+import os
 import shutil
+import signal
+import sys
+import threading
+import time
 from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner, Result
 
-import lab
-from noisefloor import model as study
-from noisefloor import paths, studies
-from noisefloor.data import tidy
-from noisefloor.measure import loading
-from noisefloor.measure.bench import Bench
-from noisefloor.measure.campaign import Campaign
-from noisefloor.measure.folder import description, write_json
-from noisefloor.measure.progress import Progress
-from noisefloor.servers import engines
-from noisefloor.servers.server import Server
-from noisefloor.servers.workshop import workshop
-from noisefloor.show import report
+from noisefloor import paths
+from noisefloor.cli import main
 
+# the command, for a process of its own
+COMMAND = (sys.executable, "-c", "from noisefloor.cli import main; main(prog_name='noisefloor')")
 ROOT, ENGINES = paths.root(), paths.engines()  # before a test moves the project folder
 DATA = Path(__file__).parent / "data"
 
 
+def noisefloor(*words) -> Result:
+    """A command in this process, as somebody types it."""
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def done(*words, code=0) -> str:
+    """What a command prints that has to end with this exit code."""
+    said = noisefloor(*words)
+    assert said.exit_code == code, said.output
+    return said.output
+
+
+def comparisons(*words) -> list[dict]:
+    """The rows that `judge`, `compare` or `history` print as JSON."""
+    said = noisefloor(*words, "--json")
+    assert said.exit_code == 0, said.output
+    return json.loads(said.stdout)["comparisons"]
+
+
+def refused(said: Result, code: int = 2, words: str = "") -> None:
+    """A command ended with one sentence and nothing else."""
+    assert said.exception is None or isinstance(said.exception, SystemExit), said.exception
+    assert said.exit_code == code, said.output
+    assert said.stdout == ""
+    assert said.stderr.startswith("noisefloor: ")
+    assert said.stderr.count("\n") == 1
+    assert said.stderr[:-1].isprintable()
+    assert words in said.stderr
+
+
 @contextlib.contextmanager
 def moved(home: Path):
-    """The project folder is `home`; server builds stay where they are."""
+    """The project folder is `home`; server builds stay where they are. Whatever this user's
+    environment names, nothing is written to it."""
     with pytest.MonkeyPatch.context() as patch:
+        for name in ("REPORTS", "STORE"):
+            patch.delenv(f"NOISEFLOOR_{name}", raising=False)
         patch.setenv("NOISEFLOOR_HOME", str(home))
         patch.setenv("NOISEFLOOR_ENGINES", str(ENGINES))
         patch.setenv("NOISEFLOOR_RUNS", str(home / "runs"))
@@ -45,13 +77,20 @@ def home(tmp_path):
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory):
     """The private folder that the session's servers live in."""
+    from noisefloor.servers.workshop import workshop
+
     with contextlib.ExitStack() as stack:
         with moved(tmp_path_factory.mktemp("home")):
             folder = stack.enter_context(workshop())
         yield folder
 
 
-def _template(shop: Path, name: str) -> Server:
+def _template(shop: Path, name: str):
+    from noisefloor import studies
+    from noisefloor.measure import loading
+    from noisefloor.servers import engines
+    from noisefloor.servers.server import Server
+
     chosen = studies.load("binlog-encryption", profile="smoke", engine=name)
     server = Server(engines.find(name), shop / name, chosen.settings, keyring=True).initialise()
     with server:
@@ -88,7 +127,7 @@ def copy(shop):
     """copy(template, settings, **options) -> a stopped copy, removed after the test."""
     made = []
 
-    def fresh(template: Server, settings=(), **options) -> Server:
+    def fresh(template, settings=(), **options):
         name = f"c{sum(1 for _ in shop.iterdir())}"
         made.append(template.copy(shop / name, dict(settings), **options))
         return made[-1]
@@ -107,23 +146,66 @@ def own(template, copy):
 
 
 @pytest.fixture(scope="session")
-def shared(shop):
-    """Running copies by name, started when first asked for."""
-    found: dict[str, Server] = {}
-    yield found
-    for server in found.values():
-        server.remove()
+def lent(shop):
+    """lent(template): its running copy, for whoever leaves it as it was."""
+    found = {}
+
+    def server(template):
+        name = template.engine.kind
+        if name not in found:
+            found[name] = template.copy(shop / f"running-{name}")
+            found[name].start()
+        return found[name]
+
+    yield server
+    for one in found.values():
+        one.remove()
 
 
 @pytest.fixture
-def running(shared, template, shop):
+def running(lent, template):
     """A running copy of both servers in turn, for tests that leave it as it was."""
-    name = template.engine.kind
-    if name not in shared:
-        shared[name] = template.copy(shop / f"running-{name}")
-        shared[name].start()
-    yield shared[name]
-    shared[name].only({})
+    server = lent(template)
+    yield server
+    server.only({})
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """What a command of its own finds around it that measures in the project folder `home`."""
+    own = {"HOME": home, "RUNS": home / "runs", "ENGINES": ENGINES}
+    return os.environ | {f"NOISEFLOOR_{k}": str(v) for k, v in own.items()} | more
+
+
+def until(look, what: str, seconds: float = 60):
+    """What `look` finds, once it finds something."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < deadline, f"no {what} within {seconds} s"
+        time.sleep(0.02)
+    return found
+
+
+@contextlib.contextmanager
+def signalled(name: str, times: int = 1, how=signal.SIGKILL, send=psutil.Process.send_signal):
+    """Meanwhile the next so many children of that name get a signal, each a little after its start."""
+    over, seen = threading.Event(), set()
+
+    def look():
+        while len(seen) < times and not over.wait(0.01):
+            for child in psutil.Process().children():
+                with contextlib.suppress(psutil.Error):
+                    if child.name() == name and child.pid not in seen and len(seen) < times:
+                        seen.add(child.pid)
+                        if not over.wait(0.3):
+                            send(child, how)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def planned(meta: dict, **changes) -> dict:
@@ -132,13 +214,19 @@ def planned(meta: dict, **changes) -> dict:
     return meta | {"plan": declared, "profile": meta["profile"] | {"blocks": declared["blocks"]}}
 
 
-@pytest.fixture
-def campaign(shop, home):
-    """campaign(study, template, *arms) -> (Campaign, Bench): a block with a running server for
-    each of the arms, and nothing measured yet."""
+@contextlib.contextmanager
+def campaigns(shop: Path, home: Path):
+    """begin(study, template, *arms) -> (Campaign, Bench): a block with a running server for each of
+    the arms, and nothing measured yet."""
+    from noisefloor.data import tidy
+    from noisefloor.measure.bench import Bench
+    from noisefloor.measure.campaign import Campaign
+    from noisefloor.measure.folder import description, write_json
+    from noisefloor.measure.progress import Progress
+
     with contextlib.ExitStack() as stack:
 
-        def begin(chosen: study.Study, template: Server, *arms: study.Arm, address: str = ""):
+        def begin(chosen, template, *arms, address=""):
             folder = home / "runs" / f"{chosen.name}-test"
             if not folder.exists():
                 folder.mkdir(parents=True)
@@ -160,10 +248,20 @@ def campaign(shop, home):
         yield begin
 
 
+@pytest.fixture
+def campaign(shop, home):
+    """What `campaigns` gives, for one test."""
+    with campaigns(shop, home) as begin:
+        yield begin
+
+
 @pytest.fixture(scope="session")
 def small(tmp_path_factory):
     """A project with the real notebook of binlog encryption, one recorded smoke campaign, sealed,
     and its page: (home, name of the campaign)."""
+    from noisefloor.data import tidy
+    from noisefloor.show import report
+
     with moved(tmp_path_factory.mktemp("small")) as home:
         (home / "notebooks").mkdir()
         shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", home / "notebooks")
@@ -180,6 +278,8 @@ def small(tmp_path_factory):
 def site(tmp_path_factory):
     """A project with all notebooks and recorded campaigns, every page rendered, as `noisefloor
     report --profile recorded` does: its folder."""
+    from noisefloor.show import report
+
     with moved(tmp_path_factory.mktemp("site")) as home:
         for name in ("notebooks", "data", "environment.yml"):
             (home / name).symlink_to(ROOT / name)
@@ -192,6 +292,8 @@ def site(tmp_path_factory):
 def browser():
     """A real browser, one a test: a running driver would be in the way of notebooks that are run in
     this process."""
+    import lab
+
     with lab.browser() as opened:
         yield opened
 

@@ -3,6 +3,7 @@
 python tests/licences.py          writes docs/licences.md (`make lock` does it, too)
 """
 
+import functools
 import re
 from importlib import metadata
 from pathlib import Path
@@ -36,6 +37,7 @@ def names() -> list[str]:
     return sorted(set(re.findall(r"(?m)^([a-z0-9][\w.-]*)==", text)))
 
 
+@functools.cache
 def licence(name: str) -> str:
     """What a package says of itself; "" for one that is not installed on this platform."""
     try:

@@ -72,8 +72,9 @@ def _code(source: str) -> list[str]:
             found.append("defines a function or a class: that belongs in lib")
         elif isinstance(node, _LOOPS):
             found.append("has a loop: that belongs in lib")
-        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.path", "os.chdir"):
-            found.append(f"uses {ast.unparse(node)}: the package is installed")
+        elif isinstance(node, ast.Attribute) and node.attr in ("path", "chdir"):
+            if (name := ast.unparse(node)) in ("sys.path", "os.chdir"):
+                found.append(f"uses {name}: the package is installed")
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if _SQL.match(node.value):
                 found.append("holds SQL: only lib speaks it")

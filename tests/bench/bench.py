@@ -27,7 +27,6 @@ ITEMS = {  # name: (heading, module, function)
     "start": ("Command start", "bench_answers", "start"),
     "harness": ("Harness", "bench_servers", "harness"),
     "verdict": ("Machine time to a verdict", "bench_servers", "verdict"),
-    "calibration": ("Calibration", "bench_synthetic", "calibration"),
     "scale": ("Scale", "bench_ingest", "scale"),
 }
 TARGET = paths.root() / "BENCHMARKS.md"

@@ -5,9 +5,7 @@ hand, and how time and memory grow with files and workers.
 """
 
 import contextlib
-import cProfile
 import os
-import pstats
 import re
 import shutil
 import statistics
@@ -15,9 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import pandas as pd
@@ -26,8 +22,6 @@ import psutil
 import archive
 from bench_rounds import Figure, Item, interleaved, middle, ratios, say, seconds
 from noisefloor.data.ingest import manifest, opened
-from noisefloor.data.ingest.files import walk
-from noisefloor.data.ingest.part import part
 
 NOISEFLOOR = str(Path(sys.executable).parent / "noisefloor")
 FILES = 3000
@@ -94,7 +88,6 @@ def ingest(quick: bool) -> Item:
             task()  # the files are in memory from here on
         rounds = interleaved(2 if quick else 5, tasks, "ingest")
         same(tree, Path(home, "out"))
-        spent = profile(tree, Path(home, "out"))
     took = {name: middle(rounds, name) for name in tasks}
     rate = f"{n / took['ingest']:,.0f} files/s, {size / took['ingest'] / 1e6:,.0f} MB/s"
     line_by_awk, by_hand_ = ratios(rounds, "ingest", awk), ratios(rounds, "by hand", "ingest")
@@ -111,49 +104,8 @@ def ingest(quick: bool) -> Item:
                 f"at least {SLOW}", statistics.median(by_hand_) >= SLOW,
                 f"{took['by hand']:.1f} s, one process, nothing checked",
             ),
-        ],
-        spent,
+        ]
     )  # fmt: skip
-
-
-STAGES = {  # functions that have nothing in common, with all that they call
-    "rows to numbers": ("block",),
-    "summary": ("_spans", "_summary"),
-    "tables to Parquet": ("flush",),
-    "checks": ("disagreements",),
-    "histogram": ("read_histogram",),
-    "open, read": (
-        "<built-in method posix.open>",
-        "<method 'peek' of '_io.BufferedReader' objects>",
-        "<method 'read' of '_io.BufferedReader' objects>",
-    ),
-    "metrics": ("of_sysbench",),
-    "SHA-256": ("<built-in method _hashlib.openssl_sha256>",),
-    "recognise": ("kind", "runs"),
-    "labels of the path": ("labels", "contradictions"),
-}
-
-
-def profile(tree: Path, out: Path) -> str:
-    """Where the time of one process goes while it reads, in percent."""
-    units = list(islice(walk(tree, out), 500))
-    with cProfile.Profile() as seen:
-        part(str(tree), units, str(out), 999_999)
-    spent: Counter[str] = Counter()
-    for (_, _, name), (_, _, _, took, _) in pstats.Stats(seen).stats.items():
-        spent[name] += took
-    share = {
-        stage: 100 * sum(spent[name] for name in names) / spent["part"]
-        for stage, names in STAGES.items()
-    }
-    share["everything else"] = 100 - sum(share.values())
-    lines = [
-        f"{value:.0f} % {stage}" for stage, value in sorted(share.items(), key=lambda s: -s[1])
-    ]
-    return (
-        f"Where a process that reads spends its time (cProfile, of {len(units)} files): "
-        f"{', '.join(lines)}."
-    )
 
 
 def one(tree: Path, folder: Path) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import ENGINES, command_lines
+from conftest import command_lines, environment, until
 from noisefloor import model as study
 from noisefloor.data import tidy
 
@@ -211,9 +211,8 @@ class Live:
         self.home, self.runs, self.pages = home, home / "runs", pages
         self.servers = home / ".servers"
         self.enter, self.arguments = enter, arguments or asked(0.5)
-        self.env = os.environ | {"NOISEFLOOR_HOME": str(home), "NOISEFLOOR_ENGINES": str(ENGINES)}
-        self.env |= {"NOISEFLOOR_RUNS": str(self.runs)}
-        self.env |= {"TEMPLATE": str(template.folder) if template else ""} | env
+        made = str(template.folder) if template else ""
+        self.env = environment(home, TEMPLATE=made, **env)
         self.said_in = home.parent / f"{home.name}.said"
         self.seen: set[str] = set()
         self.said = ""
@@ -252,12 +251,11 @@ class Live:
         self._until(lambda: len([*self.runs.glob("*/*-p[0-9]*/run.json")]) >= n, f"{n} runs")
 
     def _until(self, look, what: str):
-        deadline = time.monotonic() + LONGEST_S
-        while not (found := look()):
+        def found():
             assert self.running(), self.words()
-            assert time.monotonic() < deadline, f"no {what} within {LONGEST_S} s"
-            time.sleep(0.02)
-        return found
+            return look()
+
+        return until(found, what, LONGEST_S)
 
     def whole(self) -> list[Path]:
         """Run folders that are counted."""

@@ -19,18 +19,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from click.testing import CliRunner
 
 import lab
-from noisefloor import parse, paths, store
-from noisefloor.cli import main
+from conftest import DATA, ROOT, done, moved
+from conftest import noisefloor as run
+from noisefloor import parse, paths
 from noisefloor.data import results, tidy
 from noisefloor.servers import engines
 from noisefloor.show import plots, report
 from noisefloor.text import sheet
 
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "tests" / "data"
 STUDY = "binlog-encryption"
 SCRIPT = "document.documentElement.dataset.hacked=1"
 MARKUP = [
@@ -83,15 +81,6 @@ def hostile(campaign: Path, words: list[str]) -> Path:
     return campaign
 
 
-def run(*args):
-    return CliRunner().invoke(main, [str(a) for a in args])
-
-
-@pytest.fixture(autouse=True)
-def no_database_of_ours(monkeypatch):
-    monkeypatch.delenv(store.VARIABLE, raising=False)
-
-
 # -- on the page -----------------------------------------------------------------------------------
 
 
@@ -119,9 +108,9 @@ def seen_by_a_browser(page: Path, profile: Path) -> str:
     """The page's document as Chromium has it after all scripts ran."""
     argv = [lab.chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
     argv += [f"--user-data-dir={profile}", "--virtual-time-budget=3000", page.as_uri()]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
-    assert done.stdout, done.stderr[-500:]
-    return done.stdout
+    seen = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
+    assert seen.stdout, seen.stderr[-500:]
+    return seen.stdout
 
 
 @pytest.fixture(scope="module")
@@ -132,12 +121,8 @@ def hostile_page(tmp_path_factory, witness):
     shutil.copytree(DATA / "campaign", home / "data" / "raw" / "recorded" / "odd")
     words = [w.replace("PORT", str(witness[0])) for w in (*MARKUP, *FORMULAS)]
     hostile(home / "data" / "raw" / "recorded" / "odd", words)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEFLOOR_HOME", str(home))
-        for name in ("RUNS", "REPORTS"):
-            patch.delenv(f"NOISEFLOOR_{name}", raising=False)
-        result = run("report", STUDY, "-p", "campaign", "odd", "--jobs", "1")
-        assert result.exit_code == 0, result.output
+    with moved(home):
+        done("report", STUDY, "-p", "campaign", "odd", "--jobs", "1")
         yield home / "reports"
 
 
@@ -159,8 +144,7 @@ def test_markup_in_every_name_is_text_in_a_browser(hostile_page, witness, tmp_pa
 
 @pytest.mark.slow
 def test_markup_is_text_where_a_campaign_is_explored(hostile_page, witness, tmp_path):
-    result = run("report", "explore", "-p", "source", "odd", "--jobs", "1", "--out", tmp_path / "out")  # fmt: skip
-    assert result.exit_code == 0, result.output
+    done("report", "explore", "-p", "source", "odd", "--jobs", "1", "--out", tmp_path / "out")
     is_text(tmp_path / "out" / "explore.html", tmp_path / "profile")
     assert witness[1] == []
 
@@ -201,8 +185,7 @@ def test_no_table_of_a_page_holds_a_formula(hostile_page):
 @pytest.mark.slow
 def test_a_pack_of_hostile_names_is_text_for_whoever_builds_a_site_of_it(hostile_page, witness, tmp_path):  # fmt: skip
     """The post as Markdown, the fragment in a browser, its tables in a spreadsheet."""
-    result = run("bundle", "odd", "--out", tmp_path / "pack")
-    assert result.exit_code == 0, result.output
+    done("bundle", "odd", "--out", tmp_path / "pack")
     for name in ("post.md", "README.md"):
         text = (tmp_path / "pack" / name).read_text()
         front, _, body = text[3:].partition("\n---\n") if text.startswith("---") else ("", "", text)
@@ -248,9 +231,8 @@ def test_the_csv_of_compare_is_text(tmp_path, words):
     logs = sorted((DATA / "compare").glob("00-*.txt"))
     before, after = ([p for p in logs if p.stem.endswith(side)] for side in "AB")
     names = ("--baseline-name", words[0], "--arm-name", words[1])
-    result = run("compare", "--csv", *names, *before, "--", *after)
-    assert result.exit_code == 0, result.output
-    rows = list(csv.reader(io.StringIO(result.output)))
+    said = done("compare", "--csv", *names, *before, "--", *after)
+    rows = list(csv.reader(io.StringIO(said)))
     assert all(harmless(c) and c.isprintable() for row in rows for c in row)
 
 
@@ -274,7 +256,7 @@ def project(home):
     "line", ["store", f"history {STUDY}", f"history {STUDY} --json", f"history {STUDY} --arm x", "store no-such"]
 )  # fmt: skip
 def test_no_command_prints_what_steers_a_terminal(project, line):
-    assert run("store").exit_code == 0
+    done("store")
     result = run(*line.split())
     assert result.exit_code in (0, 2), result.output
     assert steers(result.output) == []
@@ -304,9 +286,7 @@ def test_no_log_and_no_file_name_steers_a_terminal(tmp_path):
             assert steers(result.output) == []
     names = ("--baseline-name", "\x1b[31m", "--arm-name", "\u202e\ud800")
     logs = sorted((DATA / "compare").glob("00-*.txt"))
-    result = run("compare", *names, *logs[::2], "--", *logs[1::2])
-    assert result.exit_code == 0, result.output
-    assert steers(result.output) == []
+    assert steers(done("compare", *names, *logs[::2], "--", *logs[1::2])) == []
 
 
 @pytest.mark.parametrize("word", STEERING)
@@ -321,7 +301,7 @@ def test_an_error_of_a_parser_is_fit_for_a_terminal(word):
 
 
 @pytest.mark.parametrize(
-    "name", ["../x", "/etc", ".", "..", "a/b", "a\0b", "-rf", "x" * 101, "", "a\nb"]
+    "name", ["../x", "/etc", ".", "..", "a/b", "a\0b", "-rf", "-x", "x" * 101, "", "a\nb"]
 )
 def test_a_name_is_never_a_path(project, name):
     with pytest.raises(paths.NotFound):
@@ -390,9 +370,7 @@ def test_nothing_in_an_archive_is_run(home, tmp_path):
     for name, text in (("run.py", touch), ("conftest.py", touch), ("run.lua", f"io.open({str(witness)!r}, 'w')"), ("run.sh", f"#!/bin/sh\ntouch {witness}\n")):  # fmt: skip
         (tree / name).write_text(text)
         (tree / name).chmod(0o755)
-    result = run("ingest", tree, "--out", tmp_path / "tables")
-    assert result.exit_code == 0, result.output
-    assert result.output.startswith("1 run"), result.output
+    assert done("ingest", tree, "--out", tmp_path / "tables").startswith("1 run")
     for file in ("tidy.parquet", "page.ipynb", "campaign.json"):
         result = run("compare", "--from", tree / file, "--baseline", "server=mysql")
         assert result.exit_code in (1, 2)

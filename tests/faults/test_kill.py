@@ -7,10 +7,12 @@ import signal
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 
 import psutil
 import pytest
 
+from conftest import signalled
 from live import PATCHES, SEED, Live, asked, count, harm, promise, send
 from noisefloor import schedule, studies
 from noisefloor.data import tidy
@@ -158,28 +160,14 @@ def test_a_server_that_hangs_is_stopped_all_the_same(own, monkeypatch):
 # -- the measuring tool ----------------------------------------------------------------------------
 
 
-def stopped_once() -> threading.Thread:
-    """The next sysbench is stopped (SIGSTOP) a little after its start."""
-
-    def stop():
-        while True:
-            for p in psutil.Process().children():
-                if p.name() == "sysbench":
-                    time.sleep(0.3)
-                    return send("sysbench", p, STOP)
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=stop)
-    thread.start()
-    return thread
+stopped_once = partial(signalled, "sysbench", how=STOP, send=partial(send, "sysbench"))
 
 
 def test_a_run_whose_sysbench_hangs_is_made_again(campaign, mysql, monkeypatch):
     monkeypatch.setattr(child, "PATIENCE_S", 0)
     c, bench = campaign(SMOKE, mysql)
-    thread = stopped_once()
-    c.pair(bench, cell_of(SMOKE))
-    thread.join()
+    with stopped_once():
+        c.pair(bench, cell_of(SMOKE))
     assert c.done() == {"in-memory-t4-encrypted": 1}
     (failed,) = (n for n in names(c.folder) if "." in n)
     assert "exit code -9" in (c.folder / failed / "failure.txt").read_text()
@@ -190,9 +178,8 @@ def test_a_run_whose_sysbench_hangs_is_made_again(campaign, mysql, monkeypatch):
 def test_recovery_under_a_load_that_hangs_is_no_run(campaign, mysql):
     chosen = replace(SMOKE, workloads=(Workload("restart", "", tool="restart"),))
     c, bench = campaign(chosen, mysql)
-    thread = stopped_once()
-    c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
-    thread.join()
+    with stopped_once():
+        c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
     failed = next(c.folder.glob("*.failed1"))
     assert "the load on the server stood still" in (failed / "failure.txt").read_text()
     assert len(c.table["run"].unique()) == 2

@@ -13,6 +13,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import archive
+from conftest import done
 from live import LONGEST_S, SEED, count
 from noisefloor.calibrate import truth
 from noisefloor.data import cluster
@@ -22,12 +23,12 @@ from test_cluster import project, running, two
 from test_ingest import same
 from test_report import STUDY, write
 
-TIMES = 3
-SMALL = {"n": 100, "step": 100}
+ONCE = pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
+SMALL = {"n": 40, "step": 200}
 
 
 @contextlib.contextmanager
-def murderer(two, times=TIMES):
+def murderer(two, times):
     """Kills workers with -9 at random points, each once the one before it was replaced; yields
     the thread and the process ids so far."""
     points, killed, over = random.Random(f"{SEED} worker"), [], threading.Event()
@@ -51,14 +52,19 @@ def murderer(two, times=TIMES):
         thread.join()
 
 
-@pytest.mark.slow
-def test_a_calibration_is_the_same_to_the_bit(request):
-    here = truth.measure(**SMALL)  # no process is forked beside the threads of Dask
-    two = request.getfixturevalue("two")
-    with murderer(two) as (thread, killed):
+@pytest.fixture(scope="module")
+def here():
+    """The figures as this machine alone makes them, before there are threads of Dask to fork beside."""
+    return truth.measure(**SMALL)
+
+
+@ONCE
+def test_a_calibration_is_the_same_to_the_bit(here, two, times):
+    with murderer(two, times) as (thread, killed):
         while thread.is_alive() or not killed:
             there = truth.measure(cluster=two.scheduler_address, **SMALL)
-    assert len(killed) == TIMES
+    assert len(killed) == times
+    assert there["facts"]["cores"] == 2
     for name in truth.FILES:
         assert_frame_equal(there[name], here[name])
 
@@ -70,22 +76,25 @@ def in_this_process():
         yield executor
 
 
-@pytest.mark.slow
-def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch):
+@ONCE
+def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch, times):
     monkeypatch.setattr(build, "BATCH_FILES", 20)
+    monkeypatch.setattr(build, "HERE_BYTES", 0)
     tree, n = tmp_path / "tree", 0
-    archive.tree(tree, 600)  # no process is forked beside the threads of Dask
-    with murderer(two) as (thread, killed):
+    archive.tree(tree, 600, seconds=100)  # no process is forked beside the threads of Dask
+    with murderer(two, times) as (thread, killed):
         while thread.is_alive() or not killed:
             n += 1
             build.build(
                 tree, tmp_path / f"out{n}", lambda: cluster.pool(two.scheduler_address, sees=[tree])
             )
-    assert len(killed) == TIMES
+    assert len(killed) == times
     build.build(tree, tmp_path / "here", in_this_process)
     for i in range(1, n + 1):
         same(tmp_path / f"out{i}", tmp_path / "here")
         assert not (tmp_path / f"out{i}" / ".partial").exists()
+    asked = ("ingest", tree, "--out", tmp_path / "out1", "--cluster", two.scheduler_address)
+    assert done(*asked).splitlines()[0].endswith("; 0 files were read")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import planned
+from conftest import planned, until
 from live import Live, asked, promise
 from noisefloor import model as study
 from noisefloor.data import tidy
@@ -129,9 +129,5 @@ def test_a_cgroup_of_one_that_was_killed_is_removed(copy, mysql, home):
     child.communicate()
     assert Path(group).is_dir()
     (home / ".servers").mkdir()
-    deadline = time.monotonic() + 60
-    while Path(group).exists():  # until the server in it has ended
-        sweep()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: sweep() or not Path(group).exists(), "end of the server in it")
     server.start()  # with a fast disk again

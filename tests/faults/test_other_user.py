@@ -13,7 +13,7 @@ from pathlib import Path
 import MySQLdb
 import pytest
 
-from conftest import ENGINES, ROOT, moved
+from conftest import COMMAND, ROOT, environment, moved
 from noisefloor.servers.workshop import workshop
 
 NOBODY = 65534
@@ -161,12 +161,10 @@ def test_every_key_of_a_server_is_its_owner_s_and_gone_with_it(template, shop):
 @pytest.mark.slow
 def test_no_key_is_open_at_any_moment_of_a_campaign_with_tls_and_ssh(tmp_path):
     """Looked at all the time, from the first certificate to the end."""
-    env = os.environ | {"NOISEFLOOR_HOME": str(tmp_path), "NOISEFLOOR_ENGINES": str(ENGINES)}
-    env |= {"NOISEFLOOR_RUNS": str(tmp_path / "runs"), "TMPDIR": str(tmp_path / "tmp")}
+    env = environment(tmp_path, TMPDIR=str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    argv = [sys.executable, "-c", "from noisefloor.cli import main; main(prog_name='noisefloor')"]
-    argv += ["run", "ssl-connections", "--profile", "smoke", "--budget", "0.1"]
+    argv = (*COMMAND, "run", "ssl-connections", "--profile", "smoke", "--budget", "0.1")
     seen: dict[Path, set[int]] = {}
     said = tmp_path / "said.txt"
     with said.open("w") as out, subprocess.Popen(argv, env=env, stdout=out, stderr=out) as command:

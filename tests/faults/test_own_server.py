@@ -15,13 +15,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
-from conftest import ROOT
+from conftest import ROOT, signalled, until
 from live import SEED, Live, send, watched
 from noisefloor import model as study
 from noisefloor import paths
-from noisefloor.cli import main
 from noisefloor.data import tidy
 from noisefloor.measure import collect
 from noisefloor.servers import guest
@@ -240,23 +238,13 @@ def test_what_it_does_not_take_is_refused_and_put_back(theirs):
 @slow
 @on("mariadb")
 def test_it_is_put_back_when_every_sysbench_is_killed(theirs):
-    stop = threading.Event()
+    def send(child, how):
+        if "run" in child.cmdline():  # not the one that loads the tables
+            child.send_signal(how)
 
-    def kill():
-        while not stop.wait(0.2):
-            for child in psutil.Process().children():
-                with contextlib.suppress(psutil.Error):
-                    if "run" in child.cmdline() and child.name() == "sysbench":
-                        child.kill()
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        with pytest.raises(collect.CampaignError, match="failed in every attempt"):
-            measured(theirs.url)
-    finally:
-        stop.set()
-        killer.join()
+    failed = pytest.raises(collect.CampaignError, match="failed in every attempt")
+    with failed, signalled("sysbench", 1000, send=send):
+        measured(theirs.url)
     theirs.unchanged()
 
 
@@ -465,10 +453,7 @@ def has_a_replica(theirs: Theirs):
             f"CHANGE {word}_HOST='127.0.0.1', {theirs_is}, {side}_PASSWORD='{CANARY}'{key}",
             "START REPLICA",
         )
-        for _ in range(300):
-            if "Binlog Dump" in str(theirs.server.query("SHOW PROCESSLIST")):
-                break
-            time.sleep(0.1)
+        until(lambda: "Binlog Dump" in str(theirs.server.query("SHOW PROCESSLIST")), "replica")
         yield
     other.remove()
     theirs.server.script("DROP USER applier@'127.0.0.1'")
@@ -590,45 +575,6 @@ def test_each_documented_right_is_needed_and_no_other(theirs, home):
     theirs.unchanged()
     socket = str(theirs.server.socket)
     assert holding(home / "runs", "bench@", "'bench'", socket, CANARY) == []
-
-
-@pytest.mark.parametrize(
-    ("url", "says"),
-    [
-        (f"mysql://bench:{CANARY}@127.0.0.1", "can be seen by every user of the machine"),
-        ("postgresql://bench@127.0.0.1", "is not a server's"),
-        ("mysql://bench@", "names no host and no socket"),
-        ("mysql://bench@127.0.0.1/shop", "names a schema"),
-        (f"mysql://bench@127.0.0.1/?password={CANARY}", "names the option 'password'"),
-        ("mysql://bench@127.0.0.1/?read_default_file=/nowhere.cnf", "option file cannot be read"),
-        ("127.0.0.1:3306", "is not a server's"),
-        ("env", "$NOISEFLOOR_SERVER is not a server's"),
-    ],
-)
-def test_a_wrong_address_is_one_sentence_without_the_password(home, url, says):
-    ran = CliRunner().invoke(main, ["ab", "sync_binlog=1,0", "--server", url])
-    assert ran.exit_code == 2
-    assert says in ran.stderr
-    assert ran.stderr.count("\n") == 1
-    assert CANARY not in ran.stdout + ran.stderr
-    assert "nothing was measured" in ran.stderr
-    assert not list(home.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        (["--dry-run"], "--allow and --dry-run go with --server"),
-        (["--allow", "busy"], "--allow and --dry-run go with --server"),
-        (["--server", "env", "--engine", "mariadb"], "is the build that it is"),
-        (["--server", "mysql://u@h", "--allow", "all"], "there are replica, busy, disk, read-only"),
-    ],
-)
-def test_options_that_do_not_go_together(home, args, says):
-    ran = CliRunner().invoke(main, ["ab", "sync_binlog=1,0", *args])
-    assert ran.exit_code == 2
-    assert says in ran.stderr
-    assert ran.stderr.count("\n") == 1
 
 
 def holding(folder: Path, *words: str) -> list[str]:

@@ -12,18 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import ENGINES
+from conftest import COMMAND, environment
 from live import SEED, is_called, mounts, promise, send
 from test_disk import fill
 from test_report import STUDY, TABLE, write
 
 slow = pytest.mark.slow
-
-RENDER = """
-import sys
-from noisefloor.cli import main
-main(["report", "good", "--out", sys.argv[1]], prog_name="noisefloor")
-"""
 
 
 @pytest.fixture
@@ -37,10 +31,9 @@ def project(tmp_path):
 
 
 def rendering(project: Path, out: Path, *enter: str) -> subprocess.Popen:
-    env = os.environ | {"NOISEFLOOR_HOME": str(project), "NOISEFLOOR_ENGINES": str(ENGINES)}
-    argv = [*enter, sys.executable, "-c", RENDER, str(out)]
+    argv = [*enter, *COMMAND, "report", "good", "--out", str(out)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.Popen(argv, env=env, text=True, **pipes)
+    return subprocess.Popen(argv, env=environment(project), text=True, **pipes)
 
 
 def rendered(project: Path, out: Path, *enter: str, says: str = "") -> None:

@@ -14,31 +14,27 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
 import requests
 import requests_cache
 import urllib3
 import yaml
-from click.testing import CliRunner
-from nbformat import v4
 from PIL import Image
 from rocrate import vocabs
 
+from conftest import DATA, ROOT, done, moved
 from noisefloor import paths
-from noisefloor.cli import main
 from noisefloor.data import pack as packing
 from noisefloor.data import tidy
 from noisefloor.show import bundle, identity, report
+from test_report import write
 
-ROOT = paths.root()
 PACKED = [  # those with a campaign of their own on record
     name for name in report.studies()
     if name != "calibration" and any(paths.recorded().glob(f"{name}-*"))
 ]  # fmt: skip
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("NOISEFLOOR", "PYTHON"))}
-DATA = Path(__file__).parents[1] / "data"
 STUDY, NAME = "binlog-encryption", "binlog-encryption-smoke-20261120-234729"
 BIRD = re.compile(rb"kanarie", re.I)  # every canary holds this word
 ENVIRONMENT = {
@@ -124,10 +120,7 @@ def birds(folder: Path) -> list[str]:
 def home(tmp_path_factory):
     """The project with canaries, in an environment with some more."""
     folder = planted(tmp_path_factory.mktemp("home"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEFLOOR_HOME", str(folder))
-        for name in ("NOISEFLOOR_REPORTS", "NOISEFLOOR_RUNS"):
-            patch.delenv(name, raising=False)
+    with moved(folder), pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
         yield folder
@@ -137,9 +130,7 @@ def home(tmp_path_factory):
 def pack(home, tmp_path_factory):
     """The pack, made as a zip by the command and unpacked in a folder of its own."""
     archive = tmp_path_factory.mktemp("out") / "post.zip"
-    said = CliRunner().invoke(main, ["bundle", STUDY, "--out", str(archive)])
-    assert said.exit_code == 0, said.output
-    assert said.output.splitlines()[-1] == "post.zip"
+    assert done("bundle", STUDY, "--out", archive).splitlines()[-1] == "post.zip"
     assert [p.name for p in archive.parent.iterdir()] == ["post.zip"]
     elsewhere = tmp_path_factory.mktemp("some where else")
     with zipfile.ZipFile(archive) as packed:
@@ -319,20 +310,14 @@ UNMEASURED = "has no campaign, measured or recorded:"
 @pytest.fixture
 def small(tmp_path):
     """A project with four notebooks and no campaign but the one of a study without a page."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEFLOOR_HOME", str(tmp_path))
-        patch.delenv("NOISEFLOOR_RUNS", raising=False)
-        (tmp_path / "notebooks").mkdir()
-        (tmp_path / "environment.yml").touch()
-        parameters = {STUDY: 'campaign = ""', "own-study": 'campaign = ""', "many": 'aa = ""'}
-        for name, code in (parameters | {"broken": "x = 1"}).items():
-            cells = [v4.new_code_cell(code, metadata={"tags": ["parameters"]})]
-            kernel = {"kernelspec": {"name": "python3", "display_name": ""}}
-            book = v4.new_notebook(cells=[*cells, v4.new_code_cell("1 / 0")], metadata=kernel)
-            nbformat.write(book, tmp_path / "notebooks" / f"{name}.ipynb")
-        orphan = tmp_path / "data" / "raw" / "runs" / "orphan-1"
-        shutil.copytree(DATA / "campaign", orphan)
-        edited(orphan / "campaign.json", study="orphan")
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "environment.yml").touch()
+    parameters = {STUDY: 'campaign = ""', "own-study": 'campaign = ""', "many": 'aa = ""'}
+    for name, code in (parameters | {"broken": "x = 1"}).items():
+        write(tmp_path, name, ["1 / 0"], code)
+    with moved(tmp_path):
+        shutil.copytree(DATA / "campaign", paths.runs() / "orphan-1")
+        edited(paths.runs() / "orphan-1" / "campaign.json", study="orphan")
         (tmp_path / "there").mkdir()
         yield tmp_path
 
@@ -360,10 +345,9 @@ def test_what_cannot_be_packed_is_one_sentence_and_leaves_nothing(
 ):
     monkeypatch.chdir(small)
     before = sorted(small.rglob("*"))
-    said = CliRunner().invoke(main, ["bundle", *args])
-    assert said.exit_code == code, said.output
-    assert sentence in said.output
-    assert "Traceback" not in said.output
+    said = done("bundle", *args, code=code)
+    assert sentence in said
+    assert "Traceback" not in said
     assert sorted(small.rglob("*")) == before
 
 

@@ -11,20 +11,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from scipy import stats as scipy_stats
 
+import conftest
 from noisefloor import calibrate as calibration
 from noisefloor import paths, schedule, stats, studies
-from noisefloor.calibrate import duets, figures, goals, live, page, rivals, truth
-from noisefloor.cli import main
+from noisefloor.calibrate import duets, goals, live, page, rivals, truth
 from noisefloor.data import results
 from noisefloor.measure import collect
-from noisefloor.show import plots
 from noisefloor.stats import honest, scatter, synthetic
 from test_stats_verdicts import stolen
 
-DATA = Path(__file__).parents[1] / "data" / "aa-mysql97"
+DATA = conftest.DATA / "aa-mysql97"
 KINDS = list(itertools.product(truth.SCATTERS, synthetic.PAIRS, synthetic.NOISES, synthetic.DEPENDENCES, synthetic.DRIFTS))  # fmt: skip
 
 
@@ -134,9 +132,8 @@ def test_the_command_runs_a_small_calibration_and_writes_nothing():
         return {p: p.stat().st_mtime_ns for p in calibration.recorded().iterdir()}
 
     before = kept()
-    done = CliRunner().invoke(main, ["calibrate", "--small", "--seed", "2", "--json"])
-    assert done.exit_code == 0, done.output
-    said = json.loads(done.stdout[done.stdout.index("{") :])
+    printed = conftest.noisefloor("calibrate", "--small", "--seed", "2", "--json").stdout
+    said = json.loads(printed[printed.index("{") :])
     assert (said["seed"], said["cells"]) == (2, 2 * len(truth.grid(25)))
     rates = [g for g in said["goals"] if g["goal"].startswith("False")]
     assert len(rates) == 2
@@ -333,9 +330,8 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
         collect, "measured", lambda study, question, profile: (opened[question].folder,)
     )
     monkeypatch.setattr(calibration, "measure", lambda *given, **more: recorded.figures)
-    done = CliRunner().invoke(main, ["calibrate", "--small", "--live"])
-    assert done.exit_code == 0, done.output
-    assert "may say the word of processor time" in done.output
+    printed = conftest.done("calibrate", "--small", "--live")
+    assert "may say the word of processor time" in printed
     written = json.loads((tmp_path / "floor.json").read_text())
     own = scatter.start("tps")
     assert own != shipped
@@ -596,25 +592,6 @@ def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
     short = replace(bare, aa=identical(blocks=1), injected=campaign(blocks=1))
     assert "fewer than 2 whole blocks" in short.headline
     assert (short.goals["reached"] == "not measured").sum() == 3
-
-
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda c: figures.strip(c.at_zero, "false_alarm_pct", by="noise_label", ink="design"),
-        lambda c: figures.strip(c.coverage, "coverage_pct", by="noise_label", least=93.5),
-        lambda c: figures.strip(c.rivals, "alarm_pct", by="label"),
-        lambda c: figures.power(c.power_at_blocks),
-        lambda c: figures.bias(c.bias),
-        lambda c: figures.information(c.information),
-    ],
-)
-def test_figures_draw_wide_and_narrow(whole, draw):
-    figure = draw(whole)
-    for one in (figure, figure.narrow()):
-        text = plots.svg(one, "t", "d")
-        assert "var(--nf-" in text
-        assert len(text) < 300_000
 
 
 def test_a_campaign_that_is_not_there_is_named():

@@ -1,18 +1,16 @@
 """Pairs and blocks on real servers: what fails, what is proved, many connections, two at once."""
 
-import contextlib
 import json
 import os
 import re
 import signal
 import threading
-import time
 from dataclasses import replace
 
 import psutil
 import pytest
 
-from conftest import alive
+from conftest import alive, signalled
 from noisefloor import studies
 from noisefloor.data import tidy
 from noisefloor.measure import campaign as campaigns
@@ -44,48 +42,13 @@ def no_data(c) -> None:
     assert [p for p in psutil.Process().children() if p.name() == "sysbench"] == []
 
 
-def killed_after(seconds: float, server) -> threading.Timer:
-    timer = threading.Timer(seconds, os.kill, (server.pid, signal.SIGKILL))
-    timer.start()
-    return timer
-
-
-def kill_sysbench(times: int, stop: threading.Event) -> None:
-    """kill -9 for the first so many sysbench processes of this one."""
-    seen = set()
-    while not stop.is_set() and len(seen) < times:
-        for child in psutil.Process().children():
-            with contextlib.suppress(psutil.Error):
-                fresh = child.name() == "sysbench" and child.pid not in seen
-                if fresh and len(seen) < times:
-                    time.sleep(0.3)
-                    os.kill(child.pid, signal.SIGKILL)
-                    seen.add(child.pid)
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def killer():
-    """killer(n): the next n sysbench processes die."""
-    stop, threads = threading.Event(), []
-
-    def begin(times):
-        threads.append(threading.Thread(target=kill_sysbench, args=(times, stop)))
-        threads[-1].start()
-
-    yield begin
-    stop.set()
-    for t in threads:
-        t.join()
-
-
 # -- failing runs ----------------------------------------------------------------------------------
 
 
-def test_a_killed_sysbench_is_kept_as_failed_and_its_run_made_again(campaign, mysql, killer):
+def test_a_killed_sysbench_is_kept_as_failed_and_its_run_made_again(campaign, mysql):
     c, bench = campaign(SMOKE, mysql)
-    killer(1)
-    c.pair(bench, cell_of(SMOKE))
+    with signalled("sysbench"):
+        c.pair(bench, cell_of(SMOKE))
     (failed,) = aside(c)
     assert re.fullmatch(r"in-memory-t4-encrypted-p000-0-\w+\.failed1", failed)
     assert {p.name for p in (c.folder / failed).iterdir()} == {"failure.txt", "sysbench.txt"}
@@ -127,7 +90,7 @@ def test_what_ends_a_campaign_leaves_no_data(campaign, mysql):
         c.pair(bench, cell_of(chosen))
     assert tidy.table(c.folder).empty  # nor is the other half of its pair
     assert not [n for n in names(c.folder) if n.endswith("encrypted")]
-    killed_after(0.7, bench.servers[0])
+    threading.Timer(0.7, os.kill, (bench.servers[0].pid, signal.SIGKILL)).start()
     with pytest.raises(ServerError, match="the server is not running"):
         c.pair(bench, cell_of(chosen, "plain again"))
     assert tidy.table(c.folder).empty
@@ -208,7 +171,7 @@ def test_a_replica_catches_up_with_both_logs_encrypted_and_not(campaign, mysql):
     assert not any(alive(p) for p in pids)
 
 
-def test_a_failed_run_leaves_no_slow_disk(campaign, mysql, killer):
+def test_a_failed_run_leaves_no_slow_disk(campaign, mysql):
     slow = Workload("slow", "", writes_per_s=50, settings={"sync_binlog": "1"})
     chosen = replace(SMOKE, workloads=(slow,))
     c, bench = campaign(chosen, mysql)
@@ -216,8 +179,8 @@ def test_a_failed_run_leaves_no_slow_disk(campaign, mysql, killer):
         bench.throttle(bench.servers[0], slow)
     except tools.NotHere as e:
         pytest.skip(e.reason)
-    killer(2)
-    c.pair(bench, cell_of(chosen, workload=slow))
+    with signalled("sysbench", 2):
+        c.pair(bench, cell_of(chosen, workload=slow))
     assert c.lost == 1
     group = bench._throttle[-1].group
     limits = group / "blkio.throttle.write_iops_device"
@@ -304,7 +267,7 @@ def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_
 # -- many connections, made before the clock -------------------------------------------------------
 
 
-def test_many_connections_are_there_before_either_run_begins(campaign, mysql, monkeypatch, killer):
+def test_many_connections_are_there_before_either_run_begins(campaign, mysql, monkeypatch):
     """Also where one of them is killed, and made again."""
     c, bench = campaign(MANY, mysql, MANY.baseline, *MANY.arms)
     seen, real = [], tools.Gated.go
@@ -329,8 +292,8 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
         assert facts["argv"][:2] == ["sysbench", "oltp_read_write"]  # not how it was held back
         assert 0.9 <= out["duration_s"] < 3
     assert not list(bench.folder.glob("gates-*"))
-    killer(1)
-    c.pair(bench, cell)
+    with signalled("sysbench"):
+        c.pair(bench, cell)
     (failed,) = aside(c)
     assert failed.endswith(".failed1")
     assert c.done() == {"in-memory-t40-encrypted": 2}
@@ -339,12 +302,10 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
 # -- two servers under load at once ----------------------------------------------------------------
 
 
-def test_both_runs_of_a_duet_are_lost_with_one_and_its_block_is_made_again(
-    campaign, mysql, killer, capsys
-):
+def test_both_runs_of_a_duet_are_lost_with_one_and_its_block_is_made_again(campaign, mysql, capsys):
     c, bench = campaign(DUET, mysql, DUET.baseline, *DUET.arms)
-    killer(1)
-    loop.block(c, bench, DUET.arms[0])
+    with signalled("sysbench"):
+        loop.block(c, bench, DUET.arms[0])
     assert "the pair is not counted" in capsys.readouterr().err
     assert c.done() == {"in-memory-at-once-t4-encrypted": c.plan["windows"]}
     failed = aside(c)

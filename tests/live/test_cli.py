@@ -2,18 +2,16 @@
 
 import csv
 import io
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from conftest import DATA, ROOT
+from conftest import DATA, ROOT, comparisons, refused
+from conftest import noisefloor as run
 from noisefloor import studies
-from noisefloor.cli import main
 from noisefloor.measure import collect
 from noisefloor.stats import scatter
 from noisefloor.stats.row import COLUMNS
@@ -22,24 +20,6 @@ BEFORE = [str(p) for p in sorted((DATA / "compare").glob("00-*A.txt"))]
 AFTER = [str(p) for p in sorted((DATA / "compare").glob("00-*B.txt"))]
 BOTH = (*BEFORE, "--", *AFTER)
 BACKUP = ROOT / "data" / "raw" / "published" / "backup-encryption"
-
-
-def run(*args):
-    return CliRunner().invoke(main, [str(a) for a in args])
-
-
-def compared(*args) -> dict:
-    """The first comparison that `judge` or `compare` prints as JSON."""
-    return json.loads(run(*args, "--json").stdout)["comparisons"][0]
-
-
-def refused(result, code, words):
-    """One sentence, and nothing else."""
-    assert result.exit_code == code
-    assert result.stdout == ""
-    assert result.stderr.startswith("noisefloor: ")
-    assert result.stderr.count("\n") == 1
-    assert words in result.stderr
 
 
 def golden(name, result):
@@ -84,26 +64,6 @@ def test_judge_says(name, args, population):
 
 
 @pytest.mark.parametrize(
-    "args",
-    [
-        "0 5", "-1 5", "5 -1", "nan 5", "5 inf", "5 -inf", "x 5", "5",
-        "4 5 --margin 0", "4 5 --margin -2", "4 5 --margin nan",
-        "4 5 --floor 0", "4 5 --floor -1", "4 5 --floor nan", "4 5 --floor-runs 5",
-        "4 5 --floor 1 --floor-runs 1",
-        "4 5 --sd 1 1", "4 5 --sd 0 1 --n 5", "4 5 --sd nan 1 --n 5", "4 5 --sd 1 1 --n 1",
-        "4 5 --sd 1 1 --n 0",
-        "4 5 --threads 0", "4 5 --seconds 0", "4 5 --seconds inf",
-        "4 5 --latency 1 2", "4 5 --threads 2 --latency 0 2", "4 5 --metric tpz",
-        "95% 97%", "5ms 6", "5,5 6", "5 6x", "4 5 --se 1 1", "4 5 --sd 1 1 --se 1 1 --n 5",
-        "4 5 --n 5.5", "4 5 --n 5,", "4 5 --fail-on same", "4 5 --fail-on slower,never",
-        "4 5 --threads 2 --latency 5% 6%", "-5ms 6ms", "4 5 --sd -1 1 --n 3",
-    ],
-)  # fmt: skip
-def test_judge_refuses_in_one_sentence(args):
-    refused(run("judge", *args.split()), 2, "nothing was judged")
-
-
-@pytest.mark.parametrize(
     ("numbers", "words", "code"),
     [
         ("1000 100", "slower", 3),
@@ -125,7 +85,8 @@ def test_judge_fails_on_a_verdict_when_asked(numbers, words, code, population):
     ("more", "pct"), [((), -20), (("--lower-is-better",), 25), (("--metric", "p95"), 25)]
 )
 def test_judge_lower_is_better_turns_the_sign(more, pct):
-    assert compared("judge", "4", "5", *more)["overhead_pct"] == pytest.approx(pct)
+    (row,) = comparisons("judge", "4", "5", *more)
+    assert row["overhead_pct"] == pytest.approx(pct)
 
 
 # -- compare ---------------------------------------------------------------------------------------
@@ -151,8 +112,7 @@ def test_compare_says(name, args):
 
 @pytest.mark.parametrize("args", [("judge", "4", "5"), ("compare", *BOTH)])
 def test_judge_and_compare_print_the_same_keys(args):
-    rows = json.loads(run(*args, "--json").stdout)["comparisons"]
-    assert {tuple(row) for row in rows} == {tuple(COLUMNS)}
+    assert {tuple(row) for row in comparisons(*args)} == {tuple(COLUMNS)}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +126,7 @@ def test_compare_can_fail_a_pipeline(more, code):
 
 def test_a_floor_of_ones_own_is_the_scatter_that_is_added():
     def width(*more):
-        row = compared("compare", *more, *BOTH)
+        row, *_ = comparisons("compare", *more, *BOTH)
         return row["hi_pct"] - row["lo_pct"]
 
     assert width("--restarts") == pytest.approx(width("--floor", "0"))
@@ -185,7 +145,7 @@ def test_compare_takes_folders_and_their_names(tmp_path):
         (tmp_path / arm).mkdir()
         for log in logs:
             (tmp_path / arm / Path(log).name).write_bytes(Path(log).read_bytes())
-    row = compared("compare", tmp_path / "off", "--", tmp_path / "on")
+    row, *_ = comparisons("compare", tmp_path / "off", "--", tmp_path / "on")
     assert (row["baseline"], row["arm"], row["n_arm"]) == ("off", "on", 4)
 
 

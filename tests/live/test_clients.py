@@ -7,12 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from click.testing import CliRunner
 
-from conftest import command_lines
+from conftest import command_lines, done, noisefloor, refused
 from noisefloor import model as study
 from noisefloor import parse, studies
-from noisefloor.cli import main
 from noisefloor.data import tidy
 from noisefloor.measure import collect
 from noisefloor.measure.campaign import PairLost
@@ -131,8 +129,7 @@ def test_a_client_that_cannot_load_is_a_failed_run(loaded):
 def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkeypatch):
     monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
     asked = ("run", "binlog-encryption", "--profile", "smoke", "--budget", "0.3")
-    done = CliRunner().invoke(main, [*asked, "--clients", two.scheduler_address])
-    assert done.exit_code == 0, done.output
+    done(*asked, "--clients", two.scheduler_address)
     (folder,) = (home / "runs").iterdir()
     meta = tidy.meta(folder)
     assert meta["finished"]
@@ -163,10 +160,7 @@ def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkey
 )
 def test_what_cannot_be_is_one_sentence(home, two, more, code, says):
     more = [two.scheduler_address if m == "two" else m for m in more]
-    done = CliRunner().invoke(main, ["run", "binlog-encryption", "--profile", "smoke", *more])
-    assert done.exit_code == code, done.output
-    assert says in done.stderr
-    assert done.stderr.count("\n") == 1
+    refused(noisefloor("run", "binlog-encryption", "--profile", "smoke", *more), code, says)
     assert not (home / "runs").exists()
 
 

@@ -11,16 +11,10 @@ import time
 import dask
 import distributed
 import pytest
-from click.testing import CliRunner
-from pandas.testing import assert_frame_equal
 
-import archive
-from noisefloor.calibrate import truth
-from noisefloor.cli import main
+from conftest import moved, noisefloor, refused, until
 from noisefloor.data import cluster
-from noisefloor.data.ingest import build, manifest
 from noisefloor.show import report
-from test_ingest import same
 from test_report import STUDY, TABLE, write
 
 SMALL = {"n": 40, "step": 200}
@@ -49,8 +43,7 @@ def project(tmp_path_factory):
         (folder / name).mkdir(parents=True)
     (folder / "environment.yml").touch()
     TABLE.to_pickle(folder / "table.pkl")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEFLOOR_HOME", str(folder))
+    with moved(folder):
         yield folder
 
 
@@ -75,11 +68,7 @@ def running(made) -> set[int]:
 
 def any_of_two(made) -> int:
     """The process id of a worker, once both are there."""
-    deadline = time.monotonic() + 60
-    while len(up := running(made)) < 2:
-        assert time.monotonic() < deadline, "a worker was not replaced"
-        time.sleep(0.05)
-    return min(up)
+    return min(until(lambda: len(up := running(made)) == 2 and up, "second worker"))
 
 
 def kill_one(made) -> int:
@@ -101,48 +90,6 @@ def test_a_worker_that_dies_while_it_is_asked_what_it_has_is_asked_no_more(two):
 
 
 # --- the same results ------------------------------------------------------------------------------
-
-
-def test_a_calibration_is_the_same_here_and_there_though_a_worker_is_killed(two):
-    killed = []
-
-    def progress(done, total):
-        for n, rows in enumerate(done):
-            if n == 3:
-                killed.append(kill_one(two))
-            yield rows
-
-    there = truth.measure(cluster=two.scheduler_address, progress=progress, **SMALL)
-    here = truth.measure(**SMALL)
-    assert killed
-    for name in truth.FILES:
-        assert_frame_equal(there[name], here[name])
-    assert there["facts"]["cores"] == 2
-
-
-def test_an_ingest_is_the_same_here_and_there_though_a_worker_is_killed(two, tmp_path, monkeypatch):
-    tree, out = tmp_path / "tree", {n: tmp_path / n for n in ("here", "there", "once")}
-    archive.tree(tree, 600, seconds=60)
-    monkeypatch.setattr(build, "HERE_BYTES", 0)
-    monkeypatch.setattr(build, "BATCH_FILES", 15)
-    killed = []
-
-    def progress(done, total):
-        if not killed and done > total / 3:
-            killed.append(kill_one(two))
-
-    def pool(address):
-        return lambda: cluster.pool(address, 2, sees=[tree])
-
-    build.build(tree, out["there"], pool(two.scheduler_address), progress=progress)
-    build.build(tree, out["here"], pool(""))
-    assert killed
-    same(out["here"], out["there"])
-    asked = ["ingest", str(tree), "--out", str(out["once"]), "--cluster", two.scheduler_address]
-    done = CliRunner().invoke(main, asked)
-    assert done.exit_code == 0, done.output
-    assert manifest(out["once"])["runs"] == 600
-    assert CliRunner().invoke(main, asked).output.splitlines()[0].endswith("; 0 files were read")
 
 
 @pytest.mark.slow
@@ -184,7 +131,7 @@ def test_a_process_that_dies_here_harms_no_other():
 # --- clusters that cannot be worked with ---------------------------------------------------------------
 
 
-def refused(address, **given):
+def unreachable(address, **given):
     start = time.monotonic()
     with pytest.raises(cluster.Unreachable) as e, cluster.pool(address, **given):
         pass
@@ -207,7 +154,7 @@ def refused(address, **given):
     ],
 )
 def test_an_address_without_a_scheduler_is_one_sentence(address, code, says):
-    found = refused(address)
+    found = unreachable(address)
     assert found.code == code
     assert says in str(found)
 
@@ -221,7 +168,7 @@ def test_something_else_that_answers_is_one_sentence():
             connection.close()
 
         threading.Thread(target=answer, daemon=True).start()
-        found = refused(f"tcp://127.0.0.1:{listening.getsockname()[1]}")
+        found = unreachable(f"tcp://127.0.0.1:{listening.getsockname()[1]}")
     assert found.code == 1
 
 
@@ -234,11 +181,11 @@ def test_something_else_that_answers_is_one_sentence():
 )
 def test_workers_that_do_not_fit_are_refused(options, given, says):
     with workers(**options) as made:
-        assert says in str(refused(made.scheduler_address, **given))
+        assert says in str(unreachable(made.scheduler_address, **given))
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):
-    found = refused(two.scheduler_address, sees=[tmp_path, tmp_path / "gone"])
+    found = unreachable(two.scheduler_address, sees=[tmp_path, tmp_path / "gone"])
     assert "does not see gone" in str(found)
 
 
@@ -254,11 +201,7 @@ def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):
 )  # fmt: skip
 def test_commands_end_with_one_sentence(asked, code, says, monkeypatch):
     monkeypatch.delenv("NOISEFLOOR_HOME", raising=False)
-    done = CliRunner().invoke(main, asked)
-    assert done.exit_code == code, done.output
-    assert says in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+    refused(noisefloor(*asked), code, says)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
-from conftest import alive
+from conftest import alive, campaigns, moved, until
 from noisefloor import model as study
 from noisefloor import parse, schedule, studies
 from noisefloor.data import tidy
@@ -34,10 +33,11 @@ def programs():
         pytest.skip("sysbench, openssl or ssh is missing")
 
 
-@pytest.fixture
-def bench(campaign, mysql):
-    """The servers of a block of the study in progress."""
-    return campaign(CHOSEN, mysql)[1]
+@pytest.fixture(scope="module")
+def bench(shop, mysql, tmp_path_factory):
+    """The servers of a block of the study in progress, with its keys: it takes long to make them."""
+    with moved(tmp_path_factory.mktemp("home")) as home, campaigns(shop, home) as begin:
+        yield begin(CHOSEN, mysql)[1]
 
 
 def here(program):
@@ -162,6 +162,7 @@ def test_a_route_that_is_not_what_its_arm_says_is_an_error(bench, tmp_path):
     one = slice_of(bench, study.Arm("TLS", how={"via": "tcp", "tls": "TLSv1.3"}), tmp_path / "off")
     assert connections.connect(one)["exit_code"]
     assert "FATAL" in (tmp_path / "off" / "sysbench.txt").read_text()
+    server.script("SET GLOBAL tls_version = 'TLSv1.2,TLSv1.3'", "ALTER INSTANCE RELOAD TLS")
 
 
 def test_pooled_sessions_say_what_they_are(bench, tmp_path):
@@ -234,10 +235,7 @@ def test_nothing_is_left_after_kill_9(tmp_path):
     assert len(below) >= 4
     owner.send_signal(signal.SIGKILL)
     owner.wait()
-    until = time.monotonic() + 5
-    while (left := [p for p in below if alive(p)]) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not left
+    until(lambda: not any(map(alive, below)), "end of all", 5)
 
 
 def test_an_sshd_that_cannot_start_leaves_nothing_in_the_way(tmp_path):

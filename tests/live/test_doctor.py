@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from noisefloor.cli import main
+from conftest import done
 from noisefloor.servers import doctor
 from noisefloor.studies import STUDIES
 
@@ -91,15 +90,7 @@ def test_rights_are_tried_and_leave_no_trace():
 
 
 def test_the_command_answers_and_its_json_is_the_same_story():
-    ran = CliRunner().invoke(main, ["doctor", "--json"])
-    assert ran.exit_code == 0, ran.output
-    found = json.loads(ran.output)
+    found = json.loads(done("doctor", "--json"))
     text = doctor.text(found)
     assert found["engines"]["mysql"]["label"] in text
     assert all(p["study"] in text for p in found["studies"])
-
-
-def test_an_engine_that_does_not_exist_is_not_fetched():
-    ran = CliRunner().invoke(main, ["doctor", "--fetch", "postgres"])
-    assert ran.exit_code == 2
-    assert "not 'postgres'; nothing was done" in ran.output

@@ -1,21 +1,17 @@
 """The explorer on the recorded campaigns: what the controls ask, and what follows."""
 
 import gzip
-import json
 import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import archive as made
+from conftest import DATA, done
 from noisefloor import explore, paths
-from noisefloor.cli import main
 from noisefloor.data import results, tidy
 from noisefloor.show import plots, report
-
-DATA = Path(__file__).parents[1] / "data"
 
 BINLOG = "binlog-encryption-standard-20261121-005924"
 AA = "calibration-aa-standard-20261123-024100"
@@ -140,8 +136,7 @@ def theirs(tmp_path_factory):
     twin = place / "tree" / made.path(2)
     twin.with_name("copy of " + twin.name).write_bytes(twin.read_bytes())
     shutil.copytree(DATA / "campaign", place / "tree" / "ours")
-    said = CliRunner().invoke(main, ["ingest", str(place / "tree"), "--out", str(place / "tables")])
-    assert said.exit_code == 0, said.output
+    done("ingest", place / "tree", "--out", place / "tables")
     return place
 
 
@@ -165,24 +160,9 @@ def test_an_ingested_archive_opens_as_a_campaign_does(theirs):
     assert len(near) == 4
 
 
-def test_its_verdicts_are_those_of_compare(theirs):
-    tables = str(theirs / "tables")
-    q = asked(explore.opened(tables, "mysql 8.4.8"), workload=SMALL)
-    argv = ["compare", "--from", tables, "--baseline", "version=8.4.8"]
-    said = CliRunner().invoke(main, [*argv, "--where", "buffer_pool=2G", "--json"])
-    rows = json.loads(said.stdout[: said.stdout.rindex("}") + 1])["comparisons"]
-    told = {(r["arm"], r["threads"]): r["overhead_pct"] for r in rows if r["metric"] == "tps"}
-    rows = q.verdicts.astype({"threads": object}).itertuples()
-    ours = {
-        (r.arm.split()[-1], None if pd.isna(r.threads) else r.threads): r.overhead_pct for r in rows
-    }
-    assert ours == pytest.approx(told)
-    assert len(ours) == 21
-
-
 def test_one_run_an_arm_has_an_interval_from_its_rows_and_no_verdict(theirs, tmp_path):
     made.tree(tmp_path / "few", 24, seconds=60)
-    main(["ingest", str(tmp_path / "few"), "--out", str(tmp_path / "t")], standalone_mode=False)
+    done("ingest", tmp_path / "few", "--out", tmp_path / "t")
     rows = asked(explore.opened(f"{tmp_path}/t"), workload="RW").verdicts
     single = rows[~plots.is_joint(rows)]
     assert set(single["verdict"]) == {"cannot tell"}

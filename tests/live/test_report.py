@@ -5,19 +5,15 @@ import math
 import re
 import shutil
 import subprocess
-import sys
-import time
 import tomllib
 
 import nbformat
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 import test_plots
-from conftest import DATA, alive
+from conftest import COMMAND, DATA, alive, done, moved, until
 from noisefloor import paths, schedule
-from noisefloor.cli import main
 from noisefloor.show import report
 from noisefloor.text import amounts
 
@@ -67,11 +63,8 @@ def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("project")
     (folder / "notebooks").mkdir()
     (folder / "environment.yml").touch()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NOISEFLOOR_HOME", str(folder))
-        for name in ("NOISEFLOOR_REPORTS", "NOISEFLOOR_RUNS"):
-            patch.delenv(name, raising=False)
-        TABLE.to_pickle(folder / "table.pkl")
+    TABLE.to_pickle(folder / "table.pkl")
+    with moved(folder):
         yield folder
 
 
@@ -282,6 +275,9 @@ def test_a_table_keeps_names_and_times_in_one_piece():
 # --- parameters ---------------------------------------------------------------------------------
 
 
+TYPED = tomllib.loads((DATA / "parameters.toml").read_text())
+
+
 @pytest.fixture
 def typed(home):
     write(home, "typed", ["1"])
@@ -306,45 +302,12 @@ def test_parameters_are_read_with_their_help(home, typed):
         report.parameters(typed)
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "value"),
-    [
-        ("threads", "1,4,16", [1, 4, 16]),
-        ("threads", "[8]", [8]),
-        ("threads", "8", [8]),
-        ("threads", (2, 4), [2, 4]),
-        ("margin_pct", "3", 3.0),
-        ("loud", "true", True),
-        ("where", "8", "8"),
-        ("counts", "[]", []),
-        ("arms", "TLS 1.3, RSA 2048", ["TLS 1.3, RSA 2048"]),
-        ("arms", "['plain', 'on']", ["plain", "on"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "value"), TYPED["taken"])
 def test_text_becomes_the_type_of_the_default(typed, name, given, value):
     assert report.checked(typed, {name: given}) == {name: value}
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "sentence"),
-    [
-        ("thread", 4, "typed has no parameter 'thread' (did you mean 'threads'?)"),
-        ("zzz", 4, "it has: campaign, threads, margin_pct, loud, where, counts, arms; nothing was"),
-        ("threads", "four", "'threads' of typed was given 'four'; it is a list like [1, 4]"),
-        ("threads", "1,x", "it is a list like [1, 4]"),
-        ("threads", "[[1], 4]", "it is a list like [1, 4]"),
-        ("counts", "{'a': 1}", "'counts' of typed was given {'a': 1}; it is a list like [1, 4]"),
-        ("counts", "few", "it is a list like [1, 4]"),
-        ("arms", "[['a']]", "it is a list; nothing was run"),
-        ("margin_pct", "wide", "'margin_pct' of typed was given 'wide'; it is a number"),
-        ("margin_pct", True, "it is a number"),
-        ("loud", 1, "it is true or false"),
-        ("where", 3, "it is text"),
-        ("campaign", "../x", "campaign '../x' is not a folder name"),
-        ("campaign", "nope", "no campaign is called 'nope'; there are: none; nothing was run"),
-        ("campaign", "nope, none", "no campaign is called 'nope'; there are: none"),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "sentence"), TYPED["refused"])
 def test_a_wrong_parameter_is_one_sentence(typed, name, given, sentence):
     with pytest.raises(report.ReportError) as caught:
         report.checked(typed, {name: given})
@@ -499,15 +462,14 @@ def test_one_failure_does_not_stop_the_others(alone, tmp_path):
     kills = "import os\nos.kill(os.getppid(), 9)"  # the rendering process
     alone(good=(*STUDY[:2], STUDY[-1]), bad=["1 / 0"], worse=[kills])
     (tmp_path / "worse.html").write_text("of last time")
-    result = CliRunner().invoke(main, ["report", "--out", str(tmp_path), "--jobs", "3"])
-    assert result.exit_code == 1
+    output = done("report", "--out", tmp_path, "--jobs", "3", code=1)
     for said in (
         "bad    failed",
         "worse stopped: its process was killed or died",
         "ZeroDivisionError",
         "good   page",
     ):
-        assert said in result.output
+        assert said in output
     index = (tmp_path / "index.html").read_text()
     for there in ('href="good.html"', "cannot tell", 'href="bad.failed.ipynb"'):
         assert there in index
@@ -519,37 +481,12 @@ def test_nothing_outlives_a_killed_command(home, tmp_path):
     pids = tmp_path / "pids"
     told = f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}')"
     write(home, "good", [f"import os, pathlib, time\n{told}\ntime.sleep(90)"])
-    command = [sys.executable, "-c", "from noisefloor.cli import main; main()", "report", "good"]
-    ran = subprocess.Popen([*command, "--out", tmp_path], stderr=subprocess.DEVNULL)
-    for _ in range(600):
-        if pids.exists() and pids.read_text():
-            break
-        time.sleep(0.1)
-    both = [int(pid) for pid in pids.read_text().split()]
+    argv = (*COMMAND, "report", "good", "--out", tmp_path)
+    ran = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    told = until(lambda: pids.exists() and pids.read_text(), "kernel")
     ran.kill()
     ran.wait()
-    for _ in range(100):
-        if not any(map(alive, both)):
-            break
-        time.sleep(0.1)
-    assert [p for p in both if alive(p)] == []
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["nothing"], "no study is called 'nothing'; there are: bad, good; nothing was run"),
-        (["../good"], "no study is called '../good'"),
-        (["good", "-p", "thread", "4"], "good has no parameter 'thread'"),
-        (["-p", "thread", "4"], "no study has a parameter 'thread'"),
-    ],
-)
-def test_a_wrong_request_runs_nothing(alone, tmp_path, words, sentence):
-    alone(good=STUDY, bad=["1 / 0"])
-    result = CliRunner().invoke(main, ["report", *words, "--out", str(tmp_path)])
-    assert result.exit_code == 2
-    assert sentence in result.output
-    assert list(tmp_path.iterdir()) == []
+    until(lambda: not any(alive(int(pid)) for pid in told.split()), "end of both")
 
 
 def test_a_published_page_stays_and_leads_where_it_led(page, home):

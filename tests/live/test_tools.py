@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import threading
 import time
 from dataclasses import replace
 
@@ -187,13 +186,14 @@ LUA = "function thread_init()\n   error({})\nend\nfunction event() end\n"
         ("tells.lua", LUA.format("'FATAL: ' .. sysbench.opt.mysql_password"), "FATAL"),
     ],
 )
-def test_a_wrong_script_is_what_it_says(one, tmp_path, script, text, says):
+def test_a_wrong_script_is_what_it_says(lent, mysql, tmp_path, script, text, says):
     """Without the password, where it tells that."""
-    password = loading.password(one)
+    server = lent(mysql)
+    password = loading.password(server)
     if text:
-        (one.folder / script).write_text(text)
-        script = str(one.folder / script)
-    with held(one, tmp_path, threads=1, script=script, sized=False, options=()) as gate:
+        (tmp_path / script).write_text(text)
+        script = str(tmp_path / script)
+    with held(server, tmp_path, threads=1, script=script, sized=False, options=()) as gate:
         with pytest.raises(tools.ToolError, match=says) as e:
             gate.connected()
         assert password not in str(e.value)
@@ -271,22 +271,6 @@ def test_both_are_loaded_in_the_same_windows(two, tmp_path):
 def test_a_load_that_cannot_run_ends_both(two, tmp_path):
     with pytest.raises(tools.ToolError, match="FATAL"):
         tools.duet(two(options=("--mysql-db=absent",)), tmp_path, 3, 0.5)
-
-
-def test_a_load_that_is_killed_leaves_an_exit_code(two, tmp_path):
-    both = two()
-
-    def kill():
-        while not (found := sysbenches()):
-            time.sleep(0.02)
-        time.sleep(1.2)
-        found[0].kill()
-
-    thread = threading.Thread(target=kill)
-    thread.start()
-    codes = sorted(r["exit_code"] for r in tools.duet(both, tmp_path, 4, 0.5))
-    thread.join()
-    assert codes == [-9, 0]
 
 
 @pytest.mark.parametrize(

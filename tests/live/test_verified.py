@@ -7,11 +7,9 @@ import shutil
 import zipfile
 
 import pytest
-from click.testing import CliRunner
 
-from conftest import moved
+from conftest import done, moved, noisefloor, refused
 from noisefloor import paths
-from noisefloor.cli import main
 from noisefloor.data import pack, packed, tidy
 from noisefloor.show import report
 from noisefloor.show.report import verified
@@ -55,9 +53,7 @@ def packed_up(campaign, tmp_path):
 
 def verify(*args, code=0):
     """What the command prints, when it ends with this exit code."""
-    ran = CliRunner().invoke(main, ["verify", *map(str, args)])
-    assert ran.exit_code == code, ran.output
-    return ran.output
+    return done("verify", *args, code=code)
 
 
 def test_a_page_as_it_was_rendered_is_what_its_raw_files_give(page):
@@ -215,10 +211,7 @@ def test_what_is_no_page_is_refused(project, tmp_path, make, sentence):
         folder.mkdir()
     if make:
         (folder / make).write_text("<html></html>")
-    said = verify(folder, code=2)
-    assert said.startswith("noisefloor: ")
-    assert said.count("\n") == 1
-    assert sentence in said
+    refused(noisefloor("verify", folder), words=sentence)
 
 
 def test_an_index_among_the_pages_is_passed_over(page, project):

@@ -2,12 +2,12 @@
 
 import csv
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from conftest import DATA
 from noisefloor import parse
 from noisefloor.data import compare
 from noisefloor.data.compare import Refused, Run
@@ -15,7 +15,6 @@ from noisefloor.stats import runs as judging
 from noisefloor.stats import scatter
 from noisefloor.stats.within import within
 
-DATA = Path(__file__).parents[1] / "data"
 SLICES = sorted((DATA / "compare").glob("00-*.txt"))
 BEFORE = [p for p in SLICES if p.stem.endswith("A")]
 FLOOR = {"tps": {"cv_pct": 1.5, "df": 9}, "p99": {"cv_pct": 0.0, "df": None}}

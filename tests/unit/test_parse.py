@@ -3,16 +3,15 @@ tests/faults/test_fuzz.py."""
 
 import pickle
 import re
-from pathlib import Path
+import tomllib
 
 import numpy as np
 import pytest
 
 import archive
+from conftest import DATA
 from noisefloor import parse
 from noisefloor.parse import rows
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 def texts(folder: str) -> dict[str, str]:
@@ -20,6 +19,7 @@ def texts(folder: str) -> dict[str, str]:
 
 
 SYSBENCH, TIME = texts("sysbench"), texts("time")
+TABLES = tomllib.loads((DATA / "parse.toml").read_text())
 WHOLE = [
     "mariadb-cpu", "mariadb-deadlocks-ignored", "mariadb-events", "mariadb-memory", "mariadb-oltp-rw-hist",
     "mariadb-rate", "mariadb-write-only", "mysql97-deadlocks-16thr-10rows", "mysql97-load-while-clone",
@@ -130,52 +130,19 @@ def test_a_harmed_row_among_many_is_refused_as_one_among_few(there, instead, mon
 
 WRITTEN = texts("sysbench/by-hand")
 OLDER = WRITTEN["0.5-older"]
-SUMMARY = {  # version, threads, duration_s, events, tps, queries, mean, max, percentile
-    "0.4": ("0.4.12", 2, 10.0029, 1010, 100.97, 21210, 0.01979, 0.05752, {95: 0.02751}),
-    "0.4-fileio": ("0.4.12", 1, 10.0008, 1000, None, None, 0.00051, 0.0121, {95: 0.00055}),
-    "0.5-older": ("0.5", 1, 10.002, 5093, 509.2, 81488, 0.00196, 0.00902, {99: 0.00216}),
-    "0.5": ("0.5", 16, 4.0016, 2020, 504.8, 40419, 0.03168, 0.09905, {95: 0.03977}),
-    "0.5-us": ("0.5", 16, 4.0016, 2020, 504.8, 40419, 0.03168, 0.09905, {95: 0.03977}),
-    "0.5-deadlocks": ("0.5", 64, 20.0016, 84810, 4240.16, 1696200, 0.01509, 0.25, {99: 0.0507}),
-    "1.0-checkpoint-wrapped": ("1.0.20", 2, 3.0, 101, 101.0, 2020, 0.0198, 0.04533, {}),
-    "1.0-cpu-rate": ("1.0.20", 1, 2.0002, 10, None, None, 0.00022, 0.00024, {1: 0.00022}),
-    **dict.fromkeys(
-        ("1.1-csv-reporter", "1.1-json-reporter", "1.1-lua-reporter"),
-        ("1.1.0-3ceba0b", 2, 3.0007, 301, 100.31, 6020, 0.01993, 0.04533, {95: 0.0215}),
-    ),
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(WRITTEN))
 def test_other_versions(name):
-    r = parse.sysbench(WRITTEN[name])
-    got = [r[k] for k in ("version", "threads", "duration_s", "events", "tps", "queries")]
-    latency = r["latency"]
-    assert (*got, latency["mean"], latency["max"], latency["percentile"]) == SUMMARY[name]
+    told = {"tps": None, "queries": None} | TABLES["versions"][name]
+    r, latency, row = parse.sysbench(WRITTEN[name]), told.pop("latency"), told.pop("row", {})
+    assert {k: r[k] for k in told} == told
+    shown = {str(q): value for q, value in r["latency"]["percentile"].items()}
+    assert {k: r["latency"][k] for k in ("mean", "max")} | {"percentile": shown} == latency
+    last = {k: r["intervals"][k][-1] for k in row}
+    assert last == {k: pytest.approx(value) for k, value in row.items()}
     assert parse.kind(WRITTEN[name]) == "sysbench"
     assert bool(r["warnings"]) == (name == "1.0-checkpoint-wrapped")
-
-
-REPORTER = {"t_s": 4, "threads": 1, "tps": 1, "qps": 20, "other_per_s": 2, "latency_s": 0.9, "ok": False}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [
-        ("0.5", {"t_s": 4, "threads": 16, "tps": 510, "reads_per_s": 7140, "writes_per_s": 2040,
-                 "latency_s": 0.03902, "errors_per_s": 0.5}),
-        ("0.5-us", {"t_s": 4, "tps": 510, "latency_s": 0.03902}),
-        ("0.5-deadlocks", {"t_s": 20, "tps": 4260, "reads_per_s": 59640, "latency_s": 0.0474}),
-        ("0.5-older", {"t_s": 10, "tps": 510, "reads_per_s": 7140, "latency_s": 0.00215}),
-        ("1.0-cpu-rate", {"t_s": 2, "events_per_s": 5, "latency_s": 0.00024}),
-        ("1.1-lua-reporter", REPORTER),
-        ("1.1-csv-reporter", REPORTER),
-        ("1.1-json-reporter", REPORTER),
-    ],
-)  # fmt: skip
-def test_last_row_of_other_versions(name, columns):
-    found = parse.sysbench(WRITTEN[name])["intervals"]
-    assert {k: found[k][-1] for k in columns} == {k: pytest.approx(v) for k, v in columns.items()}
 
 
 def test_errors_and_queries_of_old_versions():
@@ -409,64 +376,26 @@ def test_cut_anywhere_gives_the_same_numbers_or_none(name):
 
 # -- time ------------------------------------------------------------------------------------------
 
-SAMPLES = {
-    "bash-time": ("bash", 0.302, 0.0, 0.001),
-    "bash-time-lc": ("bash", 0.301, 0.001, 0.0),
-    "bash-time-p": ("POSIX", 0.3, 0.0, 0.0),
-    "bash-timeformat": ("TIMEFORMAT", 0.302, 0.001, 0.0),
-    "busybox-time": ("bash", 0.2, 0.0, 0.0),
-    "dash-time": ("GNU", 0.3, 0.0, 0.0),
-    "dash-times": ("times", None, 0.0, 0.0),
-    "fish-time": ("fish", 0.20197, 0.0, 0.00191),
-    "gnu-time-default": ("GNU", 0.2, 0.0, 0.0),
-    "gnu-time-f": ("GNU -f", 0.2, 0.0, 0.0),
-    "gnu-time-p": ("POSIX", 0.2, 0.0, 0.0),
-    "gnu-time-v": ("GNU -v", 0.09, 0.11, 0.03),
-    "gnu-time-v-fail": ("GNU -v", 0.0, 0.0, 0.0),
-    "mksh-time": ("mksh", 0.2, 0.0, 0.0),
-    "zsh-time": ("zsh", 0.201, 0.0, 0.0),
-}
-FISH = """
-________________________________________________________
-Executed in    5.02 secs      fish           external
-   usr time  203.31 millis    0.46 millis  202.85 millis
-   sys time    1.50 mins      0.21 millis   90.00 secs
-"""
+CSH = "561.777u 159.042s 24:45.89 48.5%\n"
+KILLED = "Command terminated by signal 9\n0.00user 0.00system 0:00.00elapsed ?%CPU (0avgtext+0avgdata 1maxresident)k\n"
 RESULTS = [
-    # text, format, real, user, sys, others
-    ("real\t1m23.456s\nuser\t0m1.000s\nsys\t0m0.500s\n", "bash", 83.456, 1.0, 0.5, {}),
-    ("real\t1m23,456s\nuser\t0m1,000s\nsys\t0m0,500s\n", "bash", 83.456, 1.0, 0.5, {}),
-    ("real\t1h 2m 3.00s\nuser\t0m 1.00s\nsys\t0m 0.50s\n", "bash", 3723.0, 1.0, 0.5, {}),
-    ("real 83.46\nuser 1.00\nsys 0.50\n", "POSIX", 83.46, 1.0, 0.5, {}),
-    ("real 83,46\nuser 1,00\nsys 0,50", "POSIX", 83.46, 1.0, 0.5, {}),
-    ("561.777u 159.042s 24:45.89 48.5%\n", "csh", 1485.89, 561.777, 159.042, {"cpu_pct": 48.5}),
-    ("2.006u 0.011s 0:02.05 98.0%\t0+0k 0+0io 0pf+0w\n", "csh", 2.05, 2.006, 0.011, {"cpu_pct": 98.0}),
-    ("make -j4  561.77s user 159.04s system 48% cpu 24:45.89 total\n", "zsh", 1485.89, 561.77, 159.04, {"label": "make -j4"}),
-    ("x  1.00s user 1.00s system 0% cpu 1:02:03.50 total\n", "zsh", 3723.5, 1.0, 1.0, {"label": "x"}),
-    ("561.77user 159.04system 24:45.89elapsed 48%CPU (0avgtext+0avgdata 1696maxresident)k\n", "GNU", 1485.89, 561.77, 159.04, {"cpu_pct": 48, "maxrss_B": 1736704}),
-    ("5.00user 1.00system 1:02:03elapsed 0%CPU (0avgtext+0avgdata 1maxresident)k\n", "GNU", 3723.0, 5.0, 1.0, {}),
-    ("Command terminated by signal 9\n0.00user 0.00system 0:00.00elapsed ?%CPU (0avgtext+0avgdata 1maxresident)k\n", "GNU", 0.0, 0.0, 0.0, {"exit_code": -9, "cpu_pct": None}),
-    ("    1m02.20s real     0m01.00s user     0m00.50s system\n", "mksh", 62.2, 1.0, 0.5, {}),
-    ("        0.20 real         0.10 user         0.05 sys\n", "BSD", 0.2, 0.1, 0.05, {}),
-    ("10.000 4.000 1.000 50.00%\n", "TIMEFORMAT", 10.0, 4.0, 1.0, {"cpu_pct": 50.0}),
-    ("10.00 4.00 1.00 50% 1656\n", "GNU -f", 10.0, 4.0, 1.0, {"cpu_pct": 50, "maxrss_B": 1695744}),
-    ("0m0.010000s 0m0.020000s\n1m0.500000s 0m1.250000s\n", "times", None, 60.5, 1.25, {}),
-    (FISH, "fish", 5.02, 0.20331, 90.0, {}),
-    *((TIME[name], *expected, {}) for name, expected in SAMPLES.items()),
-]  # fmt: skip
+    *TABLES["times"],
+    *({"text": TIME[name]} | found for name, found in TABLES["samples"].items()),
+    {"text": KILLED, "format": "GNU", "real_s": 0.0, "exit_code": -9, "cpu_pct": None},
+]
 
 
-@pytest.mark.parametrize("case", RESULTS, ids=lambda c: c[0][:25])
+@pytest.mark.parametrize("case", RESULTS, ids=lambda case: case["text"][:25])
 def test_time_forms(case):
-    text, form, real, user, sys, others = case
+    told = {"real_s": None} | case
+    text = told.pop("text")
     r, *_ = parse.time("some output\n" + text)
-    assert (r["format"], r["real_s"], r["user_s"], r["sys_s"]) == (form, real, user, sys)
-    assert {k: r[k] for k in others} == others
+    assert {k: r[k] for k in told} == told
     assert parse.kind(text) == "time"
 
 
 def test_several_results_keep_their_order_and_lines():
-    text = TIME["zsh-time"] + TIME["bash-time"] + TIME["gnu-time-v-fail"] + RESULTS[5][0]
+    text = TIME["zsh-time"] + TIME["bash-time"] + TIME["gnu-time-v-fail"] + CSH
     found = parse.time(text)
     assert [r["format"] for r in found] == ["zsh", "zsh", "bash", "GNU -v", "csh"]
     assert [r["line"] for r in found] == [1, 2, 4, 7, 31]
@@ -557,35 +486,8 @@ def test_other_tools_are_named(text, tool):
 
 # ---- secrets ---------------------------------------------------------------------------------
 
-SECRETS = [
-    "sysbench --mysql-password=hunter2 --threads=4 run",
-    "sysbench --mysql-password='hunter2 and more' run",
-    "mysql --password hunter2",
-    "mysql -uroot -phunter2 -h db",
-    "mysqldump -p'hunter2' x",
-    "MYSQL_PWD=hunter2 mysql",
-    "export PGPASSWORD=hunter2",
-    "mysql://user:hunter2@host/db",
-    "mysql+mysqldb://u:hunter2@h/db?ssl=1",
-    "https://h/?user=a&password=hunter2&x=1",
-    "openssl enc -aes-256-cbc -pass pass:hunter2 -in x",
-    "openssl enc -k hunter2 -in x",
-    "openssl req -passin pass:hunter2",
-    "CREATE USER a IDENTIFIED BY 'hunter2'",
-    "CREATE USER a IDENTIFIED WITH caching_sha2_password BY 'hunter2'",
-    "CHANGE MASTER TO MASTER_PASSWORD='hunter2'",
-    "SET PASSWORD FOR x = 'hunter2'",
-    "SET PASSWORD = PASSWORD('hunter2')",
-    '{"password": "hunter2"}',
-    "password = hunter2",
-    "  mysql_password: hunter2",
-    "xtrabackup --encrypt=AES256 --encrypt-key=hunter2 --encrypt-threads=2",
-    "AWS_SECRET_ACCESS_KEY=hunter2",
-    "Authorization: Bearer hunter2",
-]
 
-
-@pytest.mark.parametrize("text", SECRETS)
+@pytest.mark.parametrize("text", TABLES["secrets"]["hidden"])
 def test_scrub_removes_the_secret_and_nothing_twice(text):
     clean, n = parse.scrub(text)
     assert "hunter2" not in clean
@@ -593,23 +495,7 @@ def test_scrub_removes_the_secret_and_nothing_twice(text):
     assert parse.scrub(clean) == (clean, 0)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "FATAL: error 1045: Access denied for user 'sbtest'@'localhost' (using password: YES)",
-        "disconnect_on_expired_password=ON",
-        "default_password_lifetime\t0",
-        "caching_sha2_password_digest_rounds=5000",
-        "default_authentication_plugin=caching_sha2_password",
-        "xtrabackup --encrypt-key-file=/p/key --encrypt-threads=2",
-        "https://example.org/a:b/c@d",
-        "mysql -P3306 --print-defaults",
-        "mkdir -p /tmp/x",
-        "ssl-key=/a/b.pem",
-        "compass: north",
-        "mysql-password=",
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["secrets"]["kept"])
 def test_scrub_keeps_what_is_no_secret(text):
     assert parse.scrub(text) == (text, 0)
 

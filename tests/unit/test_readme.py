@@ -6,8 +6,8 @@ import shlex
 import tomllib
 
 import pytest
-from click.testing import CliRunner
 
+from conftest import done
 from noisefloor import paths
 from noisefloor.cli import main
 from noisefloor.stats import rule
@@ -17,8 +17,7 @@ README = (paths.root() / "README.md").read_text()
 
 def test_the_judge_example_is_what_the_command_prints():
     command, printed = re.search(r"```\n\$ noisefloor (judge .*?)\n(.*?)```", README, re.S).groups()
-    said = CliRunner().invoke(main, shlex.split(command)).output
-    assert said.split() == printed.split()
+    assert done(*shlex.split(command)).split() == printed.split()
 
 
 def test_the_words_of_the_table_are_those_that_the_rule_has():
@@ -35,9 +34,7 @@ def test_every_command_stands_in_the_readme_and_every_one_there_exists():
 
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_every_command_has_help(name):
-    said = CliRunner().invoke(main, [name, "--help"])
-    assert said.exit_code == 0
-    assert len(said.output.splitlines()[2].strip()) > 20
+    assert len(done(name, "--help").splitlines()[2].strip()) > 20
 
 
 def test_every_dependency_stands_in_the_table_of_libraries():

@@ -3,14 +3,14 @@
 import math
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 from scipy import stats as scipy_stats
 
+from conftest import DATA
 from noisefloor.stats import estimate, row, runs, scatter, two
 
-TABLES = tomllib.loads((Path(__file__).parents[1] / "data" / "two.toml").read_text())
+TABLES = tomllib.loads((DATA / "two.toml").read_text())
 EXAMPLE = {"threads": 4, "seconds": 300}
 CVS = [0.5 + 0.1 * k for k in range(41)]  # 95th percentile 4.3 %
 START = {"tps": {"cv_pct": 0.73, "df": 3}}

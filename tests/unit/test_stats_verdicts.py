@@ -2,21 +2,19 @@
 
 import math
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats as scipy_stats
 
+from conftest import DATA
 from noisefloor import stats
-
-DATA = Path(__file__).parents[1] / "data" / "aa-mysql97"
 
 
 def session(name, design):
     """A recorded A/A session of two identical MySQL 9.7 servers as a tidy table."""
-    csv = pd.read_csv(DATA / f"{name}.csv")
+    csv = pd.read_csv(DATA / "aa-mysql97" / f"{name}.csv")
     csv["tps"] = csv.transactions / csv.seconds
     csv["cpu_per_transaction"] = csv.server_cpu_s / csv.transactions
     tidy = csv.melt(

@@ -18,11 +18,10 @@ from noisefloor.stats import honest
 
 ENGINES = ("mysql", "mariadb")
 EVERY = [
-    (name, key, profile, engine)
+    (name, key, engine)
     for name in studies.STUDIES
     for engine in ENGINES
     for key in studies.questions(name, engine) or ("",)
-    for profile in study.PROFILES
 ]
 MEASURED = tomllib.loads((DATA / "measured.toml").read_text())
 
@@ -40,31 +39,32 @@ def described(chosen: study.Study) -> dict:
     return json.loads(json.dumps(folder.description(chosen, engines.find("mysql"), {})))
 
 
-@pytest.mark.parametrize(("name", "key", "profile", "engine"), EVERY)
-def test_every_question_can_be_asked_and_is_restored(name, key, profile, engine, monkeypatch):
+@pytest.mark.parametrize(("name", "key", "engine"), EVERY)
+def test_every_question_can_be_asked_and_is_restored(name, key, engine, monkeypatch):
     monkeypatch.setattr(folder.doctor, "tools", dict)  # a process each, as is the commit
     monkeypatch.setattr(folder, "_commit", str)
-    s = studies.load(name, question=key, profile=profile, engine=engine, margin_pct=1.5)
-    assert (s.key, s.profile.name, s.margin_pct) == (key, profile, 1.5)
-    schedule.check(s)
-    declared = schedule.plan(s)
-    assert tidy.folders._is_plan(declared)
-    assert schedule.turns(1, s, declared)
-    for w in s.workloads:
-        assert w.tool in TOOLS
-        assert set(w.deciding) <= set(w.metrics) <= study.METRICS.keys()
-        assert w.deciding
-        assert all(study.METRICS[m].judged for m in w.metrics)
-        assert set(w.arms) <= {a.name for a in s.arms}
-        assert s.workload(w.name) is w
-        assert not (w.at_once and s.design == "switched")
-    names = [a.name for a in (s.baseline, s.control, *s.arms)]
-    assert len(set(names)) == len(names)
-    assert [s.arm(n).name for n in names] == names
-    assert replace(s.control, name=s.baseline.name) == s.baseline
-    after = study.restored(described(s))
-    assert after == s
-    assert [a.name for a in after.arms] == [a.name for a in s.arms]  # their order, too
+    for profile in study.PROFILES:
+        s = studies.load(name, question=key, profile=profile, engine=engine, margin_pct=1.5)
+        assert (s.key, s.profile.name, s.margin_pct) == (key, profile, 1.5)
+        schedule.check(s)
+        declared = schedule.plan(s)
+        assert tidy.folders._is_plan(declared)
+        assert schedule.turns(1, s, declared)
+        for w in s.workloads:
+            assert w.tool in TOOLS
+            assert set(w.deciding) <= set(w.metrics) <= study.METRICS.keys()
+            assert w.deciding
+            assert all(study.METRICS[m].judged for m in w.metrics)
+            assert set(w.arms) <= {a.name for a in s.arms}
+            assert s.workload(w.name) is w
+            assert not (w.at_once and s.design == "switched")
+        names = [a.name for a in (s.baseline, s.control, *s.arms)]
+        assert len(set(names)) == len(names)
+        assert [s.arm(n).name for n in names] == names
+        assert replace(s.control, name=s.baseline.name) == s.baseline
+        after = study.restored(described(s))
+        assert after == s
+        assert [a.name for a in after.arms] == [a.name for a in s.arms]  # their order, too
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -201,8 +201,6 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("binlog", {}, "no study is called 'binlog'; there are: binlog-encryption"),
-        ("binlog-encryption", {"profile": "slow"}, "profile 'slow' is not one of smoke, quick"),
         (
             "binlog-encryption",
             {"question": "cost"},
@@ -210,9 +208,6 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
             " throttled, replica, masked, profile; nothing was measured",
         ),
         ("binlog-encryption", {"question": "replica", "engine": "mariadb"}, "question 'replica'"),
-        ("binlog-encryption", {"margin_pct": 100}, "margin_pct 100: a number above 0 and below"),
-        ("binlog-encryption", {"margin_pct": -1}, "margin_pct -1"),
-        ("binlog-encryption", {"budget_min": -1}, "budget_min -1"),
         ("binlog-encryption", {"budget_min": True}, "budget_min True"),
         ("binlog-encryption", {"threads": (0,)}, "threads .0,.: a list of whole numbers"),
         ("binlog-encryption", {"ciphers": ("sm4",)}, "has no parameter 'ciphers'"),

@@ -117,11 +117,11 @@ def test_nine_percent_is_real_and_three_percent_is_not():
     assert row("tablespace-encryption", "1 to 16 threads together")["verdict"] == "slower"
 
 
-@pytest.mark.parametrize("label", ["64 to 2048 threads together", "all data in memory"])
-def test_one_server_start_an_arm_cannot_show_that_arms_are_the_same(label):
-    assert row("tablespace-encryption", label)["verdict"] == "cannot tell"
-    steady = judged(start=scatter.Start(0.001, 200))
-    assert row("tablespace-encryption", label, steady)["verdict"] == "same"
+def test_one_server_start_an_arm_cannot_show_that_arms_are_the_same():
+    study, steady = "tablespace-encryption", judged(start=scatter.Start(0.001, 200))
+    for label in ("64 to 2048 threads together", "all data in memory"):
+        assert row(study, label)["verdict"] == "cannot tell"
+        assert row(study, label, steady)["verdict"] == "same"
 
 
 def test_one_cipher_under_two_names_is_the_floor_of_the_backups():
@@ -233,7 +233,7 @@ def test_every_row_keeps_the_rules_of_a_verdict_table():
 
 def test_a_wider_margin_makes_no_difference_real():
     before = VERDICTS.set_index(["study", "label", "metric"])["verdict"]
-    for margin in (0.5, 2, 10):
+    for margin in (0.5, 10):
         words = judged(margin).set_index(["study", "label", "metric"])["verdict"]
         for name, word in words.items():
             assert {word, before[name]} != {"slower", "faster"}

@@ -2,16 +2,19 @@
 
 import math
 import re
+import tomllib
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
+from conftest import DATA
 from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.show import findings, plots
 
+FIGURES = tomllib.loads((DATA / "amounts.toml").read_text())["figures"]
 TURNS = {"base": (1, 1, -1, -1), "arm": (1, -1, 1, -1), "both": (1, -1, -1, 1)}  # add up to nothing
 
 
@@ -87,23 +90,7 @@ def test_one_block_has_no_interval():
     assert findings.told(found)["connect, ms"].tolist()[1] == "4.04 (no interval)"
 
 
-@pytest.mark.parametrize(
-    ("name", "figure", "text"),
-    [
-        ("x_ms", (2.0312, 1.98, 2.09), "2.031 (1.980 to 2.090)"),
-        ("x_ms", (2715.3, 2546.1, 2894.2), "2,715 (2,546 to 2,894)"),
-        ("x_ms", (-0.5, -1.0, 0.1), "−0.50 (−1.00 to 0.10)"),
-        ("x_ms", (191.8156, 191.815641, 191.815643), "191.82 (191.82 to 191.82)"),
-        ("x_ms", (51.0, 40.0, 70.0), "51 (40 to 70)"),
-        ("x_ms", (math.inf, 756.0, math.inf), "never (756 to never)"),
-        ("x_ms", (math.inf, math.inf, math.inf), "never"),
-        ("x_ms", (math.nan, math.nan, math.nan), ""),
-        ("x_ms", (4.0, math.nan, math.nan), "4 (no interval)"),
-        ("x_ms", (0.0, 0.0, 0.0), "0 (0 to 0)"),
-        ("x_pct", (-1.0, -3.0, 1.0), "−1.0\u202f% (−3.0 to +1.0\u202f%)"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("name", "figure", "text"), FIGURES, ids=str)
 def test_a_figure_is_told_with_its_interval(name, figure, text):
     keys = (name, f"{name} lo", f"{name} hi")
     frame = pd.DataFrame([dict(zip(keys, figure, strict=True)) | {"arm": "A"}])

@@ -1,14 +1,13 @@
 """The same runs get the same row, whoever is asked."""
 
-import json
 import math
 
-import click.testing
 import numpy as np
 import pytest
 
 import archive
-from noisefloor import cli, explore, stats
+from conftest import comparisons, done
+from noisefloor import explore, stats
 from noisefloor.data import compare
 
 SAME = [
@@ -31,8 +30,7 @@ def logs(tmp_path_factory):
                 text = archive.text(rng, threads, 30, rate * math.exp(rng.normal(0, 0.02)))
                 (place / name).write_text(text)
     tables = tmp_path_factory.mktemp("tables") / "out"
-    said = click.testing.CliRunner().invoke(cli.main, ["ingest", str(folder), "--out", str(tables)])
-    assert said.exit_code == 0, said.output
+    done("ingest", folder, "--out", tables)
     return folder / "benchmark_logs", tables
 
 
@@ -50,23 +48,14 @@ def rows_of(records):
     return out
 
 
-def asked(*argv):
-    said = click.testing.CliRunner().invoke(cli.main, [*map(str, argv), "--json"])
-    assert said.exit_code == 0, said.output
-    text = said.stdout
-    return json.loads(text[text.index("{") : text.rindex("}") + 1])["comparisons"]
-
-
 def every_way(logs, *options):
     """The rows of the same runs from the files, from the tables, from the explorer and from the
     verdict table of runs without pairs."""
     folder, tables = logs
     before, after = folder / "mysql" / "8.4.8", folder / "mariadb" / "11.8.3"
-    yield "files", rows_of(asked("compare", before, "--", after, *options))
-    yield (
-        "tables",
-        rows_of(asked("compare", "--from", tables, "--baseline", "server=mysql", *options)),
-    )
+    yield "files", rows_of(comparisons("compare", *options, before, "--", after))
+    asked = ("--from", tables, "--baseline", "server=mysql")
+    yield "tables", rows_of(comparisons("compare", *asked, *options))
     opened = explore.opened(str(tables), baseline="mysql 8.4.8")
     if not options:
         work = opened.study.workloads[0].name
