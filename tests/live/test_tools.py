@@ -189,7 +189,7 @@ LUA = "function thread_init()\n   error({})\nend\nfunction event() end\n"
 )
 def test_a_wrong_script_is_what_it_says(one, tmp_path, script, text, says):
     """Without the password, where it tells that."""
-    password = loading.password(one)
+    password = one.password
     if text:
         (one.folder / script).write_text(text)
         script = str(one.folder / script)

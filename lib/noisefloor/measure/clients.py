@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 from noisefloor.data import cluster
 from noisefloor.data.tidy import CLIENTS
 from noisefloor.measure import child, tools, workloads
-from noisefloor.measure.loading import password
 from noisefloor.model import Study, StudyError, Workload
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
@@ -166,7 +165,7 @@ class Kit(tools.Kit):
 def _options(server: Server) -> str:
     """Text of the option file of the measuring user over TCP, who is let in from everywhere that
     the server listens to."""
-    secret, who = password(server), "noisefloor@'%'"
+    secret, who = server.password, "noisefloor@'%'"
     if not server.query("SELECT 1 AS x FROM mysql.user WHERE user = 'noisefloor' AND host = '%'"):
         server.script(
             f"CREATE USER {who} IDENTIFIED BY '{secret}'", f"GRANT ALL ON {SCHEMA}.* TO {who}"

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import run
-from noisefloor.measure.loading import password
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines, wire
@@ -187,7 +186,7 @@ class Kit(tools.Kit):
     def options(self, server: Server, route: Route) -> Path:
         """The option file of the measuring user for a route."""
         where = (route.socket, route.port, route.host)
-        text = option_file("noisefloor", password(server), *where)
+        text = option_file("noisefloor", server.password, *where)
         return secret_file(self.folder / "client.cnf", text)
 
     # -- ends ------------------------------------------------------------------------------------

@@ -85,12 +85,6 @@ def fill(server: Server, study: Study) -> str:
     return text
 
 
-def password(server: Server) -> str:
-    """Of the measuring user."""
-    said = (server.folder / "sysbench.cnf").read_text()
-    return re.search(r"^mysql-password=(.*)$", said, re.M)[1]
-
-
 # tests of sysbench that ask no server anything
 _NO_SERVER = {"cpu", "fileio", "memory", "mutex", "threads"}
 

@@ -18,6 +18,7 @@ from noisefloor.servers.engines.build import (
     REAL,
     Engine,
     EngineMissing,
+    first_words,
     in_folder,
     label,
     last_words,
@@ -31,17 +32,9 @@ from noisefloor.servers.engines.packages import fetch as fetch_packages
 from noisefloor.servers.engines.packages import out_of_maven, unpacked
 
 __all__ = [
-    "FINDERS",
-    "Engine",
-    "EngineMissing",
-    "find",
-    "label",
-    "last_words",
-    "output",
-    "pins",
-    "unpacked",
-    "which",
-]
+    "FINDERS", "Engine", "EngineMissing", "find", "first_words", "label", "last_words", "output",
+    "pins", "unpacked", "which",
+]  # fmt: skip
 
 LTS = "mariadb-11.8"
 
