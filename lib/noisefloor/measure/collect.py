@@ -345,9 +345,8 @@ def _static(study: Study, build: engines.Engine) -> tuple[str, ...]:
                 server.stop()
             for name in static:
                 for value in wanted[name]:
-                    with server.copy(shop / "try", {name: value}) as tried:
-                        tried.stop()
-                    tried.remove()
+                    with server.trial(shop / "try", {name: value}):
+                        pass  # it started
         except ServerError as e:
             raise StudyError(f"{e}; nothing was measured") from None
     return static

@@ -44,11 +44,13 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict:
                 break
             words = _planted(server)
             found = _in_files(server, name, words)
-        checks += [
-            {"evidence": name, "check": check, "expected": expected, "found": state}
-            for check, state in found.items()
-        ]
+        checks += [check(name, how, expected, state) for how, state in found.items()]
     return {"checks": agree(checks)}
+
+
+def check(evidence: str, how: str, expected: str, found: str) -> dict[str, str]:
+    """A check as it stands in evidence.json."""
+    return {"evidence": evidence, "check": how, "expected": expected, "found": found}
 
 
 def agree(checks: list[dict]) -> list[dict]:

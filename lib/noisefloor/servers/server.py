@@ -181,6 +181,16 @@ class Server(Session):
             other._write_keyring()
         return other
 
+    @contextlib.contextmanager
+    def trial(self, folder: Path, *settings: Mapping[str, object], **options) -> Iterator["Server"]:
+        """A started `copy` that is gone afterwards."""
+        other = self.copy(folder, *settings, **options)
+        try:
+            with other:
+                yield other
+        finally:
+            other.remove()
+
     def spawn(self, *options: str) -> None:
         """Start the process without waiting; `ready` waits."""
         if self.port:
@@ -387,10 +397,9 @@ def pin(
     (those in force, {name: why not} for the others)."""
     kept, refused = dict(wanted), {}
     while True:
-        server = template.copy(folder, kept)
         try:
-            server.start()
-            return kept, refused
+            with template.trial(folder, kept):
+                return kept, refused
         except ServerError as e:
             said = str(e)
             name = next((k for k in kept if re.search(rf"\b{k}\b", said.replace("-", "_"))), None)
@@ -398,5 +407,3 @@ def pin(
                 raise
             refused[name] = said
             del kept[name]
-        finally:
-            server.remove()
