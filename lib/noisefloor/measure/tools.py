@@ -60,10 +60,6 @@ class Kit:
         """The server that they have for themselves, started when first needed in a block."""
         return None
 
-    def fact(self, name: str) -> list[dict]:
-        """What is looked at once a campaign: words, nothing measured. Raises NotHere."""
-        raise NotHere(name, "nobody looks at it")
-
     def end_block(self) -> None:
         """What belongs to a block goes; the next one makes it anew."""
 

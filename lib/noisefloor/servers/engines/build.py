@@ -165,8 +165,7 @@ def in_folder(path: Path) -> Engine:
             " mysqld, or mysql or mariadb; nothing was started"
         )
     names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
-    inside = (path / n for n in names if (path / n).exists())
-    server = path if path.is_file() else next(inside, None)
+    server = path if path.is_file() else first(path, *names)
     if server is None:
         raise EngineMissing(
             f"{path.name} holds no bin/mysqld: name the folder of a server build or its mysqld"
