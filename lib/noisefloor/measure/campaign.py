@@ -22,17 +22,11 @@ from noisefloor.schedule import Cell
 from noisefloor.servers import engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
 
-TOOLS = {
-    "sysbench": tools.sysbench,
-    "replica": tools.replica,
-    "restart": tools.restart,
-    "profile": tools.profile,
-    "backup": backup.backup,
-    "restore": backup.restore,
-    "speed": backup.speed,
-    "connect": connections.connect,
-    "pooled": connections.pooled,
-}
+_TOOLS = (
+    *(tools.sysbench, tools.replica, tools.restart, tools.profile),
+    *(backup.backup, backup.restore, backup.speed, connections.connect, connections.pooled),
+)
+TOOLS = {tool.__name__: tool for tool in _TOOLS}
 ATTEMPTS = 2
 # of a run; it is tried again
 FAILED = (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError)

@@ -85,7 +85,7 @@ class Kit(tools.Kit):
 
     def _place(self, server: Server, key: str) -> None:
         for end in ("cert", "key"):
-            text = (self.keys / f"server {key} {end}.pem").read_text()
+            text = (self.keys / f"server {key}-{end}.pem").read_text()
             secret_file(server.datadir / f"server-{end}.pem", text)
 
     def serve(self, server: Server, key: str | None) -> None:

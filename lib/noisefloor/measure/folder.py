@@ -210,13 +210,8 @@ class Folder:
         t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]  # no warm-up, no half
         if t.empty:
             return pd.DataFrame()
-        return schedule.verdicts(
-            self.study,
-            t,
-            self.plan,
-            pair_seconds=2 * (self.study.profile.slice_s + 0.5),
-            ended=ended,
-        )
+        pair_s = 2 * (self.study.profile.slice_s + schedule.LOST_S)
+        return schedule.verdicts(self.study, t, self.plan, pair_seconds=pair_s, ended=ended)
 
     def undecided(self) -> set[str]:
         """The arms that still have a comparison without a word."""
