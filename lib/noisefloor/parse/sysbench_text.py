@@ -241,12 +241,7 @@ def _known(label: str) -> tuple[str, re.Pattern[str] | None, int | float | None]
 
 def _echo(text: str, end: int) -> Result:
     """{test, options} from the command line where the text shows it; secrets removed."""
-    at = -1
-    while (at := text.find("sysbench", at + 1, end)) >= 0:
-        found = _ECHO.match(text, at)
-        if found is None:
-            continue
-        at = found.end() - 1
+    for found in _ECHO.finditer(text, 0, end):
         if " run" not in found[1]:
             continue
         line = scrub(found[1].replace("\\\n", " "))[0]
