@@ -137,10 +137,11 @@ class Server(Session):
             argv += ["--auth-root-authentication-method=normal", "--skip-name-resolve"]
         else:
             argv = [*self.engine.command, f"--defaults-file={cnf}", "--initialize-insecure"]
-        env = os.environ | _PRIVATE
-        done = output(*argv, env=env, preexec_fn=die_with_parent, timeout=300)
-        (self.folder / "initialise.log").write_text(done.stdout + done.stderr)
+        how = {"env": os.environ | _PRIVATE, "preexec_fn": die_with_parent, "errors": "replace"}
+        done = output(*argv, timeout=300, **how)
         link.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a full disk is told in the server's words
+            (self.folder / "initialise.log").write_text(done.stdout + done.stderr)
         if done.returncode:
             said = last_words(done)[:200]
             raise ServerError(f"{self._build} did not initialise ({said}): {self._tail()}")
