@@ -75,7 +75,7 @@ def test_keys_are_private(tmp_path):
 def test_the_baseline_s_key_has_its_certificate_too(campaign, mysql):
     bench = campaign(asked("native"), mysql)[1]
     assert asked("native").keys == {"RSA 4096"}
-    assert (bench.kit.keys / "server RSA 4096 cert.pem").exists()
+    assert (bench.kit.keys / "server RSA 4096-cert.pem").exists()
 
 
 def test_every_route(bench, tmp_path):

@@ -76,7 +76,7 @@ def test_the_fetched_build_is_what_the_pin_says():
     assert engine.thread_pool
     assert engine.clone
     assert (engine.plugin_dir / "component_keyring_file.so").exists()
-    assert engine.version in build.run(engine.client_dir / "mysqldump", "--version")
+    assert engine.version in build.run(engine.basedir / "bin/mysqldump", "--version")
 
 
 def test_a_started_command_is_the_server_itself(tmp_path):

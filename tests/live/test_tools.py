@@ -189,7 +189,7 @@ LUA = "function thread_init()\n   error({})\nend\nfunction event() end\n"
 def test_a_wrong_script_is_what_it_says(lent, mysql, tmp_path, script, text, says):
     """Without the password, where it tells that."""
     server = lent(mysql)
-    password = loading.password(server)
+    password = server.password
     if text:
         (tmp_path / script).write_text(text)
         script = str(tmp_path / script)

@@ -446,6 +446,10 @@ def test_kind_of_something_else(text):
     assert parse.kind(text) is None
 
 
+def test_what_a_cut_left_of_sysbench_s_text_is_sysbench_s():
+    assert parse.kind(RW[RW.index("SQL statistics:") :].split("General", 1)[0]) == "sysbench"
+
+
 def test_sysbench_under_time_is_sysbench():
     assert parse.kind(RW + TIME["bash-time"]) == "sysbench"
 

@@ -25,6 +25,7 @@ from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.measure.workloads import Stage
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines
+from noisefloor.servers.evidence import check
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.workshop import clock, die_with_parent, secret_file
 
@@ -342,7 +343,7 @@ def prove(kit: Kit, server: Server, restored: Path, digest: str) -> list[dict]:
             raise ToolError(f"the restored copy is no backup: {said}")
         how = "prepared, started, CHECKSUM TABLE"
         kit.proved.add(digest)
-    return [{"evidence": "restored copy", "check": how, "expected": "equal", "found": "equal"}]
+    return [check("restored copy", how, "equal", "equal")]
 
 
 def tree(folder: Path) -> str:
@@ -358,14 +359,11 @@ def tree(folder: Path) -> str:
 def revive(kit: Kit, server: Server, restored: Path) -> str:
     """Start a restored and prepared copy beside `server`; "" when every table's checksum is the
     same, else what is wrong, in a sentence."""
-    other = server.copy(kit.bench.new("revived-"), data=restored)
     try:
-        other.start(timeout=60)
-        return "" if checksums(other) == checksums(server) else "CHECKSUM TABLE differs"
+        with server.trial(kit.bench.new("revived-"), data=restored) as other:
+            return "" if checksums(other) == checksums(server) else "CHECKSUM TABLE differs"
     except ServerError as e:
         return str(e)
-    finally:
-        other.remove()
 
 
 # -- looked at once a campaign ---------------------------------------------------------------------
@@ -397,14 +395,12 @@ def damage(kit: Kit) -> list[dict]:
 
 def _hurt(path: Path, what: str) -> None:
     size = path.stat().st_size
-    with open(path, "r+b") as f:
+    with open(path, "r+b") as file:
         if what == "truncated":
-            f.truncate(size - size // 20 // 16 * 16)  # a whole number of cipher blocks is missing
+            file.truncate(size - size // 20 // 16 * 16)  # whole blocks of the cipher are missing
         elif what == "one bit flipped":
-            f.seek(size // 2)
-            byte = f.read(1)[0]
-            f.seek(size // 2)
-            f.write(bytes([byte ^ 1]))
+            (byte,) = os.pread(file.fileno(), 1, size // 2)
+            os.pwrite(file.fileno(), bytes([byte ^ 1]), size // 2)
 
 
 def _noticed(kit: Kit, server: Server, cipher: str, archive: Path, password: Path) -> dict:

@@ -22,17 +22,11 @@ from noisefloor.schedule import Cell
 from noisefloor.servers import engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
 
-TOOLS = {
-    "sysbench": tools.sysbench,
-    "replica": tools.replica,
-    "restart": tools.restart,
-    "profile": tools.profile,
-    "backup": backup.backup,
-    "restore": backup.restore,
-    "speed": backup.speed,
-    "connect": connections.connect,
-    "pooled": connections.pooled,
-}
+_TOOLS = (
+    *(tools.sysbench, tools.replica, tools.restart, tools.profile),
+    *(backup.backup, backup.restore, backup.speed, connections.connect, connections.pooled),
+)
+TOOLS = {tool.__name__: tool for tool in _TOOLS}
 ATTEMPTS = 2
 # of a run; it is tried again
 FAILED = (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError)
@@ -67,9 +61,8 @@ class Campaign(Folder):
                 self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)
                 self.meta["builds"] = {}
                 for template in (templates[""], new):
-                    with template.copy(shop / "look") as server:
+                    with template.trial(shop / "look") as server:
                         self.meta["builds"][engines.label(server.engine)] = loading.built(server)
-                    server.remove()
             self.save()
         self.study = with_pinned(study, self.meta["pinned"])
         self.turns = schedule.turns(self.seed, self.study, self.plan)  # of the arms as they are now
@@ -114,9 +107,7 @@ class Campaign(Folder):
             for i, arm in enumerate(arms)
         ]  # fmt: skip
         try:
-            if (
-                at_once
-            ):  # the coin says whose client starts first, and whose counters are read first
+            if at_once:  # the coin: whose client starts, and whose counters are read first
                 both = runs[::-1] if arm_first else runs
                 self._made(bench, runs, 1, lambda: self._duet(bench, cell, both))
             else:

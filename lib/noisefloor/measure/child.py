@@ -12,7 +12,7 @@ from pathlib import Path
 
 from noisefloor import parse
 from noisefloor.measure import workloads
-from noisefloor.servers.workshop import die_with_parent
+from noisefloor.servers.workshop import die_with_parent, looks
 
 PATIENCE_S = 60  # how long a tool may do nothing beyond its time before it is taken to hang
 
@@ -103,13 +103,12 @@ class Gated(Child):
 
     def connected(self) -> None:
         """Wait until every thread has its connection. Raises ToolError."""
-        began = time.monotonic()
-        while (self.folder / "ready").stat().st_size < self.threads:
+        for _ in looks(PATIENCE_S, 0.005):
+            if (self.folder / "ready").stat().st_size >= self.threads:
+                return
             if self.process.poll() is not None:
                 raise self.failed()
-            if time.monotonic() - began > PATIENCE_S:
-                raise ToolError(f"{self.threads} connections took more than {PATIENCE_S:g} s")
-            time.sleep(0.005)
+        raise ToolError(f"{self.threads} connections took more than {PATIENCE_S:g} s")
 
     def go(self) -> None:
         """Let the threads go. Raises ToolError when they do not."""

@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 from noisefloor.data import cluster
 from noisefloor.data.tidy import CLIENTS
 from noisefloor.measure import child, tools, workloads
-from noisefloor.measure.loading import password
 from noisefloor.model import Study, StudyError, Workload
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
@@ -140,14 +139,12 @@ class Kit(tools.Kit):
             self.close()  # whoever is left is found anew
             raise child.ToolError(f"a client failed or was lost: {cluster.first(e)}") from None
         facts = []
-        for i, (f, (took, ahead)) in enumerate(zip(found, self.clocks, strict=True)):
+        starts = [f["start"] - ahead for f, (_, ahead) in zip(found, self.clocks, strict=True)]
+        for i, (f, began, (took, _)) in enumerate(zip(found, starts, self.clocks, strict=True)):
             (s.folder / f"sysbench-{i + 1}.txt").write_text(f["text"])
             kept = {k: f[k] for k in ("threads", "cpu_s", "exit_code")}
-            facts.append(
-                {"start_s": f["start"] - ahead, **kept, "clock_round_trip_s": round(took, 4)}
-            )
-        first = min(f["start_s"] for f in facts)
-        facts = [f | {"start_s": round(f["start_s"] - first, 4)} for f in facts]
+            own = {"start_s": round(began - min(starts), 4)}
+            facts.append(own | kept | {"clock_round_trip_s": round(took, 4)})
         (s.folder / CLIENTS).write_text(json.dumps(facts, indent=1) + "\n")
         if bad := next((f for f in found if f["exit_code"]), None):
             said = child.last_words(bad["text"])
@@ -166,7 +163,7 @@ class Kit(tools.Kit):
 def _options(server: Server) -> str:
     """Text of the option file of the measuring user over TCP, who is let in from everywhere that
     the server listens to."""
-    secret, who = password(server), "noisefloor@'%'"
+    secret, who = server.password, "noisefloor@'%'"
     if not server.query("SELECT 1 AS x FROM mysql.user WHERE user = 'noisefloor' AND host = '%'"):
         server.script(
             f"CREATE USER {who} IDENTIFIED BY '{secret}'", f"GRANT ALL ON {SCHEMA}.* TO {who}"

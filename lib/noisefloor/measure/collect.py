@@ -13,16 +13,14 @@ from pathlib import Path
 
 from noisefloor import parse, paths, schedule, stats, studies
 from noisefloor.data import results, tidy
-from noisefloor.measure import loading
+from noisefloor.measure import clients as client_hosts
+from noisefloor.measure import loading, loop
 from noisefloor.measure.bench import Bench
 from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.child import ToolError
-from noisefloor.measure.clients import count as count_clients
 from noisefloor.measure.folder import description, now, resumable, write_json
 from noisefloor.measure.loading import templates
 from noisefloor.measure.lock import alone
-from noisefloor.measure.loop import DESIGNS
-from noisefloor.measure.loop import as_guest as as_guest_loop
 from noisefloor.measure.preflight import dry_run, planned, room, taken, values
 from noisefloor.measure.progress import Progress
 from noisefloor.model import Study, StudyError, as_guest, from_clients
@@ -84,7 +82,7 @@ def measure(
             progress.say(planned(campaign))
             progress.say(room(campaign, bench))
             campaign.prepare(bench)
-            DESIGNS[study.design](campaign, bench)
+            loop.DESIGNS[study.design](campaign, bench)
         _finish(campaign)
     return campaign.folder
 
@@ -131,7 +129,7 @@ def measure_as_guest(
             bench = Bench(shop, {}, study)
             bench.servers = [theirs]
             with _ended(campaign, bench):
-                as_guest_loop(campaign, bench)
+                loop.as_guest(campaign, bench)
         _finish(campaign)
     return campaign.folder
 
@@ -254,7 +252,7 @@ def measured(
     keys = _keys(name, question, profile, engine, in_turn=bool(clients or server))
     if server and clients:
         raise StudyError("--clients needs a server of its own; nothing was measured")
-    several = count_clients(clients) if clients else 0
+    several = client_hosts.count(clients) if clients else 0
     for key in keys:  # a wrong parameter is said before a build is looked for
         chosen = studies.load(name, question=key, **parameters)
         if several:
@@ -345,9 +343,8 @@ def _static(study: Study, build: engines.Engine) -> tuple[str, ...]:
                 server.stop()
             for name in static:
                 for value in wanted[name]:
-                    with server.copy(shop / "try", {name: value}) as tried:
-                        tried.stop()
-                    tried.remove()
+                    with server.trial(shop / "try", {name: value}):
+                        pass  # it started
         except ServerError as e:
             raise StudyError(f"{e}; nothing was measured") from None
     return static

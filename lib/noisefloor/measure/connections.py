@@ -13,11 +13,10 @@ from pathlib import Path
 
 from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import run
-from noisefloor.measure.loading import password
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines, wire
-from noisefloor.servers.evidence import agree
+from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.wire import Link, Sshd, Tunnel
@@ -86,7 +85,7 @@ class Kit(tools.Kit):
 
     def _place(self, server: Server, key: str) -> None:
         for end in ("cert", "key"):
-            text = (self.keys / f"server {key} {end}.pem").read_text()
+            text = (self.keys / f"server {key}-{end}.pem").read_text()
             secret_file(server.datadir / f"server-{end}.pem", text)
 
     def serve(self, server: Server, key: str | None) -> None:
@@ -187,7 +186,7 @@ class Kit(tools.Kit):
     def options(self, server: Server, route: Route) -> Path:
         """The option file of the measuring user for a route."""
         where = (route.socket, route.port, route.host)
-        text = option_file("noisefloor", password(server), *where)
+        text = option_file("noisefloor", server.password, *where)
         return secret_file(self.folder / "client.cnf", text)
 
     # -- ends ------------------------------------------------------------------------------------
@@ -278,10 +277,10 @@ def _session(text: str, arm: Arm) -> list[dict]:
     m = re.search(r"^session: (\S*) (\S*)$", text, re.M)
     version, cipher = (m[1], m[2]) if m else ("not asked", "")
     wanted = arm.how.get("tls", "no TLS")
-    check = f"Ssl_version of a session, cipher {cipher}" if cipher else "Ssl_version of a session"
+    asked = f"Ssl_version of a session, cipher {cipher}" if cipher else "Ssl_version of a session"
     client = re.search(r"^client: (.+)$", text, re.M)
-    known = [_check("client", "its own version", client[1], client[1])] if client else []
-    return [_check("session", check, wanted, version or "no TLS"), *known]
+    known = [check("client", "its own version", client[1], client[1])] if client else []
+    return [check("session", asked, wanted, version or "no TLS"), *known]
 
 
 def _required(server: Server, arm: Arm) -> dict:
@@ -289,11 +288,7 @@ def _required(server: Server, arm: Arm) -> dict:
     found = server.query("SELECT @@global.require_secure_transport AS v")[0]["v"]
     wanted = "encrypted" if "tls" in arm.how else "any"
     said = "encrypted" if int(found) else "any"
-    return _check("connections taken", "require_secure_transport", wanted, said)
-
-
-def _check(evidence: str, check: str, expected: str, found: str) -> dict:
-    return {"evidence": evidence, "check": check, "expected": expected, "found": found}
+    return check("connections taken", "require_secure_transport", wanted, said)
 
 
 def _served(kit: Kit, server: Server, route: Route, arm: Arm) -> list[dict]:
@@ -316,9 +311,9 @@ def _served(kit: Kit, server: Server, route: Route, arm: Arm) -> list[dict]:
         ssl = "SHOW GLOBAL VARIABLES LIKE 'version_ssl_library'"
     theirs = [r["Value"] for r in server.query(ssl)] or ["not told"]
     return [
-        _check("server's OpenSSL", "as it says itself", theirs[0], theirs[0]),
-        _check("certificate", "the one served to openssl s_client", arm.how["key"], found),
-        _check("key exchange", "the group agreed with openssl s_client", group, group),
+        check("server's OpenSSL", "as it says itself", theirs[0], theirs[0]),
+        check("certificate", "the one served to openssl s_client", arm.how["key"], found),
+        check("key exchange", "the group agreed with openssl s_client", group, group),
     ]
 
 
@@ -340,8 +335,8 @@ def pooled(s: Slice) -> dict:
     if code or (found := look.result()) == {"unknown"}:
         return result | {"evidence": []}
     said = ", ".join(sorted(found)) or "no session"
-    check = _check("session", "Ssl_version of the sessions at work", wanted, said)
-    return result | {"evidence": agree([check])}
+    proof = check("session", "Ssl_version of the sessions at work", wanted, said)
+    return result | {"evidence": agree([proof])}
 
 
 def _at_work(server: Server, after_s: float) -> set[str]:

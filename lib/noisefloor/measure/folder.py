@@ -10,6 +10,7 @@ import json
 import secrets
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
@@ -106,8 +107,7 @@ class Folder:
         self.proved: set[tuple[str, int]] = set()  # (arm, server's process) of this block
         # Arrow's own allocator keeps what was freed: over a day, more than the runs themselves
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
-        self._sweep()
-        runs = [tidy.read(r, verify=False) for r in tidy.run_folders(folder)]
+        runs = self._swept()
         for facts in runs:
             with contextlib.suppress(tidy.Damaged, tidy.Unusable, parse.ParseError):
                 self._new += tidy.rows(folder / facts["run"])
@@ -115,26 +115,25 @@ class Folder:
         if 0 <= self.block < len(self.turns) and self.whole(self.block):
             self.block += 1
 
-    def _sweep(self) -> None:
-        """What an interrupted campaign left: half-written runs go, whole runs without their
-        partner are set aside, so that their pair is measured anew and exactly once."""
+    def _swept(self) -> list[dict]:
+        """The whole runs that count. Of what an interrupted campaign left, half-written runs go,
+        and whole runs without their partner are set aside, so that their pair is measured anew and
+        exactly once."""
         for half in self.folder.glob("*.partial"):
             shutil.rmtree(half) if half.is_dir() else half.unlink()
         for run in tidy.strays(self.folder):
             self.set_aside(run.name, "damaged")
-        by_pair: dict[str, list[str]] = {}
+        found: list[dict] = []
         for run in tidy.run_folders(self.folder):
             try:
-                facts = tidy.read(run)
+                found.append(tidy.read(run))
             except tidy.Damaged as e:
                 self.progress.say(f"{e}; it is set aside")
                 self.set_aside(run.name, "damaged")
-                continue
-            if not facts["warmup"]:
-                by_pair.setdefault(facts["pair_id"], []).append(facts["run"])
-        for names in by_pair.values():
-            if len(names) == 1:
-                self.set_aside(names[0], "unpaired")
+        whole = Counter(f["pair_id"] for f in found if not f["warmup"])
+        for facts in (f for f in found if whole[f["pair_id"]] == 1):
+            self.set_aside(facts["run"], "unpaired")
+        return [f for f in found if whole[f["pair_id"]] != 1]
 
     def set_aside(self, run: str, why: str, folder: Path | None = None) -> None:
         """Rename a run's folder (`folder`, where it is not whole) so that it is kept and not
@@ -211,13 +210,8 @@ class Folder:
         t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]  # no warm-up, no half
         if t.empty:
             return pd.DataFrame()
-        return schedule.verdicts(
-            self.study,
-            t,
-            self.plan,
-            pair_seconds=2 * (self.study.profile.slice_s + 0.5),
-            ended=ended,
-        )
+        pair_s = 2 * (self.study.profile.slice_s + schedule.LOST_S)
+        return schedule.verdicts(self.study, t, self.plan, pair_seconds=pair_s, ended=ended)
 
     def undecided(self) -> set[str]:
         """The arms that still have a comparison without a word."""

@@ -51,9 +51,9 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
     return found | dict.fromkeys(("", study.control.name), found[study.baseline.name])
 
 
-def load(server: Server, study: Study) -> str:
+def load(server: Server, study: Study) -> None:
     """Create the schema, the canary's table, a measuring user without other rights, and the
-    sysbench tables; returns what sysbench printed. Leaves its password in ``sysbench.cnf``."""
+    sysbench tables. Leaves its password in ``sysbench.cnf``."""
     secret = secrets.token_urlsafe(18)
     server.script(
         f"CREATE DATABASE IF NOT EXISTS {SCHEMA}",
@@ -62,16 +62,15 @@ def load(server: Server, study: Study) -> str:
         f"GRANT ALL ON {SCHEMA}.* TO noisefloor@localhost",
     )
     secret_file(server.folder / "sysbench.cnf", option_file("noisefloor", secret, server.socket))
-    text = fill(server, study)
+    fill(server, study)
     if server.variables()["log_bin"] == "ON":
         engine = server.engine
         newer = engine.kind == "mysql" and not engine.version.startswith("8.0")
         server.script("RESET BINARY LOGS AND GTIDS" if newer else "RESET MASTER")
-    return text
 
 
-def fill(server: Server, study: Study) -> str:
-    """Load the tables of the first workload's script; returns what sysbench printed."""
+def fill(server: Server, study: Study) -> None:
+    """Load the tables of the first workload's script."""
     options = server.folder / "sysbench.cnf"
     first = study.workloads[0]
     size = (study.tables, study.profile.rows)
@@ -82,13 +81,6 @@ def fill(server: Server, study: Study) -> str:
         code, text, _ = run(workloads.prepare(options, "oltp_read_write", *size), 1800)
     if code:
         raise ServerError(f"loading the tables failed: {last_words(text)}")
-    return text
-
-
-def password(server: Server) -> str:
-    """Of the measuring user."""
-    said = (server.folder / "sysbench.cnf").read_text()
-    return re.search(r"^mysql-password=(.*)$", said, re.M)[1]
 
 
 # tests of sysbench that ask no server anything
@@ -125,10 +117,8 @@ def pinned(study: Study, templates: Mapping[str, Server], folder: Path) -> dict:
     """Arm name -> {"settings": values of the arm that it is pinned to, "refused": {name: why}}."""
 
     def values(name: str) -> dict[str, str]:
-        with templates[name].copy(folder / "look") as server:
-            found = server.variables()
-        server.remove()
-        return found
+        with templates[name].trial(folder / "look") as server:
+            return server.variables()
 
     found = {}
     for arm in (a for a in study.arms if a.pin):
@@ -143,14 +133,12 @@ def without_effect(study: Study, templates: Mapping[str, Server], folder: Path) 
     """Arms whose environment does nothing to this build on this machine -> the reason."""
     found = {}
     for arm in (a for a in study.arms if a.environment):
-        own = templates[arm.name].copy(folder / "look", arm.settings, environment=arm.environment)
+        how = {"environment": arm.environment}
         try:
-            with own:
+            with templates[arm.name].trial(folder / "look", arm.settings, **how) as own:
                 evidence.collect(own, {"AES": arm.prove["AES"]})
         except evidence.EvidenceError as e:
             found[arm.name] = str(e)
-        finally:
-            own.remove()
     return found
 
 
@@ -186,23 +174,19 @@ def built(server: Server) -> dict[str, str]:
 def upgrade(old: Server, build: Engine, folder: Path) -> dict:
     """A copy of a stopped server's data directory opened by another build: seconds until it
     answers, checksums of all tables before and after, and what the server said."""
-    before = old.copy(folder / "before")
-    with before:
+    found = {"from": label(old.engine), "to": label(build), "took_s": None, "checksums": ""}
+    with old.trial(folder / "before") as before:
         sums = checksums(before)
         before.stop()
-    after = before.copy(folder / "after")
+        after = before.copy(folder / "after")
     after.engine = build
-    found = {"from": label(old.engine), "to": label(build), "took_s": None, "checksums": ""}
     try:
-        try:
-            found["took_s"] = round(after.start(timeout=600), 2)
-            found["checksums"] = "equal" if checksums(after) == sums else "different"
-        finally:
-            found["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
+        found["took_s"] = round(after.start(timeout=600), 2)
+        found["checksums"] = "equal" if checksums(after) == sums else "different"
     except ServerError as e:
         found["refused"] = str(e)
     finally:
-        before.remove()
+        found["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
         after.remove()
     return found
 

@@ -1,7 +1,7 @@
 """The loop: blocks in the order of the plan, until every comparison has a word."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from noisefloor import schedule
 from noisefloor.measure import tools
@@ -98,28 +98,23 @@ def as_guest(c: Campaign, bench: Bench) -> None:
 def side_by_side(c: Campaign, bench: Bench) -> None:
     """Two servers; for every block fresh copies are dealt to the arms by coin and both start. The
     old ones end meanwhile."""
-
-    def remove(servers: list) -> None:
-        for server in servers:
-            server.remove()
-
     with ThreadPoolExecutor(1) as broom:
-        gone = broom.submit(remove, [])
+        gone: list[Future] = []
         for arm in blocks(c):
             arms = [c.study.baseline, arm]
             dealt = [int(i) for i in schedule.coin(c.seed, c.block, "deal").permutation(2)]
             made = {i: bench.fresh(arms[i]) for i in dealt}  # the coin decides who comes first
             bench.servers = [made[0], made[1]]
             start(*made.values())
-            gone.result()  # nothing else runs while something is measured
+            for old in gone:
+                old.result()  # nothing else runs while something is measured
             if any(not x.workload.at_once for x in c.cells(arm)):  # a duet warms up by itself
                 c.warm(bench, [(i, arms[i]) for i in dealt])
             block(c, bench, arm)
             c.closing(bench, list(enumerate(arms)))
-            gone = broom.submit(remove, bench.servers)
+            gone = [broom.submit(old.remove) for old in bench.servers]
             bench.servers = []
             bench.close()
-        gone.result()
 
 
 DESIGNS = {"switched": switched, "side by side": side_by_side}

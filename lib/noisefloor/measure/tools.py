@@ -23,6 +23,7 @@ from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import evidence
 from noisefloor.servers.engines import which
 from noisefloor.servers.server import Server
+from noisefloor.servers.workshop import looks
 from noisefloor.stats.within import mser5
 
 LOADERS = 16  # threads that pile up what a replica has to catch up with
@@ -58,10 +59,6 @@ class Kit:
     def server(self, arm: Arm, workload: Workload) -> Server | None:
         """The server that they have for themselves, started when first needed in a block."""
         return None
-
-    def fact(self, name: str) -> list[dict]:
-        """What is looked at once a campaign: words, nothing measured. Raises NotHere."""
-        raise NotHere(name, "nobody looks at it")
 
     def end_block(self) -> None:
         """What belongs to a block goes; the next one makes it anew."""
@@ -286,10 +283,8 @@ def replica(s: Slice) -> dict:
     stolen, before = steal(), meter(meters)
     began, limit_s = time.monotonic(), 5 * child.PATIENCE_S
     replica.query("START REPLICA")
-    while not _applied(replica, wanted):
-        if time.monotonic() - began > limit_s:
-            raise ToolError(f"the replica did not catch up within {limit_s:g} s")
-        time.sleep(0.02)
+    if not any(_applied(replica, wanted) for _ in looks(limit_s)):
+        raise ToolError(f"the replica did not catch up within {limit_s:g} s")
     took = round(time.monotonic() - began, 4)
     result = told(workloads.shown(argv), code, used(before, meter(meters)), 0.0, stolen)
     del result["client_cpu_s"]  # nobody loads while it is measured
@@ -375,17 +370,14 @@ def restart(s: Slice) -> dict:
 def _redo_since(server: Server, wanted_B: float, load: Child) -> float:
     """Wait until so many bytes of redo were written since the last checkpoint, or the load has
     ended; how many there are."""
-    began = time.monotonic()
-    while True:
+    for _ in looks(child.PATIENCE_S):
         now, checkpoint = server.redo()
         if now - checkpoint >= wanted_B or load.process.poll() is not None:
             return now - checkpoint
-        if time.monotonic() - began > child.PATIENCE_S:
-            raise ToolError(
-                f"{(now - checkpoint) / 1e6:.1f} of {wanted_B / 1e6:g} MB of redo since the last"
-                f" checkpoint after {child.PATIENCE_S:g} s"
-            )
-        time.sleep(0.02)
+    raise ToolError(
+        f"{(now - checkpoint) / 1e6:.1f} of {wanted_B / 1e6:g} MB of redo since the last"
+        f" checkpoint after {child.PATIENCE_S:g} s"
+    )
 
 
 def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:

@@ -14,17 +14,6 @@ from noisefloor.parse.time_text import time
 from noisefloor.parse.together import together
 
 __all__ = [
-    "CLIP_S",
-    "HIDDEN",
-    "RESOLUTION",
-    "ParseError",
-    "chore",
-    "foreign",
-    "kind",
-    "quantile",
-    "runs",
-    "scrub",
-    "sysbench",
-    "time",
-    "together",
-]
+    "CLIP_S", "HIDDEN", "RESOLUTION", "ParseError", "chore", "foreign", "kind", "quantile", "runs",
+    "scrub", "sysbench", "time", "together",
+]  # fmt: skip

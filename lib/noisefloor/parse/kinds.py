@@ -7,10 +7,6 @@ from noisefloor.parse.forms import FORMS, compiled
 from noisefloor.parse.sysbench_text import EVENTS, FAILED
 from noisefloor.parse.time_text import looks_like_time
 
-_SIGNS = (
-    *("thds: ", "General statistics:", "Throughput:", "OLTP test statistics:", "sysbench"),
-    "Running the test with",
-)
 _SIGN = re.compile(
     r"\n(?:sysbench v?[0-9]+\.[0-9]+[.: ]|Running the test with following options:"
     r"|SQL statistics:|OLTP test statistics:|General statistics:\n +total time:"
@@ -25,14 +21,9 @@ def kind(text: str | bytes) -> str | None:
     Decided by the text only. A cut or failed sysbench log is "sysbench" too, so that its parse
     error gets reported; a sysbench run under ``time`` is "sysbench".
     """
-    words = decoded(text[:MOST])
-    if "\0" in words:  # to look is twenty times as fast as to replace nothing
-        words = words.replace("\0", "")
-    if any(sign in words for sign in _SIGNS):
-        if "\r" in words:
-            words = words.replace("\r", "")
-        if _SIGN.search("\n" + words):
-            return "sysbench"
+    words = decoded(text[:MOST]).replace("\0", "").replace("\r", "")
+    if _SIGN.search("\n" + words):
+        return "sysbench"
     return "time" if looks_like_time(text) else None
 
 

@@ -6,18 +6,10 @@ import re
 import shlex
 from typing import Any
 
+from noisefloor.parse import rows as tables
 from noisefloor.parse.base import ParseError, Result, error, last_line, plain, share, shown
 from noisefloor.parse.checks import disagreements
 from noisefloor.parse.forms import FORMS, compiled
-from noisefloor.parse.rows import (
-    Block,
-    block,
-    in_columns,
-    intervals,
-    queue,
-    read_histogram,
-    refuse_rows_after,
-)
 from noisefloor.parse.secrets import scrub
 
 EVENTS = "total number of events:"
@@ -63,7 +55,7 @@ def sysbench(text: str | bytes) -> Result:
     text, and any line of sysbench that is not whole.
     """
     text = plain(text)
-    rows = block(text)
+    rows = tables.block(text)
     if rows is not None:  # most of the text: the rest is looked at without it
         try:
             return _sysbench(text[: rows.begin] + text[rows.end :], rows)
@@ -72,7 +64,7 @@ def sysbench(text: str | bytes) -> Result:
     return _sysbench(text, None)
 
 
-def _sysbench(text: str, block: Block | None) -> Result:
+def _sysbench(text: str, block: tables.Block | None) -> Result:
     """As `sysbench`, of a `plain` text; without its rows when they are given."""
     running = text.find(_RUNNING)
     start = max(0, text.rfind("\nsysbench ", 0, running)) if running >= 0 else 0
@@ -91,11 +83,11 @@ def _sysbench(text: str, block: Block | None) -> Result:
     banner = _BANNER.search(text, start)
     summaries = [_summary(text, *span) for span in spans]
     end = spans[-1][0]
-    refuse_rows_after(text, spans[-1][1])
+    tables.refuse_rows_after(text, spans[-1][1])
     if block is None:
-        rows, percentile = intervals(text, start, end, warnings)
+        rows, percentile = tables.intervals(text, start, end, warnings)
     elif start <= block.begin <= end:
-        rows, percentile = in_columns(block.columns, block.table, warnings)
+        rows, percentile = tables.in_columns(block.columns, block.table, warnings)
     else:
         raise error(text, end, "rows that are not above the summary")
     shares = list(summaries[-1]["latency"]["percentile"])
@@ -106,7 +98,7 @@ def _sysbench(text: str, block: Block | None) -> Result:
         warnings.append("0 transactions are counted: the events are taken")
     if "tps" in rows and summaries[-1]["transactions"] is None:
         raise error(text, end + 1, "rows of transactions, but a summary without them")
-    histogram_s, counts = read_histogram(text, start, end)
+    histogram_s, counts = tables.read_histogram(text, start, end)
     result: Result = {
         "version": banner[1].rstrip(":") if banner else None,
         **_echo(text, running if running >= 0 else end),
@@ -116,7 +108,7 @@ def _sysbench(text: str, block: Block | None) -> Result:
         "histogram_s": histogram_s,
         "histogram_counts": counts,
         "intervals": rows,
-        "queue": queue(text, start, end),
+        "queue": tables.queue(text, start, end),
         "checkpoints": summaries[:-1],
         "warnings": warnings,
     }
@@ -250,12 +242,7 @@ def _known(label: str) -> tuple[str, re.Pattern[str] | None, int | float | None]
 
 def _echo(text: str, end: int) -> Result:
     """{test, options} from the command line where the text shows it; secrets removed."""
-    at = -1
-    while (at := text.find("sysbench", at + 1, end)) >= 0:
-        found = _ECHO.match(text, at)
-        if found is None:
-            continue
-        at = found.end() - 1
+    for found in _ECHO.finditer(text, 0, end):
         if " run" not in found[1]:
             continue
         line = scrub(found[1].replace("\\\n", " "))[0]

@@ -61,35 +61,34 @@ def address(given: str) -> Address:
     A password comes from the option file, the environment's URL or $MYSQL_PWD, never from the
     command line or a notebook. Raises StudyError, which never repeats the URL."""
     name = f"${VARIABLE}" if given == "env" else "the server's URL"
+
+    def wrong(what: str) -> StudyError:
+        return StudyError(f"{name} {what}; allowed are {_FORMS}; nothing was measured")
+
     text = os.environ.get(VARIABLE, "") if given == "env" else given
     try:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
         url = None
     if url is None or url.drivername not in ("mysql", "mariadb"):
-        raise StudyError(f"{name} is not a server's; allowed are {_FORMS}; nothing was measured")
+        raise wrong("is not a server's")
     if url.password is not None and given != "env":
         raise StudyError(
             "a password in the command line can be seen by every user of the machine: put it into"
             f" an option file (?read_default_file=FILE, its [client] section) or the URL into"
             f" ${VARIABLE} and say `env`; nothing was measured"
         )
-    odd = [k for k, v in url.query.items() if k not in _OPTIONS or not isinstance(v, str)]
-    if odd or url.database:
-        what = f"the option {odd[0]!r}" if odd else "a schema"
-        raise StudyError(
-            f"{name} names {what}; allowed are {_FORMS}; Noisefloor measures in a schema that it"
-            " creates; nothing was measured"
-        )
+    if odd := [k for k, v in url.query.items() if k not in _OPTIONS or not isinstance(v, str)]:
+        raise wrong(f"names the option {odd[0]!r}")
+    if url.database:
+        raise wrong("names a schema, and Noisefloor measures in one that it creates")
     file = url.query.get("read_default_file", "")
     file = str(Path(file).expanduser().resolve()) if file else ""
     known = _client(Path(file)) if file else {}
     socket = url.query.get("unix_socket", "") or ("" if url.host else known.get("socket", ""))
     host = "" if socket else url.host or known.get("host", "")
     if not socket and not host:
-        raise StudyError(
-            f"{name} names no host and no socket; allowed are {_FORMS}; nothing was measured"
-        )
+        raise wrong("names no host and no socket")
     return Address(
         user=url.username or known.get("user") or getpass.getuser(),
         password=url.password or known.get("password") or os.environ.get("MYSQL_PWD", ""),

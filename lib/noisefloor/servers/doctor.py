@@ -6,6 +6,7 @@ Nothing is assumed: a right is reported as there when the thing itself was just 
 import os
 import platform
 import re
+import tomllib
 from pathlib import Path
 
 from noisefloor import paths
@@ -13,43 +14,8 @@ from noisefloor.servers import engines
 from noisefloor.servers.throttle import Throttle, block_device
 from noisefloor.servers.workshop import ServerError
 
-# tool -> (how to ask for its version, Debian package); optional ones serve a part of one study
-_TOOLS = {
-    "sysbench": ("--version", "sysbench"),
-    "openssl": ("version", "openssl"),
-    "zstd": ("--version", "zstd"),
-    "mariabackup": ("--version", "mariadb-backup"),
-    "xtrabackup": ("--version", ""),  # in no Debian archive
-    "ssh": ("-V", "openssh-client"),
-    "sshd": ("", "openssh-server"),
-    "ip": ("-V", "iproute2"),
-    "tc": ("-V", "iproute2"),
-    "wirefilter": ("", "vde-wirefilter"),
-    "mvn": ("", "maven"),
-}
-# study, part, what it needs (a server + what it must be able to do, tools, rights), what with
-_PARTS = (
-    ("binlog-encryption", "MySQL", "mysql+keyring, sysbench", "mysql"),
-    ("binlog-encryption", "MariaDB", "mariadb+keyring, sysbench", "mariadb"),
-    ("binlog-encryption", "throttled disk", "throttled disk", "throttled disk"),
-    ("tablespace-encryption", "MySQL", "mysql+keyring, sysbench", "mysql"),
-    ("tablespace-encryption", "MariaDB", "mariadb+keyring, sysbench", "mariadb"),
-    ("tablespace-encryption", "throttled disk", "throttled disk", "throttled disk"),
-    ("backup-encryption", "MariaDB", "mariadb, mariabackup, zstd, openssl", "mariadb-backup"),
-    ("backup-encryption", "MySQL", "mysql+clone, zstd, openssl", "clone plugin"),
-    ("ssl-connections", "TLS", "mysql, sysbench, openssl", "mysql"),
-    ("ssl-connections", "SSH tunnel", "ssh, sshd", "OpenSSH"),
-    ("ssl-connections", "network distance", "network namespaces, ip, delay", "delay"),
-    ("version-upgrade", "8.0 against 9.7", "mysql, mysql-8.0, sysbench", "mysql-8.0, mysql"),
-    ("version-upgrade", "thread pool", "mysql+thread pool", "mysql"),
-    (
-        "version-upgrade",
-        "MariaDB, one packager",
-        "mariadb, mariadb-11.8, sysbench",
-        "mariadb, mariadb-11.8",
-    ),
-    ("settings", "MySQL", "mysql, sysbench", "mysql"),
-)
+_KNOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_TOOLS, _PARTS = _KNOWN["tools"], _KNOWN["parts"]
 
 
 # -- the host --------------------------------------------------------------------------------------
@@ -137,10 +103,8 @@ def rights() -> dict[str, tuple[bool, str]]:
 def _try(*argv: str) -> str:
     """Empty when the command worked, else the reason."""
     ran = engines.output(*argv, timeout=5)
-    if ran.returncode == 0:
-        return ""
-    said = ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"]
-    return said[0].removeprefix("Error: ").removeprefix("unshare: ").rstrip(".")
+    said = engines.first_words(ran).removeprefix("Error: ").removeprefix("unshare: ")
+    return said.rstrip(".") if ran.returncode else ""
 
 
 def builds(fetch: str = "") -> dict[str, dict]:
@@ -189,7 +153,7 @@ def studies(built: dict, had: dict, allowed: dict) -> list[dict]:
     known |= {"OpenSSH": f"OpenSSH {had['ssh']}{apart}"}
     known |= {"mariadb-backup": f"mariadb-backup {had['mariabackup']}"}
     found = []
-    for study, part, needs, using in _PARTS:
+    for study, (part, needs, using) in ((s, p) for s, of in _PARTS.items() for p in of):
         lacking = []
         for need in needs.split(", "):
             name, _, ability = need.partition("+")

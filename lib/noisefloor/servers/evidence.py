@@ -44,11 +44,13 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict:
                 break
             words = _planted(server)
             found = _in_files(server, name, words)
-        checks += [
-            {"evidence": name, "check": check, "expected": expected, "found": state}
-            for check, state in found.items()
-        ]
+        checks += [check(name, how, expected, state) for how, state in found.items()]
     return {"checks": agree(checks)}
+
+
+def check(evidence: str, how: str, expected: str, found: str) -> dict[str, str]:
+    """A check as it stands in evidence.json."""
+    return {"evidence": evidence, "check": how, "expected": expected, "found": found}
 
 
 def agree(checks: list[dict]) -> list[dict]:
@@ -105,19 +107,14 @@ def _in_files(server: Server, name: str, words: tuple[str, str]) -> dict[str, st
     # a redo log may hold only the bytes in which a row differs from the one that it replaced
     word = (words[0] if replaced else words[1])[-16:]
     kept = {g: sorted(server.datadir.glob(g)) for g in patterns}
-    seen = any(_seen(p, word) == PLAIN for files in kept.values() for p in files)
+    seen = any(word.encode() in _read(p) for files in kept.values() for p in files)
     where = ", ".join(g for g, files in kept.items() if files)
     return {f"{'replaced ' * replaced}canary row in {where}": PLAIN if seen else ENCRYPTED}
 
 
-def _seen(path: Path, word: str, offset: int = 0) -> str:
+def _read(path: Path, n: int = -1, at: int = 0) -> bytes:
     with open(path, "rb") as f:
-        f.seek(max(0, offset))
-        return PLAIN if word.encode() in f.read() else ENCRYPTED
-
-
-def _head(path: Path, n: int) -> bytes:
-    with open(path, "rb") as f:
+        f.seek(max(0, at))
         return f.read(n)
 
 
@@ -129,13 +126,13 @@ def binlog(server: Server) -> dict[str, str]:
         rows = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
         said = rows[path.name].get("Encrypted", "No")
         found["SHOW BINARY LOGS, Encrypted"] = ENCRYPTED if said == "Yes" else PLAIN
-        head = _head(path, 4)
+        head = _read(path, 4)
         found[f"first four bytes on disk, {head.hex()}"] = _MAGIC.get(head, "neither")
     else:
-        started = _START_ENCRYPTION in _first_events(_head(path, 4096))
+        started = _START_ENCRYPTION in _first_events(_read(path, 4096))
         found["START_ENCRYPTION event on disk"] = ENCRYPTED if started else PLAIN
-    canary = plant(server)
-    found["canary row in the file"] = _seen(path, canary, position - 65536)
+    seen = plant(server).encode() in _read(path, at=position - 65536)
+    found["canary row in the file"] = PLAIN if seen else ENCRYPTED
     return found
 
 
@@ -154,7 +151,7 @@ def _first_events(data: bytes) -> list[int]:
 def relay_log(server: Server) -> dict[str, str]:
     """State of the relay log that the replica reads, by its first bytes."""
     newest = max(server.datadir.glob("*relay-bin.[0-9]*"), key=lambda p: p.stat().st_mtime_ns)
-    head = _head(newest, 4)
+    head = _read(newest, 4)
     return {f"first four bytes of the relay log, {head.hex()}": _MAGIC.get(head, "neither")}
 
 

@@ -19,21 +19,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from noisefloor import paths
 from noisefloor.model import StudyError
+from noisefloor.servers import session
 from noisefloor.servers.address import Address, address
 from noisefloor.servers.engines import Engine
-from noisefloor.servers.session import (
-    SCHEMA,
-    Refused,
-    ServerError,
-    Session,
-    SettingError,
-    _identifier,
-    _literal,
-    _value,
-    option_file,
-)
+from noisefloor.servers.session import SCHEMA, Refused, ServerError, Session, SettingError
 from noisefloor.servers.workshop import clock, secret_file
 
 # what makes measuring unsafe or meaningless, by the name that allows it
@@ -172,7 +165,7 @@ class Guest(Session):
 
     def raw(self, name: str) -> object:
         """A global variable as the server holds it: a number, a text or None."""
-        value = self.query(f"SELECT @@GLOBAL.{_identifier(name)} AS v")[0]["v"]
+        value = self.query(f"SELECT @@GLOBAL.{session._identifier(name)} AS v")[0]["v"]
         if value is None or isinstance(value, int | float):
             return value
         return float(value) if isinstance(value, Decimal) else str(value)
@@ -204,9 +197,9 @@ class Guest(Session):
 
     def _typed(self, name: str, text: str) -> object:
         """What SHOW says of a variable, as `raw` would have said it."""
-        found = _literal(text)
+        found = session._literal(text)
         is_switch = isinstance(found, str) and isinstance(self.raw(name), int)
-        return int(_value(text)) if is_switch else found
+        return int(session._value(text)) if is_switch else found
 
     def check(self, settings: Mapping[str, object]) -> None:
         """As `Session.check`; in a dry run nothing was set."""
@@ -326,7 +319,7 @@ class Guest(Session):
         a = self.address
         self.folder.mkdir(mode=0o700, exist_ok=True)
         port = None if a.socket else a.port
-        text = option_file(a.user, a.password, Path(a.socket), port, a.ip)
+        text = session.option_file(a.user, a.password, Path(a.socket), port, a.ip)
         secret_file(self.folder / "sysbench.cnf", text)
 
     @property
@@ -343,7 +336,7 @@ class Guest(Session):
             for name, value in 2 * list(reversed(self.journal.variables.items())):
                 words = f"{name} is {value} again"
                 if words not in done if self.say else self.raw(name) != value:
-                    self.change(f"SET GLOBAL {_identifier(name)} = :value", value=value)
+                    self.change(f"SET GLOBAL {session._identifier(name)} = :value", value=value)
                     done[words] = None
             for name, value in () if self.say else self.journal.variables.items():
                 if (now := self.raw(name)) != value:
@@ -372,11 +365,8 @@ class Guest(Session):
 
 def _shown(statement: str, values: Mapping[str, object]) -> str:
     """A statement as it is sent."""
-    for name, value in values.items():
-        text = "NULL" if value is None else f"'{value}'"
-        shown = str(value) if isinstance(value, int | float) else text
-        statement = statement.replace(f":{name}", shown)
-    return f"{statement};"
+    sent = sa.text(statement).bindparams(**values)
+    return f"{sent.compile(compile_kwargs={'literal_binds': True})};"
 
 
 @contextlib.contextmanager

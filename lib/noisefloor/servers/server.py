@@ -15,6 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -22,7 +23,7 @@ import psutil
 from noisefloor.servers import session, workshop
 from noisefloor.servers.engines import Engine, last_words, output
 from noisefloor.servers.session import ServerError, Session, SettingError, _value
-from noisefloor.servers.workshop import clock, die_with_parent, free_port, secret_file
+from noisefloor.servers.workshop import clock, die_with_parent, free_port, looks, secret_file
 
 LONG_S = 3600  # where it copies, encrypts or reads whole tables
 # a server gives the files that it makes 0640, its keyring among them
@@ -73,7 +74,7 @@ class Server(Session):
             lines |= {"secure_file_priv": "NULL"}
             if int(e.version.split(".")[0]) >= 8:
                 lines |= {"mysqlx": "OFF"}
-        elif self.keyring and keys:
+        elif self.keyring and keys:  # mariadb-install-db looks for plugins in /usr only
             lines |= {
                 "plugin_load_add": "file_key_management",
                 "file_key_management_filename": self.folder / "keyring",
@@ -107,11 +108,8 @@ class Server(Session):
     def initialise(self) -> "Server":
         """Make the data directory with a random root password; not started."""
         self._make_folders()
-        cnf = self._write_cnf(keys=False)  # mariadb-install-db looks for plugins in /usr only
-        if self.keyring and self.engine.kind == "mariadb":
-            self._write_keyring()
-        self._make_data(cnf)
-        if self.keyring and self.engine.kind == "mysql":
+        self._make_data(self._write_cnf(keys=False))
+        if self.keyring:
             self._write_keyring()
         password = secrets.token_urlsafe(18)
         login = f"[client]\nuser=root\npassword={password}\nsocket={self.socket}\n"
@@ -139,22 +137,14 @@ class Server(Session):
             argv += ["--auth-root-authentication-method=normal", "--skip-name-resolve"]
         else:
             argv = [*self.engine.command, f"--defaults-file={cnf}", "--initialize-insecure"]
-        with open(self.folder / "initialise.log", "w") as log:
-            try:
-                done = subprocess.run(
-                    argv,
-                    stdout=log,
-                    stderr=log,
-                    env=os.environ | _PRIVATE,
-                    preexec_fn=die_with_parent,
-                    timeout=300,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                raise ServerError(f"{self._build} hung in --initialize") from None
+        how = {"env": os.environ | _PRIVATE, "preexec_fn": die_with_parent, "errors": "replace"}
+        done = output(*argv, timeout=300, **how)
         link.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a full disk is told in the server's words
+            (self.folder / "initialise.log").write_text(done.stdout + done.stderr)
         if done.returncode:
-            raise ServerError(f"{self._build} did not initialise: {self._tail()}")
+            said = last_words(done)[:200]
+            raise ServerError(f"{self._build} did not initialise ({said}): {self._tail()}")
 
     @property
     def _build(self) -> str:
@@ -192,6 +182,16 @@ class Server(Session):
             other._write_keyring()
         return other
 
+    @contextlib.contextmanager
+    def trial(self, folder: Path, *settings: Mapping[str, object], **options) -> Iterator["Server"]:
+        """A started `copy` that is gone afterwards."""
+        other = self.copy(folder, *settings, **options)
+        try:
+            with other:
+                yield other
+        finally:
+            other.remove()
+
     def spawn(self, *options: str) -> None:
         """Start the process without waiting; `ready` waits."""
         if self.port:
@@ -214,17 +214,15 @@ class Server(Session):
         """Wait for the first answered query; returns the seconds since the process was started.
 
         Raises ServerError with the end of the error log."""
-        while True:
+        for _ in looks(self._began + timeout - time.monotonic()):
             if self.process.poll() is not None:
                 raise ServerError(f"{self._build} ended while starting: {self._tail()}")
             with contextlib.suppress(ServerError):
                 if self.socket.exists():
                     self.query("SELECT 1")
                     return time.monotonic() - self._began
-            if time.monotonic() - self._began > timeout:
-                self.kill()
-                raise ServerError(f"the server did not answer within {timeout:g} s; it was killed")
-            time.sleep(0.02)
+        self.kill()
+        raise ServerError(f"the server did not answer within {timeout:g} s; it was killed")
 
     def start(self, *, timeout: float = 120) -> float:
         """Start, wait for the first answered query, read every setting back; returns the seconds
@@ -315,14 +313,13 @@ class Server(Session):
         """As `query`, for a statement that may take an hour while the server's processor clock
         moves; on a connection of its own."""
         engine, answered = self._engine(LONG_S), threading.Event()
-        watch = threading.Thread(target=self._kill_when_still, args=(answered,))
-        watch.start()
-        try:
-            return self._ask(engine, LONG_S, statement, values)
-        finally:
-            answered.set()
-            watch.join()
-            engine.dispose()
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(self._kill_when_still, answered)
+            try:
+                return self._ask(engine, statement, values)
+            finally:
+                answered.set()
+                engine.dispose()
 
     def _kill_when_still(self, answered: threading.Event) -> None:
         before = -1.0
@@ -339,14 +336,17 @@ class Server(Session):
 
     def cipher(self) -> str:
         """The TLS cipher of a new connection made as the measuring tool's; "" without TLS."""
-        lines = (self.folder / "sysbench.cnf").read_text().split()
-        told = dict(line.split("=", 1) for line in lines)
-        login = {"user": told["mysql-user"], "passwd": told["mysql-password"]}
-        engine, asked = self._engine(session.ANSWER_S, **login), "SHOW SESSION STATUS LIKE :name"
+        engine = self._engine(session.ANSWER_S, user="noisefloor", passwd=self.password)
         try:
-            return self._ask(engine, session.ANSWER_S, asked, {"name": "Ssl_cipher"})[0]["Value"]
+            return self._ask(engine, "SHOW SESSION STATUS LIKE 'Ssl_cipher'", {})[0]["Value"]
         finally:
             engine.dispose()
+
+    @property
+    def password(self) -> str:
+        """Of the measuring user."""
+        said = (self.folder / "sysbench.cnf").read_text()
+        return re.search(r"^mysql-password=(.*)$", said, re.M)[1]
 
     def redo(self) -> tuple[float, float]:
         """Where the redo log is written, and where a recovery would begin, in bytes (LSN)."""
@@ -358,15 +358,12 @@ class Server(Session):
             raise ServerError("the server does not say where its redo log stands")
         return found[names[0]], found[names[1]]
 
-    def write_out(self, limit_s: float = 20) -> None:
+    def write_out(self) -> None:
         """Wait until every page changed so far stands in its file: a checkpoint beyond now."""
         wanted, _ = self.redo()
-        began = time.monotonic()
         with self._eager_flushing():
-            while self.redo()[1] < wanted:
-                if time.monotonic() - began > limit_s:
-                    raise ServerError(f"the server wrote no checkpoint within {limit_s:g} s")
-                time.sleep(0.02)
+            if not any(self.redo()[1] >= wanted for _ in looks(20)):
+                raise ServerError("the server wrote no checkpoint within 20 s")
 
     # -- its process ---------------------------------------------------------------------------
 
@@ -401,10 +398,9 @@ def pin(
     (those in force, {name: why not} for the others)."""
     kept, refused = dict(wanted), {}
     while True:
-        server = template.copy(folder, kept)
         try:
-            server.start()
-            return kept, refused
+            with template.trial(folder, kept):
+                return kept, refused
         except ServerError as e:
             said = str(e)
             name = next((k for k in kept if re.search(rf"\b{k}\b", said.replace("-", "_"))), None)
@@ -412,5 +408,3 @@ def pin(
                 raise
             refused[name] = said
             del kept[name]
-        finally:
-            server.remove()

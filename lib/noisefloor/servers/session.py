@@ -12,7 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from noisefloor.servers.engines import Engine, label
-from noisefloor.servers.workshop import ServerError
+from noisefloor.servers.workshop import ServerError, looks
 
 SCHEMA = "noisefloor"  # of the tables that are measured
 
@@ -87,13 +87,13 @@ class Session:
         Raises Refused for an answer that is an error, ServerError when there is none."""
         if self._sql is None:  # one connection, kept open
             self._sql = self._engine(ANSWER_S)
-        return self._ask(self._sql, ANSWER_S, statement, values)
+        return self._ask(self._sql, statement, values)
 
     def change(self, statement: str, **values) -> None:
         """A statement that changes something for all who use the server."""
         self.query(statement, **values)
 
-    def _ask(self, engine: sa.Engine, answer_s: int, statement: str, values: dict) -> list[dict]:
+    def _ask(self, engine: sa.Engine, statement: str, values: dict) -> list[dict]:
         began = time.monotonic()
         try:
             with engine.connect() as c:
@@ -106,10 +106,9 @@ class Session:
             if self._ended(_LOST[code]):
                 raise ServerError(f"the server is not running: {self._tail()}") from None
             took = time.monotonic() - began
-            hangs = "; it hangs" if took > min(5, answer_s) - 0.5 else ""
-            raise ServerError(
-                f"the server gave no answer in {took:.0f} s{hangs} ({said})"
-            ) from None
+            hangs = "; it hangs" if took > min(5, ANSWER_S) - 0.5 else ""
+            why = f"the server gave no answer in {took:.0f} s{hangs} ({said})"
+            raise ServerError(why) from None
 
     def script(self, *statements: str) -> None:
         """Execute statements one after the other."""
@@ -132,12 +131,11 @@ class Session:
     def plugin(self, name: str) -> str:
         """The state of a plugin, by its name or its library's (``x.so``): ``active``; "": none."""
         rows = self.query(
-            "SELECT LOWER(PLUGIN_STATUS) AS s FROM information_schema.plugins"
+            "SELECT MIN(LOWER(PLUGIN_STATUS)) AS s FROM information_schema.plugins"
             " WHERE :name IN (PLUGIN_NAME, PLUGIN_LIBRARY)",
             name=name,
         )
-        states = [r["s"] for r in rows]
-        return "active" if "active" in states else "".join(states[:1])
+        return rows[0]["s"] or ""
 
     # -- variables -------------------------------------------------------------------------------
 
@@ -191,8 +189,13 @@ class Session:
             if name.startswith("performance_schema_instrument"):
                 self._check_instruments(str(wanted))
                 continue
-            if consumer := re.fullmatch(r"performance_schema_consumer_(\w+)", name):
-                got[name] = self._consumer(consumer[1])
+            if name.startswith("performance_schema_consumer_"):
+                consumer = name.removeprefix("performance_schema_consumer_")
+                asked = (
+                    "SELECT ENABLED AS e FROM performance_schema.setup_consumers WHERE NAME = :n"
+                )
+                rows = self.query(asked, n=consumer)
+                got[name] = rows[0]["e"] if rows else "no such consumer"
             if name == "log_bin" and _value(wanted) != 0.0:
                 wanted = "ON"  # asked for with a file name, read back as a switch
             if name not in got:
@@ -213,30 +216,30 @@ class Session:
         )
         share = float(rows[0]["share"] or 0)
         if (share > 0.99) != (state == "ON"):
-            raise SettingError(
-                f"performance_schema_instrument: wanted {wanted}, but {share:.0%} are on"
-            )
-
-    def _consumer(self, name: str) -> str:
-        rows = self.query(
-            "SELECT ENABLED AS e FROM performance_schema.setup_consumers WHERE NAME = :name",
-            name=name,
-        )
-        return rows[0]["e"] if rows else "no such consumer"
+            instruments = "performance_schema_instrument"
+            raise SettingError(f"{instruments}: wanted {wanted}, but {share:.0%} are on")
 
     # -- rest ------------------------------------------------------------------------------------
 
-    def settle(self, limit_s: float) -> dict[str, float]:
+    def settle(self, limit_s: float, share: float = 0.1) -> dict[str, float]:
         """Wait until flushing and purge are down, at most `limit_s`; what was left, and whether
-        it had settled: dirty pages under 10 % of the pool (below innodb_max_dirty_pages_pct_lwm's
-        default the server stops flushing ahead) and a history list under 1,000."""
-        return self._settle(limit_s, 0.1)
+        it had settled: dirty pages under `share` of the pool (below innodb_max_dirty_pages_pct_lwm,
+        10 % by default, the server stops flushing ahead) and a history list under 1,000."""
+        began = time.monotonic()
+        for _ in looks(limit_s, 0.05):
+            s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
+            dirty, total = s.values()
+            history = self._history()
+            seconds = round(time.monotonic() - began, 3)
+            if settled := dirty <= share * total and history < 1000:
+                break
+        return dict(settled=settled, seconds=seconds, dirty_pages=dirty, history=history)
 
     def flush(self, limit_s: float) -> dict[str, float]:
         """As `settle`, but until hardly a page is dirty: before the disk is made slow, or a slice
         would measure the flushing of what came before it."""
         with self._eager_flushing():
-            return self._settle(limit_s, 0.002)
+            return self.settle(limit_s, 0.002)
 
     @contextlib.contextmanager
     def _eager_flushing(self) -> Iterator[None]:
@@ -248,25 +251,10 @@ class Session:
         finally:
             self.set({n: before[n] for n in reversed(names)})
 
-    def _settle(self, limit_s: float, share: float) -> dict[str, float]:
-        began = time.monotonic()
-        while True:
-            s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
-            dirty, total = s.values()
-            history = self._history()
-            took = time.monotonic() - began
-            settled = dirty <= share * total and history < 1000
-            if settled or took >= limit_s:
-                seconds = round(took, 3)
-                return dict(settled=settled, seconds=seconds, dirty_pages=dirty, history=history)
-            time.sleep(0.05)
-
     def _history(self) -> float:
         """Length of the list of old rows that the server has still to remove."""
-        left = self.query(
-            "SELECT count AS n FROM information_schema.innodb_metrics"
-            " WHERE name = 'trx_rseg_history_len'"
-        )
+        counted = "SELECT count AS n FROM information_schema.innodb_metrics WHERE name = :name"
+        left = self.query(counted, name="trx_rseg_history_len")
         return float(left[0]["n"]) if left else 0.0
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from noisefloor.servers import engines
+from noisefloor.servers import engines, workshop
 from noisefloor.servers.workshop import ServerError, clock, die_with_parent, free_port, secret_file
 
 KEYS = {
@@ -45,12 +45,12 @@ def certificates(folder: Path, names: list[str]) -> Path:
     folder.mkdir(mode=0o700)
     configuration(folder / "openssl.cnf")
     _certificate(folder, "cacert", KEYS["RSA 2048"])
+    signed = ("-CA", "cacert-cert.pem", "-CAkey", "cacert-key.pem")
     for name in names:
-        _certificate(folder, f"server {name}", KEYS[name], "cacert")
-    _certificate(folder, "client", KEYS["P-256"], "cacert")
-    for end in ("cert", "key"):  # the names that sysbench looks for in its working directory
-        (folder / f"client {end}.pem").rename(folder / f"client-{end}.pem")
-    (folder / "cacert cert.pem").rename(folder / "cacert.pem")
+        _certificate(folder, f"server {name}", KEYS[name], *signed)
+    # sysbench looks for client-cert.pem, client-key.pem and cacert.pem in its working directory
+    _certificate(folder, "client", KEYS["P-256"], *signed)
+    (folder / "cacert-cert.pem").rename(folder / "cacert.pem")
     return folder
 
 
@@ -59,12 +59,10 @@ def configuration(path: Path, groups: str = "") -> Path:
     return secret_file(path, _LEVEL + (f"Groups = {groups}\n" if groups else ""))
 
 
-def _certificate(folder: Path, name: str, key: tuple[str, ...], authority: str = "") -> None:
-    argv = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-newkey", *key]
-    argv += ["-subj", f"/CN=noisefloor {name}", "-keyout", f"{name} key.pem"]
-    argv += ["-out", f"{name} cert.pem"]
-    if authority:
-        argv += ["-CA", f"{authority} cert.pem", "-CAkey", f"{authority} key.pem"]
+def _certificate(folder: Path, name: str, key: tuple[str, ...], *signed: str) -> None:
+    argv = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-newkey", *key, *signed]
+    argv += ["-subj", f"/CN=noisefloor {name}"]
+    argv += ["-keyout", f"{name}-key.pem", "-out", f"{name}-cert.pem"]
     done = engines.output(*argv, cwd=folder, umask=0o077)
     if done.returncode:
         raise ServerError(f"openssl made no certificate: {engines.last_words(done)}")
@@ -73,26 +71,22 @@ def _certificate(folder: Path, name: str, key: tuple[str, ...], authority: str =
 # -- processes -------------------------------------------------------------------------------------
 
 
-def _start(argv: list[str], log: Path, **options) -> subprocess.Popen:
+def _start(argv: list[str], log: Path, ready: Callable[[int], bool], name: str, **options):
+    """A process that is `ready`, which is asked by its number. Raises ServerError."""
     with open(log, "wb") as said:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=said,
-            preexec_fn=die_with_parent,
-            **options,
-        )
-
-
-def _until(ready: Callable[[], bool], process: subprocess.Popen, log: Path, name: str) -> None:
-    until = time.monotonic() + 15
-    while not ready():
-        if process.poll() is not None or time.monotonic() > until:
-            _end(process)
-            lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
-            raise ServerError(f"{name} did not start: {lines[-1][:200]}")
-        time.sleep(0.02)
+        streams = {"stdin": subprocess.PIPE, "stdout": said, "stderr": said}
+        process = subprocess.Popen(argv, preexec_fn=die_with_parent, **streams, **options)
+    try:
+        for _ in workshop.looks(15):
+            if ready(process.pid):
+                return process
+            if process.poll() is not None:
+                break
+        lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        raise ServerError(f"{name} did not start: {lines[-1][:200]}")
+    except BaseException:
+        _end(process)
+        raise
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -143,9 +137,9 @@ class Sshd:
         argv = [program, "-D", "-e", "-f", str(folder / "config")]
         argv = [*_rooted(folder), *argv] if os.geteuid() == 0 else argv
         log, before = folder / "sshd.log", _mounts()
-        self.process = _start([*enter, *argv], log)
         try:
-            _until(lambda: b"listening" in log.read_bytes(), self.process, log, "sshd")
+            argv = [*enter, *argv]
+            self.process = _start(argv, log, lambda _: b"listening" in log.read_bytes(), "sshd")
             if seen := {"/etc/passwd", "/run"} & (_mounts() - before):
                 for place in seen:
                     subprocess.run(["umount", "-l", place], check=False)
@@ -205,12 +199,11 @@ class Tunnel:
         # cat ends with the connection, where a sleep would be left behind
         argv += ["echo up; exec cat"] if command else []
         began = time.monotonic()
-        self.process = _start([*enter, *argv], log)
-        ready = (lambda: "up" in log.read_text()) if command else self._listens
-        _until(ready, self.process, log, "ssh")
+        ready = (lambda _: "up" in log.read_text()) if command else self._listens
+        self.process = _start([*enter, *argv], log, ready, "ssh")
         self.took_s = round(time.monotonic() - began, 4)  # until it is open
 
-    def _listens(self) -> bool:
+    def _listens(self, _) -> bool:
         with sockets.socket() as s:
             return s.connect_ex(("127.0.0.1", self.port)) == 0
 
@@ -228,11 +221,10 @@ class Tunnel:
 
 _CONNECT = """
 import json, socket, sys, time
-host, port, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 took = []
-for _ in range(n + 1):
+for _ in range(6):
     began = time.monotonic()
-    with socket.create_connection((host, port), 30):
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), 30):
         took.append(time.monotonic() - began)
 print(json.dumps(took[1:]))
 """
@@ -252,9 +244,7 @@ class Link:
         self.ends, log = [], folder / "namespace.log"
         try:
             for _ in self.hosts:
-                self.ends.append(_start(["unshare", "-n", "cat"], log))
-            for end in self.ends:
-                _until(lambda p=end.pid: _apart(p), end, log, "a namespace")
+                self.ends.append(_start(["unshare", "-n", "cat"], log, _apart, "a namespace"))
             self.client, self.server = (("nsenter", "-t", str(e.pid), "-n") for e in self.ends)
             self._cable()
             for enter, host, name in (
@@ -282,18 +272,14 @@ class Link:
             libraries = str(next(prefix.glob("usr/lib/*/libvdeplug.so.2")).parent)
         for name in ("nf0", "nf1"):
             (self.folder / name).write_text(f"tap://{name}\n")
-        log = self.folder / "wirefilter.log"
-        self.wire = _start(
-            [*self.client, program, "-v", f"{self.folder / 'nf0'}:{self.folder / 'nf1'}"],
-            log,
-            env={**os.environ, "LD_LIBRARY_PATH": libraries},
-        )
-        _until(lambda: self._has("nf1"), self.wire, log, "wirefilter")
+        argv = [*self.client, program, "-v", f"{self.folder / 'nf0'}:{self.folder / 'nf1'}"]
+        log, env = self.folder / "wirefilter.log", {**os.environ, "LD_LIBRARY_PATH": libraries}
+        self.wire = _start(argv, log, self._has_far, "wirefilter", env=env)
         _ip(self.client, f"ip link set nf1 netns {far}")
 
-    def _has(self, name: str) -> bool:
+    def _has_far(self, _) -> bool:
         with contextlib.suppress(ServerError):
-            _ip(self.client, f"ip link show {name}")
+            _ip(self.client, "ip link show nf1")
             return True
         return False
 
@@ -307,9 +293,9 @@ class Link:
             for enter, name in ((self.client, "nf0"), (self.server, "nf1")):
                 _ip(enter, f"tc qdisc replace dev {name} root netem delay {half:g}ms")
 
-    def rtt(self, port: int, n: int = 5) -> dict[str, float]:
+    def rtt(self, port: int) -> dict[str, float]:
         """Seconds that connect() takes to a port of the server's end: min avg max mdev median."""
-        argv = [*self.client, sys.executable, "-I", "-S", "-c", _CONNECT, self.hosts[1], port, n]
+        argv = [*self.client, sys.executable, "-I", "-S", "-c", _CONNECT, self.hosts[1], port]
         done = engines.output(*argv, timeout=60)
         if done.returncode:
             raise ServerError(f"no connection over the link: {done.stderr.strip()[-200:]}")

