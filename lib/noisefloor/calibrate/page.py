@@ -94,6 +94,7 @@ class Calibration:
     levelled = cached_property(lambda c: duets.levelled(c.one("aa"), c.one("injected")))
     rivals = cached_property(lambda c: labelled(c.figures["rivals"]))
     goals = cached_property(goals.table)
+    families = property(lambda c: c.figures["families"])
 
     @property
     def more(self):
@@ -152,7 +153,7 @@ class Calibration:
         missed = coverage.assign(missed=coverage["n"] - coverage["covered"])
         for question, frame, count in (
             ("false slower or faster", self.at_zero, "wrong"),
-            (f"family of {truth.THREADS} thread counts", self.figures["families"], "count"),
+            (f"family of {truth.THREADS} thread counts", self.families, "count"),
             ("false same at the margin", self.at_margin, "same"),
             ("interval misses the truth", missed, "missed"),
         ):
