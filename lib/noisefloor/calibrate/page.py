@@ -17,6 +17,7 @@ from noisefloor.calibrate.rivals import bounds
 from noisefloor.data import results, tidy
 from noisefloor.show import findings, plots, report
 from noisefloor.show.markup import Shown, piece
+from noisefloor.show.rows import SHORT, metric_label
 from noisefloor.stats import honest
 
 SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
@@ -109,7 +110,7 @@ class Calibration:
         except live.TooShort:
             return ""
         ratio = c.groupby("metric")["left_se_pct"].median() / c.groupby("metric")["se_pct"].median()
-        told = ", ".join(f"{plots.metric_label(m)}: {x:.2f}" for m, x in ratio.items())
+        told = ", ".join(f"{metric_label(m)}: {x:.2f}" for m, x in ratio.items())
         known = c[c["overhead_pct"].abs() > KNOWN_PCT]
         moved = (known["left_pct"] - known["overhead_pct"]).abs() / known["se_pct"]
         words = f"Standard errors with levelling, those without being 1: {told}."
@@ -208,7 +209,7 @@ class Calibration:
             "included."
         )
         if self.aa is not None:
-            said = (f"{plots.SHORT[r.metric]} {r.verdict}" for r in goals.called(self.aa))
+            said = (f"{SHORT[r.metric]} {r.verdict}" for r in goals.called(self.aa))
             words += f" Of two identical servers on this machine it says: {' and '.join(said)}."
         if self.injected is not None:
             words += f" {self.allowed}"
@@ -376,7 +377,7 @@ def _read(frame, columns):
         ends = of.split() if of not in frame else [of]
         for name, end in zip(ends, ("", " lo", " hi"), strict=False):
             values = frame[name]
-            values = values.map(plots.metric_label) if name == "metric" else values
+            values = values.map(metric_label) if name == "metric" else values
             out[head + end] = values.round(3) if values.dtype.kind == "f" else values
     return findings.told(out)
 

@@ -12,9 +12,9 @@ from noisefloor.data.results import PROCESSOR, THROUGHPUT
 from noisefloor.model import METRICS, PROFILES
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, plain, say
-from noisefloor.show.plots import is_control, is_joint, metric_label
 from noisefloor.show.report.pieces import flat, provenance, save, table, verdict_box, verdict_table
 from noisefloor.show.report.words import engine, finding, limits, machine, size, when
+from noisefloor.show.rows import SHORT, is_control, is_joint, metric_label
 from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
 
@@ -217,7 +217,7 @@ def _verdicts(r, rows):
     parts = []
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]
-        what.append(plots.SHORT.get(row["metric"], metric_label(row["metric"])))
+        what.append(SHORT.get(row["metric"], metric_label(row["metric"])))
         parts.append((row["verdict"], f"{', '.join(what)}: {limits(row) or size(row)}"))
     return piece("badges", parts, lines=True)
 
@@ -298,7 +298,7 @@ def _outcome(r, part) -> dict:
     if row is not None and known(row["lo_pct"]):  # on the log scale, as it is expected
         reached = 100 * (math.sqrt((100 + row["hi_pct"]) / (100 + row["lo_pct"])) - 1)
     width = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
-    short = plots.SHORT.get(metric, metric_label(metric))
+    short = SHORT.get(metric, metric_label(metric))
     spent, wall, slices = (meta.get(k, 0) / 60 for k in ("spent_s", "wall_s", "slices_s"))
     clock = {"budgeted": part.study.profile.budget_min, "measured": spent, "elapsed": wall}
     return {

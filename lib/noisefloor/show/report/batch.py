@@ -22,7 +22,6 @@ from noisefloor.model import StudyError
 from noisefloor.schedule import NOT_JUDGED
 from noisefloor.show import plots
 from noisefloor.show.markup import known, piece, say
-from noisefloor.show.plots import contended, is_control, is_joint, metric_label
 from noisefloor.show.report.answers import asked, obtained
 from noisefloor.show.report.pages import (
     PARTS,
@@ -37,6 +36,7 @@ from noisefloor.show.report.pages import (
 )
 from noisefloor.show.report.pieces import away, drawing, flat, raw_links
 from noisefloor.show.report.words import MARGIN, ReportError, cost, when
+from noisefloor.show.rows import contended, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES, load
 from noisefloor.text import amounts
 

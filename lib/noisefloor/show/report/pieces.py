@@ -13,11 +13,11 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data import results, tidy
+from noisefloor.model import AGAIN
 from noisefloor.schedule import CONTENDED, NOT_JUDGED
-from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
-from noisefloor.show.plots import as_list, contended, is_control, metric_label, threads_label
 from noisefloor.show.report import words
+from noisefloor.show.rows import as_list, contended, is_control, joint, metric_label, threads_label
 from noisefloor.text import amounts, sheet
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
@@ -138,7 +138,7 @@ def _told(row, verdicts, margin, named):
     chips = []
     for other in others.head(ALSO).to_dict("records"):
         where = threads_label(other["threads"]).removeprefix("at ")
-        where = "all threads" if words.joint(other) else where
+        where = "all threads" if joint(other) else where
         if other["arm"] != row["arm"]:
             where = f"{other['arm']}, {where}".strip(", ")
         told = words.limits(other) or amounts.overhead(other["overhead_pct"], metric)
@@ -228,9 +228,9 @@ def _line(row, margin) -> dict:
     at_once += ["both servers were loaded at once"] if row["verdict"] == NOT_JUDGED else []
     said = [*at_once, *why, words.limits(row), words.settle(row), words.same(row)]
     return {
-        "control": row["arm"] == row["baseline"] + plots.AGAIN,
+        "control": row["arm"] == row["baseline"] + AGAIN,
         "arm": row["arm"],
-        "threads": "all" if words.joint(row) else "–" if pd.isna(threads) else int(threads),
+        "threads": "all" if joint(row) else "–" if pd.isna(threads) else int(threads),
         "verdict": row["verdict"],
         "why": "; ".join(w.partition(":")[0] for w in why),  # whole in the last column
         "overhead": amounts.overhead(row["overhead_pct"], row["metric"]),

@@ -4,11 +4,12 @@ import math
 
 from noisefloor.schedule import CONTENDED, NOT_JUDGED
 from noisefloor.show.markup import TOLD, known
-from noisefloor.show.plots import (
+from noisefloor.show.rows import (
     as_list,
     contended,
     is_control,
     is_joint,
+    joint,
     metric_label,
     threads_label,
 )
@@ -152,11 +153,6 @@ def same(row) -> str:
         return ""
     ends = amounts.interval(row["same_lo_pct"], row["same_hi_pct"], row["metric"])
     return f"two one-sided tests at 5 %: {ends}"
-
-
-def joint(row) -> bool:
-    """Whether a row is the joint effect over thread counts."""
-    return known(row.get("joint")) and bool(row["joint"])
 
 
 def _floor(row) -> str:
