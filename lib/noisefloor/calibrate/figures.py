@@ -12,15 +12,16 @@ from noisefloor.show.plots import canvas
 from noisefloor.show.plots.style import ARMS, BAND, BASE, INK, MUTED
 from noisefloor.show.rows import SHORT
 
+MOST = 5.0  # percent of campaigns that may be told wrong
 DESIGN_INK = {"switched": ARMS[0], "side by side": ARMS[1]}
 
 
 @canvas.responsive
-def strip(frame, value, *, by, ink=None, most=5.0, least=None, axis="", narrow=False):
+def strip(frame, value, *, by, ink=None, least=None, axis="", narrow=False):
     """One dot a cell along a percent axis, a row for every value of `by`, the extreme one in words.
 
-    ink: column that colours the dots (its values are named above, at most five); most: what the
-    numbers may be, or `least`; axis: what they are."""
+    ink: column that colours the dots (its values are named above, at most five); least: what the
+    numbers must be, by default at most MOST; axis: what they are."""
     labels = list(pd.unique(frame[by]))
     kinds = list(pd.unique(frame[ink])) if ink else [None]
     inks = (DESIGN_INK.get(k, c) for k, c in zip(kinds, ARMS * 2, strict=False))
@@ -30,15 +31,14 @@ def strip(frame, value, *, by, ink=None, most=5.0, least=None, axis="", narrow=F
         labels, side, (66, 66), axis, top=30 if ink else 8, each=25, narrow=narrow
     )
     far = least is not None  # the extreme that matters is the lowest
-    lo, hi = (least, 100.0) if far else (0.0, most)
+    lo, hi = (least, 100.0) if far else (0.0, MOST)
     ax.axvspan(lo, hi, color=BAND, alpha=0.13, lw=0, zorder=0)
-    ax.axvline(least if far else most, color=BAND, lw=1.2, zorder=1)
+    ax.axvline(least if far else MOST, color=BAND, lw=1.2, zorder=1)
     spread = np.linspace(-0.26, 0.26, 7)
     for i, label in enumerate(labels):
         row = frame[frame[by] == label]
-        y = i + (0.32 if narrow else 0.0)
-        shift = spread[np.arange(len(row)) % 7] if len(row) > 3 else np.zeros(len(row))
-        many = len(row) > 3
+        y, many = i + (0.32 if narrow else 0.0), len(row) > 3
+        shift = spread[np.arange(len(row)) % 7] * many
         for kind in kinds:
             mine = (row[ink] == kind).to_numpy() if ink else np.ones(len(row), bool)
             points = np.column_stack([row[value], y + shift])[mine]

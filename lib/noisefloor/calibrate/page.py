@@ -2,7 +2,6 @@
 
 `load` opens the recorded synthetic figures and whatever live campaigns there are."""
 
-import json
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,13 +122,10 @@ class Calibration:
         """Normal noise, a pair a block, `truth.POWER_BLOCKS` declared blocks: columns truth_pct, slower,
         same, line."""
         p = self.figures["prices"]
-        return pd.DataFrame(
-            {
-                "truth_pct": p["truth_pct"],
-                "slower": p["slower_at_blocks"] / p["n"],
-                "same": p["same_at_blocks"] / p["n"],
-                "line": [f"pair sd {sd:g} %" for sd in p["sd_pct"]],
-            }
+        return p[["truth_pct"]].assign(
+            slower=p["slower_at_blocks"] / p["n"],
+            same=p["same_at_blocks"] / p["n"],
+            line=[f"pair sd {sd:g} %" for sd in p["sd_pct"]],
         )
 
     @property
@@ -186,14 +182,9 @@ class Calibration:
         rule_pct, exposed."""
         m = self.figures["mutants"]
         least = bounds(m["count"], m["n"], SURE)[0]
-        return pd.DataFrame(
-            {
-                "mutant": m["mutant"],
-                "mutant_pct": 100 * m["value"],
-                "at_least_pct": 100 * least,
-                "rule_pct": 100 * m["rule"],
-                "exposed": least > LIMIT,
-            }
+        shares = {"mutant_pct": m["value"], "at_least_pct": least, "rule_pct": m["rule"]}
+        return m[["mutant"]].assign(
+            **{k: 100 * v for k, v in shares.items()}, exposed=least > LIMIT
         )
 
     @property
@@ -313,7 +304,7 @@ class Calibration:
         try:
             frame = getattr(self, name)
         except live.TooShort as e:
-            return Shown(piece("sentence", str(e)), str(e))
+            return Shown(piece("sentence", str(e)))
         return report.table(_read(frame, TABLES[name]), words, name=name)
 
     def figure(self, name, title, words):
@@ -321,7 +312,7 @@ class Calibration:
         try:
             data, drawing, (frame, *alt) = FIGURES[name](self)
         except live.TooShort as e:
-            return Shown(piece("sentence", str(e)), str(e))
+            return Shown(piece("sentence", str(e)))
         return plots.show(
             drawing, title=title, alt=say(frame, *alt), caption=words, data=data, name=name
         )
@@ -453,12 +444,10 @@ def recorded():
 def _open(question, name, *, duets=False):
     """A campaign by its name, else the newest recorded one of a question (of duets alone, or not);
     None where there is none."""
-    newest = ("", name)
-    for file in () if name else paths.recorded().glob("*/campaign.json"):
-        meta = json.loads(file.read_text())
+    newest = [("", name)]
+    for meta, folder in () if name else report.finished("calibration", paths.recorded()):
         alone = all(w.get("at_once") for w in meta["workloads"])
-        asked = (meta["study"], meta.get("key"), alone) == ("calibration", question, duets)
-        if asked and meta["finished"]:
-            newest = max(newest, (meta["finished"], file.parent.name))
-    name = newest[1]
+        if (meta.get("key"), alone) == (question, duets):
+            newest.append((meta["finished"], folder.name))
+    name = max(newest)[1]
     return results.load(paths.campaign(name)) if name else None

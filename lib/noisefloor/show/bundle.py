@@ -18,12 +18,10 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import pandas as pd
-
 from noisefloor import paths
 from noisefloor.data import pack, results, tidy
 from noisefloor.show import identity, report
-from noisefloor.show.markup import TEMPLATE, piece, safe
+from noisefloor.show.markup import TEMPLATE, environment, piece, safe
 from noisefloor.show.plots.picture import FIGURES
 from noisefloor.show.report import ReportError
 from noisefloor.text import sheet
@@ -264,11 +262,9 @@ def _anew(run) -> str:
 
 @cache
 def _templates():
-    import jinja2
+    from jinja2 import FileSystemLoader
 
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATE / "bundle"), trim_blocks=True, lstrip_blocks=True
-    )
+    found = environment().overlay(loader=FileSystemLoader(TEMPLATE / "bundle"), autoescape=False)
     found.filters |= {
         "inline": _inline,
         "plain": lambda value: _escaped(re.sub(r"[\r\n]+", " ", str(value))),
@@ -352,12 +348,7 @@ def _main_table(facts: dict) -> dict:
     """The comparisons of the metric that the page is about, and the heading of a single group."""
     from bs4 import BeautifulSoup
 
-    rows = pd.DataFrame(facts["comparisons"])
-    main = facts["primary"]
-    rows["threads"] = rows["threads"].astype("Int64")
-    for key in ("workload", "metric", "study"):
-        if key in rows and main.get(key) is not None:
-            rows = rows[rows[key].eq(main[key])]
+    rows = report.like(facts, facts["primary"], "workload", "metric", "study")
     shown = BeautifulSoup(report.verdict_table(rows).markup, "html.parser")
     groups = shown.select("tr.nf-group")
     return {"main": shown, "group": groups[0].extract() if len(groups) == 1 else None}

@@ -1,6 +1,5 @@
 """One theme, and one colour an arm."""
 
-import contextlib
 import re
 
 import matplotlib as mpl
@@ -32,12 +31,11 @@ def theme(arms=()):
     notebook it also shows the style sheet that makes boxes, tables and captions look right."""
     order(arms)
     _style()
-    with contextlib.suppress(ImportError):
-        from IPython import get_ipython
-        from IPython.display import HTML, display
+    from IPython import get_ipython
+    from IPython.display import HTML, display
 
-        if get_ipython() is not None:
-            display(HTML(_lab_css()))
+    if get_ipython() is not None:
+        display(HTML(_lab_css()))
 
 
 def order(arms):

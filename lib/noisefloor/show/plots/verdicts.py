@@ -143,12 +143,7 @@ def _overhead_panel(ax, panel, scale, margin, ink, small, published):
         canvas.remember(ax, [x], [y], [row.Index])
     for arm, line in single[~single["control"]].sort_values("threads").groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
-        ax.plot(
-            xs, canvas.cut(line["overhead_pct"], limit), color=ink[arm], lw=1, alpha=0.6, zorder=3
-        )
-        for x, row in zip(xs, line.itertuples(), strict=True):
-            told = row._replace(verdict=GLYPHS[row.verdict]) if crowded else row
-            canvas.judged(ax, x, row.Index, told, limit, ink[arm], "o", small or crowded)
+        _line(ax, xs, line, limit, ink[arm], "o", small, crowded)
     for row in joint.itertuples():
         canvas.judged(ax, end + place[row.arm], row.Index, row, limit, ink[row.arm], "D", small)
     named = {}  # a label is drawn once, at the rightmost point
@@ -174,6 +169,14 @@ def _overhead_panel(ax, panel, scale, margin, ink, small, published):
     words = "threads (log scale)" + ("; all: joint effect" if len(joint) else "")
     ax.set_xlabel("\n".join([words, *([_glyphs()] if crowded else [])]))
     return floor
+
+
+def _line(ax, xs, rows, limit, ink, mark, small, crowded):
+    """Comparisons of one arm at the places `xs`, joined by a line; `crowded`: a sign for the word."""
+    ax.plot(xs, canvas.cut(rows["overhead_pct"], limit), color=ink, lw=1, alpha=0.6, zorder=3)
+    for x, row in zip(xs, rows.itertuples(), strict=True):
+        told = row._replace(verdict=GLYPHS[row.verdict]) if crowded else row
+        canvas.judged(ax, x, row.Index, told, limit, ink, mark, small or crowded)
 
 
 def _glyphs() -> str:
@@ -239,11 +242,7 @@ def history(frame, *, narrow=False) -> Figure:
         for arm, i in _beside(arms).items():
             mine = rows[rows["arm"] == arm]
             xs = [at[row.campaign, row.date] + i * 0.6 / len(arms) for row in mine.itertuples()]
-            ax.plot(xs, canvas.cut(mine["overhead_pct"], limit), color=ink[arm], lw=1, alpha=0.6)
-            for x, row in zip(xs, mine.itertuples(), strict=True):
-                told = row._replace(verdict=GLYPHS[row.verdict]) if crowded else row
-                mark = "D" if joint else "o"
-                canvas.judged(ax, x, row.Index, told, limit, ink[arm], mark, small or crowded)
+            _line(ax, xs, mine, limit, ink[arm], "D" if joint else "o", small, crowded)
         names = [f"{row.date[:10]}\n{row.engine}" for row in places.itertuples()]
         if len(machines) > 1:
             which = [f"machine {machines.index(m) + 1}" for m in places["machine"]]

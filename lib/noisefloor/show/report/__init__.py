@@ -32,6 +32,7 @@ from noisefloor.show.report.answers import (
     waterfall,
 )
 from noisefloor.show.report.batch import (
+    finished,
     index,
     newest_campaign,
     plan,
@@ -47,6 +48,7 @@ from noisefloor.show.report.pieces import (
     OUT,
     badge,
     flat,
+    like,
     provenance,
     records,
     ruler,

@@ -11,9 +11,9 @@ from noisefloor.data import results, tidy
 from noisefloor.data.results import PROCESSOR, THROUGHPUT
 from noisefloor.model import METRICS, PROFILES
 from noisefloor.show import plots
-from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, plain, say
+from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, say
 from noisefloor.show.report.pieces import flat, provenance, save, table, verdict_box, verdict_table
-from noisefloor.show.report.words import engine, finding, limits, machine, size, when
+from noisefloor.show.report.words import finding, limits, machine, size, where
 from noisefloor.show.rows import SHORT, is_control, is_joint, metric_label
 from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
@@ -80,9 +80,8 @@ def archived(r):
     inner = [piece("headline", words) for words in said[:FEW]]
     inner += [piece("chips", chips)] if len(chips) <= FEW else []
     inner += [piece("claimed", claimed)] if claimed else []
-    facts = [("Date", when(r.meta)), ("Machine", machine(r.meta)), ("Server", engine(r.meta))]
     most = rows["verdict"].mode()[0].replace(" ", "-")
-    return Shown(piece("box", f"nf-{most}", joined(inner), facts), "\n".join(said))
+    return Shown(piece("box", f"nf-{most}", joined(inner), where(r.meta)), "\n".join(said))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -271,8 +270,7 @@ def expectation(r):
         more = say("cipher-more")
     elif row["hi_pct"] > 20 * max(most, 0.05):
         more = say("cipher-noise")
-    markup = piece("expected", r.study.cipher["name"], share, why, measured, more)
-    return Shown(markup, plain(markup))
+    return Shown(piece("expected", r.study.cipher["name"], share, why, measured, more))
 
 
 def outcome(r):
@@ -318,7 +316,7 @@ def _listed(parts, digits, unit="") -> str:
 
 def _sentence(words, code=""):
     """Instead of a figure: words, and a command behind them."""
-    return Shown(piece("sentence", words, code), f"{words} {code}".strip())
+    return Shown(piece("sentence", words, code))
 
 
 # -- what transfers --------------------------------------------------------------------------------
@@ -445,8 +443,7 @@ def _again(r):
     told = sorted({e["label"] for e in meta.get("engines", {}).values()})
     told.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
     told += [f"Noisefloor at {meta['commit']}"] if meta.get("commit") else []
-    said = ", ".join([*told, f"seed {meta['seed']}"])
-    return Shown(piece("again", line, said), f"{line}\n{said}")
+    return Shown(piece("again", line, ", ".join([*told, f"seed {meta['seed']}"])))
 
 
 def details(r):
