@@ -19,7 +19,7 @@ from noisefloor.data.cluster import pool
 from noisefloor.model import StudyError
 from noisefloor.schedule import NOT_JUDGED
 from noisefloor.show import plots
-from noisefloor.show.markup import known, piece, say
+from noisefloor.show.markup import TOLD, known, piece, say
 from noisefloor.show.report.answers import asked, obtained
 from noisefloor.show.report.pages import (
     PARTS,
@@ -299,12 +299,8 @@ def _facts(page) -> dict:
 
 def _table(found, out):
     """The main comparisons of every study; a study without one has its sentence in its card."""
-    scale, names = (
-        {t: _x(t) for t in TICKS},
-        {t: amounts.percent(t, 0) if t else "0" for t in TICKS},
-    )
-    heads = ("Study", "Of", "Verdict", "Overhead", "Interval", piece("axis", scale, names))
-    heads, rows = (*heads, "Noise floor", "Measured"), []
+    scale, rows = {t: _x(t) for t in TICKS}, []
+    names = {t: amounts.percent(t, 0) if t else "0" for t in TICKS}
     for page, facts in found:
         margin, href = facts.get("margin_pct") or MARGIN, os.path.relpath(page, out)
         for n, row in enumerate(facts.get("leads", ()) if page.stem not in LAST else ()):
@@ -320,6 +316,7 @@ def _table(found, out):
                 "" if n else str(facts.get("date") or "–")[:10],
             )
             rows.append(cells)
+    heads = [head or piece("axis", scale, names) for head in TOLD["lists"]["leads"]]
     columns = [(head, "", cells) for head, *cells in zip(heads, *rows, strict=True)]
     look = " nf-lines nf-overview"
     return piece("table", say("leads"), columns, len(rows), "", look) if rows else ""

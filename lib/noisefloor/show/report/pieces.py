@@ -206,7 +206,7 @@ def verdict_table(verdicts, caption="Every comparison, in words and numbers.", n
     shown = {"Arm": verdicts["arm"].nunique() > 1, "Level": bool(levels)}
     columns = [
         (head, kind, cells)
-        for (head, kind), *cells in zip(_COLUMNS.items(), *lines, strict=True)
+        for (head, kind), *cells in zip(TOLD["verdicts"].items(), *lines, strict=True)
         if shown.get(head, True)
     ]
     link = csv_link(flat(ordered), name)
@@ -214,13 +214,8 @@ def verdict_table(verdicts, caption="Every comparison, in words and numbers.", n
     return Shown(markup, ordered.to_string())
 
 
-_COLUMNS = {"Arm": "", "Threads": "nf-r", "Verdict": "", "Overhead": "nf-r", "Interval": "nf-r"}
-_COLUMNS |= {"Level": "nf-r", "What is known, and what would settle it": ""}
-_COLUMNS |= {"Noise floor": "nf-r", "n": "nf-r"}
-
-
 def _line(row, margin) -> tuple:
-    """A row of the verdict table for reading, by `_COLUMNS`."""
+    """A row of the verdict table for reading, by the columns of ``pages.toml``."""
     ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
     why, threads = words.reasons(row, margin), row["threads"]
     at_once = [CONTENDED] if contended(row) else []
