@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import shutil
 import tomllib
 from base64 import b64decode
@@ -116,7 +115,9 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     if campaigns:
         raw = folder / "data" / "raw" / "recorded"
         words["run"] = run = results.load(*(raw / c.name for c in campaigns))
-        words |= {"judged": run.runs[~run.runs["warmup"]], "anew": _anew(run)}
+        question = "all" if len(run.parts) > 1 else run.study.key
+        anew = report.command(run, question)
+        words |= {"judged": run.runs[~run.runs["warmup"]], "anew": anew}
         words |= _main_table(facts)
         sheet.cells(run.tidy).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     _write(folder, "post.md", words)
@@ -241,20 +242,6 @@ def _inside(folder: Path):
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-def _anew(run) -> str:
-    """The command that measures the same elsewhere."""
-    given, profile = run.meta["parameters"], ["--profile", run.study.profile.name]
-    if "settings" not in given:
-        key = "all" if len(run.parts) > 1 else run.study.key
-        question = ["--question", key] if key else []
-        return shlex.join(["noisefloor", "run", run.study.name, *question, *profile])
-    words = ["noisefloor", "ab", *given["settings"]]
-    script = "lua" if given.get("lua") else "workload"
-    words += [f"--{script}", given[script]] if given.get(script) else []
-    words += ["--engine", kind] if (kind := run.meta["engine"]["kind"]) != "mysql" else []
-    return shlex.join([*words, *profile])
 
 
 # -- what is written -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from noisefloor.show.report.answers import (
     answer,
     archived,
     begin,
+    command,
     comparisons,
     details,
     dots,

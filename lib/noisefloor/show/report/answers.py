@@ -3,6 +3,7 @@ figures that every such page has; and what stands behind them: all comparisons, 
 another machine, the settings of the arms, and proofs and runs, folded."""
 
 import math
+import shlex
 
 import pandas as pd
 
@@ -222,8 +223,15 @@ def _verdicts(r, rows):
 
 
 def command(r, question) -> str:
-    """The command that measures a question as the page's own campaign was measured."""
+    """The command that measures a question as the page's own campaign was measured; of a page on
+    its user's own question, that one."""
     s, given = r.study, r.meta.get("parameters", {})
+    if "settings" in given:
+        words = ["noisefloor", "ab", *given["settings"]]
+        script = "lua" if given.get("lua") else "workload"
+        words += [f"--{script}", given[script]] if given.get(script) else []
+        words += ["--engine", kind] if (kind := r.meta["engine"]["kind"]) != "mysql" else []
+        return shlex.join([*words, "--profile", s.profile.name])
     words = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
         words += ["--profile", s.profile.name]
@@ -435,11 +443,8 @@ def settings(r):
 def _again(r):
     """The command that measures the page's first question again, with its versions and its seed."""
     s, meta = r.parts[0].study, r.meta
-    if s.name in studies.STUDIES:
-        line = f"{command(r, s.key)} --seed {meta['seed']}"
-    else:  # its user's own
-        given = meta.get("parameters", {}).get("settings", ())
-        line = " ".join(["noisefloor ab", *given, f"--profile {s.profile.name}"])
+    line = command(r, s.key)
+    line += f" --seed {meta['seed']}" if s.name in studies.STUDIES else ""
     told = sorted({e["label"] for e in meta.get("engines", {}).values()})
     told.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
     told += [f"Noisefloor at {meta['commit']}"] if meta.get("commit") else []
