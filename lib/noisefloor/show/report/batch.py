@@ -20,6 +20,7 @@ from noisefloor.model import StudyError
 from noisefloor.schedule import NOT_JUDGED
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, known, piece, say
+from noisefloor.show.plots.canvas import away
 from noisefloor.show.report.answers import asked, obtained
 from noisefloor.show.report.pages import (
     PARTS,
@@ -32,7 +33,7 @@ from noisefloor.show.report.pages import (
     shell,
     studies,
 )
-from noisefloor.show.report.pieces import away, drawing, flat, like, raw_links
+from noisefloor.show.report.pieces import drawing, flat, like, raw_links
 from noisefloor.show.report.words import MARGIN, ReportError, cost, when
 from noisefloor.show.rows import contended, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES, load

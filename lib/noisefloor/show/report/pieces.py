@@ -16,6 +16,7 @@ from noisefloor.data import results, tidy
 from noisefloor.data.archive import in_order
 from noisefloor.schedule import CONTENDED, NOT_JUDGED
 from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
+from noisefloor.show.plots.canvas import away, mirror
 from noisefloor.show.report import words
 from noisefloor.show.rows import as_list, contended, is_control, joint, metric_label, threads_label
 from noisefloor.text import amounts, sheet
@@ -38,11 +39,6 @@ def _numbers(row) -> list[float]:
     """Overhead, both ends of its interval and noise floor; NaN for what is not known."""
     columns = ("overhead_pct", "lo_pct", "hi_pct", "noise_floor_pct")
     return [float(row[c]) if known(row.get(c)) else math.nan for c in columns]
-
-
-def away(value) -> float:
-    """The size of an overhead whichever its direction: -50 % is as far away as +100 %."""
-    return 100 * (amounts.factor(value) - 1)
 
 
 def drawing(row, margin_pct, x) -> dict:
@@ -90,9 +86,8 @@ def ruler(row, margin_pct=words.MARGIN):
         "ticks": [(x(t), name) for t, name in ticks.items() if abs(x(t) - 300) < 264],
     }
     if floor < limit:
-        below = -100 * floor / (100 + floor)
-        low, high = drawn["floor"] = x(below), x(floor)
-        if lo > below and low > 120:
+        low, high = drawn["floor"] = x(mirror(floor)), x(floor)
+        if lo > mirror(floor) and low > 120:
             drawn["named"] = low - 5, True
         elif hi < floor and high < 480:
             drawn["named"] = high + 5, False
