@@ -17,7 +17,7 @@ from PIL import Image
 import lab
 from noisefloor import paths
 from noisefloor.cli import main
-from noisefloor.show import plots
+from noisefloor.show.rows import metric_label
 
 DOCS = paths.root() / "docs"
 REPORT = "tablespace-encryption"
@@ -95,7 +95,7 @@ def explorer(browser, place: Path) -> None:
         page.set_default_timeout(60_000)
         lab.run_all(page, url("explore"))
         page.locator(".nf-raws pre").first.wait_for()
-        page.get_by_label("Metric").select_option(plots.metric_label("cpu_per_transaction"))
+        page.get_by_label("Metric").select_option(metric_label("cpu_per_transaction"))
         page.get_by_text("Server CPU per transaction over").first.wait_for()
         page.wait_for_timeout(1500)
         page.keyboard.press("Control+b")  # without the list of files

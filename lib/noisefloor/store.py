@@ -18,8 +18,8 @@ from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.data.compare import aligned
 from noisefloor.show.markup import known
-from noisefloor.show.plots import metric_label, threads_label
 from noisefloor.show.report.words import engine, machine, primary, when
+from noisefloor.show.rows import metric_label, threads_label
 from noisefloor.text import Refusal, amounts
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it

@@ -397,7 +397,7 @@ def test_the_shipped_floor_is_that_of_every_recorded_campaign_of_two_identical_s
     assert json.loads(paths.recorded_floor().read_text()) == live.floor(*map(results.load, every))
 
 
-def test_noise_is_the_scatter_of_a_pair_around_its_block(tmp_path, monkeypatch):
+def test_noise_is_the_scatter_of_a_pair_around_its_block(monkeypatch):
     built = {
         "one": identical(sd=0.01, block_sd=0.05),
         "two": identical("switched", sd=0.03, blocks=10, size=1, seed=2),
@@ -405,11 +405,11 @@ def test_noise_is_the_scatter_of_a_pair_around_its_block(tmp_path, monkeypatch):
         "slow": campaign(sd=0.02, blocks=4),
     }
     monkeypatch.setattr(live.results, "load", built.get)
-    written = json.loads(live.noise(["one"], tmp_path / "noise.json").read_text())
+    written = live.noise(["one"])
     alone = written["calibration: read/write"]["tps"]
     assert alone == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
     assert set(written["calibration: at once"]["cpu_per_transaction"]) == {"2", "4"}
-    both = json.loads(live.noise([*built], tmp_path / "noise.json").read_text())
+    both = live.noise([*built])
     mixed = math.sqrt((48 * 1.0**2 + 9 * 3.0**2) / 57)
     assert both["calibration: read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
     slow = both["calibration: read/write, 4 threads"]["tps"]["4"]  # an arm's effect is not in it

@@ -12,6 +12,7 @@ from conftest import DATA, done
 from noisefloor import explore, paths
 from noisefloor.data import results, tidy
 from noisefloor.show import plots, report
+from noisefloor.show.rows import is_joint
 
 BINLOG = "binlog-encryption-standard-20261121-005924"
 AA = "calibration-aa-standard-20261123-024100"
@@ -152,7 +153,7 @@ def test_an_ingested_archive_opens_as_a_campaign_does(theirs):
     assert set(dict(at.baseline.options)) == servers
     at.baseline.value = "mysql 8.4.8"
     rows = at.question.verdicts
-    assert set(rows["n_arm"][~plots.is_joint(rows)]) == {2}  # neither pools nor twins
+    assert set(rows["n_arm"][~is_joint(rows)]) == {2}  # neither pools nor twins
     assert "Transactions per second" in at.status.value
     near = at.near.runs
     assert at.run.value in at.raw.value
@@ -164,7 +165,7 @@ def test_one_run_an_arm_has_an_interval_from_its_rows_and_no_verdict(theirs, tmp
     made.tree(tmp_path / "few", 24, seconds=60)
     done("ingest", tmp_path / "few", "--out", tmp_path / "t")
     rows = asked(explore.opened(f"{tmp_path}/t"), workload="RW").verdicts
-    single = rows[~plots.is_joint(rows)]
+    single = rows[~is_joint(rows)]
     assert set(single["verdict"]) == {"cannot tell"}
     assert single["lo_pct"].notna().all()
 

@@ -14,6 +14,7 @@ from conftest import DATA
 from noisefloor import schedule
 from noisefloor.show import markup, plots
 from noisefloor.show.plots import style
+from noisefloor.show.rows import contended
 from noisefloor.text import amounts
 
 CPU = "cpu_per_transaction"
@@ -376,7 +377,7 @@ def test_words_for_eyes_that_see_nothing_say_what_was_measured_at_once():
     assert cpu.endswith("+14.0 % (+11.0 to +17.0 %) under contention")
     assert "not judged, +1.0 %" in tps
     assert "contention" not in tps
-    assert [plots.contended(row) for _, row in table.iterrows()] == [True, False]
+    assert [contended(row) for _, row in table.iterrows()] == [True, False]
     assert "not judged" in texts(plots.dots(table))
     assert len(set(markup.GLYPHS.values())) == len(markup.GLYPHS)
 

@@ -1,5 +1,6 @@
 """Known slowdowns: what each design finds, what a duet may say, and what levelling does."""
 
+import json
 import math
 
 import pandas as pd
@@ -148,8 +149,13 @@ def write_found(opened, folder):
     for r in opened.values():
         if (n := len(blocks(r, r.main, CPU))) < WHOLE:
             raise TooShort(f"{r.folder.name} has {n} whole blocks of {WHOLE}: nothing is written")
-    live.write_floor(opened["aa"], file=folder / "floor.json")
-    live.noise([opened[q].folder for q in ("aa", "switched")], folder / "noise.json")
+    found = {
+        "floor": live.floor(opened["aa"]),
+        "noise": live.noise([opened[q].folder for q in ("aa", "switched")]),
+    }
+    for name, entries in found.items():
+        text = json.dumps(entries, indent=1, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(text + "\n")
     honest.write(allowed(opened["injected"]), folder / "duet.json")
 
 

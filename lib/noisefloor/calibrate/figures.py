@@ -8,26 +8,20 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from noisefloor.show.plots.axes import (
-    _above,
-    _margin,
-    _note,
-    _panels,
-    _percent_axis,
-    _responsive,
-    _rows,
-)
-from noisefloor.show.plots.style import ARMS, BAND, BASE, INK, MUTED, SHORT
+from noisefloor.show.plots import canvas
+from noisefloor.show.plots.style import ARMS, BAND, BASE, INK, MUTED
+from noisefloor.show.rows import SHORT
 
+MOST = 5.0  # percent of campaigns that may be told wrong
 DESIGN_INK = {"switched": ARMS[0], "side by side": ARMS[1]}
 
 
-@_responsive
-def strip(frame, value, *, by, ink=None, most=5.0, least=None, axis="", narrow=False):
+@canvas.responsive
+def strip(frame, value, *, by, ink=None, least=None, axis="", narrow=False):
     """One dot a cell along a percent axis, a row for every value of `by`, the extreme one in words.
 
-    ink: column that colours the dots (its values are named above, at most five); most: what the
-    numbers may be, or `least`; axis: what they are."""
+    ink: column that colours the dots (its values are named above, at most five); least: what the
+    numbers must be, by default at most MOST; axis: what they are."""
     labels = list(pd.unique(frame[by]))
     kinds = list(pd.unique(frame[ink])) if ink else [None]
     inks = (DESIGN_INK.get(k, c) for k, c in zip(kinds, ARMS * 2, strict=False))
@@ -37,15 +31,14 @@ def strip(frame, value, *, by, ink=None, most=5.0, least=None, axis="", narrow=F
         labels, side, (66, 66), axis, top=30 if ink else 8, each=25, narrow=narrow
     )
     far = least is not None  # the extreme that matters is the lowest
-    lo, hi = (least, 100.0) if far else (0.0, most)
+    lo, hi = (least, 100.0) if far else (0.0, MOST)
     ax.axvspan(lo, hi, color=BAND, alpha=0.13, lw=0, zorder=0)
-    ax.axvline(least if far else most, color=BAND, lw=1.2, zorder=1)
+    ax.axvline(least if far else MOST, color=BAND, lw=1.2, zorder=1)
     spread = np.linspace(-0.26, 0.26, 7)
     for i, label in enumerate(labels):
         row = frame[frame[by] == label]
-        y = i + (0.32 if narrow else 0.0)
-        shift = spread[np.arange(len(row)) % 7] if len(row) > 3 else np.zeros(len(row))
-        many = len(row) > 3
+        y, many = i + (0.32 if narrow else 0.0), len(row) > 3
+        shift = spread[np.arange(len(row)) % 7] * many
         for kind in kinds:
             mine = (row[ink] == kind).to_numpy() if ink else np.ones(len(row), bool)
             points = np.column_stack([row[value], y + shift])[mine]
@@ -61,36 +54,36 @@ def strip(frame, value, *, by, ink=None, most=5.0, least=None, axis="", narrow=F
     for kind in kinds if ink else ():
         style = {"va": "bottom", "color": colour[kind], "weight": "bold", "fontsize": 12}
         name = SHORT.get(kind, str(kind))
-        _note(ax, name, (0, 1), (where, 8), "axes fraction", **style)
+        canvas.note(ax, name, (0, 1), (where, 8), "axes fraction", **style)
         where += 9.0 * len(name) + 18
     return figure
 
 
-@_responsive
+@canvas.responsive
 def blocks(found, each, *, margin_pct=2.0, narrow=False):
     """Mean of every A/A block (`each`: design, block, log), a panel a design, with the mean of all and
     its interval (`found`)."""
-    figure, axes, small = _panels(len(found), narrow, 250, most=3)
+    figure, axes, small = canvas.panels(len(found), narrow, 250, most=3)
     reach = max(1.2 * margin_pct, 110 * each["log"].abs().max())
     for ax, row in zip(axes, found.itertuples(), strict=True):
         part = each[each["design"] == row.design]
-        _margin(ax, margin_pct)
+        canvas.band(ax, margin_pct)
         ax.axhspan(row.lo_pct, row.hi_pct, color=ARMS[0], alpha=0.25, lw=0, zorder=2)
         ax.axhline(row.overhead_pct, color=ARMS[0], lw=1.6, zorder=3)
         ax.plot(part["block"] + 1, 100 * np.expm1(part["log"]), "o", ms=5, color=BASE, zorder=4)
         ax.set_ylim(-reach, reach)
         ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         ax.set_xlabel("block")
-        _percent_axis(ax)
-        _above(ax, f"difference (shaded: ±{margin_pct:g}\u202f%)", row.design, small=small)
+        canvas.percent_axis(ax)
+        canvas.above(ax, f"difference (shaded: ±{margin_pct:g}\u202f%)", row.design, small=small)
     return figure
 
 
-@_responsive
+@canvas.responsive
 def bias(frame, *, narrow=False):
     """A duet less the truth with its interval, in percent of the true overhead; a place a
     slowdown, a colour a design, the bands are what is allowed for a size and for a word."""
-    figure, axes, _ = _panels(1, narrow, 320)
+    figure, axes, _ = canvas.panels(1, narrow, 320)
     ax = axes[0]
     shares = ["bias_pct", "lo_pct", "hi_pct", "size_pct", "word_pct"]
     effect = frame["effect_pct"].clip(lower=0.1) / 100
@@ -108,16 +101,16 @@ def bias(frame, *, narrow=False):
         ax.plot(where, row["bias_pct"], "o", color=ink[design], ms=7)
     ax.set_xticks(range(len(arms)), arms.index)
     ax.set_xlabel("slowdown that was put in")
-    _percent_axis(ax)
-    _above(ax, "share of the true overhead", "CPU per transaction", names, ink, narrow)
+    canvas.percent_axis(ax)
+    canvas.above(ax, "share of the true overhead", "CPU per transaction", names, ink, narrow)
     return figure
 
 
-@_responsive
+@canvas.responsive
 def power(frame, *, narrow=False):
     """Share of campaigns that end in a verdict other than `cannot tell`, or in `slower`, against
     the true overhead: columns truth_pct, slower, same (shares), and `line` (a line each)."""
-    figure, axes, _ = _panels(1, narrow, 310)
+    figure, axes, _ = canvas.panels(1, narrow, 310)
     ax = axes[0]
     ink = dict(zip(pd.unique(frame["line"]), ARMS * 2, strict=False))
     for line, colour in ink.items():
@@ -128,11 +121,11 @@ def power(frame, *, narrow=False):
     _percents(ax, "y")
     _percents(ax)
     ax.set_xlabel("true overhead (solid: slower; dashed: same)")
-    _above(ax, "campaigns that end so", "", dict(zip(ink, ink, strict=True)), ink, narrow)
+    canvas.above(ax, "campaigns that end so", "", dict(zip(ink, ink, strict=True)), ink, narrow)
     return figure
 
 
-@_responsive
+@canvas.responsive
 def information(designs, *, narrow=False):
     """Information a minute of each design against pairs in turn, a dot with its interval (log)."""
     words = "information a minute, in turn = 1 (log scale)"
@@ -160,15 +153,15 @@ def _named(names, side, rights, axis, *, top, each, narrow):
     name, words) writes both ends of a row. side: points for the names where they stand beside the
     axes; rights: for the words, wide and narrow; axis: what the numbers are."""
     left, each = (8, 42) if narrow else (side, each)
-    figure, ax = _rows(len(names), each, (left, rights[narrow]), (top, 44), narrow)
-    _note(ax, axis, (0, 0), (0, -26), "axes fraction", va="top")
+    figure, ax = canvas.lined(len(names), each, (left, rights[narrow]), (top, 44), narrow)
+    canvas.note(ax, axis, (0, 0), (0, -26), "axes fraction", va="top")
 
     def name_row(i, name, words):
         at = ax.get_yaxis_transform()
         place = ((0, i - 0.28), (0, 0)) if narrow else ((0, i), (-left + 8, 0))
-        _note(ax, name, *place, at, va="center", color=INK, fontsize=12)
+        canvas.note(ax, name, *place, at, va="center", color=INK, fontsize=12)
         end = (1, i + (0.32 if narrow else 0.0)), (8, 0)
-        _note(ax, words, *end, at, va="center", color=INK)
+        canvas.note(ax, words, *end, at, va="center", color=INK)
 
     return figure, ax, left, name_row
 

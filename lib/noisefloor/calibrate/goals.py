@@ -10,8 +10,8 @@ from noisefloor.calibrate import live, truth
 from noisefloor.calibrate.rivals import bounds
 from noisefloor.text import amounts
 
-_READ = tomllib.loads(Path(__file__).with_name("goals.toml").read_text())
-GOALS = [_READ["kinds"].get(goal["by"], {}) | goal for goal in _READ["goals"]]
+_KINDS = tomllib.loads(Path(__file__).with_name("goals.toml").read_text())
+GOALS = [k | g | {"by": by} for by, k in _KINDS.items() for g in k.get("goals", [{}])]
 SURE = 0.002  # two-sided: bounds of 99.9 % each
 SHARES = ("least", "most", "upper", "more")
 
@@ -100,13 +100,11 @@ def rate(frame, count, goal, name=cell_name):
 
 
 def _rate(c, goal):
-    families = goal["cells"] == "families"
-    frame = c.figures["families"] if families else getattr(c, goal["cells"])
-    return rate(frame, goal["count"], goal)
+    return rate(getattr(c, goal["cells"]), goal["count"], goal)
 
 
 def _coverage(c, goal):
-    count, least, most = goal["count"], goal.get("least", 0.0), goal.get("most", 1.0)
+    count, least, most = goal["by"], goal.get("least", 0.0), goal.get("most", 1.0)
     share = c.coverage[count] / c.coverage["n"]
     row = c.coverage.loc[share.idxmin() if "least" in goal else share.idxmax()]
     missed = (share < least) | (share > most)
@@ -206,7 +204,7 @@ def _known(c, goal):
 
 
 MEASURES = {
-    "rate": _rate, "coverage": _coverage, "price": _price, "found": _found, "files": _files,
-    "mutants": _mutants, "speed": _speed, "width": _width, "never": _never,
-    "machine_time": _machine_time, "known": _known,
+    "rate": _rate, "covered": _coverage, "covered_last": _coverage, "price": _price,
+    "found": _found, "files": _files, "mutants": _mutants, "speed": _speed, "width": _width,
+    "never": _never, "machine_time": _machine_time, "known": _known,
 }  # fmt: skip

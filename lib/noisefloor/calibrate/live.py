@@ -2,7 +2,6 @@
 
 Works on opened campaigns (`results.load`). Overheads are log ratios inside, percent in the tables."""
 
-import json
 import math
 import warnings
 from pathlib import Path
@@ -241,16 +240,11 @@ def implied_df(estimate, upper):
     return float(optimize.brentq(gap, 0.2, 1e6))
 
 
-def write_floor(*opened, file=None):
-    """Write the `floor` of campaigns where `stats.scatter` looks for it; returns the file."""
-    return _write(floor(*opened), file or paths.recorded_floor())
-
-
-def noise(folders=(), file=None):
-    """Write what one levelled pair scatters, by thread count: {"source", name: {metric: {threads: sd in
-    percent}}}, the names those of `schedule.kin`; returns the file. folders: of campaigns (default: all
-    recorded ones). Around the means of blocks, where neither an arm's effect nor a start's is left; of
-    two identical arms whose blocks hold one pair, around the mean of the campaign."""
+def noise(folders=()):
+    """What one levelled pair scatters, by thread count: {"source", name: {metric: {threads: sd in
+    percent}}}, the names those of `schedule.kin`. folders: of campaigns (default: all recorded ones).
+    Around the means of blocks, where neither an arm's effect nor a start's is left; of two identical
+    arms whose blocks hold one pair, around the mean of the campaign."""
     folders = folders or sorted(p.parent for p in paths.recorded().glob("*/campaign.json"))
     sums, names = {}, []
     for folder in folders:
@@ -274,7 +268,7 @@ def noise(folders=(), file=None):
     for (workload, metric, threads), (total, df) in sorted(sums.items()):
         sd = round(100 * math.sqrt(total / df), 3)
         out.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
-    return _write(out, file or paths.recorded_noise())
+    return out
 
 
 def _around(pairs, equal):
@@ -285,9 +279,3 @@ def _around(pairs, equal):
     if df < FREE and equal:
         return float(((d - d.mean()) ** 2).sum()), len(d) - 1
     return float(((d - d.groupby(block).transform("mean")) ** 2).sum()), df
-
-
-def _write(found, file):
-    """JSON to a file, which is returned."""
-    Path(file).write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    return Path(file)

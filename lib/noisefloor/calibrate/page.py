@@ -2,7 +2,6 @@
 
 `load` opens the recorded synthetic figures and whatever live campaigns there are."""
 
-import json
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from noisefloor.calibrate.rivals import bounds
 from noisefloor.data import results, tidy
 from noisefloor.show import findings, plots, report
 from noisefloor.show.markup import Shown, piece
+from noisefloor.show.rows import SHORT, metric_label
 from noisefloor.stats import honest
 
 SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
@@ -94,6 +94,7 @@ class Calibration:
     levelled = cached_property(lambda c: duets.levelled(c.one("aa"), c.one("injected")))
     rivals = cached_property(lambda c: labelled(c.figures["rivals"]))
     goals = cached_property(goals.table)
+    families = property(lambda c: c.figures["families"])
 
     @property
     def more(self):
@@ -108,7 +109,7 @@ class Calibration:
         except live.TooShort:
             return ""
         ratio = c.groupby("metric")["left_se_pct"].median() / c.groupby("metric")["se_pct"].median()
-        told = ", ".join(f"{plots.metric_label(m)}: {x:.2f}" for m, x in ratio.items())
+        told = ", ".join(f"{metric_label(m)}: {x:.2f}" for m, x in ratio.items())
         known = c[c["overhead_pct"].abs() > KNOWN_PCT]
         moved = (known["left_pct"] - known["overhead_pct"]).abs() / known["se_pct"]
         words = f"Standard errors with levelling, those without being 1: {told}."
@@ -121,13 +122,10 @@ class Calibration:
         """Normal noise, a pair a block, `truth.POWER_BLOCKS` declared blocks: columns truth_pct, slower,
         same, line."""
         p = self.figures["prices"]
-        return pd.DataFrame(
-            {
-                "truth_pct": p["truth_pct"],
-                "slower": p["slower_at_blocks"] / p["n"],
-                "same": p["same_at_blocks"] / p["n"],
-                "line": [f"pair sd {sd:g} %" for sd in p["sd_pct"]],
-            }
+        return p[["truth_pct"]].assign(
+            slower=p["slower_at_blocks"] / p["n"],
+            same=p["same_at_blocks"] / p["n"],
+            line=[f"pair sd {sd:g} %" for sd in p["sd_pct"]],
         )
 
     @property
@@ -152,7 +150,7 @@ class Calibration:
         missed = coverage.assign(missed=coverage["n"] - coverage["covered"])
         for question, frame, count in (
             ("false slower or faster", self.at_zero, "wrong"),
-            (f"family of {truth.THREADS} thread counts", self.figures["families"], "count"),
+            (f"family of {truth.THREADS} thread counts", self.families, "count"),
             ("false same at the margin", self.at_margin, "same"),
             ("interval misses the truth", missed, "missed"),
         ):
@@ -184,14 +182,9 @@ class Calibration:
         rule_pct, exposed."""
         m = self.figures["mutants"]
         least = bounds(m["count"], m["n"], SURE)[0]
-        return pd.DataFrame(
-            {
-                "mutant": m["mutant"],
-                "mutant_pct": 100 * m["value"],
-                "at_least_pct": 100 * least,
-                "rule_pct": 100 * m["rule"],
-                "exposed": least > LIMIT,
-            }
+        shares = {"mutant_pct": m["value"], "at_least_pct": least, "rule_pct": m["rule"]}
+        return m[["mutant"]].assign(
+            **{k: 100 * v for k, v in shares.items()}, exposed=least > LIMIT
         )
 
     @property
@@ -207,7 +200,7 @@ class Calibration:
             "included."
         )
         if self.aa is not None:
-            said = (f"{plots.SHORT[r.metric]} {r.verdict}" for r in goals.called(self.aa))
+            said = (f"{SHORT[r.metric]} {r.verdict}" for r in goals.called(self.aa))
             words += f" Of two identical servers on this machine it says: {' and '.join(said)}."
         if self.injected is not None:
             words += f" {self.allowed}"
@@ -311,7 +304,7 @@ class Calibration:
         try:
             frame = getattr(self, name)
         except live.TooShort as e:
-            return Shown(piece("sentence", str(e)), str(e))
+            return Shown(piece("sentence", str(e)))
         return report.table(_read(frame, TABLES[name]), words, name=name)
 
     def figure(self, name, title, words):
@@ -319,7 +312,7 @@ class Calibration:
         try:
             data, drawing, (frame, *alt) = FIGURES[name](self)
         except live.TooShort as e:
-            return Shown(piece("sentence", str(e)), str(e))
+            return Shown(piece("sentence", str(e)))
         return plots.show(
             drawing, title=title, alt=say(frame, *alt), caption=words, data=data, name=name
         )
@@ -375,7 +368,7 @@ def _read(frame, columns):
         ends = of.split() if of not in frame else [of]
         for name, end in zip(ends, ("", " lo", " hi"), strict=False):
             values = frame[name]
-            values = values.map(plots.metric_label) if name == "metric" else values
+            values = values.map(metric_label) if name == "metric" else values
             out[head + end] = values.round(3) if values.dtype.kind == "f" else values
     return findings.told(out)
 
@@ -451,12 +444,10 @@ def recorded():
 def _open(question, name, *, duets=False):
     """A campaign by its name, else the newest recorded one of a question (of duets alone, or not);
     None where there is none."""
-    newest = ("", name)
-    for file in () if name else paths.recorded().glob("*/campaign.json"):
-        meta = json.loads(file.read_text())
+    newest = [("", name)]
+    for meta, folder in () if name else report.finished("calibration", paths.recorded()):
         alone = all(w.get("at_once") for w in meta["workloads"])
-        asked = (meta["study"], meta.get("key"), alone) == ("calibration", question, duets)
-        if asked and meta["finished"]:
-            newest = max(newest, (meta["finished"], file.parent.name))
-    name = newest[1]
+        if (meta.get("key"), alone) == (question, duets):
+            newest.append((meta["finished"], folder.name))
+    name = max(newest)[1]
     return results.load(paths.campaign(name)) if name else None

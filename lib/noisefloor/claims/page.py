@@ -8,8 +8,9 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.claims.judged import TITLES, by_threads, facts, judge, of, stated, times
-from noisefloor.show import plots, report
+from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
+from noisefloor.show.rows import is_control, threads_label
 from noisefloor.stats.estimate import CANNOT_TELL, FASTER, SAME, SLOWER
 from noisefloor.text import amounts
 
@@ -190,7 +191,7 @@ def over(ours, published):
     theirs = published[(published["metric"] == metric) & published["arm"].isin(set(ours["arm"]))]
     both = [
         f.assign(workload=f["workload"].astype(str) + end)
-        for f, end in ((ours[~plots.is_control(ours)], ", here"), (theirs, ", published"))
+        for f, end in ((ours[~is_control(ours)], ", here"), (theirs, ", published"))
     ]
     kept = [c for c in ours.columns if c in theirs.columns]
     return pd.concat([f[kept] for f in both], ignore_index=True).sort_values(
@@ -241,7 +242,7 @@ def checks(facts, times):
     printed = of(facts, source, "io-bound", "claimed_ratio").set_index("threads")["value"]
     at = (hard.round(2) - printed).abs().idxmax()
     said = "all eleven printed ratios are the quotients of the two columns, rounded"
-    check = f"printed ratio that fits worst, {plots.threads_label(int(at))}"
+    check = f"printed ratio that fits worst, {threads_label(int(at))}"
     add(check, printed[at], hard[at], said)
     source = "version-upgrade"
     made, asked = (

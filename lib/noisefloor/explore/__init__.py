@@ -23,6 +23,7 @@ from noisefloor.explore.question import (
 )
 from noisefloor.show import plots, report
 from noisefloor.show.markup import TEMPLATE, piece
+from noisefloor.show.rows import metric_label
 
 MOST = 12  # arms that are shown before somebody chooses
 
@@ -175,7 +176,7 @@ class Explorer:
         self.baseline.layout.display = "none" if self.baseline.disabled else None
         judged = source.study.workload(self.workload.value).metrics
         metrics = [m for m in judged if m in set(rows["metric"])]
-        _offer(self.metric, [(plots.metric_label(m), m) for m in metrics])
+        _offer(self.metric, [(metric_label(m), m) for m in metrics])
         _offer(self.threads, sorted(int(t) for t in rows["threads"].dropna().unique()))
         base, again = source.study.baseline, source.study.control
         seen = set(rows["arm"]) - {base.name}

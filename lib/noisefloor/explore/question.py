@@ -12,7 +12,7 @@ from noisefloor.data.archive import Unknown
 from noisefloor.model import METRICS
 from noisefloor.show import plots, report
 from noisefloor.show.markup import joined, piece
-from noisefloor.show.plots.style import counted
+from noisefloor.show.rows import counted, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES
 from noisefloor.text import Refusal
 
@@ -122,7 +122,7 @@ class Question:
         asked = {"workload": self.workload, "metric": self.metric, "margin_pct": self.margin_pct}
         parts = [s.judge(**asked).assign(campaign=name) for name, s in self._there.items()]
         if not parts:
-            raise Unknown(f"{self.workload}: no run has {plots.metric_label(self.metric)}")
+            raise Unknown(f"{self.workload}: no run has {metric_label(self.metric)}")
         return pd.concat(parts, ignore_index=True)
 
     @cached_property
@@ -130,7 +130,7 @@ class Question:
         """The rows of `judged` that are shown. The joint effect is that of all thread counts."""
         table, counts = self.judged, set(self.threads)
         whole = not counts or counts >= set(table["threads"].dropna())
-        alone = table["threads"].isna() & (whole | ~plots.is_joint(table))
+        alone = table["threads"].isna() & (whole | ~is_joint(table))
         kept = table["threads"].isin(counts) | alone | (not counts)
         kept &= table["arm"].isin(self.arms) | (not self.arms)
         return table[kept].reset_index(drop=True)
@@ -145,7 +145,7 @@ class Question:
         """The main comparison of each campaign in words."""
         said = []
         for name, rows in self._parts:
-            if not plots.is_control(rows).all():
+            if not is_control(rows).all():
                 start = f"{name}: " if len(self.sources) > 1 else ""
                 said.append(start + report.headline(report.primary(rows, self.metric)))
         return " ".join(said) or "Nothing is left to show: choose an arm and a thread count."
@@ -173,7 +173,7 @@ class Question:
     def figure(self):
         """Overhead against threads, or a forest where that would say less or be crowded."""
         rows, alone = self.verdicts, len(self.sources) == 1
-        arms = rows.loc[~plots.is_control(rows), "arm"].nunique()
+        arms = rows.loc[~is_control(rows), "arm"].nunique()
         if rows["threads"].nunique() > 1 and 0 < arms <= (LINES if alone else 1):
             by = "metric" if alone else "campaign"
             return plots.overhead(rows, self.metric, margin_pct=self.margin_pct, by=by)
@@ -195,8 +195,8 @@ class Question:
     @cached_property
     def comparisons(self) -> list[tuple[str, int]]:
         """What has runs of its own: (words, row of `verdicts`), the study's own ones first."""
-        rows = self.verdicts[~plots.is_joint(self.verdicts)]
-        rows = rows.loc[plots.is_control(rows).sort_values(kind="stable").index]
+        rows = self.verdicts[~is_joint(self.verdicts)]
+        rows = rows.loc[is_control(rows).sort_values(kind="stable").index]
         found = []
         for row in rows.itertuples():
             name = row.campaign if len(self.sources) > 1 else ""

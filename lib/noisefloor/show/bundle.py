@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import shlex
 import shutil
 import tomllib
 from base64 import b64decode
@@ -18,12 +17,10 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-import pandas as pd
-
 from noisefloor import paths
 from noisefloor.data import pack, results, tidy
 from noisefloor.show import identity, report
-from noisefloor.show.markup import TEMPLATE, piece, safe
+from noisefloor.show.markup import TEMPLATE, environment, piece, safe
 from noisefloor.show.plots.picture import FIGURES
 from noisefloor.show.report import ReportError
 from noisefloor.text import sheet
@@ -118,7 +115,9 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     if campaigns:
         raw = folder / "data" / "raw" / "recorded"
         words["run"] = run = results.load(*(raw / c.name for c in campaigns))
-        words |= {"judged": run.runs[~run.runs["warmup"]], "anew": _anew(run)}
+        question = "all" if len(run.parts) > 1 else run.study.key
+        anew = report.command(run, question)
+        words |= {"judged": run.runs[~run.runs["warmup"]], "anew": anew}
         words |= _main_table(facts)
         sheet.cells(run.tidy).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     _write(folder, "post.md", words)
@@ -245,30 +244,14 @@ def _inside(folder: Path):
         os.environ.update(before)
 
 
-def _anew(run) -> str:
-    """The command that measures the same elsewhere."""
-    given, profile = run.meta["parameters"], ["--profile", run.study.profile.name]
-    if "settings" not in given:
-        key = "all" if len(run.parts) > 1 else run.study.key
-        question = ["--question", key] if key else []
-        return shlex.join(["noisefloor", "run", run.study.name, *question, *profile])
-    words = ["noisefloor", "ab", *given["settings"]]
-    script = "lua" if given.get("lua") else "workload"
-    words += [f"--{script}", given[script]] if given.get(script) else []
-    words += ["--engine", kind] if (kind := run.meta["engine"]["kind"]) != "mysql" else []
-    return shlex.join([*words, *profile])
-
-
 # -- what is written -------------------------------------------------------------------------------
 
 
 @cache
 def _templates():
-    import jinja2
+    from jinja2 import FileSystemLoader
 
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATE / "bundle"), trim_blocks=True, lstrip_blocks=True
-    )
+    found = environment().overlay(loader=FileSystemLoader(TEMPLATE / "bundle"), autoescape=False)
     found.filters |= {
         "inline": _inline,
         "plain": lambda value: _escaped(re.sub(r"[\r\n]+", " ", str(value))),
@@ -352,12 +335,7 @@ def _main_table(facts: dict) -> dict:
     """The comparisons of the metric that the page is about, and the heading of a single group."""
     from bs4 import BeautifulSoup
 
-    rows = pd.DataFrame(facts["comparisons"])
-    main = facts["primary"]
-    rows["threads"] = rows["threads"].astype("Int64")
-    for key in ("workload", "metric", "study"):
-        if key in rows and main.get(key) is not None:
-            rows = rows[rows[key].eq(main[key])]
+    rows = report.like(facts, facts["primary"], "workload", "metric", "study")
     shown = BeautifulSoup(report.verdict_table(rows).markup, "html.parser")
     groups = shown.select("tr.nf-group")
     return {"main": shown, "group": groups[0].extract() if len(groups) == 1 else None}

@@ -15,6 +15,7 @@ from noisefloor.measure.backup import ALIASES
 from noisefloor.model import AGAIN
 from noisefloor.show import plots
 from noisefloor.show.plots.series import LIMITS
+from noisefloor.show.rows import threads_label
 from noisefloor.stats.estimate import Estimate, paired
 from noisefloor.text import amounts
 
@@ -467,7 +468,7 @@ def connection_answer(verdicts: pd.DataFrame, trips: pd.DataFrame, even: pd.Data
     said, pays, kinds = [], [], trips.set_index("kind") if len(trips) else trips
     if len(rows):
         first = rows.iloc[0]
-        at = plots.threads_label(first["threads"], first["joint"])
+        at = threads_label(first["threads"], first["joint"])
         against = f"Connections per second {at}, against {first['baseline']}"
         said.append(f"{against}: {_words(rows)}.")
     if len(cpu := _judged(verdicts, "cpu_per_connection", works)):

@@ -18,8 +18,8 @@ _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
 class Shown:
     """HTML with the same in plain text, for the last line of a notebook cell."""
 
-    def __init__(self, markup, text):
-        self.markup, self.text = markup, text
+    def __init__(self, markup, text=""):
+        self.markup, self.text = markup, text or plain(markup)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         return {"text/html": str(self.markup), "text/plain": self.text}

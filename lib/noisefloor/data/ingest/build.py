@@ -190,7 +190,9 @@ def _finish(root: Path, out: Path) -> dict:
         kinds.update(found["kind"].to_pylist())
         outer = found.filter(pc.equal(found["member"], ""))
         size, runs = pc.sum(outer["size"]).as_py(), pc.sum(found["runs"]).as_py()
-        totals.update(files=pc.count_distinct(found["file"]).as_py(), runs=runs or 0, bytes=size or 0)
+        totals.update(
+            files=pc.count_distinct(found["file"]).as_py(), runs=runs or 0, bytes=size or 0
+        )
     done = _write(
         out,
         root,

@@ -7,8 +7,7 @@ alternative text and the data behind it.
 """
 # ruff: noqa: F401
 
-from noisefloor.model import AGAIN
-from noisefloor.show.plots.axes import spots
+from noisefloor.show.plots.canvas import spots
 from noisefloor.show.plots.picture import alt, show, svg, write
 from noisefloor.show.plots.series import (
     distance,
@@ -20,18 +19,5 @@ from noisefloor.show.plots.series import (
     timeline,
     warmup,
 )
-from noisefloor.show.plots.style import (
-    LAB,
-    PARTS_CSS,
-    SHORT,
-    as_list,
-    colours,
-    contended,
-    is_control,
-    is_joint,
-    metric_label,
-    order,
-    theme,
-    threads_label,
-)
+from noisefloor.show.plots.style import LAB, PARTS_CSS, colours, order, theme
 from noisefloor.show.plots.verdicts import claims, dots, history, overhead, waterfall

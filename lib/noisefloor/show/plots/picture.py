@@ -9,7 +9,8 @@ from pathlib import Path
 import matplotlib as mpl
 
 from noisefloor.show.markup import Shown, csv_link, piece, safe
-from noisefloor.show.plots.style import CSS, contended, is_joint, metric_label, threads_label
+from noisefloor.show.plots.style import CSS
+from noisefloor.show.rows import contended, is_joint, metric_label, threads_label
 from noisefloor.text import amounts
 
 FIGURES = "NOISEFLOOR_FIGURES"  # a folder where `show` leaves its figures as files, too

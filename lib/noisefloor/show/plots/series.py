@@ -10,32 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from noisefloor.model import METRICS
-from noisefloor.show.plots.axes import (
-    _above,
-    _away,
-    _axis,
-    _canvas,
-    _cut,
-    _margin,
-    _mark,
-    _mirror,
-    _note,
-    _overhead,
-    _panels,
-    _responsive,
-    _rows,
-)
-from noisefloor.show.plots.style import (
-    ARMS,
-    BAND,
-    BASE,
-    CONTROL,
-    INK,
-    MUTED,
-    colours,
-    counted,
-    metric_label,
-)
+from noisefloor.show.plots import canvas
+from noisefloor.show.plots.style import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
+from noisefloor.show.rows import counted, metric_label
 from noisefloor.text import amounts
 
 LIMITS = (5.0, 1.0)  # percent: from how many queries on TLS adds less
@@ -54,7 +31,7 @@ def _shade(ax, x, ends, ink):
 # -- pairs -----------------------------------------------------------------------------------------
 
 
-@_responsive
+@canvas.responsive
 def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, narrow=False) -> Figure:
     """Each pair's overhead by pair number, restarts between blocks, and the running interval.
 
@@ -63,7 +40,9 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, narrow=False) -> Figu
     verdict (and threads when there are several).
     """
     counts = list(pd.unique(pairs_frame["threads"]))
-    figure, axes, small = _panels(len(counts), narrow, 270 if narrow or len(counts) > 1 else 330)
+    figure, axes, small = canvas.panels(
+        len(counts), narrow, 270 if narrow or len(counts) > 1 else 330
+    )
     for ax, count in zip(axes, counts, strict=True):
         chosen, path = pairs_frame, path_frame
         if len(counts) > 1:
@@ -72,8 +51,8 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, narrow=False) -> Figu
                 path = path[path["threads"].eq(count).fillna(False)]
         _pairs_panel(ax, chosen, path, margin_pct, small)
         shaded = "" if small else f"; shaded: ±{margin_pct:g}\u202f%"
-        words = f"{_overhead(ax)}, pair by pair (↑ slower{shaded})"
-        _above(ax, words, counted(count))
+        words = f"{canvas.shows(ax)}, pair by pair (↑ slower{shaded})"
+        canvas.above(ax, words, counted(count))
     return figure
 
 
@@ -81,53 +60,53 @@ def _pairs_panel(ax, frame, path, margin, small):
     frame = frame.sort_values(["block", "pair"])
     value = 100 * np.expm1(frame["overhead"].to_numpy(float))
     ink = colours(frame)[frame["arm"].iloc[0]]
-    limit = max(2.2 * margin, 1.25 * np.quantile(_away(value), 0.95))
-    low = _mirror(limit)
-    _margin(ax, margin)
+    limit = max(2.2 * margin, 1.25 * np.quantile(canvas.away(value), 0.95))
+    low = canvas.mirror(limit)
+    canvas.band(ax, margin)
     edges = np.flatnonzero(frame["block"].to_numpy()[1:] != frame["block"].to_numpy()[:-1]) + 1.5
     for edge in edges:
         ax.axvline(edge, color=CONTROL, lw=0.8, ls=(0, (1, 3)), zorder=1)
     if len(edges):
         words = "restart" if small else "dotted: server restart"
-        _note(ax, words, (edges[0], 0), (3, 3), ax.get_xaxis_transform(), va="bottom")
+        canvas.note(ax, words, (edges[0], 0), (3, 3), ax.get_xaxis_transform(), va="bottom")
     n = np.arange(1, len(frame) + 1)
-    inside = _away(value) <= limit
+    inside = canvas.away(value) <= limit
     ax.plot(n[inside], value[inside], "o", ms=5, color=ink, alpha=0.55, mew=0, zorder=3)
     for out, shape, y in ((value > limit, "^", limit), (value < low, "v", low)):
         if out.any():
             ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
-    _mark(ax, n, _cut(value, limit), frame.index)
+    canvas.remember(ax, n, canvas.cut(value, limit), frame.index)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
     if path is not None and len(path):
         _path(ax, path, limit, ink, small)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
     ax.set_xlabel("pair" if small else "pair (line and shade: estimate and interval so far)")
     if amounts.large(limit):  # no empty decades on the other side
-        low = min(_mirror(2.2 * margin), _cut(value.min(), limit))
-    _axis(ax, low, limit, 0.08, 0.1)
+        low = min(canvas.mirror(2.2 * margin), canvas.cut(value.min(), limit))
+    canvas.scale(ax, low, limit, 0.08, 0.1)
 
 
 def _path(ax, path, limit, ink, small):
     """The running estimate with its narrowing interval, and where it stopped."""
     steps = path.dropna(subset=["lo_pct", "hi_pct"])
-    ends = [_cut(steps[c].to_numpy(float), 5 * limit) for c in ("lo_pct", "hi_pct")]
+    ends = [canvas.cut(steps[c].to_numpy(float), 5 * limit) for c in ("lo_pct", "hi_pct")]
     ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
-    ax.plot(path["n"], _cut(path["overhead_pct"], limit), color=ink, lw=2, zorder=4)
+    ax.plot(path["n"], canvas.cut(path["overhead_pct"], limit), color=ink, lw=2, zorder=4)
     last = path.iloc[-1]
     n = int(last["n"])
-    ax.plot(n, _cut(last.overhead_pct, limit), "o", ms=8, color=ink, zorder=5)
+    ax.plot(n, canvas.cut(last.overhead_pct, limit), "o", ms=8, color=ink, zorder=5)
     ax.axvline(n, color=ink, lw=1, zorder=2)
     words = f"after {n} pair{'s' * (n != 1)}: {last.verdict}"
     side, shift = ("right", -5) if n > sum(ax.get_xlim()) / 2 else ("left", 5)
     style = {"ha": side, "va": "top", "color": ink, "weight": "bold", "zorder": 7}
     style |= {"fontsize": 10 if small else 12}
-    _note(ax, words, (n, 1), (shift, -2), ax.get_xaxis_transform(), **style)
+    canvas.note(ax, words, (n, 1), (shift, -2), ax.get_xaxis_transform(), **style)
 
 
 # -- runs and seconds ------------------------------------------------------------------------------
 
 
-@_responsive
+@canvas.responsive
 def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
     """Every run's value, a strip an arm within each thread count, the median as a line.
 
@@ -141,7 +120,7 @@ def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
     counts = list(frame.sort_values("threads")["at"].unique())
     ink = colours(frame)
     arms = _present(ink, frame)
-    figure, (ax,) = _canvas(narrow, 300)
+    figure, (ax,) = canvas.sheet(narrow, 300)
     state = np.random.get_state()
     np.random.seed(0)  # seaborn jitters from the global state; the drawing must not change
     data = {"x": "at", "y": "shown", "hue": "arm", "order": counts, "hue_order": arms}
@@ -155,18 +134,18 @@ def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
         ends = [x - 0.36 * width, x + 0.36 * width]
         ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
         drawn = dots[np.abs(dots[:, 0] - x) < width / 2]  # in the order of the table
-        _mark(ax, *drawn.T, part.index)
+        canvas.remember(ax, *drawn.T, part.index)
     if len(counts) == 1:
         ax.set_xlim(-0.9, 0.9)
     if len(frame) and frame["shown"].min() > 0 and frame["shown"].max() > 20 * frame["shown"].min():
         ax.set_yscale("log")
     ax.set(xlabel="", ylabel="")
     name = f"{metric_label(metric)}{f', {unit}' if unit else ''} (line: median)"
-    _above(ax, name, "", {a: str(a) for a in arms}, ink, narrow)
+    canvas.above(ax, name, "", {a: str(a) for a in arms}, ink, narrow)
     return figure
 
 
-@_responsive
+@canvas.responsive
 def timeline(intervals, *, narrow=False) -> Figure:
     """Transactions per second over time, one short line a run in its arm's colour.
 
@@ -177,7 +156,7 @@ def timeline(intervals, *, narrow=False) -> Figure:
     frame = intervals.assign(x=(begun + intervals["t_s"]).astype(float))
     ink, warm = colours(frame), frame["warmup"].eq(True)
     judged = frame[~warm]
-    figure, (ax,) = _canvas(narrow, 308)
+    figure, (ax,) = canvas.sheet(narrow, 308)
 
     def drawn(run, **style):
         """A row as a step over the second that it counts: one row is a line, too."""
@@ -195,24 +174,24 @@ def timeline(intervals, *, narrow=False) -> Figure:
         names[arm] = f"{arm}: median {middle:,.0f}"
     if warm.any():
         words = "dashed grey: warm-up, not judged"
-        _note(ax, words, (0, 0), (4, 3), "axes fraction", va="bottom")
+        canvas.note(ax, words, (0, 0), (4, 3), "axes fraction", va="bottom")
     if len(judged):
         low, high = judged["tps"].quantile(0.002), judged["tps"].max()
         ax.set_ylim(0 if low < 0.5 * high else 0.92 * low, high * 1.02)
     ax.set_xlim(frame["x"].min() - 1, frame["x"].max() + 1)
     ax.set_xlabel("seconds since the first run")
-    _above(ax, "transactions per second", "", names, ink, narrow)
+    canvas.above(ax, "transactions per second", "", names, ink, narrow)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return figure
 
 
-@_responsive
+@canvas.responsive
 def warmup(frame, *, narrow=False) -> Figure:
     """Throughput after a restart: the median run of each arm and the middle half of its runs.
 
     `frame`: run, arm, t_s, tps."""
     ink = colours(frame)
-    figure, (ax,) = _canvas(narrow, 300)
+    figure, (ax,) = canvas.sheet(narrow, 300)
     step = frame.groupby("run")["t_s"].diff().median()
     names = {}
     for arm, part in frame.groupby("arm", sort=False):
@@ -223,12 +202,12 @@ def warmup(frame, *, narrow=False) -> Figure:
         names[arm] = f"{arm} ({part['run'].nunique()} runs)"
     ax.set_ylim(0)
     ax.set_xlabel("seconds since the server answered again")
-    _above(ax, "transactions per second", "", names, ink, narrow)
+    canvas.above(ax, "transactions per second", "", names, ink, narrow)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return figure
 
 
-@_responsive
+@canvas.responsive
 def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
     """Latency quantiles of the arms on a log scale, and below them the ratio to the `baseline`.
 
@@ -236,10 +215,10 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
     """
     frame = frame.sort_values("q")
     ink = colours(frame)
-    figure, (top, low) = _canvas(narrow, 400, 2, sharex=True, height_ratios=[2.1, 1])
+    figure, (top, low) = canvas.sheet(narrow, 400, 2, sharex=True, height_ratios=[2.1, 1])
     place = {q: -math.log10(1 - q) for q in pd.unique(frame["q"])}
     base = frame[frame["arm"].eq(baseline)].set_index("q")["value_s"]
-    _margin(low, margin_pct)
+    canvas.band(low, margin_pct)
     seen = 0.0
     for arm, part in frame.groupby("arm", sort=False):
         x, line = part["q"].map(place), {"color": ink[arm], "ms": 5, "lw": 1.8}
@@ -249,7 +228,7 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
         if arm != baseline:
             ratio = 100 * (part.set_index("q")["value_s"] / base - 1)
             low.plot([place[q] for q in ratio.index], ratio, "-o", **line)
-            seen = max(seen, _away(ratio).max())
+            seen = max(seen, canvas.away(ratio).max())
     top.set_yscale("log")
     lo, hi = top.get_ylim()
     ticks = [m * 10.0**e for e in range(-4, 7) for m in (1, 2, 5)]
@@ -257,11 +236,11 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
     top.yaxis.set_minor_locator(NullLocator())
     top.yaxis.set_major_formatter("{x:g}\u202fms")
     names = {a: str(a) for a in _present(ink, frame)}
-    _above(top, "latency (log scale)", "", names, ink, narrow)
+    canvas.above(top, "latency (log scale)", "", names, ink, narrow)
     reach = max(2.2 * margin_pct, 1.25 * seen)
-    _axis(low, _mirror(reach), reach, ticks=4)
+    canvas.scale(low, canvas.mirror(reach), reach, ticks=4)
     words = "difference" if narrow else f"difference from {baseline}"
-    _above(low, f"{words} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
+    canvas.above(low, f"{words} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
     low.set_xticks(list(place.values()), [f"p{100 * q:g}" for q in place])
     low.set_xlabel("quantile of the transactions")
     return figure
@@ -270,7 +249,7 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
 # -- what pays for backups and connections ---------------------------------------------------------
 
 
-@_responsive
+@canvas.responsive
 def stages(frame, *, narrow=False) -> Figure:
     """What each process of a pipe does with its time: a bar an arm and stage, divided into running
     and the kinds of waiting; its CPU seconds beside it.
@@ -286,11 +265,11 @@ def stages(frame, *, narrow=False) -> Figure:
     arms = _present(colours(frame), frame)
     left, right = (104, 84) if narrow else (190, 150)
     count = len(frame) + 1.2 * len(arms)
-    figure, ax = _rows(count, 20, (left, right), (54, 34), narrow)
+    figure, ax = canvas.lined(count, 20, (left, right), (54, 34), narrow)
     at, y = ax.get_yaxis_transform(), 0.0
     style = {"va": "center", "color": INK}
     for arm in arms:
-        _note(ax, arm, (0, y), (8 - left, 0), at, weight="bold", **style)
+        canvas.note(ax, arm, (0, y), (8 - left, 0), at, weight="bold", **style)
         y += 1
         for row in frame[frame["arm"] == arm].to_dict("records"):
             begin = 0.0
@@ -299,9 +278,9 @@ def stages(frame, *, narrow=False) -> Figure:
                 if part > 0:
                     ax.barh(y, part, 0.74, begin, color=colour, alpha=alpha, lw=0)
                     begin += part
-            _note(ax, row["stage"], (0, y), (20 - left, 0), at, **style)
+            canvas.note(ax, row["stage"], (0, y), (20 - left, 0), at, **style)
             share = f" ({100 * row['cpu_s'] / row['wall_s']:.0f}\u202f%)" if not narrow else ""
-            _note(ax, f"{row['cpu_s']:.2f} s CPU{share}", (1, y), (8, 0), at, **style)
+            canvas.note(ax, f"{row['cpu_s']:.2f} s CPU{share}", (1, y), (8, 0), at, **style)
             y += 1
         y += 0.2
     ax.set_xlim(0, 1.02 * frame["wall_s"].max())
@@ -310,18 +289,18 @@ def stages(frame, *, narrow=False) -> Figure:
     for i, (state, colour) in enumerate(used):
         shift = (8 - left + (i % 2 if narrow else i) * 150, 6 + (16 * (i // 2) if narrow else 0))
         colour = colour if colour != CONTROL else MUTED
-        _note(ax, f"■ {state}", (0, 1), shift, "axes fraction", color=colour, va="bottom")
+        canvas.note(ax, f"■ {state}", (0, 1), shift, "axes fraction", color=colour, va="bottom")
     return figure
 
 
-@_responsive
+@canvas.responsive
 def distance(rows, trips, *, narrow=False) -> Figure:
     """Time to connect against round-trip time: points as measured, lines as predicted from the two
     shorter distances.
 
     `rows`: kind, rtt_s, connect_s; `trips`: kind, round trips, work_ms.
     """
-    figure, (ax,) = _canvas(narrow, 340)
+    figure, (ax,) = canvas.sheet(narrow, 340)
     kinds = list(pd.unique(rows["kind"]))
     ink = dict(zip(kinds, (BASE, *ARMS), strict=False))
     end = 1e3 * rows["rtt_s"].max()
@@ -331,21 +310,21 @@ def distance(rows, trips, *, narrow=False) -> Figure:
         ax.plot((0, end), line, color=ink[kind], lw=1.6)
         ax.plot(1e3 * part["rtt_s"], 1e3 * part["connect_s"], "o", ms=7, color=ink[kind])
     names = {k: f"{k}: {fitted['round trips'][k]:.1f} round trips" for k in kinds}
-    _above(ax, "time to connect, ms (line: prediction)", "", names, ink, narrow)
+    canvas.above(ax, "time to connect, ms (line: prediction)", "", names, ink, narrow)
     ax.set_xlabel("round trip between client and server, ms")
     ax.set_ylim(0)
     ax.set_xlim(-0.02 * end, 1.04 * end)
     return figure
 
 
-@_responsive
+@canvas.responsive
 def pooling(even, *, narrow=False) -> Figure:
     """What encryption costs by the queries that a connection serves, and the limits it falls under.
 
     `even`: a row a way of counting: `counted in`, connect_ms and query_ms of the baseline, extra_ms
     of a connection, query_extra_pct.
     """
-    figure, (ax,) = _canvas(narrow, 330)
+    figure, (ax,) = canvas.sheet(narrow, 330)
     served = np.logspace(0, 5, 120)
     ink = dict(zip(even["counted in"], ARMS, strict=False))
     for row in even.to_dict("records"):
@@ -355,7 +334,9 @@ def pooling(even, *, narrow=False) -> Figure:
     for limit in LIMITS:
         ax.axhline(limit, color=BAND, lw=1, ls=(0, (4, 3)))
         words = f"{limit:g}\u202f%"
-        _note(ax, words, (1, limit), (-4, 2), ax.get_yaxis_transform(), color=BAND, ha="right")
+        canvas.note(
+            ax, words, (1, limit), (-4, 2), ax.get_yaxis_transform(), color=BAND, ha="right"
+        )
     ax.set_xscale("log")
     ax.set_yscale("symlog", linthresh=1, linscale=0.5)
     ax.set_ylim(bottom=min(0, even["query_extra_pct"].min()))
@@ -364,5 +345,5 @@ def pooling(even, *, narrow=False) -> Figure:
     ax.yaxis.set_major_formatter("{x:g}\u202f%")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_xlabel("queries that a connection serves")
-    _above(ax, "what TLS adds", "", {k: f"counted in {k}" for k in ink}, ink, narrow)
+    canvas.above(ax, "what TLS adds", "", {k: f"counted in {k}" for k in ink}, ink, narrow)
     return figure

@@ -1,58 +1,13 @@
-"""One theme, one colour an arm, and what a row of a verdict table is called."""
+"""One theme, and one colour an arm."""
 
-import contextlib
 import re
 
 import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
 
-from noisefloor.model import AGAIN, METRICS
-from noisefloor.schedule import CONTENDED
+from noisefloor.model import AGAIN
 from noisefloor.show.markup import TEMPLATE
-
-SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
-SIZES = ["lo_pct", "overhead_pct", "hi_pct"]
-
-
-def metric_label(name) -> str:
-    """How a metric is called in text."""
-    return METRICS[name].label if name in METRICS else str(name).replace("_", " ")
-
-
-def threads_label(threads, joint=False) -> str:
-    """`at 16 threads`, `over all thread counts`, or nothing."""
-    if joint:
-        return "over all thread counts"
-    return f"at {many}" if (many := counted(threads)) else ""
-
-
-def counted(threads) -> str:
-    """`16 threads`, or nothing."""
-    return "" if pd.isna(threads) else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
-
-
-def is_control(frame) -> pd.Series:
-    """Which rows of a verdict table compare the baseline with itself."""
-    return frame["arm"].astype(str) == frame["baseline"].astype(str) + AGAIN
-
-
-def is_joint(frame) -> pd.Series:
-    """Which rows of a verdict table are the joint effect over thread counts."""
-    return frame["joint"].eq(True) if "joint" in frame else pd.Series(False, index=frame.index)
-
-
-def as_list(value) -> list:
-    """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
-    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
-
-
-def contended(row) -> bool:
-    """Whether a row's size is that of two servers which shared the machine."""
-    return CONTENDED in as_list(row.get("warnings"))
-
-
-# -- the theme -------------------------------------------------------------------------------------
 
 _RC = mpl.rc_params_from_file(TEMPLATE / "figures.mplstyle", use_default_template=False)
 # Drawn colours are stand-ins: `svg` replaces each by a CSS variable with the light colour as
@@ -76,12 +31,11 @@ def theme(arms=()):
     notebook it also shows the style sheet that makes boxes, tables and captions look right."""
     order(arms)
     _style()
-    with contextlib.suppress(ImportError):
-        from IPython import get_ipython
-        from IPython.display import HTML, display
+    from IPython import get_ipython
+    from IPython.display import HTML, display
 
-        if get_ipython() is not None:
-            display(HTML(_lab_css()))
+    if get_ipython() is not None:
+        display(HTML(_lab_css()))
 
 
 def order(arms):

@@ -11,29 +11,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from noisefloor.model import AGAIN
 from noisefloor.schedule import NOT_JUDGED
 from noisefloor.show.markup import GLYPHS
-from noisefloor.show.plots.axes import (
-    _above,
-    _apart,
-    _away,
-    _axis,
-    _canvas,
-    _cut,
-    _ends,
-    _judged,
-    _limit,
-    _margin,
-    _mark,
-    _mirror,
-    _note,
-    _overhead,
-    _panels,
-    _point,
-    _responsive,
-    _rows,
-    _said,
-    _size,
-    _whisker,
-)
+from noisefloor.show.plots import canvas
 from noisefloor.show.plots.style import (
     ARMS,
     BAND,
@@ -43,16 +21,10 @@ from noisefloor.show.plots.style import (
     MUTED,
     NARROW,
     RULE,
-    SHORT,
-    SIZES,
     WIDE,
     colours,
-    counted,
-    is_control,
-    is_joint,
-    metric_label,
-    threads_label,
 )
+from noisefloor.show.rows import SHORT, counted, is_control, is_joint, metric_label, threads_label
 from noisefloor.text import amounts
 
 ASIDE = 128  # pixels of a wide figure, for names at the right
@@ -73,7 +45,7 @@ def _arm_names(panel):
 # -- against thread count --------------------------------------------------------------------------
 
 
-@_responsive
+@canvas.responsive
 def overhead(
     verdicts, metric="tps", *, margin_pct=2.0, published=None, by="metric", narrow=False
 ) -> Figure:
@@ -100,7 +72,7 @@ def overhead(
     panels = [frame[(frame[by] == k) | ((by == "arm") & frame["control"])] for k in keys]
     most = max(panel.loc[~panel["control"], "arm"].nunique() for panel in panels)
     high = (330 if narrow or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
-    figure, axes, _ = _panels(len(keys), narrow, high, most=1)
+    figure, axes, _ = canvas.panels(len(keys), narrow, high, most=1)
     if not narrow:  # room at the right for the names of band and floor
         figure.get_layout_engine().set(rect=(0, 0, 1 - ASIDE / WIDE, 1))
     scales = [_reach(panel, margin_pct, list(published["overhead_pct"])) for panel in panels]
@@ -109,7 +81,7 @@ def overhead(
         scales = [(min(lows), max(highs), max(limits))] * len(scales)
     ink = colours(verdicts) | {"band": BAND, "floor": MUTED}
     for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=True):
-        _margin(ax, margin_pct)
+        canvas.band(ax, margin_pct)
         floor = _overhead_panel(ax, panel, scale, margin_pct, ink, narrow, published)
         name, names, colour = str(key), _arm_names(panel), INK
         if by == "metric":
@@ -123,18 +95,20 @@ def overhead(
         words = ", with its interval" if told else ", too few runs for an interval"
         words += " (↑ slower, ↓ faster)" if not narrow else " (↑ slower)" if told else ""
         name = textwrap.fill(name, 38 if narrow else 84)
-        _above(ax, _overhead(ax) + words, name, names, ink, narrow, colour)
-    _apart(figure)
+        canvas.above(ax, canvas.shows(ax) + words, name, names, ink, narrow, colour)
+    canvas.apart(figure)
     return figure
 
 
 def _reach(panel, margin, beside) -> tuple[float, float, float]:
     """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
     floor = panel["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
-    limit = _limit(panel, margin, np.nan_to_num(floor.median()))
-    limit = max([limit, *(1.2 * _away(x) for x in beside)])
+    limit = canvas.farthest(panel, margin, np.nan_to_num(floor.median()))
+    limit = max([limit, *(1.2 * canvas.away(x) for x in beside)])
     floor = 1.1 * floor[floor < limit].max()
-    return *_ends(panel[SIZES], margin, limit, [*beside, floor, _mirror(floor)]), limit
+    return *canvas.span(
+        panel[canvas.SIZES], margin, limit, [*beside, floor, canvas.mirror(floor)]
+    ), limit
 
 
 def _overhead_panel(ax, panel, scale, margin, ink, small, published):
@@ -153,43 +127,40 @@ def _overhead_panel(ax, panel, scale, margin, ink, small, published):
         aside = {"va": "center", "linespacing": 1.15, "zorder": 7}
         right = ax.get_yaxis_transform()
         words = f"within ±{margin:g}\u202f%\ncounts as same"
-        ax.words = [_note(ax, words, (1, 0), (10, 0), right, color=BAND, **aside)]
+        ax.words = [canvas.note(ax, words, (1, 0), (10, 0), right, color=BAND, **aside)]
         if floor:
             words = "noise floor:\nless is noise"
-            ax.words.append(_note(ax, words, (1, floor[-1]), (10, 0), right, **aside))
+            ax.words.append(canvas.note(ax, words, (1, floor[-1]), (10, 0), right, **aside))
     arms = pd.unique(panel.loc[~panel["control"], "arm"])
     place = {arm: i * 0.2 * step for arm, i in _beside(arms).items()}
     beside = 0.14 * step + max(place.values(), default=0.0)
     crowded = len(at) * len(arms) > (7 if small else 10)  # no room for words
     for row in single[single["control"]].itertuples():
         x = at[int(row.threads)] + beside
-        _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=ink[row.arm], lw=4)
-        y = _cut(row.overhead_pct, limit)
+        canvas.whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=ink[row.arm], lw=4)
+        y = canvas.cut(row.overhead_pct, limit)
         ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
-        _mark(ax, [x], [y], [row.Index])
+        canvas.remember(ax, [x], [y], [row.Index])
     for arm, line in single[~single["control"]].sort_values("threads").groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
-        ax.plot(xs, _cut(line["overhead_pct"], limit), color=ink[arm], lw=1, alpha=0.6, zorder=3)
-        for x, row in zip(xs, line.itertuples(), strict=True):
-            told = row._replace(verdict=GLYPHS[row.verdict]) if crowded else row
-            _judged(ax, x, row.Index, told, limit, ink[arm], "o", small or crowded)
+        _line(ax, xs, line, limit, ink[arm], "o", small, crowded)
     for row in joint.itertuples():
-        _judged(ax, end + place[row.arm], row.Index, row, limit, ink[row.arm], "D", small)
+        canvas.judged(ax, end + place[row.arm], row.Index, row, limit, ink[row.arm], "D", small)
     named = {}  # a label is drawn once, at the rightmost point
     for row in published.itertuples():
         x = at[int(row.threads)] - 0.16 * step
         ends = (getattr(row, "lo_pct", np.nan), getattr(row, "hi_pct", np.nan))
-        _whisker(ax, x, ends, limit, color=INK, lw=1.2, alpha=1)
+        canvas.whisker(ax, x, ends, limit, color=INK, lw=1.2, alpha=1)
         ax.plot(x, row.overhead_pct, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
         named[getattr(row, "label", "published")] = (x, row.overhead_pct)
     for words, point in named.items():
         side = "right" if point[0] > last - 0.5 * step and not len(joint) else "center"
-        _note(ax, words, point, (0, 9), va="bottom", color=INK, ha=side)
+        canvas.note(ax, words, point, (0, 9), va="bottom", color=INK, ha=side)
     wide, half = (300, 26) if small else (560, 46)  # pixels of the panel, of half a verdict
     room = max(0.55 * step, half * (end - first + step) / wide)
     begin, stop = first - room, (end if len(joint) else last) + room
     ax.set_xlim(begin, stop)
-    _axis(ax, low, high, 0.04, 0.2)  # room for points and words
+    canvas.scale(ax, low, high, 0.04, 0.2)  # room for points and words
     ticks, names = list(at.values()), _names_apart(at, wide / (stop - begin))
     if len(joint):
         ticks, names = [*ticks, end], [*names, "all"]
@@ -198,6 +169,14 @@ def _overhead_panel(ax, panel, scale, margin, ink, small, published):
     words = "threads (log scale)" + ("; all: joint effect" if len(joint) else "")
     ax.set_xlabel("\n".join([words, *([_glyphs()] if crowded else [])]))
     return floor
+
+
+def _line(ax, xs, rows, limit, ink, mark, small, crowded):
+    """Comparisons of one arm at the places `xs`, joined by a line; `crowded`: a sign for the word."""
+    ax.plot(xs, canvas.cut(rows["overhead_pct"], limit), color=ink, lw=1, alpha=0.6, zorder=3)
+    for x, row in zip(xs, rows.itertuples(), strict=True):
+        told = row._replace(verdict=GLYPHS[row.verdict]) if crowded else row
+        canvas.judged(ax, x, row.Index, told, limit, ink, mark, small or crowded)
 
 
 def _glyphs() -> str:
@@ -228,7 +207,7 @@ def _floor_lines(ax, rows, at, step, limit, joint, end) -> list:
         xs = [places[int(t)] for t in floor.index]
         xs = [xs[0] - 0.4 * step, *xs, xs[-1] + 0.4 * step]
         ys = floor.to_numpy()[[0, *range(len(floor)), -1]]
-        for line in (ys, _mirror(ys)):
+        for line in (ys, canvas.mirror(ys)):
             ax.plot(xs, line, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
         drawn += list(ys)
     return drawn
@@ -237,7 +216,7 @@ def _floor_lines(ax, rows, at, step, limit, joint, end) -> list:
 # -- over campaigns --------------------------------------------------------------------------------
 
 
-@_responsive
+@canvas.responsive
 def history(frame, *, narrow=False) -> Figure:
     """How an overhead moved: a panel a comparison, a place a campaign in order of date, named by
     its date, server build and, where they differ, machine.
@@ -249,13 +228,13 @@ def history(frame, *, narrow=False) -> Figure:
     what = ["workload", "metric", "threads", "joint"]
     panels = list(frame.groupby(what, sort=False, dropna=False))
     machines = list(pd.unique(frame["machine"]))
-    figure, axes, small = _panels(len(panels), narrow, 330)
+    figure, axes, small = canvas.panels(len(panels), narrow, 330)
     for ax, ((workload, metric, threads, joint), rows) in zip(axes, panels, strict=True):
         margin = rows["margin_pct"].iloc[-1]
-        limit = _limit(rows, margin)
-        _margin(ax, margin)
+        limit = canvas.farthest(rows, margin)
+        canvas.band(ax, margin)
         words, left = f"within ±{margin:g}\u202f% counts as same", ax.get_yaxis_transform()
-        _note(ax, words, (0, -margin), (4, -3), left, color=BAND, va="top", zorder=7)
+        canvas.note(ax, words, (0, -margin), (4, -3), left, color=BAND, va="top", zorder=7)
         places = rows.drop_duplicates(["campaign", "date"])
         at = {key: x for x, key in enumerate(zip(places["campaign"], places["date"], strict=True))}
         arms, ink = list(pd.unique(rows["arm"])), colours(rows)
@@ -263,11 +242,7 @@ def history(frame, *, narrow=False) -> Figure:
         for arm, i in _beside(arms).items():
             mine = rows[rows["arm"] == arm]
             xs = [at[row.campaign, row.date] + i * 0.6 / len(arms) for row in mine.itertuples()]
-            ax.plot(xs, _cut(mine["overhead_pct"], limit), color=ink[arm], lw=1, alpha=0.6)
-            for x, row in zip(xs, mine.itertuples(), strict=True):
-                told = row._replace(verdict=GLYPHS[row.verdict]) if crowded else row
-                mark = "D" if joint else "o"
-                _judged(ax, x, row.Index, told, limit, ink[arm], mark, small or crowded)
+            _line(ax, xs, mine, limit, ink[arm], "D" if joint else "o", small, crowded)
         names = [f"{row.date[:10]}\n{row.engine}" for row in places.itertuples()]
         if len(machines) > 1:
             which = [f"machine {machines.index(m) + 1}" for m in places["machine"]]
@@ -279,20 +254,20 @@ def history(frame, *, narrow=False) -> Figure:
         lines = [textwrap.fill(line, 48 if small else 100) for line in legend]
         ax.set_xlabel("\n".join(lines), fontsize=10)
         ax.set_xlim(-0.6, len(at) - 0.4)
-        _axis(ax, *_ends(rows[SIZES], margin, limit), 0.12, 0.25)
+        canvas.scale(ax, *canvas.span(rows[canvas.SIZES], margin, limit), 0.12, 0.25)
         name = " ".join(filter(None, [metric_label(metric), threads_label(threads, joint)]))
         several = frame["workload"].nunique() > 1
         title = textwrap.fill(f"{workload}: {name}" if several else name, 44 if small else 90)
-        words = f"{_overhead(ax)} (↑ slower, ↓ faster)"
-        _above(ax, words, title, _arm_names(rows), ink, small)
-    _apart(figure)
+        words = f"{canvas.shows(ax)} (↑ slower, ↓ faster)"
+        canvas.above(ax, words, title, _arm_names(rows), ink, small)
+    canvas.apart(figure)
     return figure
 
 
 # -- row by row ------------------------------------------------------------------------------------
 
 
-@_responsive
+@canvas.responsive
 def dots(verdicts, *, by=("workload", "metric", "threads"), margin_pct=2.0, narrow=False) -> Figure:
     """Forest plot: a row a comparison, with interval, margin band and verdict in words.
 
@@ -307,10 +282,10 @@ def dots(verdicts, *, by=("workload", "metric", "threads"), margin_pct=2.0, narr
     if head:
         turn = {value: i for i, value in enumerate(pd.unique(frame[head]))}
         frame = frame.sort_values(head, key=lambda c: c.map(turn), kind="stable")
-    ink, limit = colours(verdicts), _limit(frame, margin_pct)
+    ink, limit = colours(verdicts), canvas.farthest(frame, margin_pct)
     found = list(zip(frame.iterrows(), is_joint(frame), strict=True))
     rows = [
-        (_called(row, head, joint) if head else "", _row_name(row, names, joint), _said(row, ", "),
+        (_called(row, head, joint) if head else "", _row_name(row, names, joint), canvas.said(row, ", "),
          row.verdict, _numbers(row))
         for (_, row), joint in found
     ]  # fmt: skip
@@ -318,9 +293,9 @@ def dots(verdicts, *, by=("workload", "metric", "threads"), margin_pct=2.0, narr
     figure, ax, places = _forest(rows, min(264, left), 272, margin_pct, narrow)
     for ((label, row), joint), place in zip(found, places, strict=True):
         mark = "D" if joint else "o"
-        _point(ax, place, label, row, limit, ink[row.arm], mark, level=True)
+        canvas.point(ax, place, label, row, limit, ink[row.arm], mark, level=True)
     ticks = int(ax.bbox.width / 55)
-    _axis(ax, *_ends(frame[SIZES], margin_pct, limit), 0.04, 0.04, "x", ticks)
+    canvas.scale(ax, *canvas.span(frame[canvas.SIZES], margin_pct, limit), 0.04, 0.04, "x", ticks)
     return figure
 
 
@@ -367,38 +342,42 @@ def _forest(rows, left, right, margin, narrow, unit=""):
         y += raised[-1]
         places.append(y + 0.75 * narrow)
         y += 1.7 if narrow else 1.0
-    figure, ax = _rows(y, 26, (left, right), (6, 44), narrow, above=0.55)
-    _margin(ax, margin, axis="x")
+    figure, ax = canvas.lined(y, 26, (left, right), (6, 44), narrow, above=0.55)
+    canvas.band(ax, margin, axis="x")
     at, style = ax.get_yaxis_transform(), {"color": INK, "va": "center", "fontsize": 12}
     for spot, words in heads:
-        _note(ax, words, (0, spot), (-left + 8, 0), at, **style, weight="bold")
+        canvas.note(ax, words, (0, spot), (-left + 8, 0), at, **style, weight="bold")
     for place, up, (section, name, short, verdict, numbers) in zip(
         places, raised, rows, strict=True
     ):
         if narrow:
             line = place - 0.75
-            _note(ax, name, (0, line - up), (8 - left, 0), at, **style)
-            _note(ax, short, (1, line), (right - 8, 0), at, ha="right", weight="bold", **style)
+            canvas.note(ax, name, (0, line - up), (8 - left, 0), at, **style)
+            canvas.note(
+                ax, short, (1, line), (right - 8, 0), at, ha="right", weight="bold", **style
+            )
             continue
         room = (left - 28) / 5.6  # characters of a line at ten points
         name = name if len(name) <= 1.2 * room else textwrap.fill(name, int(room))
         small = min(12, 12 * room / max(map(len, name.split("\n")))) - ("\n" in name)
         shift = (-left + (20 if section else 8), 0)
-        _note(ax, name, (0, place), shift, at, **(style | {"fontsize": small, "linespacing": 1.05}))
-        _note(ax, verdict, (1, place), (12, 0), at, weight="bold", **style)
+        canvas.note(
+            ax, name, (0, place), shift, at, **(style | {"fontsize": small, "linespacing": 1.05})
+        )
+        canvas.note(ax, verdict, (1, place), (12, 0), at, weight="bold", **style)
         far = {"ha": "right", "color": MUTED}
-        _note(ax, numbers, (1, place), (right - 4, 0), at, **(style | far))
+        canvas.note(ax, numbers, (1, place), (right - 4, 0), at, **(style | far))
     middle = f"±{margin:g}\u202f% {'counts as' if ax.bbox.width > 260 else 'is'} same"
     for x, words, side, ink in (
         (0, "← faster", "left", MUTED),
         (1, f"slower{unit} →", "right", MUTED),
         (0.5, middle, "center", BAND),
     ):
-        _note(ax, words, (x, 0), (0, -26), "axes fraction", va="top", ha=side, color=ink)
+        canvas.note(ax, words, (x, 0), (0, -26), "axes fraction", va="top", ha=side, color=ink)
     return figure, ax, places
 
 
-@_responsive
+@canvas.responsive
 def claims(frame, *, margin_pct=2.0, narrow=False) -> Figure:
     """Forest of published claims: each effect as a dot over the grey bar of what its own data
     cannot tell from zero. A dot is hollow where there is no verdict; no bar, no noise floor.
@@ -408,19 +387,19 @@ def claims(frame, *, margin_pct=2.0, narrow=False) -> Figure:
     """
     frame = frame[frame["overhead_pct"].notna()]
     rows = [
-        (row.title, row.label, f"{GLYPHS[row.verdict]} {_size(row)}",
-         f"{GLYPHS[row.verdict]} {row.verdict}", _size(row))
+        (row.title, row.label, f"{GLYPHS[row.verdict]} {canvas.size(row)}",
+         f"{GLYPHS[row.verdict]} {row.verdict}", canvas.size(row))
         for row in frame.itertuples()
     ]  # fmt: skip
     figure, ax, places = _forest(rows, 252, 196, margin_pct, narrow, ", %")
-    beyond = 1.4 * _away(frame["overhead_pct"]).max()
-    ends = _ends(1.4 * frame[["overhead_pct"]], 2 * margin_pct, beyond)
+    beyond = 1.4 * canvas.away(frame["overhead_pct"]).max()
+    ends = canvas.span(1.4 * frame[["overhead_pct"]], 2 * margin_pct, beyond)
     ax.set_xscale("symlog", linthresh=margin_pct, linscale=0.8)
     for place, row in zip(places, frame.itertuples(), strict=True):
         floor = row.noise_floor_pct
         if pd.notna(floor):
             bar = {"color": CONTROL, "lw": 9, "alpha": 0.55, "zorder": 2}
-            ax.plot([_mirror(floor), floor], [place] * 2, **bar)
+            ax.plot([canvas.mirror(floor), floor], [place] * 2, **bar)
         ink = {"slower": ARMS[1], "faster": ARMS[0], "same": BAND}.get(row.verdict, INK)
         face = "none" if row.verdict == "cannot tell" else ink
         ax.plot(row.overhead_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
@@ -441,7 +420,7 @@ def _claimed(value, _=None):
 # -- step by step ----------------------------------------------------------------------------------
 
 
-@_responsive
+@canvas.responsive
 def waterfall(steps, *, margin_pct=2.0, narrow=False) -> Figure:
     """What each step adds to the overhead, one floating bar a step and the sum at the end.
 
@@ -450,27 +429,29 @@ def waterfall(steps, *, margin_pct=2.0, narrow=False) -> Figure:
     see `results.Results.steps`.
     """
     ink = colours(steps)
-    figure, (ax,) = _canvas(narrow, 330)
+    figure, (ax,) = canvas.sheet(narrow, 330)
     ends = steps[["start_pct", "end_pct", "lo_pct", "hi_pct"]].astype(float)
-    away = _away(ends)
+    away = canvas.away(ends)
     limit = max(2 * margin_pct, 1.3 * away[["start_pct", "end_pct"]].max().max())
     limit = np.nanmax([limit, min(1.1 * away.max().max(), 3 * limit)])
-    _margin(ax, margin_pct)
+    canvas.band(ax, margin_pct)
     for x, row in enumerate(steps.itertuples()):
         colour = ink[row.arm] if row.step != "all together" else BASE
         low, high = sorted((row.start_pct, row.end_pct))
         ax.bar(x, high - low, 0.56, low, color=colour, alpha=0.75, lw=0, zorder=2)
-        _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=INK, lw=2, alpha=1)
+        canvas.whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=INK, lw=2, alpha=1)
         if x + 1 < len(steps) and steps["start_pct"].iloc[x + 1] == row.end_pct:
             ax.plot([x - 0.28, x + 1.28], [row.end_pct] * 2, color=MUTED, lw=0.8, zorder=3)
-        top = np.nanmax([high, _cut(row.hi_pct, limit)])
+        top = np.nanmax([high, canvas.cut(row.hi_pct, limit)])
         style = {"ha": "center", "va": "bottom", "color": INK, "weight": "bold", "zorder": 6}
-        _note(ax, _said(row, "\n"), (x, top), (0, 5), fontsize=10 if narrow else 12, **style)
-    _axis(ax, *_ends(ends, margin_pct, limit), 0.06, 0.25)
+        canvas.note(
+            ax, canvas.said(row, "\n"), (x, top), (0, 5), fontsize=10 if narrow else 12, **style
+        )
+    canvas.scale(ax, *canvas.span(ends, margin_pct, limit), 0.06, 0.25)
     ax.set_xlim(-0.6, len(steps) - 0.4)
     names = [textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]]
     ax.set_xticks(range(len(steps)), names)
-    words = f"{_overhead(ax)} (↑ slower, ↓ faster)"
+    words = f"{canvas.shows(ax)} (↑ slower, ↓ faster)"
     words += "" if narrow else f"; in the band, ±{margin_pct:g}\u202f%, it counts as same"
-    _above(ax, words)
+    canvas.above(ax, words)
     return figure

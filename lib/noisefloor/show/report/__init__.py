@@ -12,6 +12,7 @@ from noisefloor.show.report.answers import (
     answer,
     archived,
     begin,
+    command,
     comparisons,
     details,
     dots,
@@ -32,6 +33,7 @@ from noisefloor.show.report.answers import (
     waterfall,
 )
 from noisefloor.show.report.batch import (
+    finished,
     index,
     newest_campaign,
     plan,
@@ -47,6 +49,7 @@ from noisefloor.show.report.pieces import (
     OUT,
     badge,
     flat,
+    like,
     provenance,
     records,
     ruler,

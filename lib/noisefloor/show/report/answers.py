@@ -3,6 +3,7 @@ figures that every such page has; and what stands behind them: all comparisons, 
 another machine, the settings of the arms, and proofs and runs, folded."""
 
 import math
+import shlex
 
 import pandas as pd
 
@@ -11,10 +12,10 @@ from noisefloor.data import results, tidy
 from noisefloor.data.results import PROCESSOR, THROUGHPUT
 from noisefloor.model import METRICS, PROFILES
 from noisefloor.show import plots
-from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, plain, say
-from noisefloor.show.plots import is_control, is_joint, metric_label
+from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, say
 from noisefloor.show.report.pieces import flat, provenance, save, table, verdict_box, verdict_table
-from noisefloor.show.report.words import engine, finding, limits, machine, size, when
+from noisefloor.show.report.words import finding, limits, machine, size, where
+from noisefloor.show.rows import SHORT, is_control, is_joint, metric_label
 from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
 
@@ -80,9 +81,8 @@ def archived(r):
     inner = [piece("headline", words) for words in said[:FEW]]
     inner += [piece("chips", chips)] if len(chips) <= FEW else []
     inner += [piece("claimed", claimed)] if claimed else []
-    facts = [("Date", when(r.meta)), ("Machine", machine(r.meta)), ("Server", engine(r.meta))]
     most = rows["verdict"].mode()[0].replace(" ", "-")
-    return Shown(piece("box", f"nf-{most}", joined(inner), facts), "\n".join(said))
+    return Shown(piece("box", f"nf-{most}", joined(inner), where(r.meta)), "\n".join(said))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -217,14 +217,21 @@ def _verdicts(r, rows):
     parts = []
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]
-        what.append(plots.SHORT.get(row["metric"], metric_label(row["metric"])))
+        what.append(SHORT.get(row["metric"], metric_label(row["metric"])))
         parts.append((row["verdict"], f"{', '.join(what)}: {limits(row) or size(row)}"))
     return piece("badges", parts, lines=True)
 
 
 def command(r, question) -> str:
-    """The command that measures a question as the page's own campaign was measured."""
+    """The command that measures a question as the page's own campaign was measured; of a page on
+    its user's own question, that one."""
     s, given = r.study, r.meta.get("parameters", {})
+    if "settings" in given:
+        words = ["noisefloor", "ab", *given["settings"]]
+        script = "lua" if given.get("lua") else "workload"
+        words += [f"--{script}", given[script]] if given.get(script) else []
+        words += ["--engine", kind] if (kind := r.meta["engine"]["kind"]) != "mysql" else []
+        return shlex.join([*words, "--profile", s.profile.name])
     words = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
         words += ["--profile", s.profile.name]
@@ -271,8 +278,7 @@ def expectation(r):
         more = say("cipher-more")
     elif row["hi_pct"] > 20 * max(most, 0.05):
         more = say("cipher-noise")
-    markup = piece("expected", r.study.cipher["name"], share, why, measured, more)
-    return Shown(markup, plain(markup))
+    return Shown(piece("expected", r.study.cipher["name"], share, why, measured, more))
 
 
 def outcome(r):
@@ -298,7 +304,7 @@ def _outcome(r, part) -> dict:
     if row is not None and known(row["lo_pct"]):  # on the log scale, as it is expected
         reached = 100 * (math.sqrt((100 + row["hi_pct"]) / (100 + row["lo_pct"])) - 1)
     width = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
-    short = plots.SHORT.get(metric, metric_label(metric))
+    short = SHORT.get(metric, metric_label(metric))
     spent, wall, slices = (meta.get(k, 0) / 60 for k in ("spent_s", "wall_s", "slices_s"))
     clock = {"budgeted": part.study.profile.budget_min, "measured": spent, "elapsed": wall}
     return {
@@ -318,7 +324,7 @@ def _listed(parts, digits, unit="") -> str:
 
 def _sentence(words, code=""):
     """Instead of a figure: words, and a command behind them."""
-    return Shown(piece("sentence", words, code), f"{words} {code}".strip())
+    return Shown(piece("sentence", words, code))
 
 
 # -- what transfers --------------------------------------------------------------------------------
@@ -437,16 +443,12 @@ def settings(r):
 def _again(r):
     """The command that measures the page's first question again, with its versions and its seed."""
     s, meta = r.parts[0].study, r.meta
-    if s.name in studies.STUDIES:
-        line = f"{command(r, s.key)} --seed {meta['seed']}"
-    else:  # its user's own
-        given = meta.get("parameters", {}).get("settings", ())
-        line = " ".join(["noisefloor ab", *given, f"--profile {s.profile.name}"])
+    line = command(r, s.key)
+    line += f" --seed {meta['seed']}" if s.name in studies.STUDIES else ""
     told = sorted({e["label"] for e in meta.get("engines", {}).values()})
     told.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
     told += [f"Noisefloor at {meta['commit']}"] if meta.get("commit") else []
-    said = ", ".join([*told, f"seed {meta['seed']}"])
-    return Shown(piece("again", line, said), f"{line}\n{said}")
+    return Shown(piece("again", line, ", ".join([*told, f"seed {meta['seed']}"])))
 
 
 def details(r):

@@ -13,16 +13,14 @@ from concurrent.futures import as_completed
 from itertools import count, zip_longest
 from pathlib import Path
 
-import pandas as pd
-
 from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.data.cluster import pool
 from noisefloor.model import StudyError
 from noisefloor.schedule import NOT_JUDGED
 from noisefloor.show import plots
-from noisefloor.show.markup import known, piece, say
-from noisefloor.show.plots import contended, is_control, is_joint, metric_label
+from noisefloor.show.markup import TOLD, known, piece, say
+from noisefloor.show.plots.canvas import away
 from noisefloor.show.report.answers import asked, obtained
 from noisefloor.show.report.pages import (
     PARTS,
@@ -35,8 +33,9 @@ from noisefloor.show.report.pages import (
     shell,
     studies,
 )
-from noisefloor.show.report.pieces import away, drawing, flat, raw_links
+from noisefloor.show.report.pieces import drawing, flat, like, raw_links
 from noisefloor.show.report.words import MARGIN, ReportError, cost, when
+from noisefloor.show.rows import contended, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES, load
 from noisefloor.text import amounts
 
@@ -54,14 +53,17 @@ def recorded_campaign(study) -> str | None:
 def newest_campaign(study, *folders, leading=()) -> str | None:
     """The newest finished campaign of a study, by its own date, then name: recorded or live, or in
     the `folders` alone; one of the `leading` questions where there is any."""
-    found = []
-    for folder in folders or (paths.recorded(), paths.runs()):
-        for file in folder.glob("*/campaign.json"):
-            facts = json.loads(file.read_text())
-            if facts.get("study", file.parent.name) == study and facts.get("finished") != "":
-                leads = facts.get("key", "") in leading
-                found.append((leads, when(facts), file.parent.name))
+    every = finished(study, *(folders or (paths.recorded(), paths.runs())))
+    found = [(facts.get("key", "") in leading, when(facts), f.name) for facts, f in every]
     return max(found)[2] if found else None
+
+
+def finished(study, *folders):
+    """(campaign.json, folder) of every campaign of a study in `folders` that came to its end."""
+    for file in (f for folder in folders for f in folder.glob("*/campaign.json")):
+        facts = json.loads(file.read_text())
+        if facts.get("study", file.parent.name) == study and facts.get("finished") != "":
+            yield facts, file.parent
 
 
 # -- what is to be made ----------------------------------------------------------------------------
@@ -298,26 +300,27 @@ def _facts(page) -> dict:
 
 def _table(found, out):
     """The main comparisons of every study; a study without one has its sentence in its card."""
-    scale, lines = {t: _x(t) for t in TICKS}, []
-    for page, facts in found:
-        margin = facts.get("margin_pct") or MARGIN
-        for n, row in enumerate(facts.get("leads", ()) if page.stem not in LAST else ()):
-            judged = row["verdict"] != NOT_JUDGED
-            line = {
-                "href": os.path.relpath(page, out),
-                "title": "" if n else facts["title"],
-                "of": cost(row["metric"]),
-                "verdict": row["verdict"],
-                "size": amounts.overhead(row["overhead_pct"], row["metric"]),
-                "contended": contended(row),
-                "ends": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
-                "drawn": drawing(row, margin, _x) if known(row["overhead_pct"]) else None,
-                "floor": amounts.size(row["noise_floor_pct"]) if judged else "–",
-                "date": "" if n else str(facts.get("date") or "–")[:10],
-            }
-            lines.append(line)
+    scale, rows = {t: _x(t) for t in TICKS}, []
     names = {t: amounts.percent(t, 0) if t else "0" for t in TICKS}
-    return piece("leads", say("leads"), scale, names, lines) if lines else ""
+    for page, facts in found:
+        margin, href = facts.get("margin_pct") or MARGIN, os.path.relpath(page, out)
+        for n, row in enumerate(facts.get("leads", ()) if page.stem not in LAST else ()):
+            size, of = row["overhead_pct"], row["metric"]
+            cells = (
+                "" if n else piece("link", href, facts["title"]),
+                cost(of),
+                piece("badge", row["verdict"]),
+                piece("under", amounts.overhead(size, of), contended(row) and "under contention"),
+                amounts.interval(row["lo_pct"], row["hi_pct"], of),
+                piece("strip", drawing(row, margin, _x), scale) if known(size) else "",
+                "–" if row["verdict"] == NOT_JUDGED else amounts.size(row["noise_floor_pct"]),
+                "" if n else str(facts.get("date") or "–")[:10],
+            )
+            rows.append(cells)
+    heads = [head or piece("axis", scale, names) for head in TOLD["lists"]["leads"]]
+    columns = [(head, "", cells) for head, *cells in zip(heads, *rows, strict=True)]
+    look = " nf-lines nf-overview"
+    return piece("table", say("leads"), columns, len(rows), "", look) if rows else ""
 
 
 def _x(value) -> float:
@@ -348,11 +351,7 @@ def _drawing(facts, title):
     """The main metric of a study: against threads where there are several, else row by row."""
     main = facts["leads"][-1]  # throughput, of more thread counts
     margin = facts.get("margin_pct") or MARGIN
-    rows = pd.DataFrame(facts["comparisons"])
-    rows["threads"] = rows["threads"].astype("Int64")
-    for column in ("metric", "workload", "question"):
-        if column in rows:
-            rows = rows[rows[column].astype(str).eq(str(main.get(column)))]
+    rows = like(facts, main, "metric", "workload", "question")
     if rows.loc[~is_joint(rows), "threads"].nunique() > 1 and rows["arm"].nunique() <= 4:
         drawn = plots.overhead(rows, main["metric"], margin_pct=margin, by="metric", narrow=True)
     else:

@@ -13,11 +13,12 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data import results, tidy
+from noisefloor.data.archive import in_order
 from noisefloor.schedule import CONTENDED, NOT_JUDGED
-from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
-from noisefloor.show.plots import as_list, contended, is_control, metric_label, threads_label
+from noisefloor.show.plots.canvas import away, mirror
 from noisefloor.show.report import words
+from noisefloor.show.rows import as_list, contended, is_control, joint, metric_label, threads_label
 from noisefloor.text import amounts, sheet
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
@@ -38,11 +39,6 @@ def _numbers(row) -> list[float]:
     """Overhead, both ends of its interval and noise floor; NaN for what is not known."""
     columns = ("overhead_pct", "lo_pct", "hi_pct", "noise_floor_pct")
     return [float(row[c]) if known(row.get(c)) else math.nan for c in columns]
-
-
-def away(value) -> float:
-    """The size of an overhead whichever its direction: -50 % is as far away as +100 %."""
-    return 100 * (amounts.factor(value) - 1)
 
 
 def drawing(row, margin_pct, x) -> dict:
@@ -90,9 +86,8 @@ def ruler(row, margin_pct=words.MARGIN):
         "ticks": [(x(t), name) for t, name in ticks.items() if abs(x(t) - 300) < 264],
     }
     if floor < limit:
-        below = -100 * floor / (100 + floor)
-        low, high = drawn["floor"] = x(below), x(floor)
-        if lo > below and low > 120:
+        low, high = drawn["floor"] = x(mirror(floor)), x(floor)
+        if lo > mirror(floor) and low > 120:
             drawn["named"] = low - 5, True
         elif hi < floor and high < 480:
             drawn["named"] = high + 5, False
@@ -109,17 +104,14 @@ def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
     a list of rows, each told by its own word and sentence; `answer`: sentences of the page's own,
     made from its tables, below the verdicts."""
     rows, campaign = words.leading(verdicts, primary), campaign or {}
-    margin = campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or words.MARGIN
-    facts = [
-        ("Date", words.when(campaign)),
-        ("Machine", words.machine(campaign)),
-        ("Server", words.engine(campaign)),
-    ]
+    margin = words.margin_of(verdicts, campaign)
     above = {why for row in rows for why in words.reasons(row, margin)}  # they are in the headlines
     notes = dict.fromkeys(w for row in rows for w in as_list(row.get("warnings")))
     told = [_told(row, verdicts, margin, len(rows) > 1) for row in rows]
     told += [piece("answer", answer)] if answer else []
-    markup = piece("box", "nf-said", joined(told), facts, [w for w in notes if w not in above])
+    markup = piece(
+        "box", "nf-said", joined(told), words.where(campaign), [w for w in notes if w not in above]
+    )
     said = "\n".join(f"{r['verdict']}: {words.sentence(r, margin)}" for r in rows)
     return Shown(markup, said)
 
@@ -138,7 +130,7 @@ def _told(row, verdicts, margin, named):
     chips = []
     for other in others.head(ALSO).to_dict("records"):
         where = threads_label(other["threads"]).removeprefix("at ")
-        where = "all threads" if words.joint(other) else where
+        where = "all threads" if joint(other) else where
         if other["arm"] != row["arm"]:
             where = f"{other['arm']}, {where}".strip(", ")
         told = words.limits(other) or amounts.overhead(other["overhead_pct"], metric)
@@ -168,9 +160,8 @@ def table(frame, caption="", *, name="table", numbers=(), raw=()):
         told = [safe(v) if c in raw else _size(v) if c in sizes else cell(v) for v in frame[c]]
         kind = "nf-r" if number or c in numbers else _kind([plain(v) for v in told])
         columns.append((_head(str(c)), kind, told))
-    data = frame.drop(columns=[c for c in raw if c in frame])
+    link = csv_link(frame.drop(columns=[*raw]), name) if len(frame) else ""
     look = " nf-long" if len(frame) > LONG else ""
-    link = csv_link(data, name) if len(frame) else ""
     return Shown(piece("table", caption, columns, len(frame), link, look), frame.to_string())
 
 
@@ -195,51 +186,49 @@ def _kind(texts) -> str:
 def verdict_table(verdicts, caption="Every comparison, in words and numbers.", name="verdicts"):
     """The verdict table for reading: a group a workload and metric, one row a comparison, the
     verdict as a word, all numbers, and what a row that cannot tell knows."""
-    arms = verdicts["arm"].nunique() > 1
     works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
     levels = {amounts.confidence(v) for v in verdicts.get("level", ())} - {"", amounts.USUAL}
-    margin = verdicts.attrs.get("margin_pct") or words.MARGIN
+    margin = words.margin_of(verdicts)
     if levels:
         caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['level']}"
-    if works:  # 40 ms before 170 ms
-        verdicts = verdicts.sort_values(
-            "workload",
-            key=lambda c: c.astype(str).str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True),
-            kind="stable",
-        )
-    first = verdicts["workload"].astype(str) if works else "metric"
-    groups = [
-        (
-            f"{work}: {metric_label(metric)}" if works else metric_label(metric),
-            [_line(row, margin) for row in group.to_dict("records")],
-        )
-        for (work, metric), group in verdicts.groupby([first, "metric"], sort=False)
+    ordered = in_order(verdicts) if works else verdicts
+    first = ordered["workload"].astype(str) if works else "metric"
+    groups, again, lines = {}, [], []
+    for (work, metric), group in ordered.groupby([first, "metric"], sort=False):
+        groups[len(lines)] = f"{work}: {metric_label(metric)}" if works else metric_label(metric)
+        again += [len(lines) + n for n, control in enumerate(is_control(group)) if control]
+        lines += [_line(row, margin) for row in group.to_dict("records")]
+    shown = {"Arm": verdicts["arm"].nunique() > 1, "Level": bool(levels)}
+    columns = [
+        (head, kind, cells)
+        for (head, kind), *cells in zip(TOLD["verdicts"].items(), *lines, strict=True)
+        if shown.get(head, True)
     ]
-    link = csv_link(flat(verdicts), name)
-    markup = piece("verdicts", caption, arms, bool(levels), groups, link)
-    return Shown(markup, verdicts.to_string())
+    link = csv_link(flat(ordered), name)
+    markup = piece("table", caption, columns, len(lines), link, " nf-lines", groups, again)
+    return Shown(markup, ordered.to_string())
 
 
-def _line(row, margin) -> dict:
-    """A row of the verdict table for reading."""
+def _line(row, margin) -> tuple:
+    """A row of the verdict table for reading, by the columns of ``pages.toml``."""
     ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
     why, threads = words.reasons(row, margin), row["threads"]
     at_once = [CONTENDED] if contended(row) else []
     at_once += ["both servers were loaded at once"] if row["verdict"] == NOT_JUDGED else []
     said = [*at_once, *why, words.limits(row), words.settle(row), words.same(row)]
-    return {
-        "control": row["arm"] == row["baseline"] + plots.AGAIN,
-        "arm": row["arm"],
-        "threads": "all" if words.joint(row) else "–" if pd.isna(threads) else int(threads),
-        "verdict": row["verdict"],
-        "why": "; ".join(w.partition(":")[0] for w in why),  # whole in the last column
-        "overhead": amounts.overhead(row["overhead_pct"], row["metric"]),
-        "ends": amounts.told(*ends).partition(" (")[2].removesuffix(")"),
-        "level": amounts.confidence(row.get("level")) or "–",
-        "known": words.upper("; ".join(filter(None, said))) or "–",
-        "floor": _floor(row["noise_floor_pct"]),
-        "n": cell(row.get("n_arm")),
-    }
+    told = words.upper("; ".join(filter(None, said))) or "–"
+    reason = "; ".join(w.partition(":")[0] for w in why)  # whole in the column of what is known
+    return (
+        row["arm"],
+        "all" if joint(row) else "–" if pd.isna(threads) else int(threads),
+        piece("word", row["verdict"], reason),
+        amounts.overhead(row["overhead_pct"], row["metric"]),
+        amounts.told(*ends).partition(" (")[2].removesuffix(")"),
+        amounts.confidence(row.get("level")) or "–",
+        piece("known", told),
+        _floor(row["noise_floor_pct"]),
+        cell(row.get("n_arm")),
+    )
 
 
 def _floor(value) -> str:
@@ -280,18 +269,18 @@ def flat(verdicts) -> pd.DataFrame:
 
 
 def records(verdicts) -> list:
-    """The verdict table as JSON rows: NaN and NA become null."""
-    return [{k: _plain(v) for k, v in row.items()} for row in verdicts.to_dict("records")]
+    """The verdict table as JSON rows: NaN, NA and infinity become null."""
+    found = verdicts.astype(object).replace([math.inf, -math.inf], math.nan)
+    return found.where(found.notna(), None).to_dict("records")
 
 
-def _plain(value):
-    """A cell as JSON can hold it."""
-    if isinstance(value, list):
-        return value
-    if not known(value):
-        return None
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def like(facts, main, *columns) -> pd.DataFrame:
+    """The comparisons in a page's stored `facts` that have the values of `main` in these columns."""
+    rows = pd.DataFrame(facts["comparisons"]).astype({"threads": "Int64"})
+    for column in columns:
+        if column in rows:
+            rows = rows[rows[column].astype(str).eq(str(main.get(column)))]
+    return rows
 
 
 def raw_links(facts, out) -> list:
@@ -324,7 +313,6 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     campaign = campaign or {}
     profile = campaign.get("profile")
-    margin = campaign.get("margin_pct") or verdicts.attrs.get("margin_pct") or words.MARGIN
     name = campaign.get("campaign") or campaign.get("name")
     names = campaign.get("campaigns") or [name]
     if not campaigns:
@@ -341,7 +329,7 @@ def save(
         "date": words.when(campaign) or None,
         "machine": words.machine(campaign) or None,
         "engine": words.engine(campaign) or None,
-        "margin_pct": margin,
+        "margin_pct": words.margin_of(verdicts, campaign),
         "campaigns": campaigns,
         "raw": {paths.shown(f): tidy.digest(f) for f in folders if f.exists()},
         "verdict": rows[0]["verdict"] if rows else None,

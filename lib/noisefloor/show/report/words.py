@@ -4,11 +4,12 @@ import math
 
 from noisefloor.schedule import CONTENDED, NOT_JUDGED
 from noisefloor.show.markup import TOLD, known
-from noisefloor.show.plots import (
+from noisefloor.show.rows import (
     as_list,
     contended,
     is_control,
     is_joint,
+    joint,
     metric_label,
     threads_label,
 )
@@ -29,6 +30,11 @@ class ReportError(Exception):
 
     def __reduce__(self):
         return type(self), (str(self), self.code)
+
+
+def margin_of(verdicts, campaign=None) -> float:
+    """The margin by which verdicts were made, in percent."""
+    return (campaign or {}).get("margin_pct") or verdicts.attrs.get("margin_pct") or MARGIN
 
 
 # -- one comparison --------------------------------------------------------------------------------
@@ -154,11 +160,6 @@ def same(row) -> str:
     return f"two one-sided tests at 5 %: {ends}"
 
 
-def joint(row) -> bool:
-    """Whether a row is the joint effect over thread counts."""
-    return known(row.get("joint")) and bool(row["joint"])
-
-
 def _floor(row) -> str:
     if not known(row.get("noise_floor_pct")):
         return ""
@@ -222,7 +223,7 @@ def findings(verdicts) -> list[str]:
     """The rows of a verdict table in words, one sentence a comparison, controls last; workload and
     arm are named where there are several."""
     rows = verdicts.iloc[is_control(verdicts).to_numpy().argsort(kind="stable")]
-    margin = verdicts.attrs.get("margin_pct") or MARGIN
+    margin = margin_of(verdicts)
     return [
         f"{name}{': ' if name else ''}{sentence(row, margin)}"
         for name, row in zip(_names(rows, verdicts), rows.to_dict("records"), strict=True)
@@ -325,10 +326,8 @@ def primary(verdicts, choice=None):
 
 def when(campaign) -> str:
     """Date and minute of a campaign, from its facts."""
-    for key in ("date", "finished", "ended", "created", "started"):
-        if campaign.get(key):
-            return str(campaign[key])[:16].replace("T", " ").removesuffix(" 00:00")
-    return ""
+    found = campaign.get("date") or campaign.get("finished") or campaign.get("created") or ""
+    return str(found)[:16].replace("T", " ").removesuffix(" 00:00")
 
 
 def machine(campaign) -> str:
@@ -339,7 +338,7 @@ def machine(campaign) -> str:
     memory = host.get("memory_B")
     memory = f"{memory / 2**30:.0f} GiB" if memory else ""
     cores = f"{host['cores']} cores" if host.get("cores") else ""
-    parts = [host.get("cpu"), cores, memory, host.get("system") or host.get("os")]
+    parts = [host.get("cpu"), cores, memory, host.get("system")]
     return ", ".join(str(p) for p in parts if p)
 
 
@@ -349,7 +348,10 @@ def engine(campaign) -> str:
     if len(several) > 1:
         return " and ".join(sorted(several))
     what = campaign.get("engine") or ""
-    if isinstance(what, dict):
-        kind = {"mysql": "MySQL", "mariadb": "MariaDB"}.get(what.get("kind"), what.get("kind", ""))
-        return str(what.get("label") or f"{kind} {what.get('version', '')}".strip())
-    return str(what)
+    return what["label"] if isinstance(what, dict) else str(what)
+
+
+def where(campaign) -> list[tuple[str, str]]:
+    """When, where and on what a campaign was measured, by what each is called in a box."""
+    told = when(campaign), machine(campaign), engine(campaign)
+    return list(zip(("Date", "Machine", "Server"), told, strict=True))

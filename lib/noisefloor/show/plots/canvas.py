@@ -9,11 +9,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from noisefloor.show.plots.style import BAND, CONTROL, INK, MUTED, NARROW, SIZES, WIDE, _style
+from noisefloor.show.plots.style import BAND, CONTROL, INK, MUTED, NARROW, WIDE, _style
 from noisefloor.text import amounts
 
+SIZES = ["lo_pct", "overhead_pct", "hi_pct"]
 
-def _responsive(draw):
+
+def responsive(draw):
     """Give the Figure that `draw` returns a `narrow` callable: the same figure for a phone."""
 
     @wraps(draw)
@@ -36,7 +38,7 @@ def _nothing(*_args, narrow=False, **_options) -> Figure:
     return figure
 
 
-def _canvas(narrow, high, rows=1, columns=1, **grid):
+def sheet(narrow, high, rows=1, columns=1, **grid):
     """A figure `high` pixels high, and its axes row by row."""
     size = (NARROW if narrow else WIDE) / 72, high / 72
     figure = Figure(figsize=size, layout="constrained")
@@ -44,17 +46,17 @@ def _canvas(narrow, high, rows=1, columns=1, **grid):
     return figure, list(figure.subplots(rows, columns, squeeze=False, **grid).flat)
 
 
-def _panels(count, narrow, high, most=2):
+def panels(count, narrow, high, most=2):
     """A figure with `count` panels, `most` in a row where there is room, and the axes used."""
     columns = 1 if narrow else min(count, most)
     rows = math.ceil(count / columns)
-    figure, axes = _canvas(narrow, high * rows + 8, rows, columns)
+    figure, axes = sheet(narrow, high * rows + 8, rows, columns)
     for ax in axes[count:]:
         ax.set_visible(False)
     return figure, axes[:count], narrow or columns > 1
 
 
-def _rows(count, each, sides, ends, narrow, above=0.6):
+def lined(count, each, sides, ends, narrow, above=0.6):
     """A figure for `count` rows, `each` pixels high, and its axes, on which a row's place is its
     number from the top. `sides`, `ends`: pixels left and right, above and below the axes."""
     width, high = NARROW if narrow else WIDE, each * count
@@ -69,7 +71,7 @@ def _rows(count, each, sides, ends, narrow, above=0.6):
     return figure, ax
 
 
-def _mark(ax, xs, ys, rows):
+def remember(ax, xs, ys, rows):
     """Remember where rows of the caller's table (index labels) were drawn, for `spots`."""
     ax.points = [*getattr(ax, "points", ()), *zip(xs, ys, rows, strict=True)]
 
@@ -86,7 +88,7 @@ def spots(figure) -> list:
     return found
 
 
-def _note(ax, text, xy, shift=(0, 0), at="data", **style):
+def note(ax, text, xy, shift=(0, 0), at="data", **style):
     """Text at a point of the panel, moved by `shift` pixels; it takes no part in the layout."""
     style = {"color": MUTED, "fontsize": 11, "annotation_clip": False} | style
     note = ax.annotate(text, xy, shift, xycoords=at, textcoords="offset points", **style)
@@ -94,7 +96,7 @@ def _note(ax, text, xy, shift=(0, 0), at="data", **style):
     return note
 
 
-def _above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
+def above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
     """Panel title in bold, under it what the y axis shows, set level instead of turned; the arms'
     names in their colours at the right, or on lines of their own in a `small` panel."""
     names = dict(names)
@@ -103,12 +105,12 @@ def _above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
     beside = 0 if small else 2 if title else 1  # lines that the names can share
     high = 15 * max(len(names) - beside, 0)
     ax.set_title(title or " ", pad=(22 if title else 4) + high, color=colour)
-    _note(ax, text, (0, 1), (0, 5), "axes fraction", fontsize=12, va="bottom")
+    note(ax, text, (0, 1), (0, 5), "axes fraction", fontsize=12, va="bottom")
     for i, (name, words) in enumerate(reversed(names.items())):
         style = {"va": "bottom", "weight": "bold", "ha": "left" if small else "right"}
         style["color"] = ink[name] if ink[name] != CONTROL else MUTED
         shift = (0, 5 + 15 * (i + small))
-        _note(ax, words, (0 if small else 1, 1), shift, "axes fraction", **style)
+        note(ax, words, (0 if small else 1, 1), shift, "axes fraction", **style)
 
 
 def _log(overhead):
@@ -119,7 +121,7 @@ def _percent(log):
     return 100 * np.expm1(log)
 
 
-def _percent_axis(ax, axis="y", ticks=6):
+def percent_axis(ax, axis="y", ticks=6):
     which = getattr(ax, f"{axis}axis")
     which.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], min_n_ticks=3))
     which.set_major_formatter(
@@ -127,7 +129,7 @@ def _percent_axis(ax, axis="y", ticks=6):
     )
 
 
-def _axis(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
+def scale(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
     """Scale an axis to overheads from `low` to `high` percent, with shares of its length as room
     beyond: linear, or a log scale with factors as ticks where an overhead is told as a factor."""
     log = amounts.large(low) or amounts.large(high)
@@ -137,7 +139,7 @@ def _axis(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
     ends = np.array([low - below * (high - low), high + above * (high - low)])
     getattr(ax, f"set_{axis}lim")(_percent(ends) if log else ends)
     if not log:
-        _percent_axis(ax, axis, ticks)
+        percent_axis(ax, axis, ticks)
         return
     first, last = np.exp(ends)
     for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
@@ -154,97 +156,97 @@ def _is_log(ax):
     return ax.get_yscale() == "function"
 
 
-def _overhead(ax):
-    """What the y axis of `_axis` shows."""
+def shows(ax):
+    """What the y axis of `scale` shows."""
     return "overhead as a factor" if _is_log(ax) else "overhead"
 
 
-def _margin(ax, margin, axis="y"):
+def band(ax, margin, axis="y"):
     """The band inside which a difference does not matter, and the line of no difference."""
     span, line = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
     span(-margin, margin, color=BAND, alpha=0.13, lw=0, zorder=0)
     line(0, color=MUTED, lw=0.9, zorder=1)
 
 
-def _away(overhead):
+def away(overhead):
     """The size of an overhead whichever its direction: -50 % is as far away as +100 %."""
     return _percent(np.abs(_log(overhead)))
 
 
-def _mirror(overhead):
+def mirror(overhead):
     """The overhead that is as far away on the other side."""
     return _percent(-_log(overhead))
 
 
-def _cut(overhead, limit):
+def cut(overhead, limit):
     """Overheads, no farther away than `limit`."""
-    return np.clip(overhead, _mirror(limit), limit)
+    return np.clip(overhead, mirror(limit), limit)
 
 
-def _limit(frame, margin, floor=0.0):
+def farthest(frame, margin, floor=0.0):
     """How far away an overhead may be on an axis: everything that matters, not every endless
     interval."""
-    away = _away(frame[SIZES].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
-    centre = np.nan_to_num(away["overhead_pct"].max())
-    ends = away[["lo_pct", "hi_pct"]].stack().dropna()
+    far = away(frame[SIZES].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
+    centre = np.nan_to_num(far["overhead_pct"].max())
+    ends = far[["lo_pct", "hi_pct"]].stack().dropna()
     wanted = [margin * 2, floor * 1.15, centre * 1.3]
     if len(ends):
         wanted.append(min(ends.max() * 1.12, max(3 * margin, 3 * centre, 3 * ends.median())))
     return max(wanted)
 
 
-def _ends(frame, margin, limit, beside=()):
+def span(frame, margin, limit, beside=()):
     """Lower and upper end of an axis for the overheads in `frame` and those `beside`."""
-    values = [*_cut(frame.astype(float), limit).to_numpy().ravel(), *beside]
-    return np.nanmin([_mirror(2 * margin), *values]), np.nanmax([2 * margin, *values])
+    values = [*cut(frame.astype(float), limit).to_numpy().ravel(), *beside]
+    return np.nanmin([mirror(2 * margin), *values]), np.nanmax([2 * margin, *values])
 
 
-def _whisker(ax, x, ends, limit, level=False, **style):
+def whisker(ax, x, ends, limit, level=False, **style):
     """An interval as a thick bar; an end beyond the axis gets an arrow instead."""
     style = {"lw": 7, "alpha": 0.38, "zorder": 3} | style
     if any(pd.isna(e) for e in ends):
         return
-    cut = _cut(ends, limit)
-    ax.plot(*((cut, [x, x]) if level else ([x, x], cut)), **style)
-    for mark, end in enumerate(cut):
+    drawn = cut(ends, limit)
+    ax.plot(*((drawn, [x, x]) if level else ([x, x], drawn)), **style)
+    for mark, end in enumerate(drawn):
         if end != ends[mark]:
             spot = (end, x) if level else (x, end)
             shape = ("<>" if level else "v^")[mark]
             ax.plot(*spot, shape, color=style["color"], ms=6, zorder=4, clip_on=False)
 
 
-def _point(ax, x, label, row, limit, ink, mark="o", level=False):
+def point(ax, x, label, row, limit, ink, mark="o", level=False):
     """One comparison, `label` in the caller's table: interval and point; where the point is."""
-    _whisker(ax, x, (row.lo_pct, row.hi_pct), limit, level, color=ink)
-    y = _cut(row.overhead_pct, limit)
+    whisker(ax, x, (row.lo_pct, row.hi_pct), limit, level, color=ink)
+    y = cut(row.overhead_pct, limit)
     spot = (y, x) if level else (x, y)
     ax.plot(*spot, mark, ms=7, color=ink, zorder=5)
-    _mark(ax, [spot[0]], [spot[1]], [label])
+    remember(ax, [spot[0]], [spot[1]], [label])
     return y
 
 
-def _size(row):
+def size(row):
     """The overhead of a row, the word for its direction left out."""
     size = amounts.overhead(row.overhead_pct, getattr(row, "metric", ""))
     return size.removesuffix(f" {row.verdict}")
 
 
-def _said(row, between):
+def said(row, between):
     """Verdict and overhead of a row in a figure; a direction is named once."""
-    return f"{row.verdict}{between}{_size(row)}"
+    return f"{row.verdict}{between}{size(row)}"
 
 
-def _judged(ax, x, label, row, limit, ink, mark, small):
+def judged(ax, x, label, row, limit, ink, mark, small):
     """One comparison: interval, point, and above them its verdict as a word and the overhead."""
-    y = _point(ax, x, label, row, limit, ink, mark)
-    top = y if pd.isna(row.hi_pct) else max(y, _cut(row.hi_pct, limit))
+    y = point(ax, x, label, row, limit, ink, mark)
+    top = y if pd.isna(row.hi_pct) else max(y, cut(row.hi_pct, limit))
     style = {"color": ink, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
     style |= {"fontsize": 10 if small else 12, "linespacing": 1.1}
-    words = row.verdict.replace(" ", "\n") if small else _said(row, "\n")
-    ax.words = [*getattr(ax, "words", ()), _note(ax, words, (x, top), (0, 5), **style)]
+    words = row.verdict.replace(" ", "\n") if small else said(row, "\n")
+    ax.words = [*getattr(ax, "words", ()), note(ax, words, (x, top), (0, 5), **style)]
 
 
-def _apart(figure):
+def apart(figure):
     """Raise the words of verdicts that would cover others, and the end of an axis that they would
     leave, as the layout places them."""
     figure.draw_without_rendering()

@@ -1,0 +1,51 @@
+"""What a row of a verdict table is, and how it is called."""
+
+import pandas as pd
+
+from noisefloor.model import AGAIN, METRICS
+from noisefloor.schedule import CONTENDED
+from noisefloor.show.markup import known
+
+SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
+
+
+def metric_label(name) -> str:
+    """How a metric is called in text."""
+    return METRICS[name].label if name in METRICS else str(name).replace("_", " ")
+
+
+def threads_label(threads, joint=False) -> str:
+    """`at 16 threads`, `over all thread counts`, or nothing."""
+    if joint:
+        return "over all thread counts"
+    return f"at {many}" if (many := counted(threads)) else ""
+
+
+def counted(threads) -> str:
+    """`16 threads`, or nothing."""
+    return "" if pd.isna(threads) else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
+
+
+def is_control(frame) -> pd.Series:
+    """Which rows of a verdict table compare the baseline with itself."""
+    return frame["arm"].astype(str) == frame["baseline"].astype(str) + AGAIN
+
+
+def is_joint(frame) -> pd.Series:
+    """Which rows of a verdict table are the joint effect over thread counts."""
+    return frame["joint"].eq(True) if "joint" in frame else pd.Series(False, index=frame.index)
+
+
+def as_list(value) -> list:
+    """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
+    return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
+
+
+def contended(row) -> bool:
+    """Whether a row's size is that of two servers which shared the machine."""
+    return CONTENDED in as_list(row.get("warnings"))
+
+
+def joint(row) -> bool:
+    """Whether a row is the joint effect over thread counts."""
+    return known(row.get("joint")) and bool(row["joint"])
