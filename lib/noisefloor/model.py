@@ -314,36 +314,8 @@ def restored(meta: Mapping[str, Any]) -> Study:
     """The study as it stands in a campaign.json: what was compared, whatever the code says now.
 
     Raises StudyError where none stands there."""
-
-    def made(kind: Any, fields: Mapping[str, Any]) -> Any:
-        known = {k: v for k, v in fields.items() if k in kind.__dataclass_fields__}
-        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
-
     try:
-        arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
-        if odd := next((n for n, a in arms.items() if not _is(a, Arm) or a.name != n), None):
-            raise ValueError(f"arm {odd!r}")
-        for needed in (
-            "title",
-            "question",
-            "design",
-            "settings",
-            "tables",
-            "keyring",
-            "margin_pct",
-        ):
-            meta[needed]
-        others = (meta["baseline"], meta["control"])
-        own = {
-            "name": meta["study"],
-            "baseline": arms[meta["baseline"]],
-            "arms": [a for n, a in arms.items() if n not in others],
-            "workloads": [made(Workload, w) for w in meta["workloads"]],
-            "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
-            "upgrade": meta.get("upgrade_path", False),
-            "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
-        }
-        found: Study = made(Study, {**meta, **own})
+        found = _restored(meta)
     except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise StudyError(f"the study in it cannot be read ({e!r})") from None
     if not (_is(found, Study) and found.arms and found.workloads):
@@ -352,4 +324,28 @@ def restored(meta: Mapping[str, Any]) -> Study:
         raise StudyError("a workload in it has no thread count")
     if not 0 < found.margin_pct < 100:
         raise StudyError("the margin in it is not above 0 and below 100 %")
+    return found
+
+
+def _restored(meta: Mapping[str, Any]) -> Study:
+    def made(kind: Any, fields: Mapping[str, Any]) -> Any:
+        known = {k: v for k, v in fields.items() if k in kind.__dataclass_fields__}
+        return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
+
+    arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
+    if odd := next((n for n, a in arms.items() if not _is(a, Arm) or a.name != n), None):
+        raise ValueError(f"arm {odd!r}")
+    for needed in ("title", "question", "design", "settings", "tables", "keyring", "margin_pct"):
+        meta[needed]
+    others = (meta["baseline"], meta["control"])
+    own = {
+        "name": meta["study"],
+        "baseline": arms[meta["baseline"]],
+        "arms": [a for n, a in arms.items() if n not in others],
+        "workloads": [made(Workload, w) for w in meta["workloads"]],
+        "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
+        "upgrade": meta.get("upgrade_path", False),
+        "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
+    }
+    found: Study = made(Study, {**meta, **own})
     return found
