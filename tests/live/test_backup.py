@@ -257,7 +257,7 @@ def test_who_notices_damage_is_told_in_words(begun, mariadb):
     assert chosen.facts == ("damage",)
     found = {(x["cipher"], x["damage"]): x for x in bench.kit.fact("damage")}
     assert {"none", "aes-128-cbc", "chacha20"} <= {c for c, _ in found}
-    assert "nobody" not in {x["noticed by"] for x in found.values()}
+    assert not [x for x in found.values() if x["noticed by"] == "nobody"]
     assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
 

@@ -14,13 +14,9 @@ import pandas as pd
 from noisefloor.data import compare, ingest
 from noisefloor.model import METRICS
 
-OF_PATHS = (
-    "server",
-    "version",
-    "setting",
-    "variant",
-)  # what makes an arm where nobody says what does
-LABELS = (*OF_PATHS, "buffer_pool", "host", "folder", "arm", "study", "campaign", "tool_version")
+OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
+_OTHERS = ("variant", "buffer_pool", "host", "folder", "arm", "study", "campaign", "tool_version")
+LABELS = (*OF_PATHS, *_OTHERS)
 CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
 MOST_VALUES = 12  # of a label that a refusal names
 HARD = ("campaign", "tool", *compare.REFUSED)  # across which nothing can be compared
@@ -90,12 +86,12 @@ def opened(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFram
 
 
 def _arms(found: pd.DataFrame) -> pd.Series:
-    """What labels of paths call an arm: server and version, setting and variant, as far as they tell
-    any runs without an arm apart."""
+    """What labels of folders call an arm: server and version, and the setting, as far as they
+    tell any runs without an arm apart."""
     labels = found.reindex(columns=OF_PATHS).astype("string").fillna("")
     several = labels[found["arm"].isna()].nunique().gt(1)
     kept = ["server", "version"] if several["server"] or several["version"] else []
-    kept += [name for name in OF_PATHS[2:] if several[name]]
+    kept += ["setting"] if several["setting"] else []
     words = pd.Series("", labels.index, dtype="string")
     for name in kept or OF_PATHS:
         words = words + " " + labels[name]
@@ -103,12 +99,13 @@ def _arms(found: pd.DataFrame) -> pd.Series:
 
 
 def _twins(folder: Path, found: pd.DataFrame) -> pd.Series:
-    """Runs of an archive that are the same text as another one."""
+    """Runs of an archive that are the same text as another one, whose file's name says least."""
     files = ingest.frame(folder, "files", columns=["file", "member", "sha256"])
     files = files[files["sha256"] != ""]
     inside = ("//" + files["member"]).where(files["member"] != "", "")
     text = pd.Series(files["sha256"].to_numpy(), index=files["file"] + inside)
-    runs = found[["run", "line"]].drop_duplicates("run")
+    runs = found[["run", "line", "variant"]].drop_duplicates("run")
+    runs = runs.sort_values("variant", na_position="first", kind="stable")
     names = [
         run.removesuffix(f":{line}") for run, line in zip(runs["run"], runs["line"], strict=True)
     ]
@@ -142,7 +139,13 @@ def parted(found: pd.DataFrame, baseline: str) -> pd.DataFrame:
             what = _tells(part[name], named.loc[part.index, "arm"], base, name in HARD)
             if what:
                 has = part.index[part[name].ne("") & (~base | (what == "workload"))]
-                before = " " if what == "arm" else ", " if name in OF_PATHS else f", {name} "
+                before = (
+                    " "
+                    if what == "arm"
+                    else ", "
+                    if name in ("setting", "variant")
+                    else f", {name} "
+                )
                 named.loc[has, what] += before + part.loc[has, name]
     differ = pd.Series("", runs.index)
     for _, part in facts.groupby(named["workload"], sort=False):
