@@ -12,6 +12,7 @@ from noisefloor.text import sheet
 TEMPLATE = Path(__file__).parent / "template"
 TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
 GLYPHS = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?", "not judged": "○"}
+MOST = 2_000  # characters of a piece, where only its plain text can be shown
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
 
 
@@ -22,7 +23,10 @@ class Shown:
         self.markup, self.text = markup, text or plain(markup)
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        return {"text/html": str(self.markup), "text/plain": self.text}
+        words = re.sub(r"\s*\n\s*", "\n", self.text).strip()
+        more = f"\n… {len(words) - MOST:,} characters more" if len(words) > 1.2 * MOST else ""
+        text = words[:MOST] + more if more else words
+        return {"text/html": str(self.markup), "text/plain": text}
 
 
 @cache

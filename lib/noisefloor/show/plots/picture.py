@@ -13,6 +13,7 @@ from noisefloor.show.plots.style import CSS
 from noisefloor.show.rows import contended, is_joint, metric_label, threads_label
 from noisefloor.text import amounts
 
+_USE = re.compile("<use[^>]*/>")
 FIGURES = "NOISEFLOOR_FIGURES"  # a folder where `show` leaves its figures as files, too
 
 
@@ -34,7 +35,7 @@ def svg(figure, title="", description="", themed=True) -> str:
         return re.sub(r"(<svg[^>]*)>", lambda m: f'{m[1]} role="img">{head}', text, count=1)
     text = text[text.index("<svg") :].replace("xlink:href", "href")
     text = re.sub(r": ?(#[0-9a-f]{6})\b", lambda m: ": " + CSS.get(m[1], m[1]), text)
-    text = re.sub(r"\n\s*", "\n", text)
+    text = _slim(text)
     prefix = "f" + hashlib.sha256((title + description + text).encode()).hexdigest()[:6]
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))  # other ids are only weight
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", text)
@@ -42,6 +43,17 @@ def svg(figure, title="", description="", themed=True) -> str:
     box = re.search(r'viewBox="([^"]+)"', text)[1]
     head = str(piece("drawing", box, title, description, prefix))
     return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1).strip()
+
+
+def _slim(text: str) -> str:
+    """SVG of a third less: no line ends, turns by nothing, and for marks of one kind the clip and
+    the style once instead of at each."""
+    text = re.sub(r"\s*\n\s*", " ", text).replace("> <", "><")
+    text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
+    marks = r'(<g clip-path="[^"]*">)<use[^>]*/></g>(?:\1<use[^>]*/></g>)+'
+    text = re.sub(marks, lambda m: f"{m[1]}{''.join(_USE.findall(m[0]))}</g>", text)
+    alike = r'<use[^>]*?( style="[^"]*")/>(?:<use[^>]*?\1/>)+'
+    return re.sub(alike, lambda m: f"<g{m[1]}>{m[0].replace(m[1], '')}</g>", text)
 
 
 def write(figure, file: Path, title="", alt="") -> None:
