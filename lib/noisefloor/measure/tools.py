@@ -241,6 +241,9 @@ def profile(s: Slice) -> dict:
     record = [perf, "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S), "-o", str(data)]
     try:
         with Child([*record, "-a"]) as recorder:  # threads that are made meanwhile would be missed
+            for _ in looks(child.PATIENCE_S):  # its file is empty until it samples
+                if recorder.process.poll() is not None or (data.exists() and data.stat().st_size):
+                    break
             found = sysbench(s)
             recorder.process.send_signal(signal.SIGINT)
             code, said, _ = recorder.wait(child.PATIENCE_S)
@@ -253,7 +256,7 @@ def profile(s: Slice) -> dict:
         data.unlink(missing_ok=True)
     rows = re.findall(r"(?m)^\s*(\d+)\s*;\s*\[(.)\]\s+(\S.*?)\s*$", said)
     if code or not rows:
-        raise NotHere(s.workload.name, f"perf reported nothing: {last_words(said)}")
+        raise NotHere(s.workload.name, f"perf reported nothing: {' '.join(said.split())[:300]}")
     with open(s.folder / "perf.csv", "w", newline="") as file:
         csv.writer(file).writerows([("samples", "of", "function"), *rows])
     return found
