@@ -213,7 +213,7 @@ def test_a_replica_that_stops_is_started_again_one_that_dies_or_hangs_ends_it(
 
     def stop():
         while not measured.is_set() and not list(c.folder.glob("*.failed*")):
-            replica._ask(own, 10, statement, {})
+            replica._ask(own, statement, {})
             time.sleep(0.25)
 
     thread = threading.Timer(0.5, stop)
@@ -246,7 +246,7 @@ MEASURES = (
     "r = results.load(folder)",
     "## The verdict",
     "report.verdict_box(r.verdicts, r.meta)",
-    "report.save(r.verdicts, 'mine', folder, title=r.study.title, primary={'workload': r.main})",
+    "report.save(r.verdicts, 'mine', r.meta, title=r.study.title, primary={'workload': r.main})",
 )
 
 
