@@ -160,13 +160,13 @@ def test_a_server_that_hangs_is_stopped_all_the_same(own, monkeypatch):
 # -- the measuring tool ----------------------------------------------------------------------------
 
 
-stopped_once = partial(signalled, "sysbench", how=STOP, send=partial(send, "sysbench"))
+stopped = partial(signalled, "sysbench", how=STOP, send=partial(send, "sysbench"))
 
 
 def test_a_run_whose_sysbench_hangs_is_made_again(campaign, mysql, monkeypatch):
     monkeypatch.setattr(child, "PATIENCE_S", 0)
     c, bench = campaign(SMOKE, mysql)
-    with stopped_once():
+    with stopped():
         c.pair(bench, cell_of(SMOKE))
     assert c.done() == {"in-memory-t4-encrypted": 1}
     (failed,) = (n for n in names(c.folder) if "." in n)
@@ -178,7 +178,7 @@ def test_a_run_whose_sysbench_hangs_is_made_again(campaign, mysql, monkeypatch):
 def test_recovery_under_a_load_that_hangs_is_no_run(campaign, mysql):
     chosen = replace(SMOKE, workloads=(Workload("restart", "", tool="restart"),))
     c, bench = campaign(chosen, mysql)
-    with stopped_once():
+    with stopped(2):  # the load before the kill, and the one after the recovery
         c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
     failed = next(c.folder.glob("*.failed1"))
     assert "the load on the server stood still" in (failed / "failure.txt").read_text()
