@@ -4,8 +4,9 @@ BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
 # whole modules for the workers, as they come: what starts servers first, what is quick last
 SHARED = --dist loadfile --no-loadscope-reorder
-TOLL = tests/faults/test_toll.py
-# they measure little, and run beside the others
+# what loads the whole machine, and what counts: after all others
+LAST = tests/faults/test_load.py tests/faults/test_toll.py
+# they measure little, and run beside the others, with a lock of their own
 BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server pages_harmed)
 
 help: ## this list
@@ -31,10 +32,10 @@ slow: ## run the slow tests: every recorded page made, verified and opened in a 
 test-faults: ## break it, on real servers: kills, hangs, full disks, load (20 minutes)
 	@lib/setup.sh tests/apt.txt
 	@rm -f .toll.txt; export NOISEFLOOR_TOLL=$$PWD/.toll.txt; \
-	$(FAULTS) $(BESIDE) > .faults.txt & beside=$$!; \
-	$(FAULTS) $(BESIDE:%=--ignore %) --ignore $(TOLL) tests/faults; killed=$$?; \
+	NOISEFLOOR_LOCK=$$PWD/tests/live $(FAULTS) $(BESIDE) > .faults.txt & beside=$$!; \
+	NOISEFLOOR_LOCK=$$PWD/tests/faults $(FAULTS) $(BESIDE:%=--ignore %) $(LAST:%=--ignore %) tests/faults; killed=$$?; \
 	wait $$beside; read=$$?; cat .faults.txt; \
-	$(FAULTS) $(TOLL); exit $$((killed | read | $$?))
+	$(FAULTS) $(LAST); exit $$((killed | read | $$?))
 
 fuzz: setup ## damaged logs by the million, on one core; continues where it was stopped
 	nice -n 19 $(BIN)/python tests/faults/fuzz.py --record .fuzz.json

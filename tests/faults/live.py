@@ -32,9 +32,11 @@ if "LD_PRELOAD" in os.environ:  # libfaketime takes it for a time of the other c
     import threading, time
     time.sleep = lambda seconds: threading.Event().wait(seconds)
 from pathlib import Path
-from noisefloor.measure import child, collect
+from noisefloor.measure import child, collect, lock
 from noisefloor.servers import server, session
 session.ANSWER_S, child.PATIENCE_S = 8, 5
+if folder := os.environ.get("NOISEFLOOR_LOCK"):
+    lock.NAME, lock.FOLDER = "\\0" + folder, folder
 for waits in (server.Server.start, server.Server.ready):
     waits.__kwdefaults__["timeout"] = 40
 if os.environ.get("TEMPLATE"):

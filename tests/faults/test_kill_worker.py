@@ -64,7 +64,7 @@ def test_a_calibration_is_the_same_to_the_bit(here, two, times):
         while thread.is_alive() or not killed:
             there = truth.measure(cluster=two.scheduler_address, **SMALL)
     assert len(killed) == times
-    assert there["facts"]["cores"] == 2
+    assert there["facts"]["cores"] in (1, 2)  # one is replaced
     for name in truth.FILES:
         assert_frame_equal(there[name], here[name])
 

@@ -15,7 +15,6 @@ from scipy.stats import linregress
 
 from live import Live, asked
 from noisefloor.data import tidy
-from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import RUN_MEMORY_B, size_of
 from test_collect import SMOKE, cell_of
 
@@ -26,8 +25,7 @@ slow = pytest.mark.slow
 def test_2048_threads(campaign, mysql):
     chosen = replace(SMOKE, workloads=(replace(SMOKE.workloads[0], threads=(2048,)),))
     c, bench = campaign(chosen, mysql)
-    with alone():  # what measures beside it would get nothing done
-        c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
+    c.pair(bench, cell_of(chosen, workload=chosen.workloads[0]))
     assert c.done() == {"in-memory-t2048-encrypted": 1}
     for run in tidy.run_folders(c.folder):
         assert tidy.sysbench(run)["threads"] == 2048

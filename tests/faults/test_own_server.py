@@ -398,16 +398,19 @@ def is_a_replica(theirs: Theirs):
 def threads_run(theirs: Theirs):
     def sleep() -> None:
         with contextlib.suppress(ServerError):  # it is interrupted
-            theirs.server._ask(theirs.server._engine(200), 200, "SELECT SLEEP(120)", {})
+            theirs.server._ask(theirs.server._engine(200), "SELECT SLEEP(120)", {})
 
-    with ThreadPoolExecutor(4) as asleep:
-        for _ in range(4):
-            asleep.submit(sleep)
-        time.sleep(0.3)
+    def asleep() -> list[int]:
+        rows = theirs.server.query("SHOW PROCESSLIST")
+        return [row["Id"] for row in rows if "SLEEP" in str(row["Info"])]
+
+    with ThreadPoolExecutor(4) as threads:
+        slept = [threads.submit(sleep) for _ in range(4)]
+        until(lambda: len(asleep()) == 4, "four threads that sleep")
         yield
-        for row in theirs.server.query("SHOW PROCESSLIST"):
-            if "SLEEP" in str(row["Info"]):
-                theirs.server.query(f"KILL QUERY {row['Id']}")
+        for number in asleep():
+            theirs.server.query(f"KILL QUERY {number}")
+    assert not any(s.exception() for s in slept)
 
 
 @contextlib.contextmanager

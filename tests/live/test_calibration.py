@@ -7,6 +7,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ KINDS = list(itertools.product(truth.SCATTERS, synthetic.PAIRS, synthetic.NOISES
 
 @pytest.fixture(scope="module")
 def recorded():
-    return calibration.load()
+    return replace(calibration.load(), every=())  # each campaign takes a second to open
 
 
 def reached(figures, **changed):
@@ -562,6 +563,7 @@ def whole(recorded):
         injected=campaign(sd=0.005),
         switched=identical("switched"),
         pilot=campaign(sd=0.005, blocks=2),
+        every=calibration.load().every[-1:],
     )
 
 
@@ -588,10 +590,20 @@ def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
     assert "may say the word and the size of processor time" in whole.headline
     assert "Not tried: at once (not here)." in whole.allowed
     bare = page.Calibration(recorded.figures)
-    assert (bare.goals["reached"] == "not measured").sum() == 4
+    assert (bare.goals["reached"] == "not measured").sum() == 5
     short = replace(bare, aa=identical(blocks=1), injected=campaign(blocks=1))
     assert "fewer than 2 whole blocks" in short.headline
-    assert (short.goals["reached"] == "not measured").sum() == 3
+    assert (short.goals["reached"] == "not measured").sum() == 4
+
+
+def test_more_alarms_of_controls_than_equal_arms_raise_are_a_goal_missed():
+    words = pd.Series(["slower", "faster", "same", *["cannot tell"] * 19], name="verdict")
+    goal = {"level": 0.95}
+    for more, reached in ((1, True), (2, False)):  # of 22, 3 may
+        said = pd.concat([words[:-more], pd.Series(["slower"] * more)], ignore_index=True)
+        found = SimpleNamespace(controls=pd.DataFrame({"verdict": said, "campaign": "c"}))
+        measured, bound, _, word = goals.MEASURES["controls"](found, goal)
+        assert (measured, bound, word) == (f"{2 + more} of 22", "at most 3", reached)
 
 
 def test_a_campaign_that_is_not_there_is_named():
@@ -608,15 +620,16 @@ def test_the_newest_recorded_campaign_of_a_question_is_opened(tmp_path, monkeypa
         ("calibration-injected-1", "injected", "2026-11-03T00:00"),
         ("pilot", "injected", "2026-11-04T00:00"),
         ("calibration-switched-1", "switched", ""),  # not at its end
+        ("calibration-processor-1", "processor", "2026-11-05T00:00"),
     ):
         (tmp_path / name).mkdir()
-        works = [{"at_once": True}, {"at_once": name == "pilot"}]
+        works = [{"at_once": True}, {"at_once": name in ("pilot", "calibration-processor-1")}]
         facts = {"study": "calibration", "key": key, "finished": ended, "workloads": works}
         (tmp_path / name / "campaign.json").write_text(json.dumps(facts))
     found = {q: page._open(q, "") for q in page.QUESTIONS}
     assert found == {
         "injected": "calibration-injected-1", "aa": "calibration-aa-0", "switched": None,
-        "processor": None,
+        "processor": "calibration-processor-1",
     }  # fmt: skip
     assert page._open("injected", "", duets=True) == "pilot"
 

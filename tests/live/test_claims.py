@@ -1,6 +1,7 @@
 import math
 import re
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -308,3 +309,23 @@ def test_each_source_can_be_shown_and_drawn():
     drawn = VERDICTS[VERDICTS["key"] & VERDICTS["overhead_pct"].notna()]
     assert sum(w == "? cannot tell" for w in words) == (drawn["verdict"] == "cannot tell").sum()
     assert set(drawn["label"]) <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "verdict", "word"),
+    [
+        (3.9, 7.0, "slower", "holds here"),
+        (-0.5, 1.5, "same", "holds here"),
+        (9.5, 12.0, "slower", "does not hold here"),
+        (-3.0, 4.0, "cannot tell", "cannot be told apart from that here"),
+    ],
+)
+def test_up_to_nine_percent_is_a_limit_that_a_smaller_cost_keeps(lo, hi, verdict, word):
+    columns = ["metric", "arm", "joint", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+    measured = pd.DataFrame(
+        [["tps", "tables only", True, (lo + hi) / 2, lo, hi, verdict]], columns=columns
+    )
+    study = SimpleNamespace(name="tablespace-encryption", margin_pct=2.0)
+    r = SimpleNamespace(study=study, main="io-bound", of=lambda *_, **__: measured)
+    said = claims.stands(r, "1 to 16 threads together", arm="tables only")
+    assert f"up to 9 % penalty (1 to 16 threads together). That {word}: " in said

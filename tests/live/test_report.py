@@ -15,6 +15,7 @@ import test_plots
 from conftest import COMMAND, DATA, alive, done, moved, until
 from noisefloor import paths, schedule
 from noisefloor.show import report
+from noisefloor.show.report import batch
 from noisefloor.text import amounts
 
 
@@ -487,6 +488,31 @@ def test_nothing_outlives_a_killed_command(home, tmp_path):
     ran.kill()
     ran.wait()
     until(lambda: not any(alive(int(pid)) for pid in told.split()), "end of both")
+
+
+def test_what_jupyter_itself_says_is_not_in_the_terminal(home, tmp_path):
+    write(home, "loud", ["import os\nos.write(2, b'a traceback of the kernel')"])
+    argv = (*COMMAND, "report", "loud", "--out", tmp_path)
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (tmp_path / "loud.html").exists() == (ran.returncode == 0), ran.stderr
+    assert "a traceback of the kernel" not in ran.stdout + ran.stderr
+
+
+def test_findings_begin_with_the_largest_difference_that_is_decided(home, monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    for study, size, word in (
+        ("calibration", 90.0, "slower"),
+        ("archive-2026", 80.0, "slower"),
+        ("unknown", 70.0, "cannot tell"),
+        ("large", -50.0, "faster"),  # as far away as +100 %
+        ("small", 60.0, "slower"),
+    ):
+        folder = tmp_path / "reports" / "published" / f"{study}-2026-11-20"
+        folder.mkdir(parents=True)
+        facts = {"study": study, "leads": [{"verdict": word, "overhead_pct": size}]}
+        (folder / f"{study}.json").write_text(json.dumps(facts))
+    found = [facts["study"] for _, facts in batch._newest()]
+    assert found == ["large", "small", "unknown", "archive-2026", "calibration"]
 
 
 def test_a_published_page_stays_and_leads_where_it_led(page, home):

@@ -5,15 +5,17 @@ import tomllib
 from pathlib import Path
 
 import pandas as pd
+from scipy import stats
 
 from noisefloor.calibrate import live, truth
 from noisefloor.calibrate.rivals import bounds
+from noisefloor.stats.estimate import ALPHA, FASTER, SLOWER
 from noisefloor.text import amounts
 
 _KINDS = tomllib.loads(Path(__file__).with_name("goals.toml").read_text())
 GOALS = [k | g | {"by": by} for by, k in _KINDS.items() for g in k.get("goals", [{}])]
 SURE = 0.002  # two-sided: bounds of 99.9 % each
-SHARES = ("least", "most", "upper", "more")
+SHARES = ("least", "most", "upper", "more", "level")
 
 
 def table(c):
@@ -182,6 +184,14 @@ def _never(c, goal):
     return ", ".join(wrong) or "never", "", "TPS and CPU, in turn", not wrong
 
 
+def _controls(c, goal):
+    found = c.controls
+    wrong, n = found["verdict"].isin([SLOWER, FASTER]).sum(), len(found)
+    most = int(stats.binom.ppf(goal["level"], n, ALPHA))
+    where = f"throughput and processor time, {found['campaign'].nunique()} campaigns"
+    return f"{wrong} of {n}", f"at most {most}", where, wrong <= most
+
+
 def _machine_time(c, goal):
     time = c.machine_time
     worst = time.loc[time["saved_pct"].idxmin()]
@@ -206,5 +216,5 @@ def _known(c, goal):
 MEASURES = {
     "rate": _rate, "covered": _coverage, "covered_last": _coverage, "price": _price,
     "found": _found, "files": _files, "mutants": _mutants, "speed": _speed, "width": _width,
-    "never": _never, "machine_time": _machine_time, "known": _known,
+    "never": _never, "controls": _controls, "machine_time": _machine_time, "known": _known,
 }  # fmt: skip

@@ -17,6 +17,7 @@ from noisefloor.stats import rule, synthetic
 
 CPU = "cpu_per_transaction"
 METRICS = ("tps", CPU)
+COSTS = (*METRICS, "connections_per_second", "cpu_per_connection", "wall", "user_sys")
 WHOLE = 12  # blocks without which a campaign decides nothing
 PIECE = 6  # blocks of a piece of a campaign: the fewest whose signs can reach 5 %
 PAIRS = 10  # without which a scatter is known too badly to weight by
@@ -142,19 +143,39 @@ def mixed(pairs):
 
 
 def identical(*opened):
-    """The A/A interval of each design, all thread counts alike: rows design, metric, threads (in
-    words), blocks, overhead_pct, lo_pct, hi_pct, half_pct."""
-    rows = []
+    """The A/A interval of each design, all thread counts alike, from the blocks of all campaigns: rows
+    design, metric, threads (in words), blocks, overhead_pct, lo_pct, hi_pct, half_pct."""
+    rows, units = [], {}
     for r in opened:
         for work in r.study.workloads:
             for metric in (CPU,) if work.at_once else METRICS:
-                units = blocks(r, work.name, metric)
-                if len(units) > 1:
-                    mean, half = interval(units)
-                    key = design(r, work.name), metric, ", ".join(map(str, work.threads))
-                    ends = map(pct, (mean, mean - half, mean + half))
-                    rows.append((*key, len(units), *ends, 100 * half))
+                key = design(r, work.name), metric, ", ".join(map(str, work.threads))
+                units.setdefault(key, []).extend(blocks(r, work.name, metric))
+    for key, means in units.items():
+        if len(means) > 1:
+            mean, half = interval(means)
+            ends = map(pct, (mean, mean - half, mean + half))
+            rows.append((*key, len(means), *ends, 100 * half))
     return frame(rows, r, "design metric threads blocks overhead_pct lo_pct hi_pct half_pct")
+
+
+def controls(campaigns):
+    """The A/A control of these campaigns, called by name, each as its campaign judged it: rows campaign,
+    metric, workload, threads, overhead_pct, lo_pct, hi_pct, verdict; of throughput and processor time,
+    joint where there are several thread counts."""
+    rows = []
+    for name in campaigns:
+        r = results.load(paths.campaign(name))
+        own = r.verdicts[r.verdicts["control"].astype(bool) & r.verdicts["metric"].isin(COSTS)]
+        own = own[own["lo_pct"].notna() & own["verdict"].ne(schedule.NOT_JUDGED)]
+        several = own.groupby(["workload", "metric"])["joint"].transform("any")
+        rows.append(own[own["joint"] | ~several].assign(campaign=name))
+    if not any(map(len, rows)):
+        raise TooShort("No campaign with an A/A control is recorded: what needs it is left out.")
+    found = pd.concat(rows, ignore_index=True)
+    found["threads"] = found["threads"].astype(object).where(found["threads"].notna(), "all")
+    columns = ["campaign", "metric", "workload", "threads"]
+    return found[[*columns, "overhead_pct", "lo_pct", "hi_pct", "verdict"]]
 
 
 def machine_time(aa, *, draws=2000, blocks=80, seed=1):

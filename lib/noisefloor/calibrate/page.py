@@ -18,6 +18,7 @@ from noisefloor.show import findings, plots, report
 from noisefloor.show.markup import Shown, piece
 from noisefloor.show.rows import SHORT, metric_label
 from noisefloor.stats import honest
+from noisefloor.studies import STUDIES
 
 SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
 QUESTIONS = ("injected", "aa", "switched", "processor")  # of the study `calibration`
@@ -41,6 +42,7 @@ class Calibration:
     switched: results.Results | None = None
     processor: results.Results | None = None
     pilot: results.Results | None = None  # arrangements of a duet, tried before `injected`
+    every: tuple[str, ...] = ()  # names of campaigns whose A/A controls count
 
     @property
     def current(self):
@@ -83,6 +85,7 @@ class Calibration:
     # What campaigns say; each raises live.TooShort where they are missing or too short.
     components = cached_property(lambda c: live.components(c.one("aa")))
     identical = cached_property(lambda c: live.identical(c.one("aa"), *c.more))
+    controls = cached_property(lambda c: live.controls(c.every))
     machine_time = cached_property(lambda c: live.machine_time(c.one("aa")))
     live_rivals = cached_property(lambda c: rivals_on(c.one("aa")))
     known = cached_property(lambda c: duets.truths(c.one("injected")))
@@ -251,12 +254,14 @@ class Calibration:
     def campaigns(self):
         """Parameter of the notebook -> name of the campaign that was opened."""
         opened = {q: getattr(self, q) for q in (*QUESTIONS, "pilot")}
-        return {q: r.folder.name for q, r in opened.items() if r is not None}
+        found = {q: r.folder.name for q, r in opened.items() if r is not None}
+        return found | {"controls": ", ".join(self.every)} if self.every else found
 
     @property
     def _meta(self):
         """campaign.json of the first campaign that is there."""
-        return next((getattr(self, q).meta for q in self.campaigns), {})
+        opened = (getattr(self, q) for q in (*QUESTIONS, "pilot"))
+        return next((r.meta for r in opened if r is not None), {})
 
     @property
     def provenance(self):
@@ -288,11 +293,12 @@ class Calibration:
     @cached_property
     def each_block(self):
         """The mean of every A/A block of each design, CPU per transaction: design, block, log."""
-        return pd.concat(
-            live.blocks(r, w.name, live.CPU).rename("log").rename_axis("block").reset_index()
+        every = pd.concat(
+            live.blocks(r, w.name, live.CPU).rename("log").to_frame()
             .assign(design=live.design(r, w.name))
             for r in (self.one("aa"), *self.more) for w in r.study.workloads
         )  # fmt: skip
+        return every.assign(block=every.groupby("design").cumcount())
 
     @property
     def each_design(self):
@@ -427,13 +433,20 @@ def say_power(frame):
     return "; ".join(parts) + "."
 
 
-def load(aa="", injected="", switched="", processor="", pilot=""):
+def load(aa="", injected="", switched="", processor="", pilot="", controls=""):
     """The recorded synthetic figures and the campaigns called so; "" for the newest recorded one of
-    that question, None inside where there is none."""
+    that question, None inside where there is none. controls: names of campaigns whose A/A controls
+    count; "" for all recorded ones of studies."""
     given = {"injected": injected, "aa": aa, "switched": switched, "processor": processor}
     opened = {q: _open(q, name) for q, name in given.items()}
     opened["pilot"] = _open("injected", pilot, duets=True)
-    return Calibration(truth.read(recorded()), **opened)
+    every = results.names(controls) or sorted(
+        folder.name
+        for s in STUDIES
+        if s != "calibration"
+        for _, folder in report.finished(s, paths.recorded())
+    )
+    return Calibration(truth.read(recorded()), **opened, every=tuple(every))
 
 
 def recorded():
@@ -446,7 +459,7 @@ def _open(question, name, *, duets=False):
     None where there is none."""
     newest = [("", name)]
     for meta, folder in () if name else report.finished("calibration", paths.recorded()):
-        alone = all(w.get("at_once") for w in meta["workloads"])
+        alone = all(w.get("at_once") for w in meta["workloads"]) and question == "injected"
         if (meta.get("key"), alone) == (question, duets):
             newest.append((meta["finished"], folder.name))
     name = max(newest)[1]

@@ -88,11 +88,13 @@ def stands(r, label, *, arm="", claimed=None):
         claimed = said["claimed_pct"] if pd.notna(said["claimed_pct"]) else said["overhead_pct"]
     measured = amounts.told(row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
     holds, fails = "fits what was measured here", "is not what was measured here"
-    word, inside = row["verdict"], row["lo_pct"] <= claimed <= row["hi_pct"]
-    if word == CANNOT_TELL:
+    limit = said["said"].startswith("up to ")  # which a smaller cost does not break
+    inside = row["lo_pct"] <= claimed and (limit or claimed <= row["hi_pct"])
+    if row["verdict"] == CANNOT_TELL:
         holds, fails = "cannot be told apart from that here", "does not fit what was measured here"
-    elif not claimed:
-        holds, inside, fails = "holds here", word == SAME, "does not hold here"
+    elif limit or not claimed:
+        holds, fails = "holds here", "does not hold here"
+        inside = inside if limit else row["verdict"] == SAME
     word = holds if inside else fails
     return f"The source says: {said['said']} ({label}). That {word}: {measured}."
 

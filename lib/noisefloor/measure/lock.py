@@ -7,17 +7,19 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
+NAME, FOLDER = "\0noisefloor-measuring", "/"  # of a socket, and what is locked
+
 
 @contextlib.contextmanager
 def alone(say: Callable[[str], None] = lambda s: None) -> Iterator[None]:
     """Hold the machine: a second campaign waits here until the first one ends, however it ends."""
     # the name of a socket is seen in every chroot, the folder from every network namespace
     with socket.socket(socket.AF_UNIX) as name, contextlib.ExitStack() as stack:
-        root = os.open("/", os.O_RDONLY | os.O_DIRECTORY)
+        root = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)
         stack.callback(os.close, root)
         waited = False
         for hold in (
-            lambda: name.bind("\0noisefloor-measuring"),
+            lambda: name.bind(NAME),
             lambda: fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB),
         ):
             while True:

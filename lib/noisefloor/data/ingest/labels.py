@@ -23,7 +23,7 @@ _ACCESS = {"READ_ONLY": "RO", "READ_WRITE": "RW", "WRITE_ONLY": "WO"}
 _TEXT = Path(__file__).with_name("layouts.toml").read_text()
 _LAYOUTS = tomllib.loads(_TEXT)
 EDITION = f"{zlib.crc32(_TEXT.encode()):x}"  # with other rules, what was read is read again
-_PIECES = [re.compile(rule, re.I) for rule in _LAYOUTS.pop("pieces")]
+_PIECES = [re.compile(rule, re.I) for rule in (*_LAYOUTS.pop("pieces"), _LAYOUTS["access"])]
 _RULES = {name: re.compile(rule, re.I) for name, rule in _LAYOUTS.items()}
 
 
@@ -133,7 +133,7 @@ def _typed(match: re.Match) -> dict:
             if re.fullmatch("[0-9]{1,9}", value):
                 found["path_threads" if label == "threads" else label] = int(value)
         elif value:
-            found[label] = _access(value) if label == "access" else value
+            found[label] = value
     return found
 
 

@@ -36,6 +36,7 @@ from noisefloor.show.report.pages import (
 from noisefloor.show.report.pieces import drawing, flat, like, raw_links
 from noisefloor.show.report.words import MARGIN, ReportError, cost, when
 from noisefloor.show.rows import contended, is_control, is_joint, metric_label
+from noisefloor.stats.estimate import FASTER, SLOWER
 from noisefloor.studies import STUDIES, load
 from noisefloor.text import amounts
 
@@ -419,11 +420,18 @@ def _moved(text, out, target) -> str:
 
 
 def _newest() -> list:
-    """The newest published page of every study, with its facts, by name."""
+    """The newest published page of every study, with its facts, the most striking first."""
     found = {}
     files = paths.root().glob("reports/published/*/*.json")
     for file in sorted(files, key=lambda f: [int(n) for n in re.findall(r"\d+", f.parent.name)]):
         facts = json.loads(file.read_text())
         found[facts["study"]] = (file.with_suffix(".html"), facts)
-    order = sorted(found, key=lambda study: (study.startswith("archive-"), study))
-    return [found[study] for study in order]
+    return [found[study] for study in sorted(found, key=lambda s: _turn(s, found[s][1]))]
+
+
+def _turn(study, facts) -> tuple:
+    """Its place among the findings: what was measured here before archives, and these before `LAST`;
+    the largest difference that was decided first."""
+    decided = [r for r in facts.get("leads", ()) if r["verdict"] in (SLOWER, FASTER)]
+    largest = max((away(r["overhead_pct"]) for r in decided), default=0.0)
+    return study in LAST, study.startswith("archive-"), -largest, study

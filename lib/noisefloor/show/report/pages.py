@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -251,9 +252,16 @@ def _execute(source, target, values, timeout, progress):
     """The executed notebook, also written to `target`; ReportError when any cell did not run."""
     import nbformat
     import papermill
+    from jupyter_client import AsyncKernelManager
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
+
+    class Kernel(AsyncKernelManager):
+        """What cells say comes as messages; what Jupyter says as a kernel ends is for nobody."""
+
+        async def _async_launch_kernel(self, command, **given):
+            await super()._async_launch_kernel(command, stderr=subprocess.DEVNULL, **given)
 
     logging.getLogger("papermill").setLevel(logging.ERROR)
     name, sockets = source.stem, str(target.parent / "kernel")
@@ -273,6 +281,7 @@ def _execute(source, target, values, timeout, progress):
                 stderr_file=stream,
                 execution_timeout=timeout,
                 cwd=paths.root(),
+                kernel_manager_class=Kernel,
                 # unix sockets in our private folder: nobody else can talk to the kernel
                 config=Config({"KernelManager": {"transport": "ipc", "ip": sockets}}),
             )
