@@ -7,7 +7,7 @@ SHARED = --dist loadfile --no-loadscope-reorder
 # what loads the whole machine, and what counts: after all others
 LAST = tests/faults/test_load.py tests/faults/test_toll.py
 # they measure little, and run beside the others, with a lock of their own
-BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server pages_harmed)
+BESIDE = $(patsubst %,tests/faults/test_%.py,bad_input canary disk fuzz hostile kill_worker leftovers many_runs odd_paths other_user own_server pages_harmed)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
