@@ -331,8 +331,9 @@ class Server(Session):
 
     def purge(self) -> None:
         """Remove the binary logs that are full: nobody reads them."""
-        if len(list(self.datadir.glob("binlog.[0-9]*"))) > 1:
-            self.query("PURGE BINARY LOGS BEFORE NOW()")
+        logs = sorted(path.name for path in self.datadir.glob("binlog.[0-9]*"))
+        if len(logs) > 1:  # by name: BEFORE NOW() keeps those of this second
+            self.query(f"PURGE BINARY LOGS TO '{logs[-1]}'")
 
     def cipher(self) -> str:
         """The TLS cipher of a new connection made as the measuring tool's; "" without TLS."""
