@@ -279,6 +279,13 @@ def small(tmp_path_factory):
     return home, name
 
 
+def recorded_pages() -> list[str]:
+    """The pages that `noisefloor report --profile recorded` makes: those with something on record."""
+    from noisefloor.show import report
+
+    return [name for name, given, _ in report.plan((), "recorded") if given is not None]
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """A project with all notebooks and recorded campaigns, every page rendered, as `noisefloor

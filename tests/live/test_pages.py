@@ -8,9 +8,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import lab
-from noisefloor.show import report
+from conftest import recorded_pages
 
-NAMES = [*report.studies(), *report.published_archives(), "index"]
+NAMES = [*recorded_pages(), "index"]
 PHONE, DESK = {"width": 400, "height": 800}, {"width": 1440, "height": 900}
 MOST_BYTES = 1_500_000
 CARD = ("og:title", "og:description", "og:type", "og:site_name", "twitter:card")

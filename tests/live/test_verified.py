@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from conftest import done, moved, noisefloor, refused
+from conftest import done, moved, noisefloor, recorded_pages, refused
 from noisefloor import paths
 from noisefloor.data import pack, packed, tidy
 from noisefloor.show import report
@@ -233,7 +233,7 @@ def test_every_page_of_the_project_comes_out_the_same_again(site):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*report.studies(), *report.published_archives()])
+@pytest.mark.parametrize("name", recorded_pages())
 def test_every_page_of_the_project_is_what_its_raw_files_give(site, name):
     with moved(site):
         found = verified.verify(paths.reports() / f"{name}.html")

@@ -167,7 +167,7 @@ def _overhead_panel(ax, panel, scale, margin, ink, small, published):
         ax.axvline(end - 0.5 * step, color=RULE, lw=0.8)
     ax.set_xticks(ticks, names)
     words = "threads (log scale)" + ("; all: joint effect" if len(joint) else "")
-    ax.set_xlabel("\n".join([words, *([_glyphs()] if crowded else [])]))
+    ax.set_xlabel(_filled([words, *([_glyphs()] if crowded else [])], small))
     return floor
 
 
@@ -182,6 +182,11 @@ def _line(ax, xs, rows, limit, ink, mark, small, crowded):
 def _glyphs() -> str:
     """What the marks stand for."""
     return ", ".join(f"{mark} {word}" for word, mark in GLYPHS.items())
+
+
+def _filled(lines: list[str], small: bool) -> str:
+    """Lines below an axis, broken where the figure ends."""
+    return "\n".join(textwrap.fill(line, 48 if small else 100) for line in lines)
 
 
 def _names_apart(at, pixels) -> list[str]:
@@ -251,8 +256,7 @@ def history(frame, *, narrow=False) -> Figure:
         ax.set_xticks(range(len(at)), names, **turned)
         legend = [_glyphs()] if crowded else []
         legend += [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if len(machines) > 1]
-        lines = [textwrap.fill(line, 48 if small else 100) for line in legend]
-        ax.set_xlabel("\n".join(lines), fontsize=10)
+        ax.set_xlabel(_filled(legend, small), fontsize=10)
         ax.set_xlim(-0.6, len(at) - 0.4)
         canvas.scale(ax, *canvas.span(rows[canvas.SIZES], margin, limit), 0.12, 0.25)
         name = " ".join(filter(None, [metric_label(metric), threads_label(threads, joint)]))
