@@ -23,9 +23,7 @@ from noisefloor.measure import lock
 COMMAND = (sys.executable, "-c", "from noisefloor.cli import main; main(prog_name='noisefloor')")
 ROOT, ENGINES = paths.root(), paths.engines()  # before a test moves the project folder
 DATA = Path(__file__).parent / "data"
-if LOCK := os.environ.get(
-    "NOISEFLOOR_LOCK"
-):  # a folder: nothing here is a measurement to be trusted
+if LOCK := os.environ.get("NOISEFLOOR_LOCK"):  # a folder: no measurement here is to be trusted
     lock.NAME, lock.FOLDER = f"\0{LOCK}", LOCK
 
 

@@ -93,13 +93,15 @@ def told(
 
 def known(lo: Amount, hi: Amount, metric: str = "") -> str:
     """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
-    faster", "between 7 and 10.9 times slower"; "" without an interval."""
+    faster", "not slower, at most 1.3 % faster", "between 7 and 10.9 times slower"; "" without an
+    interval."""
     lo, hi = _float(lo), _float(hi)
     if math.isnan(lo) or math.isnan(hi):
         return ""
     worse, better = words(metric)
     if lo <= 0 <= hi:
-        return f"at most {size(hi, metric)} {worse}, at most {size(lo, metric)} {better}"
+        ends = ((size(hi, metric), worse), (size(lo, metric), better))
+        return ", ".join(f"not {w}" if s == size(0) else f"at most {s} {w}" for s, w in ends)
     near, far, word = (lo, hi, worse) if lo > 0 else (hi, lo, better)
     first, last = size(near, metric), size(far, metric)
     if last.endswith("times") and factor(near) >= 1 + NEAR / 100:

@@ -73,12 +73,15 @@ def headline(row, margin_pct=MARGIN) -> str:
         worse, better = (f"{arm} {words} {base}" for words in than)
         alike = f"{arm} or {base} makes no difference that matters"
     claim = {"slower": worse, "faster": better, "same": alike}.get(row["verdict"])
-    if not claim:
+    why = reasons(row, margin_pct)
+    if claim and OPPOSITE in why:
+        claim += " on average"
+    elif not claim:
         claim, said = f"cannot tell whether {worse}", limits(row)
         although = ", although the interval says " if said.startswith("between") else ": "
         claim += f"{although}{said}" if said else ""
     ends = "; ".join(filter(None, (overhead(row), same(row))))
-    return _sentences((claim, *reasons(row, margin_pct), f"{_about(row)}: {ends}"))
+    return _sentences((claim, *why, f"{_about(row)}: {ends}"))
 
 
 def _about(row) -> str:
