@@ -332,7 +332,7 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
     )
     monkeypatch.setattr(calibration, "measure", lambda *given, **more: recorded.figures)
     printed = conftest.done("calibrate", "--small", "--live")
-    assert "may say the word of processor time" in printed
+    assert "says which arm takes more processor time; how much is told as under contention" in printed
     written = json.loads((tmp_path / "floor.json").read_text())
     own = scatter.start("tps")
     assert own != shipped
@@ -587,7 +587,7 @@ def test_sections_show_what_there_is_and_say_what_there_is_not(whole, recorded, 
 def test_live_goals_are_judged_when_there_are_campaigns(whole, recorded):
     assert "not measured" not in set(whole.goals["reached"])
     assert "two identical servers" in whole.headline
-    assert "may say the word and the size of processor time" in whole.headline
+    assert "says which arm takes more processor time, and how much" in whole.headline
     assert "Not tried: at once (not here)." in whole.allowed
     bare = page.Calibration(recorded.figures)
     assert (bare.goals["reached"] == "not measured").sum() == 5

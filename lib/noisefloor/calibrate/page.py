@@ -26,9 +26,9 @@ LIMIT = 0.05  # of false alarms, which every mutant must exceed
 KNOWN_PCT = 2.0  # overheads beyond it were put in
 TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text())
 _TOLD = {
-    honest.SIZE: "may say the word and the size of processor time",
-    honest.WORD: "may say the word of processor time; its size is told as under contention",
-    honest.NOTHING: "may say nothing",
+    honest.SIZE: "says which arm takes more processor time, and how much",
+    honest.WORD: "says which arm takes more processor time; how much is told as under contention",
+    honest.NOTHING: "says nothing",
 }
 
 
@@ -217,7 +217,7 @@ class Calibration:
         """What a duet may say, in a sentence, and why an arrangement was not tried."""
         try:
             best = self.duets.iloc[0]
-            words = f"Two servers at once ({best['design']}) {_TOLD[best['says']]}."
+            words = f"A duet (two servers {best['design']}) {_TOLD[best['says']]}."
             if best["says"] and best["shrinks"]:
                 words += f" Up to {100 * best['shrinks']:.0f} % of a size may be missing."
         except live.TooShort as e:

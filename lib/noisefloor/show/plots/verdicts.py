@@ -181,7 +181,7 @@ def _line(ax, xs, rows, limit, ink, mark, small, crowded):
 
 def _glyphs() -> str:
     """What the marks stand for."""
-    return ", ".join(f"{mark} {word}" for word, mark in GLYPHS.items())
+    return ", ".join(f"{mark}\u00a0{word}".replace(" ", "\u00a0") for word, mark in GLYPHS.items())
 
 
 def _filled(lines: list[str], small: bool) -> str:
