@@ -332,7 +332,9 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
     )
     monkeypatch.setattr(calibration, "measure", lambda *given, **more: recorded.figures)
     printed = conftest.done("calibrate", "--small", "--live")
-    assert "says which arm takes more processor time; how much is told as under contention" in printed
+    assert (
+        "says which arm takes more processor time; how much is told as under contention" in printed
+    )
     written = json.loads((tmp_path / "floor.json").read_text())
     own = scatter.start("tps")
     assert own != shipped
