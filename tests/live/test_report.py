@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import test_plots
-from conftest import COMMAND, DATA, alive, done, moved, until
+from conftest import COMMAND, DATA, alive, done, moved, noisefloor, until
 from noisefloor import paths, schedule
 from noisefloor.show import report
 from noisefloor.show.report import batch
@@ -529,3 +529,18 @@ def test_a_published_page_stays_and_leads_where_it_led(page, home):
     assert "good-2026-11-20/good.html)**: Cannot tell" in (home / "README.md").read_text()
     with pytest.raises(report.ReportError, match="is there already and is kept as it is"):
         report.publish("good")
+
+
+def test_a_page_that_was_published_before_does_not_keep_others_back(home):
+    for name in ("one", "other"):
+        write(home, name, [cell.replace("'good'", f"'{name}'") for cell in STUDY])
+    (home / "README.md").touch()
+    folder = home / "reports" / "published"
+    asked = ("report", "one", "other", "--publish")
+    assert "published: reports/published/other-2026-11-20" in done(*asked)
+    for gone, stays in (("one", "other"), ("other", "one")):
+        shutil.rmtree(folder / f"{gone}-2026-11-20")
+        ran = noisefloor(*asked)
+        assert f"reports/published/{stays}-2026-11-20 is there already" in ran.stderr
+        assert ran.exit_code == 1
+        assert (folder / f"{gone}-2026-11-20" / f"{gone}.html").exists()

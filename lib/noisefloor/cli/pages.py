@@ -63,10 +63,16 @@ def report(studies, profile, given, archive, baseline, where, out, jobs, cluster
         work, out, jobs, timeout, say=lambda line: _say(line, err=True), cluster=cluster
     )
     _say(pages.summary(rows, out))
+    failed = any(isinstance(result, pages.ReportError) for _, result, _ in rows)
     for study, result, _ in rows if publish else ():
-        if not isinstance(result, (str, pages.ReportError)):
+        if isinstance(result, (str, pages.ReportError)):
+            continue
+        try:
             _say(f"published: {paths.shown(pages.publish(study, out))}")
-    if any(isinstance(result, pages.ReportError) for _, result, _ in rows):
+        except pages.ReportError as kept:  # the others are published all the same
+            _say(f"noisefloor: {kept}", err=True)
+            failed = True
+    if failed:
         raise SystemExit(1)
 
 
