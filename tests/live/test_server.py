@@ -233,7 +233,10 @@ def test_a_variable_that_is_not_in_force_names_wanted_and_got(running, settings,
     [
         ({"innodb_buffer_pool_size": "200M"}, "innodb_buffer_pool_size: wanted 200M, got "),
         ({"loose_no_such_variable": "1"}, "no_such_variable: wanted 1, but the server has no"),
-        ({"plugin_load_add": "no_such_plugin.so"}, "wanted no_such_plugin.so, but it is not"),
+        (
+            {"plugin_load_add": "no_such_plugin.so"},
+            "wanted no_such_plugin.so, got a plugin that is not active",
+        ),
     ],
 )
 def test_a_setting_that_did_not_take_ends_the_start(mysql, copy, settings, message):

@@ -71,9 +71,7 @@ class Server(Session):
             "user": "root" if os.geteuid() == 0 else None,
         }
         if e.kind == "mysql":
-            lines |= {"secure_file_priv": "NULL"}
-            if int(e.version.split(".")[0]) >= 8:
-                lines |= {"mysqlx": "OFF"}
+            lines |= {"secure_file_priv": "NULL", "loose_mysqlx": "OFF"}
         elif self.keyring and keys:  # mariadb-install-db looks for plugins in /usr only
             lines |= {
                 "plugin_load_add": "file_key_management",
@@ -86,8 +84,8 @@ class Server(Session):
         lines |= self.settings
         if "log_bin" in lines:  # asked for with a file's name, and not by any value
             name = lines.pop("log_bin")
-            log = {"log_bin": "binlog" if _value(name) == 1.0 else name}
-            lines |= {"skip_log_bin": ""} if _value(name) == 0.0 else log
+            log = {"log_bin": "binlog" if _value(name) == 1 else name}
+            lines |= {"skip_log_bin": ""} if _value(name) == 0 else log
         quoted = {k: f'"{v}"' if isinstance(v, Path) else v for k, v in lines.items()}
         body = "".join(f"{k}={v}\n" for k, v in quoted.items() if v is not None)
         return secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
