@@ -8,7 +8,6 @@ import re
 import socket as sockets
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -480,19 +479,17 @@ def test_it_is_refused_unless_it_is_allowed_by_name(theirs, case, capsys):
 
 @slow
 @on("mysql")
-def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, home, monkeypatch):
-    def fill():
-        while not list(home.glob("runs/*/*-p*/run.json")):
-            time.sleep(0.05)
-        monkeypatch.setattr(guest, "FREE_B", 1 << 60)
+def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, monkeypatch):
+    look = guest.Guest.purge
 
-    filling = threading.Thread(target=fill)
-    filling.start()
-    with pytest.raises(
-        ServerError, match=r"GB free, below .*; measuring ended, whole runs are kept"
-    ):
+    def full(self):  # after the first pair
+        monkeypatch.setattr(guest, "FREE_B", 1 << 60)
+        look(self)
+
+    monkeypatch.setattr(guest.Guest, "purge", full)
+    says = r"GB free, below .*; measuring ended, whole runs are kept"
+    with pytest.raises(ServerError, match=says):
         measured(theirs.url, budget_min=2.0)
-    filling.join()
     theirs.unchanged()
 
 

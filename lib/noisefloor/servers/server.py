@@ -77,11 +77,8 @@ class Server(Session):
                 "plugin_load_add": "file_key_management",
                 "file_key_management_filename": self.folder / "keyring",
             }
-        if self.port:
-            lines |= {"bind_address": "127.0.0.1", "port": self.port}
-        else:
-            lines |= {"skip_networking": "ON"}
-        lines |= self.settings
+        tcp = {"bind_address": "127.0.0.1", "port": self.port}
+        lines |= (tcp if self.port else {"skip_networking": "ON"}) | self.settings
         if "log_bin" in lines:  # asked for with a file's name, and not by any value
             name = lines.pop("log_bin")
             log = {"log_bin": "binlog" if _value(name) == 1 else name}

@@ -76,12 +76,15 @@ def output(*argv: object, **options) -> subprocess.CompletedProcess:
 
 
 def first_words(ran: subprocess.CompletedProcess) -> str:
-    """The first line of what a program wrote to stderr, else (killed: not a word) its exit code."""
-    return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[0]
+    """The first line of what a program said that failed, without colours and without addresses,
+    which belong to this machine's configuration; its exit code when it was killed without a word."""
+    said = [line for line in f"{ran.stderr}\n{ran.stdout}".splitlines() if line.strip()]
+    first = (said or [f"exit code {ran.returncode}"])[0]
+    return re.sub(r"\x1b\[\d*m", "", re.sub(r"\S+://\S+", "the mirror", first))[:300]
 
 
 def last_words(ran: subprocess.CompletedProcess) -> str:
-    """The last line of the same."""
+    """The last line that it wrote to stderr, or its exit code."""
     return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
 
 
@@ -90,9 +93,7 @@ def run(*argv: object, **options) -> str:
     fails."""
     ran = output(*argv, **options)
     if ran.returncode:
-        said = re.sub(r"\x1b\[\d*m", "", f"{ran.stderr}\n{ran.stdout}").split("\n")
-        reason = next((s for s in said if s.strip()), f"exit code {ran.returncode}")
-        raise EngineMissing(f"{argv[0]} failed ({anonymous(reason[:300])})")
+        raise EngineMissing(f"{argv[0]} failed ({first_words(ran)})")
     return ran.stdout
 
 
@@ -103,11 +104,6 @@ def version(server: Path) -> str:
     if ran.returncode or not re.search(_VERSION, ran.stdout):
         raise EngineMissing(f"{server.name} does not start here ({last_words(ran)})")
     return ran.stdout
-
-
-def anonymous(text: str) -> str:
-    """`text` without addresses: they belong to this machine's configuration, not to a report."""
-    return re.sub(r"\S+://\S+", "the mirror", text)
 
 
 def say(text: str) -> None:

@@ -114,7 +114,7 @@ APT::Sandbox::User "root";
         if not updated.returncode:
             break
     else:
-        why = build.anonymous(build.first_words(updated))
+        why = build.first_words(updated)
         raise EngineMissing(f"the Debian mirror's {pin['suite']} could not be read ({why})")
 
     packages, version, maker = pin["packages"], pin["version"], build.MAKERS[pin["kind"]]
@@ -129,7 +129,7 @@ APT::Sandbox::User "root";
     wanted = [f"{p}={plain[version]}" for p in packages]
     got = build.output("apt-get", "-qqy", "--download-only", "install", *wanted, **options)
     if got.returncode:
-        why = build.anonymous(build.first_words(got))
+        why = build.first_words(got)
         raise EngineMissing(f"{' '.join(wanted)} could not be downloaded ({why})")
     if version == pin["version"]:
         arch = build.run("dpkg", "--print-architecture").strip()
