@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from noisefloor.servers import session, workshop
-from noisefloor.servers.engines import Engine, last_words, output
+from noisefloor.servers.engines import Engine, label, last_words, output
 from noisefloor.servers.session import ServerError, Session, SettingError, _value
 from noisefloor.servers.workshop import clock, die_with_parent, free_port, looks, secret_file
 
@@ -139,11 +139,7 @@ class Server(Session):
             (self.folder / "initialise.log").write_text(done.stdout + done.stderr)
         if done.returncode:
             said = last_words(done)[:200]
-            raise ServerError(f"{self._build} did not initialise ({said}): {self._tail()}")
-
-    @property
-    def _build(self) -> str:
-        return f"{self.engine.kind} {self.engine.version}"
+            raise ServerError(f"{label(self.engine)} did not initialise ({said}): {self._tail()}")
 
     def copy(
         self,
@@ -211,7 +207,7 @@ class Server(Session):
         Raises ServerError with the end of the error log."""
         for _ in looks(self._began + timeout - time.monotonic()):
             if self.process.poll() is not None:
-                raise ServerError(f"{self._build} ended while starting: {self._tail()}")
+                raise ServerError(f"{label(self.engine)} ended while starting: {self._tail()}")
             with contextlib.suppress(ServerError):
                 if self.socket.exists():
                     self.query("SELECT 1")

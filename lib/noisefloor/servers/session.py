@@ -16,9 +16,6 @@ from noisefloor.servers.workshop import ServerError, looks
 
 SCHEMA = "noisefloor"  # of the tables that are measured
 
-# not variables of their own: checked in another way, or without an effect to read back
-_NOT_READ_BACK = {"user", "skip_networking"}
-
 _VOLATILE = re.compile(
     r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
     r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
@@ -179,9 +176,7 @@ class Session:
         """Raise SettingError for the first setting that is not in force."""
         known = self.variables() if settings else {}
         for name, wanted in settings.items():
-            name, wanted = name.removeprefix("loose_"), str(wanted)
-            if name in _NOT_READ_BACK:
-                continue
+            wanted = str(wanted)
             if name == "log_bin" and _value(wanted) != 0:
                 wanted = "ON"  # asked for with a file name, read back as a switch
             got = self._in_force(name, wanted, known)

@@ -45,17 +45,14 @@ def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
     is downloaded.
 
     Raises EngineMissing, one sentence with the way to get it."""
-    if "://" in name:  # it may hold a password
-        raise EngineMissing(
-            f"an engine is {', '.join(FINDERS)} or the path of a folder that holds a server, and no"
-            " address; nothing was started"
-        )
     if name in FINDERS:
         return FINDERS[name](fetch)
-    if os.sep not in name and name != ".":
+    address = "://" in name  # it may hold a password
+    if address or (os.sep not in name and name != "."):
         raise EngineMissing(
-            f"no engine is called {name!r}: it is {', '.join(FINDERS)} or the path of a folder that"
-            " holds a server; nothing was started"
+            f"no engine is called {'by an address' if address else repr(name)}: it is"
+            f" {', '.join(FINDERS)} or the path of a folder that holds a server; nothing was"
+            " started"
         )
     return build.in_folder(Path(name).expanduser().resolve())
 

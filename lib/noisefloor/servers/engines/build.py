@@ -152,8 +152,7 @@ def in_folder(path: Path) -> Engine:
     Raises EngineMissing."""
     if path == path.parent:
         raise EngineMissing(
-            f"{path} is this whole machine and no server build: name the folder of a build, its"
-            " mysqld, or mysql or mariadb; nothing was started"
+            f"{path} is this whole machine and no server build; nothing was started"
         )
     names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
     server = path if path.is_file() else first(path, *names)

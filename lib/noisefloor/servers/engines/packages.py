@@ -68,10 +68,9 @@ def mirrors() -> list[str]:
     return [a for a in addresses if re.search(r"/debian(\.list)?$", a) and "cdrom:" not in a]
 
 
-def _debian(pin: dict, place: Path, folder: Path) -> str:
-    """Packages of the pinned version or the newest of its series, with all that they depend on,
-    unpacked into `folder`: their version. An apt of its own in `place` fetches them, with lists of
-    its own and an empty machine.
+def _private_apt(place: Path, suite: str) -> dict[str, str]:
+    """The environment of an apt with lists of its own in `place` and an empty machine, updated for
+    `suite`; it downloads to `place`/archives.
 
     The signature of Debian's archive decides what is believed, so a third party's folder that is
     also called debian is refused by apt itself."""
@@ -81,10 +80,9 @@ def _debian(pin: dict, place: Path, folder: Path) -> str:
         raise EngineMissing("this machine's apt configuration names no Debian mirror")
     if not keyring:
         raise EngineMissing("the package debian-archive-keyring is missing (apt-get install it)")
-    etc, archives, own = place / "etc/apt", place / "archives", place / "apt.conf"
-    for needed in ("var/lib/apt/lists/partial", "etc/apt/apt.conf.d", "etc/apt/preferences.d"):
-        (place / needed).mkdir(parents=True)
-    (archives / "partial").mkdir(parents=True)
+    own = place / "apt.conf"
+    for needed in ("var/lib/apt/lists", "archives", "etc/apt/apt.conf.d", "etc/apt/preferences.d"):
+        (place / needed / "partial").mkdir(parents=True)
     # mysql-server-core wants perl for one script that nothing here runs: pretend it is there
     (place / "status").write_text(
         "Package: perl\nStatus: install ok installed\nVersion: 99\nArchitecture: all\n"
@@ -96,7 +94,7 @@ def _debian(pin: dict, place: Path, folder: Path) -> str:
     own.write_text(f"""{kept}
 Dir "{place}";
 Dir::State::status "{place}/status";
-Dir::Cache::archives "{archives}";
+Dir::Cache::archives "{place}/archives";
 Dir::Etc::netrc "/etc/apt/auth.conf";
 Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
 Acquire::Languages "none";
@@ -106,19 +104,23 @@ APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 """)
     env = {"APT_CONFIG": str(own), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
-    options = {"env": os.environ | env}
+    env = os.environ | env
     for mirror in found:
-        source = f"deb [signed-by={keyring}] {mirror} {pin['suite']} main\n"
-        (etc / "sources.list").write_text(source)
-        updated = build.output("apt-get", "-q", "update", "--error-on=any", **options)
+        source = f"deb [signed-by={keyring}] {mirror} {suite} main\n"
+        (place / "etc/apt/sources.list").write_text(source)
+        updated = build.output("apt-get", "-q", "update", "--error-on=any", env=env)
         if not updated.returncode:
-            break
-    else:
-        why = build.first_words(updated)
-        raise EngineMissing(f"the Debian mirror's {pin['suite']} could not be read ({why})")
+            return env
+    why = build.first_words(updated)
+    raise EngineMissing(f"the Debian mirror's {suite} could not be read ({why})")
 
+
+def _debian(pin: dict, place: Path, folder: Path) -> str:
+    """Packages of the pinned version or the newest of its series, with all that they depend on,
+    unpacked into `folder`: their version."""
+    env, archives = _private_apt(place, pin["suite"]), place / "archives"
     packages, version, maker = pin["packages"], pin["version"], build.MAKERS[pin["kind"]]
-    listed = build.output("apt-cache", "madison", packages[0], **options).stdout
+    listed = build.output("apt-cache", "madison", packages[0], env=env).stdout
     offered = [line.split("|")[1].strip() for line in listed.splitlines() if "|" in line]
     plain = {v.partition(":")[2] or v: v for v in offered}  # without its epoch, newest first
     plain = {v: full for v, full in plain.items() if v.startswith(f"{pin['series']}.")}
@@ -127,7 +129,7 @@ APT::Sandbox::User "root";
     version = version if version in plain else next(iter(plain))
     build.say(f"fetching {maker} {version} from the Debian mirror (about 60 MB)")
     wanted = [f"{p}={plain[version]}" for p in packages]
-    got = build.output("apt-get", "-qqy", "--download-only", "install", *wanted, **options)
+    got = build.output("apt-get", "-qqy", "--download-only", "install", *wanted, env=env)
     if got.returncode:
         why = build.first_words(got)
         raise EngineMissing(f"{' '.join(wanted)} could not be downloaded ({why})")
@@ -145,7 +147,7 @@ def _dress(prefix: Path, kind: str) -> None:
     also the two files that let a data directory bring its own keyring."""
     loader = build.first(prefix, "usr/lib*/ld-linux-*.so.*")
     libraries = build.first(prefix, "usr/lib/*-linux-gnu")
-    server = build.first(prefix, "usr/sbin/mysqld", "usr/sbin/mariadbd")
+    server = build.first(prefix, "usr/sbin/mariadbd", "usr/sbin/mysqld")
     if not (loader and libraries and server):
         raise EngineMissing("the packages do not hold a server and its C library")
     real = prefix / build.REAL
