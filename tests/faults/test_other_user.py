@@ -10,7 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-import MySQLdb
 import pytest
 
 from conftest import COMMAND, ROOT, environment, moved
@@ -105,21 +104,6 @@ def test_the_attempts_would_succeed_on_what_is_open(public):
     said = as_nobody(os.getpid(), open_to_all, public)
     assert said["list the folder"] == said[f"read {open_to_all / 'a'}"] == "done"
     assert said["connect"] == "ENOENT"
-
-
-def test_who_reaches_a_tcp_port_on_loopback_needs_a_password(template, copy):
-    """A port on loopback is open to every user of the machine; no account on it is."""
-    with copy(template, tcp=True) as server:
-        users = {str(r["u"]) for r in server.query("SELECT user AS u FROM mysql.user")}
-        assert {"root", "noisefloor"} <= users
-        for user in (*users, "", "admin", "replica"):
-            for password in ("", user, "root", "password"):
-                with pytest.raises(MySQLdb.OperationalError) as refused:
-                    MySQLdb.connect(
-                        host="127.0.0.1", port=server.port, user=user, password=password,
-                        read_default_group="none", connect_timeout=5,
-                    )  # fmt: skip
-                assert refused.value.args[0] in (1045, 1130, 1524, 1698, 3118, 4151), refused.value
 
 
 # -- keys ------------------------------------------------------------------------------------------

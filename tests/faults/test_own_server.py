@@ -8,9 +8,7 @@ import re
 import socket as sockets
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -51,7 +49,6 @@ class Theirs:
     def __init__(self, server: Server, folder: Path):
         self.server, self.kind, self.folder = server, server.engine.kind, server.folder.parent
         self.option_file = secret_file(folder / "bench.cnf", f"[client]\npassword={CANARY}\n")
-        self.log = server.folder / "general.log"
         server.start()
         self.now(
             "DROP DATABASE noisefloor",
@@ -60,7 +57,7 @@ class Theirs:
             "CREATE TABLE shop.orders (id INT PRIMARY KEY, what VARCHAR(40))",
             "INSERT INTO shop.orders VALUES (1, 'bread'), (2, 'butter')",
             *(s.replace("…", CANARY) for s in RIGHTS[self.kind].replace("\n", "").split(";") if s),
-            f"SET GLOBAL general_log_file = '{self.log}'",
+            "SET GLOBAL log_output = 'TABLE'",
             "SET GLOBAL general_log = ON",
         )
 
@@ -99,29 +96,23 @@ class Theirs:
 
     def sent(self) -> list[tuple[str, str]]:
         """(schema of its connection, statement) of all that came from the guest."""
-        self.server.query("FLUSH GENERAL LOGS")
-        found, schema, own = [], {}, False
-        for line in self.log.read_text(errors="replace").splitlines():
-            if not (m := re.match(r".{0,40}?\s(\d+) ([A-Z][a-z]+(?: [A-Za-z]+)?)\t(.*)", line)):
-                if own and found:
-                    found[-1] = (found[-1][0], f"{found[-1][1]} {line.strip()}")
-                continue
-            number, command, text = m[1], m[2], m[3]
-            if command == "Connect":
-                schema.pop(number, None)
-                if text.startswith("bench@"):
-                    on = re.search(r" on (\w*)", text)
-                    schema[number] = on[1] if on and on[1] not in ("using", "as") else ""
-            own = number in schema
-            if own and command in ("Query", "Execute", "Prepare", "Init DB"):
-                found.append((schema[number], f"{'' if command != 'Init DB' else 'USE '}{text}"))
+        rows = self.server.query(
+            "SELECT thread_id AS t, command_type AS c, CONVERT(argument USING utf8mb4) AS a"
+            " FROM mysql.general_log WHERE user_host LIKE '%bench%'"
+        )
+        found, schema = [], {}
+        for r in rows:
+            if r["c"] == "Connect":
+                on = re.search(r" on (\w+) (using|as)", r["a"])
+                schema[r["t"]] = on[1] if on else ""
+            elif r["c"] in ("Query", "Execute", "Prepare", "Init DB"):
+                use = "USE " * (r["c"] == "Init DB")
+                found.append((schema[r["t"]], f"{use}{r['a']}"))
         return found
 
     def forget(self) -> None:
         """An empty log."""
-        self.server.query("SET GLOBAL general_log = OFF")
-        self.log.unlink(missing_ok=True)
-        self.server.query("SET GLOBAL general_log = ON")
+        self.server.query("TRUNCATE TABLE mysql.general_log")
 
 
 @pytest.fixture(scope="module")
@@ -377,58 +368,50 @@ def test_what_cannot_be_restored_is_kept_and_said(theirs):
 # -- refused ----------------------------------------------------------------------------------------
 
 
+SOURCE = {"mysql": "REPLICATION SOURCE TO SOURCE", "mariadb": "MASTER TO MASTER"}
+
+
 @contextlib.contextmanager
+def between(theirs: Theirs, before: str, after: str):
+    theirs.server.script(before)
+    yield
+    theirs.server.script(after)
+
+
 def read_only(theirs: Theirs):
     name = "super_read_only" if theirs.kind == "mysql" else "read_only"
-    theirs.server.script(f"SET GLOBAL {name} = ON")
-    yield
-    theirs.server.script("SET GLOBAL read_only = OFF")
+    return between(theirs, f"SET GLOBAL {name} = ON", "SET GLOBAL read_only = OFF")
 
 
-@contextlib.contextmanager
 def is_a_replica(theirs: Theirs):
-    new, old = "REPLICATION SOURCE TO SOURCE", "MASTER TO MASTER"
-    word = new if theirs.kind == "mysql" else old
-    theirs.server.script(f"CHANGE {word}_HOST='192.0.2.1'")
-    yield
-    theirs.server.script("RESET REPLICA ALL")
+    return between(theirs, f"CHANGE {SOURCE[theirs.kind]}_HOST='192.0.2.1'", "RESET REPLICA ALL")
 
 
 @contextlib.contextmanager
-def threads_run(theirs: Theirs):
-    def sleep() -> None:
-        with contextlib.suppress(ServerError):  # it is interrupted
-            theirs.server._ask(theirs.server._engine(200), "SELECT SLEEP(120)", {})
-
-    def asleep() -> list[int]:
-        rows = theirs.server.query("SHOW PROCESSLIST")
-        return [row["Id"] for row in rows if "SLEEP" in str(row["Info"])]
-
-    with ThreadPoolExecutor(4) as threads:
-        slept = [threads.submit(sleep) for _ in range(4)]
-        until(lambda: len(asleep()) == 4, "four threads that sleep")
-        yield
-        for number in asleep():
-            theirs.server.query(f"KILL QUERY {number}")
-    assert not any(s.exception() for s in slept)
-
-
-@contextlib.contextmanager
-def transactions_run(theirs: Theirs):
-    """Twenty a second, by somebody else's sysbench in a schema of theirs."""
-    options = theirs.server.folder / "others.cnf"
+def load(theirs: Theirs, event: str, *options: str):
+    """Meanwhile somebody else's sysbench does that."""
+    script, file = (theirs.server.folder / f"others.{end}" for end in ("lua", "cnf"))
+    begin = "function thread_init() con = sysbench.sql.driver():connect() end"
+    script.write_text(f"{begin}\nfunction event() {event} end\n")
     known = (theirs.server.folder / "client.cnf").read_text()
     password = re.search("password=(.*)", known)[1]
     text = f"mysql-user=root\nmysql-password={password}\nmysql-db=shop\n"
-    secret_file(options, f"{text}mysql-socket={theirs.server.socket}\n")
-    argv = ["sysbench", "oltp_write_only", f"--config-file={options}", "--table-size=100"]
-    subprocess.run([*argv, "prepare"], check=True, stdout=subprocess.DEVNULL)
-    argv += ["--rate=20", "--time=60", "run"]
-    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as load:
+    secret_file(file, f"{text}mysql-socket={theirs.server.socket}\n")
+    argv = ["sysbench", script, f"--config-file={file}", *options, "--time=60", "run"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL) as others:
         time.sleep(1)
+        assert others.poll() is None
         yield
-        load.kill()
-    theirs.server.script("DROP TABLE shop.sbtest1")
+        others.kill()
+
+
+def threads_run(theirs: Theirs):
+    return load(theirs, "con:query('SELECT SLEEP(1)')", "--threads=4")
+
+
+def transactions_run(theirs: Theirs):
+    """Twenty a second."""
+    return load(theirs, "con:query('BEGIN') con:query('COMMIT')", "--rate=20")
 
 
 @contextlib.contextmanager
@@ -447,8 +430,7 @@ def has_a_replica(theirs: Theirs):
     )
     other = Server(theirs.server.engine, theirs.folder / "replica", {"server_id": 77}).initialise()
     with other:
-        new, old = "REPLICATION SOURCE TO SOURCE", "MASTER TO MASTER"
-        word = new if theirs.kind == "mysql" else old
+        word = SOURCE[theirs.kind]
         side = word.rpartition(" ")[2]
         theirs_is = f"{side}_PORT={theirs.server.port}, {side}_USER='applier'"
         key = ", GET_SOURCE_PUBLIC_KEY=1" if theirs.kind == "mysql" else ""
@@ -497,19 +479,17 @@ def test_it_is_refused_unless_it_is_allowed_by_name(theirs, case, capsys):
 
 @slow
 @on("mysql")
-def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, home, monkeypatch):
-    def fill():
-        while not list(home.glob("runs/*/*-p*/run.json")):
-            time.sleep(0.05)
-        monkeypatch.setattr(guest, "FREE_B", 1 << 60)
+def test_a_disk_that_runs_full_meanwhile_ends_it(theirs, monkeypatch):
+    look = guest.Guest.purge
 
-    filling = threading.Thread(target=fill)
-    filling.start()
-    with pytest.raises(
-        ServerError, match=r"GB free, below .*; measuring ended, whole runs are kept"
-    ):
+    def full(self):  # after the first pair
+        monkeypatch.setattr(guest, "FREE_B", 1 << 60)
+        look(self)
+
+    monkeypatch.setattr(guest.Guest, "purge", full)
+    says = r"GB free, below .*; measuring ended, whole runs are kept"
+    with pytest.raises(ServerError, match=says):
         measured(theirs.url, budget_min=2.0)
-    filling.join()
     theirs.unchanged()
 
 
@@ -519,14 +499,6 @@ def test_clients_that_would_take_the_connections_of_others_are_refused(theirs):
     theirs.server.script("SET GLOBAL max_connections = 40")
     with pytest.raises(ServerError, match=r"40 connections, .* 64 threads would leave too few"):
         measured(theirs.url, threads=[64])
-
-
-@pytest.mark.parametrize(
-    ("address", "near"),
-    [("192.0.2.7", False), ("db.example", False), ("127.0.0.1", True), ("localhost", True)],
-)
-def test_whose_disk_and_machine_it_is(address, near):
-    assert guest.Address("u", "p", address, 3306, "").near is near
 
 
 @slow
@@ -634,7 +606,7 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
         assert CANARY not in done.stdout + done.stderr
     place = f"127.0.0.1:{theirs.server.port}"
     names = (CANARY, str(theirs.server.socket), place, str(theirs.option_file))
-    assert CANARY not in ran.stdout + ran.stderr + lines + theirs.log.read_text()
+    assert CANARY not in ran.stdout + ran.stderr + lines + str(theirs.sent())
     assert holding(home / "runs", *names, *NAMES) == []
     assert holding(home, CANARY) == []
     text = page.replace("sync_binlog", "")

@@ -1,4 +1,5 @@
-"""The two ways to an environment stay one; set-up does nothing twice; nothing names a registry."""
+"""The two ways to an environment stay one; set-up does nothing twice; nothing names a registry; what
+repo2docker, which Binder runs, asks of a repository is there, as far as it can be seen without it."""
 
 import os
 import re
@@ -64,8 +65,9 @@ def test_conda_s_version_is_the_one_of_requirements(name):
     assert wanted()[name].specifier.contains(pinned)
 
 
-def test_conda_s_python_is_one_we_support():
+def test_conda_s_python_is_one_that_we_and_binder_support():
     assert SpecifierSet(PROJECT["requires-python"]).contains(conda()["python"])
+    assert conda()["python"] in ("3.11", "3.12", "3.13", "3.14")
 
 
 def test_every_requirement_is_exact_and_hashed():
@@ -102,7 +104,9 @@ def test_every_package_of_apt_txt_is_installed_here(name):
 
 def run(*argv, **options) -> str:
     """What a command prints, which has to succeed."""
-    return subprocess.run(argv, capture_output=True, text=True, check=True, **options).stdout
+    ran = subprocess.run(argv, capture_output=True, text=True, check=False, **options)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def test_set_up_without_rights_names_the_packages_and_the_command(tmp_path):
@@ -151,3 +155,54 @@ def test_ci_runs_the_tests_from_anywhere(tmp_path):
 def test_the_package_is_installed_not_found_by_a_path():
     where = run(sys.executable, "-c", "import noisefloor; print(noisefloor.__file__)", cwd="/")
     assert Path(where.strip()) == ROOT / "lib" / "noisefloor" / "__init__.py"
+
+
+# -- Binder ----------------------------------------------------------------------------------------
+
+# each of these would be chosen before, or instead of, environment.yml
+BEFORE = (
+    *("binder", ".binder", "Dockerfile", "Project.toml", "JuliaProject.toml", "REQUIRE"),
+    *("default.nix", "DESCRIPTION", "runtime.txt"),
+)
+
+
+def test_binder_finds_conda_s_environment():
+    """pip's part needs nothing of the repository: otherwise the environment would be made anew at
+    each commit."""
+    assert [name for name in BEFORE if (ROOT / name).exists()] == []
+    held = run("git", "ls-files", "environment.yml", "apt.txt", "postBuild", cwd=ROOT)
+    assert len(held.split()) == 3
+    (pip,) = [d for d in CONDA["dependencies"] if not isinstance(d, str)]
+    assert all(re.fullmatch(r"[a-z0-9-]+==[\d.]+", line) for line in pip["pip"])
+
+
+def test_post_build_is_a_script_that_git_holds_as_one():
+    assert run("git", "ls-files", "--format=%(objectmode)", "postBuild", cwd=ROOT) == "100755\n"
+    text = (ROOT / "postBuild").read_text()
+    assert text.startswith("#!/bin/bash\n")
+    assert "\r" not in text
+    assert not re.search(r"\b(sudo|apt|apt-get|conda)\b", text)  # it runs as an ordinary user
+
+
+def test_post_build_installs_the_package_from_its_folder(tmp_path):
+    """In a copy, into a folder of its own, with what the environment has and without a network."""
+    copy, place = tmp_path / "some one's copy", tmp_path / "place"
+    for name in ("postBuild", "pyproject.toml", "README.md", "lib/noisefloor/__init__.py"):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name)
+    own = {"PIP_PREFIX": str(place), "PIP_IGNORE_INSTALLED": "1", "PIP_NO_INDEX": "1"}
+    own |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    own["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for _ in range(2):  # running it twice changes nothing
+        run("./postBuild", cwd=copy, env=os.environ | own)
+    (points,) = place.rglob("__editable__*noisefloor*.pth")
+    assert points.read_text().strip() == str(copy / "lib")
+    (info,) = place.rglob("noisefloor-*.dist-info")
+    assert info.name == f"noisefloor-{PROJECT['version']}.dist-info"
+
+
+def test_the_way_to_explore_is_written_down():
+    said = (ROOT / "README.md").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    opens = re.findall(r"urlpath=lab/tree/(\S+?\.ipynb)", said)
+    assert opens
+    assert all((ROOT / name).exists() for name in opens)

@@ -49,18 +49,13 @@ def disk(folder: Path) -> dict:
         for left, right in mounts
         if folder.resolve().is_relative_to(left.split()[4])
     ]
-    found = {"kind": "unknown", "filesystem": max(inside)[1] if inside else "unknown"}
-    whole = block_device(folder)
-    if whole is None:
-        return found | {"device": None}
-    if whole.name.startswith(("vd", "xvd")):  # what a virtual disk says of itself means nothing
-        found["kind"] = "virtual"
-    elif whole.name.startswith("nvme"):
-        found["kind"] = "nvme"
-    else:
-        spins = _read(whole / "queue/rotational").strip()
-        found["kind"] = {"0": "ssd", "1": "hdd"}.get(spins, "unknown")
-    return found | {"device": _read(whole / "dev").strip() or None}
+    where = {"filesystem": max(inside)[1] if inside else "unknown"}
+    if (whole := block_device(folder)) is None:
+        return {"kind": "unknown"} | where | {"device": None}
+    kind = {"0": "ssd", "1": "hdd"}.get(_read(whole / "queue/rotational").strip(), "unknown")
+    if whole.name.startswith(("vd", "xvd", "nvme")):  # a virtual disk says nothing of itself
+        kind = "nvme" if whole.name.startswith("nvme") else "virtual"
+    return {"kind": kind} | where | {"device": _read(whole / "dev").strip() or None}
 
 
 def _read(path: str | Path) -> str:
@@ -77,27 +72,27 @@ def _read(path: str | Path) -> str:
 def rights() -> dict[str, tuple[bool, str]]:
     """Right -> (is it there, with what or why not), each found by doing it and undoing it."""
     root = os.geteuid() == 0
-    unshare = ["unshare", "-n"] if root else ["unshare", "-rn"]
-    space, tc = _try(*unshare, "true"), engines.which("tc")
-    if space or not tc:
-        netem = "it needs a network namespace" if space else "tc is missing"
-    else:
-        delay = ("qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
-        netem = _try(*unshare, tc, *delay)
+    unshare, tc = ["unshare", "-n" if root else "-rn"], engines.which("tc")
+    space = _try(*unshare, "true")
+    delay = (tc, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+    netem = "it needs a network namespace" if space else "tc is missing"
+    netem = netem if space or not tc else _try(*unshare, *delay)
     tun = "/dev/net/tun"
     taps = "" if os.access(tun, os.R_OK | os.W_OK) else f"{tun} is not open to us"
+    slow = group = ""
     try:
         limit = Throttle(paths.root())
         limit.close()
-        slow, group = "", "cgroup v1 blkio" if limit.v1 else "cgroup v2 io.max"
+        group = "cgroup v1 blkio" if limit.v1 else "cgroup v2 io.max"
     except ServerError as error:
-        slow = group = str(error)
-    return {
-        "network namespaces": (not space, space or ("as root" if root else "in a user namespace")),
-        "netem": (not netem, netem or "tc netem"),
-        "network taps": (not taps, taps or tun),
-        "throttled disk": (not slow, group),
+        slow = str(error)
+    tried = {  # what is in the way, what is there
+        "network namespaces": (space, "as root" if root else "in a user namespace"),
+        "netem": (netem, "tc netem"),
+        "network taps": (taps, tun),
+        "throttled disk": (slow, group),
     }
+    return {name: (not wrong, wrong or right) for name, (wrong, right) in tried.items()}
 
 
 def _try(*argv: str) -> str:
@@ -140,41 +135,37 @@ def tools() -> dict[str, str | None]:
 def studies(built: dict, had: dict, allowed: dict) -> list[dict]:
     """What each study can measure with these servers, tools and rights: `study`, `part`, `can`,
     `why` (with what, or why not) and `add` (the command that adds it)."""
-    here = {n for n, version in had.items() if version}
-    here |= {"sshd", "wirefilter"} if engines.which("apt-get") else set()  # unpacked on demand
-    allowed, known = dict(allowed), {n: b.get("label", "") for n, b in built.items()}
+    apart = {n for n in ("sshd", "wirefilter") if not had[n] and engines.which("apt-get")}
     (netem, why), (taps, why_not) = allowed["netem"], allowed["network taps"]
-    delay = "netem" if netem else "wirefilter" + ", unpacked apart" * (not had["wirefilter"])
-    if not netem and not (taps and "wirefilter" in here):
+    wired = taps and (had["wirefilter"] or "wirefilter" in apart)
+    delay = "netem" if netem else "wirefilter" + ", unpacked apart" * ("wirefilter" in apart)
+    if not (netem or wired):
         delay = f"netem: {why}; wirefilter: {'missing' if taps else why_not}"
-    allowed["delay"] = (netem or (taps and "wirefilter" in here), delay)
+    allowed = allowed | {"delay": (netem or wired, delay)}
+    known = {n: b.get("label", "") for n, b in built.items()}
     known |= {n: how for n, (_, how) in allowed.items()}
-    apart = "" if had["sshd"] else ", its server unpacked apart"
-    known |= {"OpenSSH": f"OpenSSH {had['ssh']}{apart}"}
-    known |= {"mariadb-backup": f"mariadb-backup {had['mariabackup']}"}
+    known["OpenSSH"] = f"OpenSSH {had['ssh']}{', its server unpacked apart' * ('sshd' in apart)}"
+    known["mariadb-backup"] = f"mariadb-backup {had['mariabackup']}"
     found = []
     for study, (part, needs, using) in ((s, p) for s, of in _PARTS.items() for p in of):
-        lacking = []
-        for need in needs.split(", "):
-            name, _, ability = need.partition("+")
-            if name in built and (lack := _lacks(name, built[name], ability, had)):
-                lacking.append(lack)
-            if not allowed.get(name, (True,))[0]:
-                lacking.append((allowed[name][1], ""))
-        programs = [n for n in needs.split(", ") if n in had and n not in here]
-        if programs:
+        needs = needs.split(", ")
+        lacking = [_lacks(built, had, *n.split("+")) for n in needs if n.split("+")[0] in built]
+        lacking += [(allowed[n][1], "") for n in needs if not allowed.get(n, (True,))[0]]
+        if programs := [n for n in needs if n in had and not had[n] and n not in apart]:
             daemon = " (installing it also starts one for the machine)" * ("sshd" in programs)
             packages = sorted({_TOOLS[n][1] for n in programs} - {""})
             lacking.append((f"{', '.join(programs)} missing{daemon}", _install(*packages)))
+        lacking = [both for both in lacking if both]
         add = " && ".join(dict.fromkeys(command for _, command in lacking if command))
-        using = " and ".join(known.get(n, n) for n in using.split(", "))
-        why = "; ".join(w for w, _ in lacking) or using
+        why = "; ".join(w for w, _ in lacking)
+        why = why or " and ".join(known.get(n, n) for n in using.split(", "))
         found.append(dict(study=study, part=part, can=not lacking, why=why, add=add))
     return found
 
 
-def _lacks(name: str, build: dict, ability: str, had: dict) -> tuple[str, str] | None:
+def _lacks(built: dict, had: dict, name: str, ability: str = "") -> tuple[str, str] | None:
     """What a server lacks, and the command that adds it."""
+    build = built[name]
     fetch = f"noisefloor doctor --fetch {name}"
     if "missing" in build:
         if name == "mariadb":
@@ -210,30 +201,31 @@ def text(found: dict) -> str:
     """`examine()` for a terminal."""
     host = found["host"]
     memory = f"{host['memory_B'] / 2**30:.0f} GiB" if host["memory_B"] else "memory unknown"
-    lines = [
-        f"machine   {host['cpu']}, {host['cores']} cores, {'with' if host['aes'] else 'without'} "
-        f"AES instructions, {memory}, {host['disk']['kind']} disk ({host['disk']['filesystem']}), "
-        f"{host['system']}, Linux {host['kernel']}{', virtual' if host['virtual'] else ''}"
-    ]
-    for n, (name, build) in enumerate(found["engines"].items()):
-        what = build.get("missing")
-        if not what:
-            abilities = ", ".join(a for a in ("keyring", "thread pool", "clone") if build[a])
-            what = f"{build['label']} ({build['origin']}){abilities and f': {abilities}'}"
-        lines.append(f"{'' if n else 'engines':10}{name:13}{what}")
-        if build.get("note"):
-            lines.append(f"{'':23}{build['note']}")
+    machine = (
+        f"{host['cpu']}, {host['cores']} cores, {'with' if host['aes'] else 'without'} AES"
+        f" instructions, {memory}, {host['disk']['kind']} disk ({host['disk']['filesystem']}),"
+        f" {host['system']}, Linux {host['kernel']}{', virtual' if host['virtual'] else ''}"
+    )
+    rows = [("machine   ", machine)]
+    for name, build in found["engines"].items():
+        abilities = ", ".join(a for a in ("keyring", "thread pool", "clone") if build.get(a))
+        what = build.get("missing") or f"{build['label']} ({build['origin']})"
+        what += f": {abilities}" if abilities else ""
+        told = [f"{name:13}{what}", *([f"{'':13}{build['note']}"] if build.get("note") else [])]
+        rows += [("engines   ", line) for line in told]
     here = [f"{n} {v}".removesuffix(" here") for n, v in found["tools"].items() if v]
-    lines.append(f"tools     {', '.join(here)}")
-    for n, (name, right) in enumerate(found["rights"].items()):
+    rows.append(("tools     ", ", ".join(here)))
+    for name, right in found["rights"].items():
         answer = "yes" if right["allowed"] else "no"
-        lines.append(f"{'' if n else 'rights':10}{name}: {answer} ({right['why']})")
-    shown = ""
-    for part in found["studies"]:
-        study = "" if part["study"] == shown else part["study"]
-        shown = part["study"]
-        answer = f"yes, {part['why']}" if part["can"] else f"no: {part['why']}"
-        lines.append(f"{study:23}{part['part']:23}{answer}")
+        rows.append(("rights    ", f"{name}: {answer} ({right['why']})"))
+    for p in found["studies"]:
+        answer = f"{'yes,' if p['can'] else 'no:'} {p['why']}"
+        rows.append((f"{p['study']:23}", f"{p['part']:23}{answer}"))
+    heads = ["", *(head for head, _ in rows)]  # each is said once
+    lines = [
+        f"{' ' * len(h) if h == before else h}{line}"
+        for (h, line), before in zip(rows, heads, strict=False)
+    ]
     wanted = dict.fromkeys(part["add"] for part in found["studies"] if part["add"])
     lines += ["to add what is missing:", *(f"  {w}" for w in wanted)] if wanted else []
     return "\n".join(lines)

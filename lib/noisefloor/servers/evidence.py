@@ -2,7 +2,6 @@
 
 import secrets
 import statistics
-import struct
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from noisefloor.servers.session import SCHEMA
 
 PLAIN, ENCRYPTED = "plain", "encrypted"
 _MAGIC = {b"\xfebin": PLAIN, b"\xfdbin": ENCRYPTED}
-_START_ENCRYPTION = 0xA4
+_START_ENCRYPTION = b"\xa4"
 AGAIN = 4  # times that a row is planted anew before a file is said not to hold it in clear
 # where a committed row could be read in clear: files of the data directory, and whether the place
 # holds what a row was before a change
@@ -76,16 +75,6 @@ def variable(server: Server, name: str, expected: str) -> dict[str, str]:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def binlog_position(server: Server) -> tuple[Path, int]:
-    """File on disk and position that the binary log is being written at."""
-    word = "BINARY LOG" if server.engine.kind == "mysql" else "BINLOG"
-    if server.engine.version.startswith("8.0"):
-        word = "MASTER"
-    row = server.query(f"SHOW {word} STATUS")[0]
-    base = server.query("SELECT @@global.log_bin_basename AS b")[0]["b"]
-    return Path(base).parent / row["File"], int(row["Position"])
-
-
 def plant(server: Server) -> str:
     """A random word committed to the server: the canary to look for in its files. Every server of
     a replication pair has a row of its own, so that neither stops the other's applier."""
@@ -120,39 +109,34 @@ def _read(path: Path, n: int = -1, at: int = 0) -> bytes:
 
 def binlog(server: Server) -> dict[str, str]:
     """State of the binary log being written, by three checks."""
-    path, position = binlog_position(server)
-    found = {}
-    if server.engine.kind == "mysql":
+    mysql, found = server.engine.kind == "mysql", {}
+    word = "BINARY LOG" if mysql and not server.engine.version.startswith("8.0") else "MASTER"
+    at = server.query(f"SHOW {word} STATUS")[0]
+    base = server.query("SELECT @@global.log_bin_basename AS b")[0]["b"]
+    path = Path(base).parent / at["File"]
+    head = _read(path, 4096)
+    if mysql:
         rows = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
         said = rows[path.name].get("Encrypted", "No")
         found["SHOW BINARY LOGS, Encrypted"] = ENCRYPTED if said == "Yes" else PLAIN
-        head = _read(path, 4)
-        found[f"first four bytes on disk, {head.hex()}"] = _MAGIC.get(head, "neither")
-    else:
-        started = _START_ENCRYPTION in _first_events(_read(path, 4096))
+        found |= _magic("first four bytes on disk", head)
+    else:  # the second event: after the magic, and after the first one, which says how long it is
+        second = 4 + int.from_bytes(head[13:17], "little") + 4
+        started = head[second : second + 1] == _START_ENCRYPTION
         found["START_ENCRYPTION event on disk"] = ENCRYPTED if started else PLAIN
-    seen = plant(server).encode() in _read(path, at=position - 65536)
+    seen = plant(server).encode() in _read(path, at=int(at["Position"]) - 65536)
     found["canary row in the file"] = PLAIN if seen else ENCRYPTED
     return found
 
 
-def _first_events(data: bytes) -> list[int]:
-    """Types of the first two events of a binary log (4 bytes magic, then 19-byte headers)."""
-    types, at = [], 4
-    while at + 19 <= len(data) and len(types) < 2:
-        kind, _, length = struct.unpack_from("<BII", data, at + 4)
-        types.append(kind)
-        if length < 19:
-            break
-        at += length
-    return types
+def _magic(where: str, head: bytes) -> dict[str, str]:
+    return {f"{where}, {head[:4].hex()}": _MAGIC.get(head[:4], "neither")}
 
 
 def relay_log(server: Server) -> dict[str, str]:
     """State of the relay log that the replica reads, by its first bytes."""
     newest = max(server.datadir.glob("*relay-bin.[0-9]*"), key=lambda p: p.stat().st_mtime_ns)
-    head = _read(newest, 4)
-    return {f"first four bytes of the relay log, {head.hex()}": _MAGIC.get(head, "neither")}
+    return _magic("first four bytes of the relay log", _read(newest, 4))
 
 
 # -- what the server says --------------------------------------------------------------------------
@@ -172,22 +156,17 @@ def keyring(server: Server) -> dict[str, str]:
 def tablespace(server: Server) -> dict[str, str]:
     """What the server says of the tables' files, all of them."""
     if server.engine.kind == "mysql":
-        flags = server.query(
-            "SELECT ENCRYPTION AS v FROM information_schema.innodb_tablespaces"
-            f" WHERE NAME LIKE '{SCHEMA}/%'"
-        )
-        words = {"Y": ENCRYPTED, "N": PLAIN}
-        check = f"information_schema.innodb_tablespaces, ENCRYPTION of {len(flags)} tables"
+        what, source = "ENCRYPTION", "information_schema.innodb_tablespaces"
+        check, asked = f"{source}, {what}", f"{what} = 'Y' AS v FROM {source} AS t"
     else:
-        flags = server.query(
-            "SELECT e.ENCRYPTION_SCHEME AS v FROM information_schema.innodb_sys_tablespaces"
-            " AS t LEFT JOIN information_schema.innodb_tablespaces_encryption AS e USING (SPACE)"
-            f" WHERE t.NAME LIKE '{SCHEMA}/%'"
+        check = "INNODB_TABLESPACES_ENCRYPTION, scheme"
+        asked = (
+            "e.ENCRYPTION_SCHEME = 1 AS v FROM information_schema.innodb_sys_tablespaces AS t"
+            " LEFT JOIN information_schema.innodb_tablespaces_encryption AS e USING (SPACE)"
         )
-        words = {"1": ENCRYPTED, "0": PLAIN}
-        check = f"INNODB_TABLESPACES_ENCRYPTION, scheme of {len(flags)} tables"
-    found = {str(r["v"] or 0) for r in flags}
-    return {check: words.get(next(iter(found)), "?") if len(found) == 1 else "mixed"}
+    flags = server.query(f"SELECT {asked} WHERE t.NAME LIKE '{SCHEMA}/%'")
+    found = {ENCRYPTED if r["v"] else PLAIN for r in flags}
+    return {f"{check} of {len(flags)} tables": found.pop() if len(found) == 1 else "mixed"}
 
 
 def tls(server: Server) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from noisefloor.servers import session, workshop
-from noisefloor.servers.engines import Engine, last_words, output
+from noisefloor.servers.engines import Engine, label, last_words, output
 from noisefloor.servers.session import ServerError, Session, SettingError, _value
 from noisefloor.servers.workshop import clock, die_with_parent, free_port, looks, secret_file
 
@@ -71,23 +71,18 @@ class Server(Session):
             "user": "root" if os.geteuid() == 0 else None,
         }
         if e.kind == "mysql":
-            lines |= {"secure_file_priv": "NULL"}
-            if int(e.version.split(".")[0]) >= 8:
-                lines |= {"mysqlx": "OFF"}
+            lines |= {"secure_file_priv": "NULL", "loose_mysqlx": "OFF"}
         elif self.keyring and keys:  # mariadb-install-db looks for plugins in /usr only
             lines |= {
                 "plugin_load_add": "file_key_management",
                 "file_key_management_filename": self.folder / "keyring",
             }
-        if self.port:
-            lines |= {"bind_address": "127.0.0.1", "port": self.port}
-        else:
-            lines |= {"skip_networking": "ON"}
-        lines |= self.settings
+        tcp = {"bind_address": "127.0.0.1", "port": self.port}
+        lines |= (tcp if self.port else {"skip_networking": "ON"}) | self.settings
         if "log_bin" in lines:  # asked for with a file's name, and not by any value
             name = lines.pop("log_bin")
-            log = {"log_bin": "binlog" if _value(name) == 1.0 else name}
-            lines |= {"skip_log_bin": ""} if _value(name) == 0.0 else log
+            log = {"log_bin": "binlog" if _value(name) == 1 else name}
+            lines |= {"skip_log_bin": ""} if _value(name) == 0 else log
         quoted = {k: f'"{v}"' if isinstance(v, Path) else v for k, v in lines.items()}
         body = "".join(f"{k}={v}\n" for k, v in quoted.items() if v is not None)
         return secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
@@ -144,11 +139,7 @@ class Server(Session):
             (self.folder / "initialise.log").write_text(done.stdout + done.stderr)
         if done.returncode:
             said = last_words(done)[:200]
-            raise ServerError(f"{self._build} did not initialise ({said}): {self._tail()}")
-
-    @property
-    def _build(self) -> str:
-        return f"{self.engine.kind} {self.engine.version}"
+            raise ServerError(f"{label(self.engine)} did not initialise ({said}): {self._tail()}")
 
     def copy(
         self,
@@ -216,7 +207,7 @@ class Server(Session):
         Raises ServerError with the end of the error log."""
         for _ in looks(self._began + timeout - time.monotonic()):
             if self.process.poll() is not None:
-                raise ServerError(f"{self._build} ended while starting: {self._tail()}")
+                raise ServerError(f"{label(self.engine)} ended while starting: {self._tail()}")
             with contextlib.suppress(ServerError):
                 if self.socket.exists():
                     self.query("SELECT 1")

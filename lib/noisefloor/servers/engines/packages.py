@@ -1,16 +1,12 @@
-"""Builds out of packages: fetched into a private folder, checked, and unpacked there."""
+"""Builds out of packages: fetched, checked, and unpacked in a private folder."""
 
-import contextlib
 import hashlib
 import os
 import re
-import shutil
 import ssl
 import struct
-import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from noisefloor import paths
@@ -18,19 +14,6 @@ from noisefloor.servers.engines import build
 from noisefloor.servers.engines.build import EngineMissing
 
 _KEYRINGS = tuple(f"/usr/share/keyrings/debian-archive-keyring.{end}" for end in ("gpg", "pgp"))
-_SERVERS = {"mysql": "mysqld", "mariadb": "mariadbd"}
-
-
-def _cache() -> Path:
-    """What was downloaded; `make clean` leaves it."""
-    folder = paths.engines() / "cache"
-    (folder / "partial").mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _extract(archives: Iterable[Path], folder: Path) -> None:
-    for archive in archives:
-        build.run("dpkg-deb", "-x", archive, folder)
 
 
 def unpacked(*packages: str, name: str = "") -> Path:
@@ -40,30 +23,54 @@ def unpacked(*packages: str, name: str = "") -> Path:
 
     def make(folder: Path) -> None:
         build.say(f"fetching {' and '.join(packages)}")
-        options = ("-qq", "-o", "APT::Sandbox::User=root", "download")
-        with tempfile.TemporaryDirectory(dir=_cache()) as place:
-            build.run("apt-get", *options, *packages, cwd=place)
-            _extract(Path(place).glob("*.deb"), folder)
+        with tempfile.TemporaryDirectory() as place:
+            options = ("-qq", "-o", "APT::Sandbox::User=root")
+            build.run("apt-get", *options, "download", *packages, cwd=place)
+            _unpack(Path(place), folder)
 
-    return build.once(paths.engines() / (name or packages[0]), make)
+    return build.once(name or packages[0], make)
 
 
-# -- a private apt ---------------------------------------------------------------------------------
+def fetch(pin: dict, folder: Path) -> None:
+    """Under `build.building`: the build of the pinned version, else (its note says so) the newest
+    of its series, unpacked into `folder` and moved to ``.engines/``. Raises EngineMissing."""
+    with tempfile.TemporaryDirectory(prefix="noisefloor-") as place:
+        version = (_maven if "artifact" in pin else _debian)(pin, Path(place), folder)
+    maker, final = build.MAKERS[pin["kind"]], paths.engines() / f"{pin['kind']}-{version}"
+    if not final.exists():
+        folder.rename(final)
+    gone = f"{maker} {pin['version']} is no longer on the mirror: took {version}\n"
+    (final / "note.txt").write_text("" if version == pin["version"] else gone)
+
+
+def _unpack(archives: Path, folder: Path) -> None:
+    for archive in archives.glob("*.deb"):
+        build.run("dpkg-deb", "-x", archive, folder)
+
+
+def verify(archive: Path, wanted: str) -> None:
+    """Raises EngineMissing when a package of the pinned version is not the pinned file."""
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != wanted:
+        raise EngineMissing(
+            f"{archive.name} from the mirror has not the checksum pinned in engines.toml; "
+            "it was thrown away"
+        )
+
+
+# -- Debian's archive, with the C library that a build wants ---------------------------------------
 
 
 def mirrors() -> list[str]:
     """Addresses of the Debian mirrors in this machine's own apt configuration, in its order."""
-    if not build.which("apt-get"):
-        return []
     asked = ("--no-release-info", "--format", "$(REPO_URI)", "Created-By: Packages")
     listed = build.run("apt-get", "indextargets", *asked)
     addresses = dict.fromkeys(line.rstrip("/") for line in listed.splitlines())
     return [a for a in addresses if re.search(r"/debian(\.list)?$", a) and "cdrom:" not in a]
 
 
-@contextlib.contextmanager
-def _private_apt(suite: str) -> Iterator[Path]:
-    """The configuration of an apt with its own lists and an empty machine, updated for `suite`.
+def _private_apt(place: Path, suite: str) -> dict[str, str]:
+    """The environment of an apt with lists of its own in `place` and an empty machine, updated for
+    `suite`; it downloads to `place`/archives.
 
     The signature of Debian's archive decides what is believed, so a third party's folder that is
     also called debian is refused by apt itself."""
@@ -73,25 +80,21 @@ def _private_apt(suite: str) -> Iterator[Path]:
         raise EngineMissing("this machine's apt configuration names no Debian mirror")
     if not keyring:
         raise EngineMissing("the package debian-archive-keyring is missing (apt-get install it)")
-    with tempfile.TemporaryDirectory(prefix="noisefloor-apt-") as folder:
-        state = Path(folder)
-        for name in ("var/lib/apt/lists/partial", "etc/apt/apt.conf.d", "etc/apt/preferences.d"):
-            (state / name).mkdir(parents=True)
-        # mysql-server-core wants perl for one script that nothing here runs: pretend it is there
-        (state / "status").write_text(
-            "Package: perl\nStatus: install ok installed\nVersion: 99\nArchitecture: all\n"
-            "Multi-Arch: allowed\nMaintainer: none\nDescription: pretended\n"
-        )
-        own = state / "apt.conf"
-        # only how the machine reaches the network is kept of its configuration, no hooks
-        network = r"^Acquire::(?:https?|Retries|Force).*$"
-        kept = re.findall(network, build.run("apt-config", "dump"), re.M)
-        own.write_text(
-            "\n".join(kept)
-            + f"""
-Dir "{state}";
-Dir::State::status "{state}/status";
-Dir::Cache::archives "{_cache()}";
+    own = place / "apt.conf"
+    for needed in ("var/lib/apt/lists", "archives", "etc/apt/apt.conf.d", "etc/apt/preferences.d"):
+        (place / needed / "partial").mkdir(parents=True)
+    # mysql-server-core wants perl for one script that nothing here runs: pretend it is there
+    (place / "status").write_text(
+        "Package: perl\nStatus: install ok installed\nVersion: 99\nArchitecture: all\n"
+        "Multi-Arch: allowed\nMaintainer: none\nDescription: pretended\n"
+    )
+    # only how the machine reaches the network is kept of its configuration, no hooks
+    network = r"^Acquire::(?:https?|Retries|Force).*$"
+    kept = "\n".join(re.findall(network, build.run("apt-config", "dump"), re.M))
+    own.write_text(f"""{kept}
+Dir "{place}";
+Dir::State::status "{place}/status";
+Dir::Cache::archives "{place}/archives";
 Dir::Etc::netrc "/etc/apt/auth.conf";
 Dir::Etc::netrcparts "/etc/apt/auth.conf.d";
 Acquire::Languages "none";
@@ -99,109 +102,44 @@ Acquire::Check-Valid-Until "false";
 Acquire::http::Timeout "30";
 APT::Install-Recommends "false";
 APT::Sandbox::User "root";
-"""
-        )
-        problem = ""
-        for mirror in found:
-            source = f"deb [signed-by={keyring}] {mirror} {suite} main\n"
-            (state / "etc/apt/sources.list").write_text(source)
-            updated = _apt(own, "apt-get", "-q", "update", "--error-on=any")
-            if updated.returncode == 0:
-                yield own
-                return
-            problem = build.anonymous(build.first_words(updated))
-        raise EngineMissing(f"the Debian mirror's {suite} could not be read ({problem})")
+""")
+    env = {"APT_CONFIG": str(own), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+    env = os.environ | env
+    for mirror in found:
+        source = f"deb [signed-by={keyring}] {mirror} {suite} main\n"
+        (place / "etc/apt/sources.list").write_text(source)
+        updated = build.output("apt-get", "-q", "update", "--error-on=any", env=env)
+        if not updated.returncode:
+            return env
+    why = build.first_words(updated)
+    raise EngineMissing(f"the Debian mirror's {suite} could not be read ({why})")
 
 
-def _apt(config: Path, *argv: str) -> subprocess.CompletedProcess:
-    own = {"APT_CONFIG": str(config), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
-    return build.output(*argv, env=os.environ | own)
-
-
-def _versions(apt: Path, package: str, series: str) -> list[str]:
-    """Versions of `package` in `series` on the mirror, newest first (as apt prints them)."""
-    printed = _apt(apt, "apt-cache", "madison", package).stdout
-    offered = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
-    plain = [v.partition(":")[2] or v for v in dict.fromkeys(offered)]  # without its epoch
-    return [v for v in plain if v.startswith(series + ".")]
-
-
-def _download(apt: Path, wanted: list[str]) -> list[Path]:
-    """Archives of `wanted` (name=version) and of all that they depend on, in the cache."""
-    printed = _apt(apt, "apt-get", "-qq", "--print-uris", "install", *wanted)
-    names = re.findall(r"^'[^']+' (\S+\.deb) ", printed.stdout, re.M)
-    got = _apt(apt, "apt-get", "-qqy", "--download-only", "install", *wanted)
-    archives = [_cache() / name for name in names]
-    if got.returncode or not archives or not all(a.exists() for a in archives):
-        said = build.anonymous(build.first_words(got))
-        reason = said if got.returncode else "an archive is missing"
-        raise EngineMissing(f"{' '.join(wanted)} could not be downloaded ({reason})")
-    return archives
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _verify(archive: Path, wanted: str) -> None:
-    """Raises EngineMissing when a package of the pinned version is not the pinned file."""
-    if _sha256(archive) != wanted:
-        archive.unlink()
-        raise EngineMissing(
-            f"{archive.name} from the mirror has not the checksum pinned in engines.toml; "
-            "it was thrown away"
-        )
-
-
-def _remember(listed: Path, archives: list[Path]) -> None:
-    listed.write_text("".join(f"{_sha256(a)}  {a.name}\n" for a in archives))
-
-
-def _cached(listed: Path) -> list[Path]:
-    """Archives of an earlier download of a build when all are there and unchanged, else none."""
-    lines = listed.read_text().splitlines() if listed.exists() else []
-    archives = {listed.with_name(line.split()[1]): line.split()[0] for line in lines}
-    whole = all(path.exists() and _sha256(path) == digest for path, digest in archives.items())
-    return [*archives] if whole else []
-
-
-# -- builds with their own C library ---------------------------------------------------------------
-
-
-def fetch(pin: dict) -> None:
-    """Under `lock`: the build of the pinned version, else (its note says so) the newest of its
-    series, unpacked under ``.engines/``. Raises EngineMissing."""
-    kind, wanted, note, packages = pin["kind"], pin["version"], "", pin["packages"]
-    maker = build.MAKERS[kind]
-    if not (archives := _cached(_cache() / f"{kind}-{wanted}.sha256")):
-        with _private_apt(pin["suite"]) as apt:
-            offered = _versions(apt, packages[0], pin["series"])
-            if not offered:
-                raise EngineMissing(
-                    f"no Debian mirror of this machine offers {packages[0]} {pin['series']}"
-                )
-            if wanted not in offered:
-                note = f"{maker} {wanted} is no longer on the mirror: took {offered[0]}"
-                wanted = offered[0]
-            build.say(f"fetching {maker} {wanted} from the Debian mirror (about 60 MB)")
-            archives = _download(apt, [f"{p}={pin['epoch']}{wanted}" for p in packages])
-        if not note:
-            arch = build.run("dpkg", "--print-architecture").strip()
-            for name, digest in pin["sha256"].get(arch, {}).items():
-                _verify(next(a for a in archives if a.name.startswith(f"{name}_")), digest)
-        _remember(_cache() / f"{kind}-{wanted}.sha256", archives)
-    final = paths.engines() / f"{kind}-{wanted}"
-
-    def make(folder: Path) -> None:
-        build.say(f"unpacking {maker} {wanted} ({len(archives)} packages)")
-        _extract(archives, folder)
-        _dress(folder, kind)
-
-    if not (final / build.REAL).exists():  # as earlier versions unpacked it
-        shutil.rmtree(final, ignore_errors=True)
-    build.assemble(final, make)
-    (final / "note.txt").write_text(note + "\n")
+def _debian(pin: dict, place: Path, folder: Path) -> str:
+    """Packages of the pinned version or the newest of its series, with all that they depend on,
+    unpacked into `folder`: their version."""
+    env, archives = _private_apt(place, pin["suite"]), place / "archives"
+    packages, version, maker = pin["packages"], pin["version"], build.MAKERS[pin["kind"]]
+    listed = build.output("apt-cache", "madison", packages[0], env=env).stdout
+    offered = [line.split("|")[1].strip() for line in listed.splitlines() if "|" in line]
+    plain = {v.partition(":")[2] or v: v for v in offered}  # without its epoch, newest first
+    plain = {v: full for v, full in plain.items() if v.startswith(f"{pin['series']}.")}
+    if not plain:
+        raise EngineMissing(f"no Debian mirror here offers {packages[0]} {pin['series']}")
+    version = version if version in plain else next(iter(plain))
+    build.say(f"fetching {maker} {version} from the Debian mirror (about 60 MB)")
+    wanted = [f"{p}={plain[version]}" for p in packages]
+    got = build.output("apt-get", "-qqy", "--download-only", "install", *wanted, env=env)
+    if got.returncode:
+        why = build.first_words(got)
+        raise EngineMissing(f"{' '.join(wanted)} could not be downloaded ({why})")
+    if version == pin["version"]:
+        arch = build.run("dpkg", "--print-architecture").strip()
+        for name, digest in pin["sha256"].get(arch, {}).items():
+            verify(next(archives.glob(f"{name}_*.deb")), digest)
+    _unpack(archives, folder)
+    _dress(folder, pin["kind"])
+    return version
 
 
 def _dress(prefix: Path, kind: str) -> None:
@@ -209,9 +147,9 @@ def _dress(prefix: Path, kind: str) -> None:
     also the two files that let a data directory bring its own keyring."""
     loader = build.first(prefix, "usr/lib*/ld-linux-*.so.*")
     libraries = build.first(prefix, "usr/lib/*-linux-gnu")
-    server = prefix / "usr/sbin" / _SERVERS[kind]
-    if not (loader and libraries and server.exists()):
-        raise EngineMissing(f"the packages do not hold {server.name} and its C library")
+    server = build.first(prefix, "usr/sbin/mariadbd", "usr/sbin/mysqld")
+    if not (loader and libraries and server):
+        raise EngineMissing("the packages do not hold a server and its C library")
     real = prefix / build.REAL
     real.mkdir()
     for program in (server, *sorted((prefix / "usr/bin").iterdir())):
@@ -235,26 +173,25 @@ def _dress(prefix: Path, kind: str) -> None:
 # -- MySQL 8.0 out of a Java test package ----------------------------------------------------------
 
 
-def out_of_maven(pin: dict, folder: Path) -> None:
-    """The build of an artifact of Maven's, into `folder`. Raises EngineMissing."""
+def _maven(pin: dict, place: Path, folder: Path) -> str:
+    """The build in an artifact of Maven's, which keeps what it downloads, unpacked into `folder`:
+    its version."""
     _, name, number = pin["artifact"].split(":")
-    jar = _cache() / f"{name}-{number}.jar"
-    if not (jar.exists() and _sha256(jar) == pin["sha256"]):
-        if not build.which("mvn"):
-            raise EngineMissing(
-                f"MySQL {pin['version']} comes with Maven, which is missing: apt-get install maven"
-            )
-        build.say(f"fetching MySQL {pin['version']} with Maven (about 50 MB)")
-        with tempfile.TemporaryDirectory() as place:
-            plugin = f"org.apache.maven.plugins:maven-dependency-plugin:{pin['plugin']}:copy"
-            asked = (f"-Dartifact={pin['artifact']}:jar", f"-DoutputDirectory={_cache()}")
-            build.run("mvn", "-q", "-B", *_java_trust(Path(place) / "trust.jks"), plugin, *asked)
-    _verify(jar, pin["sha256"])
+    if not build.which("mvn"):
+        raise EngineMissing(
+            f"MySQL {pin['version']} comes with Maven, which is missing: apt-get install maven"
+        )
+    build.say(f"fetching MySQL {pin['version']} with Maven (about 50 MB)")
+    plugin = f"org.apache.maven.plugins:maven-dependency-plugin:{pin['plugin']}:copy"
+    asked = (f"-Dartifact={pin['artifact']}:jar", f"-DoutputDirectory={place}")
+    build.run("mvn", "-q", "-B", *_java_trust(place / "trust.jks"), plugin, *asked)
+    jar = place / f"{name}-{number}.jar"
+    verify(jar, pin["sha256"])
     with zipfile.ZipFile(jar) as whole:
-        packed = Path(whole.extract("mysql-Linux-amd64.tar.gz", folder))
+        packed = whole.extract("mysql-Linux-amd64.tar.gz", place)
     build.run("tar", "-xzf", packed, "-C", folder)
-    packed.unlink()
     build.version(folder / "bin/mysqld")
+    return pin["version"]
 
 
 def _java_trust(store: Path) -> list[str]:
