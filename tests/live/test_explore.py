@@ -216,7 +216,7 @@ def test_an_archive_in_the_project_s_folder_is_offered(theirs, home):
     ("given", "says"),
     [
         ({"source": "no-such"}, "no campaign is called 'no-such'"),
-        ({"source": "no/such.parquet"}, "nothing is called 'no/such.parquet'"),
+        ({"source": "no/such"}, "no/such is no table of `noisefloor ingest`"),
         ({"source": BINLOG, "metric": "speed"}, "metric 'speed' is not in this campaign"),
         ({"source": BINLOG, "threads": [4, 5]}, "threads 5 is not in this campaign"),
         ({"source": BINLOG, "arms": ["red"]}, "arms 'red' is not in this campaign"),
