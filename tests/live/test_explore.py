@@ -99,14 +99,6 @@ def test_points_stand_where_their_rows_are_drawn(binlog):
     assert heights == sorted(heights, reverse=True)  # far ones are drawn at the edge
 
 
-def test_points_of_single_runs_stand_at_their_values(binlog):
-    rows = binlog.judged("in memory", "tps")
-    figure = plots.runs(rows, "tps")
-    plots.svg(figure)
-    (ax,) = figure.axes
-    assert {row: y for _, y, row in ax.points} == pytest.approx(rows["value"].to_dict())
-
-
 def test_two_campaigns_stand_beside_each_other():
     both = explore.opened(TABLES), explore.opened(TABLES_THEN)
     q = explore.Question(both, "larger than memory", "tps", threads=(4,), arms=("tables only",))
@@ -159,15 +151,6 @@ def test_an_ingested_archive_opens_as_a_campaign_does(theirs):
     assert at.run.value in at.raw.value
     assert "queries performed:" in at.raw.value
     assert len(near) == 4
-
-
-def test_one_run_an_arm_has_an_interval_from_its_rows_and_no_verdict(theirs, tmp_path):
-    made.tree(tmp_path / "few", 24, seconds=60)
-    done("ingest", tmp_path / "few", "--out", tmp_path / "t")
-    rows = asked(explore.opened(f"{tmp_path}/t"), workload="RW").verdicts
-    single = rows[~is_joint(rows)]
-    assert set(single["verdict"]) == {"cannot tell"}
-    assert single["lo_pct"].notna().all()
 
 
 @pytest.mark.parametrize(

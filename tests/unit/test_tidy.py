@@ -256,13 +256,6 @@ def test_a_difference_that_nobody_asked_for_is_shown(recorded):
     assert found == {"binlog_encryption": True, "sync_binlog": False}
 
 
-def test_one_row_a_run(recorded):
-    found = tidy.runs(recorded)
-    assert len(found) == 10
-    assert found["start"].is_monotonic_increasing
-    assert found["steal_s"].notna().all()
-
-
 def test_what_can_be_pinned_is_a_default_and_not_a_place():
     defaults = {"gtid_mode": "OFF", "innodb_adaptive_hash_index": "ON"}
     defaults |= {"innodb_buffer_pool_in_core_file": "ON"}
