@@ -153,17 +153,14 @@ def test_an_ingested_archive_opens_as_a_campaign_does(theirs):
     assert len(near) == 4
 
 
-@pytest.mark.parametrize(
-    ("number", "says"),
-    [(0, "--mysql-password=*** run"), (1, "Number of threads: 1"), (2, "Number of threads: 1")],
-)
-def test_the_text_of_an_archive_s_run_is_shown_without_its_secrets(theirs, number, says):
+def test_the_text_of_an_archive_s_run_is_shown_without_its_secrets(theirs):
     source = explore.opened(str(theirs / "tables"))
-    at = Path(made.path(number))
-    (run,) = [r for r in set(source.tidy["run"]) if f"{at.parent}/" in r and at.name in r]
-    (text,) = source.raw(run).values()
-    assert says in text
-    assert "Kanarie" not in text
+    for number, says in enumerate(["--mysql-password=*** run", *2 * ["Number of threads: 1"]]):
+        at = Path(made.path(number))
+        (run,) = [r for r in set(source.tidy["run"]) if f"{at.parent}/" in r and at.name in r]
+        (text,) = source.raw(run).values()
+        assert says in text
+        assert "Kanarie" not in text
 
 
 def test_a_campaign_in_an_archive_keeps_its_pairs(theirs):

@@ -196,29 +196,27 @@ def rows(run: Place | Run) -> list[dict]:
     run = run if isinstance(run, Run) else Run(run)
     facts = run.facts
     key = {c: facts[c] for c in COLUMNS if c in facts} | {"run": run.name}
+    cell = ""
     try:
         if facts["workload_tool"] == "duet":
             _served(run.sysbench, facts)
-            cell = facts["pair_id"].rpartition("-p")[0]
-            return [
-                key
-                | {"metric": m, "value": float(value), "unit": METRICS[m].unit}
-                | {"pair": pair, "pair_id": f"{cell}-p{pair:03d}"}
-                for m, values in windows(run).items()
-                for pair, value in enumerate(values, facts["pair"])
-            ]
-        found = {m: float(v) for m, v in metrics(facts, run).items()}
-        if facts["slice_s"] > 0 and "steal_s" in facts:
-            found["steal"] = facts["steal_s"] / facts["slice_s"]
+            found, cell = windows(run), facts["pair_id"].rpartition("-p")[0]
+        else:
+            found = {m: [float(v)] for m, v in metrics(facts, run).items()}
+            if facts["slice_s"] > 0 and "steal_s" in facts:
+                found["steal"] = [facts["steal_s"] / facts["slice_s"]]
+        return [
+            key
+            | {"metric": m, "value": float(value), "unit": METRICS[m].unit}
+            | ({"pair": pair, "pair_id": f"{cell}-p{pair:03d}"} if cell else {})
+            for m, values in found.items()
+            for pair, value in enumerate(values, facts["pair"])
+            if np.isfinite(value)
+        ]
     except parse.ParseError:
         raise
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as e:
         raise Damaged(f"{run.name} lacks what its tool leaves ({e!r})") from None
-    return [
-        key | {"metric": m, "value": v, "unit": METRICS[m].unit}
-        for m, v in found.items()
-        if np.isfinite(v)
-    ]
 
 
 def frame(found: list[dict], design: str) -> pd.DataFrame:
