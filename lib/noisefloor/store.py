@@ -23,7 +23,7 @@ from noisefloor.show.rows import metric_label, threads_label
 from noisefloor.text import Refusal, amounts
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
-VERSION = 3  # of the tables below; 2: the server build of every arm; 3: the interval's level
+VERSION = 3  # of the tables below
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is followed
 _DRIVERS = {"sqlite": "sqlite", "mysql": "mysql+mysqldb", "mariadb": "mysql+mysqldb"}
 _OPTIONS = {"read_default_file", "read_default_group", "unix_socket"}
@@ -50,32 +50,39 @@ class _Number(sa.types.TypeDecorator):
 
 
 _META = sa.MetaData()
-_MYSQL = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
-_schema = sa.Table("noisefloor", _META, sa.Column("schema_version", sa.Integer), **_MYSQL)
-_campaign = sa.Table(
+
+
+def _table(name: str, *keys: sa.Column, columns: list) -> sa.Table:
+    """A table of keys, and of columns that stand as (type, names)."""
+    others = (sa.Column(c, kind) for kind, names in columns for c in names.split())
+    mysql = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+    return sa.Table(name, _META, *keys, *others, **mysql)
+
+
+_schema = _table("noisefloor", columns=[(sa.Integer, "schema_version")])
+_campaign = _table(
     "campaign",
-    _META,
     sa.Column("id", sa.String(64), primary_key=True),
-    *(sa.Column(c, sa.Text) for c in ("name", "study", "title", "profile", "design", "baseline")),
-    *(sa.Column(c, sa.Text) for c in ("engine", "machine", "created", "finished", "measured")),
-    sa.Column("margin_pct", _Number),
-    **_MYSQL,
+    columns=[
+        (sa.Text, "name study title profile design baseline"),
+        (sa.Text, "engine machine created finished measured"),
+        (_Number, "margin_pct"),
+    ],
 )
-_verdict = sa.Table(
+_verdict = _table(
     "verdict",
-    _META,
     sa.Column("campaign", sa.ForeignKey("campaign.id"), primary_key=True),
     sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
-    *(sa.Column(c, sa.Text) for c in ("workload", "metric")),
-    sa.Column("threads", sa.Integer),
-    *(sa.Column(c, sa.Text) for c in ("baseline", "arm", "verdict", "warnings")),
-    *(sa.Column(c, sa.Integer) for c in ("n_baseline", "n_arm", "blocks")),
-    *(sa.Column(c, _Number) for c in ("overhead_pct", "lo_pct", "hi_pct", "level", "p")),
-    *(sa.Column(c, _Number) for c in ("noise_floor_pct", "deciding_cv_pct")),
-    *(sa.Column(c, _Number) for c in ("runs_needed", "minutes_needed")),
-    *(sa.Column(c, sa.Boolean) for c in ("control", "joint")),
-    sa.Column("engine", sa.Text),
-    **_MYSQL,
+    columns=[
+        (sa.Text, "workload metric"),
+        (sa.Integer, "threads"),
+        (sa.Text, "baseline arm verdict warnings"),
+        (sa.Integer, "n_baseline n_arm blocks"),
+        (_Number, "overhead_pct lo_pct hi_pct level p noise_floor_pct deciding_cv_pct"),
+        (_Number, "runs_needed minutes_needed"),
+        (sa.Boolean, "control joint"),
+        (sa.Text, "engine"),
+    ],
 )
 
 
@@ -148,68 +155,46 @@ def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
         raise StoreError(f"the database {shown(url)} cannot be used ({why}); {end}") from None
 
 
-def _version(c: sa.Connection, url: sa.URL) -> int | None:
-    """Version of the tables; None in an empty schema. Raises StoreError for foreign tables and for
-    a version that this code does not know."""
-    seen, version, ours = sa.inspect(c), None, set()
+def _made(c: sa.Connection, url: sa.URL) -> bool:
+    """Whether our tables are there. Raises StoreError for those of others and of another version."""
+    seen, version, ours = sa.inspect(c), VERSION, set()
     names = {*seen.get_table_names(), *seen.get_view_names()}
     if _schema.name in names:
         columns = [x["name"] for x in seen.get_columns(_schema.name)]
         if columns == _schema.columns.keys():
-            version, ours = c.scalar(sa.select(_schema.c.schema_version)) or 0, set(_META.tables)
-    if (version or 0) > VERSION:
+            ours = set(_META.tables)
+            version = c.scalar(sa.select(_schema.c.schema_version))  # None where it was killed
+    if version not in (VERSION, None):
         raise StoreError(
             f"{shown(url)} has schema version {version}, this Noisefloor knows {VERSION}:"
-            " use a newer Noisefloor; nothing was changed"
+            " use another database, or the Noisefloor that made it; nothing was changed"
         )
     if foreign := sorted(names - ours):
         raise StoreError(
             f"{shown(url)} holds tables that Noisefloor did not make ({', '.join(foreign[:3])}):"
             " give it a schema of its own; nothing was changed"
         )
-    return version
-
-
-def _update(c: sa.Connection) -> None:
-    """Bring the tables of an older version up to date. It can be repeated, for MySQL commits in the
-    middle of it. Until its campaign is stored again, the level of an interval is unknown, and an
-    arm's build is the campaign's."""
-    there = {x["name"] for x in sa.inspect(c).get_columns("verdict")}
-    for column in _verdict.columns:
-        if column.name not in there:
-            new = sa.schema.CreateColumn(column).compile(dialect=c.dialect)
-            c.execute(sa.text(f"ALTER TABLE verdict ADD COLUMN {new}"))
-    for gone in there & {"p_adjusted", "settled"}:  # of another rule
-        c.execute(sa.text(f"ALTER TABLE verdict DROP COLUMN {gone}"))
-    own = sa.select(_campaign.c.engine).where(_campaign.c.id == _verdict.c.campaign)
-    unknown = _verdict.update().where(_verdict.c.engine.is_(None))
-    c.execute(unknown.values(engine=own.scalar_subquery()))
-
-
-def _prepare(c: sa.Connection, url: sa.URL) -> None:
-    if _version(c, url) != VERSION:
-        _META.create_all(c, tables=[_schema])  # first: what follows it is known to be ours
-        _META.create_all(c)
-        _update(c)
-        c.execute(_schema.delete())
-        c.execute(_schema.insert().values(schema_version=VERSION))
+    return bool(ours) and version is not None
 
 
 def prepare(url: sa.URL) -> None:
-    """Make the tables, or bring those of an older version up to date. Raises StoreError."""
+    """Make the tables where they are not there. Raises StoreError."""
     if url.drivername == "sqlite" and Path(url.database) == paths.history():
         with contextlib.suppress(OSError):  # SQLite says it better
             paths.history().parent.mkdir(parents=True, exist_ok=True)
     with _connected(url, writing=True) as c:
-        _prepare(c, url)
+        if not _made(c, url):
+            _META.create_all(c, tables=[_schema])  # first: what follows it is known to be ours
+            _META.create_all(c)
+            c.execute(_schema.insert().values(schema_version=VERSION))
 
 
 def push(url: sa.URL, folder: Path) -> int:
     """Store a campaign and its verdict table in place of what was stored of it before; returns the
     number of comparisons. Raises StoreError, tidy.Damaged."""
     row, verdicts = _rows(folder)
+    prepare(url)
     with _connected(url, writing=True) as c:
-        _prepare(c, url)
         c.execute(_verdict.delete().where(_verdict.c.campaign == row["id"]))
         c.execute(_campaign.delete().where(_campaign.c.id == row["id"]))
         c.execute(_campaign.insert(), row)
@@ -261,10 +246,8 @@ def history(
     if url.drivername == "sqlite" and not Path(url.database).exists():
         raise StoreError(f"{shown(url)} does not exist; `noisefloor store` makes it")
     with _connected(url, writing=False) as c:
-        version = _version(c, url)
-        if version != VERSION:
-            what = f"schema version {version}, {VERSION} is needed" if version else "no results"
-            raise StoreError(f"{shown(url)} has {what}; `noisefloor store` brings it up to date")
+        if not _made(c, url):
+            raise StoreError(f"{shown(url)} has no results; `noisefloor store` puts them there")
         told = ("study", "profile", "design", "margin_pct", "machine", "created")
         both = sa.select(
             _campaign.c.name.label("campaign"),

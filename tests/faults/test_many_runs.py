@@ -1,37 +1,37 @@
 """Ten thousand runs in one campaign: what they hold in memory, how long they take. No server."""
 
 import gc
+import itertools
 import json
 import shutil
 import time
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pyarrow
 import pytest
 
-from conftest import planned
+from conftest import DATA, planned
 from noisefloor import model as study
 from noisefloor.data import results, tidy
 from noisefloor.measure import collect
 
 slow = pytest.mark.slow
+SOURCE = DATA / "campaign"
+OPEN = {"finished": "", "ended_because": ""}
 LONG = {"blocks": 1250, "looks": [750, 1000, 1250], "pairs": 4}
 
 
 @slow
 def test_what_a_campaign_keeps_in_memory_of_each_run(tmp_path):
     """Counted to the byte while pairs are judged one after the other."""
-    source = Path(__file__).parents[1] / "data" / "campaign"
-    for file in source.glob("*.json"):
+    for file in SOURCE.glob("*.json"):
         shutil.copy(file, tmp_path)
-    meta = planned(json.loads((source / "campaign.json").read_text()), **LONG)
-    meta |= {"finished": "", "ended_because": ""}
+    meta = planned(json.loads((SOURCE / "campaign.json").read_text()), **LONG) | OPEN
     (tmp_path / "campaign.json").write_text(json.dumps(meta))
     c = collect.Campaign(study.restored(meta), tmp_path, tidy.meta(tmp_path), collect.Progress())
-    pair = [r for r in tidy.run_folders(source) if tidy.read(r)["pair_id"].endswith("-p000")][:2]
+    pair = [r for r in tidy.run_folders(SOURCE) if tidy.read(r)["pair_id"].endswith("-p000")][:2]
     rows = [row for run in pair for row in tidy.rows(run)]
     assert {row["position"] for row in rows} == {0, 1}
     held = []
@@ -57,37 +57,24 @@ def ten_thousand(tmp_path_factory):
     """A campaign folder with ten thousand runs: copies of real ones with their own names and
     checksums."""
     folder = tmp_path_factory.mktemp("many") / "binlog-encryption-smoke-20260101-000000"
-    source = Path(__file__).parents[1] / "data" / "campaign"
     folder.mkdir()
-    for file in source.glob("*.json"):
+    for file in SOURCE.glob("*.json"):
         shutil.copy(file, folder)
-    meta = json.loads((folder / "campaign.json").read_text())
-    runs = [r for r in tidy.run_folders(source) if not tidy.read(r)["warmup"]]
     cells = {}
-    for run in runs:
-        facts = tidy.read(run)
-        cells.setdefault(facts["pair_id"].rpartition("-p")[0], {}).setdefault(
-            facts["pair_id"], []
-        ).append(run)
-    made = 0
+    for run in tidy.run_folders(SOURCE):
+        if not (facts := tidy.read(run))["warmup"]:
+            cell = facts["pair_id"].rpartition("-p")[0]
+            cells.setdefault(cell, {}).setdefault(facts["pair_id"], []).append((run, facts))
     generator = np.random.default_rng(8)
-    while made < 10_000:
-        for cell, pairs in cells.items():
-            both = list(pairs.values())[generator.integers(len(pairs))]
-            number = made // (2 * len(cells))
-            for run in both:
-                facts = json.loads((run / "run.json").read_text())
-                pair_id = f"{cell}-p{number:04d}"
-                name = facts["run"].replace(facts["pair_id"], pair_id)
-                facts |= {"run": name, "pair_id": pair_id, "pair": number, "block": number // 50,
-                          "campaign": folder.name}  # fmt: skip
-                (folder / name).mkdir()
-                for file in run.iterdir():
-                    if file.name != "run.json":
-                        shutil.copy(file, folder / name)
-                (folder / name / "run.json").write_text(json.dumps(facts))
-                made += 1
-    meta |= {"finished": "", "ended_because": ""}
+    for number, (cell, pairs) in itertools.product(range(5_000 // len(cells)), cells.items()):
+        for run, facts in list(pairs.values())[generator.integers(len(pairs))]:
+            pair_id = f"{cell}-p{number:04d}"
+            name = facts["run"].replace(facts["pair_id"], pair_id)
+            own = {"run": name, "pair_id": pair_id, "pair": number, "block": number // 50}
+            shutil.copytree(run, folder / name)
+            text = json.dumps(facts | own | {"campaign": folder.name})
+            (folder / name / "run.json").write_text(text)
+    meta = json.loads((SOURCE / "campaign.json").read_text()) | OPEN
     (folder / "campaign.json").write_text(json.dumps(meta))
     return folder
 

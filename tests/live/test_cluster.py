@@ -17,17 +17,11 @@ from noisefloor.data import cluster
 from noisefloor.show import report
 from test_report import STUDY, TABLE, write
 
-SMALL = {"n": 40, "step": 200}
-
 
 @contextlib.contextmanager
 def workers(**options):
-    asked = {
-        "n_workers": 2,
-        "threads_per_worker": 1,
-        "host": "127.0.0.1",
-        "dashboard_address": "127.0.0.1:0",
-    }
+    asked = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1"}
+    asked["dashboard_address"] = "127.0.0.1:0"
     # else a worker killed twice within this time is closed by the clock of its first death
     patient = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})
     local = distributed.LocalCluster
@@ -173,15 +167,11 @@ def test_something_else_that_answers_is_one_sentence():
 
 
 @pytest.mark.parametrize(
-    ("options", "given", "says"),
-    [
-        ({"n_workers": 0}, {}, "has no worker"),
-        ({"n_workers": 1, "threads_per_worker": 2}, {}, "has 2 threads"),
-    ],
+    ("n", "threads", "says"), [(0, 1, "has no worker"), (1, 2, "has 2 threads")]
 )
-def test_workers_that_do_not_fit_are_refused(options, given, says):
-    with workers(**options) as made:
-        assert says in str(unreachable(made.scheduler_address, **given))
+def test_workers_that_do_not_fit_are_refused(n, threads, says):
+    with workers(n_workers=n, threads_per_worker=threads) as made:
+        assert says in str(unreachable(made.scheduler_address))
 
 
 def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):

@@ -142,19 +142,11 @@ def pack(campaign, out):
     The zip holds every file as it was printed, those of failed runs too; all commands read it in
     place. The campaign in data/raw/runs stays. The same campaign gives the same bytes.
     """
-    from tqdm import tqdm
-
     from noisefloor import paths
     from noisefloor.data import pack as packs
 
-    with tqdm(desc="pack", unit="file", delay=2, disable=None, leave=False) as bar:
-
-        def progress(done, total):
-            bar.total = total
-            bar.update(done - bar.n)
-
-        try:
-            folder, files, size = packs.pack(paths.campaign(campaign), out, progress=progress)
-        except paths.NotFound as e:
-            raise Sentence(f"{e}; nothing was packed") from None
+    try:
+        folder, files, size = packs.pack(paths.campaign(campaign), out)
+    except paths.NotFound as e:
+        raise Sentence(f"{e}; nothing was packed") from None
     _say(f"{paths.shown(folder)}: {files:,} files, {size:,} bytes")

@@ -146,36 +146,32 @@ async def _reach(at: str) -> None:
 
 def _check(client, cluster: str, folders: list[str]) -> None:
     """Raise Unreachable unless every worker has one thread, our versions, and these folders."""
-    said, deadline = {}, time.monotonic() + PATIENCE_S
-    while not said:
+    why, said, deadline = "", {}, time.monotonic() + PATIENCE_S
+    while not (said or why):
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=PATIENCE_S)
         threads = client.nthreads()
         if not threads:
-            raise Unreachable(f"{cluster} has no worker after {PATIENCE_S} s; nothing was run")
-        if wide := [w for w, n in threads.items() if n != 1]:
-            raise Unreachable(
-                f"{wide[0]} has {threads[wide[0]]} threads; every worker needs exactly one "
-                "(dask worker --nthreads 1 --nworkers auto); nothing was run"
-            )
-        try:
-            said = client.run(_about, folders)
-        except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
-            if isinstance(e, OSError) and time.monotonic() < deadline:
-                continue  # it died while it was asked; what takes its place is asked instead
-            raise Unreachable(
-                f"the workers of {cluster} cannot run noisefloor ({first(e)}); nothing was run"
-            ) from None
+            why = f"{cluster} has no worker after {PATIENCE_S} s"
+        elif wide := [w for w, n in threads.items() if n != 1]:
+            why = f"{wide[0]} has {threads[wide[0]]} threads; every worker needs exactly one"
+            why += " (dask worker --nthreads 1 --nworkers auto)"
+        else:
+            try:
+                said = client.run(_about, folders)
+            except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
+                if not isinstance(e, OSError) or time.monotonic() > deadline:
+                    why = f"the workers of {cluster} cannot run noisefloor ({first(e)})"
+                # else it died while it was asked; what takes its place is asked instead
     here, _ = _about(folders)
     for worker, (versions, missing) in said.items():
-        differ = [f"{k} {v} instead of {here[k]}" for k, v in versions.items() if v != here[k]]
-        if differ:
-            raise Unreachable(f"{worker} has {', '.join(differ)}; nothing was run")
-        if missing:
-            raise Unreachable(
-                f"{worker} does not see {Path(missing[0]).name}: every worker needs the folder "
-                "under the same path; nothing was run"
-            )
+        if differ := [f"{k} {v} instead of {here[k]}" for k, v in versions.items() if v != here[k]]:
+            why = f"{worker} has {', '.join(differ)}"
+        elif missing:
+            why = f"{worker} does not see {Path(missing[0]).name}: every worker needs the folder"
+            why += " under the same path"
+    if why:
+        raise Unreachable(f"{why}; nothing was run")
 
 
 def _about(folders: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -2,7 +2,8 @@
 
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 from noisefloor import paths
@@ -17,17 +18,10 @@ class Refused(Refusal):
         super().__init__(f"{why}; nothing was packed", code)
 
 
-def pack(
-    campaign: Path,
-    out: Path | None = None,
-    *,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[Path, int, int]:
+def pack(campaign: Path, out: Path | None = None) -> tuple[Path, int, int]:
     """Pack a finished campaign into the folder `out` (``data/raw/recorded/<its name>``), whole or
     not at all; the campaign stays where it is. Returns that folder, how many files are in the zip,
-    and their bytes.
-
-    progress: called with files packed and files to pack. Raises Refused, tidy.Damaged."""
+    and their bytes. Raises Refused, tidy.Damaged."""
     out = Path(out or paths.recorded() / campaign.name).absolute()
     found = _whole(campaign)
     held = [name for name in found if name not in packed.BESIDE]
@@ -39,15 +33,11 @@ def pack(
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
 
-    def contents():
-        for n, name in enumerate(held):
-            yield name, found[name].read_bytes()
-            progress(n + 1, len(held))
-        yield from ((f"{name}/", b"") for name in packed.empty(campaign))
-
+    contents = ((name, found[name].read_bytes()) for name in held)
+    folders = ((f"{name}/", b"") for name in packed.empty(campaign))
     try:
         partial.mkdir(parents=True)
-        write(partial / f"{campaign.name}.zip", contents())
+        write(partial / f"{campaign.name}.zip", chain(contents, folders))
         for name in reversed(packed.BESIDE):  # campaign.json last: it makes a folder a campaign
             if name in found:
                 (partial / name).write_bytes(found[name].read_bytes())

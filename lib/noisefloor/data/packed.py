@@ -83,21 +83,19 @@ class _Zip(zipfile.ZipFile):
             super().__init__(path)
         except WRONG as e:
             raise Damaged(f"{path.name} cannot be read ({e})") from None
-        try:
-            self._fill(path.stat().st_size)
-        except Damaged as e:
+        if why := self._filled(path.stat().st_size):
             self.close()
-            raise Damaged(f"{path.name} {e}; it was not opened") from None
+            raise Damaged(f"{path.name} {why}; it was not opened")
 
-    def _fill(self, own: int) -> None:
+    def _filled(self, own: int) -> str:
+        """Find the files and folders; what keeps it from being opened, or nothing."""
         total = sum(entry.file_size for entry in self.infolist())
         if total > min(MOST_BYTES, max(LEAST_LIMIT, MOST_RATIO * own)):
-            more = "more than a campaign can hold"
-            raise Damaged(f"would unpack {own:,} bytes to {total:,}, {more}")
+            return f"would unpack {own:,} bytes to {total:,}, more than a campaign can hold"
         for entry in self.infolist():
             name = entry.filename.removesuffix("/")
             if wrong := self._wrong(entry, name):
-                raise Damaged(f"holds {name!r}, {wrong}")
+                return f"holds {name!r}, {wrong}"
             if entry.is_dir():
                 self.folders.setdefault(name, {})
             else:
@@ -106,6 +104,7 @@ class _Zip(zipfile.ZipFile):
                 folder, _, last = name.rpartition("/")
                 self.folders.setdefault(folder, {})[last] = None
                 name = folder
+        return ""
 
     def _wrong(self, entry: zipfile.ZipInfo, name: str) -> str:
         if "\\" in name or {"", ".", ".."} & set(name.split("/")):
@@ -154,9 +153,8 @@ def files(campaign: Path) -> dict[str, Place]:
     if own:
         place = inside(campaign)
         found |= {name: place / name for name in place.zip.files}
-    parts = sorted(name.split("/") for name in found)
-    whole = ("/".join(p) for p in parts if not any(x.endswith(".partial") for x in p))
-    return {name: found[name] for name in whole}
+    whole = (name for name in found if ".partial/" not in f"{name}/")
+    return {name: found[name] for name in sorted(whole, key=lambda n: n.split("/"))}
 
 
 def beside(campaign: Path) -> list[str]:

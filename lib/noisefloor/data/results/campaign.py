@@ -12,7 +12,6 @@ import pandas as pd
 from noisefloor import model as study
 from noisefloor import paths, schedule, stats, studies
 from noisefloor.data import tidy
-from noisefloor.data.results.differences import Differences
 from noisefloor.data.results.tables import PROCESSOR, THROUGHPUT, Tables, only
 
 LONGEST = 60_000  # characters of a raw file that are shown
@@ -30,7 +29,7 @@ def _frame(of: Callable) -> cached_property:
 
 
 @dataclass(frozen=True)
-class Results(Tables, Differences):
+class Results(Tables):
     """One campaign, opened, or several of one study (`more`), each with a question, a plan and a
     baseline of its own: where only one can be shown, it is the first that has it. Frames are read
     once, when first asked for."""

@@ -2,10 +2,9 @@
 
 A campaign is a folder, or packed: then `inside` is the door to its runs. Tidy table: a row per run
 and metric, columns `COLUMNS`, base units (s, B, 1/s). ``folders`` reads and seals them, ``numbers``
-makes the table, ``about`` tells what else runs say; all of their names are names of this package.
+makes the tables; all of their names are names of this package.
 """
 # ruff: noqa: F403
 
-from noisefloor.data.tidy.about import *
 from noisefloor.data.tidy.folders import *
 from noisefloor.data.tidy.numbers import *

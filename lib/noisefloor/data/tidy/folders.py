@@ -71,20 +71,12 @@ def meta(campaign: Path) -> dict:
 
 def _is_plan(plan: object) -> bool:
     """Whether this is what `schedule.plan` makes."""
-    if not isinstance(plan, dict) or not {"blocks", "looks", "pairs", "control"} <= plan.keys():
+    try:
+        looks, numbers = plan["looks"], [plan[k] for k in ("blocks", "pairs", "control")]
+        whole = all(type(n) is int and 0 <= n < 10_000 for n in (*looks, *numbers))
+        return whole and looks[0] > 0 and looks[-1] == numbers[0] and looks == sorted(set(looks))
+    except (TypeError, KeyError, IndexError):
         return False
-    looks, numbers = plan["looks"], [plan[k] for k in ("blocks", "pairs", "control")]
-    if not isinstance(looks, list) or not looks:
-        return False
-    if not all(type(n) is int and 0 <= n < 10_000 for n in (*looks, *numbers)):
-        return False
-    return looks[0] > 0 and looks == sorted(set(looks)) and looks[-1] == plan["blocks"]
-
-
-def _folders(campaign: Path, *, whole: bool) -> list[Place]:
-    """Folders of a campaign that are named as whole runs are, and hold a run.json, or none."""
-    named = (p for p in inside(campaign).iterdir() if "." not in p.name and p.is_dir())
-    return sorted(p for p in named if (p / "run.json").exists() is whole)
 
 
 def run_folders(campaign: Path) -> list[Place]:
@@ -98,12 +90,13 @@ def run_folders(campaign: Path) -> list[Place]:
             return -1, ""
         return facts["block"], facts["start"]
 
-    return sorted(_folders(campaign, whole=True), key=made)
+    return sorted(strays(campaign, whole=True), key=made)
 
 
-def strays(campaign: Path) -> list[Place]:
-    """Folders that are named as whole runs are, and have no run.json."""
-    return _folders(campaign, whole=False)
+def strays(campaign: Path, *, whole: bool = False) -> list[Place]:
+    """Folders that are named as whole runs are, and have no run.json, or (`whole`) have one."""
+    named = (p for p in inside(campaign).iterdir() if "." not in p.name and p.is_dir())
+    return sorted(p for p in named if (p / "run.json").exists() is whole)
 
 
 def sha256(path: Place) -> str:
@@ -137,7 +130,7 @@ def _sealed(campaign: Path) -> dict[str, Place]:
     """Name -> file of what holds the checksums and facts of a campaign: each whole run's run.json,
     and the files beside the runs."""
     place = inside(campaign)
-    found = {f"{p.name}/run.json": p / "run.json" for p in _folders(campaign, whole=True)}
+    found = {f"{p.name}/run.json": p / "run.json" for p in strays(campaign, whole=True)}
     found |= {f.name: f for at in (place, campaign) for f in at.glob("*.json")}
     return {name: found[name] for name in sorted(found, key=lambda n: n.split("/"))}
 
