@@ -13,7 +13,7 @@ import pytest
 from conftest import DATA
 from noisefloor import schedule
 from noisefloor.show import markup, plots
-from noisefloor.show.plots import style
+from noisefloor.show.plots import canvas
 from noisefloor.show.rows import contended
 from noisefloor.text import amounts
 
@@ -108,13 +108,13 @@ def test_an_arm_keeps_its_colour_in_every_table():
     whole = plots.colours(pd.DataFrame({"arm": ["TLS 1.3", "plain", "TLS 1.2"]}))
     one = plots.colours(pd.DataFrame({"arm": ["TLS 1.3"]}))
     plots.theme()
-    assert whole["TLS 1.3"] == one["TLS 1.3"] == style.ARMS[1]
-    assert (whole["plain"], whole["plain again"]) == (style.BASE, style.CONTROL)
+    assert whole["TLS 1.3"] == one["TLS 1.3"] == canvas.ARMS[1]
+    assert (whole["plain"], whole["plain again"]) == (canvas.BASE, canvas.CONTROL)
 
 
 def test_without_an_order_the_control_names_the_baseline():
     ink = plots.colours(pd.DataFrame({"arm": ["b", "z again", "z"]}))
-    assert ink == {"z": style.BASE, "b": style.ARMS[0], "z again": style.CONTROL}
+    assert ink == {"z": canvas.BASE, "b": canvas.ARMS[0], "z again": canvas.CONTROL}
 
 
 # -- what is drawn ---------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_the_svg_follows_the_page_and_is_the_same_to_the_byte(name):
     told = (">What it costs &amp; why</title>", ">in words</desc>")
     assert all(t in text for t in (*told, "currentColor", 'role="img"', "<text"))
     assert "#ffffff" not in text  # the page's paper shows through, light or dark
-    assert style.INK not in text
+    assert canvas.INK not in text
     assert "metadata" not in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
@@ -383,7 +383,7 @@ def test_words_for_eyes_that_see_nothing_say_what_was_measured_at_once():
 
 
 def test_in_jupyterlab_its_own_rules_give_way():
-    css = style._lab_css()
+    css = canvas._lab_css()
     assert css.startswith(plots.LAB)
     rules = css.partition("body[data-jp-theme-light] {")[2]
     assert ".nf-verdict dl" in rules

@@ -21,7 +21,7 @@ from noisefloor import paths
 from noisefloor.data import pack, results, tidy
 from noisefloor.show import identity, report
 from noisefloor.show.markup import TEMPLATE, environment, piece, safe
-from noisefloor.show.plots.picture import FIGURES
+from noisefloor.show.plots import FIGURES
 from noisefloor.show.report import ReportError
 from noisefloor.text import sheet
 

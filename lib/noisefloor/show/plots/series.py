@@ -2,30 +2,28 @@
 connections."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from noisefloor.model import METRICS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.style import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
+from noisefloor.show.plots.canvas import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import counted, metric_label
 from noisefloor.text import amounts
 
 LIMITS = (5.0, 1.0)  # percent: from how many queries on TLS adds less
 
 
+SHADE = {"alpha": 0.18, "lw": 0}  # the range between two lines
+
+
 def _present(ink, frame) -> list:
     """The arms of `frame` in the order of their colours."""
     return [arm for arm in ink if arm in set(frame["arm"])]
-
-
-def _shade(ax, x, ends, ink):
-    """The range between two lines."""
-    ax.fill_between(x, *ends, color=ink, alpha=0.18, lw=0)
 
 
 # -- pairs -----------------------------------------------------------------------------------------
@@ -39,16 +37,13 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, narrow=False) -> Figu
     of several thread counts (one panel each). `path_frame`: n, overhead_pct, lo_pct, hi_pct,
     verdict (and threads when there are several).
     """
-    counts = list(pd.unique(pairs_frame["threads"]))
-    figure, axes, small = canvas.panels(
-        len(counts), narrow, 270 if narrow or len(counts) > 1 else 330
-    )
-    for ax, count in zip(axes, counts, strict=True):
-        chosen, path = pairs_frame, path_frame
-        if len(counts) > 1:
-            chosen = pairs_frame[pairs_frame["threads"].eq(count).fillna(False)]
-            if path is not None and len(path):
-                path = path[path["threads"].eq(count).fillna(False)]
+    parts = list(pairs_frame.groupby("threads", sort=False, dropna=False))
+    high = 270 if narrow or len(parts) > 1 else 330
+    figure, axes, small = canvas.panels(len(parts), narrow, high)
+    for ax, (count, chosen) in zip(axes, parts, strict=True):
+        path = path_frame
+        if len(parts) > 1 and path is not None and len(path):
+            path = path[path["threads"].eq(count).fillna(False)]
         _pairs_panel(ax, chosen, path, margin_pct, small)
         shaded = "" if small else f"; shaded: ±{margin_pct:g}\u202f%"
         words = f"{canvas.shows(ax)}, pair by pair (↑ slower{shaded})"
@@ -90,7 +85,7 @@ def _path(ax, path, limit, ink, small):
     """The running estimate with its narrowing interval, and where it stopped."""
     steps = path.dropna(subset=["lo_pct", "hi_pct"])
     ends = [canvas.cut(steps[c].to_numpy(float), 5 * limit) for c in ("lo_pct", "hi_pct")]
-    ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
+    ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, zorder=2, **SHADE)
     ax.plot(path["n"], canvas.cut(path["overhead_pct"], limit), color=ink, lw=2, zorder=4)
     last = path.iloc[-1]
     n = int(last["n"])
@@ -121,20 +116,19 @@ def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
     ink = colours(frame)
     arms = _present(ink, frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
-    state = np.random.get_state()
-    np.random.seed(0)  # seaborn jitters from the global state; the drawing must not change
-    data = {"x": "at", "y": "shown", "hue": "arm", "order": counts, "hue_order": arms}
-    look = {"dodge": True, "jitter": 0.11, "size": 4.5, "alpha": 0.6, "linewidth": 0}
-    sns.stripplot(frame, **data, **look, palette=ink, legend=False, ax=ax)
-    np.random.set_state(state)
-    dots = np.vstack([np.empty((0, 2)), *(c.get_offsets() for c in ax.collections)])
-    width = 0.8 / max(len(arms), 1)
-    for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
-        x = counts.index(count) - 0.4 + width * (arms.index(arm) + 0.5)
-        ends = [x - 0.36 * width, x + 0.36 * width]
-        ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
-        drawn = dots[np.abs(dots[:, 0] - x) < width / 2]  # in the order of the table
-        canvas.remember(ax, *drawn.T, part.index)
+    width, draw = 0.8 / max(len(arms), 1), np.random.RandomState(0)
+    places = product(range(len(counts)), range(len(arms)))
+    middle = {(counts[i], arms[j]): i - 0.4 + width * (j + 0.5) for i, j in places}
+    for (count, arm), x in middle.items():
+        part = frame[(frame["at"] == count) & (frame["arm"] == arm)]
+        xs = x + draw.uniform(-0.11, 0.11, len(part)) / len(arms)
+        inks = [ink[arm]] * len(part)
+        ax.scatter(xs, part["shown"], 4.5**2, inks, zorder=3, alpha=0.6, lw=0)
+        canvas.remember(ax, xs, part["shown"], part.index)
+    for key, part in frame.groupby(["at", "arm"], sort=False):
+        ends = [middle[key] - 0.36 * width, middle[key] + 0.36 * width]
+        ax.plot(ends, [part["shown"].median()] * 2, color=ink[key[1]], lw=2.5, zorder=5)
+    ax.set_xticks(range(len(counts)), counts)
     if len(counts) == 1:
         ax.set_xlim(-0.9, 0.9)
     if len(frame) and frame["shown"].min() > 0 and frame["shown"].max() > 20 * frame["shown"].min():
@@ -197,7 +191,7 @@ def warmup(frame, *, narrow=False) -> Figure:
     for arm, part in frame.groupby("arm", sort=False):
         at = (part["t_s"] / step).round() * step
         spread = part.groupby(at)["tps"].quantile([0.25, 0.5, 0.75]).unstack()
-        _shade(ax, spread.index, (spread[0.25], spread[0.75]), ink[arm])
+        ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **SHADE)
         ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
         names[arm] = f"{arm} ({part['run'].nunique()} runs)"
     ax.set_ylim(0)
@@ -224,7 +218,7 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
         x, line = part["q"].map(place), {"color": ink[arm], "ms": 5, "lw": 1.8}
         top.plot(x, 1e3 * part["value_s"], "-o", **line)
         if part["lo"].notna().any():
-            _shade(top, x, (1e3 * part["lo"], 1e3 * part["hi"]), ink[arm])
+            top.fill_between(x, 1e3 * part["lo"], 1e3 * part["hi"], color=ink[arm], **SHADE)
         if arm != baseline:
             ratio = 100 * (part.set_index("q")["value_s"] / base - 1)
             low.plot([place[q] for q in ratio.index], ratio, "-o", **line)
