@@ -22,6 +22,7 @@ from noisefloor.text import amounts
 ONE_CLIENT = ("one after the other", "100 connections", "sustained")  # the first that is there
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 MOST = 12  # functions that are shown
+ORDER = ("slower", "faster", "same", "cannot tell", "not judged")
 _NOTHING = Estimate(math.nan, ((math.inf, 1),))
 
 
@@ -53,7 +54,7 @@ def _ends(found: Estimate) -> tuple[float, float, float]:
 
 def _figure(name: str, found: Estimate, of=lambda x: x) -> dict[str, float]:
     """The figure `name` with its interval, `of` what was estimated."""
-    return {k: of(x) for k, x in zip(_keys(name), _ends(found), strict=True)}
+    return dict(zip(_keys(name), map(of, _ends(found)), strict=True))
 
 
 def _times(scale: float):
@@ -92,17 +93,15 @@ def told(frame: pd.DataFrame) -> pd.DataFrame:
     out = {}
     for name in map(str, frame):
         if f"{name} lo" in frame:
-            write = _share if name.endswith("_pct") else _text
+            share = name.endswith("_pct")  # more or less of it, not slower or faster
             head = re.sub("_(us|ms|s|MB)$", r", \1", name.removesuffix("_pct")).replace("_", " ")
-            cells = frame[_keys(name)].itertuples(index=False, name=None)
-            out[head] = ["" if pd.isna(x[0]) else write(*x) for x in cells]
+            out[head] = [
+                "" if pd.isna(x[0]) else amounts.told(*x, "user_sys") if share else _text(*x)
+                for x in frame[_keys(name)].itertuples(index=False, name=None)
+            ]
         elif not name.endswith((" lo", " hi")):
             out[name] = frame[name]
     return pd.DataFrame(out)
-
-
-def _share(value: float, lo: float, hi: float) -> str:
-    return amounts.told(value, lo, hi, "user_sys")  # more or less of it, not slower or faster
 
 
 def _text(value: float, lo: float, hi: float) -> str:
@@ -138,14 +137,12 @@ def _judged(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> 
 
 def _words(rows: pd.DataFrame) -> str:
     """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`."""
-    groups = []
-    for verdict in ("slower", "faster", "same", "cannot tell"):
-        part = rows[rows["verdict"] == verdict].to_dict("records")
-        if part:
-            worse, better = amounts.words(part[0]["metric"])
-            word = {"slower": worse, "faster": better}.get(verdict, verdict)
-            groups.append(f"{word} with " + ", ".join(f"{r['arm']} ({_size(r)})" for r in part))
-    return "; ".join(groups)
+    said = {}
+    for row in sorted(rows.to_dict("records"), key=lambda r: ORDER.index(r["verdict"])):
+        worse, better = amounts.words(row["metric"])
+        word = {"slower": worse, "faster": better}.get(row["verdict"], row["verdict"])
+        said.setdefault(word, []).append(f"{row['arm']} ({_size(row)})")
+    return "; ".join(f"{word} with {', '.join(arms)}" for word, arms in said.items())
 
 
 def _size(row) -> str:
@@ -173,18 +170,17 @@ def _cheapest(rows: pd.DataFrame) -> str:
 
 def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
     """`tidy.stages` with the campaign and the block of each run."""
-    if stages.empty:
-        return pd.DataFrame(columns=["campaign", "block", "run", "workload", "arm", "stage"])
     return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
 
 
 def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFrame:
     """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage, cpu_s
     with its interval, wall_s, and the share of its time in each of `STATES` in percent."""
-    part = _placed(stages, tidy)
-    part = part[part["workload"] == workload]
-    part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
     found = []
+    if stages.empty:
+        return pd.DataFrame()
+    part = _placed(stages[stages["workload"] == workload], tidy)
+    part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
     for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
         mean = runs[["wall_s", *(c for c in STATES if c in runs)]].mean()
         cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
@@ -447,15 +443,13 @@ def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
     (with a tunnel both include its ends); a column campaign where there are several, because only
     arms of one campaign were measured beside each other."""
     rows = _own(tidy[tidy["workload"] == workload])
-    order = {arm: n for n, arm in enumerate(plots.colours(tidy))}
-    found = []
-    for (campaign, threads, arm), part in rows.groupby(["campaign", "threads", "arm"]):
-        row = {"campaign": campaign, "threads": threads, "arm": arm}
-        row["blocks"] = part["block"].nunique()
+    rows = rows.assign(arm=pd.Categorical(rows["arm"], list(plots.colours(tidy))))
+    found, key = [], ["campaign", "threads", "arm"]
+    for which, part in rows.groupby(key, observed=True):
+        row = dict(zip(key, which, strict=True)) | {"blocks": part["block"].nunique()}
         for name, (metric, scale) in _RATES.items():
             row |= _figure(name, _log(part[part["metric"] == metric]), _times(scale))
         found.append(row)
-    found.sort(key=lambda r: (r["campaign"], r["threads"], order[r["arm"]]))
     single = ["campaign"] if rows["campaign"].nunique() < 2 else []
     return pd.DataFrame(found).drop(columns=single, errors="ignore")
 
