@@ -195,7 +195,7 @@ def percent_axis(ax, axis="y", ticks=6):
     )
 
 
-def scale(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
+def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6):
     """Scale an axis to overheads from `low` to `high` percent, with shares of its length as room
     beyond: linear, or a log scale with factors as ticks where an overhead is told as a factor."""
     log = amounts.large(low) or amounts.large(high)
@@ -205,17 +205,26 @@ def scale(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
     ends = np.array([low - below * (high - low), high + above * (high - low)])
     getattr(ax, f"set_{axis}lim")(_percent(ends) if log else ends)
     if not log:
-        percent_axis(ax, axis, ticks)
+        percent_axis(ax, axis, most)
         return
-    first, last = np.exp(ends)
     for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
-        at = [m * 10.0**e for e in range(-5, 9) for m in steps if first <= m * 10.0**e <= last]
-        if len(at) <= ticks + 1:
+        at = round_numbers(*np.exp(ends), steps)
+        if len(at) <= most + 1:
             break
-    which = getattr(ax, f"{axis}axis")
-    which.set_major_locator(FixedLocator([100 * (f - 1) for f in at]))
+    at = [100 * (f - 1) for f in at]
+    ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: f"{1 + v / 100:,.6g}×")
+
+
+def round_numbers(first, last, steps=(1, 2, 5)) -> list[float]:
+    """Round numbers from `first` to `last`, for a log scale."""
+    return [m * 10.0**e for e in range(-5, 9) for m in steps if first <= m * 10.0**e <= last]
+
+
+def ticks(which, at, form):
+    """Ticks of an axis at these places and nowhere else."""
+    which.set_major_locator(FixedLocator(at))
     which.set_minor_locator(NullLocator())
-    which.set_major_formatter(lambda v, _: f"{1 + v / 100:,.6g}×")
+    which.set_major_formatter(form)
 
 
 def _is_log(ax):

@@ -6,7 +6,6 @@ import textwrap
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from noisefloor.model import AGAIN
 from noisefloor.schedule import NOT_JUDGED
@@ -343,16 +342,11 @@ def claims(frame, *, margin_pct=2.0, narrow=False) -> Figure:
         ax.plot(row.overhead_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
     ax.set_xlim(*ends)
     ticks = (-50, -10, -margin_pct, 0, margin_pct, 10, 50, 300, 1900)
-    ax.xaxis.set_major_locator(FixedLocator([t for t in ticks if ends[0] < t < ends[1]]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(_claimed)
+    names = {t: f"{t:+g}".replace("-", "−") if t else "0" for t in ticks}
+    names |= {t: f"{1 + t / 100:g}×" for t in ticks if amounts.large(t)}
+    at = [t for t in ticks if ends[0] < t < ends[1]]
+    canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
     return figure
-
-
-def _claimed(value, _=None):
-    if amounts.large(value):
-        return f"{1 + value / 100:g}×"
-    return f"{value:+g}".replace("-", "−") if value else "0"
 
 
 # -- step by step ----------------------------------------------------------------------------------
