@@ -182,14 +182,10 @@ def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFram
     part = _placed(stages[stages["workload"] == workload], tidy)
     part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
     for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
-        mean = runs[["wall_s", *(c for c in STATES if c in runs)]].mean()
         cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
-        found.append(
-            {"arm": arm, "stage": stage}
-            | _figure("cpu_s", cpu)
-            | {"wall_s": round(mean["wall_s"], 3)}
-            | {c: round(100 * mean[c]) for c in mean.index[1:]}
-        )
+        row = {"arm": arm, "stage": stage} | _figure("cpu_s", cpu)
+        row |= {"wall_s": round(runs["wall_s"].mean(), 3)}
+        found.append(row | {c: round(100 * runs[c].mean()) for c in STATES if c in runs})
     return pd.DataFrame(found)
 
 
@@ -282,7 +278,7 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
     both = base.columns.intersection(other.columns)
     more = (other[both] - base[both]).T.groupby(level=["campaign", "block"]).mean()
     found = []
-    for function in more.abs().mean().sort_values(ascending=False).index:
+    for function in more:
         said = _figure("more_us", _mean(more[function]))
         if said["more_us lo"] > 0 or said["more_us hi"] < 0:
             before = round(float(base.loc[function, both].mean()), 2)
@@ -300,16 +296,10 @@ def distances(tidy: pd.DataFrame) -> pd.DataFrame:
     client was measured at a distance."""
     ms = tidy["workload"].str.extract(r"^(\d+) ms away$")[0].astype(float)
     rows = _own(tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)])
-    link = ["campaign", "block", "distance_ms"]
-    connect, trip = (
-        rows[rows["metric"] == metric].groupby(key)["value"].median().rename(name).reset_index()
-        for metric, key, name in (
-            ("connect_time", ["kind", *link], "connect_s"),
-            ("round_trip", link, "rtt_s"),
-        )
-    )
-    order = list(plots.colours(tidy))
-    both = connect.merge(trip, on=link)
+    link, order = ["campaign", "block", "distance_ms"], list(plots.colours(tidy))
+    connect, trip = (rows[rows["metric"] == m] for m in ("connect_time", "round_trip"))
+    both = connect.groupby(["kind", *link])["value"].median().rename("connect_s").reset_index()
+    both = both.merge(trip.groupby(link)["value"].median().rename("rtt_s").reset_index(), on=link)
     return both.sort_values("kind", key=lambda k: k.map(order.index), kind="stable")
 
 
@@ -387,9 +377,8 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
             | _figure("query_ms", used[0], _times(1e3))
             | _figure("query_extra_pct", used[1], _pct)
         )
-        (c, c_lo, c_hi), (more, more_lo, more_hi) = map(_ends, made)
-        (q, q_lo, q_hi), (each, each_lo, each_hi) = map(_ends, used)
-        cases = (c, more, q, each), (c_lo, more_lo, q_hi, each_lo), (c_hi, more_hi, q_lo, each_hi)
+        connect, more, (q, q_lo, q_hi), each = map(_ends, (*made, *used))
+        cases = list(zip(connect, more, (q, q_hi, q_lo), each, strict=True))
         for limit in LIMITS:
             keys = _keys(f"under {limit:g} %")
             row |= {k: _needed(limit / 100, *x) for k, x in zip(keys, cases, strict=True)}
@@ -460,19 +449,16 @@ def connection_answer(verdicts: pd.DataFrame, trips: pd.DataFrame, even: pd.Data
     works = ("sustained", *ONE_CLIENT)
     rows = _judged(verdicts, "connections_per_second", works)
     said, pays, kinds = [], [], trips.set_index("kind") if len(trips) else trips
-    if len(rows):
-        first = rows.iloc[0]
-        at = threads_label(first["threads"], first["joint"])
-        against = f"Connections per second {at}, against {first['baseline']}"
-        said.append(f"{against}: {_words(rows)}.")
+    for first in rows[:1].itertuples():
+        at = threads_label(first.threads, first.joint)
+        said.append(f"Connections per second {at}, against {first.baseline}: {_words(rows)}.")
     if len(cpu := _judged(verdicts, "cpu_per_connection", works)):
         pays.append(f"server CPU per connection: {_words(cpu[:1])}")
     if both := [k for k in (*rows["baseline"][:1], *rows["arm"]) if k in kinds.index][:2]:
         needs = (f"{_text(*kinds.loc[k, _keys('round trips')])} with {k}" for k in both)
         pays.append(f"round trips far away: {', '.join(needs)}")
-    if pays:
-        text = "; ".join(pays)
-        said.append(f"{text[0].upper()}{text[1:]}.")
+    text = "; ".join(pays)
+    said += [f"{text[0].upper()}{text[1:]}."] if text else []
     encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
     if len(pool := _judged(encrypted, "tps", ("pooled",))):
         text = f"Over open connections, transactions per second: {_words(pool)}"
