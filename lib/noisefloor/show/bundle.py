@@ -101,24 +101,22 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     if campaigns:
         raw = folder / "data" / "raw" / "recorded"
         words["run"] = run = results.load(*(raw / c.name for c in campaigns))
-        question = "all" if len(run.parts) > 1 else run.study.key
-        anew = report.command(run, question)
-        words |= {"judged": run.runs[~run.runs["warmup"]], "anew": anew}
+        words["judged"] = run.runs[~run.runs["warmup"]]
+        words["anew"] = report.command(run, "all" if len(run.parts) > 1 else run.study.key)
         words |= _main_table(facts)
         sheet.cells(run.tidy).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     _write(folder, "post.md", words)
     _write(folder, "rerender.py", words)
     _write(folder, "fragment.html", words | _fragment(page.read_text()))
     told = tomllib.loads((TEMPLATE / "bundle" / "files.toml").read_text())
-    there = {p for p in told if (folder / p).exists()} | {"README.md"}
-    words["files"] = {name: told[name] for name in told if name in there}
+    (folder / "README.md").touch()
+    words["files"] = {name: told[name] for name in told if (folder / name).exists()}
     _write(folder, "README.md", words)
     for file in _given(folder):  # the names, in what was written since
         if file.suffix != ".png":
             _hidden(file, names)
         elif identity.named(file.read_bytes().decode("latin-1"), names):
-            where = file.relative_to(folder)
-            raise ReportError(f"{where} names the machine or its user; nothing was written")
+            raise ReportError(f"{file.name} names the machine or its user; nothing was written")
     _crate(folder, words)
 
 
@@ -140,10 +138,9 @@ def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[s
     for name in ("notebooks", "figures", "tables"):
         (folder / name).mkdir()
     shutil.copy(report.notebook(study), folder / "notebooks")
-    facts, raws = {}, {}
-    for campaign in campaigns:
-        raws[campaign] = folder / "data" / "raw" / "recorded" / campaign.name
-        pack.unpack(campaign, raws[campaign])  # what names somebody is taken out of each file
+    facts, raws = {}, {c: folder / "data" / "raw" / "recorded" / c.name for c in campaigns}
+    for campaign, raw in raws.items():
+        pack.unpack(campaign, raw)  # what names somebody is taken out of each file
         host = tidy.meta(campaign).get("host")
         facts |= host if isinstance(host, dict) else {}
     texts = [f.read_bytes().decode(errors="replace") for f in _given(folder)]
