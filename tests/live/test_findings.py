@@ -240,15 +240,6 @@ QUICK = (
 )
 
 
-def test_first_line_of_a_quick_campaign():
-    said = findings.connection_answer(verdicts(*QUICK), pd.DataFrame(), pd.DataFrame())
-    assert said == (
-        "Connections per second at 4 threads, against plain TCP: slower with TLS 1.3, P-256 (8.5"
-        " times, 8 to 9 times). Server CPU per connection: more with TLS 1.3, P-256 (5 times, 4.5"
-        " to 5.5 times)."
-    )
-
-
 def test_first_line_of_the_whole_connections_page():
     """The joint effect stands for its thread counts, other questions do not crowd in, a level of its
     own is named, and what is not decided has no size."""
@@ -298,13 +289,9 @@ def test_one_baseline_a_sentence():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("slower", "slower"), ""),
-        (("slower", "cannot tell"), ""),
-        (("same", "cannot tell"), ""),
-        (("same", "same"), ""),
-        (("slower",), ""),
+        *((both.split(", "), "") for both in ("slower, slower", "slower, cannot tell")),
+        *((both.split(", "), "") for both in ("same, cannot tell", "same, same", "slower")),
         (("slower", "same"), "Cheapest: B, the only one that is not slower."),
-        (("slower", "faster"), "Cheapest: B, the only one that is faster."),
         (("same", "faster"), "Cheapest: B, the only one that is faster."),
     ],
     ids=str,
@@ -416,14 +403,10 @@ def test_first_line_of_the_backup_page():
 
 def test_first_line_with_one_cipher_and_without_stages():
     t, _ = backups()
-    rows = [("backup", "wall", "aes", 2.0, -1.3, 4.1, "cannot tell")]
+    rows = [("restore", "wall", "aes", 2.0, -1.3, 4.1, "cannot tell")]
     said = findings.backup_answer(verdicts(*rows), pd.DataFrame(), t)
-    assert said == (
-        "Backup time: cannot tell with aes (at most 4.1\u202f% slower, at most 1.3\u202f% faster)."
-    )
-    back = [("restore", "wall", "aes", 30.0, 20.0, 41.0, "slower")]
-    said = findings.backup_answer(verdicts(*back), pd.DataFrame(), t)
-    assert said == "Restore time: slower with aes (+30.0\u202f%, +20.0 to +41.0\u202f%)."
+    known = "at most 4.1\u202f% slower, at most 1.3\u202f% faster"
+    assert said == f"Restore time: cannot tell with aes ({known})."
 
 
 def test_functions_that_take_more_time_are_found_in_pairs():

@@ -253,11 +253,9 @@ def test_the_plot_is_a_file_of_its_own(project):
 def test_the_figure_names_dates_builds_and_machines(project):
     run("store")
     figure = plots.history(store.history(store.address(), STUDY))
-    ax = figure.axes[0]
-    assert [t.get_text() for t in ax.get_xticklabels()] == [
-        "2026-11-20\nMySQL 9.7.4\nmachine 1",
-        "2026-11-21\nMySQL 9.8.0\nmachine 2",
-    ]
-    assert "machine 2: Other" in ax.get_xlabel()
-    assert sum(t.get_text().startswith("cannot tell\n") for t in ax.texts) == 2
+    words = [t.get_text() for t in figure.axes[0].texts]
+    builds = "2026-11-20, MySQL 9.7.4, machine 1", "2026-11-21, MySQL 9.8.0, machine 2"
+    assert set(builds) <= set(words)
+    assert any(t.startswith("machine 2: Other") for t in words)
+    assert words.count("cannot tell") == 2
     assert figure.narrow().axes

@@ -23,6 +23,7 @@ def notebook(
 def test_a_notebook_that_calls_and_shows_keeps_the_rules():
     good = "from noisefloor import plots\nplots.overhead(table, 'tps')\n[r.run for r in table]"
     assert notebook_rules.problems(notebook(good, '"Show what differs"')) == []
+    assert notebook_rules.problems(notebook(parameters="x = {'a': [-1, (2.5, None)]}")) == []
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,11 @@ def test_a_notebook_that_calls_and_shows_keeps_the_rules():
         ({"cells": []}, "0 cells are tagged parameters"),
         ({"cells": notebook()["cells"] * 2}, "2 cells are tagged parameters"),
         (notebook(parameters="threads = list(range(4))"), "more than names and literals"),
-        (notebook(parameters="import os"), "more than names and literals: import os"),
+        (
+            notebook(parameters="import os"),
+            "more than names and literals in the parameters: import",
+        ),
+        (notebook(parameters="x = -1 + y"), "more than names and literals"),
         (notebook("def f(): pass"), "cell 2 defines a function"),
         (notebook("f = lambda: 1"), "cell 2 defines a function"),
         (notebook("for r in table: print(r)"), "cell 2 has a loop"),

@@ -9,7 +9,7 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.style import ARMS, BAND, BASE, INK, MUTED
+from noisefloor.show.plots.canvas import ARMS, BAND, BASE, INK, MUTED
 from noisefloor.show.rows import SHORT
 
 MOST = 5.0  # percent of campaigns that may be told wrong

@@ -21,7 +21,7 @@ from noisefloor import paths
 from noisefloor.data import pack, results, tidy
 from noisefloor.show import identity, report
 from noisefloor.show.markup import TEMPLATE, environment, piece, safe
-from noisefloor.show.plots.picture import FIGURES
+from noisefloor.show.plots import FIGURES
 from noisefloor.show.report import ReportError
 from noisefloor.text import sheet
 
@@ -65,20 +65,14 @@ def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) ->
 def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
     """(study, its campaigns' folders) of a study's or a campaign's name; no folder for a study that
     rests on published numbers alone. ReportError for anything else."""
-    if name in paths.campaigns():
-        campaign = paths.campaign(name)
-        study = tidy.meta(campaign)["study"]
-        if not _source(study):
-            raise _refused(f"{name} is a campaign of {study}, which has no page")
+    campaign = paths.campaign(name) if name in paths.campaigns() else None
+    study = tidy.meta(campaign)["study"] if campaign else name
+    source = report.notebook(study)
+    if campaign:
         return study, (campaign,)
-    if not (source := _source(name)):
-        known = ", ".join(report.studies())
-        places = "data/raw/recorded or data/raw/runs"
-        raise _refused(f"{name!r} is neither a study ({known}) nor a folder of {places}")
     asked = report.parameters(source)
     if "aa" in asked:
-        words = "rests on campaigns of several kinds, and a pack holds a study's"
-        raise _refused(f"{name} {words}")
+        raise _refused(f"{name} rests on campaigns of several kinds, and a pack holds a study's")
     if "campaign" not in asked:
         return name, ()
     if newest := report.newest_campaign(name):
@@ -90,14 +84,6 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
 
 def _refused(words: str) -> ReportError:
     return ReportError(f"{words}; nothing was written", 2)
-
-
-def _source(study: str) -> Path | None:
-    """The notebook of a study's page; None without one."""
-    try:
-        return report.notebook(study)
-    except ReportError:
-        return None
 
 
 def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float, step) -> None:
@@ -115,24 +101,22 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     if campaigns:
         raw = folder / "data" / "raw" / "recorded"
         words["run"] = run = results.load(*(raw / c.name for c in campaigns))
-        question = "all" if len(run.parts) > 1 else run.study.key
-        anew = report.command(run, question)
-        words |= {"judged": run.runs[~run.runs["warmup"]], "anew": anew}
+        words["judged"] = run.runs[~run.runs["warmup"]]
+        words["anew"] = report.command(run, "all" if len(run.parts) > 1 else run.study.key)
         words |= _main_table(facts)
         sheet.cells(run.tidy).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     _write(folder, "post.md", words)
     _write(folder, "rerender.py", words)
     _write(folder, "fragment.html", words | _fragment(page.read_text()))
     told = tomllib.loads((TEMPLATE / "bundle" / "files.toml").read_text())
-    there = {p for p in told if (folder / p).exists()} | {"README.md"}
-    words["files"] = {name: told[name] for name in told if name in there}
+    (folder / "README.md").touch()
+    words["files"] = {name: told[name] for name in told if (folder / name).exists()}
     _write(folder, "README.md", words)
     for file in _given(folder):  # the names, in what was written since
         if file.suffix != ".png":
             _hidden(file, names)
         elif identity.named(file.read_bytes().decode("latin-1"), names):
-            where = file.relative_to(folder)
-            raise ReportError(f"{where} names the machine or its user; nothing was written")
+            raise ReportError(f"{file.name} names the machine or its user; nothing was written")
     _crate(folder, words)
 
 
@@ -154,10 +138,9 @@ def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[s
     for name in ("notebooks", "figures", "tables"):
         (folder / name).mkdir()
     shutil.copy(report.notebook(study), folder / "notebooks")
-    facts, raws = {}, {}
-    for campaign in campaigns:
-        raws[campaign] = folder / "data" / "raw" / "recorded" / campaign.name
-        pack.unpack(campaign, raws[campaign])  # what names somebody is taken out of each file
+    facts, raws = {}, {c: folder / "data" / "raw" / "recorded" / c.name for c in campaigns}
+    for campaign, raw in raws.items():
+        pack.unpack(campaign, raw)  # what names somebody is taken out of each file
         host = tidy.meta(campaign).get("host")
         facts |= host if isinstance(host, dict) else {}
     texts = [f.read_bytes().decode(errors="replace") for f in _given(folder)]
@@ -280,26 +263,24 @@ def _crate(folder: Path, words: dict) -> None:
     crate.metadata.write(folder)
 
 
-_TABLE = re.compile(r'<div class="nf-scroll".*?</table></div>', re.S)
-_CODE = re.compile(r'<details class="nf-code">.*?</details>', re.S)
-_DARK = re.compile(
-    r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}\s*\}", re.S
-)
+_TABLE = r'<div class="nf-scroll".*?</table></div>'
+_CODE = r'<details class="nf-code">.*?</details>'
+_DARK = r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}\s*\}"
 
 
 def _fragment(page: str) -> dict:
     """The page's box, figures and tables for a web page of somebody else's: no furniture, no code, a
     long table to be opened. It is always light, because a blog need not follow the system."""
-    css = _DARK.sub("", (TEMPLATE / "parts.css").read_text())
+    css = re.sub(_DARK, "", (TEMPLATE / "parts.css").read_text(), flags=re.S)
     css = css.replace(":root", "&").replace("color-scheme: light dark", "color-scheme: light")
     body = re.search(r"<main[^>]*>(.*?)</main>", page, re.S)[1]
-    body = _TABLE.sub(_folded, _CODE.sub("", body)).strip()
+
+    def folded(table: re.Match) -> str:
+        rows = table[0].count("<tr") - 1
+        return str(piece("fold", f"{rows} rows", safe(table[0]))) if rows > LONG else table[0]
+
+    body = re.sub(_TABLE, folded, re.sub(_CODE, "", body, flags=re.S), flags=re.S).strip()
     return {"css": css.replace("--nf-paper: #fdfdfb", "--nf-paper: #fff"), "body": body}
-
-
-def _folded(table: re.Match) -> str:
-    rows = table[0].count("<tr") - 1
-    return str(piece("fold", f"{rows} rows", safe(table[0]))) if rows > LONG else table[0]
 
 
 # -- the post --------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from noisefloor.text import amounts
 ONE_CLIENT = ("one after the other", "100 connections", "sustained")  # the first that is there
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 MOST = 12  # functions that are shown
+ORDER = ("slower", "faster", "same", "cannot tell", "not judged")
 _NOTHING = Estimate(math.nan, ((math.inf, 1),))
 
 
@@ -53,7 +54,7 @@ def _ends(found: Estimate) -> tuple[float, float, float]:
 
 def _figure(name: str, found: Estimate, of=lambda x: x) -> dict[str, float]:
     """The figure `name` with its interval, `of` what was estimated."""
-    return {k: of(x) for k, x in zip(_keys(name), _ends(found), strict=True)}
+    return dict(zip(_keys(name), map(of, _ends(found)), strict=True))
 
 
 def _times(scale: float):
@@ -92,17 +93,15 @@ def told(frame: pd.DataFrame) -> pd.DataFrame:
     out = {}
     for name in map(str, frame):
         if f"{name} lo" in frame:
-            write = _share if name.endswith("_pct") else _text
+            share = name.endswith("_pct")  # more or less of it, not slower or faster
             head = re.sub("_(us|ms|s|MB)$", r", \1", name.removesuffix("_pct")).replace("_", " ")
-            cells = frame[_keys(name)].itertuples(index=False, name=None)
-            out[head] = ["" if pd.isna(x[0]) else write(*x) for x in cells]
+            out[head] = [
+                "" if pd.isna(x[0]) else amounts.told(*x, "user_sys") if share else _text(*x)
+                for x in frame[_keys(name)].itertuples(index=False, name=None)
+            ]
         elif not name.endswith((" lo", " hi")):
             out[name] = frame[name]
     return pd.DataFrame(out)
-
-
-def _share(value: float, lo: float, hi: float) -> str:
-    return amounts.told(value, lo, hi, "user_sys")  # more or less of it, not slower or faster
 
 
 def _text(value: float, lo: float, hi: float) -> str:
@@ -138,14 +137,12 @@ def _judged(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> 
 
 def _words(rows: pd.DataFrame) -> str:
     """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`."""
-    groups = []
-    for verdict in ("slower", "faster", "same", "cannot tell"):
-        part = rows[rows["verdict"] == verdict].to_dict("records")
-        if part:
-            worse, better = amounts.words(part[0]["metric"])
-            word = {"slower": worse, "faster": better}.get(verdict, verdict)
-            groups.append(f"{word} with " + ", ".join(f"{r['arm']} ({_size(r)})" for r in part))
-    return "; ".join(groups)
+    said = {}
+    for row in sorted(rows.to_dict("records"), key=lambda r: ORDER.index(r["verdict"])):
+        worse, better = amounts.words(row["metric"])
+        word = {"slower": worse, "faster": better}.get(row["verdict"], row["verdict"])
+        said.setdefault(word, []).append(f"{row['arm']} ({_size(row)})")
+    return "; ".join(f"{word} with {', '.join(arms)}" for word, arms in said.items())
 
 
 def _size(row) -> str:
@@ -173,27 +170,22 @@ def _cheapest(rows: pd.DataFrame) -> str:
 
 def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
     """`tidy.stages` with the campaign and the block of each run."""
-    if stages.empty:
-        return pd.DataFrame(columns=["campaign", "block", "run", "workload", "arm", "stage"])
     return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
 
 
 def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFrame:
     """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage, cpu_s
     with its interval, wall_s, and the share of its time in each of `STATES` in percent."""
-    part = _placed(stages, tidy)
-    part = part[part["workload"] == workload]
-    part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
     found = []
+    if stages.empty:
+        return pd.DataFrame()
+    part = _placed(stages[stages["workload"] == workload], tidy)
+    part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
     for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
-        mean = runs[["wall_s", *(c for c in STATES if c in runs)]].mean()
         cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
-        found.append(
-            {"arm": arm, "stage": stage}
-            | _figure("cpu_s", cpu)
-            | {"wall_s": round(mean["wall_s"], 3)}
-            | {c: round(100 * mean[c]) for c in mean.index[1:]}
-        )
+        row = {"arm": arm, "stage": stage} | _figure("cpu_s", cpu)
+        row |= {"wall_s": round(runs["wall_s"].mean(), 3)}
+        found.append(row | {c: round(100 * runs[c].mean()) for c in STATES if c in runs})
     return pd.DataFrame(found)
 
 
@@ -286,7 +278,7 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
     both = base.columns.intersection(other.columns)
     more = (other[both] - base[both]).T.groupby(level=["campaign", "block"]).mean()
     found = []
-    for function in more.abs().mean().sort_values(ascending=False).index:
+    for function in more:
         said = _figure("more_us", _mean(more[function]))
         if said["more_us lo"] > 0 or said["more_us hi"] < 0:
             before = round(float(base.loc[function, both].mean()), 2)
@@ -304,16 +296,10 @@ def distances(tidy: pd.DataFrame) -> pd.DataFrame:
     client was measured at a distance."""
     ms = tidy["workload"].str.extract(r"^(\d+) ms away$")[0].astype(float)
     rows = _own(tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)])
-    link = ["campaign", "block", "distance_ms"]
-    connect, trip = (
-        rows[rows["metric"] == metric].groupby(key)["value"].median().rename(name).reset_index()
-        for metric, key, name in (
-            ("connect_time", ["kind", *link], "connect_s"),
-            ("round_trip", link, "rtt_s"),
-        )
-    )
-    order = list(plots.colours(tidy))
-    both = connect.merge(trip, on=link)
+    link, order = ["campaign", "block", "distance_ms"], list(plots.colours(tidy))
+    connect, trip = (rows[rows["metric"] == m] for m in ("connect_time", "round_trip"))
+    both = connect.groupby(["kind", *link])["value"].median().rename("connect_s").reset_index()
+    both = both.merge(trip.groupby(link)["value"].median().rename("rtt_s").reset_index(), on=link)
     return both.sort_values("kind", key=lambda k: k.map(order.index), kind="stable")
 
 
@@ -391,9 +377,8 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
             | _figure("query_ms", used[0], _times(1e3))
             | _figure("query_extra_pct", used[1], _pct)
         )
-        (c, c_lo, c_hi), (more, more_lo, more_hi) = map(_ends, made)
-        (q, q_lo, q_hi), (each, each_lo, each_hi) = map(_ends, used)
-        cases = (c, more, q, each), (c_lo, more_lo, q_hi, each_lo), (c_hi, more_hi, q_lo, each_hi)
+        connect, more, (q, q_lo, q_hi), each = map(_ends, (*made, *used))
+        cases = list(zip(connect, more, (q, q_hi, q_lo), each, strict=True))
         for limit in LIMITS:
             keys = _keys(f"under {limit:g} %")
             row |= {k: _needed(limit / 100, *x) for k, x in zip(keys, cases, strict=True)}
@@ -447,15 +432,13 @@ def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
     (with a tunnel both include its ends); a column campaign where there are several, because only
     arms of one campaign were measured beside each other."""
     rows = _own(tidy[tidy["workload"] == workload])
-    order = {arm: n for n, arm in enumerate(plots.colours(tidy))}
-    found = []
-    for (campaign, threads, arm), part in rows.groupby(["campaign", "threads", "arm"]):
-        row = {"campaign": campaign, "threads": threads, "arm": arm}
-        row["blocks"] = part["block"].nunique()
+    rows = rows.assign(arm=pd.Categorical(rows["arm"], list(plots.colours(tidy))))
+    found, key = [], ["campaign", "threads", "arm"]
+    for which, part in rows.groupby(key, observed=True):
+        row = dict(zip(key, which, strict=True)) | {"blocks": part["block"].nunique()}
         for name, (metric, scale) in _RATES.items():
             row |= _figure(name, _log(part[part["metric"] == metric]), _times(scale))
         found.append(row)
-    found.sort(key=lambda r: (r["campaign"], r["threads"], order[r["arm"]]))
     single = ["campaign"] if rows["campaign"].nunique() < 2 else []
     return pd.DataFrame(found).drop(columns=single, errors="ignore")
 
@@ -466,19 +449,16 @@ def connection_answer(verdicts: pd.DataFrame, trips: pd.DataFrame, even: pd.Data
     works = ("sustained", *ONE_CLIENT)
     rows = _judged(verdicts, "connections_per_second", works)
     said, pays, kinds = [], [], trips.set_index("kind") if len(trips) else trips
-    if len(rows):
-        first = rows.iloc[0]
-        at = threads_label(first["threads"], first["joint"])
-        against = f"Connections per second {at}, against {first['baseline']}"
-        said.append(f"{against}: {_words(rows)}.")
+    for first in rows[:1].itertuples():
+        at = threads_label(first.threads, first.joint)
+        said.append(f"Connections per second {at}, against {first.baseline}: {_words(rows)}.")
     if len(cpu := _judged(verdicts, "cpu_per_connection", works)):
         pays.append(f"server CPU per connection: {_words(cpu[:1])}")
     if both := [k for k in (*rows["baseline"][:1], *rows["arm"]) if k in kinds.index][:2]:
         needs = (f"{_text(*kinds.loc[k, _keys('round trips')])} with {k}" for k in both)
         pays.append(f"round trips far away: {', '.join(needs)}")
-    if pays:
-        text = "; ".join(pays)
-        said.append(f"{text[0].upper()}{text[1:]}.")
+    text = "; ".join(pays)
+    said += [f"{text[0].upper()}{text[1:]}."] if text else []
     encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
     if len(pool := _judged(encrypted, "tps", ("pooled",))):
         text = f"Over open connections, transactions per second: {_words(pool)}"

@@ -3,12 +3,20 @@
 Each figure function takes frames in the shapes of the tidy and verdict tables and returns a
 matplotlib Figure that carries `narrow`, the same figure drawn again for a phone. `show` turns it
 into one piece of HTML: inline SVG whose colours follow the page (light, dark, print), caption,
-alternative text and the data behind it.
+alternative text and the data behind it; `write` makes a file of it.
 """
 # ruff: noqa: F401
 
-from noisefloor.show.plots.canvas import spots
-from noisefloor.show.plots.picture import alt, show, svg, write
+import hashlib
+import io
+import os
+import re
+from pathlib import Path
+
+import matplotlib as mpl
+
+from noisefloor.show.markup import Shown, csv_link, piece, safe
+from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, colours, order, spots, theme
 from noisefloor.show.plots.series import (
     distance,
     pairs,
@@ -19,5 +27,94 @@ from noisefloor.show.plots.series import (
     timeline,
     warmup,
 )
-from noisefloor.show.plots.style import LAB, PARTS_CSS, colours, order, theme
 from noisefloor.show.plots.verdicts import claims, dots, history, overhead, waterfall
+from noisefloor.show.rows import contended, is_joint, metric_label, threads_label
+from noisefloor.text import amounts
+
+_USE = re.compile("<use[^>]*/>")
+FIGURES = "NOISEFLOOR_FIGURES"  # a folder where `show` leaves its figures as files, too
+
+
+def svg(figure, title="", description="", themed=True) -> str:
+    """The figure as SVG text: same bytes for the same figure, text as text, no dates.
+
+    `themed`: colours as CSS variables and `currentColor`, ids made unique, no fixed size, for
+    embedding in a page; else a standalone file with plain colours on white."""
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "noisefloor"}):
+        ground = "none" if themed else "white"
+        figure.savefig(buffer, format="svg", facecolor=ground, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.S)
+    text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), text)
+    text = re.sub(r"'?DejaVu Sans'?(, *[^;\"]*)?", "system-ui, sans-serif", text)
+    if not themed:
+        head = piece("alone", title, description)
+        return re.sub(r"(<svg[^>]*)>", lambda m: f'{m[1]} role="img">{head}', text, count=1)
+    text = text[text.index("<svg") :].replace("xlink:href", "href")
+    text = re.sub(r": ?(#[0-9a-f]{6})\b", lambda m: ": " + CSS.get(m[1], m[1]), text)
+    text = _slim(text)
+    prefix = "f" + hashlib.sha256((title + description + text).encode()).hexdigest()[:6]
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))  # other ids are only weight
+    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", text)
+    box = re.search(r'viewBox="([^"]+)"', text)[1]
+    head = str(piece("drawing", box, title, description, prefix))
+    return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1).strip()
+
+
+def _slim(text: str) -> str:
+    """SVG of a third less: no line ends, turns by nothing, and for marks of one kind the clip and
+    the style once instead of at each."""
+    text = re.sub(r"\s*\n\s*", " ", text).replace("> <", "><")
+    text = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", text)
+    marks = r'(<g clip-path="[^"]*">)<use[^>]*/></g>(?:\1<use[^>]*/></g>)+'
+    text = re.sub(marks, lambda m: f"{m[1]}{''.join(_USE.findall(m[0]))}</g>", text)
+    alike = r'<use[^>]*?( style="[^"]*")/>(?:<use[^>]*?\1/>)+'
+    return re.sub(alike, lambda m: f"<g{m[1]}>{m[0].replace(m[1], '')}</g>", text)
+
+
+def write(figure, file: Path, title="", alt="") -> None:
+    """The figure as a file of its own, `.svg` or `.png` (two dots a pixel), with `title` and `alt`
+    inside it."""
+    part = file.with_name(f"{file.name}.partial")
+    if file.suffix == ".svg":
+        part.write_text(svg(figure, title, alt, themed=False))
+    else:
+        words = {k: v for k, v in {"Title": title, "Description": alt}.items() if v}
+        figure.savefig(part, format="png", dpi=144, facecolor="white", metadata=words)
+    part.replace(file)
+
+
+def alt(verdicts) -> str:
+    """Alternative text of a figure of verdicts: every comparison in words, from the table."""
+    several = "workload" in verdicts and verdicts["workload"].nunique() > 1
+    parts = []
+    for row, joint in zip(verdicts.to_dict("records"), is_joint(verdicts), strict=True):
+        where = [threads_label(row["threads"], joint)]
+        where += ["both servers loaded at once"] if row.get("design") == "duet" else []
+        where = ", ".join(filter(None, where))
+        size = amounts.told(row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
+        parts.append(
+            f"{row['workload'] + ': ' if several else ''}{metric_label(row['metric'])}"
+            f"{f' {where}' if where else ''}, {row['arm']} against {row['baseline']}: "
+            f"{row['verdict']}, {size}{' under contention' if contended(row) else ''}"
+        )
+    return "; ".join(parts) + "." if parts else "No comparison."
+
+
+def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> Shown:
+    """The figure as an HTML `<figure>`: inline SVG for wide and for narrow pages, caption, and
+    `data` as a CSV link named `name`. `alt` says in words what the figure shows; a figure without
+    it is refused."""
+    if not alt:
+        raise ValueError("a figure needs alternative text (alt=...); plots.alt(verdicts) makes it")
+    title = title or caption.split(". ")[0] or "Figure"
+    if folder := os.environ.get(FIGURES):
+        stem = Path(folder) / f"{1 + len([*Path(folder).glob('*.svg')]):02d}-{name}"
+        for kind in (".svg", ".png"):
+            write(figure, stem.with_name(stem.name + kind), title, alt)
+    narrow = svg(figure.narrow(), title, alt) if hasattr(figure, "narrow") else ""
+    link = csv_link(data, name) if data is not None and len(data) else ""
+    drawn = (safe(text) for text in (svg(figure, title, alt), narrow))
+    return Shown(piece("figure", *drawn, caption, link), f"{title}. {alt}")

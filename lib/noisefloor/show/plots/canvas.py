@@ -1,18 +1,84 @@
-"""Canvas, scales and marks that figures share."""
+"""Theme and colours, canvas, scales and marks that figures share."""
 
 import math
+import re
 from functools import wraps
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from noisefloor.show.plots.style import BAND, CONTROL, INK, MUTED, NARROW, WIDE, _style
+from noisefloor.model import AGAIN
+from noisefloor.show.markup import TEMPLATE
 from noisefloor.text import amounts
 
+_RC = mpl.rc_params_from_file(TEMPLATE / "figures.mplstyle", use_default_template=False)
+# Drawn colours are stand-ins: `svg` replaces each by a CSS variable with the light colour as
+# fall-back, because no single ink reads on both white and black. Arms after Okabe and Ito,
+# darkened or lightened until text in them has a contrast of 4.5:1 on either ground.
+INK, MUTED, RULE = (_RC[k] for k in ("text.color", "axes.labelcolor", "grid.color"))
+BAND, BASE, CONTROL = "#22718f", "#56616d", "#8b949e"
+ARMS = ("#0067a3", "#b84a00", "#00755a", "#a03d74", "#846000")
+_NAMES = {"muted": MUTED, "rule": RULE, "band": BAND, "base": BASE, "control": CONTROL}
+_NAMES |= {f"arm{i}": ink for i, ink in enumerate(ARMS, 1)}
+CSS = {INK: "currentColor"} | {ink: f"var(--nf-{name},{ink})" for name, ink in _NAMES.items()}
+WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
+PARTS_CSS = TEMPLATE / "parts.css"
+LAB = '<style class="nf-lab">'  # how the output of `theme` begins; a page brings its own style
 SIZES = ["lo_pct", "overhead_pct", "hi_pct"]
+_order: list[str] = []  # arms of the study at hand, baseline first, as `theme` was told
+
+
+def theme(arms=()):
+    """Set the style of every figure and, once for a notebook, the order of its arms (names or
+    objects with a `name`, baseline first) so that an arm keeps its colour in all figures. In a
+    notebook it also shows the style sheet that makes boxes, tables and captions look right."""
+    order(arms)
+    _style()
+    from IPython import get_ipython
+    from IPython.display import HTML, display
+
+    if get_ipython() is not None:
+        display(HTML(_lab_css()))
+
+
+def order(arms):
+    """Set the order of the arms alone, as `theme` does."""
+    _order[:] = [getattr(a, "name", a) for a in arms]
+
+
+def _style():
+    sns.set_theme(style="ticks", rc=_RC)
+
+
+def _lab_css() -> str:
+    """The parts' style for JupyterLab, whose theme and not the system says light or dark, and whose
+    own rules for what a cell shows give way."""
+    inks, rules = re.split(r"(?=/\* verdict \*/)", PARTS_CSS.read_text())
+    system = r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root"
+    inks = re.sub(system, '@media all { body[data-jp-theme-light="false"]', inks)
+    page = "--nf-paper: var(--jp-layout-color0, #fff); counter-reset: figure table"
+    return f"{LAB}{inks}body {{ {page} }} body[data-jp-theme-light] {{ {rules} }}</style>"
+
+
+def colours(frame) -> dict:
+    """Colour of every arm in `frame`: grey for the baseline, light grey for its A/A control."""
+    bases = list(pd.unique(frame["baseline"].dropna())) if "baseline" in frame else []
+    names = list(dict.fromkeys([*_order, *bases, *pd.unique(frame["arm"].dropna())]))
+    if not _order and not bases:  # no roles known: a control names its baseline, else by name
+        known = set(names)
+        names.sort(key=lambda n: (f"{n}{AGAIN}" not in known, str(n)))
+    bases = bases or names[:1]
+    inks = iter(ARMS * (1 + len(names) // len(ARMS)))
+    return {
+        n: BASE if n in bases else CONTROL if str(n).endswith(AGAIN) else next(inks) for n in names
+    }
+
+
+# -- canvas and scales -------------------------------------------------------------------------------
 
 
 def responsive(draw):
@@ -129,7 +195,7 @@ def percent_axis(ax, axis="y", ticks=6):
     )
 
 
-def scale(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
+def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6):
     """Scale an axis to overheads from `low` to `high` percent, with shares of its length as room
     beyond: linear, or a log scale with factors as ticks where an overhead is told as a factor."""
     log = amounts.large(low) or amounts.large(high)
@@ -139,17 +205,26 @@ def scale(ax, low, high, below=0.0, above=0.0, axis="y", ticks=6):
     ends = np.array([low - below * (high - low), high + above * (high - low)])
     getattr(ax, f"set_{axis}lim")(_percent(ends) if log else ends)
     if not log:
-        percent_axis(ax, axis, ticks)
+        percent_axis(ax, axis, most)
         return
-    first, last = np.exp(ends)
     for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
-        at = [m * 10.0**e for e in range(-5, 9) for m in steps if first <= m * 10.0**e <= last]
-        if len(at) <= ticks + 1:
+        at = round_numbers(*np.exp(ends), steps)
+        if len(at) <= most + 1:
             break
-    which = getattr(ax, f"{axis}axis")
-    which.set_major_locator(FixedLocator([100 * (f - 1) for f in at]))
+    at = [100 * (f - 1) for f in at]
+    ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: f"{1 + v / 100:,.6g}×")
+
+
+def round_numbers(first, last, steps=(1, 2, 5)) -> list[float]:
+    """Round numbers from `first` to `last`, for a log scale."""
+    return [m * 10.0**e for e in range(-5, 9) for m in steps if first <= m * 10.0**e <= last]
+
+
+def ticks(which, at, form):
+    """Ticks of an axis at these places and nowhere else."""
+    which.set_major_locator(FixedLocator(at))
     which.set_minor_locator(NullLocator())
-    which.set_major_formatter(lambda v, _: f"{1 + v / 100:,.6g}×")
+    which.set_major_formatter(form)
 
 
 def _is_log(ax):
@@ -215,13 +290,13 @@ def whisker(ax, x, ends, limit, level=False, **style):
             ax.plot(*spot, shape, color=style["color"], ms=6, zorder=4, clip_on=False)
 
 
-def point(ax, x, label, row, limit, ink, mark="o", level=False):
-    """One comparison, `label` in the caller's table: interval and point; where the point is."""
+def point(ax, x, row, limit, ink, mark="o", level=False):
+    """One comparison, a named tuple of its row: interval and point; where the point is."""
     whisker(ax, x, (row.lo_pct, row.hi_pct), limit, level, color=ink)
     y = cut(row.overhead_pct, limit)
     spot = (y, x) if level else (x, y)
     ax.plot(*spot, mark, ms=7, color=ink, zorder=5)
-    remember(ax, [spot[0]], [spot[1]], [label])
+    remember(ax, *([place] for place in spot), [row.Index])
     return y
 
 
@@ -236,9 +311,9 @@ def said(row, between):
     return f"{row.verdict}{between}{size(row)}"
 
 
-def judged(ax, x, label, row, limit, ink, mark, small):
+def judged(ax, x, row, limit, ink, mark, small):
     """One comparison: interval, point, and above them its verdict as a word and the overhead."""
-    y = point(ax, x, label, row, limit, ink, mark)
+    y = point(ax, x, row, limit, ink, mark)
     top = y if pd.isna(row.hi_pct) else max(y, cut(row.hi_pct, limit))
     style = {"color": ink, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
     style |= {"fontsize": 10 if small else 12, "linespacing": 1.1}

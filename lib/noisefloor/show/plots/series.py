@@ -2,30 +2,28 @@
 connections."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from noisefloor.model import METRICS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.style import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
+from noisefloor.show.plots.canvas import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import counted, metric_label
 from noisefloor.text import amounts
 
 LIMITS = (5.0, 1.0)  # percent: from how many queries on TLS adds less
 
 
+SHADE = {"alpha": 0.18, "lw": 0}  # the range between two lines
+
+
 def _present(ink, frame) -> list:
     """The arms of `frame` in the order of their colours."""
     return [arm for arm in ink if arm in set(frame["arm"])]
-
-
-def _shade(ax, x, ends, ink):
-    """The range between two lines."""
-    ax.fill_between(x, *ends, color=ink, alpha=0.18, lw=0)
 
 
 # -- pairs -----------------------------------------------------------------------------------------
@@ -39,16 +37,13 @@ def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, narrow=False) -> Figu
     of several thread counts (one panel each). `path_frame`: n, overhead_pct, lo_pct, hi_pct,
     verdict (and threads when there are several).
     """
-    counts = list(pd.unique(pairs_frame["threads"]))
-    figure, axes, small = canvas.panels(
-        len(counts), narrow, 270 if narrow or len(counts) > 1 else 330
-    )
-    for ax, count in zip(axes, counts, strict=True):
-        chosen, path = pairs_frame, path_frame
-        if len(counts) > 1:
-            chosen = pairs_frame[pairs_frame["threads"].eq(count).fillna(False)]
-            if path is not None and len(path):
-                path = path[path["threads"].eq(count).fillna(False)]
+    parts = list(pairs_frame.groupby("threads", sort=False, dropna=False))
+    high = 270 if narrow or len(parts) > 1 else 330
+    figure, axes, small = canvas.panels(len(parts), narrow, high)
+    for ax, (count, chosen) in zip(axes, parts, strict=True):
+        path = path_frame
+        if len(parts) > 1 and path is not None and len(path):
+            path = path[path["threads"].eq(count).fillna(False)]
         _pairs_panel(ax, chosen, path, margin_pct, small)
         shaded = "" if small else f"; shaded: ±{margin_pct:g}\u202f%"
         words = f"{canvas.shows(ax)}, pair by pair (↑ slower{shaded})"
@@ -77,30 +72,24 @@ def _pairs_panel(ax, frame, path, margin, small):
             ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
     canvas.remember(ax, n, canvas.cut(value, limit), frame.index)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
-    if path is not None and len(path):
-        _path(ax, path, limit, ink, small)
+    if path is not None and len(path):  # the estimate, its narrowing interval, where it stopped
+        steps = path.dropna(subset=["lo_pct", "hi_pct"])
+        ends = [canvas.cut(steps[c].to_numpy(float), 5 * limit) for c in ("lo_pct", "hi_pct")]
+        ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, zorder=2, **SHADE)
+        ax.plot(path["n"], canvas.cut(path["overhead_pct"], limit), color=ink, lw=2, zorder=4)
+        last, end = path.iloc[-1], int(path["n"].iloc[-1])
+        ax.plot(end, canvas.cut(last.overhead_pct, limit), "o", ms=8, color=ink, zorder=5)
+        ax.axvline(end, color=ink, lw=1, zorder=2)
+        words = f"after {end} pair{'s' * (end != 1)}: {last.verdict}"
+        side, shift = ("right", -5) if end > sum(ax.get_xlim()) / 2 else ("left", 5)
+        style = {"ha": side, "va": "top", "color": ink, "weight": "bold", "zorder": 7}
+        style |= {"fontsize": 10 if small else 12}
+        canvas.note(ax, words, (end, 1), (shift, -2), ax.get_xaxis_transform(), **style)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
     ax.set_xlabel("pair" if small else "pair (line and shade: estimate and interval so far)")
     if amounts.large(limit):  # no empty decades on the other side
         low = min(canvas.mirror(2.2 * margin), canvas.cut(value.min(), limit))
     canvas.scale(ax, low, limit, 0.08, 0.1)
-
-
-def _path(ax, path, limit, ink, small):
-    """The running estimate with its narrowing interval, and where it stopped."""
-    steps = path.dropna(subset=["lo_pct", "hi_pct"])
-    ends = [canvas.cut(steps[c].to_numpy(float), 5 * limit) for c in ("lo_pct", "hi_pct")]
-    ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, alpha=0.18, lw=0, zorder=2)
-    ax.plot(path["n"], canvas.cut(path["overhead_pct"], limit), color=ink, lw=2, zorder=4)
-    last = path.iloc[-1]
-    n = int(last["n"])
-    ax.plot(n, canvas.cut(last.overhead_pct, limit), "o", ms=8, color=ink, zorder=5)
-    ax.axvline(n, color=ink, lw=1, zorder=2)
-    words = f"after {n} pair{'s' * (n != 1)}: {last.verdict}"
-    side, shift = ("right", -5) if n > sum(ax.get_xlim()) / 2 else ("left", 5)
-    style = {"ha": side, "va": "top", "color": ink, "weight": "bold", "zorder": 7}
-    style |= {"fontsize": 10 if small else 12}
-    canvas.note(ax, words, (n, 1), (shift, -2), ax.get_xaxis_transform(), **style)
 
 
 # -- runs and seconds ------------------------------------------------------------------------------
@@ -121,20 +110,19 @@ def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
     ink = colours(frame)
     arms = _present(ink, frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
-    state = np.random.get_state()
-    np.random.seed(0)  # seaborn jitters from the global state; the drawing must not change
-    data = {"x": "at", "y": "shown", "hue": "arm", "order": counts, "hue_order": arms}
-    look = {"dodge": True, "jitter": 0.11, "size": 4.5, "alpha": 0.6, "linewidth": 0}
-    sns.stripplot(frame, **data, **look, palette=ink, legend=False, ax=ax)
-    np.random.set_state(state)
-    dots = np.vstack([np.empty((0, 2)), *(c.get_offsets() for c in ax.collections)])
-    width = 0.8 / max(len(arms), 1)
-    for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
-        x = counts.index(count) - 0.4 + width * (arms.index(arm) + 0.5)
-        ends = [x - 0.36 * width, x + 0.36 * width]
-        ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
-        drawn = dots[np.abs(dots[:, 0] - x) < width / 2]  # in the order of the table
-        canvas.remember(ax, *drawn.T, part.index)
+    width, draw = 0.8 / max(len(arms), 1), np.random.RandomState(0)
+    places = product(range(len(counts)), range(len(arms)))
+    middle = {(counts[i], arms[j]): i - 0.4 + width * (j + 0.5) for i, j in places}
+    for (count, arm), x in middle.items():
+        part = frame[(frame["at"] == count) & (frame["arm"] == arm)]
+        xs = x + draw.uniform(-0.11, 0.11, len(part)) / len(arms)
+        inks = [ink[arm]] * len(part)
+        ax.scatter(xs, part["shown"], 4.5**2, inks, zorder=3, alpha=0.6, lw=0)
+        canvas.remember(ax, xs, part["shown"], part.index)
+    for key, part in frame.groupby(["at", "arm"], sort=False):
+        ends = [middle[key] - 0.36 * width, middle[key] + 0.36 * width]
+        ax.plot(ends, [part["shown"].median()] * 2, color=ink[key[1]], lw=2.5, zorder=5)
+    ax.set_xticks(range(len(counts)), counts)
     if len(counts) == 1:
         ax.set_xlim(-0.9, 0.9)
     if len(frame) and frame["shown"].min() > 0 and frame["shown"].max() > 20 * frame["shown"].min():
@@ -154,32 +142,28 @@ def timeline(intervals, *, narrow=False) -> Figure:
     """
     begun = (intervals["start_s"] - intervals["start_s"].min()).astype(float)
     frame = intervals.assign(x=(begun + intervals["t_s"]).astype(float))
-    ink, warm = colours(frame), frame["warmup"].eq(True)
-    judged = frame[~warm]
+    frame["warmup"] = frame["warmup"].eq(True)
+    ink, judged = colours(frame), frame[~frame["warmup"]]
     figure, (ax,) = canvas.sheet(narrow, 308)
-
-    def drawn(run, **style):
-        """A row as a step over the second that it counts: one row is a line, too."""
+    runs = frame.sort_values("warmup", kind="stable").groupby(["warmup", "run"], sort=False)
+    for (warm, _), run in runs:  # a row is a step over the second that it counts
+        style = {"color": ink[run["arm"].iloc[0]], "lw": 1.5, "alpha": 0.85}
+        style = {"color": CONTROL, "lw": 1, "ls": (0, (2, 2))} if warm else style
         x, y = run["x"].to_numpy(), run["tps"].to_numpy()
         ax.plot([x[0] - 1, *x], [y[0], *y], drawstyle="steps-pre", **style)
-
-    for (arm, _), run in judged.groupby(["arm", "run"], sort=False):
-        drawn(run, color=ink[arm], lw=1.5, alpha=0.85)
-    for _, run in frame[warm].groupby("run", sort=False):
-        drawn(run, color=CONTROL, lw=1, ls=(0, (2, 2)))
     names = {}
     for arm in _present(ink, judged):
         middle = judged.loc[judged["arm"].eq(arm), "tps"].median()
         ax.axhline(middle, color=ink[arm], lw=0.9, ls=(0, (5, 3)))
         names[arm] = f"{arm}: median {middle:,.0f}"
-    if warm.any():
+    if frame["warmup"].any():
         words = "dashed grey: warm-up, not judged"
         canvas.note(ax, words, (0, 0), (4, 3), "axes fraction", va="bottom")
     if len(judged):
         low, high = judged["tps"].quantile(0.002), judged["tps"].max()
         ax.set_ylim(0 if low < 0.5 * high else 0.92 * low, high * 1.02)
-    ax.set_xlim(frame["x"].min() - 1, frame["x"].max() + 1)
-    ax.set_xlabel("seconds since the first run")
+    ends = frame["x"].min() - 1, frame["x"].max() + 1
+    ax.set(xlim=ends, xlabel="seconds since the first run")
     canvas.above(ax, "transactions per second", "", names, ink, narrow)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return figure
@@ -197,11 +181,10 @@ def warmup(frame, *, narrow=False) -> Figure:
     for arm, part in frame.groupby("arm", sort=False):
         at = (part["t_s"] / step).round() * step
         spread = part.groupby(at)["tps"].quantile([0.25, 0.5, 0.75]).unstack()
-        _shade(ax, spread.index, (spread[0.25], spread[0.75]), ink[arm])
+        ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **SHADE)
         ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
         names[arm] = f"{arm} ({part['run'].nunique()} runs)"
-    ax.set_ylim(0)
-    ax.set_xlabel("seconds since the server answered again")
+    ax.set(ylim=(0, None), xlabel="seconds since the server answered again")
     canvas.above(ax, "transactions per second", "", names, ink, narrow)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return figure
@@ -224,21 +207,17 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
         x, line = part["q"].map(place), {"color": ink[arm], "ms": 5, "lw": 1.8}
         top.plot(x, 1e3 * part["value_s"], "-o", **line)
         if part["lo"].notna().any():
-            _shade(top, x, (1e3 * part["lo"], 1e3 * part["hi"]), ink[arm])
+            top.fill_between(x, 1e3 * part["lo"], 1e3 * part["hi"], color=ink[arm], **SHADE)
         if arm != baseline:
             ratio = 100 * (part.set_index("q")["value_s"] / base - 1)
             low.plot([place[q] for q in ratio.index], ratio, "-o", **line)
             seen = max(seen, canvas.away(ratio).max())
     top.set_yscale("log")
-    lo, hi = top.get_ylim()
-    ticks = [m * 10.0**e for e in range(-4, 7) for m in (1, 2, 5)]
-    top.set_yticks([t for t in ticks if lo <= t <= hi])
-    top.yaxis.set_minor_locator(NullLocator())
-    top.yaxis.set_major_formatter("{x:g}\u202fms")
+    canvas.ticks(top.yaxis, canvas.round_numbers(*top.get_ylim()), "{x:g}\u202fms")
     names = {a: str(a) for a in _present(ink, frame)}
     canvas.above(top, "latency (log scale)", "", names, ink, narrow)
     reach = max(2.2 * margin_pct, 1.25 * seen)
-    canvas.scale(low, canvas.mirror(reach), reach, ticks=4)
+    canvas.scale(low, canvas.mirror(reach), reach, most=4)
     words = "difference" if narrow else f"difference from {baseline}"
     canvas.above(low, f"{words} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
     low.set_xticks(list(place.values()), [f"p{100 * q:g}" for q in place])
@@ -274,8 +253,7 @@ def stages(frame, *, narrow=False) -> Figure:
         for row in frame[frame["arm"] == arm].to_dict("records"):
             begin = 0.0
             for state, (colour, alpha) in looks.items():
-                part = row.get(state, 0.0) * row["wall_s"] / 100
-                if part > 0:
+                if part := row.get(state, 0.0) * row["wall_s"] / 100:
                     ax.barh(y, part, 0.74, begin, color=colour, alpha=alpha, lw=0)
                     begin += part
             canvas.note(ax, row["stage"], (0, y), (20 - left, 0), at, **style)
@@ -301,19 +279,16 @@ def distance(rows, trips, *, narrow=False) -> Figure:
     `rows`: kind, rtt_s, connect_s; `trips`: kind, round trips, work_ms.
     """
     figure, (ax,) = canvas.sheet(narrow, 340)
-    kinds = list(pd.unique(rows["kind"]))
-    ink = dict(zip(kinds, (BASE, *ARMS), strict=False))
-    end = 1e3 * rows["rtt_s"].max()
-    fitted = trips.set_index("kind")
+    end, fitted, names = 1e3 * rows["rtt_s"].max(), trips.set_index("kind"), {}
+    ink = dict(zip(pd.unique(rows["kind"]), (BASE, *ARMS), strict=False))
     for kind, part in rows.groupby("kind", sort=False):
-        line = [fitted["work_ms"][kind] + fitted["round trips"][kind] * x for x in (0.0, end)]
-        ax.plot((0, end), line, color=ink[kind], lw=1.6)
+        work, needed = fitted.loc[kind, ["work_ms", "round trips"]]
+        ax.plot((0, end), (work, work + needed * end), color=ink[kind], lw=1.6)
         ax.plot(1e3 * part["rtt_s"], 1e3 * part["connect_s"], "o", ms=7, color=ink[kind])
-    names = {k: f"{k}: {fitted['round trips'][k]:.1f} round trips" for k in kinds}
+        names[kind] = f"{kind}: {needed:.1f} round trips"
     canvas.above(ax, "time to connect, ms (line: prediction)", "", names, ink, narrow)
+    ax.set(ylim=(0, None), xlim=(-0.02 * end, 1.04 * end))
     ax.set_xlabel("round trip between client and server, ms")
-    ax.set_ylim(0)
-    ax.set_xlim(-0.02 * end, 1.04 * end)
     return figure
 
 
@@ -333,16 +308,12 @@ def pooling(even, *, narrow=False) -> Figure:
         ax.plot(served, cost, color=ink[row["counted in"]], lw=2)
     for limit in LIMITS:
         ax.axhline(limit, color=BAND, lw=1, ls=(0, (4, 3)))
-        words = f"{limit:g}\u202f%"
-        canvas.note(
-            ax, words, (1, limit), (-4, 2), ax.get_yaxis_transform(), color=BAND, ha="right"
-        )
+        words, at = f"{limit:g}\u202f%", ax.get_yaxis_transform()
+        canvas.note(ax, words, (1, limit), (-4, 2), at, color=BAND, ha="right")
     ax.set_xscale("log")
     ax.set_yscale("symlog", linthresh=1, linscale=0.5)
     ax.set_ylim(bottom=min(0, even["query_extra_pct"].min()))
-    ax.yaxis.set_major_locator(FixedLocator([0, 1, 5, 20, 100, 500, 2000]))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.yaxis.set_major_formatter("{x:g}\u202f%")
+    canvas.ticks(ax.yaxis, [0, 1, 5, 20, 100, 500, 2000], "{x:g}\u202f%")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set_xlabel("queries that a connection serves")
     canvas.above(ax, "what TLS adds", "", {k: f"counted in {k}" for k in ink}, ink, narrow)
