@@ -4,8 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -14,7 +12,7 @@ import MySQLdb
 import psutil
 import pytest
 
-from conftest import alive, command_lines, moved
+from conftest import alive, command_lines
 from noisefloor import studies
 from noisefloor.measure import tools
 from noisefloor.servers import evidence
@@ -104,16 +102,6 @@ def test_on_request_it_listens_on_loopback_tcp_only(template, copy):
         MySQLdb.connect(**login, password=password, read_default_group="none").close()
 
 
-def test_a_socket_path_stays_short_in_a_long_folder_with_spaces(mysql, tmp_path, monkeypatch):
-    long = tmp_path / ("a" * 60) / ("ü space " * 10) / ("b" * 60)
-    long.mkdir(parents=True)
-    monkeypatch.setenv("TMPDIR", str(long))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    with moved(long), workshop() as shop, mysql.copy(shop / "server") as other:
-        assert len(str(other.socket)) < 60
-        assert str(long) in other.variables()["datadir"]
-
-
 # -- life ------------------------------------------------------------------------------------------
 
 
@@ -148,40 +136,6 @@ def test_a_server_that_was_killed_is_one_sentence(own):
     for ask in (lambda: own.query("SELECT 1"), own.usage):
         with pytest.raises(ServerError, match="the server is not running"):
             ask()
-
-
-_OWNER = """
-import sys, time
-from pathlib import Path
-from noisefloor.servers import engines
-from noisefloor.servers.server import Server
-from noisefloor.servers.workshop import workshop
-with workshop() as shop:
-    print(shop, (shop / "short").readlink(), flush=True)
-    for name in ("mysql", "mariadb"):
-        base = Server(engines.find(name), Path(sys.argv[1]) / name, keyring=True)
-        server = base.copy(shop / name)
-        server.start()
-        print(server.pid, flush=True)
-    time.sleep(60)
-"""
-
-
-def test_servers_die_with_a_killed_parent_and_the_next_start_sweeps(shop, mysql, mariadb, home):
-    owner = subprocess.Popen(
-        [sys.executable, "-c", _OWNER, str(shop)], stdout=subprocess.PIPE, text=True
-    )
-    with owner:
-        folders = [*map(Path, owner.stdout.readline().split())]
-        servers = [psutil.Process(int(owner.stdout.readline())) for _ in range(2)]
-        assert all(alive(p.pid) for p in servers)
-        assert sweep() == []  # its owner lives
-        owner.kill()
-    _, left = psutil.wait_procs(servers, 5)
-    assert not any(alive(p.pid) for p in left)  # a zombie may stay
-    assert all(folder.exists() for folder in folders)
-    with workshop():
-        assert not any(folder.exists() for folder in folders)
 
 
 def test_a_workshop_leaves_nothing(mariadb, home):
