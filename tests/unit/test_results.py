@@ -68,17 +68,6 @@ def test_warm_ups_and_controls_are_not_among_the_pairs(opened):
     assert set(path["threads"]) == {2}
 
 
-def test_a_damaged_run_is_among_the_warnings(recorded):
-    run = next(recorded.glob("*p001-0-*"))
-    (run / "sysbench.txt").write_text("edited")
-    opened = results.load(recorded)
-    said = " ".join(opened.warnings["warning"])
-    assert "was changed after the run" in said
-    assert "only one run of the pair is whole" in said
-    v = opened.verdicts
-    assert (v[~v["control"]]["n_arm"] == 2).all()
-
-
 def test_tables_for_the_page(opened):
     assert list(opened.workloads.columns) == ["workload", "threads", "why"]
     assert opened.skipped.empty
