@@ -83,10 +83,10 @@ def test_goals_compare_what_they_say(recorded):
         ([14] * 9, 300, False),  # may be 7 % and more
     ],
 )
-def test_an_error_rate_is_held_by_its_median_and_by_both_bounds(counts, n, held):
-    frame = pd.DataFrame({"wrong": counts, "n": n})
-    _, bound, where, found = goals.rate(frame, "wrong", goals.GOALS[0], lambda row: "here")
-    assert (found, where) == (held, "worst of 9: here")
+def test_an_error_rate_is_held_by_its_median_and_by_both_bounds(recorded, counts, n, held):
+    cells = SimpleNamespace(at_zero=recorded.at_zero.head(9).assign(wrong=counts, n=n))
+    _, bound, where, found = goals.MEASURES["rate"](cells, goals.GOALS[0])
+    assert (found, where.partition(":")[0]) == (held, "worst of 9")
     low = scipy_stats.binomtest(max(counts), n).proportion_ci(0.998).low
     assert bound.startswith(f"{100 * low:.1f} %")
 
@@ -127,14 +127,14 @@ def test_the_command_runs_a_small_calibration_and_writes_nothing():
     assert kept() == before
 
 
-def test_figures_come_back_from_disk_and_do_not_depend_on_the_number_of_processes(tmp_path):
-    one, two = (truth.measure(seed=3, n=40, step=200, workers=w) for w in (1, 2))
-    truth.write(one, tmp_path)
+def test_figures_come_back_from_disk(tmp_path):
+    """That they are the same wherever they are computed: faults/test_kill_worker.py."""
+    figures = truth.measure(seed=3, n=40, step=200, workers=2)
+    truth.write(figures, tmp_path)
     back = truth.read(tmp_path)
-    assert back["facts"] == one["facts"]
+    assert back["facts"] == figures["facts"]
     for name in truth.FILES:
-        pd.testing.assert_frame_equal(one[name], two[name])
-        pd.testing.assert_frame_equal(back[name], one[name], check_dtype=False, rtol=1e-5)
+        pd.testing.assert_frame_equal(back[name], figures[name], check_dtype=False, rtol=1e-5)
 
 
 def test_fingerprint_sees_code_and_not_comments(monkeypatch):
@@ -439,16 +439,6 @@ def test_a_duet_may_say_what_its_bias_allows(at_once, says, shrinks, by_rounds):
     rows = live.says(r, found)
     assert set(rows["says"]) == {says}
     assert rows["shrinks"].to_numpy() == pytest.approx([shrinks] * 2, abs=0.08)
-
-
-def test_the_cost_of_a_round_is_the_narrower_reference():
-    r = campaign(sd=0.03)
-    r.tidy.loc[r.tidy["workload"] == r.main, "value"] **= 3
-    own, rounds = live.bias(r), live.bias(r, live.truths(r))
-    widths = [f["hi_pct"] - f["lo_pct"] for f in (own, rounds)]
-    lighter = own["arm"] != "+40 %"
-    assert (widths[1] < widths[0])[lighter].all()
-    assert widths[1][~lighter].tolist() == widths[0][~lighter].tolist()
 
 
 def test_the_most_honest_arrangement_wins_and_is_what_studies_measure(tmp_path, monkeypatch):

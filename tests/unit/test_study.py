@@ -158,8 +158,6 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
 
     assert binlog(budget_min=3).profile.budget_min == 3
     assert binlog("", threads=(1, 2)).workloads[0].threads == (1, 2)
-    margins = {"standard": 2, "quick": 5, "smoke": 5}
-    assert {p: binlog(profile=p).margin_pct for p in margins} == margins
     assert binlog(profile="quick", margin_pct=1).margin_pct == 1
     # two servers at once are not loaded by many clients
     assert binlog(threads=(1, 4, 64)).workloads[0].threads == (1, 4)
@@ -170,12 +168,6 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        (
-            "binlog-encryption",
-            {"question": "cost"},
-            "binlog-encryption has no question 'cost'; it has: headline, processor, no-sync,"
-            " throttled, replica, masked, profile; nothing was measured",
-        ),
         ("binlog-encryption", {"question": "replica", "engine": "mariadb"}, "question 'replica'"),
         ("binlog-encryption", {"budget_min": True}, "budget_min True"),
         ("binlog-encryption", {"threads": (0,)}, "threads .0,.: a list of whole numbers"),

@@ -12,7 +12,7 @@ import pandas as pd
 
 from noisefloor import paths, stats
 from noisefloor.calibrate import figures, goals, live, rivals, truth
-from noisefloor.calibrate.goals import SURE, pct, unsigned
+from noisefloor.calibrate.goals import SURE, pct
 from noisefloor.calibrate.rivals import bounds
 from noisefloor.data import results
 from noisefloor.show import findings, plots, report
@@ -20,6 +20,7 @@ from noisefloor.show.markup import Shown, piece
 from noisefloor.show.rows import SHORT, metric_label
 from noisefloor.stats import honest
 from noisefloor.studies import STUDIES
+from noisefloor.text import amounts
 
 SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
 QUESTIONS = ("injected", "aa", "switched", "processor")  # of the study `calibration`
@@ -119,8 +120,8 @@ class Calibration:
         p, blocks = self.figures["prices"], truth.POWER_BLOCKS
         kinds = zip(p["sd_pct"], p["truth_pct"], strict=True)
         columns = {
-            "sd of a pair": p["sd_pct"].map(unsigned),
-            "true overhead": p["truth_pct"].map(unsigned),
+            "sd of a pair": [amounts.percent(sd, 1, sign=False) for sd in p["sd_pct"]],
+            "true overhead": [amounts.percent(x, 1, sign=False) for x in p["truth_pct"]],
             "pairs, one a block": p["pairs"].astype("Int64"),
             "goal": [goals.price(*kind) for kind in kinds],
             f"right after {blocks} blocks of one pair": (p["right_at_blocks"] / p["n"]).map(pct),
@@ -259,7 +260,7 @@ class Calibration:
             best = self.duets.iloc[0]
             skipped = self.opened["injected"].meta.get("skipped", {})
         except live.TooShort as e:
-            return f"{e}."
+            return f"{str(e).rstrip('.')}."
         words = f"A duet (two servers {best['design']}) {_TOLD[best['says']]}."
         if best["says"] and best["shrinks"]:
             words += f" Up to {100 * best['shrinks']:.0f} % of a size may be missing."

@@ -80,12 +80,11 @@ def synthetic_rates(given, n, seed, cv=0.015):
     rows = rng.standard_normal((n, 2, SECONDS + 50))
     rows = ROW_CV * signal.lfilter([0.6], [1, -0.8], rows)[..., 50:] + first[:, :2, None]
     found = {ROWS: welch(rows[:, 0], rows[:, 1]) < ALPHA}
-    for name, differs in TESTS.items():
-        for order, two in zip(ORDERS, ((first[:, :RUNS], first[:, RUNS:]), dealt), strict=True):
-            found[name, order] = differs(*map(np.exp, two))
+    one_after_other = first[:, :RUNS], first[:, RUNS:]
+    found |= _tools([np.exp(v) for v in one_after_other], [np.exp(v) for v in dealt])
     found[PEEKING] = synthetic.peeking(d)
     found[OURS] = synthetic.different(d.reshape(n, BLOCKS, -1).mean(-1))
-    return [_rate(key, given, hit.sum(), n) for key, hit in found.items()]
+    return _rates(found, given)
 
 
 def on_campaign(r, *, draws=2000, seed=1):
@@ -100,37 +99,34 @@ def on_campaign(r, *, draws=2000, seed=1):
     each = {run: g.to_numpy() for run, g in r.intervals(r.main).groupby("run")["tps"]}
     windows = np.lib.stride_tricks.sliding_window_view
     for metric in live.METRICS:
-        runs, rng = (
-            every[every["metric"] == metric].sort_values("start"),
-            np.random.default_rng(seed),
-        )
-        value, by_pair = runs["value"].to_numpy(float), runs.groupby(["block", "pair"])
-        pairs = runs.pivot(index=["block", "pair"], columns="arm", values="value")
-        sides = [pairs[arm].to_numpy(float) for arm in sorted(pairs)]
-        d, found = np.log(sides[0]) - np.log(sides[1]), {}
+        runs, found = every[every["metric"] == metric].sort_values("start"), {}
         if metric == "tps":
-            both = by_pair["run"].apply(list)
+            both = runs.groupby(["block", "pair"])["run"].apply(list)
             known = [(each[i], each[j]) for i, j in both if i in each and j in each]
-            found[ROWS] = sum(float(welch(*two)) < ALPHA for two in known), len(known)
-        for name, differs in TESTS.items():
-            after = windows(value, 2 * RUNS)
-            dealt = (windows(v, RUNS) for v in sides)
-            for order, two in zip(ORDERS, ((after[:, :RUNS], after[:, RUNS:]), dealt), strict=True):
-                hit = differs(*two)
-                found[name, order] = hit.sum(), len(hit)
-        means = pd.Series(d).groupby(pairs.index.get_level_values("block")).mean().to_numpy()
+            found[ROWS] = np.array([welch(*two) < ALPHA for two in known])
+        pairs = runs.pivot(index=["block", "pair"], columns="arm", values="value").astype(float)
+        after = windows(runs["value"].to_numpy(float), 2 * RUNS)
+        dealt = [windows(pairs[arm].to_numpy(), RUNS) for arm in sorted(pairs)]
+        found |= _tools((after[:, :RUNS], after[:, RUNS:]), dealt)
+        one, other = (np.log(pairs[arm]) for arm in sorted(pairs))
+        blocks, rng = (one - other).groupby("block").mean(), np.random.default_rng(seed)
         for key, judge, units in (
-            (PEEKING, synthetic.peeking, d),
-            (OURS, synthetic.different, means),
+            (PEEKING, synthetic.peeking, one - other),
+            (OURS, synthetic.different, blocks),
         ):
             coins = rng.integers(0, 2, (draws, len(units))) * 2 - 1
-            found[key] = judge(coins * units).sum(), draws
-        for key, counted in found.items():
-            row = _rate(key, {}, *counted) | {"metric": metric}
-            if key[0] in TESTS:  # windows overlap: their share has no such bound
+            found[key] = judge(coins * units.to_numpy())
+        for row in _rates(found, {}):
+            if row["rival"] in TESTS:  # windows overlap: their share has no such bound
                 row |= {"lo": np.nan, "hi": np.nan}
-            out.append(row)
+            out.append(row | {"metric": metric})
     return labelled(pd.DataFrame(out))
+
+
+def _tools(one_after_other, in_pairs):
+    """{(tool, order): whether it calls the two samples of each row different}."""
+    ways = dict(zip(ORDERS, (one_after_other, in_pairs), strict=True))
+    return {(tool, way): TESTS[tool](*two) for tool in TESTS for way, two in ways.items()}
 
 
 def labelled(rates):
@@ -155,5 +151,9 @@ def bounded(count, n):
     return {"n": int(n), "count": int(count), "value": count / n, "lo": lo, "hi": hi}
 
 
-def _rate(key, given, count, n):
-    return {"rival": key[0], "order": key[1]} | given | bounded(count, n)
+def _rates(found, given):
+    """How often each calls two identical arms different: rows of {(rival, order): whether it does}."""
+    return [
+        {"rival": rival, "order": order} | given | bounded(hit.sum(), len(hit))
+        for (rival, order), hit in found.items()
+    ]
