@@ -222,6 +222,15 @@ def test_a_file_that_is_no_json(recorded, name, text):
         read_all(recorded)
 
 
+@pytest.mark.parametrize("name", ["sysbench.txt", "evidence.json", "variables.json", "run.json"])
+def test_a_missing_file_is_named(recorded, name):
+    file = run_file(recorded).with_name(name)
+    file.unlink()
+    problems = tidy.table(recorded).attrs["problems"]
+    assert any(file.parent.name in p or "only one run of the pair" in p for p in problems)
+    read_all(recorded)
+
+
 def test_a_link_out_of_a_run_is_not_followed(recorded, tmp_path):
     file = run_file(recorded).with_name("sysbench.txt")
     elsewhere = tmp_path / "elsewhere"
