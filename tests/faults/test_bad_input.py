@@ -118,26 +118,6 @@ def test_a_wrong_parameter_of_a_notebook_is_one_sentence(name, parameter, value,
     assert inside(project) == before
 
 
-MEASURED = [n for n in NOTEBOOKS if "margin_pct" in report.parameters(report.notebook(n)) and n in studies.STUDIES]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", MEASURED)
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [("profile", "nonsense"), ("engine", "/nowhere"), ("threads", "[0]"), ("threads", "[]x"),
-     ("margin_pct", "-1"), ("margin_pct", "1e99"), ("budget_min", "-1")],
-)  # fmt: skip
-def test_a_parameter_that_nothing_can_be_measured_with(name, parameter, value, project):
-    if parameter not in report.parameters(report.notebook(name)):
-        pytest.skip(f"{name} has no {parameter}")
-    result = run("report", name, "-p", parameter, value)
-    assert result.exit_code in (1, 2)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    assert "Traceback" not in result.output
-    assert not list(paths.runs().glob("*"))
-    assert not list(paths.reports().glob(f"{name}.*"))
-
-
 # -- campaigns -------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,6 @@ from conftest import done, environment
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
-from noisefloor.servers import evidence
 from noisefloor.servers.server import SettingError
 from noisefloor.studies.own import asked
 
@@ -132,15 +131,6 @@ def test_a_live_server_takes_it_or_not(running):
     with pytest.raises(SettingError, match="sync_binlog: wanted banana"):
         running.takes("sync_binlog", ["0", "banana"])
     assert running.variables() == before
-
-
-def test_a_variable_is_evidence(running):
-    running.set({"sync_binlog": "0"})
-    (found,) = evidence.collect(running, {"sync_binlog": "OFF"})["checks"]
-    assert found.pop("check") == "@@global.sync_binlog"
-    assert found == {"evidence": "sync_binlog", "expected": "OFF", "found": "OFF"}
-    with pytest.raises(evidence.EvidenceError, match=r"sync_binlog should be 1, but .* says 0"):
-        evidence.collect(running, {"sync_binlog": "1"})
 
 
 @pytest.mark.parametrize("value", ["OFF", "ON"])

@@ -302,18 +302,6 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
 # -- two servers under load at once ----------------------------------------------------------------
 
 
-def test_both_runs_of_a_duet_are_lost_with_one_and_its_block_is_made_again(campaign, mysql, capsys):
-    c, bench = campaign(DUET, mysql, DUET.baseline, *DUET.arms)
-    with signalled("sysbench"):
-        loop.block(c, bench, DUET.arms[0])
-    assert "the pair is not counted" in capsys.readouterr().err
-    assert c.done() == {"in-memory-at-once-t4-encrypted": c.plan["windows"]}
-    failed = aside(c)
-    assert [n.rpartition(".")[2] for n in failed] == ["failed1", "failed1"]
-    assert len(whole(c)) == 2
-    assert len({(c.folder / n / "failure.txt").read_text().splitlines()[1] for n in failed}) == 1
-
-
 def test_a_duet_whose_arm_is_not_in_force_is_no_data(campaign, mysql):
     chosen = replace(DUET, arms=(MISLABELLED,))
     c, bench = campaign(chosen, mysql, chosen.baseline, MISLABELLED)

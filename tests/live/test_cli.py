@@ -140,15 +140,6 @@ def test_compare_csv_has_a_row_a_comparison():
     assert {r["verdict"] for r in rows} == {"cannot tell"}
 
 
-def test_compare_takes_folders_and_their_names(tmp_path):
-    for arm, logs in (("off", BEFORE), ("on", AFTER)):
-        (tmp_path / arm).mkdir()
-        for log in logs:
-            (tmp_path / arm / Path(log).name).write_bytes(Path(log).read_bytes())
-    row, *_ = comparisons("compare", tmp_path / "off", "--", tmp_path / "on")
-    assert (row["baseline"], row["arm"], row["n_arm"]) == ("off", "on", 4)
-
-
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [

@@ -3,10 +3,7 @@
 import itertools
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +17,6 @@ from noisefloor.data import results, tidy
 from noisefloor.measure import campaign as campaigns
 from noisefloor.measure import collect
 from noisefloor.measure.folder import resumable, write_json
-from noisefloor.measure.lock import alone
 from noisefloor.servers import engines
 from noisefloor.stats import honest
 
@@ -169,31 +165,6 @@ def test_a_finished_campaign_is_not_continued_and_another_study_neither(
     assert said == [f"{unfinished.name} was begun under an earlier plan and is not continued"]
     (unfinished / "campaign.json").write_text("{")
     assert resumable(chosen, build, said.append) is None
-
-
-def test_a_second_campaign_waits_while_one_measures():
-    script = (
-        "import time\nfrom noisefloor.measure.lock import alone\n"
-        "with alone(): print('holds', flush=True); time.sleep(60)"
-    )
-    said = []
-
-    def second():
-        with alone(said.append):
-            return "alone"
-
-    argv = [sys.executable, "-c", script]
-    with (
-        subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as holder,
-        ThreadPoolExecutor(1) as beside,
-    ):
-        assert holder.stdout.readline() == "holds\n"
-        waits = beside.submit(second)
-        with pytest.raises(TimeoutError):
-            waits.result(1)
-        assert said == ["another campaign is measuring on this machine; waiting for it to end"]
-        holder.kill()  # however it ends
-        assert waits.result(3) == "alone"
 
 
 @pytest.fixture
@@ -369,13 +340,6 @@ def test_a_wrong_question_is_one_sentence_and_nothing_is_measured(measured, aske
 def open_recorded(recorded):
     meta = planned(tidy.meta(recorded))
     return collect.Campaign(study.restored(meta), recorded, meta, collect.Progress())
-
-
-def test_nothing_is_lost_or_counted_twice(recorded):
-    c = open_recorded(recorded)
-    assert c.done() == {"in-memory-t2-encrypted": 3, "in-memory-t2-plain-again": 1}
-    assert c.block == 1
-    assert len(c.table) == len(tidy.table(recorded))
 
 
 def test_the_table_grows_with_the_runs_and_shrinks_with_what_is_set_aside(recorded):

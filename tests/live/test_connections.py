@@ -66,12 +66,6 @@ def connected(bench, arm, tmp_path, threads=1, workload=CHOSEN.workloads[0]):
     return found, tidy.metrics(facts, place), kinds
 
 
-def test_keys_are_private(tmp_path):
-    folder = wire.certificates(tmp_path / "tls", ["P-256"])
-    assert {p.stat().st_mode & 0o777 for p in folder.glob("*key.pem")} == {0o600}
-    assert folder.stat().st_mode & 0o777 == 0o700
-
-
 def test_the_baseline_s_key_has_its_certificate_too(campaign, mysql):
     bench = campaign(asked("native"), mysql)[1]
     assert asked("native").keys == {"RSA 4096"}

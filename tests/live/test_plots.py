@@ -307,13 +307,6 @@ def test_the_svg_follows_the_page_and_is_the_same_to_the_byte(name):
     assert addresses <= {"http://www.w3.org/2000/svg"}
 
 
-def test_two_figures_on_one_page_share_no_id():
-    texts = (plots.svg(FIGURES[n](), n) for n in ("overhead", "dots"))
-    one, other = (set(re.findall(r'\bid="([^"]+)"', text)) for text in texts)
-    assert one
-    assert not one & other
-
-
 def test_a_standalone_svg_has_plain_colours_on_white():
     text = plots.svg(FIGURES["dots"](), "a & b", "in words", themed=False)
     assert text.startswith("<?xml")

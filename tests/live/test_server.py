@@ -4,8 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -146,40 +144,6 @@ def test_a_server_that_was_killed_is_one_sentence(own):
     for ask in (lambda: own.query("SELECT 1"), own.usage):
         with pytest.raises(ServerError, match="the server is not running"):
             ask()
-
-
-_OWNER = """
-import sys, time
-from pathlib import Path
-from noisefloor.servers import engines
-from noisefloor.servers.server import Server
-from noisefloor.servers.workshop import workshop
-with workshop() as shop:
-    print(shop, (shop / "short").readlink(), flush=True)
-    for name in ("mysql", "mariadb"):
-        base = Server(engines.find(name), Path(sys.argv[1]) / name, keyring=True)
-        server = base.copy(shop / name)
-        server.start()
-        print(server.pid, flush=True)
-    time.sleep(60)
-"""
-
-
-def test_servers_die_with_a_killed_parent_and_the_next_start_sweeps(shop, mysql, mariadb, home):
-    owner = subprocess.Popen(
-        [sys.executable, "-c", _OWNER, str(shop)], stdout=subprocess.PIPE, text=True
-    )
-    with owner:
-        folders = [*map(Path, owner.stdout.readline().split())]
-        servers = [psutil.Process(int(owner.stdout.readline())) for _ in range(2)]
-        assert all(alive(p.pid) for p in servers)
-        assert sweep() == []  # its owner lives
-        owner.kill()
-    _, left = psutil.wait_procs(servers, 5)
-    assert not any(alive(p.pid) for p in left)  # a zombie may stay
-    assert all(folder.exists() for folder in folders)
-    with workshop():
-        assert not any(folder.exists() for folder in folders)
 
 
 def test_a_workshop_leaves_nothing(mariadb, home):

@@ -458,11 +458,6 @@ def test_threads_on_one_side_only_are_left_out_and_named():
         compare.rows(made([1, 2], 4), made([1, 2], 8))
 
 
-def test_pairs_need_two_sides_of_equal_length():
-    with pytest.raises(Refused, match="there are 3 and 2 at 4 threads"):
-        compare.rows(made([1, 2, 3]), made([1, 2]), paired=True)
-
-
 def test_names_come_from_the_folders():
     assert compare.names(["off/1.txt", "off/2.txt"], ["on/1.txt"]) == ("off", "on")
     for before in (["x/1.txt", "y/2.txt"], ["1.txt"]):

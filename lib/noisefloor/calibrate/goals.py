@@ -10,7 +10,6 @@ from scipy import stats
 from noisefloor.calibrate import live, truth
 from noisefloor.calibrate.rivals import bounds
 from noisefloor.stats.estimate import ALPHA, FASTER, SLOWER
-from noisefloor.text import amounts
 
 _KINDS = tomllib.loads(Path(__file__).with_name("goals.toml").read_text())
 GOALS = [k | g | {"by": by} for by, k in _KINDS.items() for g in k.get("goals", [{}])]
@@ -52,11 +51,6 @@ def called(aa):
     return list(rows[rows["joint"] | ~rows["joint"].any()].itertuples())
 
 
-def unsigned(value, digits=1):
-    """A percentage without its sign."""
-    return amounts.percent(value, digits, sign=False)
-
-
 def pct(share):
     """A share in percent."""
     return "–" if math.isnan(share) else f"{100 * share:.1f} %"
@@ -89,20 +83,17 @@ def _worst(counts, n):
 # How goals are measured: (measured, bound, where, whether it is reached) each.
 
 
-def rate(frame, count, goal, name=cell_name):
-    """An error rate in every cell of a frame that counts it in `count` of n. name: of a cell."""
-    share = frame[count] / frame["n"]
-    low, high = _worst(frame[count], frame["n"])
+def _rate(c, goal):
+    """An error rate in every cell of a frame that counts it."""
+    frame = getattr(c, goal["cells"])
+    share = frame[goal["count"]] / frame["n"]
+    low, high = _worst(frame[goal["count"]], frame["n"])
     return (
         f"median {pct(share.median())}, worst {pct(share.max())}",
         _between((low, high)),
-        f"worst of {len(frame)}: {name(frame.loc[share.idxmax()])}",
+        f"worst of {len(frame)}: {cell_name(frame.loc[share.idxmax()])}",
         max(share.median(), low) <= goal["most"] and high <= goal["upper"],
     )
-
-
-def _rate(c, goal):
-    return rate(getattr(c, goal["cells"]), goal["count"], goal)
 
 
 def _coverage(c, goal):

@@ -3,25 +3,28 @@
 `load` opens the recorded synthetic figures and whatever live campaigns there are."""
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
 from noisefloor import paths, stats
-from noisefloor.calibrate import duets, figures, goals, live, rivals, truth
-from noisefloor.calibrate.goals import SURE
+from noisefloor.calibrate import figures, goals, live, rivals, truth
+from noisefloor.calibrate.goals import SURE, pct
 from noisefloor.calibrate.rivals import bounds
-from noisefloor.data import results, tidy
+from noisefloor.data import results
 from noisefloor.show import findings, plots, report
 from noisefloor.show.markup import Shown, piece
 from noisefloor.show.rows import SHORT, metric_label
 from noisefloor.stats import honest
 from noisefloor.studies import STUDIES
+from noisefloor.text import amounts
 
 SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
 QUESTIONS = ("injected", "aa", "switched", "processor")  # of the study `calibration`
+PILOT = "pilot"  # a campaign of `injected` with duets alone: their arrangements, tried before it
 LIMIT = 0.05  # of false alarms, which every mutant must exceed
 KNOWN_PCT = 2.0  # overheads beyond it were put in
 TABLES = tomllib.loads(Path(__file__).with_name("tables.toml").read_text())
@@ -34,91 +37,71 @@ _TOLD = {
 
 @dataclass(frozen=True)
 class Calibration:
-    """The synthetic figures (`truth.read`) and the live campaigns, a Results or None each."""
+    """The synthetic figures (`truth.read`), the live campaigns that are there, by QUESTIONS and PILOT,
+    and the names of campaigns whose A/A controls count."""
 
     figures: dict
-    injected: results.Results | None = None
-    aa: results.Results | None = None
-    switched: results.Results | None = None
-    processor: results.Results | None = None
-    pilot: results.Results | None = None  # arrangements of a duet, tried before `injected`
-    every: tuple[str, ...] = ()  # names of campaigns whose A/A controls count
+    opened: Mapping[str, results.Results] = field(default_factory=dict)
+    every: tuple[str, ...] = ()
+
+    # What campaigns say; each raises live.TooShort where they are missing or too short.
+    components = cached_property(lambda c: live.components(c.one("aa")))
+    identical = cached_property(lambda c: live.identical(*c.equal))
+    controls = cached_property(lambda c: live.controls(c.every))
+    machine_time = cached_property(lambda c: live.machine_time(c.one("aa")))
+    live_rivals = cached_property(lambda c: rivals.on_campaign(c.one("aa")))
+    known = cached_property(lambda c: live.truths(c.one("injected")))
+    slowdowns = cached_property(lambda c: live.injected(c.one("injected"), c.known))
+    bias = cached_property(lambda c: live.bias(c.one("injected"), c.known))
+    duets = cached_property(lambda c: live.says(c.one("injected"), c.bias))
+    information = cached_property(lambda c: live.information(c.one("injected")))
+    arrangements = cached_property(lambda c: live.arrangements(c.one(PILOT)))
+    levelled = cached_property(lambda c: live.levelled(c.one("aa"), c.one("injected")))
+    # What synthetic figures say.
+    rivals = cached_property(lambda c: rivals.labelled(c.figures["rivals"]))
+    families = property(lambda c: c.figures["families"])
+    goals = cached_property(goals.table)
+
+    def one(self, question):
+        """A live campaign. Raises live.TooShort where it is missing."""
+        if question not in self.opened:
+            raise live.TooShort(_absent(question))
+        return self.opened[question]
 
     @property
-    def current(self):
-        """Whether the synthetic figures were made by the rule as it is now."""
-        return self.figures["facts"]["rule"] == truth.fingerprint()
+    def equal(self):
+        """Campaigns of identical servers."""
+        more = [self.opened[q] for q in ("processor", "switched") if q in self.opened]
+        return [self.one("aa"), *more]
 
-    @cached_property
-    def cells(self):
-        """The synthetic cells with rates in percent and what they are called in figures."""
-        cells = self.figures["cells"]
-        wrong = cells["slower"] + cells["faster"]
-        return cells.assign(
-            noise_label=cells["noise"] + ", " + cells["dependence"],
-            wrong=wrong,
-            false_alarm_pct=100 * wrong / cells["n"],
-            false_same_pct=100 * cells["same"] / cells["n"],
-            coverage_pct=100 * cells["covered"] / cells["n"],
-        )
+    # -- synthetic figures
 
-    def _cells(self, kept, *counts):
-        """Rows and columns of `cells` that one figure shows: a page carries them as CSV."""
-        columns = [*truth.KEY, "noise_label", "truth_pct", "n", *counts]
-        return self.cells.loc[kept, columns].reset_index(drop=True)
+    def _cells(self, kept, count, label, **counts):
+        """The synthetic cells with these counts, and one of them in percent; with what their noise is
+        called in figures. Only what a figure shows: a page carries it as CSV."""
+        cells = self.figures["cells"].assign(**counts)
+        name = cells["noise"] + ", " + cells["dependence"]
+        cells = cells.assign(noise_label=name, **{label: 100 * cells[count] / cells["n"]})
+        columns = [*truth.KEY, "noise_label", "truth_pct", "n", count, label]
+        columns += ["covered_last"] * (count == "covered")
+        return cells.loc[kept(cells["truth_pct"]), columns].reset_index(drop=True)
 
     @cached_property
     def at_zero(self):
         """Cells whose truth is 0."""
-        return self._cells(self.cells["truth_pct"] == 0, "wrong", "false_alarm_pct")
+        cells = self.figures["cells"]
+        wrong = cells["slower"] + cells["faster"]
+        return self._cells(lambda truth: truth == 0, "wrong", "false_alarm_pct", wrong=wrong)
 
     @cached_property
     def at_margin(self):
         """Cells whose truth is the margin."""
-        return self._cells(self.cells["truth_pct"] > 0, "same", "false_same_pct")
+        return self._cells(lambda truth: truth > 0, "same", "false_same_pct")
 
     @cached_property
     def coverage(self):
         """All cells, with what their intervals hold: where the campaign ended, and at its last look."""
-        return self._cells(self.cells["n"] > 0, "covered", "coverage_pct", "covered_last")
-
-    # What campaigns say; each raises live.TooShort where they are missing or too short.
-    components = cached_property(lambda c: live.components(c.one("aa")))
-    identical = cached_property(lambda c: live.identical(c.one("aa"), *c.more))
-    controls = cached_property(lambda c: live.controls(c.every))
-    machine_time = cached_property(lambda c: live.machine_time(c.one("aa")))
-    live_rivals = cached_property(lambda c: rivals_on(c.one("aa")))
-    known = cached_property(lambda c: duets.truths(c.one("injected")))
-    slowdowns = cached_property(lambda c: duets.injected(c.one("injected"), c.known))
-    bias = cached_property(lambda c: duets.bias(c.one("injected"), c.known))
-    duets = cached_property(lambda c: duets.says(c.one("injected"), c.bias))
-    information = cached_property(lambda c: duets.information(c.one("injected")))
-    arrangements = cached_property(lambda c: duets.arrangements(c.one("pilot")))
-    levelled = cached_property(lambda c: duets.levelled(c.one("aa"), c.one("injected")))
-    rivals = cached_property(lambda c: labelled(c.figures["rivals"]))
-    goals = cached_property(goals.table)
-    families = property(lambda c: c.figures["families"])
-
-    @property
-    def more(self):
-        """Campaigns of identical servers beside `aa`."""
-        return [r for r in (self.processor, self.switched) if r is not None]
-
-    @property
-    def levelled_words(self):
-        """What levelling does to the standard error, and to known slowdowns, in sentences."""
-        try:
-            c = self.levelled
-        except live.TooShort:
-            return ""
-        ratio = c.groupby("metric")["left_se_pct"].median() / c.groupby("metric")["se_pct"].median()
-        told = ", ".join(f"{metric_label(m)}: {x:.2f}" for m, x in ratio.items())
-        known = c[c["overhead_pct"].abs() > KNOWN_PCT]
-        moved = (known["left_pct"] - known["overhead_pct"]).abs() / known["se_pct"]
-        words = f"Standard errors with levelling, those without being 1: {told}."
-        if len(known):
-            words += f" A known slowdown moves by {moved.max():.1f} standard errors at the most."
-        return words
+        return self._cells(lambda truth: truth >= 0, "covered", "coverage_pct")
 
     @property
     def power_at_blocks(self):
@@ -134,17 +117,17 @@ class Calibration:
     @property
     def price(self):
         """Pairs for 80 % right words, by pair sd and true overhead."""
-        p = self.figures["prices"]
-        return pd.DataFrame(
-            {
-                "sd of a pair": p["sd_pct"].map(goals.unsigned),
-                "true overhead": p["truth_pct"].map(goals.unsigned),
-                "pairs, one a block": p["pairs"].astype("Int64"),
-                "goal": [goals.price(*row) for row in zip(p["sd_pct"], p["truth_pct"], strict=True)],
-                f"right after {truth.POWER_BLOCKS} blocks of one pair": (p["right_at_blocks"] / p["n"]).map(goals.pct),
-                f"pairs, in {truth.POWER_BLOCKS} blocks": p["pairs_in_blocks"].astype("Int64"),
-            }
-        )  # fmt: skip
+        p, blocks = self.figures["prices"], truth.POWER_BLOCKS
+        kinds = zip(p["sd_pct"], p["truth_pct"], strict=True)
+        columns = {
+            "sd of a pair": [amounts.percent(sd, 1, sign=False) for sd in p["sd_pct"]],
+            "true overhead": [amounts.percent(x, 1, sign=False) for x in p["truth_pct"]],
+            "pairs, one a block": p["pairs"].astype("Int64"),
+            "goal": [goals.price(*kind) for kind in kinds],
+            f"right after {blocks} blocks of one pair": (p["right_at_blocks"] / p["n"]).map(pct),
+            f"pairs, in {blocks} blocks": p["pairs_in_blocks"].astype("Int64"),
+        }
+        return pd.DataFrame(columns)
 
     @property
     def by_blocks(self):
@@ -161,7 +144,7 @@ class Calibration:
                 share = part[count] / part["n"]
                 worst = part.loc[share.idxmax()]
                 high = bounds(worst[count], worst["n"])[1]
-                rates = map(goals.pct, (share.median(), share.max(), high))
+                rates = map(pct, (share.median(), share.max(), high))
                 rows.append((question, blocks, len(part), *rates, goals.cell_name(worst)))
         columns = ["question", "declared blocks", "cells", "median", "worst", "its bound", "where"]
         return pd.DataFrame(rows, columns=columns)
@@ -175,7 +158,7 @@ class Calibration:
             alarms = (equal["slower"] + equal["faster"]) / equal["n"]
             same = equal.loc[equal["cv"] == real["cv"]].iloc[0]
             rates = (real["slower"] / real["n"], same["same"] / same["n"], alarms.max())
-            rows.append(("--restarts" if restarts else "default", runs, *map(goals.pct, rates)))
+            rows.append(("--restarts" if restarts else "default", runs, *map(pct, rates)))
         columns = ["mode", "runs an arm", "slower at 5 %", "same at 0 %", "most false alarms"]
         return pd.DataFrame(rows, columns=columns)
 
@@ -186,106 +169,15 @@ class Calibration:
         m = self.figures["mutants"]
         least = bounds(m["count"], m["n"], SURE)[0]
         shares = {"mutant_pct": m["value"], "at_least_pct": least, "rule_pct": m["rule"]}
-        return m[["mutant"]].assign(
-            **{k: 100 * v for k, v in shares.items()}, exposed=least > LIMIT
-        )
+        shares = {name: 100 * share for name, share in shares.items()}
+        return m[["mutant"]].assign(**shares, exposed=least > LIMIT)
 
-    @property
-    def headline(self):
-        """The finding in one or two sentences."""
-        worst = self.at_zero.loc[self.at_zero["false_alarm_pct"].idxmax()]
-        bound = bounds(worst["wrong"], worst["n"])[1]
-        reached = self.goals["reached"]
-        words = (
-            f"The instrument is {'' if reached.iloc[0] == 'yes' else 'not '}honest: in the worst of "
-            f"{len(self.at_zero)} kinds of noise it calls two equal arms different in "
-            f"{worst['false_alarm_pct']:.1f} % of campaigns (bound {goals.pct(bound)}), three looks "
-            "included."
-        )
-        if self.aa is not None:
-            said = (f"{SHORT[r.metric]} {r.verdict}" for r in goals.called(self.aa))
-            words += f" Of two identical servers on this machine it says: {' and '.join(said)}."
-        if self.injected is not None:
-            words += f" {self.allowed}"
-        missed, asked = (reached == "no").sum(), (reached != "not measured").sum()
-        if not missed:
-            return f"{words} All {asked} goals are reached."
-        return f"{words} It misses {missed} of {asked} goals; its page lists them."
-
-    @property
-    def allowed(self):
-        """What a duet may say, in a sentence, and why an arrangement was not tried."""
-        try:
-            best = self.duets.iloc[0]
-            words = f"A duet (two servers {best['design']}) {_TOLD[best['says']]}."
-            if best["says"] and best["shrinks"]:
-                words += f" Up to {100 * best['shrinks']:.0f} % of a size may be missing."
-        except live.TooShort as e:
-            words = f"{e}."
-        meta = self.injected.meta if self.injected is not None else {}
-        skipped = meta.get("skipped", {}).items()
-        return words + "".join(f" Not tried: {name} ({why})." for name, why in skipped)
-
-    @property
-    def box(self):
-        """The box at the top of the page."""
-        facts = self.figures["facts"]
-        shown = [
-            ("Campaigns", f"{int(self.cells['n'].sum()):,}"),
-            ("Kinds of noise", f"{len(self.at_zero):,}"),
-            ("Computed", facts["date"][:10]),
-            ("Seed", str(facts["seed"])),
-            ("Machine", report.machine(self._meta)),
-            ("Server", report.engine(self._meta)),
-        ]
-        missed = self.goals[self.goals["reached"] == "no"]
-        notes = [f"Missed: {g.goal} ({g.measured}; goal {g.limit})" for g in missed.itertuples()]
-        notes += filter(None, map(self.absent, QUESTIONS))
-        if not self.current:
-            notes.append(
-                "The synthetic figures were made by an earlier version of the rule: run "
-                "`noisefloor calibrate` again."
-            )
-        said = piece("headline", self.headline)
-        box = piece("box", "nf-same", said, [(k, v) for k, v in shown if v], notes)
-        return Shown(box, self.headline)
-
-    @property
-    def campaigns(self):
-        """Parameter of the notebook -> name of the campaign that was opened."""
-        opened = {q: getattr(self, q) for q in (*QUESTIONS, "pilot")}
-        found = {q: r.folder.name for q, r in opened.items() if r is not None}
-        return found | {"controls": ", ".join(self.every)} if self.every else found
-
-    @property
-    def _meta(self):
-        """campaign.json of the first campaign that is there."""
-        opened = (getattr(self, q) for q in (*QUESTIONS, "pilot"))
-        return next((r.meta for r in opened if r is not None), {})
-
-    @property
-    def provenance(self):
-        """Where the figures come from."""
-        kept = {k: self._meta[k] for k in ("engine", "host", "commit") if k in self._meta}
-        return kept | {"parameters": self.figures["facts"], "raw_files": self.campaigns}
-
-    def one(self, question):
-        """A live campaign. Raises live.TooShort where it is missing."""
-        if lacking := self.absent(question):
-            raise live.TooShort(lacking)
-        return getattr(self, question)
-
-    def absent(self, question):
-        """A sentence when a live campaign is missing, else ""."""
-        if getattr(self, question) is not None:
-            return ""
-        about = "other arrangements" if question == "pilot" else f"the question `{question}`"
-        return f"No campaign of {about} is recorded: what needs it is left out."
+    # -- live campaigns, for reading
 
     @cached_property
     def told_duets(self):
         """What each arrangement of a duet found and may say, beside the pairs in turn."""
-        in_turn = duets.bias(self.one("injected"))[["arm", "bias_pct", "lo_pct", "hi_pct"]]
+        in_turn = live.bias(self.one("injected"))[["arm", "bias_pct", "lo_pct", "hi_pct"]]
         both = self.bias.merge(self.duets, on=["design", "threads"])
         both["says"] = both["says"].replace("", "nothing")
         return both.merge(in_turn, on="arm", suffixes=("", "_turn"))
@@ -294,16 +186,33 @@ class Calibration:
     def each_block(self):
         """The mean of every A/A block of each design, CPU per transaction: design, block, log."""
         every = pd.concat(
-            live.blocks(r, w.name, live.CPU).rename("log").to_frame()
-            .assign(design=live.design(r, w.name))
-            for r in (self.one("aa"), *self.more) for w in r.study.workloads
-        )  # fmt: skip
+            live.blocks(r, w.name, live.CPU).to_frame("log").assign(design=live.design(r, w.name))
+            for r in self.equal
+            for w in r.study.workloads
+        )
         return every.assign(block=every.groupby("design").cumcount())
 
     @property
     def each_design(self):
         """`identical` of CPU per transaction, a row a design."""
         return self.identical[self.identical["metric"] == live.CPU].reset_index(drop=True)
+
+    @property
+    def levelled_words(self):
+        """What levelling does to the standard error, and to known slowdowns, in sentences."""
+        try:
+            c = self.levelled
+        except live.TooShort:
+            return ""
+        middle = c.groupby("metric")[["left_se_pct", "se_pct"]].median()
+        ratio = (middle["left_se_pct"] / middle["se_pct"]).items()
+        told = ", ".join(f"{metric_label(m)}: {x:.2f}" for m, x in ratio)
+        known = c[c["overhead_pct"].abs() > KNOWN_PCT]
+        moved = (known["left_pct"] - known["overhead_pct"]).abs() / known["se_pct"]
+        words = f"Standard errors with levelling, those without being 1: {told}."
+        if len(known):
+            words += f" A known slowdown moves by {moved.max():.1f} standard errors at the most."
+        return words
 
     def table(self, name, words):
         """A table of live campaigns for reading; a sentence where they are not there or too short."""
@@ -316,21 +225,98 @@ class Calibration:
     def figure(self, name, title, words):
         """A figure of live campaigns, or that sentence."""
         try:
-            data, drawing, (frame, *alt) = FIGURES[name](self)
+            data, drawing, told = FIGURES[name](self)
         except live.TooShort as e:
             return Shown(piece("sentence", str(e)))
-        return plots.show(
-            drawing, title=title, alt=say(frame, *alt), caption=words, data=data, name=name
+        return plots.show(drawing, title=title, alt=say(*told), caption=words, data=data, name=name)
+
+    # -- the head and the end of the page
+
+    @property
+    def headline(self):
+        """The finding in one or two sentences."""
+        worst = self.at_zero.loc[self.at_zero["false_alarm_pct"].idxmax()]
+        bound = bounds(worst["wrong"], worst["n"])[1]
+        reached = self.goals["reached"]
+        words = (
+            f"The instrument is {'' if reached.iloc[0] == 'yes' else 'not '}honest: in the worst of "
+            f"{len(self.at_zero)} kinds of noise it calls two equal arms different in "
+            f"{worst['false_alarm_pct']:.1f} % of campaigns (bound {pct(bound)}), three looks included."
         )
+        if "aa" in self.opened:
+            said = (f"{SHORT[r.metric]} {r.verdict}" for r in goals.called(self.opened["aa"]))
+            words += f" Of two identical servers on this machine it says: {' and '.join(said)}."
+        if "injected" in self.opened:
+            words += f" {self.allowed}"
+        missed, asked = (reached == "no").sum(), (reached != "not measured").sum()
+        if not missed:
+            return f"{words} All {asked} goals are reached."
+        return f"{words} It misses {missed} of {asked} goals; its page lists them."
+
+    @property
+    def allowed(self):
+        """What a duet may say, in a sentence, and why an arrangement was not tried."""
+        try:
+            best = self.duets.iloc[0]
+            skipped = self.opened["injected"].meta.get("skipped", {})
+        except live.TooShort as e:
+            return f"{str(e).rstrip('.')}."
+        words = f"A duet (two servers {best['design']}) {_TOLD[best['says']]}."
+        if best["says"] and best["shrinks"]:
+            words += f" Up to {100 * best['shrinks']:.0f} % of a size may be missing."
+        return words + "".join(f" Not tried: {name} ({why})." for name, why in skipped.items())
+
+    @property
+    def box(self):
+        """The box at the top of the page."""
+        facts = self.figures["facts"]
+        shown = [
+            ("Campaigns", f"{int(self.figures['cells']['n'].sum()):,}"),
+            ("Kinds of noise", f"{len(self.at_zero):,}"),
+            ("Computed", facts["date"][:10]),
+            ("Seed", str(facts["seed"])),
+            ("Machine", report.machine(self._meta)),
+            ("Server", report.engine(self._meta)),
+        ]
+        missed = self.goals[self.goals["reached"] == "no"]
+        notes = [f"Missed: {g.goal} ({g.measured}; goal {g.limit})" for g in missed.itertuples()]
+        notes += [_absent(q) for q in QUESTIONS if q not in self.opened]
+        if facts["rule"] != truth.fingerprint():
+            notes.append(
+                "The synthetic figures were made by an earlier version of the rule: run "
+                "`noisefloor calibrate` again."
+            )
+        said = piece("headline", self.headline)
+        box = piece("box", "nf-same", said, [(k, v) for k, v in shown if v], notes)
+        return Shown(box, self.headline)
+
+    @property
+    def campaigns(self):
+        """Parameter of the notebook -> name of the campaign that was opened."""
+        found = {question: r.folder.name for question, r in self.opened.items()}
+        return found | {"controls": ", ".join(self.every)} if self.every else found
+
+    @property
+    def _meta(self):
+        """campaign.json of the first campaign that is there."""
+        return next((r.meta for r in self.opened.values()), {})
+
+    @property
+    def provenance(self):
+        """Where the figures come from."""
+        kept = {k: self._meta[k] for k in ("engine", "host", "commit") if k in self._meta}
+        return kept | {"parameters": self.figures["facts"], "raw_files": self.campaigns}
 
     def save(self):
         """Store the A/A campaign's verdict table beside the page, for the index; an empty one where
         none is recorded."""
-        nothing = pd.DataFrame(columns=stats.row.COLUMNS)
+        verdicts, meta = pd.DataFrame(columns=stats.row.COLUMNS), self.figures["facts"]
+        if "aa" in self.opened:
+            verdicts, meta = self.opened["aa"].verdicts, self.opened["aa"].meta
         report.save(
-            nothing if self.aa is None else self.aa.verdicts,
+            verdicts,
             "calibration",
-            {"date": self.figures["facts"]["date"]} if self.aa is None else self.aa.meta,
+            meta,
             title="Calibration",
             headline=self.headline,
             campaigns=self.campaigns,
@@ -338,10 +324,10 @@ class Calibration:
         )
 
 
-FIGURES = {  # name: Calibration -> (data, drawing, what `say` tells of which frame)
+FIGURES = {  # name: Calibration -> (data, drawing, what `say` is given)
     "blocks": lambda c: (
         c.each_block,
-        figures.blocks(c.each_design, c.each_block, margin_pct=c.aa.study.margin_pct),
+        figures.blocks(c.each_design, c.each_block, margin_pct=c.one("aa").study.margin_pct),
         (c.each_design, "overhead_pct", "design", "difference"),
     ),
     "rivals-live": lambda c: (
@@ -364,6 +350,12 @@ FIGURES = {  # name: Calibration -> (data, drawing, what `say` tells of which fr
 }
 
 
+def _absent(question):
+    """A sentence about a live campaign that is missing."""
+    about = "other arrangements" if question == PILOT else f"the question `{question}`"
+    return f"No campaign of {about} is recorded: what needs it is left out."
+
+
 def _read(frame, columns):
     """The columns of a table as `TABLES` names them: metrics by their label, numbers rounded, a value
     with the interval that `findings.told` writes."""
@@ -373,41 +365,9 @@ def _read(frame, columns):
         of = of or head
         ends = of.split() if of not in frame else [of]
         for name, end in zip(ends, ("", " lo", " hi"), strict=False):
-            values = frame[name]
-            values = values.map(metric_label) if name == "metric" else values
+            values = frame[name].map(metric_label) if name == "metric" else frame[name]
             out[head + end] = values.round(3) if values.dtype.kind == "f" else values
     return findings.told(out)
-
-
-def labelled(rates):
-    """Rival rates with what they are called in figures, and percent."""
-    return rates.assign(
-        label=rates["rival"] + ", " + rates["order"],
-        ours=rates["rival"] == rivals.OURS,
-        alarm_pct=100 * rates["value"],
-    )
-
-
-def rivals_on(r):
-    """`rivals.on_files` of a campaign's pairs in turn at 4 threads, TPS and CPU per transaction,
-    labelled. Raises live.TooShort."""
-    every, rows = r.judged(r.main), []
-    every = every[every["threads"] == 4]
-    if every["pair_id"].nunique() < rivals.RUNS:
-        raise live.TooShort(f"{r.folder.name} has fewer than {rivals.RUNS} pairs at 4 threads")
-    seconds, began = tidy.intervals(r.folder, r.main), r.runs.set_index("run")["start"]
-    for metric in live.METRICS:
-        kept = every[every["metric"] == metric]
-        kept = kept.assign(start=kept["run"].map(began)).sort_values("start").reset_index(drop=True)
-        per_second = None
-        if metric == "tps":
-            number = dict(zip(kept["run"], kept.index, strict=True))
-            mine = seconds[seconds["run"].isin(list(number))]
-            per_second = pd.DataFrame({"run": mine["run"].map(number), "value": mine["tps"]})
-        unit = "pair" if r.study.design == "switched" else "block"
-        found = rivals.on_files(kept, per_second, unit=unit)
-        rows += [row | {"metric": metric} for row in found]
-    return labelled(pd.DataFrame(rows))
 
 
 def say(frame, value, by, what, unit=" %"):
@@ -422,31 +382,26 @@ def say(frame, value, by, what, unit=" %"):
 
 def say_power(frame):
     """Alternative text of a power curve."""
-    parts = [
-        f"{line}: "
-        + ", ".join(
+    parts = []
+    for line, part in frame.sort_values("truth_pct").groupby("line"):
+        at = (
             f"{100 * r.slower:.0f} % slower and {100 * r.same:.0f} % same at {r.truth_pct:.1f} %"
-            for r in part.sort_values("truth_pct").itertuples()
+            for r in part.itertuples()
         )
-        for line, part in frame.groupby("line", sort=False)
-    ]
+        parts.append(f"{line}: {', '.join(at)}")
     return "; ".join(parts) + "."
 
 
 def load(aa="", injected="", switched="", processor="", pilot="", controls=""):
     """The recorded synthetic figures and the campaigns called so; "" for the newest recorded one of
-    that question, None inside where there is none. controls: names of campaigns whose A/A controls
-    count; "" for all recorded ones of studies."""
-    given = {"injected": injected, "aa": aa, "switched": switched, "processor": processor}
-    opened = {q: _open(q, name) for q, name in given.items()}
-    opened["pilot"] = _open("injected", pilot, duets=True)
-    every = results.names(controls) or sorted(
-        folder.name
-        for s in STUDIES
-        if s != "calibration"
-        for _, folder in report.finished(s, paths.recorded())
-    )
-    return Calibration(truth.read(recorded()), **opened, every=tuple(every))
+    that question, if there is any. controls: names of campaigns whose A/A controls count; "" for all
+    recorded ones of studies."""
+    given = dict(zip((*QUESTIONS, PILOT), (injected, aa, switched, processor, pilot), strict=True))
+    opened = {q: results.load(f) for q, name in given.items() if (f := _folder(q, name))}
+    studied = [s for s in STUDIES if s != "calibration"]
+    every = (f.name for s in studied for _, f in report.finished(s, paths.recorded()))
+    every = results.names(controls) or sorted(every)
+    return Calibration(truth.read(recorded()), opened, tuple(every))
 
 
 def recorded():
@@ -454,13 +409,14 @@ def recorded():
     return paths.recorded() / SYNTHETIC
 
 
-def _open(question, name, *, duets=False):
-    """A campaign by its name, else the newest recorded one of a question (of duets alone, or not);
-    None where there is none."""
-    newest = [("", name)]
-    for meta, folder in () if name else report.finished("calibration", paths.recorded()):
-        alone = all(w.get("at_once") for w in meta["workloads"]) and question == "injected"
-        if (meta.get("key"), alone) == (question, duets):
-            newest.append((meta["finished"], folder.name))
-    name = max(newest)[1]
-    return results.load(paths.campaign(name)) if name else None
+def _folder(question, name=""):
+    """The folder of a campaign by its name, else that of the newest recorded one of a question; None
+    without one."""
+    if name:
+        return paths.campaign(name)
+    newest = [("", "", None)]
+    for meta, folder in report.finished("calibration", paths.recorded()):
+        alone = meta.get("key") == "injected" and all(w.get("at_once") for w in meta["workloads"])
+        if (PILOT if alone else meta.get("key")) == question:
+            newest.append((meta["finished"], folder.name, folder))
+    return max(newest)[2]

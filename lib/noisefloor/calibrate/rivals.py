@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import signal, stats
 
+from noisefloor.calibrate import live
 from noisefloor.stats import synthetic
 
 ALPHA = 0.05
@@ -51,7 +52,8 @@ TESTS = {
 }
 ROWS = "rows as replicates (Welch)", "one run an arm"
 PEEKING = "t-test after every pair (peeking)", "in pairs"
-OURS = "Noisefloor"
+OURS = "Noisefloor", "in pairs"
+ORDERS = "all A, then all B", "in pairs"
 
 
 def grid(step=1):
@@ -78,48 +80,62 @@ def synthetic_rates(given, n, seed, cv=0.015):
     rows = rng.standard_normal((n, 2, SECONDS + 50))
     rows = ROW_CV * signal.lfilter([0.6], [1, -0.8], rows)[..., 50:] + first[:, :2, None]
     found = {ROWS: welch(rows[:, 0], rows[:, 1]) < ALPHA}
-    for name, differs in TESTS.items():
-        found[name, "all A, then all B"] = differs(np.exp(first[:, :RUNS]), np.exp(first[:, RUNS:]))
-        found[name, "in pairs"] = differs(*map(np.exp, dealt))
+    one_after_other = first[:, :RUNS], first[:, RUNS:]
+    found |= _tools([np.exp(v) for v in one_after_other], [np.exp(v) for v in dealt])
     found[PEEKING] = synthetic.peeking(d)
-    found[OURS, "in pairs"] = synthetic.different(d.reshape(n, BLOCKS, -1).mean(-1))
-    return [_rate(key, given, hit.sum(), n) for key, hit in found.items()]
+    found[OURS] = synthetic.different(d.reshape(n, BLOCKS, -1).mean(-1))
+    return _rates(found, given)
 
 
-def on_files(runs, rows, *, draws=2000, seed=1, unit="pair"):
-    """The same on a real A/A session: windows of ten runs an arm at every start for the tools, the
-    whole with its coins dealt anew, `draws` times, for the two that look after every pair.
-
-    runs: block, pair, arm, value, a row a run, in the order of measuring; rows: run (index of `runs`)
-    and value per second, or None. unit: "pair" or "block", what our rule takes as the coin's."""
-    x = np.log(runs["value"].to_numpy(float))
-    pairs = runs.assign(x=x).pivot(index=["block", "pair"], columns="arm", values="x")
-    sides = [pairs[arm].to_numpy() for arm in sorted(pairs.columns)]
-    found, rng = {}, np.random.default_rng(seed)
-    if rows is not None:
-        both = runs.reset_index().groupby(["block", "pair"])["index"].apply(list)
-        each = {run: g.to_numpy() for run, g in rows.groupby("run")["value"]}
-        known = [(each[i], each[j]) for i, j in both if i in each and j in each]
-        found[ROWS] = sum(float(welch(*two)) < ALPHA for two in known), len(known)
+def on_campaign(r, *, draws=2000, seed=1):
+    """The same on two identical servers, the pairs in turn of a campaign at 4 threads: windows of ten
+    runs an arm at every start for the tools, the whole with its coins dealt anew, `draws` times, for
+    the two that look after every pair. `labelled` rows with the metric. Raises live.TooShort."""
+    every, out = r.judged(r.main), []
+    every = every[every["threads"] == 4]
+    if every["pair_id"].nunique() < RUNS:
+        raise live.TooShort(f"{r.folder.name} has fewer than {RUNS} pairs at 4 threads")
+    every = every.assign(start=every["run"].map(r.runs.set_index("run")["start"]))
+    each = {run: g.to_numpy() for run, g in r.intervals(r.main).groupby("run")["tps"]}
     windows = np.lib.stride_tricks.sliding_window_view
-    after = windows(np.exp(x), 2 * RUNS)
-    for name, differs in TESTS.items():
-        hit = differs(after[:, :RUNS], after[:, RUNS:])
-        found[name, "all A, then all B"] = hit.sum(), len(hit)
-        hit = differs(*(windows(np.exp(v), RUNS) for v in sides))
-        found[name, "in pairs"] = hit.sum(), len(hit)
-    d = sides[0] - sides[1]
+    for metric in live.METRICS:
+        runs, found = every[every["metric"] == metric].sort_values("start"), {}
+        if metric == "tps":
+            both = runs.groupby(["block", "pair"])["run"].apply(list)
+            known = [(each[i], each[j]) for i, j in both if i in each and j in each]
+            found[ROWS] = np.array([welch(*two) < ALPHA for two in known])
+        pairs = runs.pivot(index=["block", "pair"], columns="arm", values="value").astype(float)
+        after = windows(runs["value"].to_numpy(float), 2 * RUNS)
+        dealt = [windows(pairs[arm].to_numpy(), RUNS) for arm in sorted(pairs)]
+        found |= _tools((after[:, :RUNS], after[:, RUNS:]), dealt)
+        one, other = (np.log(pairs[arm]) for arm in sorted(pairs))
+        blocks, rng = (one - other).groupby("block").mean(), np.random.default_rng(seed)
+        for key, judge, units in (
+            (PEEKING, synthetic.peeking, one - other),
+            (OURS, synthetic.different, blocks),
+        ):
+            coins = rng.integers(0, 2, (draws, len(units))) * 2 - 1
+            found[key] = judge(coins * units.to_numpy())
+        for row in _rates(found, {}):
+            if row["rival"] in TESTS:  # windows overlap: their share has no such bound
+                row |= {"lo": np.nan, "hi": np.nan}
+            out.append(row | {"metric": metric})
+    return labelled(pd.DataFrame(out))
 
-    def dealt(values):
-        return (rng.integers(0, 2, (draws, len(values))) * 2 - 1) * values
 
-    found[PEEKING] = synthetic.peeking(dealt(d)).sum(), draws
-    blocks = pd.Series(d).groupby(pairs.index.get_level_values("block")).mean()
-    units = blocks.to_numpy() if unit == "block" else d
-    found[OURS, "in pairs"] = synthetic.different(dealt(units)).sum(), draws
-    out = [_rate(key, {}, *counted) for key, counted in found.items()]
-    nothing = {"lo": np.nan, "hi": np.nan}  # windows overlap: their share has no such bound
-    return [row | nothing if row["rival"] in TESTS else row for row in out]
+def _tools(one_after_other, in_pairs):
+    """{(tool, order): whether it calls the two samples of each row different}."""
+    ways = dict(zip(ORDERS, (one_after_other, in_pairs), strict=True))
+    return {(tool, way): TESTS[tool](*two) for tool in TESTS for way, two in ways.items()}
+
+
+def labelled(rates):
+    """Rates with what they are called in figures, and percent."""
+    return rates.assign(
+        label=rates["rival"] + ", " + rates["order"],
+        ours=rates["rival"] == OURS[0],
+        alarm_pct=100 * rates["value"],
+    )
 
 
 def bounds(count, n, alpha=0.05):
@@ -135,5 +151,9 @@ def bounded(count, n):
     return {"n": int(n), "count": int(count), "value": count / n, "lo": lo, "hi": hi}
 
 
-def _rate(key, given, count, n):
-    return {"rival": key[0], "order": key[1]} | given | bounded(count, n)
+def _rates(found, given):
+    """How often each calls two identical arms different: rows of {(rival, order): whether it does}."""
+    return [
+        {"rival": rival, "order": order} | given | bounded(hit.sum(), len(hit))
+        for (rival, order), hit in found.items()
+    ]

@@ -4,6 +4,7 @@
 can be rendered without running them again."""
 
 import ast
+import bisect
 import hashlib
 import inspect
 import itertools
@@ -213,10 +214,7 @@ def _smallest(holds, most):
     does; NaN without one."""
     if not holds(most):
         return math.nan
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+    high = 1 + bisect.bisect_left(range(1, most), True, key=holds)
     while high > 2 and (holds(high - 1) or holds(high - 2)):
         high -= 1
     return high

@@ -258,7 +258,7 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
     )
     if out or not small:
         calibration.write(figures, out or calibration.recorded())
-    found = calibration.Calibration(figures, **opened)
+    found = calibration.Calibration(figures, opened)
     if as_json:
         facts = {**figures["facts"], "headline": found.headline}
         _say(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))

@@ -13,7 +13,7 @@ from pathlib import Path
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
 from noisefloor.stats import honest
-from noisefloor.studies.own import MANY, own
+from noisefloor.studies.own import MANY, own, refused
 
 _FIRST = (
     *("binlog-encryption", "tablespace-encryption", "version-upgrade", "backup-encryption"),
@@ -47,9 +47,7 @@ def load(
     _known(name)
     _allowed(margin_pct, budget_min, threads)
     if profile not in PROFILES:
-        raise StudyError(
-            f"profile {profile!r} is not one of {', '.join(PROFILES)}; nothing was measured"
-        )
+        raise refused(f"profile {profile!r} is not one of {', '.join(PROFILES)}")
     chosen = PROFILES[profile]
     chosen = replace(chosen, budget_min=budget_min or chosen.budget_min)
     margin_pct, threads = float(margin_pct or chosen.margin_pct), tuple(threads)
@@ -58,13 +56,11 @@ def load(
         return own(chosen, engine or "mysql", threads, margin_pct, declared=declared, **more)
     file = _file(name, engine, more.pop("old", ""), more.pop("builds", {}))
     if more:
-        raise StudyError(f"{name} has no parameter {next(iter(more))!r}; nothing was measured")
+        raise refused(f"{name} has no parameter {next(iter(more))!r}")
     known = file["questions"]
     key = question or next(iter(known))
     if key not in known:
-        raise StudyError(
-            f"{name} has no question {key!r}; it has: {', '.join(known)}; nothing was measured"
-        )
+        raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
     asked = {k: _of(profile, v) for k, v in known[key].items()}
     base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
     allowed = honest.Duet() if name == "calibration" else honest.duet()
@@ -160,22 +156,19 @@ def _known(name: str) -> None:
 
 def _allowed(margin_pct: object, budget_min: object, threads: object) -> None:
     """Raise StudyError for a number that nothing can be measured with."""
-    numbers = (int, float)
-    if not (type(margin_pct) in numbers and 0 <= margin_pct < 100):
-        raise StudyError(
-            f"margin_pct {margin_pct!r}: a number above 0 and below 100 is needed (0: the"
-            " profile's); nothing was measured"
+    if not (type(margin_pct) in (int, float) and 0 <= margin_pct < 100):
+        raise refused(
+            f"margin_pct {margin_pct!r}: a number above 0 and below 100 is needed (0: the profile's)"
         )
-    if not (type(budget_min) in numbers and 0 <= budget_min <= 100_000):
-        raise StudyError(
-            f"budget_min {budget_min!r}: minutes from 0 (the profile's) to 100,000 are needed;"
-            " nothing was measured"
+    if not (type(budget_min) in (int, float) and 0 <= budget_min <= 100_000):
+        raise refused(
+            f"budget_min {budget_min!r}: minutes from 0 (the profile's) to 100,000 are needed"
         )
     whole = isinstance(threads, list | tuple)
     if not (whole and all(type(t) is int and 1 <= t <= THREADS_MOST for t in threads)):
-        raise StudyError(
+        raise refused(
             f"threads {threads!r}: a list of whole numbers from 1 to {THREADS_MOST}, such as"
-            " [1, 4, 16], is needed; nothing was measured"
+            " [1, 4, 16], is needed"
         )
 
 

@@ -27,6 +27,11 @@ SLOWLY = {"innodb_buffer_pool_size", "innodb_log_file_size", "innodb_redo_log_ca
 MOST_ARMS = 15
 
 
+def refused(why: str) -> StudyError:
+    """What cannot be asked, and why, as an error."""
+    return StudyError(f"{why}; nothing was measured")
+
+
 def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Variable -> its values, the baseline's first, from texts ``VARIABLE=VALUE,VALUE``; a value
     that holds commas stands in single quotes. Raises StudyError."""
@@ -35,31 +40,26 @@ def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
         name, equals, rest = text.partition("=")
         name = name.strip().lower().replace("-", "_")
         if not (equals and re.fullmatch(r"[a-z_][a-z0-9_.]*", name) and text.isprintable()):
-            raise StudyError(
-                f"{text!r}: VARIABLE=VALUE,VALUE is needed, such as binlog_encryption=OFF,ON;"
-                " nothing was measured"
+            raise refused(
+                f"{text!r}: VARIABLE=VALUE,VALUE is needed, such as binlog_encryption=OFF,ON"
             )
         if name in _OURS:
-            raise StudyError(
-                f"{name}: without its own value Noisefloor cannot measure; nothing was measured"
-            )
+            raise refused(f"{name}: without its own value Noisefloor cannot measure")
         if name in _AT_LOAD:
-            raise StudyError(
+            raise refused(
                 f"{name} acts when tables are created, and both arms share the loaded ones: the"
-                " tablespace-encryption study deals each arm its own data; nothing was measured"
+                " tablespace-encryption study deals each arm its own data"
             )
         values = next(csv.reader([rest], quotechar="'", skipinitialspace=True)) or [""]
         values = tuple(v.strip() for v in values)
         twice = {v.casefold() for v in values}
         if name in found or len(twice) < len(values):
-            raise StudyError(
-                f"{text}: a variable or value stands there twice; nothing was measured"
-            )
+            raise refused(f"{text}: a variable or value stands there twice")
         found[name] = values
     if not any(len(v) > 1 for v in found.values()):
-        raise StudyError(
+        raise refused(
             "nothing to compare: a variable with two values or more is needed, such as"
-            " binlog_encryption=OFF,ON; nothing was measured"
+            " binlog_encryption=OFF,ON"
         )
     return found
 
@@ -91,9 +91,9 @@ def own(
     held = {n: v[0] for n, v in given.items() if len(v) == 1}
     combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
     if len(combinations) > MOST_ARMS + 1:
-        raise StudyError(
+        raise refused(
             f"{len(combinations)} combinations are more than {MOST_ARMS + 1}, which no budget"
-            " settles: ask about fewer variables or values at a time; nothing was measured"
+            " settles: ask about fewer variables or values at a time"
         )
     start = bool(set(static) & set(several))
     base = combinations[0]
