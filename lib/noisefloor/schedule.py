@@ -144,7 +144,8 @@ def weighing(study: Study) -> dict[str, dict[str, dict[str, float]]]:
     out: dict[str, dict[str, dict[str, float]]] = {}
     for w in (w for w in study.workloads if len(w.threads) > 1):
         for m in w.metrics:
-            if sds := stats.scatter.weighing(kin(study, w), m, w.threads):
+            sds = stats.scatter.pair_sds(kin(study, w), m, w.threads)
+            if len(set(sds.values())) > 1:
                 out.setdefault(w.name, {})[m] = {str(t): sd for t, sd in sds.items()}
     return out
 
@@ -205,7 +206,7 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
         if not sds:
             continue
         start = stats.scatter.start(metric) if study.design != "switched" else None
-        one = 1 / sum((sd / 100) ** -2 * fit for sd in sds)
+        one = 1 / sum((sd / 100) ** -2 * fit for sd in sds.values())
         both = (one + (2 * start.cv**2 if start else 0.0)) / blocks
         found[metric] = round(100 * math.expm1(t * math.sqrt(both)), 2)
     return found

@@ -99,7 +99,7 @@ def noise(tmp_path, monkeypatch):
     def write(fields):
         (tmp_path / f"noise{len(list(tmp_path.iterdir()))}.json").write_text(json.dumps(fields))
         newest = max(tmp_path.glob("noise*.json"))
-        monkeypatch.setattr(stats.scatter.paths, "recorded_noise", lambda: newest)
+        monkeypatch.setattr(stats.scatter.paths, "known", lambda name, own=True: newest)
 
     return write
 
@@ -225,7 +225,7 @@ def test_the_declared_scatter_weights_the_joint_effect(monkeypatch):
     known = {1: 3.0, 4: 1.0}
     monkeypatch.setattr(
         schedule.stats.scatter,
-        "weighing",
+        "pair_sds",
         lambda w, m, threads: {t: known[t] for t in threads},
     )
     rows = []

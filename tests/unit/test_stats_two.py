@@ -29,7 +29,7 @@ def known_are(cvs, folder, monkeypatch):
     file.write_text("\n".join(["source,metric,threads,seconds,n,cv_pct", *lines]))
     scatter._groups.cache_clear()
     monkeypatch.setattr(scatter.paths, "published", lambda: folder)
-    monkeypatch.setattr(scatter, "_starts", lambda file: ("", START))
+    monkeypatch.setattr(scatter, "_read", lambda file: START)
 
 
 def judged(*args, **given):

@@ -161,7 +161,7 @@ def histogram(n: Sequence[int]) -> tuple[float, float]:
 
 def start_note(start: Start) -> str:
     """What was added for the server starts, as a warning."""
-    whose = "as given" if start.source == "given" else "as recorded"
+    whose = "as given" if start.given else "as recorded"
     return (
         "nothing says that the server was restarted between the runs: a start-to-start CV of "
         f"{100 * start.cv:.2g} % is added, {whose}; --restarts leaves it out"

@@ -257,7 +257,7 @@ def _floor(cv_pct: Given | None, k: int | None) -> Start | None:
     if k is not None and k < 2:
         raise ValueError(f"floor from {k} runs: at least 2 are needed")
     cv = _quantity(cv_pct, "floor (percent)")[0] / 100
-    return scatter.Start(cv, int(k or FLOOR_RUNS) - 1, "given")
+    return scatter.Start(cv, int(k or FLOOR_RUNS) - 1, True)
 
 
 def _quantity(given: Given, what: str) -> tuple[float, float, str]:
