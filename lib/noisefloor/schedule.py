@@ -108,7 +108,7 @@ def plan(study: Study) -> dict:
     (of every comparison in a block; 0: as many as the first block's share of the budget holds),
     windows (of a duet in a block), weighing (workload -> metric -> thread count -> sd of a pair in
     percent, which weights the joint effect), levelled (whether pairs are levelled for what the host
-    takes away: `stats.level`) and expected: metric -> half width in percent of the headline's
+    takes away: `stats.pairs`) and expected: metric -> half width in percent of the headline's
     interval that the recorded noise lets expect."""
     blocks, control = study.profile.blocks, 0
     if study.whole:
