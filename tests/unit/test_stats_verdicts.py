@@ -6,7 +6,6 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats as scipy_stats
 
 from conftest import DATA
 from noisefloor import stats
@@ -67,17 +66,6 @@ def width(row):
     return row["hi_pct"] - row["lo_pct"]
 
 
-def test_the_recorded_sessions_are_as_they_were():
-    d = stats.pairs(session("one-start", "side by side")).query("metric == 'tps'").overhead
-    p = scipy_stats.ttest_1samp(d, 0).pvalue  # a textbook test calls it different
-    assert p == pytest.approx(0.013, abs=0.003)
-    assert d.mean() == pytest.approx(-math.log(1.029), abs=0.001)
-    tps = stats.pairs(session("blocks", "side by side")).query("metric == 'tps'")
-    assert len(tps) == 40
-    assert tps.overhead.std() == pytest.approx(0.0445, abs=0.0005)
-    assert tps.groupby("block").overhead.mean().std() == pytest.approx(0.018, abs=0.0005)
-
-
 @pytest.mark.parametrize("design", ["side by side", "switched"])
 @pytest.mark.parametrize("name", ["one-start", "blocks"])
 def test_identical_servers_are_not_called_different(name, design):
@@ -120,6 +108,7 @@ def test_positive_always_means_worse(metric, worse):
         (0.10 + noise(40), "slower"),
         (-0.10 + noise(40), "faster"),
         (noise(40, 0.005), "same"),
+        (0.01 + noise(40, 0.005), "same"),  # wins where both hold
         (noise(40, 0.10), "cannot tell"),
         (0.10 + noise(12), "cannot tell"),  # the signs of three blocks cannot reach any level
         ([0.0] * 40, "same"),
