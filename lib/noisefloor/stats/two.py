@@ -100,14 +100,17 @@ def judge(
         found = [_quantity(s, name) for s in given]
         of = [s * (1 if k or kind != "time" else size) for s, _, k in found]  # in the numbers' unit
         spread = [(s / mean, k) for s, mean, k in zip(of, (x, y), counts, strict=True)]
-        each = {}
-        for reading, error in READINGS.items():
-            parts = tuple((error(s, k) ** 2, k - 1) for s, k in spread)
-            each[reading] = Estimate(value, parts, added)
-        c.estimate = _histogram(each[SPREADS[name]], metric, counts)
+        each = {
+            reading: tuple((error(s, k) ** 2, k - 1) for s, k in spread)
+            for reading, error in READINGS.items()
+        }
+        c.estimate = Estimate(value, each[SPREADS[name]] + runs.histogram(metric, counts), added)
         run_sd = max(READINGS[SPREADS[name]](s, k) * math.sqrt(k) for s, k in spread)
         if name == "pm":
-            words = {reading: e.word(math.log1p(margin / 100)) for reading, e in each.items()}
+            words = {
+                reading: Estimate(value, parts, added).word(math.log1p(margin / 100))
+                for reading, parts in each.items()
+            }
             c.warnings = [_readings(words)]
     elif floor:
         part = floor.cv**2 * sum(1 / k for k in counts), floor.df
@@ -143,9 +146,6 @@ def judge(
     return out, [amounts.plain(line) for line in lines]
 
 
-# --- numbers of several runs ------------------------------------------------------------------------
-
-
 def alone(
     value: float,
     counts: tuple[int, int],
@@ -157,26 +157,8 @@ def alone(
     """The cell of two numbers that come without their scatter: held against published repeats, as
     `runs` does with single runs."""
     known = scatter.population(metric, threads, seconds)
-    if max(counts) == 1:
-        return runs.single_cell(threads, ((0.0,), (value,)), value, known)
-    c = Cell(threads, counts, Estimate(value, runs.UNKNOWN), single=known)
-    without = "several runs an arm without their scatter"
-    if not known:
-        c.only = f"{without}: how much runs scatter is not known"
-        return c
-    variance, df = known.part
-    parts, added = tuple((variance / k, df) for k in counts), (start.part,) if start else ()
-    c.estimate = _histogram(Estimate(value, parts, added), metric, counts)
-    high = f"{100 * known.high:.1f} % ({runs.whose(known)})"
-    c.warnings.append(f"{without}: that is taken to be {high}")
-    return c
-
-
-def _histogram(e: Estimate, metric: str, counts: tuple[int, int]) -> Estimate:
-    """The estimate with what sysbench's histogram rounds away of a percentile."""
-    if metric not in runs.PERCENTILES:
-        return e
-    return Estimate(e.value, (*e.parts, runs.histogram(counts)), e.start)
+    added = (start.part,) if start else ()
+    return runs.single_cell(threads, counts, value, metric, known, added)
 
 
 def _readings(words: dict[str, str]) -> str:
