@@ -293,59 +293,51 @@ def _is(value: Any, kind: Any) -> bool:
     """Whether a value has the type that a field of these dataclasses is declared with."""
     origin, inside = get_origin(kind), get_args(kind)
     if origin is tuple:
-        every = inside[:1] * len(value) if inside[-1] is ... and type(value) is tuple else inside
-        return type(value) is tuple and len(value) == len(every) and all(map(_is, value, every))
+        each = inside[:1] * len(value) if inside[-1] is ... and type(value) is tuple else inside
+        return type(value) is tuple and len(value) == len(each) and all(map(_is, value, each))
     if origin is Mapping:
-        return isinstance(value, Mapping) and all(
-            _is(k, inside[0]) and _is(v, inside[1]) for k, v in value.items()
-        )
+        whole = isinstance(value, Mapping)
+        return whole and all(_is(k, inside[0]) and _is(v, inside[1]) for k, v in value.items())
     if inside:  # int | None
         return any(_is(value, k) for k in inside)
-    if is_dataclass(kind):
-        return type(value) is kind and all(
-            _is(getattr(value, f.name), f.type) for f in fields(kind)
-        )
     if kind is float:
         return type(value) in (int, float) and abs(value) <= sys.float_info.max
-    return type(value) is kind
+    return type(value) is kind and all(
+        _is(getattr(value, f.name), f.type) for f in (fields(kind) if is_dataclass(kind) else ())
+    )
 
 
 def restored(meta: Mapping[str, Any]) -> Study:
     """The study as it stands in a campaign.json: what was compared, whatever the code says now.
 
     Raises StudyError where none stands there."""
-    try:
-        found = _restored(meta)
-    except (KeyError, TypeError, AttributeError, ValueError) as e:
-        raise StudyError(f"the study in it cannot be read ({e!r})") from None
-    if not (_is(found, Study) and found.arms and found.workloads):
-        raise StudyError("the study in it has nothing to compare, or a value of a wrong type")
-    if not all(w.threads for w in found.workloads):
-        raise StudyError("a workload in it has no thread count")
-    if not 0 < found.margin_pct < 100:
-        raise StudyError("the margin in it is not above 0 and below 100 %")
-    return found
 
-
-def _restored(meta: Mapping[str, Any]) -> Study:
-    def made(kind: Any, fields: Mapping[str, Any]) -> Any:
-        known = {k: v for k, v in fields.items() if k in kind.__dataclass_fields__}
+    def made(kind: Any, given: Mapping[str, Any]) -> Any:
+        known = {k: v for k, v in given.items() if k in kind.__dataclass_fields__}
         return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
 
-    arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
-    if odd := next((n for n, a in arms.items() if not _is(a, Arm) or a.name != n), None):
-        raise ValueError(f"arm {odd!r}")
-    for needed in ("title", "question", "design", "settings", "tables", "keyring", "margin_pct"):
-        meta[needed]
-    others = (meta["baseline"], meta["control"])
-    own = {
-        "name": meta["study"],
-        "baseline": arms[meta["baseline"]],
-        "arms": [a for n, a in arms.items() if n not in others],
-        "workloads": [made(Workload, w) for w in meta["workloads"]],
-        "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
-        "upgrade": meta.get("upgrade_path", False),
-        "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
-    }
-    found: Study = made(Study, {**meta, **own})
+    try:
+        arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
+        for needed in ("settings", "tables", "keyring", "margin_pct"):
+            meta[needed]
+        others = (meta["baseline"], meta["control"])
+        own = {
+            "name": meta["study"],
+            "baseline": arms[meta["baseline"]],
+            "arms": [a for n, a in arms.items() if n not in others],
+            "workloads": [made(Workload, w) for w in meta["workloads"]],
+            "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
+            "upgrade": meta.get("upgrade_path", False),
+            "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
+        }
+        found: Study = made(Study, {**meta, **own})
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
+        raise StudyError(f"the study in it cannot be read ({e!r})") from None
+    typed = _is(found, Study) and all(_is(a, Arm) and a.name == n for n, a in arms.items())
+    if not (typed and found.arms and found.workloads and all(w.threads for w in found.workloads)):
+        raise StudyError(
+            "the study in it has nothing to compare, no thread count, or a value of a wrong type"
+        )
+    if not 0 < found.margin_pct < 100:
+        raise StudyError("the margin in it is not above 0 and below 100 %")
     return found

@@ -58,32 +58,11 @@ def reports() -> Path:
     return Path(os.environ.get("NOISEFLOOR_REPORTS") or root() / "reports")
 
 
-def floor() -> Path:
-    """The start-to-start floor: of this machine where it was measured, else the recorded one."""
-    own = runs() / "floor.json"
-    return own if own.exists() else recorded_floor()
-
-
-def recorded_floor() -> Path:
-    """The start-to-start floor of the recorded A/A campaign."""
-    return Path(__file__).with_name("floor.json")
-
-
-def duet() -> Path:
-    """What a duet is allowed to say: found on this machine, else as recorded."""
-    own = runs() / "duet.json"
-    return own if own.exists() else Path(__file__).with_name("duet.json")
-
-
-def noise() -> Path:
-    """The A/A scatter of pairs: of this machine where it was measured, else the recorded one."""
-    own = runs() / "noise.json"
-    return own if own.exists() else recorded_noise()
-
-
-def recorded_noise() -> Path:
-    """The A/A scatter of pairs by workload, metric and thread count, as recorded."""
-    return Path(__file__).with_name("noise.json")
+def known(name: str, own: bool = True) -> Path:
+    """What is known of noise beforehand: `floor` (from start to start), `noise` (of A/A pairs) or
+    `duet` (what one may say), as measured on this machine (`own`), else as recorded."""
+    mine = runs() / f"{name}.json"
+    return mine if own and mine.exists() else Path(__file__).with_name(f"{name}.json")
 
 
 def engines() -> Path:

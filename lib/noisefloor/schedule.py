@@ -108,7 +108,7 @@ def plan(study: Study) -> dict:
     (of every comparison in a block; 0: as many as the first block's share of the budget holds),
     windows (of a duet in a block), weighing (workload -> metric -> thread count -> sd of a pair in
     percent, which weights the joint effect), levelled (whether pairs are levelled for what the host
-    takes away: `stats.level`) and expected: metric -> half width in percent of the headline's
+    takes away: `stats.pairs`) and expected: metric -> half width in percent of the headline's
     interval that the recorded noise lets expect."""
     blocks, control = study.profile.blocks, 0
     if study.whole:
@@ -144,7 +144,8 @@ def weighing(study: Study) -> dict[str, dict[str, dict[str, float]]]:
     out: dict[str, dict[str, dict[str, float]]] = {}
     for w in (w for w in study.workloads if len(w.threads) > 1):
         for m in w.metrics:
-            if sds := stats.scatter.weighing(kin(study, w), m, w.threads):
+            sds = stats.scatter.pair_sds(kin(study, w), m, w.threads)
+            if len(set(sds.values())) > 1:
                 out.setdefault(w.name, {})[m] = {str(t): sd for t, sd in sds.items()}
     return out
 
@@ -205,7 +206,7 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
         if not sds:
             continue
         start = stats.scatter.start(metric) if study.design != "switched" else None
-        one = 1 / sum((sd / 100) ** -2 * fit for sd in sds)
+        one = 1 / sum((sd / 100) ** -2 * fit for sd in sds.values())
         both = (one + (2 * start.cv**2 if start else 0.0)) / blocks
         found[metric] = round(100 * math.expm1(t * math.sqrt(both)), 2)
     return found
@@ -273,42 +274,38 @@ def verdicts(
 ) -> pd.DataFrame:
     """The verdict table of what has been measured: the stop rule's and the report's. declared: the
     campaign's `plan`, None for one that was measured under another rule."""
-    at_once = tidy["workload"].isin([w.name for w in study.workloads if w.at_once])
-    kinds = [duet for duet in (False, True) if (at_once == duet).any()] or [False]
-    tables = [
-        _judged(study, tidy[at_once == duet], duet, declared, pair_seconds, ended) for duet in kinds
-    ]
-    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
-    table.attrs["margin_pct"] = study.margin_pct
-    return table
-
-
-def _judged(study, tidy, duet, declared, pair_seconds, ended) -> pd.DataFrame:
-    tidy.attrs["design"] = "duet" if duet else study.design
-    narrower = min(0.8, 1 - study.shrinks) if duet and study.duet == "word" else 1.0
+    plan, tables = declared or {}, []
     judged = {(w.name, m) for w in study.workloads for m in (*w.metrics, stats.verdicts.STEAL)}
-    kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
+    kept = np.array([k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)], bool)
+    at_once = tidy["workload"].isin([w.name for w in study.workloads if w.at_once]).to_numpy()
     weights = {
         (work, metric): {int(t): sd**-2.0 for t, sd in of.items()}
-        for work, metrics in (declared or {}).get("weighing", {}).items()
+        for work, metrics in plan.get("weighing", {}).items()
         for metric, of in metrics.items()
     }
-    table = stats.table(
-        tidy[kept],
-        margin_pct=study.margin_pct * narrower,
-        baseline=study.baseline.name,
-        blocks=declared and declared["blocks"],
-        looks=declared and tuple(declared["looks"]),
-        control=declared and declared["control"] if study.design != "switched" else None,
-        ended=ended,
-        pair_seconds=window_s(study) if duet else pair_seconds,
-        floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
-        one_start=study.floor_from,
-        weights=weights,
-        levelled=bool(declared and declared.get("levelled")),
-    )
-    if duet:
-        _as_duet(table, study.duet)
+    for duet in [d for d in (False, True) if (at_once == d).any()] or [False]:
+        part = tidy[kept & (at_once == duet)]
+        part.attrs["design"] = "duet" if duet else study.design
+        narrower = min(0.8, 1 - study.shrinks) if duet and study.duet == "word" else 1.0
+        table = stats.table(
+            part,
+            margin_pct=study.margin_pct * narrower,
+            baseline=study.baseline.name,
+            blocks=plan.get("blocks"),
+            looks=plan.get("looks"),
+            control=plan.get("control") if study.design != "switched" else None,
+            ended=ended,
+            pair_seconds=window_s(study) if duet else pair_seconds,
+            floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
+            one_start=study.floor_from,
+            weights=weights,
+            levelled=bool(plan.get("levelled")),
+        )
+        if duet:
+            _as_duet(table, study.duet)
+        tables.append(table)
+    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
+    table.attrs["margin_pct"] = study.margin_pct
     return table
 
 

@@ -14,13 +14,13 @@ import re
 import sys
 import time
 import traceback
-from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from noisefloor import parse
+from noisefloor.parse.base import decoded
 
 DATA = Path(__file__).parents[1] / "data"
 BATCH = 5_000
@@ -65,62 +65,51 @@ def _span(r: random.Random, text: str) -> tuple[int, int]:
     return (i, j) if i <= j else (j, i)
 
 
+def _digits(r: random.Random, text: str) -> str:
+    """A number becomes another one of the text, or none."""
+    if not (found := list(NUMBER.finditer(text))):
+        return text
+    here, there = r.choice(found), r.choice(found)[0]
+    odd = ("0", "0.00", "1e5", "inf", "nan", "-" + here[0], here[0] + "e3")
+    return text[: here.start()] + r.choice((there, there, *odd)) + text[here.end() :]
+
+
+def _swapped(r: random.Random, text: str) -> str:
+    lines = text.split("\n")
+    x, y = r.randrange(len(lines)), r.randrange(len(lines))
+    lines[x], lines[y] = lines[y], lines[x]
+    return "\n".join(lines)
+
+
 def _harmed(r: random.Random, text: str, harm: str) -> str:
     """The text after one harm."""
     at = r.randrange(len(text) + 1)
     (i, j), (k, _) = _span(r, text), _span(r, text)
     other = r.choice(SHORT)
     a, b = _span(r, other)
-    match harm:
-        case "cut":
-            return text[:at]
-        case "behead":
-            return text[at:]
-        case "splice":
-            return text[:i] + other[a:]
-        case "append":
-            return text + r.choice(("", "\n", "rc=0\n")) + other
-        case "delete":
-            return text[:i] + text[j:]
-        case "double":
-            return text[:j] + text[i:]
-        case "move":
-            rest = text[:i] + text[j:]
-            return rest[:k] + text[i:j] + rest[k:]
-        case "graft":
-            return text[:k] + other[a:b] + text[k:]
-        case "swap lines":
-            lines = text.split("\n")
-            x, y = r.randrange(len(lines)), r.randrange(len(lines))
-            lines[x], lines[y] = lines[y], lines[x]
-            return "\n".join(lines)
-        case "insert":
-            return text[:at] + r.choice(SCRAPS) + text[at:]
-        case "overwrite":
-            return text[:at] + r.choice(SCRAPS) + text[at + 1 :]
-        case "any character":
-            return text[:at] + chr(r.randrange(0x250)) + text[at + 1 :]
-        case "digit":  # becomes another one
-            return text[:at] + re.sub("[0-9]", lambda m: r.choice("0123456789"), text[at:], count=1)
-        case "number":  # becomes another one of the text, or none
-            if not (found := list(NUMBER.finditer(text))):
-                return text
-            here, there = r.choice(found), r.choice(found)[0]
-            odd = ("0", "0.00", "1e5", "inf", "nan", "-" + here[0], here[0] + "e3")
-            return text[: here.start()] + r.choice((there, there, *odd)) + text[here.end() :]
-        case "decimal comma":
-            return text.replace(".", ",")
-        case "some decimal commas":
-            return re.sub(r"(?<=[0-9])\.(?=[0-9])", lambda m: r.choice(".,"), text)
-        case "line ends":
-            return text.replace("\n", r.choice(ENDS))
-        case "case":
-            return r.choice((text.upper, text.lower, text.title))()
-        case "blanks":
-            return re.sub(" {2,}", lambda m: r.choice((" ", "\t", m[0])), text)
-        case "long line":
-            return text[:i] + r.choice(LONG) * 20_000 + text[i:]
-    raise ValueError(harm)
+    rest = text[:i] + text[j:]
+    return {
+        "cut": lambda: text[:at],
+        "behead": lambda: text[at:],
+        "splice": lambda: text[:i] + other[a:],
+        "append": lambda: text + r.choice(("", "\n", "rc=0\n")) + other,
+        "delete": lambda: rest,
+        "double": lambda: text[:j] + text[i:],
+        "move": lambda: rest[:k] + text[i:j] + rest[k:],
+        "graft": lambda: text[:k] + other[a:b] + text[k:],
+        "swap lines": lambda: _swapped(r, text),
+        "insert": lambda: text[:at] + r.choice(SCRAPS) + text[at:],
+        "overwrite": lambda: text[:at] + r.choice(SCRAPS) + text[at + 1 :],
+        "any character": lambda: text[:at] + chr(r.randrange(0x250)) + text[at + 1 :],
+        "digit": lambda: text[:at] + re.sub("[0-9]", lambda m: str(r.randrange(10)), text[at:], count=1),
+        "number": lambda: _digits(r, text),
+        "decimal comma": lambda: text.replace(".", ","),
+        "some decimal commas": lambda: re.sub(r"(?<=[0-9])\.(?=[0-9])", lambda m: r.choice(".,"), text),
+        "line ends": lambda: text.replace("\n", r.choice(ENDS)),
+        "case": getattr(text, r.choice(("upper", "lower", "title"))),
+        "blanks": lambda: re.sub(" {2,}", lambda m: r.choice((" ", "\t", m[0])), text),
+        "long line": lambda: text[:i] + r.choice(LONG) * 20_000 + text[i:],
+    }[harm]()  # fmt: skip
 
 
 def damaged(r: random.Random) -> str | bytes:
@@ -160,13 +149,6 @@ class Broken(AssertionError):
 def _same(value: float) -> float:
     """The number as it can be compared after a division by 1,000."""
     return float(f"{value:.11g}")
-
-
-def _readable(text: str | bytes) -> str:
-    if isinstance(text, bytes):
-        marked = text[:2] in (b"\xff\xfe", b"\xfe\xff")
-        text = text.decode("utf-16" if marked else "utf-8", "replace")
-    return text
 
 
 def _in_sysbench(text: str, found: dict) -> None:
@@ -234,16 +216,11 @@ def _in_time(text: str, found: list[dict]) -> None:
 
 
 def _numbers(result):
-    if isinstance(result, dict):
-        for value in result.values():
+    if isinstance(result, dict | list | tuple):
+        for value in result.values() if isinstance(result, dict) else result:
             yield from _numbers(value)
-    elif isinstance(result, list | tuple):
-        for value in result:
-            yield from _numbers(value)
-    elif isinstance(result, np.ndarray):
-        yield from result.tolist()
-    elif isinstance(result, int | float):
-        yield result
+    elif isinstance(result, np.ndarray | int | float):
+        yield from np.ravel(result).tolist()
 
 
 def check(text: str | bytes) -> str:
@@ -263,9 +240,9 @@ def check(text: str | bytes) -> str:
                 raise Broken(f"an error in line {e.line}") from None
             continue
         if name == "sysbench":
-            _in_sysbench(_readable(text), result)
+            _in_sysbench(decoded(text), result)
         else:
-            _in_time(_readable(text), result)
+            _in_time(decoded(text), result)
         if not all(math.isfinite(n) for n in _numbers(result)):
             raise Broken("a number that is not finite")
         outcome = name if outcome == "refused" else outcome
@@ -310,7 +287,6 @@ def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     asked.add_argument("--inputs", type=int, default=10_000_000)
     asked.add_argument("--seed", type=int, default=1)
-    asked.add_argument("--jobs", type=int, default=1)
     asked.add_argument("--record", type=Path, help="where counts are kept; a run continues from it")
     asked = asked.parse_args()
     from tqdm import tqdm
@@ -319,30 +295,25 @@ def main() -> None:
     total |= {"slowest_s": 0.0, "cpu_s": 0.0, "broken": 0}
     if asked.record and asked.record.exists():
         total |= json.loads(asked.record.read_text())
-    seeds = range(total["batches"], math.ceil(asked.inputs / BATCH))
     bar = tqdm(total=asked.inputs, initial=total["inputs"], unit="input", disable=None)
-    with ProcessPoolExecutor(asked.jobs) as pool:
-        for at in range(0, len(seeds), 4 * asked.jobs):
-            some = seeds[at : at + 4 * asked.jobs]
-            for n, found in zip(
-                some, pool.map(batch, [f"{total['seed']}-{n}" for n in some]), strict=True
-            ):
-                for said, text in found.pop("broken"):
-                    total["broken"] += 1
-                    print(f"batch {n}: {said}", file=sys.stderr)
-                    if asked.record and total["broken"] < 200:
-                        kept = asked.record.with_suffix(f".broken-{total['broken']}")
-                        odd = isinstance(text, str)
-                        kept.write_bytes(text.encode("utf-8", "surrogatepass") if odd else text)
-                total["slowest_s"] = max(total["slowest_s"], found.pop("slowest_s"))
-                for name, value in found.items():
-                    total[name] += value
-                total["batches"] = n + 1
-                bar.update(found["inputs"])
-            if asked.record:
-                partial = asked.record.with_suffix(".partial")
-                partial.write_text(json.dumps(total, indent=1) + "\n")
-                partial.replace(asked.record)
+    for n in range(total["batches"], math.ceil(asked.inputs / BATCH)):
+        found = batch(f"{total['seed']}-{n}")
+        for said, text in found.pop("broken"):
+            total["broken"] += 1
+            print(f"batch {n}: {said}", file=sys.stderr)
+            if asked.record and total["broken"] < 200:
+                kept = asked.record.with_suffix(f".broken-{total['broken']}")
+                odd = isinstance(text, str)
+                kept.write_bytes(text.encode("utf-8", "surrogatepass") if odd else text)
+        total["slowest_s"] = max(total["slowest_s"], found.pop("slowest_s"))
+        for name, value in found.items():
+            total[name] += value
+        total["batches"] = n + 1
+        bar.update(found["inputs"])
+        if asked.record:
+            partial = asked.record.with_suffix(".partial")
+            partial.write_text(json.dumps(total, indent=1) + "\n")
+            partial.replace(asked.record)
     bar.close()
     print(json.dumps(total))
     raise SystemExit(bool(total["broken"]))

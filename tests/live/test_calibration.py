@@ -303,15 +303,15 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
     noise = json.loads((tmp_path / "noise.json").read_text())
     both = noise["oltp_read_write"]["tps"]["4"]
     assert both == noise["calibration: read/write"]["tps"]["4"] == pytest.approx(2.2, rel=0.2)
-    assert scatter.pair_sds(("unheard of", "oltp_read_write"), "tps", [4]) == [both]
+    assert scatter.pair_sds(("unheard of", "oltp_read_write"), "tps", [4]) == {4: both}
     alike = noise["calibration: at once"]["cpu_per_transaction"]["4"]
     assert alike == pytest.approx(1.0, rel=0.2)
     duet = studies.load("version-upgrade", question="processor")
     (named, other) = schedule.kin(duet, duet.workloads[0])
     assert (named, other) == ("version-upgrade: read/write, at once", "calibration: at once")
-    assert scatter.pair_sds(("unheard of", other), "cpu_per_transaction", [4]) == [alike]
-    assert scatter.pair_sds(("unheard of",), "cpu_per_transaction", [4]) == []
-    assert scatter.weighing(*asked)[4] == both
+    assert scatter.pair_sds(("unheard of", other), "cpu_per_transaction", [4]) == {4: alike}
+    assert scatter.pair_sds(("unheard of",), "cpu_per_transaction", [4]) == {}
+    assert scatter.pair_sds(*asked)[4] == both
     assert honest.duet().says == "word"
     assert honest.duet().source.startswith("campaign injected-built")
 
@@ -352,7 +352,9 @@ def test_the_floor_of_two_campaigns_pools_their_variances_and_degrees_of_freedom
 
 def test_the_shipped_floor_is_that_of_every_recorded_campaign_of_two_identical_servers():
     every = sorted(paths.recorded().glob("calibration-aa-*"))
-    assert json.loads(paths.recorded_floor().read_text()) == live.floor(*map(results.load, every))
+    assert json.loads(paths.known("floor", own=False).read_text()) == live.floor(
+        *map(results.load, every)
+    )
 
 
 def test_noise_is_the_scatter_of_a_pair_around_its_block(monkeypatch):
@@ -376,13 +378,13 @@ def test_noise_is_the_scatter_of_a_pair_around_its_block(monkeypatch):
 
 
 def test_the_shipped_noise_weights_the_joint_effect():
-    shipped = json.loads(paths.recorded_noise().read_text())
+    shipped = json.loads(paths.known("noise", own=False).read_text())
     names = ("tablespace-encryption: larger than memory", "oltp_read_only")
     known = shipped[names[0]]["tps"]
-    found = scatter.weighing(names, "tps", [1, 4, 500])
+    found = scatter.pair_sds(names, "tps", [1, 4, 500])
     assert found == {1: known["1"], 4: known["4"], 500: known["64"]}  # the nearest one recorded
-    assert scatter.weighing(("unheard of", *names), "tps", [1, 4, 500]) == found
-    assert scatter.weighing(("unheard of",), "tps", [1, 4]) == {}
+    assert scatter.pair_sds(("unheard of", *names), "tps", [1, 4, 500]) == found
+    assert scatter.pair_sds(("unheard of",), "tps", [1, 4]) == {}
 
 
 def test_the_interval_of_two_identical_servers_is_of_their_blocks():

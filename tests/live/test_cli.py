@@ -40,7 +40,7 @@ def population(tmp_path, monkeypatch):
         "\n".join(["source,metric,threads,seconds,n,cv_pct", *rows])
     )
     monkeypatch.setattr(scatter.paths, "published", lambda: tmp_path)
-    monkeypatch.setattr(scatter, "_starts", lambda file: ("", {"tps": {"cv_pct": 0.73, "df": 3}}))
+    monkeypatch.setattr(scatter, "_read", lambda file: {"tps": {"cv_pct": 0.73, "df": 3}})
 
 
 # -- judge -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from noisefloor.stats import rule, runs, scatter, spending, synthetic
+from noisefloor.stats import rule, runs, scatter, synthetic
 from noisefloor.stats.graph import JOINT
 
 N = 1500
@@ -100,6 +100,22 @@ def test_files_have_the_words_that_compare_gives(restarts, count):
     assert {"slower", "faster", "cannot tell"} <= words
 
 
+@pytest.mark.parametrize("count", [2, 10])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_equal_files_are_seldom_called_different(count, restarts):
+    got = synthetic.files(count, 0.1, 0.0, restarts, 1500, np.random.default_rng(4))
+    assert at_least(got["slower"] + got["faster"], 1500) <= 0.05
+    assert sum(got.values()) == 1500
+    found = synthetic.files(4, 0.01, 0.05, restarts, 600, np.random.default_rng(3))
+    assert found["slower"] > (0.98 if restarts else 0.84) * 600  # what is there is found
+
+
+@pytest.mark.parametrize("name", [*synthetic.MUTANTS, "ddof 0"])
+def test_mutants_fail_where_the_rule_does_not(name):
+    broken, whole = synthetic.mutant(name, 6000, [3])
+    assert at_least(whole, 6000) <= 0.05 < at_least(broken, 6000)
+
+
 @pytest.mark.parametrize("kind", synthetic.NOISES)
 @pytest.mark.parametrize(("dependence", "phi"), synthetic.DEPENDENCES.items())
 def test_noise_has_the_spread_and_memory_it_claims(kind, dependence, phi):
@@ -108,8 +124,3 @@ def test_noise_has_the_spread_and_memory_it_claims(kind, dependence, phi):
     if kind != "stalls":
         assert x.std() == pytest.approx(0.02, rel=0.1)
     assert np.corrcoef(x[:, 1:].ravel(), x[:, :-1].ravel())[0, 1] == pytest.approx(phi, abs=0.05)
-
-
-def test_every_declared_number_of_blocks_can_pass_its_last_look():
-    for blocks in synthetic.PAIRS:
-        assert spending.fewest_flips(blocks) < spending.last_level(0.05, blocks)

@@ -58,6 +58,8 @@ def test_the_number_of_blocks_and_the_looks_are_declared(profile, blocks, looks)
     assert found["pairs"] == 0  # what the first block has time for
     assert found["control"] == (schedule.CONTROL_BLOCKS if profile == "standard" else 0)
     assert found["windows"] == 0  # of a duet, which it is not
+    calibration = schedule.plan(studies.load("calibration", profile=profile))
+    assert calibration["looks"] == [calibration["blocks"]]  # once, at its end
 
 
 def test_more_arms_and_thread_counts_declare_more_blocks():
@@ -67,12 +69,6 @@ def test_more_arms_and_thread_counts_declare_more_blocks():
     assert found["blocks"] == schedule.MOST_BLOCKS
     share = 0.05 / len(ARMS) * 0.2 / len(wide.workloads[0].threads)
     assert 2.0 ** (1 - found["blocks"]) <= share
-
-
-def test_a_calibration_is_judged_once_at_its_end():
-    found = schedule.plan(replace(QUICK, whole=True))
-    assert (found["blocks"], found["looks"], found["control"]) == (8, [8], 0)
-    assert schedule.plan(studies.load("calibration"))["looks"] == [8]
 
 
 @pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
@@ -99,7 +95,7 @@ def noise(tmp_path, monkeypatch):
     def write(fields):
         (tmp_path / f"noise{len(list(tmp_path.iterdir()))}.json").write_text(json.dumps(fields))
         newest = max(tmp_path.glob("noise*.json"))
-        monkeypatch.setattr(stats.scatter.paths, "recorded_noise", lambda: newest)
+        monkeypatch.setattr(stats.scatter.paths, "known", lambda name, own=True: newest)
 
     return write
 
@@ -214,6 +210,7 @@ MAIN = STANDARD.workloads[0].name
         ((MAIN, "p99", "b", "cannot tell", False), set()),  # shown, but it keeps nothing going
         ((MAIN, "tps", "plain again", "cannot tell", True), set()),
         ((MAIN, "tps", "b", "same", False), set()),
+        ((MAIN, "tps", "b", "not judged", False), {"b"}),
     ],
 )
 def test_an_arm_is_open_while_a_deciding_comparison_has_no_word(row, still_open):
@@ -225,7 +222,7 @@ def test_the_declared_scatter_weights_the_joint_effect(monkeypatch):
     known = {1: 3.0, 4: 1.0}
     monkeypatch.setattr(
         schedule.stats.scatter,
-        "weighing",
+        "pair_sds",
         lambda w, m, threads: {t: known[t] for t in threads},
     )
     rows = []
@@ -293,10 +290,3 @@ def test_a_duet_that_may_understate_calls_equal_only_what_is_nearer():
         assert found.attrs["margin_pct"] == chosen.margin_pct
     assert words[0.0] == words[0.2] == "same"
     assert words[0.5] != "same"
-
-
-def test_a_duet_is_open_until_processor_time_has_a_word():
-    rows = [(DUET.workloads[0].name, "tps", "encrypted", "not judged", False)]
-    cpu = (DUET.workloads[0].name, "cpu_per_transaction", "encrypted")
-    assert schedule.undecided(DUET, judged(*rows, (*cpu, "cannot tell", False))) == {"encrypted"}
-    assert schedule.undecided(DUET, judged(*rows, (*cpu, "same", False))) == set()

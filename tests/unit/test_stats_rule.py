@@ -51,15 +51,6 @@ def test_levels_are_those_of_published_tables(published):
     assert scipy_stats.norm.isf(levels) == pytest.approx(published, abs=2e-3)
 
 
-@pytest.mark.parametrize(("k", "constant"), [(2, 1.977), (3, 2.004), (4, 2.024), (5, 2.040)])
-def test_the_integration_finds_the_error_of_the_classical_boundaries(k, constant):
-    """O'Brien and Fleming 1979: |Z| > C sqrt(K / k) at any of K looks has 5 %."""
-    z = np.random.default_rng(1).normal(size=(400_000, k)).cumsum(1) / np.sqrt(np.arange(1, k + 1))
-    ours = scipy_stats.norm.isf(np.array(spending._levels(0.05, tuple(range(1, k + 1)), k, 2)) / 2)
-    for limits in (constant * np.sqrt(k / np.arange(1, k + 1)), ours):
-        assert (np.abs(z) > limits).any(1).mean() == pytest.approx(0.05, abs=0.0015)
-
-
 @pytest.mark.parametrize("share", [0.05, 0.04, 0.01, 0.01 / 3])
 @pytest.mark.parametrize("declared", [8, 10, 12, 40])
 def test_all_of_a_share_is_spent_and_a_look_that_signs_cannot_pass_spends_nothing(share, declared):
@@ -163,31 +154,6 @@ def test_a_start_that_was_never_repeated_widens_and_never_narrows():
     assert wide.p == 2 * min(wide.above(0.0), wide.below(0.0)) >= bare.p
     steady = blocks(10, 0.0, 0.001)
     assert rule.moments(steady, (2 * 0.007**2, 3)).half(0.05) > 2.5 * 0.007
-
-
-@pytest.mark.parametrize(
-    ("units", "word"),
-    [
-        (blocks(12, 0.10), "slower"),
-        (blocks(12, -0.10), "faster"),
-        (blocks(12, 0.0, 0.004), "same"),
-        (blocks(12, 0.01, 0.004), "same"),  # same wins where both hold
-        (blocks(12, 0.0, 0.1), "cannot tell"),
-        ([0.10] * 12, "slower"),
-        ([0.0] * 12, "same"),
-        ([0.10], "cannot tell"),
-    ],
-)
-def test_words(units, word):
-    found = judged(units)
-    assert found.word == word
-    if word == "slower":
-        assert found.lo > 0
-        assert found.p <= found.level
-    if word == "same":
-        assert -M < found.same_lo <= found.same_hi < M
-    if word == "cannot tell" and len(units) > 1:
-        assert found.lo < 0 < found.hi
 
 
 def test_a_word_never_contradicts_its_interval():

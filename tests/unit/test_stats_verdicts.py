@@ -108,6 +108,7 @@ def test_positive_always_means_worse(metric, worse):
         (0.10 + noise(40), "slower"),
         (-0.10 + noise(40), "faster"),
         (noise(40, 0.005), "same"),
+        (0.01 + noise(40, 0.005), "same"),  # wins where both hold
         (noise(40, 0.10), "cannot tell"),
         (0.10 + noise(12), "cannot tell"),  # the signs of three blocks cannot reach any level
         ([0.0] * 40, "same"),

@@ -127,7 +127,7 @@ def test_what_a_duet_may_say_is_read_of_this_machine_first(home):
     own = home / "runs" / "duet.json"
     own.parent.mkdir()
     own.write_text(json.dumps({"says": "size", "shrinks": 0.25, "source": "here", "more": 1}))
-    assert paths.duet() == own
+    assert paths.known("duet") == own
     here = asked("binlog-encryption", "processor")
     assert (here.duet, here.shrinks) == ("size", 0.25)
     assert asked("binlog-encryption").duet == ""  # no duet, nothing to say

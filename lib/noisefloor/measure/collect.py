@@ -201,11 +201,11 @@ def _finish(c: Campaign) -> None:
 def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
     """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
     measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
-    file = paths.floor()
+    file = paths.known("floor")
     found = json.loads(file.read_text(encoding="utf-8"))
     campaign = found["source"].partition(":")[0]
     whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
-    if file != paths.recorded_floor():
+    if file != paths.known("floor", own=False):
         whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
     starts = {m: stats.scatter.start(m) for m, f in found.items() if isinstance(f, dict)}
     return {m: (100 * start.cv, float(start.df)) for m, start in starts.items()}, whose

@@ -18,10 +18,9 @@ CLIP_S = 100.0
 _IMPOSSIBLE = 1e12
 
 Rows = tuple[Result, int | float | None]  # columns, percentile of their latency
-Forms = dict[str, tuple[tuple[str, ...], re.Pattern[str]]]
 
 
-def _forms(kind: str) -> Forms:
+def _forms(kind: str) -> dict[str, tuple[tuple[str, ...], re.Pattern[str]]]:
     """{words that only this form has: (columns in the order of a row's numbers, runs of rows)}."""
     return {
         form["hint"]: (tuple(form["columns"].split()), compiled(rf"(?:\n{form['row']} *+(?=\n))++"))
@@ -30,10 +29,10 @@ def _forms(kind: str) -> Forms:
 
 
 _STAMPED = _forms("stamped")
-_STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}?(?:thds|threads|reads):[^\n]*")
+STAMPED_LIKE = re.compile(r"\n[ \t]{0,9}\[[^\n]{0,60}?(?:thds|threads|reads):[^\n]*")
 _KINDS = (  # (words without which there is none; a row, whole or not; the forms that it can have)
     ('"time"', re.compile(r'\n *"time": *[0-9.]+,(?=\n *"threads": )'), _forms("json")),
-    ("[", _STAMPED_LIKE, _STAMPED),
+    ("[", STAMPED_LIKE, _STAMPED),
     (",", re.compile(r"\n[0-9]{1,9},[0-9]{1,9},[0-9.][^\n]*"), _forms("csv")),
 )
 _QUEUE = compiled(r"\n<STAMP>queue length: <N>,? concurrency: <N> *+(?=\n)")
@@ -167,12 +166,6 @@ def in_columns(names: tuple[str, ...], table: np.ndarray, warnings: list[str]) -
     if percentile is not None or not shares.size:
         result["latency_s"] = latency
     return result, percentile
-
-
-def refuse_rows_after(text: str, end: int) -> None:
-    """Raises ParseError for a row after the summary."""
-    if (row := _STAMPED_LIKE.search(text, end)) is not None:
-        raise error(text, row.start() + 1, "a row after the summary; one text holds one run")
 
 
 def queue(text: str, start: int, end: int) -> Result:

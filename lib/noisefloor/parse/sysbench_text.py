@@ -70,7 +70,8 @@ def _sysbench(text: str, block: tables.Block | None) -> Result:
     start = max(0, text.rfind("\nsysbench ", 0, running)) if running >= 0 else 0
     if running >= 0 and (second := text.find(_RUNNING, running + 1)) >= 0:
         raise error(text, second + 1, "a second run begins here; one text holds one run")
-    _refuse_failed(text, start)
+    if (failed := FAILED.search(text, start)) is not None:
+        raise _failed(text, failed.start())
     spans = _spans(text, start)
     warnings: list[str] = []
     if _LATE.search(text, start):
@@ -83,7 +84,8 @@ def _sysbench(text: str, block: tables.Block | None) -> Result:
     banner = _BANNER.search(text, start)
     summaries = [_summary(text, *span) for span in spans]
     end = spans[-1][0]
-    tables.refuse_rows_after(text, spans[-1][1])
+    if (row := tables.STAMPED_LIKE.search(text, spans[-1][1])) is not None:
+        raise error(text, row.start() + 1, "a row after the summary; one text holds one run")
     if block is None:
         rows, percentile = tables.intervals(text, start, end, warnings)
     elif start <= block.begin <= end:
@@ -117,16 +119,13 @@ def _sysbench(text: str, block: tables.Block | None) -> Result:
     return result
 
 
-def _refuse_failed(text: str, start: int) -> None:
-    """Raises ParseError with sysbench's own first words about its failure."""
-    if (found := FAILED.search(text, start)) is None:
-        return
-    at = found.start()
+def _failed(text: str, at: int) -> ParseError:
+    """The ParseError with sysbench's own first words about its failure."""
     words = dict.fromkeys(
         w for w in text[at : at + 1000].split("\n") if w.startswith(("FATAL: ", "invalid option: "))
     )
     beside = "; its summary is not taken" if "\nGeneral statistics:" in text[at:] else ""
-    raise error(text, at + 1, f"sysbench failed: {shown('; '.join(list(words)[:2]))}{beside}")
+    return error(text, at + 1, f"sysbench failed: {shown('; '.join(list(words)[:2]))}{beside}")
 
 
 def _spans(text: str, start: int) -> list[tuple[int, int]]:

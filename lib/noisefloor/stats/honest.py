@@ -23,7 +23,7 @@ class Duet:
 
 def duet() -> Duet:
     """What `noisefloor calibrate --live` found on this machine, else in the recorded campaign."""
-    found = json.loads(paths.duet().read_text(encoding="utf-8"))
+    found = json.loads(paths.known("duet").read_text(encoding="utf-8"))
     return Duet(**{k: v for k, v in found.items() if k in Duet.__dataclass_fields__})
 
 

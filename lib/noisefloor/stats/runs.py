@@ -36,23 +36,6 @@ class Side:
     rates: Any = None
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One metric of one workload, and how its runs are to be judged: what `judge` takes beside."""
-
-    metric: str
-    baseline: str
-    study: str = ""
-    workload: str = ""
-    margin_pct: float = 2.0
-    paired: bool = False  # the k-th values belong together
-    restarts: bool = False  # every run had a start of its own: no start-to-start scatter is added
-    floor: Floor = None  # that scatter in percent, or entries by metric
-    own: bool = True  # look for this machine's
-    seconds: float | None = None  # length of a run
-    notes: Iterable[str] = ()
-
-
 @dataclass
 class Cell:
     """One comparison; `decided` gives it level and word when its family has spoken."""
@@ -79,43 +62,65 @@ def sign(metric: str) -> int:
     return -1 if metric not in METRICS or METRICS[metric].better == "higher" else 1
 
 
-def judge(arms: Mapping[str, Mapping[Any, tuple[Side, Side]]], **given: Any) -> list[Row]:
+def judge(
+    arms: Mapping[str, Mapping[Any, tuple[Side, Side]]],
+    *,
+    metric: str,
+    baseline: str,
+    study: str = "",
+    workload: str = "",
+    margin_pct: float = 2.0,
+    paired: bool = False,
+    restarts: bool = False,
+    floor: Floor = None,
+    own: bool = True,
+    seconds: float | None = None,
+    notes: Iterable[str] = (),
+) -> list[Row]:
     """Verdict rows (dicts) of one metric of one workload: a family of 5 %, and one of its own for
     an arm that is a copy of the baseline.
 
-    arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}; given: fields of
-    Asked. ValueError for a value that has no logarithm."""
-    asked = Asked(**given)
-    start = None if asked.restarts else scatter.start(asked.metric, asked.floor, asked.own)
-    out = []
+    arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}; paired: the k-th
+    values belong together; restarts: every run had a start of its own, so that no start-to-start
+    scatter is added; floor: that scatter in percent, or entries by metric, else this machine's (own)
+    or the recorded one; seconds: length of a run. ValueError for a value that has no logarithm."""
+    start, out = None if restarts else scatter.start(metric, floor, own), []
+
+    def cell(threads: Any, a: Side, b: Side) -> Cell:
+        """The comparison of two sides, before its family has spoken."""
+        logs = _logs(a.values, metric), _logs(b.values, metric)
+        if min(map(len, logs)) > 1:
+            return _repeated(threads, logs, metric, paired, start)
+        known = scatter.population(metric, threads, seconds)
+        if isinstance(floor, (int, float)) and floor:
+            known = Population((floor / 100,) * GIVEN, 0)
+        x, y = (math.fsum(side) / len(side) for side in logs)
+        n, added = (len(logs[0]), len(logs[1])), (start.part,) if start else ()
+        value = sign(metric) * (y - x)
+        return single_cell(threads, n, value, metric, known, added, logs, (a.rates, b.rates))
+
     for copies in (False, True):
         cells: dict[Name, Cell] = {}
-        for arm in (a for a in arms if (a == f"{asked.baseline}{AGAIN}") is copies):
-            found = [_cell(threads, *sides, asked, start) for threads, sides in arms[arm].items()]
-            if len(found) > 1 and (joint := _joint(found, asked.paired)):
+        for arm in (a for a in arms if (a == f"{baseline}{AGAIN}") is copies):
+            found = [cell(threads, *sides) for threads, sides in arms[arm].items()]
+            if len(found) > 1 and (joint := _joint(found, paired)):
                 cells[arm, JOINT] = joint
             cells |= {(arm, "" if c.threads is None else c.threads): c for c in found}
-        for (arm, threads), c in decided(cells, asked.margin_pct, asked.metric):
-            key = asked.study, asked.workload, asked.metric, asked.baseline, arm
-            more = threads is JOINT, asked.notes, asked.paired, asked.seconds
-            out.append(verdict_row(c, key, asked.margin_pct, *more))
+        for (arm, threads), c in decided(cells, margin_pct, metric):
+            key = study, workload, metric, baseline, arm
+            out.append(verdict_row(c, key, margin_pct, threads is JOINT, notes, paired, seconds))
     return out
 
 
-def _cell(threads: Any, a: Side, b: Side, asked: Asked, start: Start | None) -> Cell:
-    """The comparison of two sides, before its family has spoken."""
-    metric, worse = asked.metric, sign(asked.metric)
-    x, y = _logs(a.values, metric), _logs(b.values, metric)
+def _repeated(
+    threads: Any, logs: Sequence[list[float]], metric: str, paired: bool, start: Start | None
+) -> Cell:
+    """The cell of several runs an arm, by their own scatter."""
+    (x, y), worse = logs, sign(metric)
     n = len(x), len(y)
     value = worse * (math.fsum(y) / n[1] - math.fsum(x) / n[0])
-    added = (start.part,) if start else ()
-    if min(n) < 2:
-        known = scatter.population(metric, threads, asked.seconds)
-        if isinstance(asked.floor, (int, float)) and asked.floor:
-            known = Population((asked.floor / 100,) * GIVEN, 0)
-        return single_cell(threads, (x, y), value, known, added, (a.rates, b.rates))
     c = Cell(threads, n, Estimate(value, UNKNOWN))
-    if asked.paired:
+    if paired:
         d = [worse * (v - u) for u, v in zip(x, y, strict=True)]
         parts = estimate.paired(d)
         c.sd = math.sqrt(parts[0][0] * len(d))
@@ -131,7 +136,6 @@ def _cell(threads: Any, a: Side, b: Side, asked: Asked, start: Start | None) -> 
             "like a difference"
         )
     if metric in PERCENTILES:
-        parts += (histogram(n),)
         if math.exp(max(*x, *y)) >= CLIP_S * 0.999:
             c.only = f"clipped at {CLIP_S:g} s, the end of sysbench's histogram"
     elif not sum(v for v, _ in parts) > 0:
@@ -140,7 +144,8 @@ def _cell(threads: Any, a: Side, b: Side, asked: Asked, start: Start | None) -> 
         c.warnings.append(start_note(start))
     if metric == "mean_latency":
         c.warnings.append("the same measurement as the throughput (Little's law), not a second one")
-    c.estimate = Estimate(value, parts, added)
+    parts += histogram(metric, n)
+    c.estimate = Estimate(value, parts, (start.part,) if start else ())
     return c
 
 
@@ -154,14 +159,14 @@ def _logs(values: Iterable[Any], metric: str) -> list[float]:
     return [math.log(v) for v in known]
 
 
-def histogram(n: Sequence[int]) -> tuple[float, float]:
-    """What sysbench's histogram rounds away of a percentile: a variance with its df."""
-    return BUCKET**2 / 12 * sum(1 / k for k in n), math.inf
+def histogram(metric: str, n: Sequence[int]) -> Parts:
+    """What sysbench's histogram rounds away of a percentile: a variance with its df; () of others."""
+    return ((BUCKET**2 / 12 * sum(1 / k for k in n), math.inf),) if metric in PERCENTILES else ()
 
 
 def start_note(start: Start) -> str:
     """What was added for the server starts, as a warning."""
-    whose = "as given" if start.source == "given" else "as recorded"
+    whose = "as given" if start.given else "as recorded"
     return (
         "nothing says that the server was restarted between the runs: a start-to-start CV of "
         f"{100 * start.cv:.2g} % is added, {whose}; --restarts leaves it out"
@@ -170,24 +175,29 @@ def start_note(start: Start) -> str:
 
 def single_cell(
     threads: Any,
-    logs: Sequence[Sequence[float]],
+    n: tuple[int, int],
     value: float,
+    metric: str,
     known: Population | None,
     added: Parts = (),
+    logs: Sequence[Sequence[float]] = (),
     rates: Sequence[Any] = (None,),
 ) -> Cell:
-    """A cell in which an arm has one run: held against what runs of other servers scatter, and
-    against the rows within them where both arms have `rates`, values per second."""
-    n = len(logs[0]), len(logs[1])
+    """A cell in which an arm has one run, or in which the scatter of several is not told (no
+    `logs`): held against what runs of other servers scatter, and against the rows within them where
+    both arms have `rates`, values per second."""
     c = Cell(threads, n, Estimate(value, UNKNOWN), single=known)
-    parts: list[tuple[float, float]] = []
+    several, parts = max(n) > 1, []  # type: bool, list[tuple[float, float]]
     for own in (x for x in logs if len(x) > 1):
         parts += estimate.paired(own)
         c.sd = math.sqrt(parts[-1][0] * len(own))
-    if known:  # once for both arms: one percentile is known no better for being used twice
+    if known:
         variance, df = known.part
-        parts.append((variance * n.count(1), df))
-    if max(n) == 1 and all(r is not None for r in rates):
+        untold = [(variance / k, df) for k in n] if several and not logs else []
+        # once for both arms: one percentile is known no better for being used twice
+        parts += untold or [(variance * n.count(1), df)]
+        parts += histogram(metric, n) if untold else ()
+    if not several and all(r is not None for r in rates):
         from noisefloor.stats.within import within
 
         inside = [found for r in rates if (found := within(r))]
@@ -199,13 +209,14 @@ def single_cell(
                     "the interval comes from the rows within the runs: a lower bound, since it does "
                     "not hold what differs from run to run"
                 )
-    arms = "one run an arm" if max(n) == 1 else "one run in one arm"
+    arms, its = "one run in one arm" if several else "one run an arm", "its scatter"
+    if several and not logs:
+        arms, its = "several runs an arm without their scatter", "that"
     if known:
-        high = 100 * known.high
-        c.warnings.append(f"{arms}: its scatter is taken to be {high:.1f} % ({whose(known)})")
+        c.warnings.append(f"{arms}: {its} is taken to be {100 * known.high:.1f} % ({whose(known)})")
     else:
         c.only = f"{arms}: how much runs scatter is not known"
-    c.estimate = Estimate(value, tuple(parts) or UNKNOWN, added if max(n) > 1 else ())
+    c.estimate = Estimate(value, tuple(parts) or UNKNOWN, added if several else ())
     return c
 
 

@@ -33,7 +33,7 @@ class Start:
 
     cv: float
     df: float
-    source: str = ""
+    given: bool = False  # by somebody, not recorded
 
     @property
     def part(self) -> tuple[float, float]:
@@ -42,9 +42,8 @@ class Start:
 
 
 @functools.lru_cache(maxsize=8)
-def _starts(file: Path) -> tuple[str, dict[str, Any]]:
-    found = json.loads(file.read_text(encoding="utf-8"))
-    return found.get("source", ""), {k: v for k, v in found.items() if isinstance(v, dict)}
+def _read(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def start(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
@@ -56,44 +55,26 @@ def start(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
     if metric in NO_SERVER:
         return None
     if isinstance(floor, (int, float)):
-        return Start(floor / 100, math.inf, "given") if floor else None
-    source, entries = "", floor
-    if entries is None:
-        source, entries = _starts(paths.floor() if own else paths.recorded_floor())
+        return Start(floor / 100, math.inf, True) if floor else None
+    entries = floor or {
+        k: v for k, v in _read(paths.known("floor", own)).items() if isinstance(v, dict)
+    }
     entry = entries.get(metric) or entries.get(KIN.get(metric, "tps")) or entries.get("tps")
     if entry and not entry["cv_pct"]:
         entry = max(entries.values(), key=lambda e: e["cv_pct"])
     if not entry or not entry["cv_pct"]:
         return None
-    return Start(entry["cv_pct"] / 100, entry["df"], source)
+    return Start(entry["cv_pct"] / 100, entry["df"])
 
 
-@functools.lru_cache(maxsize=4)
-def _noise(file: Path) -> dict[str, Any]:
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-
-
-def weighing(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[int, float]:
-    """{threads: sd of a pair in percent} that weights a joint effect over `threads`, by inverse
-    variances; {} where fewer than two are known. names: as `pair_sds` takes them."""
-    near = _nearest(names, metric, threads)
-    known = {of for of, _ in near}
-    return dict(zip(threads, (sd for _, sd in near), strict=True)) if len(known) > 1 else {}
-
-
-def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> list[float]:
-    """Scatter of a pair in percent at the nearest of `threads` each, as measured on this machine, else
-    as recorded; [] where none is. names: of workloads, the first that is known counts."""
-    return [sd for _, sd in _nearest(names, metric, threads)]
-
-
-def _nearest(names: Iterable[str], metric: str, threads: Sequence[int]) -> list[tuple[int, float]]:
-    """(the nearest thread count that is known, sd of a pair in percent there) of each; [] without."""
-    found = _noise(paths.recorded_noise()) | _noise(paths.noise())
+def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[int, float]:
+    """{threads: scatter of a pair in percent at the nearest thread count that is known}, as measured
+    on this machine, else as recorded; {} where none is. names: of workloads, the first that is known
+    counts."""
+    found = _read(paths.known("noise", own=False)) | _read(paths.known("noise"))
     own = [found[n][metric] for n in names if metric in found.get(n, {})]
     sds = {int(t): float(sd) for t, sd in own[0].items() if sd > 0} if own else {}
-    near = [min(sds, key=lambda k: abs(math.log(k / t))) for t in threads if sds]
-    return [(t, sds[t]) for t in near]
+    return {t: sds[min(sds, key=lambda k: abs(math.log(k / t)))] for t in threads if sds}
 
 
 @dataclass(frozen=True)

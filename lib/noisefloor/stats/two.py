@@ -6,7 +6,6 @@ bring their scatter. Plain Python, no numpy: the command answers in a third of a
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from noisefloor.model import METRICS
 from noisefloor.stats import estimate, plan, runs, scatter, student
@@ -35,14 +34,12 @@ _GIVEN = re.compile(
     r"\+?([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?"
     r"\s*([kKMG]?)\s*([^0-9]*)"
 )
-READINGS: dict[
-    str, Callable[[float, int], float]
-] = {  # what may follow a ±, as the standard error of a mean of k runs
+# what may follow a ±, as the standard error of a mean of k runs
+READINGS: dict[str, Callable[[float, int], float]] = {
     "a standard deviation": lambda spread, k: spread / math.sqrt(k),
     "a standard error": lambda spread, k: spread,
     "a 95 % interval": lambda spread, k: spread / student.quantile(1 - ALPHA / 2, k - 1),
 }
-WITHOUT = "several runs an arm without their scatter"
 SPREADS = dict(sd="a standard deviation", se="a standard error", pm="a standard error")
 
 
@@ -58,10 +55,10 @@ def judge(
     margin_pct: Given = 2.0,
     floor_cv_pct: Given | None = None,
     floor_runs: int | None = None,
-    sd: Any = None,
-    se: Any = None,
-    pm: Any = None,
-    n: Any = None,
+    sd: Sequence[Given] | None = None,
+    se: Sequence[Given] | None = None,
+    pm: Sequence[Given] | None = None,
+    n: str | None = None,
     restarts: bool = False,
 ) -> tuple[Row, list[str]]:
     """(verdict row, lines for a person) for b against the baseline a.
@@ -69,46 +66,55 @@ def judge(
     Numbers may be text with a unit, which says the metric when it is not given. latency: (a's, b's)
     mean latency, in ms. floor_cv_pct: run-to-run CV from floor_runs A/A runs, instead of published
     repeats; with sd, se or pm (standard deviations of n runs, standard errors, or what follows a ±; a
-    pair each) from one server start to the next. ValueError: what was given and what is allowed."""
+    pair each) from one server start to the next. n: "5", or "5,3". ValueError: what was given and
+    what is allowed."""
     names = [x.strip() if isinstance(x, str) else f"{x:g}" for x in (a, b)]
-    (x, unit, kind), (y, _, other) = _quantity(a, "value"), _quantity(b, "value")
+    (x, size, kind), (y, _, other) = _quantity(a, "value"), _quantity(b, "value")
     if kind != other and ("time" in (kind, other) or (kind and other)):
         raise ValueError(f"{names[0]} and {names[1]}: both numbers need the same unit")
     metric = _metric(metric, kind or other)
-    lower = (better or METRICS[metric].better) == "lower"
     margin = _quantity(margin_pct, "margin (percent)")[0]
-    floor = _floor(floor_cv_pct, floor_runs)
-    given = {k: v for k, v in (("sd", sd), ("se", se), ("pm", pm)) if v is not None}
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} were given: one of sd, se and pm is allowed")
-    counts = _counts(n, next(iter(given), ""))
-    size = unit if kind == "time" else 1
-    spreads = {k: _spreads(k, v, (x, y), size) for k, v in given.items()}
+    floor = None
+    if floor_cv_pct is not None:
+        if floor_runs is not None and floor_runs < 2:
+            raise ValueError(f"floor from {floor_runs} runs: at least 2 are needed")
+        cv = _quantity(floor_cv_pct, "floor (percent)")[0] / 100
+        floor = Start(cv, (floor_runs or FLOOR_RUNS) - 1, True)
+    spreads = {k: v for k, v in (("sd", sd), ("se", se), ("pm", pm)) if v is not None}
+    if len(spreads) > 1:
+        raise ValueError(f"{' and '.join(spreads)} were given: one of sd, se and pm is allowed")
+    counts = _counts(n, next(iter(spreads), ""))
     little = _little(x, y, metric, threads, latency)
+    lower = (better or METRICS[metric].better) == "lower"
     value = (1 if lower else -1) * (math.log(y) - math.log(x))
     start = None if restarts else scatter.start(metric)
-    start = floor if start and given and floor else start
+    start = floor if start and floor and spreads else start
     added = (start.part,) if start else ()
     judged, run_sd = METRICS[metric].judged, None
+    c = Cell(threads, counts, Estimate(value, runs.UNKNOWN))
     if not judged:
         what = "a maximum is one transaction out of all" if "max" in metric else metric
-        only = f"{what}: shown, never judged"
-        c = Cell(threads, counts, Estimate(value, runs.UNKNOWN), only=only)
+        c.only = f"{what}: shown, never judged"
     elif spreads:
-        ((name, spread),) = spreads.items()
-        both = list(zip(spread, counts, strict=True))
-        read = {r: [(error(s, k), k) for s, k in both] for r, error in READINGS.items()}
+        ((name, given),) = spreads.items()
+        found = [_quantity(s, name) for s in given]
+        of = [s * (1 if k or kind != "time" else size) for s, _, k in found]  # in the numbers' unit
+        spread = [(s / mean, k) for s, mean, k in zip(of, (x, y), counts, strict=True)]
         each = {
-            r: Estimate(value, tuple((error**2, k - 1) for error, k in errors), added)
-            for r, errors in read.items()
+            reading: tuple((error(s, k) ** 2, k - 1) for s, k in spread)
+            for reading, error in READINGS.items()
         }
-        c = Cell(threads, counts, _histogram(each[SPREADS[name]], metric, counts))
-        run_sd = max(error * math.sqrt(k) for error, k in read[SPREADS[name]])
+        c.estimate = Estimate(value, each[SPREADS[name]] + runs.histogram(metric, counts), added)
+        run_sd = max(READINGS[SPREADS[name]](s, k) * math.sqrt(k) for s, k in spread)
         if name == "pm":
-            c.warnings = [_readings({r: e.word(math.log1p(margin / 100)) for r, e in each.items()})]
+            words = {
+                reading: Estimate(value, parts, added).word(math.log1p(margin / 100))
+                for reading, parts in each.items()
+            }
+            c.warnings = [_readings(words)]
     elif floor:
         part = floor.cv**2 * sum(1 / k for k in counts), floor.df
-        c = Cell(threads, counts, Estimate(value, (part,), added if max(counts) > 1 else ()))
+        c.estimate = Estimate(value, (part,), added if max(counts) > 1 else ())
         run_sd = floor.cv
     else:
         c = alone(value, counts, metric, threads, seconds, start)
@@ -126,7 +132,7 @@ def judge(
     lines += [f"Known: {out['known']}."] * bool(out["known"])
     if not judged:
         out["deciding_cv_pct"] = math.nan
-    elif value and not given and not unless and c.word != SAME:
+    elif value and not spreads and not unless and c.word != SAME:
         *first, last = (
             f"{100 * estimate.deciding_cv(value, counts, df=k - 1):.2f} % ({how})" for k, how in CVS
         )
@@ -134,14 +140,10 @@ def judge(
     lines += [*little, *(f"Note: {w}." for w in warnings)]
     if judged and c.word == CANNOT_TELL:
         slice_s = round((x + y) / 2, 1) if metric in DURATIONS else SLICE_S
-        least = max(counts) + 1
-        pairs, minutes, settle = plan_of(value, metric, margin, run_sd, least, slice_s)
+        pairs, minutes, settle = plan_of(value, metric, margin, run_sd, max(counts) + 1, slice_s)
         out |= {"runs_needed": pairs or math.nan, "minutes_needed": minutes or math.nan}
         lines.append(settle)
     return out, [amounts.plain(line) for line in lines]
-
-
-# --- numbers of several runs ------------------------------------------------------------------------
 
 
 def alone(
@@ -155,26 +157,8 @@ def alone(
     """The cell of two numbers that come without their scatter: held against published repeats, as
     `runs` does with single runs."""
     known = scatter.population(metric, threads, seconds)
-    if max(counts) == 1:
-        return runs.single_cell(threads, ((0.0,), (value,)), value, known)
-    c = Cell(threads, counts, Estimate(value, runs.UNKNOWN), single=known)
-    if not known:
-        c.only = f"{WITHOUT}: how much runs scatter is not known"
-        return c
-    variance, df = known.part
-    parts = tuple((variance / k, df) for k in counts)
-    c.estimate = Estimate(value, parts, (start.part,) if start else ())
-    c.estimate = _histogram(c.estimate, metric, counts)
-    whose = runs.whose(known)
-    c.warnings.append(f"{WITHOUT}: that is taken to be {100 * known.high:.1f} % ({whose})")
-    return c
-
-
-def _histogram(e: Estimate, metric: str, counts: tuple[int, int]) -> Estimate:
-    """The estimate with what sysbench's histogram rounds away of a percentile."""
-    if metric not in runs.PERCENTILES:
-        return e
-    return Estimate(e.value, (*e.parts, runs.histogram(counts)), e.start)
+    added = (start.part,) if start else ()
+    return runs.single_cell(threads, counts, value, metric, known, added)
 
 
 def _readings(words: dict[str, str]) -> str:
@@ -251,15 +235,6 @@ def plan_of(
 # --- what was given ---------------------------------------------------------------------------------
 
 
-def _floor(cv_pct: Given | None, k: int | None) -> Start | None:
-    if cv_pct is None:
-        return None
-    if k is not None and k < 2:
-        raise ValueError(f"floor from {k} runs: at least 2 are needed")
-    cv = _quantity(cv_pct, "floor (percent)")[0] / 100
-    return scatter.Start(cv, int(k or FLOOR_RUNS) - 1, "given")
-
-
 def _quantity(given: Given, what: str) -> tuple[float, float, str]:
     """(value in base units, size of its unit, kind) of a number, or of text as people write it.
 
@@ -306,16 +281,14 @@ def _metric(metric: str | None, kind: str) -> str:
     return metric
 
 
-def _counts(n: Any, spread: str) -> tuple[int, int]:
+def _counts(n: str | None, spread: str) -> tuple[int, int]:
     """Runs behind each of the two numbers."""
     if n is None and spread:
         raise ValueError(
             f"{spread} was given without n: how many repetitions are behind it is needed"
         )
-    both = [1] if n is None else n.split(",") if isinstance(n, str) else n
-    both = list(both) if isinstance(both, (list, tuple)) else [both]
     try:
-        counts = [int(k) for k in both]
+        counts = [int(k) for k in (n or "1").split(",")]
     except ValueError:
         counts = []
     if len(counts) not in (1, 2):
@@ -323,14 +296,3 @@ def _counts(n: Any, spread: str) -> tuple[int, int]:
     if min(counts) < (least := 2 if spread else 1):
         raise ValueError(f"n = {min(counts)}: at least {least} is needed")
     return counts[0], counts[-1]
-
-
-def _spreads(name: str, given: Any, means: tuple[float, float], size: float) -> list[float]:
-    """What follows the ±, relative to the means; without a unit it has that of its number."""
-    both = list(given) if isinstance(given, (tuple, list)) else [given, given]
-    if len(both) != 2:
-        raise ValueError(f"{name}: {len(both)} figures were given, one or two are allowed")
-    found = [_quantity(s, name) for s in both]
-    return [
-        s * (1 if kind else size) / mean for (s, _, kind), mean in zip(found, means, strict=True)
-    ]

@@ -82,7 +82,7 @@ def pairs(
     `overhead` is a log ratio, positive when the arm is worse; `raw` the same before it was
     `levelled`. Warm-up runs, metrics that are shown and never judged, and half pairs are left out;
     `attrs["dropped"]` counts, by (metric, arm), the pairs with a value that has no logarithm (zero,
-    negative, missing). levelled: for the processor time that the host took away (`level`)."""
+    negative, missing). levelled: for the processor time that the host took away (`_taken`)."""
     baseline = baseline_of(tidy, baseline)
     kept = _kept(tidy)
     kept = kept[kept["pair_id"].notna()]
@@ -94,41 +94,36 @@ def pairs(
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.log(both["value"].to_numpy(float) / both["value_baseline"].to_numpy(float))
-    both["overhead"] = ratio * [runs.sign(m) for m in both["metric"]]
+    both["overhead"] = both["raw"] = ratio * [runs.sign(m) for m in both["metric"]]
     both["baseline"] = baseline
-    finite = np.isfinite(both["overhead"])
+    finite = np.isfinite(both["raw"])
     dropped = both.loc[~finite].groupby(["metric", "arm"]).size().to_dict()
-    both["raw"] = both["overhead"]
+    both = both[finite].copy()
     if levelled and run:
         taken = tidy[tidy["metric"] == STEAL].drop_duplicates("run").set_index("run")["value"]
-        both["steal"] = both["run"].map(taken) - both["run_baseline"].map(taken)
-        both["overhead"] = level(both[finite])["overhead"].reindex(both.index)
+        mine, other = (both[c].map(taken).astype(float) for c in ("run", "run_baseline"))
+        both["overhead"] -= _taken(both, mine - other)
     columns = ["study", "workload", "threads", "metric", "baseline", "arm", "block", "pair"]
-    out = both.loc[finite, [*columns, "overhead", "raw"]].sort_values(
+    out = both[[*columns, "overhead", "raw"]].sort_values(
         ["study", "workload", "metric", "arm", "threads", "pair"], ignore_index=True
     )
     out.attrs = {**tidy.attrs, "baseline": baseline, "dropped": dropped}
     return out
 
 
-def level(frame: pd.DataFrame) -> pd.DataFrame:
-    """`frame` with `overhead` less a slope times `steal`, how much more of its slice the host took from
-    the arm's run than from the baseline's: neighbours of a virtual machine, which no arm can cause.
+def _taken(frame: pd.DataFrame, steal: pd.Series) -> pd.Series:
+    """A slope times `steal`, how much more of its slice the host took from the arm's run than from
+    the baseline's: neighbours of a virtual machine, which no arm can cause.
 
     One slope a workload, metric and thread count, of the pairs around the means of their blocks, so
-    that it knows nothing of what is judged, the means (analysis of covariance). Without two pairs in
-    a block, or without any steal, nothing changes."""
-    known = frame["steal"].notna()
-    around = ["study", "workload", "metric", "threads", "arm", "block"]
-    part = frame.loc[known, [*around, "overhead", "steal"]]
-    groups = part.groupby(around, dropna=False)[["overhead", "steal"]]
-    apart = part[["overhead", "steal"]] - groups.transform("mean")
-    cell = [part[c] for c in around[:4]]
-    product = (apart["overhead"] * apart["steal"]).groupby(cell, dropna=False).transform("sum")
-    square = (apart["steal"] ** 2).groupby(cell, dropna=False).transform("sum")
-    slope = (product / square.where(square > 0)).fillna(0.0)
-    less = (slope * part["steal"]).reindex(frame.index, fill_value=0.0)
-    return frame.assign(overhead=frame["overhead"] - less)
+    that it knows nothing of what is judged, the means (analysis of covariance). Zero without two
+    pairs in a block, or without any steal."""
+    cell = [frame[c] for c in ("study", "workload", "metric", "threads")]
+    block = [*cell, frame["arm"], frame["block"]]
+    known = frame["overhead"].where(steal.notna())
+    x, y = (v - v.groupby(block, dropna=False).transform("mean") for v in (steal, known))
+    product, square = ((x * v).groupby(cell, dropna=False).transform("sum") for v in (y, x))
+    return (product / square.where(square > 0) * steal).fillna(0.0)
 
 
 def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
@@ -206,33 +201,33 @@ class _Member(NamedTuple):
 
 def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
     """Verdict rows of paired runs: the arms are a family, and so is the copy of the baseline."""
-    design = tidy.attrs.get("design") or UNKNOWN
     frame = pairs(tidy, baseline=asked.baseline, levelled=asked.levelled)
-    own, lost = (asked.blocks, asked.looks), frame.attrs["dropped"]
+    own = (asked.blocks, asked.looks)
     copied = (asked.control, (asked.control,)) if asked.control else own
-    said = []
+    said = ""
     carried = float(tidy["carry_over"].mean()) if "carry_over" in tidy else 0.0
     if carried > CARRY_OVER:
-        said.append(
+        said = (
             f"carry-over: the idle server still used {100 * carried:.0f} % of the active one's CPU, "
             "which hides a part of the overhead"
         )
+    design, lost = tidy.attrs.get("design") or UNKNOWN, frame.attrs["dropped"]
     groups: Any = frame.groupby(list(KEY[:4]), sort=False)
     for key, rows in groups:
         copy = rows["arm"] == f"{key[3]}{CONTROL}"
         for family, declared in ((rows[~copy], own), (rows[copy], copied)):
             if len(family):
-                yield from _family(family, key, design, declared, said, lost, asked)
+                yield from _family(family, key, declared, asked, design, said, lost)
 
 
 def _family(
     family: pd.DataFrame,
     key: tuple[str, str, str, str],
-    design: str,
     declared: tuple[int | None, Sequence[int] | None],
-    said: Sequence[str],
-    lost: Mapping[tuple[str, str], int],
     asked: Asked,
+    design: str,
+    said: str,
+    lost: Mapping[tuple[str, str], int],
 ) -> Iterator[Row]:
     """Verdict rows of the comparisons that share their 5 %. declared: blocks and looks; said: what
     is wrong with all of them; lost: pairs that were left out, by (metric, arm)."""
@@ -241,7 +236,12 @@ def _family(
     blocks, looks = declared if planned else (None, None)
     one = not planned and family["block"].nunique() == 1
     needs = bool(asked.one_start) or (one and not asked.restarts)
-    start = scatter.start(metric, asked.floor) if needs else None
+    start, started = scatter.start(metric, asked.floor) if needs else None, ""
+    if start:
+        started = f"a start-to-start CV of {100 * start.cv:.2g} % is added"
+        unsure = f"one start, and nothing says whether the servers were dealt anew: {started}"
+        known = f"the server was not restarted: {started}, {asked.one_start}"
+        started = known if asked.one_start else unsure
     weights = (asked.weights or {}).get((workload, metric), {})
     members = _members(family, metric, one, weights)
     read = rule.family(
@@ -277,8 +277,8 @@ def _family(
         notes = (
             BUCKETS if hidden else "",
             o.reason,
-            *said,
-            _started(start, asked.one_start),
+            said,
+            started,
             UNPLANNED if planned and blocks is None else "",
             f"ended early: judged at what {o.units} of {blocks} declared blocks may spend" * early,
             f"{gone} pairs left out: a value is missing, zero or negative" if gone else "",
@@ -337,16 +337,6 @@ def _weighed(threads: Any, weights: Weights) -> tuple[np.ndarray, bool]:
     return (w, True) if np.isfinite(w).all() else (np.ones(len(w)), False)
 
 
-def _started(start: scatter.Start | None, one_start: str) -> str:
-    """That a start-to-start scatter was added."""
-    if not start:
-        return ""
-    told = f"a start-to-start CV of {100 * start.cv:.2g} % is added"
-    if one_start:
-        return f"the server was not restarted: {told}, {one_start}"
-    return f"one start, and nothing says whether the servers were dealt anew: {told}"
-
-
 def _joint_notes(weights: Weights | None, members: Sequence[rule.Outcome]) -> Iterator[str]:
     if any(o.lo > 0 for o in members) and any(o.hi < 0 for o in members):
         yield OPPOSITE
@@ -377,21 +367,25 @@ def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
     baseline = baseline_of(tidy, asked.baseline)
     columns = [*KEY[:3], "arm", "threads", "value", "run", "duration_s"]
     kept = _kept(tidy).reindex(columns=columns).dropna(subset=columns[:4])
-    works: dict[Any, dict[Any, dict[Any, list[Any]]]] = {}
     kept = kept.astype({"duration_s": float})
+    works: dict[Any, dict[Any, dict[Any, list[Any]]]] = {}
     for *key, arm, threads, value, run, span in kept.itertuples(index=False, name=None):
         arms = works.setdefault(tuple(key), {})
         count = None if pd.isna(threads) else int(threads)
         arms.setdefault(arm, {}).setdefault(count, []).append((value, run, span))
+
+    def side(found: Sequence[Any]) -> Side:
+        """The runs of one arm at one thread count."""
+        rates = (asked.series or {}).get(found[0][1]) if len(found) == 1 else None
+        return Side(tuple(v for v, *_ in found), rates)
+
     for (study, workload, metric), arms in works.items():
         first = arms.pop(baseline, {})
         for arm, mine in arms.items():  # each a question of its own, as two folders of logs are
             common = sorted((t for t in mine if t in first), key=lambda t: t or 0)
-            if not common:
-                continue
             spans = [span for t in common for *_, span in (*first[t], *mine[t]) if span > 0]
-            for found in runs.judge(
-                {arm: {t: (_side(first[t], asked), _side(mine[t], asked)) for t in common}},
+            yield from runs.judge(
+                {arm: {t: (side(first[t]), side(mine[t])) for t in common}},
                 metric=metric,
                 baseline=baseline,
                 study=study,
@@ -400,11 +394,4 @@ def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
                 restarts=asked.restarts,
                 floor=asked.floor,
                 seconds=max(spans, default=None),
-            ):
-                yield found | {"threads": pd.NA if found["threads"] is None else found["threads"]}
-
-
-def _side(found: Sequence[Any], asked: Asked) -> Side:
-    """The runs of one arm at one thread count: (value, run, seconds) of each."""
-    rates = (asked.series or {}).get(found[0][1]) if len(found) == 1 else None
-    return Side(tuple(v for v, *_ in found), rates)
+            )
