@@ -31,7 +31,7 @@ from conftest import DATA, comparisons, done, noisefloor, refused
 from noisefloor import paths
 from noisefloor.data import archive as archives
 from noisefloor.data import tidy
-from noisefloor.data.ingest import NotATable, build, files, frame, labels, manifest, table
+from noisefloor.data.ingest import TABLES, NotATable, build, files, frame, labels, manifest
 
 SECRET = "hunter2-geheim"
 
@@ -80,7 +80,7 @@ def _problems(out: Path) -> list[tuple]:
 
 def same(a: Path, b: Path) -> None:
     """Both hold the same rows, whatever the parts."""
-    for name in table.TABLES:
+    for name in TABLES:
         x, y = (frame(f, name) for f in (a, b))
         keys = [c for c in x.columns if c not in ("repetition",)]
         x, y = (f.sort_values(keys, ignore_index=True, kind="stable") for f in (x, y))
@@ -327,7 +327,7 @@ def test_no_secret_gets_in(tree, out):
         "fatal.txt": f"sysbench 1.0.20 (x)\nFATAL: mysql://u:{SECRET}@h is wrong\n",
     }
     assert _ingest(_write(tree, contents), out)["runs"] >= 4
-    for name in table.TABLES:
+    for name in TABLES:
         assert SECRET not in frame(out, name).to_csv()
     for file in out.rglob("*"):
         assert file.is_dir() or SECRET.encode() not in file.read_bytes()
@@ -445,7 +445,7 @@ TYPES = {  # what Spark reads: it has no unsigned numbers and no nanoseconds
 
 def test_pandas_duckdb_and_spark_open_the_folders(tree, out):
     _ingest(_percona_2026(tree), out)
-    for name, wanted in table.TABLES.items():
+    for name, wanted in TABLES.items():
         ours = frame(out, name)
         pd.testing.assert_frame_equal(ours, pd.read_parquet(out / name), check_like=True)
         rows = duckdb.sql(f"select * from '{out}/{name}/*.parquet'")
