@@ -25,6 +25,7 @@ LABEL = {
     "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
     "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
 }  # fmt: skip
+WIDE = 40  # characters of a workload's name that fit beside its numbers
 SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
 # options that say where and how long, not what; threads and duration are looked at by themselves
 _PRIVATE = {
@@ -285,8 +286,10 @@ def table(rows, form="text", most=None):
     ]
     one = {name for name in ("workload", "arm") if len({row[name] for row in rows}) == 1}
     one |= {"threads"} if all(row["threads"] is None for row in rows) else set()
-    above = form == "text" and "workload" not in one  # in a line of its own above its rows
-    head = [name for name in cells[0] if name not in one and not (above and name == "workload")]
+    wide = form == "text" and max(len(row["workload"]) for row in rows) > WIDE
+    above = wide and "workload" not in one  # in a line of its own above its rows
+    one |= {"workload"} if wide else set()
+    head = [name for name in cells[0] if name not in one]
     lines = [[amounts.plain(cell[name]) for name in head] for cell in cells]
     if form == "markdown":
         text = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
