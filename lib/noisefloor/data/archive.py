@@ -15,15 +15,15 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.dataset as ds
 
-from noisefloor import parse, paths, stats
+from noisefloor import paths, stats
 from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import AGAIN, METRICS, PROFILES, Arm, Study, Workload
 from noisefloor.text import Refusal, amounts
 
 OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
-_OTHERS = ("variant", "buffer_pool", "host", "folder", "arm", "study", "campaign", "tool_version")
-LABELS = (*OF_PATHS, *_OTHERS)
+LABELS = (*OF_PATHS, "variant", "buffer_pool", "host")  # what runs of one arm agree in
+LABELS += ("folder", "arm", "study", "campaign", "tool_version")
 CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
 MOST_VALUES = 12  # of a label that a refusal names
 HARD = ("campaign", "tool", *compare.REFUSED)  # across which nothing can be compared
@@ -140,9 +140,8 @@ class Archive(results.Results):
             arms = set(rows["arm"])
             if len(arms) > 1 and (not self.baseline or self.baseline in arms):
                 threads = tuple(sorted(int(t) for t in rows["threads"].dropna().unique()))
-                metrics = tuple(pd.unique(rows["metric"]))
-                why = "As it was found."
-                works.append(Workload(str(name), why, threads=threads, metrics=metrics))
+                given = {"threads": threads, "metrics": tuple(pd.unique(rows["metric"]))}
+                works.append(Workload(str(name), "As it was found.", **given))
         if not works:
             left = "; ".join(self._several or (self.left if self.baseline else []))
             raise Unknown(
@@ -169,7 +168,7 @@ class Archive(results.Results):
         cannot be pooled: a sentence, or none."""
         runs = self.tidy[self.tidy["arm"] == self.baseline].drop_duplicates("run")
         many = [n for n in OF_PATHS if n != self.label and runs[n].nunique() > 1]
-        if not self.label or "," in self.label or not many:
+        if not many or not self.label or "," in self.label:
             return []
         name, values = many[0], runs[many[0]].dropna()
         return [
@@ -190,11 +189,10 @@ class Archive(results.Results):
         )
         key = ["workload", "arm"]
         differ = rows.drop_duplicates(key).set_index(key)["differ"]
-        told = [differ.get(pair, "") for pair in found[key].itertuples(index=False, name=None)]
-        found["warnings"] = [
-            [*said, *([f"the arms differ in {what}, too"] if what else [])]
-            for said, what in zip(found["warnings"], told, strict=True)
-        ]
+        pairs = found[key].itertuples(index=False, name=None)
+        for said, pair in zip(found["warnings"], pairs, strict=True):
+            if what := differ.get(pair):
+                said.append(f"the arms differ in {what}, too")
         return found.assign(question=self.study.key)
 
     def _series(self, rows: pd.DataFrame) -> dict:
@@ -312,13 +310,13 @@ class Archive(results.Results):
         row = self.tidy[self.tidy["run"] == run].iloc[0]
         name, beside = row["file"], self.folder.parent
         near = [Path(self.texts)] if self.texts else [beside, beside / self.manifest["name"]]
-        for place in near:
-            file = place / name
+        for file, place in ((place / name, place) for place in near):
             if file.exists() and file.resolve().is_relative_to(place.resolve()):
-                return _printed(file, run, name, row["line"])
-        return {
-            name: "The text is not beside the tables. Write into `texts` which folder was ingested."
-        }
+                if file.is_dir():  # a campaign
+                    return results.Results(file).raw(run.removeprefix(f"{name}/"))
+                return {run: results.cut(files.printed(file, name, run, row["line"]))}
+        said = "The text is not beside the tables. Write into `texts` which folder was ingested."
+        return {name: said}
 
 
 def asked(texts) -> list[tuple[str, str]]:
@@ -335,11 +333,8 @@ def asked(texts) -> list[tuple[str, str]]:
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows by workload, 2G before 12G."""
-    return rows.sort_values(
-        "workload",
-        key=lambda c: c.str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True),
-        kind="stable",
-    )
+    names = rows["workload"].str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True)
+    return rows.iloc[names.argsort(kind="stable").to_numpy()]
 
 
 def _asserted(rows: pd.DataFrame, claim: dict) -> pd.DataFrame:
@@ -372,23 +367,6 @@ def _few(names) -> str:
     """The first few of many names, each shortened."""
     names = [n if len(n) <= 48 else f"{n[:47]}…" for n in dict.fromkeys(map(str, names))]
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
-
-
-def _printed(file: Path, run: str, name: str, line: int) -> dict[str, str]:
-    """The text of a run of an archive, without its secrets: a campaign's files, one packed,
-    the run from `line` on in a log of several."""
-    if file.is_dir():
-        return results.Results(file).raw(run.removeprefix(f"{name}/"))
-    try:
-        with open(file, "rb") as opened:
-            for inside, data in files.texts(opened, name, file.stat().st_size):
-                names = (files.safe(inside), f"{files.safe(inside)}:{line}")
-                if isinstance(data, bytes) and run in names:
-                    text = dict(parse.runs(data)).get(line) or data.decode(errors="replace")
-                    return {run: results.cut(parse.secrets.scrub(text)[0])}
-    except OSError as e:
-        return {run: f"It cannot be read: {e.strerror}."}
-    return {run: "The file is there, but not this run: it changed since it was ingested."}
 
 
 # -- which runs are compared ---------------------------------------------------------------------
