@@ -14,9 +14,11 @@ import stat
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+from concurrent.futures import BrokenExecutor, Executor
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
+from itertools import accumulate, count, groupby
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +109,7 @@ def _begin(root: Path, out: Path) -> dict[int, str]:
         for left in {p.name for p in (out / name).glob("part-*")} - {p.name for p in whole}:
             (out / name / left).unlink()
     if not whole:
-        part(str(root), [], str(out), 0)  # so that each table opens also where it has no row
+        part(str(root), str(out), (), 0, [])  # so that each table opens also where it has no row
     _write(out, root, finished="")
     return {
         mark: path.name
@@ -133,36 +135,21 @@ def _parts(root, out, new, pool, todo, given) -> Iterator[int]:
     """Read the files in `new`, batch by batch, into parts of their own; the bytes of each."""
     top = str(root.parent if root.is_file() else root)
     first = 1 + max(int(path.stem[5:]) for path in parts(out, "files"))
+    read = partial(part, top, str(out), given)
     if todo <= HERE_BYTES:
-        for number, units in enumerate(_batches(new, BATCH_BYTES), first):
-            yield part(top, units, str(out), number, given)
+        yield from map(read, count(first), _batches(new, BATCH_BYTES))
         return
     with pool() as executor:
         rounds = max(4, -(-todo // (executor.width * BATCH_BYTES)))  # equally many for each
-        batches = _batches(new, max(2**20, -(-todo // (executor.width * rounds))))
-        waiting = [
-            executor.submit(part, top, units, str(out), number, given)
-            for number, units in enumerate(batches, first)
-        ]
-        try:
-            for future in as_completed(waiting):
-                yield future.result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        batches = [*_batches(new, max(2**20, -(-todo // (executor.width * rounds))))]
+        yield from executor.map(read, range(first, first + len(batches)), batches)
 
 
 def _batches(units: list[tuple], most: int) -> Iterator[list[tuple]]:
-    """Lists of units of about `most` bytes."""
-    batch, size = [], 0
-    for unit in units:
-        batch.append(unit)
-        size += unit[2]
-        if size >= most or len(batch) >= BATCH_FILES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    """Lists of units of about `most` bytes, and of at most BATCH_FILES."""
+    ends = accumulate(max(unit[2], most // BATCH_FILES) for unit in units)
+    for _, batch in groupby(zip(units, ends, strict=True), key=lambda both: both[1] // most):
+        yield [unit for unit, _ in batch]
 
 
 def _tree(root: Path) -> str:
@@ -187,20 +174,17 @@ def _write(out: Path, root: Path, **facts) -> dict:
 
 def _finish(root: Path, out: Path) -> dict:
     """manifest.json of a whole table."""
-    kinds, totals = Counter(), Counter(files=0, runs=0, bytes=0)
-    for path in parts(out, "files"):
-        found = _columns(path, ["file", "member", "kind", "size", "runs"])
-        kinds.update(found["kind"].to_pylist())
-        outer = found.filter(pc.equal(found["member"], ""))
-        size, runs = pc.sum(outer["size"]).as_py(), pc.sum(found["runs"]).as_py()
-        totals.update(
-            files=pc.count_distinct(found["file"]).as_py(), runs=runs or 0, bytes=size or 0
-        )
+    columns = ["file", "member", "kind", "size", "runs"]
+    found = ingest.opened(out, "files").to_table(columns=columns)
+    kinds = Counter(found["kind"].to_pylist())
+    outer = found.filter(pc.equal(found["member"], ""))
     done = _write(
         out,
         root,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        **totals,
+        files=pc.count_distinct(found["file"]).as_py(),
+        runs=pc.sum(found["runs"]).as_py() or 0,
+        bytes=pc.sum(outer["size"]).as_py() or 0,
         problems=sum(pq.read_metadata(path).num_rows for path in parts(out, "problems")),
         kinds=dict(sorted(kinds.items(), key=lambda k: (-k[1], k[0]))),
         labels=held(out),
@@ -227,7 +211,7 @@ def held(out: Path) -> dict[str, list[int]]:
 # -- one part ----------------------------------------------------------------------------------
 
 
-def part(root: str, units: list[tuple], out: str, number: int, given: tuple = ()) -> int:
+def part(root: str, out: str, given: tuple, number: int, units: list[tuple]) -> int:
     """Write part `number` of the tables in `out` from `units` of the tree `root`: stamps, and what
     `files.walk` gives. Returns how many bytes they have. given: the user's `labels.patterns`.
 
