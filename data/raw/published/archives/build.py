@@ -52,7 +52,9 @@ def reduced(out: Path, to: Path) -> None:
         shutil.rmtree(to / name, ignore_errors=True)
         (to / name).mkdir()
         rows = kept.get(name, schema.empty_table()).cast(schema)
-        pq.write_table(rows, to / name / "part-000000.parquet", compression="zstd", store_schema=False)
+        pq.write_table(
+            rows, to / name / "part-000000.parquet", compression="zstd", store_schema=False
+        )
     runs = pc.count_distinct(tidy["run"]).as_py()
     facts = json.loads((out / MANIFEST).read_text())
     facts |= {"runs": runs, "labels": build.held(to)}
