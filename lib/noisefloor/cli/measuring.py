@@ -15,12 +15,12 @@ _SHARED = (  # names, and how `click.option` declares them
     (["--budget"], {"default": 0.0,
      "help": "Minutes of measuring a question. [the profile's; ab: for each arm]"}),
     (["--server"], {"default": "", "metavar": "URL",
-     "help": "A server of your own, measured as a guest: mysql://USER@HOST:PORT/?read_default_file=FILE,"
-     " mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
+     "help": "A server of your own, measured as a guest:"
+     " mysql://USER@HOST:PORT/?read_default_file=FILE, mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
      " README.md, On a server of your own, tells the rights that it needs."}),
     (["--allow"], {"multiple": True, "metavar": "NAME",
-     "help": "--server: measure although it is a replica or has one (replica), busy, read-only, or its"
-     " disk is full or unseen (disk)."}),
+     "help": "--server: measure although it is a replica or has one (replica), busy, read-only, or"
+     " its disk is full or unseen (disk)."}),
     (["--dry-run", "dry"], {"is_flag": True,
      "help": "--server: print every statement; change nothing."}),
 )  # fmt: skip
