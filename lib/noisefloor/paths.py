@@ -10,6 +10,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class NotFound(Exception):
     """A campaign, notebook or folder that was asked for and is not there. One sentence."""
 
+    code = 2
+
 
 def root() -> Path:
     """The project folder: $NOISEFLOOR_HOME, else the nearest parent of this file or of the

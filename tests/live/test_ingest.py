@@ -31,7 +31,7 @@ from conftest import DATA, comparisons, done, noisefloor, refused
 from noisefloor import paths
 from noisefloor.data import archive as archives
 from noisefloor.data import tidy
-from noisefloor.data.ingest import NotATable, build, files, frame, labels, manifest, table
+from noisefloor.data.ingest import TABLES, NotATable, build, files, frame, labels, manifest
 
 SECRET = "hunter2-geheim"
 
@@ -80,7 +80,7 @@ def _problems(out: Path) -> list[tuple]:
 
 def same(a: Path, b: Path) -> None:
     """Both hold the same rows, whatever the parts."""
-    for name in table.TABLES:
+    for name in TABLES:
         x, y = (frame(f, name) for f in (a, b))
         keys = [c for c in x.columns if c not in ("repetition",)]
         x, y = (f.sort_values(keys, ignore_index=True, kind="stable") for f in (x, y))
@@ -171,29 +171,24 @@ def test_the_other_layouts_and_two_runs_in_a_text(tree, out):
     assert runs.iloc[3]["workload"] == "oltp_point_select"
 
 
-def test_our_own_campaign_is_read_as_a_campaign(tree, out):
-    shutil.copytree(DATA / "campaign", tree / "mine")
+CAMPAIGNS = [DATA / "campaign", *sorted(paths.recorded().glob("binlog-*"))]
+
+
+@pytest.mark.parametrize("folder", CAMPAIGNS, ids=lambda p: p.name)
+def test_our_own_campaign_is_read_as_a_campaign(tree, out, folder):
+    tree.mkdir()
+    shutil.copytree(folder, tree / folder.name)
     assert _ingest(tree, out)["kinds"] == {"campaign": 1}
-    found, expected = frame(out, "tidy"), tidy.table(DATA / "campaign")
-    assert len(found) == len(expected)
-    assert found["value"].sum() == pytest.approx(expected["value"].sum())
-    assert set(found["arm"]) == {"plain", "encrypted", "plain again"}
-    assert set(found["labels_from"]) == {"campaign"}
-    assert found["warmup"].sum() == expected["warmup"].sum() > 0
-
-
-@pytest.mark.parametrize("campaign", [p.name for p in sorted(paths.recorded().glob("binlog-*"))])
-def test_a_recorded_campaign(out, campaign):
-    folder = paths.recorded() / campaign
-    _ingest(folder, out)
     found, expected = frame(out, "tidy"), tidy.table(folder)
+    assert found["warmup"].sum() == expected["warmup"].sum()
     if "at once" in expected["workload"].iloc[0]:  # a duet's windows are one run
         expected = expected[expected["metric"] != "tps"]
-        expected = expected.groupby(["run", "metric"], sort=False)["value"].mean()
-        assert found["value"].sum() == pytest.approx(expected.sum())
+        expected = expected.groupby(["run", "arm", "metric"], as_index=False)["value"].mean()
         assert all(w.startswith("a duet: means of ") for w in found["warnings"])
     assert len(found) == len(expected)
-    assert found["campaign"].unique().tolist() == [campaign]
+    assert found["value"].sum() == pytest.approx(expected["value"].sum())
+    assert set(found["arm"]) == set(expected["arm"])
+    assert set(found["labels_from"]) == {"campaign"}
 
 
 # -- compressed files and archives -----------------------------------------------------------------
@@ -327,7 +322,7 @@ def test_no_secret_gets_in(tree, out):
         "fatal.txt": f"sysbench 1.0.20 (x)\nFATAL: mysql://u:{SECRET}@h is wrong\n",
     }
     assert _ingest(_write(tree, contents), out)["runs"] >= 4
-    for name in table.TABLES:
+    for name in TABLES:
         assert SECRET not in frame(out, name).to_csv()
     for file in out.rglob("*"):
         assert file.is_dir() or SECRET.encode() not in file.read_bytes()
@@ -399,12 +394,12 @@ def test_a_file_that_cannot_be_read_is_tried_again(tree, out, monkeypatch):
             raise PermissionError(13, "Permission denied")
         return real(path, *args, **more)
 
-    monkeypatch.setattr(os, "open", refuses)
-    assert build.build(tree, out, None)["problems"] == 1
-    monkeypatch.undo()
-    found = build.build(tree, out, None)
-    assert (found["runs"], found["problems"]) == (2, 0)
-    assert build.build(tree, out, None)["read"] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuses)
+        assert _ingest(tree, out)["problems"] == 1
+    for read in (2, 0):
+        found = _ingest(tree, out)
+        assert (found["runs"], found["problems"], found["read"]) == (2, 0, read)
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -445,7 +440,7 @@ TYPES = {  # what Spark reads: it has no unsigned numbers and no nanoseconds
 
 def test_pandas_duckdb_and_spark_open_the_folders(tree, out):
     _ingest(_percona_2026(tree), out)
-    for name, wanted in table.TABLES.items():
+    for name, wanted in TABLES.items():
         ours = frame(out, name)
         pd.testing.assert_frame_equal(ours, pd.read_parquet(out / name), check_like=True)
         rows = duckdb.sql(f"select * from '{out}/{name}/*.parquet'")
@@ -466,17 +461,6 @@ def test_pandas_duckdb_and_spark_open_the_folders(tree, out):
     ).fetchall()
     assert [s for s, _ in mean] == ["mysql", "percona-server"]
     assert mean[1][1] / mean[0][1] == pytest.approx(1.5, rel=0.05)
-
-
-def test_logs_are_read_without_pandas(tree, out):
-    """It takes as long to import as 500 files take to be read."""
-    _write(tree, {"a/1.txt": _text(1, seconds=300)})
-    code = (
-        "import sys; from noisefloor.cli import main; main(sys.argv[1:], standalone_mode=False); "
-        "assert 'pandas' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code, "ingest", tree, "--out", out], check=True)
-    assert len(frame(out, "intervals")) == 300
 
 
 # -- judged ----------------------------------------------------------------------------------------
@@ -545,21 +529,33 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     assert told["none"] == "not compared"
 
 
-def _arms(n: int, faster: float = 0.0, **how) -> dict:
+def _arms(n: int, faster: float = 0.0) -> dict:
     """Runs of two arms, in a folder each."""
     return {
-        f"{arm}/{i}.txt": _text(i + 10 * k, tps=500 * (1 + faster * k), **how)
+        f"{arm}/{i}.txt": _text(i + 10 * k, tps=500 * (1 + faster * k))
         for k, arm in enumerate(("off", "on"))
         for i in range(n)
     }
 
 
-def test_the_same_text_twice_counts_once(tree, out):
-    contents = _arms(4)
-    _ingest(_write(tree, contents | {"on/copy.txt": contents["on/1.txt"]}), out)
+ZERO = "real\t0m0.000s\nuser\t0m0.000s\nsys\t0m0.000s\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"on/copy.txt": _arms(4)["on/1.txt"]}, "1 runs hold the same text as another one"),
+        (
+            {f"{arm}/t{i}.txt": ZERO for arm in ("off", "on") for i in range(2)},
+            "numbers are 0, and have no ratio to another one",
+        ),
+    ],
+)
+def test_a_text_twice_and_a_number_without_a_ratio_are_counted(tree, out, more, said):
+    _ingest(_write(tree, _arms(4) | more), out)
     text = done("compare", "--from", out, "--baseline", "folder=off")
     assert "4 / 4" in text
-    assert "1 runs hold the same text as another one" in text
+    assert said in text
 
 
 @pytest.mark.parametrize(
@@ -568,11 +564,7 @@ def test_the_same_text_twice_counts_once(tree, out):
         ("mysql", (), "1 workloads are of mysql alone"),
         ("mysql", ("--where", "version=9"), "version=9: no run has it; version is: 8.4.8"),
         ("mysql", ("--where", "host=here"), "no run has a host, labels of these runs are: server,"),
-        (
-            "mysql",
-            ("--where", "server=mysql"),
-            "runs have it, and another server is needed beside it",
-        ),
+        ("mysql", ("--where", "server=mysql"), "and another server is needed beside it"),
         ("oracle", (), "server=oracle: no run has it; server is: "),
     ],
 )
@@ -584,13 +576,18 @@ def test_what_is_left_out_is_one_line(tree, out, server, where, said):
     assert len(text.splitlines()) < 45, "more than a screen"
 
 
-def test_a_baseline_of_several_versions_is_named_with_one(tree, out):
-    servers = (("mysql", "8.0.45"), ("mysql", "8.4.8"), ("mariadb", "11.8.3"))
-    contents = {
-        f"{server}/{version}/run{i}_RW_{'x' * 40}_4th.txt": _text(i + 10 * n, tps=500 - 50 * n)
+def _servers(*servers: tuple[str, str], more: str = "") -> dict:
+    """Four runs of each server and version, each slower than the one before."""
+    return {
+        f"{server}/{version}/run{i}_RW_{more}4th.txt": _text(i + 10 * n, tps=500 - 50 * n)
         for n, (server, version) in enumerate(servers)
         for i in range(4)
     }
+
+
+def test_a_baseline_of_several_versions_is_named_with_one(tree, out):
+    servers = (("mysql", "8.0.45"), ("mysql", "8.4.8"), ("mariadb", "11.8.3"))
+    contents = _servers(*servers, more="x" * 40 + "_")
     _ingest(_write(tree, contents), out)
     text = done("compare", "--from", out, "--baseline", "server=mysql", code=2)
     assert "--baseline server=mysql,version=8.0.45" in text
@@ -603,24 +600,10 @@ def test_a_baseline_of_several_versions_is_named_with_one(tree, out):
     assert "no run has it; server,version is: mariadb 11.8.3 (4 runs)," in text
 
 
-def test_a_number_that_has_no_ratio_is_counted(tree, out):
-    zero = "real\t0m0.000s\nuser\t0m0.000s\nsys\t0m0.000s\n"
-    times = {f"{arm}/t{i}.txt": zero for arm in ("off", "on") for i in range(2)}
-    _ingest(_write(tree, _arms(4, 0.5) | times), out)
-    text = done("compare", "--from", out, "--baseline", "folder=off")
-    assert "faster" in text
-    assert "numbers are 0, and have no ratio to another one" in text
-
-
 def test_what_only_others_have_makes_arms_of_its_own(tree, out):
     """Two versions of MariaDB against the one of MySQL: two arms, never pooled."""
     servers = (("mysql", "8.4.8"), ("mariadb", "10.11.2"), ("mariadb", "11.8.3"))
-    contents = {
-        f"{server}/{version}/run{i}_Tier2G_RW_4th.txt": _text(i + 10 * n, tps=500 - 50 * n)
-        for n, (server, version) in enumerate(servers)
-        for i in range(3)
-    }
-    _ingest(_write(tree, contents), out)
+    _ingest(_write(tree, _servers(*servers)), out)
     rows = _judged(out, "--baseline", "server=mysql")
     assert {r["arm"] for r in rows} == {"mariadb 10.11.2", "mariadb 11.8.3"}
-    assert {(r["n_baseline"], r["n_arm"]) for r in rows} == {(3, 3)}
+    assert {(r["n_baseline"], r["n_arm"]) for r in rows} == {(4, 4)}

@@ -81,24 +81,24 @@ def judge(facts, times, margin_pct=2.0, start=None):
 
 def _row(c, cell, margin_pct):
     """The row of a claim whose family has spoken."""
-    more = [*c["warnings"], *_limit(cell, margin_pct)]
+    more, judged = [*c["warnings"], *_limit(cell, margin_pct)], cell.only != "not judged"
     out = runs.verdict_row(cell, [c[k] for k in row.KEY], margin_pct, c["joint"], more)
     settle = ""
-    if cell.only == "not judged":
+    if not judged:
         out |= {"deciding_cv_pct": math.nan, "warnings": more}
     if cell.word == CANNOT_TELL:
         pairs, minutes, plan = None, None, ""
-        if cell.only != "not judged":
+        if judged:
             sd, least = cell.sd if cell.sd > 0 else None, max(cell.n) + 1
             pairs, minutes, _ = two.plan_of(cell.estimate.value, c["metric"], margin_pct, sd, least)
-            minutes, plan = None if sd else minutes, "more runs of this kind will not settle it"
-            if minutes:
+            plan = "more runs of this kind will not settle it"
+            if pairs and sd:
+                minutes, plan = None, f"{pairs} coin-flipped pairs, if runs scatter as these do"
+            elif pairs:
                 plan = (
                     f"{pairs} coin-flipped pairs of {two.SLICE_S} s slices ({minutes:.0f} min), if "
                     "pairs scatter as recorded"
                 )
-            elif pairs:
-                plan = f"{pairs} coin-flipped pairs, if runs scatter as these do"
         out |= {"runs_needed": pairs or math.nan, "minutes_needed": minutes or math.nan}
         settle = c["settle"].format(plan=plan)
     if not cell.estimate.value:

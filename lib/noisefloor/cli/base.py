@@ -39,6 +39,7 @@ class Sentence(click.ClickException):
         _say(f"noisefloor: {self.message}", err=True)
 
 
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _cluster = click.option(
     "--cluster",
     default="",
@@ -66,6 +67,16 @@ _fail_on = click.option(
     callback=_words,
     help="Exit code 3 for one of these verdicts: slower,faster,cannot-tell.",
 )
+
+
+def _percent(ctx, option, given):
+    """A margin above 0 and below 100 %, or a floor, which may be 0."""
+    if given is not None and not (0 < given < 100 or (given == 0 and option.name == "floor")):
+        least = "of at least 0" if option.name == "floor" else "above 0"
+        raise Sentence(
+            f"--{option.name} {given:g}: a number {least} and below 100 is needed; nothing was judged"
+        )
+    return given
 
 
 def _comparisons(rows):
@@ -108,6 +119,8 @@ def _one_sentence():
         raise Sentence(
             f"{said}; nothing was done; `{command} --help` says what is allowed"
         ) from None
+    except KeyboardInterrupt:
+        raise Sentence("stopped; whole runs are kept, the same command continues", 130) from None
     except ModuleNotFoundError as e:
         package = (e.name or "noisefloor").partition(".")[0]
         if package == "noisefloor" or package in sys.stdlib_module_names:
@@ -141,11 +154,3 @@ def _one_sentence():
 def main():
     """What a change to a MySQL-family server really costs, with the evidence, and 'cannot tell'
     when the difference is noise."""
-
-
-def _margin(margin):
-    """Refuse a margin that is not a positive number below 100."""
-    if not 0 < margin < 100:
-        raise Sentence(
-            f"--margin {margin:g}: a margin above 0 and below 100 % is needed; nothing was judged"
-        )

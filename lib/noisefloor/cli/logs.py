@@ -1,7 +1,6 @@
 """Commands that judge numbers and logs."""
 
 import json
-import re
 
 import click
 
@@ -11,16 +10,17 @@ from noisefloor.cli.base import (
     _comparisons,
     _fail_on,
     _failed,
-    _margin,
+    _json,
+    _percent,
     _say,
     main,
 )
 
-_margin_option = click.option(
+_margin = click.option(
     "--margin",
-    "margin_pct",
     default=2.0,
     show_default=True,
+    callback=_percent,
     help="Difference that matters, in %.",
 )
 _SIDE = "\0--"  # stands for `--`; no file can have this name
@@ -37,10 +37,8 @@ class _TwoSides(click.Command):
 @click.argument("files", nargs=-1, metavar="BEFORE... -- AFTER...")
 @click.option("--paired", is_flag=True, help="The logs are pairs, in the order given.")
 @click.option("--restarts", is_flag=True, help="The server was restarted between the runs.")
-@click.option(
-    "--floor", type=float, metavar="CV", help="Start-to-start CV of a server, in %. [recorded]"
-)
-@_margin_option
+@click.option("--floor", type=float, metavar="CV", callback=_percent, help="Start-to-start CV of a server, in %. [recorded]")  # fmt: skip
+@_margin
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
@@ -51,7 +49,7 @@ class _TwoSides(click.Command):
 @click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
 @click.option("--by", type=click.Choice(["threads"]), help="--from: a row each, instead of a joint one.")  # fmt: skip
-def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule):
+def compare(files, margin, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule):  # fmt: skip
     """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
 
     \b
@@ -80,14 +78,9 @@ def compare(files, baseline_name, arm_name, form, fail_on, archive, baseline, wh
             f"{files.count(_SIDE)} times `--` between the files, once is needed: "
             "noisefloor compare before/*.txt -- after/*.txt; nothing was read"
         )
-    _margin(rule["margin_pct"])
-    floor = rule["floor"]
-    if floor is not None and not 0 <= floor < 100:
-        raise Sentence(
-            f"--floor {floor:g}: a CV of at least 0 and below 100 % is needed; nothing was judged"
-        )
-    if floor is not None and rule["restarts"]:
+    if rule["floor"] is not None and rule["restarts"]:
         raise Sentence("--floor and --restarts exclude each other; nothing was judged")
+    rule["margin_pct"] = margin
     if archive:
         every, left = _archived(archive, baseline, where, rule)
         shown = logs.leading(every, by)
@@ -138,20 +131,7 @@ def _archived(folder, baseline, where, rule):
     return rows, [*found.left]
 
 
-class _Above(click.Command):
-    """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
-
-    def parse_args(self, ctx, args):
-        for arg in args:
-            if re.match(r"-([0-9.]|inf|nan)", arg, re.I):
-                raise Sentence(f"{arg}: a number above 0 is needed; nothing was judged")
-        try:
-            return super().parse_args(ctx, args)
-        except click.BadParameter as e:
-            raise Sentence(f"{e.format_message().rstrip('.')}; nothing was judged") from None
-
-
-@main.command(cls=_Above, options_metavar="[OPTIONS]")
+@main.command(options_metavar="[OPTIONS]")
 @click.argument("a")
 @click.argument("b")
 @click.option("--threads", type=click.IntRange(1), help="Client threads of both runs.")
@@ -159,7 +139,7 @@ class _Above(click.Command):
 @click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
 @click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
 @click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
-@_margin_option
+@_margin
 @click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
 @click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
 @click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
@@ -168,8 +148,8 @@ class _Above(click.Command):
 @click.option("--n", metavar="N[,N]", help="Runs behind A and B. [1]")
 @click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
 @_fail_on
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def judge(a, b, lower_is_better, fail_on, as_json, **given):
+@_json
+def judge(a, b, margin, lower_is_better, fail_on, as_json, **given):
     """Judge two published numbers, A without and B with a change: is it noise?
 
     \b
@@ -190,7 +170,8 @@ def judge(a, b, lower_is_better, fail_on, as_json, **given):
     if given["floor_runs"] is not None and given["floor_cv_pct"] is None:
         raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
     try:
-        row, (first, *rest) = two.judge(a, b, better="lower" if lower_is_better else None, **given)
+        better = "lower" if lower_is_better else None
+        row, (first, *rest) = two.judge(a, b, better=better, margin_pct=margin, **given)
     except ValueError as e:
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
@@ -245,16 +226,13 @@ def ingest(path, out, rules, jobs, cluster, as_json):
         places.address(cluster)  # a small tree does not ask for it
     pool = partial(places.pool, cluster, jobs, sees=(path, folder))
     how = {"desc": "ingest", "unit": "B", "unit_scale": True, "delay": 2, "leave": False}
-    try:
-        with tqdm(disable=None, **how) as bar:
+    with tqdm(disable=None, **how) as bar:
 
-            def progress(done, total):
-                bar.total = total
-                bar.update(done - bar.n)
+        def progress(done, total):
+            bar.total = total
+            bar.update(done - bar.n)
 
-            found = build.build(Path(path), folder, pool, rules=rules, progress=progress)
-    except KeyboardInterrupt:
-        raise Sentence("stopped; whole parts are kept, the same command continues", 130) from None
+        found = build.build(Path(path), folder, pool, rules=rules, progress=progress)
     if as_json:
         return _say(json.dumps(found, indent=1))
     kinds = ", ".join(f"{n} {kind}" for kind, n in found["kinds"].items())

@@ -4,53 +4,38 @@ import os
 
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _comparisons, _margin, _say, main
+from noisefloor.cli.base import Sentence, _cluster, _comparisons, _json, _percent, _say, main
 
-_SHARED = (
-    click.option(
-        "--profile", default="quick", show_default=True, help="smoke, quick, standard or full."
-    ),
-    click.option(
-        "--engine", default="", help="mysql, mariadb or a folder. [the study's, or mysql]"
-    ),
-    click.option("--threads", default="", help="Thread counts, such as 1,4,16. [the profile's]"),
-    click.option("--margin", type=float, help="Difference that matters, in %. [quick: 5, else 2]"),
-    click.option(
-        "--budget",
-        default=0.0,
-        help="Minutes of measuring a question. [the profile's; ab: for each arm]",
-    ),
-    click.option(
-        "--server",
-        default="",
-        metavar="URL",
-        help="A server of your own, measured as a guest: mysql://USER@HOST:PORT/?read_default_file=FILE,"
-        " mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
-        " README.md, On a server of your own, tells the rights that it needs.",
-    ),
-    click.option(
-        "--allow",
-        multiple=True,
-        metavar="NAME",
-        help="--server: measure although it is a replica or has one (replica), busy, read-only, or"
-        " its disk is full or unseen (disk).",
-    ),
-    click.option(
-        "--dry-run", "dry", is_flag=True, help="--server: print every statement; change nothing."
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print the verdict table as JSON."),
-)
+_SHARED = (  # names, and how `click.option` declares them
+    (["--profile"], {"default": "quick", "help": "smoke, quick, standard or full. [quick]"}),
+    (["--engine"], {"default": "", "help": "mysql, mariadb or a folder. [the study's, or mysql]"}),
+    (["--threads"], {"default": "", "help": "Thread counts, such as 1,4,16. [the profile's]"}),
+    (["--margin"], {"type": float, "callback": _percent,
+     "help": "Difference that matters, in %. [quick: 5, else 2]"}),
+    (["--budget"], {"default": 0.0,
+     "help": "Minutes of measuring a question. [the profile's; ab: for each arm]"}),
+    (["--server"], {"default": "", "metavar": "URL",
+     "help": "A server of your own, measured as a guest:"
+     " mysql://USER@HOST:PORT/?read_default_file=FILE, mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
+     " README.md, On a server of your own, tells the rights that it needs."}),
+    (["--allow"], {"multiple": True, "metavar": "NAME",
+     "help": "--server: measure although it is a replica or has one (replica), busy, read-only, or"
+     " its disk is full or unseen (disk)."}),
+    (["--dry-run", "dry"], {"is_flag": True,
+     "help": "--server: print every statement; change nothing."}),
+)  # fmt: skip
 
 
 def _measuring(command):
     """The options of a command that measures a campaign; `_obtained` takes their values."""
-    for option in reversed(_SHARED):
-        command = option(command)
+    command = _json(command)
+    for names, how in reversed(_SHARED):
+        command = click.option(*names, **how)(command)
     return command
 
 
 @main.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json
 @click.option(
     "--fetch",
     is_flag=False,
@@ -124,8 +109,6 @@ def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
     """(parameters that all studies share, what `collect` takes of a server that is not ours)."""
     counts = (t.strip() for t in threads.split(",") if t.strip())
     counts = [int(t) if t.isdecimal() else t for t in counts]
-    if margin is not None:
-        _margin(margin)
     if (allow or dry) and not server:
         raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
     if server and engine not in ("", "mysql"):
@@ -144,10 +127,7 @@ def _obtained(study, *, dry, **asked):
     from noisefloor.data import results
     from noisefloor.measure import collect
 
-    try:
-        folders = collect.measured(study, dry=dry, **asked)
-    except KeyboardInterrupt:
-        raise Sentence("stopped; whole runs are kept, the same command continues", 130) from None
+    folders = collect.measured(study, dry=dry, **asked)
     return (None, None) if dry else (results.load(*folders), folders)
 
 
@@ -217,7 +197,7 @@ def ab(settings, workload, lua, out, as_json, **given):
     help="Folder of the synthetic figures. [data/raw/recorded/; nowhere with --small]",
 )
 @_cluster
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json
 def calibrate(small, seed, live, profile, out, cluster, as_json):
     """Is the instrument honest? Error rates on campaigns whose truth is known.
 

@@ -1,5 +1,11 @@
-"""An ingested archive in the place of a campaign, and what its page shows."""
+"""An ingested archive in the place of a campaign: which of its runs are compared, and with which.
 
+Runs are pooled only where everything else that is known of them agrees. What tells runs of one arm
+apart, and is found in the baseline as well, makes workloads of their own; what only the other arms
+have makes arms of their own.
+"""
+
+import json
 import re
 import tomllib
 from dataclasses import dataclass
@@ -9,12 +15,24 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.dataset as ds
 
-from noisefloor import parse, paths, stats
+from noisefloor import paths, stats
 from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
-from noisefloor.data.pooled import CHOSEN, LABELS, Unknown, opened, parted, several, two_sides
-from noisefloor.model import AGAIN, PROFILES, Arm, Study, Workload
-from noisefloor.text import amounts
+from noisefloor.model import AGAIN, METRICS, PROFILES, Arm, Study, Workload
+from noisefloor.text import Refusal, amounts
+
+OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
+LABELS = (*OF_PATHS, "variant", "buffer_pool", "host")  # what runs of one arm agree in
+LABELS += ("folder", "arm", "study", "campaign", "tool_version")
+CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
+MOST_VALUES = 12  # of a label that a refusal names
+HARD = ("campaign", "tool", *compare.REFUSED)  # across which nothing can be compared
+
+
+class Unknown(Refusal):
+    """Something was asked for that is not there. One sentence."""
+
+    code = 2
 
 
 def load(folder, baseline="", *, label="", where=(), **given):
@@ -31,13 +49,19 @@ def load(folder, baseline="", *, label="", where=(), **given):
     for name, known in (*asked, *((name, CHOSEN) for name, _ in where)):
         if name not in known:
             raise Unknown(f"{name!r} is not one of {', '.join(known)}; nothing was judged")
-    changed = folder.stat().st_mtime_ns
-    if label:
-        two_sides(opened(folder, changed, label, where), label, baseline)
     given |= {"baseline": baseline, "label": label, "where": where}
-    found = _opened(folder, changed, **given)
-    if baseline and baseline not in set(found.tidy["arm"]):
-        raise Unknown(f"baseline {baseline!r} is no arm of {folder.name}; nothing was opened")
+    found = _opened(folder, folder.stat().st_mtime_ns, **given)
+    runs = found._named.drop_duplicates("run")
+    arms, called = set(runs["arm"]), f"--baseline {label}={baseline}" if label else baseline
+    if baseline and baseline not in arms:
+        there = _values(runs, label or "arm")
+        raise Unknown(f"{called}: no run has it; {there}; nothing was judged")
+    if label and len(arms) < 2:
+        more = ", ".join(n for n in LABELS if runs[n].nunique() > 1)
+        raise Unknown(
+            f"{called}: all {len(runs)} runs have it, and another {label} is needed beside it; what "
+            f"differs is: {more or 'nothing'}; nothing was judged"
+        )
     return found
 
 
@@ -87,9 +111,12 @@ class Archive(results.Results):
         } | told
 
     @cached_property
+    def _named(self) -> pd.DataFrame:
+        return _table(self.folder, self.folder.stat().st_mtime_ns, self.label, self.where)
+
+    @cached_property
     def tidy(self) -> pd.DataFrame:
-        table = opened(self.folder, self.folder.stat().st_mtime_ns, self.label, self.where)
-        table = parted(table, self.baseline)
+        table = _parted(self._named, self.baseline)
         return table.assign(study=self.folder.stem, campaign=self.folder.stem)
 
     def judged(self, workload: str = "", metric: str = "") -> pd.DataFrame:
@@ -113,12 +140,10 @@ class Archive(results.Results):
             arms = set(rows["arm"])
             if len(arms) > 1 and (not self.baseline or self.baseline in arms):
                 threads = tuple(sorted(int(t) for t in rows["threads"].dropna().unique()))
-                metrics = tuple(pd.unique(rows["metric"]))
-                why = "As it was found."
-                works.append(Workload(str(name), why, threads=threads, metrics=metrics))
+                given = {"threads": threads, "metrics": tuple(pd.unique(rows["metric"]))}
+                works.append(Workload(str(name), "As it was found.", **given))
         if not works:
-            many = several(self.tidy, self.baseline) if self.baseline else []
-            left = "; ".join(many or (self.left if self.baseline else []))
+            left = "; ".join(self._several or (self.left if self.baseline else []))
             raise Unknown(
                 f"{self.folder.name} holds no workload with two arms that can be compared; "
                 f"{left or 'nothing was left out'}; nothing was judged"
@@ -137,6 +162,20 @@ class Archive(results.Results):
             margin_pct=self.margin_pct,
         )
 
+    @property
+    def _several(self) -> list[str]:
+        """What to name with the baseline, where its runs are of several versions or settings and so
+        cannot be pooled: a sentence, or none."""
+        runs = self.tidy[self.tidy["arm"] == self.baseline].drop_duplicates("run")
+        many = [n for n in OF_PATHS if n != self.label and runs[n].nunique() > 1]
+        if not many or not self.label or "," in self.label:
+            return []
+        name, values = many[0], runs[many[0]].dropna()
+        return [
+            f"the runs of {self.baseline} have {values.nunique()} values of {name}: name one, as in "
+            f"--baseline {self.label}={self.baseline},{name}={values.iloc[0]}"
+        ]
+
     def judge(self, *, workload="", metric="", margin_pct=0.0) -> pd.DataFrame:
         rows = self.judged(workload, metric)
         rows = rows[rows["workload"].isin([w.name for w in self.study.workloads])]
@@ -150,11 +189,10 @@ class Archive(results.Results):
         )
         key = ["workload", "arm"]
         differ = rows.drop_duplicates(key).set_index(key)["differ"]
-        told = [differ.get(pair, "") for pair in found[key].itertuples(index=False, name=None)]
-        found["warnings"] = [
-            [*said, *([f"the arms differ in {what}, too"] if what else [])]
-            for said, what in zip(found["warnings"], told, strict=True)
-        ]
+        pairs = found[key].itertuples(index=False, name=None)
+        for said, pair in zip(found["warnings"], pairs, strict=True):
+            if what := differ.get(pair):
+                said.append(f"the arms differ in {what}, too")
         return found.assign(question=self.study.key)
 
     def _series(self, rows: pd.DataFrame) -> dict:
@@ -172,33 +210,29 @@ class Archive(results.Results):
     @cached_property
     def left(self) -> list[str]:
         """What was not compared with the baseline, and why, a sentence each."""
-        runs, base, said = self.tidy.drop_duplicates("run"), self.baseline, []
-        if twins := self.tidy.attrs.get("twins"):
-            said.append(f"{twins} runs hold the same text as another one; each counts once")
-        if zeros := self.tidy.attrs.get("zeros"):
-            said.append(f"{zeros} numbers are 0, and have no ratio to another one")
+        runs, base, attrs = self.tidy.drop_duplicates("run"), self.baseline, self.tidy.attrs
         counts = runs[runs["arm"] == base].groupby("workload")["threads"].agg(set)
         there = runs["workload"].isin(counts.index)
         alone, rows = runs.loc[~there, "workload"], runs[there]
-        if len(alone):
-            said.append(
-                f"{len(alone)} runs of {alone.nunique()} workloads have no run of {base} beside "
-                f"them ({_few(alone)})"
-            )
         single = rows.groupby("workload")["arm"].nunique().eq(1)
-        if len(names := single[single].index):
-            said.append(f"{len(names)} workloads are of {base} alone ({_few(names)})")
-        noted = runs["warnings"].replace("", pd.NA).dropna()
-        if len(noted):
-            often = noted.value_counts().index[0]
-            said.append(f"{len(noted)} runs have warnings of their own ({often})")
-        apart = [
-            t for w, t in zip(rows["workload"], rows["threads"], strict=True) if t not in counts[w]
-        ]
-        if apart:
-            told = _few(sorted({int(t) for t in apart if pd.notna(t)}))
-            said.append(f"{len(apart)} runs at thread counts that {base} has not ({told})")
-        return said
+        single, noted = (
+            single[single].index,
+            runs.loc[runs["warnings"].fillna("") != "", "warnings"],
+        )
+        pairs = zip(rows["workload"], rows["threads"], strict=True)
+        apart = [threads for workload, threads in pairs if threads not in counts[workload]]
+        names = sorted({int(t) for t in apart if pd.notna(t)})
+        often = noted.value_counts().index[0] if len(noted) else ""
+        said = {
+            "runs hold the same text as another one; each counts once": attrs.get("twins", 0),
+            "numbers are 0, and have no ratio to another one": attrs.get("zeros", 0),
+            f"runs of {alone.nunique()} workloads have no run of {base} beside them"
+            f" ({_few(alone)})": len(alone),
+            f"workloads are of {base} alone ({_few(single)})": len(single),
+            f"runs have warnings of their own ({often})": len(noted),
+            f"runs at thread counts that {base} has not ({_few(names)})": len(apart),
+        }
+        return [f"{n} {words}" for words, n in said.items() if n]
 
     # -- for a page ------------------------------------------------------------------------------
 
@@ -276,13 +310,13 @@ class Archive(results.Results):
         row = self.tidy[self.tidy["run"] == run].iloc[0]
         name, beside = row["file"], self.folder.parent
         near = [Path(self.texts)] if self.texts else [beside, beside / self.manifest["name"]]
-        for place in near:
-            file = place / name
+        for file, place in ((place / name, place) for place in near):
             if file.exists() and file.resolve().is_relative_to(place.resolve()):
-                return _printed(file, run, name, row["line"])
-        return {
-            name: "The text is not beside the tables. Write into `texts` which folder was ingested."
-        }
+                if file.is_dir():  # a campaign
+                    return results.Results(file).raw(run.removeprefix(f"{name}/"))
+                return {run: results.cut(files.printed(file, name, run, row["line"]))}
+        said = "The text is not beside the tables. Write into `texts` which folder was ingested."
+        return {name: said}
 
 
 def asked(texts) -> list[tuple[str, str]]:
@@ -299,11 +333,8 @@ def asked(texts) -> list[tuple[str, str]]:
 
 def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows by workload, 2G before 12G."""
-    return rows.sort_values(
-        "workload",
-        key=lambda c: c.str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True),
-        kind="stable",
-    )
+    names = rows["workload"].str.replace(r"\d+", lambda n: n[0].zfill(9), regex=True)
+    return rows.iloc[names.argsort(kind="stable").to_numpy()]
 
 
 def _asserted(rows: pd.DataFrame, claim: dict) -> pd.DataFrame:
@@ -338,18 +369,132 @@ def _few(names) -> str:
     return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
-def _printed(file: Path, run: str, name: str, line: int) -> dict[str, str]:
-    """The text of a run of an archive, without its secrets: a campaign's files, one packed,
-    the run from `line` on in a log of several."""
-    if file.is_dir():
-        return results.Results(file).raw(run.removeprefix(f"{name}/"))
-    try:
-        with open(file, "rb") as opened:
-            for inside, data in files.texts(opened, name, file.stat().st_size):
-                names = (files.safe(inside), f"{files.safe(inside)}:{line}")
-                if isinstance(data, bytes) and run in names:
-                    text = dict(parse.runs(data)).get(line) or data.decode(errors="replace")
-                    return {run: results.cut(parse.secrets.scrub(text)[0])}
-    except OSError as e:
-        return {run: f"It cannot be read: {e.strerror}."}
-    return {run: "The file is there, but not this run: it changed since it was ingested."}
+# -- which runs are compared ---------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4)
+def _table(folder: Path, _changed: int, label: str, where: tuple) -> pd.DataFrame:
+    """The tidy table of an archive, its arms named, each text once."""
+    found = ingest.frame(folder, "tidy")
+    kept = found["metric"].isin([m.name for m in METRICS.values() if m.judged])
+    if not kept.any():
+        raise Unknown(f"{folder.name} holds no metric that can be judged; nothing was opened")
+    zeros = int(found["value"].le(0)[kept].sum())
+    found = found[kept & found["value"].gt(0)]
+    size = found["buffer_pool_B"].map(lambda b: f"{b / 2**30:g}G", na_action="ignore")
+    found = found.assign(buffer_pool=size, threads=found["threads"].astype("Int64"))
+    for name, value in (*where, *((n, "") for n in label.split(",") if n)):
+        values = found[name].astype("string").fillna("")
+        kept = values.eq(value) if value else values.ne("")
+        if not kept.any():
+            asked = f"{name}={value}: no run has it; " if value else ""
+            there = _values(found.drop_duplicates("run"), name)
+            raise Unknown(f"{asked}{there}; nothing was judged")
+        found = found[kept]
+    found = found.reset_index(drop=True)
+    if label:
+        found["arm"] = found[label.split(",")].astype(str).agg(" ".join, axis=1)
+    else:
+        found["arm"] = found["arm"].fillna(_arms(found)).replace("", "all runs")
+    found["workload"] = found["workload"].fillna("all runs")
+    found["warmup"] = found["warmup"].eq(True)
+    twins = _twins(folder, found)
+    found = found[~found["run"].isin(twins)].reset_index(drop=True)
+    found.attrs |= {"twins": len(twins), "zeros": zeros, "label": label}
+    return found
+
+
+def _values(runs: pd.DataFrame, label: str) -> str:
+    """Which values a label has, and in how many runs; without any, which labels there are."""
+    named = runs["arm"] if "," in label else runs[label]
+    counts = named.dropna().astype(str).replace("", pd.NA).value_counts()
+    if counts.empty:
+        there = [n for n in LABELS if runs[n].notna().any()]
+        return f"no run has a {label}, labels of these runs are: {', '.join(there) or 'none'}"
+    told = ", ".join(f"{value} ({n} runs)" for value, n in counts.head(MOST_VALUES).items())
+    return f"{label} is: {told}{' …' if len(counts) > MOST_VALUES else ''}"
+
+
+def _arms(found: pd.DataFrame) -> pd.Series:
+    """What labels of folders call an arm: server and version, and the setting, as far as they
+    tell any runs without an arm apart."""
+    labels = found.reindex(columns=OF_PATHS).astype("string").fillna("")
+    several = labels[found["arm"].isna()].nunique().gt(1)
+    kept = ["server", "version"] if several["server"] or several["version"] else []
+    kept += ["setting"] if several["setting"] else []
+    words = pd.Series("", labels.index, dtype="string")
+    for name in kept or OF_PATHS:
+        words = words + " " + labels[name]
+    return words.str.split().str.join(" ")
+
+
+def _twins(folder: Path, found: pd.DataFrame) -> pd.Series:
+    """Runs of an archive that are the same text as another one, whose file's name says least."""
+    files = ingest.frame(folder, "files", columns=["file", "member", "sha256"])
+    files = files[files["sha256"] != ""]
+    inside = ("//" + files["member"]).where(files["member"] != "", "")
+    text = pd.Series(files["sha256"].to_numpy(), index=files["file"] + inside)
+    runs = found[["run", "line", "variant"]].drop_duplicates("run")
+    runs = runs.sort_values("variant", na_position="first", kind="stable")
+    pairs = zip(runs["run"], runs["line"], strict=True)
+    names = [run.removesuffix(f":{line}") for run, line in pairs]
+    runs = runs.assign(text=text[~text.index.duplicated()].reindex(names).to_numpy())
+    return runs.loc[runs["text"].notna() & runs.duplicated(["text", "line"]), "run"]
+
+
+def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
+    """What else is known of each run, as text: a column a fact, "" where it is not known."""
+    own = set(label.split(",")) if label else {*OF_PATHS, "arm"}
+    if own & {"folder", "setting", "arm"}:
+        own |= {"folder", "setting", "arm"}
+    names = [n for n in (*LABELS[:6], "campaign", "tool") if n not in own]
+    facts = runs[names].rename(columns={"buffer_pool": "buffer pool"})
+    facts["threads in the path"] = runs["path_threads"].where(runs["threads"].isna())
+    keys = pd.DataFrame(list(map(json.loads, runs["keys"])), index=runs.index)
+    facts = pd.concat([facts.drop(columns=keys.columns, errors="ignore"), keys], axis=1)
+    return facts.astype("string").fillna("").astype(object)
+
+
+def _parted(found: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The rows of an archive: a workload's name with what tells runs of one arm apart behind it, an
+    arm's with what the baseline does not have, and in `differ` what the arm differs in from its
+    baseline beyond that."""
+    runs = found.drop_duplicates("run").set_index("run")
+    facts = _facts(runs, found.attrs["label"])
+    named = runs[["workload", "arm"]].astype(str)
+    for _, part in facts.groupby(named["workload"], sort=False):
+        base = named.loc[part.index, "arm"] == baseline
+        for name in part:
+            what = _tells(part[name], named.loc[part.index, "arm"], base, name in HARD)
+            if what:
+                has = part.index[part[name].ne("") & (~base | (what == "workload"))]
+                before = ", " if name in ("setting", "variant") else f", {name} "
+                before = " " if what == "arm" else before
+                named.loc[has, what] += before + part.loc[has, name]
+    differ = pd.Series("", runs.index)
+    for _, part in facts.groupby(named["workload"], sort=False):
+        base = named.loc[part.index, "arm"] == baseline
+        for name in (n for n in part if part[n].nunique() > 1):
+            if not baseline:
+                differ[part.index] += f", {name}"
+            elif part.loc[base, name].nunique() == 1:
+                theirs = part.loc[base, name].iloc[0]
+                others = part.loc[~base & part[name].ne(theirs), name].replace("", "none")
+                words = f"; {name.replace('_', ' ')} ({theirs or 'none'} and "
+                differ[others.index] += words + others + ")"
+    named["differ"] = differ.str[2:]
+    return found.assign(**{c: found["run"].map(named[c]) for c in named})
+
+
+def _tells(values: pd.Series, arm: pd.Series, base: pd.Series, hard: bool) -> str:
+    """Whether a fact makes workloads of its own ("workload"), or arms ("arm"): where it differs
+    inside an arm, and the baseline has none of the values of the others."""
+    if values.nunique() < 2:
+        return ""
+    inside = values.groupby(arm).nunique().gt(1).any()
+    if hard or not base.any():
+        return "workload" if hard or inside else ""
+    shared = ({*values[base]} & {*values[~base]}) - {""}
+    if values[base].nunique() > 1 or (shared and inside):
+        return "workload"
+    return "arm" if inside and not shared else ""

@@ -25,8 +25,8 @@ LABEL = {
     "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
     "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
 }  # fmt: skip
-SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
 WIDE = 40  # characters of a workload's name that fit beside its numbers
+SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
 # options that say where and how long, not what; threads and duration are looked at by themselves
 _PRIVATE = {
     "threads", "num-threads", "time", "max-time", "events", "max-requests", "report-interval",
@@ -222,15 +222,9 @@ def _side(found, metric):
     return stats.runs.Side(tuple(r.values[metric] for r in found), rates)
 
 
-def _listed(counts):
-    return ", ".join("none" if t is None else str(t) for t in counts)
-
-
 def _by_threads(side):
-    groups = {}
-    for run in sorted(side, key=lambda r: r.threads or 0):
-        groups.setdefault(run.threads, []).append(run)
-    return groups
+    counts = sorted({run.threads for run in side}, key=lambda t: t or 0)
+    return {t: [run for run in side if run.threads == t] for t in counts}
 
 
 def _together(found):
@@ -244,21 +238,25 @@ def _together(found):
         span = {"duration": f"{run.seconds:.3g} s"} if apart and run.seconds else {}
         for key, value in (run.keys | span).items():
             seen.setdefault(key, {}).setdefault(str(value), []).append(run.name)
-    notes = [
-        f"{n[0]}{f' (and {len(n) - 1} more such logs)' if n[1:] else ''}" for n in told.values()
-    ]
+    notes = [_and(n, " (and {} more such logs)") for n in told.values()]
     for key, values in seen.items():
         if len(values) > 1:
-            names = ", ".join(
-                f"{value} in {who[0]}{f' and {len(who) - 1} more' if who[1:] else ''}"
-                for value, who in list(values.items())[:3]
-            )
+            few = list(values.items())[:3]
+            names = ", ".join(f"{value} in {_and(who, ' and {} more')}" for value, who in few)
             if key in REFUSED:
                 raise _refused(f"the logs differ in {key}: {names}")
             notes.append(f"the logs differ in {key}: {names}")
     if set(seen.get("rate", {})) - {"none"}:
         notes.append("the runs had a fixed --rate: throughput is what was asked for")
     return notes
+
+
+def _listed(counts):
+    return ", ".join("none" if t is None else str(t) for t in counts)
+
+
+def _and(names, more):
+    return names[0] + (more.format(len(names) - 1) if names[1:] else "")
 
 
 # -- in words ------------------------------------------------------------------------
@@ -288,27 +286,29 @@ def table(rows, form="text", most=None):
     ]
     one = {name for name in ("workload", "arm") if len({row[name] for row in rows}) == 1}
     one |= {"threads"} if all(row["threads"] is None for row in rows) else set()
-    wide = form == "text" and max(len(cell["workload"]) for cell in cells) > WIDE
+    wide = form == "text" and max(len(row["workload"]) for row in rows) > WIDE
+    above = wide and "workload" not in one  # in a line of its own above its rows
     one |= {"workload"} if wide else set()
     head = [name for name in cells[0] if name not in one]
     lines = [[amounts.plain(cell[name]) for name in head] for cell in cells]
     if form == "markdown":
         text = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
         return "\n".join([*text, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
-    marks = [
-        textwrap.fill(f"{i:>3}  {n}", 96, subsequent_indent="     ", break_on_hyphens=False)
-        for i, n in enumerate(notes, 1)
-    ]
+    marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
     if left := len(counts) - len(notes):
         marks.append(f"     {left} more notes: --json has all")
-    first, *lines = aligned([head, *lines])
-    if wide and len({cell["workload"] for cell in cells}) > 1:  # a line of its own above its rows
-        lines = [f"  {line}" for line in lines]
-        for at in range(len(cells) - 1, -1, -1):
-            if not at or cells[at]["workload"] != cells[at - 1]["workload"]:
-                lines.insert(at, textwrap.fill(cells[at]["workload"], 96, subsequent_indent=" "))
-        first = f"  {first}"
-    return "\n".join([first, *lines, "", *marks])
+    text, last = [], None
+    for line, work in zip(
+        aligned([head, *lines]), (None, *(r["workload"] for r in rows)), strict=True
+    ):
+        text += [_filled(work, 1)] if above and work != last else []
+        text.append(f"  {line}" if above else line)
+        last = work
+    return "\n".join([*text, "", *marks])
+
+
+def _filled(text, indent):
+    return textwrap.fill(text, 96, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
 def aligned(lines):
@@ -383,10 +383,9 @@ def _open(row):
 def as_csv(rows):
     """The rows as CSV; warnings separated by ' | '."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    told = ({**r, "warnings": " | ".join(r["warnings"])} for r in rows)
-    writer.writerows({k: sheet.cell(v) for k, v in r.items()} for r in told)
+    told = ([" | ".join(row[c]) if c == "warnings" else row[c] for c in COLUMNS] for row in rows)
+    lines = ([sheet.cell(value) for value in line] for line in (COLUMNS, *told))
+    csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisefloor.data.cluster import pool
-from noisefloor.data.ingest import build, opened, table
+from noisefloor.data.ingest import MANIFEST, TABLES, build, opened
 
 HERE = Path(__file__).parent
 VCPU = {"large": 2, "xlarge": 4, **{f"{n}xlarge": 4 * n for n in (2, 4, 8, 12, 16)}}
@@ -48,15 +48,17 @@ def reduced(out: Path, to: Path) -> None:
         "files": files.filter(pc.greater(files["runs"], 0)).sort_by([("file", "ascending")]),
         "problems": opened(out, "problems").to_table(),
     }
-    for name, schema in table.TABLES.items():
+    for name, schema in TABLES.items():
         shutil.rmtree(to / name, ignore_errors=True)
         (to / name).mkdir()
         rows = kept.get(name, schema.empty_table()).cast(schema)
-        pq.write_table(rows, to / name / build.EMPTY, compression="zstd", store_schema=False)
+        pq.write_table(
+            rows, to / name / "part-000000.parquet", compression="zstd", store_schema=False
+        )
     runs = pc.count_distinct(tidy["run"]).as_py()
-    facts = json.loads((out / table.MANIFEST).read_text())
-    facts |= {"runs": runs, "labels": build._labels(to)}
-    (to / table.MANIFEST).write_text(json.dumps(facts, indent=1) + "\n")
+    facts = json.loads((out / MANIFEST).read_text())
+    facts |= {"runs": runs, "labels": build.held(to)}
+    (to / MANIFEST).write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

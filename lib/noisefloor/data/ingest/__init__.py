@@ -1,9 +1,127 @@
-"""Any tree of results -> tables of Parquet, and what is compared in them.
+"""Any tree of results -> tables: folders of Parquet files, and manifest.json beside them.
 
-``labels`` (a path says), ``files`` (a tree -> files -> texts), ``table`` (what is written and
-opened), ``part`` (files -> a part), ``build`` (a tree -> the tables).
+``tidy`` one row per run and metric (the columns of tidy.COLUMNS, labels, warnings), ``intervals``
+the rows printed while a run went on, ``histograms``, ``problems`` (file, line, reason), ``files``
+what each file is; `tables.toml` has the columns. Plain types only: any reader of Parquet opens each
+folder as one table. `labels` (a path says), `files` (a tree -> files -> texts), `build` (a tree ->
+the tables).
 """
 
-from noisefloor.data.ingest.table import NotATable, frame, manifest, opened
+import json
+import sys
+import tomllib
+from pathlib import Path
 
-__all__ = ["NotATable", "frame", "manifest", "opened"]
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisefloor.text import Refusal
+
+FORMAT = 1  # of the tables; 1: first
+MANIFEST = "manifest.json"
+NAME = "noisefloor table"
+
+_COLUMNS = tomllib.loads(Path(__file__).with_name("tables.toml").read_text())
+TABLES = {  # `files` comes last: a part counts when it is there
+    name: pa.schema({column: getattr(pa, kind)() for column, kind in columns.items()})
+    for name, columns in _COLUMNS.items()
+}
+_ONCE = pa.dictionary(pa.int32(), pa.string())  # what repeats row by row is written once
+_STORED = {
+    name: pa.schema({f.name: _ONCE if f.type == pa.string() else f.type for f in schema})
+    if name in ("tidy", "intervals", "histograms")
+    else schema
+    for name, schema in TABLES.items()
+}
+
+
+class _NoPandas:
+    """Finds no pandas, which Arrow would import for its first array: that takes as long as reading
+    500 files. What needs a data frame imports it later."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+sys.meta_path.insert(0, _NoPandas)
+pa.array([0])
+sys.meta_path.remove(_NoPandas)
+
+
+class NotATable(Refusal):
+    """A folder that cannot be opened as an ingested archive, with the way on."""
+
+    code = 2
+
+
+def manifest(folder: Path) -> dict:
+    """manifest.json of an ingested archive. Raises NotATable, also for another format."""
+    try:
+        found = json.loads((Path(folder) / MANIFEST).read_text())
+        name, version = found["what"], found["format"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise NotATable(
+            f"{folder} is no table of `noisefloor ingest` (it has no readable {MANIFEST}); "
+            "nothing was read"
+        ) from None
+    if name != NAME or version != FORMAT:
+        raise NotATable(
+            f"{folder} has format {version!r}, this version reads {FORMAT}: remove the folder and "
+            "run `noisefloor ingest` again; nothing was read"
+        )
+    return found
+
+
+def parts(folder: Path, name: str) -> list[Path]:
+    """The files of one of TABLES, of those parts that count: they have a ``files`` table."""
+    whole = sorted(Path(folder, "files").glob("part-*.parquet"))
+    return [file for p in whole if (file := Path(folder, name, p.name)).exists()]
+
+
+def opened(folder: Path, name: str):
+    """One of TABLES of an ingested archive, as an Arrow data set. Raises NotATable."""
+    import pyarrow.dataset as ds
+
+    manifest(folder)
+    return ds.dataset(list(map(str, parts(folder, name))), schema=TABLES[name], format="parquet")
+
+
+def frame(folder: Path, name: str, **how):
+    """One of TABLES as a pandas data frame; `how` as for Dataset.to_table (columns, filter)."""
+    return opened(folder, name).to_table(**how).to_pandas()
+
+
+def writer(path: Path, name: str) -> pq.ParquetWriter:
+    """A Parquet file for one of TABLES, plain types only."""
+    text = [f.name for f in TABLES[name] if f.type == pa.string()]
+    return pq.ParquetWriter(
+        path,
+        _STORED[name],
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=[*text, "value_s"] if name != "files" else False,
+        store_schema=False,  # else a repeated text would come back as a category
+        write_statistics=[n for n in TABLES[name].names if n in ("run", "file", "metric")],
+    )
+
+
+def arrow(name: str, found: list[tuple[int, dict]]) -> pa.Table:
+    """What `writer` takes: rows of one of TABLES as they are collected, (how many, {column: the
+    value that all of them have, or an array with the value of each})."""
+    counts, columns = [n for n, _ in found], []
+    each = pa.array(np.repeat(np.arange(len(found)), counts))
+    for field in _STORED[name]:
+        given = [held.get(field.name) for _, held in found]
+        if any(isinstance(values, np.ndarray) for values in given):
+            whole = [
+                np.full(n, np.nan) if values is None else values
+                for n, values in zip(counts, given, strict=True)
+            ]
+            column = pa.array(np.concatenate(whole), from_pandas=True)
+            columns.append(column.cast(field.type, safe=False))
+        else:
+            columns.append(pa.array(given, field.type).take(each))
+    return pa.table(columns, schema=_STORED[name])

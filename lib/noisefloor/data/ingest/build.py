@@ -10,25 +10,32 @@ import hashlib
 import json
 import os
 import shutil
+import stat
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, as_completed
+from concurrent.futures import BrokenExecutor, Executor
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
+from itertools import accumulate, count, groupby
 from pathlib import Path
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisefloor import parse
+from noisefloor.data import compare, ingest
 from noisefloor.data.compare import Refused
-from noisefloor.data.ingest import labels, table
-from noisefloor.data.ingest.files import walk
-from noisefloor.data.ingest.part import part, stamp
-from noisefloor.data.ingest.table import MANIFEST, TABLES, parts
+from noisefloor.data.ingest import MANIFEST, TABLES, files, labels, parts
+from noisefloor.model import METRICS
 
 BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
 HERE_BYTES = 4 * 2**20  # of text that one process has read before others have started
-EMPTY = "part-000000.parquet"  # so that a table opens also where no file has any row for it
+FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
+UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
+_UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
 
 
 def build(
@@ -54,8 +61,14 @@ def build(
     if root.is_relative_to(out):
         raise Refused(f"--out {out.name} holds the tree itself; nothing was read")
     try:
-        with _alone(out):
+        if out.exists() and not (out / MANIFEST).exists() and any(out.iterdir()):
+            raise Refused(f"{out.name} holds files that are no table of ours; nothing was written")
+        out.mkdir(parents=True, exist_ok=True)
+        with open(out / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return _build(root, out, pool, progress, given)
+    except BlockingIOError:
+        raise Refused(f"another ingest is writing into {out.name}; nothing was done", 1) from None
     except BrokenExecutor:
         why = "a process that read files was killed (out of memory?)"
     except OSError as e:
@@ -63,41 +76,26 @@ def build(
     raise Refused(f"{why}; whole parts are kept, the same command continues", 1)
 
 
-@contextlib.contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    if out.exists() and not (out / MANIFEST).exists() and any(out.iterdir()):
-        raise Refused(f"{out.name} holds files that are no table of ours; nothing was written")
-    out.mkdir(parents=True, exist_ok=True)
-    with open(out / ".lock", "w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Refused(
-                f"another ingest is writing into {out.name}; nothing was done", 1
-            ) from None
-        yield
-
-
 def _build(root, out, pool, progress, given) -> dict:
     known = _begin(root, out)
-    found = {stamp(*unit, given): unit for unit in walk(root, out)}
+    found = {_stamp(unit, given): unit for unit in files.walk(root, out)}
     again = {known[mark] for mark in known.keys() - found.keys()}
-    for files in again:
-        for name in reversed(TABLES):  # `files` first: from then on the part does not count
-            (out / name / files.name).unlink(missing_ok=True)
-    new = [u for mark, u in found.items() if mark not in known or known[mark] in again]
-    done, todo = 0, sum(size for _, size, *_ in new)
-    for counts in _parts(root, out, new, pool, todo, given):
-        done += counts["bytes"]
+    for name in again:
+        for table in reversed(TABLES):  # `files` first: from then on the part does not count
+            (out / table / name).unlink(missing_ok=True)
+    new = [(mark, *u) for mark, u in found.items() if mark not in known or known[mark] in again]
+    done, todo = 0, sum(unit[2] for unit in new)
+    for size in _parts(root, out, new, pool, todo, given):
+        done += size
         progress(done, todo)
     return _finish(root, out) | {"read": len(new)}
 
 
-def _begin(root: Path, out: Path) -> dict[int, Path]:
-    """Stamp of each file that was read -> where its part's ``files`` are, after what an interrupted
-    ingest left was cleared away."""
+def _begin(root: Path, out: Path) -> dict[int, str]:
+    """{stamp of each file that was read: name of its part}, after what an interrupted ingest left
+    was cleared away."""
     if (out / MANIFEST).exists():
-        found = table.manifest(out)
+        found = ingest.manifest(out)
         if found["tree"] != _tree(root):
             raise Refused(
                 f"{out.name} holds the tables of another tree ({found['name']}): give another "
@@ -110,15 +108,22 @@ def _begin(root: Path, out: Path) -> dict[int, Path]:
         (out / name).mkdir(exist_ok=True)
         for left in {p.name for p in (out / name).glob("part-*")} - {p.name for p in whole}:
             (out / name / left).unlink()
-        if not (out / name / EMPTY).exists():
-            table.writer(out / ".partial" / name, name).close()
-            (out / ".partial" / name).replace(out / name / EMPTY)
+    if not whole:
+        part(str(root), str(out), (), 0, [])  # so that each table opens also where it has no row
     _write(out, root, finished="")
     return {
-        mark: path
+        mark: path.name
         for path in whole
         for mark in _columns(path, ["stamp"])["stamp"].drop_null().to_pylist()
     }
+
+
+def _stamp(unit: tuple, given: tuple) -> int:
+    """A number that says whether a file is still the one that was read, with the same patterns."""
+    path, size, mtime_ns, what = unit
+    text = f"{labels.EDITION}{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
+    digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
 
 
 def _columns(path: Path, names: list[str]):
@@ -126,40 +131,25 @@ def _columns(path: Path, names: list[str]):
     return pq.read_table(path, columns=names, use_threads=False)
 
 
-def _parts(root, out, new, pool, todo, given) -> Iterator[Counter]:
-    """Read the files in `new`, batch by batch, into parts of their own; the counts of each."""
+def _parts(root, out, new, pool, todo, given) -> Iterator[int]:
+    """Read the files in `new`, batch by batch, into parts of their own; the bytes of each."""
     top = str(root.parent if root.is_file() else root)
     first = 1 + max(int(path.stem[5:]) for path in parts(out, "files"))
+    read = partial(part, top, str(out), given)
     if todo <= HERE_BYTES:
-        for number, units in enumerate(_batches(new, BATCH_BYTES), first):
-            yield part(top, units, str(out), number, given)
+        yield from map(read, count(first), _batches(new, BATCH_BYTES))
         return
     with pool() as executor:
         rounds = max(4, -(-todo // (executor.width * BATCH_BYTES)))  # equally many for each
-        batches = _batches(new, max(2**20, -(-todo // (executor.width * rounds))))
-        waiting = [
-            executor.submit(part, top, units, str(out), number, given)
-            for number, units in enumerate(batches, first)
-        ]
-        try:
-            for future in as_completed(waiting):
-                yield future.result()
-        finally:
-            for future in waiting:
-                future.cancel()
+        batches = [*_batches(new, max(2**20, -(-todo // (executor.width * rounds))))]
+        yield from executor.map(read, range(first, first + len(batches)), batches)
 
 
 def _batches(units: list[tuple], most: int) -> Iterator[list[tuple]]:
-    """Lists of units of about `most` bytes."""
-    batch, size = [], 0
-    for unit in units:
-        batch.append(unit)
-        size += unit[1]
-        if size >= most or len(batch) >= BATCH_FILES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+    """Lists of units of about `most` bytes, and of at most BATCH_FILES."""
+    ends = accumulate(max(unit[2], most // BATCH_FILES) for unit in units)
+    for _, batch in groupby(zip(units, ends, strict=True), key=lambda both: both[1] // most):
+        yield [unit for unit, _ in batch]
 
 
 def _tree(root: Path) -> str:
@@ -169,8 +159,8 @@ def _tree(root: Path) -> str:
 
 def _write(out: Path, root: Path, **facts) -> dict:
     found = {
-        "what": table.NAME,
-        "format": table.FORMAT,
+        "what": ingest.NAME,
+        "format": ingest.FORMAT,
         "noisefloor": metadata.version("noisefloor"),
         "name": root.name.encode(errors="surrogateescape").decode(errors="replace"),
         "tree": _tree(root),
@@ -184,30 +174,27 @@ def _write(out: Path, root: Path, **facts) -> dict:
 
 def _finish(root: Path, out: Path) -> dict:
     """manifest.json of a whole table."""
-    kinds, totals = Counter(), Counter(files=0, runs=0, bytes=0)
-    for path in parts(out, "files"):
-        found = _columns(path, ["file", "member", "kind", "size", "runs"])
-        kinds.update(found["kind"].to_pylist())
-        outer = found.filter(pc.equal(found["member"], ""))
-        size, runs = pc.sum(outer["size"]).as_py(), pc.sum(found["runs"]).as_py()
-        totals.update(
-            files=pc.count_distinct(found["file"]).as_py(), runs=runs or 0, bytes=size or 0
-        )
+    columns = ["file", "member", "kind", "size", "runs"]
+    found = ingest.opened(out, "files").to_table(columns=columns)
+    kinds = Counter(found["kind"].to_pylist())
+    outer = found.filter(pc.equal(found["member"], ""))
     done = _write(
         out,
         root,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        **totals,
+        files=pc.count_distinct(found["file"]).as_py(),
+        runs=pc.sum(found["runs"]).as_py() or 0,
+        bytes=pc.sum(outer["size"]).as_py() or 0,
         problems=sum(pq.read_metadata(path).num_rows for path in parts(out, "problems")),
         kinds=dict(sorted(kinds.items(), key=lambda k: (-k[1], k[0]))),
-        labels=_labels(out),
+        labels=held(out),
     )
     shutil.rmtree(out / ".partial", ignore_errors=True)  # a worker that died left a half part
     return done
 
 
-def _labels(out: Path) -> dict[str, list[int]]:
-    """{label: [runs that have it, different values]} of the runs."""
+def held(out: Path) -> dict[str, list[int]]:
+    """{label: [runs that have it, different values]} of the runs in tables."""
     names = [*labels.NAMES, "threads", "tool_version"]
     runs: Counter[str] = Counter()
     values: dict[str, set] = {name: set() for name in names}
@@ -215,7 +202,231 @@ def _labels(out: Path) -> dict[str, list[int]]:
         rows = _columns(path, ["run", *names]).group_by("run", use_threads=False)
         first = rows.aggregate([(name, "first") for name in names])
         for name in names:
-            held = first[f"{name}_first"].drop_null()
-            runs[name] += len(held)
-            values[name] |= set(held.unique().to_pylist())
+            told = first[f"{name}_first"].drop_null()
+            runs[name] += len(told)
+            values[name] |= set(told.unique().to_pylist())
     return {name: [runs[name], len(values[name])] for name in names if runs[name]}
+
+
+# -- one part ----------------------------------------------------------------------------------
+
+
+def part(root: str, out: str, given: tuple, number: int, units: list[tuple]) -> int:
+    """Write part `number` of the tables in `out` from `units` of the tree `root`: stamps, and what
+    `files.walk` gives. Returns how many bytes they have. given: the user's `labels.patterns`.
+
+    Repeatable: the same units give the same part, whole or not at all (``files`` comes last and
+    makes it count). Nothing in the tree is executed."""
+    partial = Path(out, ".partial")
+    partial.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=partial) as folder:
+        found = _Part(Path(folder), given)
+        for unit in units:
+            found.unit(root, *unit)
+        found.flush()
+        for name, writer in found.writers.items():
+            writer.close()
+            Path(folder, name).replace(Path(out, name, f"part-{number:06d}.parquet"))
+    return sum(unit[2] for unit in units)
+
+
+class _Part:
+    """The rows that were found, table by table, until they are written to the files in `folder`."""
+
+    def __init__(self, folder: Path, given: tuple):
+        self.given, self.held = given, 0
+        self.writers = {name: ingest.writer(folder / name, name) for name in TABLES}
+        self.found: dict[str, list] = {name: [] for name in TABLES}
+
+    def flush(self) -> None:
+        """Write what is held."""
+        for name, rows in self.found.items():
+            if rows:
+                self.writers[name].write_table(ingest.arrow(name, rows))
+                rows.clear()
+        self.held = 0
+
+    def unit(self, root: str, mark: int, path: str, size: int, _mtime_ns: int, what: str) -> None:
+        """Add one file (or campaign) of the tree."""
+        name = files.safe(path)
+        if what == "campaign":
+            self._campaign(Path(root, path), name, size, mark)
+        elif what != "file":
+            self._file(name, "", what, size, mark)
+        else:
+            try:
+                self._read(os.path.join(root, path), name, size, mark)
+            except OSError as e:  # it is not said to be read, so that it is tried again
+                self._problem(name, "", 0, f"cannot be read ({e.strerror})")
+                self._file(name, "", "unreadable", size, UNREAD)
+        if self.held > FLUSH_BYTES:
+            self.flush()
+
+    def _row(self, name: str, *values) -> None:
+        names = TABLES[name].names
+        self.found[name].append((1, dict(zip(names, values, strict=True))))
+
+    def _file(self, file, member, what, size, mark, digest="", runs=0) -> None:
+        self._row("files", file, member, what, size, digest, runs, mark)
+        self.held += size
+
+    def _problem(self, file, member, line, reason) -> None:
+        self._row("problems", file, member, line, reason)
+
+    def _read(self, path: str, name: str, size: int, mark: int) -> None:
+        """Add what the texts in a file say."""
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb", buffering=2**16) as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                self._file(name, "", "no regular file", size, mark)
+                return
+            packed = files.packed(file.peek(files.HEAD))
+            for member, data in files.texts(file, name, size):
+                if packed:
+                    long = len(data) if isinstance(data, bytes) else 0
+                    self._text(name, files.safe(member)[len(name) + 2 :], data, long, None)
+                else:
+                    self._text(name, "", data, size, mark)
+            if packed:
+                self._file(name, "", "compressed or archive", size, mark)
+
+    def _text(self, file, member, data, size, mark) -> None:
+        """Add what one text says; `data` as of `files.texts`."""
+        digest, runs = "", 0
+        if data is None:
+            what = "link or device"
+        elif isinstance(data, Exception):
+            what = "not opened"
+            known = isinstance(data, files.TooMuch)
+            why = str(data) if known else f"damaged ({files.shown(str(data))})"
+            self._problem(file, member, 0, why)
+        elif what := None if files.binary(data[: files.HEAD]) else parse.kind(data):
+            digest = hashlib.sha256(data).hexdigest()
+            if what == "sysbench" and (chore := parse.chore(data)):
+                what = f"sysbench {chore}"
+            else:
+                runs = self._log(file, member, data, what)
+        else:
+            what = files.kind(data)
+        self._file(file, member, what, size, mark, digest, runs)
+
+    def _log(self, file, member, data, tool) -> int:
+        """Add the runs in a text of sysbench or `time`; how many there are."""
+        name = f"{file}//{member}" if member else file
+        told, whole = labels.labels(name.replace("//", "/"), self.given), 0
+        try:
+            if tool == "sysbench":
+                pieces = parse.runs(data)
+            else:
+                pieces = [(d["line"], d) for d in parse.time(data)]
+        except parse.ParseError as e:
+            self._problem(file, member, e.line, str(e).partition(": ")[2])
+            return 0
+        for line, piece in pieces:
+            where = name if len(pieces) == 1 else f"{name}:{line}"
+            try:
+                if tool == "sysbench":
+                    self._sysbench(file, where, line, piece, told)
+                else:
+                    run = compare.of_time(where, piece)
+                    workload = piece["label"] or told.get("workload")
+                    facts = {"workload": workload, "tool": tool, "duration_s": piece["real_s"]}
+                    self._run(file, line, told | facts, run)
+                whole += 1
+            except parse.ParseError as e:
+                self._problem(file, member, line + e.line - 1, str(e).partition(": ")[2])
+            except Refused:
+                why = f"the timed command ended with {piece['exit_code']}"
+                self._problem(file, member, line, why)
+        return whole
+
+    def _sysbench(self, file, where, line, text, told) -> None:
+        """Add one run. Raises ParseError."""
+        d = parse.sysbench(text)
+        run, latency = compare.of_sysbench(where, d), d["latency"]
+        run.values.update({"min_latency": latency["min"], "max_latency": latency["max"]})
+        run.values.update({name: d[name] for name in ("qps", "ignored_errors", "reconnects")})
+        for share, value in latency["percentile"].items():
+            run.values.setdefault(f"p{share:g}", value)
+        facts = {
+            **labels.settled(told, d),
+            "threads": d["threads"],
+            "tool": "sysbench",
+            "tool_version": d["version"],
+            "host": d["options"].get("mysql-host") or told.get("host"),
+            "duration_s": d["duration_s"],
+        }
+        self._run(file, line, told | facts, run, labels.contradictions(told, d))
+        self._numbers(where, d)
+
+    def _run(self, file, line, facts, run: compare.Run, notes=()) -> None:
+        values = {m: v for m, v in run.values.items() if v is not None}
+        units = [METRICS[m].unit if m in METRICS else _UNITS.get(m, "s") for m in values]
+        facts = {
+            "labels_from": "path",
+            "warmup": False,
+            **facts,
+            "run": run.name,
+            "file": file,
+            "line": line,
+            "folder": run.name.rpartition("/")[0],
+            "keys": json.dumps(run.keys),
+            "warnings": " | ".join(dict.fromkeys((*run.notes, *notes))),
+            "metric": np.array(list(values)),
+            "unit": np.array(units),
+            "value": np.array(list(values.values()), float),
+        }
+        self.found["tidy"].append((len(values), facts))
+
+    def _numbers(self, run: str, d: dict) -> None:
+        """The interval rows and the histogram of a result of `parse.sysbench`."""
+        rows, queue = d["intervals"], d["queue"]
+        if rows:
+            n = len(rows["t_s"])
+            if len(queue.get("length", ())) == n:
+                rows |= {"queue_length": queue["length"], "concurrency": queue["concurrency"]}
+            self.found["intervals"].append((n, {"run": run, **rows}))
+        if n := d["histogram_counts"].size:
+            held = {"run": run, "value_s": d["histogram_s"], "count": d["histogram_counts"]}
+            self.found["histograms"].append((n, held))
+
+    def _campaign(self, folder: Path, name: str, size: int, mark: int) -> None:
+        """Add one of our own campaigns, as `tidy` reads it."""
+        from noisefloor.data import tidy
+
+        campaign = tidy.opened(folder)
+        try:
+            meta, found = campaign.meta, tidy.table(campaign)
+        except tidy.Damaged as e:
+            self._problem(name, "", 0, str(e))
+            self._file(name, "", "campaign", size, mark)
+            return
+        for sentence in found.attrs["problems"]:
+            self._problem(name, "", 0, files.shown(sentence))
+        runs, held = found.groupby("run", sort=False), {run.name: run for run in campaign.runs}
+        for at, rows in runs:
+            run, facts = held[at], held[at].facts
+            where, warnings = f"{name}/{at}", facts["warnings"]
+            first = rows.iloc[0].dropna().to_dict()
+            if facts["workload_tool"] == "duet":  # its windows are for who opens the campaign
+                windows = f"a duet: means of {rows['pair'].nunique()} windows, no throughput"
+                warnings = [*warnings, windows]
+                rows = rows[rows["metric"] != "tps"]
+            values = rows.groupby("metric", sort=False)["value"].mean().to_dict()
+            build = meta.get("engines", {}).get(facts["arm"], meta["engine"])
+            host = facts["host"]
+            told = first | {
+                "server": build.get("kind"),
+                "version": build.get("version"),
+                "design": meta["design"],
+                "host": f"{host.get('cpu')}, {host.get('cores')} cores",
+                "labels_from": "campaign",
+                "tool": facts["workload_tool"],
+                "duration_s": facts.get("slice_s"),
+            }
+            keys = {"workload": facts["workload"]}
+            self._run(name, 1, told, compare.Run(where, values, keys=keys), warnings)
+            if tidy.printed(run.place):
+                with contextlib.suppress(parse.ParseError):
+                    self._numbers(where, run.sysbench)
+        self._file(name, "", "campaign", size, mark, runs=runs.ngroups)

@@ -195,6 +195,20 @@ def _texts(stream, name, left, depth):
         yield from _texts(_counted(opened(stream), left), name, left, depth + 1)
 
 
+def printed(file: Path, name: str, run: str, line: int) -> str:
+    """The text of a run that was ingested from `file` as `name`, from `line` on in a log of several,
+    without its secrets; where it is not there any more, a sentence."""
+    try:
+        with open(file, "rb") as opened:
+            for inside, data in texts(opened, name, file.stat().st_size):
+                if isinstance(data, bytes) and run in (safe(inside), f"{safe(inside)}:{line}"):
+                    text = dict(parse.runs(data)).get(line) or data.decode(errors="replace")
+                    return parse.scrub(text)[0]
+    except OSError as e:
+        return f"It cannot be read: {e.strerror}."
+    return "The file is there, but not this run: it changed since it was ingested."
+
+
 class _Header(tarfile.TarInfo):
     """A header that cannot ask for endless memory."""
 
