@@ -425,7 +425,7 @@ def test_recorded_means_the_newest_recorded_campaign(home):
     for name in ("many", "none"):
         write(home, name, ["1"], 'campaign = ""\nprofile = "quick"\n')
     assert report.plan(["many"], "recorded") == [("many", {"campaign": "many-a"}, False)]
-    assert report.plan(["many"], "quick") == [("many", {"profile": "quick"}, True)]
+    assert report.plan(["many"], "quick") == [("many", {"profile": "quick"}, False)]
     with pytest.raises(report.ReportError, match="none has no recorded campaign; nothing was run"):
         report.plan(["none"], "recorded")
 

@@ -7,6 +7,7 @@ from noisefloor.show.markup import TOLD, known
 from noisefloor.show.rows import (
     as_list,
     contended,
+    counted,
     is_control,
     is_joint,
     joint,
@@ -118,6 +119,11 @@ def size(row) -> str:
 def cost(metric) -> str:
     """What a row is about, where it leads a page: `Processor time`."""
     return TOLD["costs"].get(metric, metric_label(metric))
+
+
+def counts(row) -> str:
+    """`16 threads`, `all threads`, or nothing."""
+    return "all threads" if joint(row) else counted(row["threads"])
 
 
 def limits(row) -> str:
