@@ -35,16 +35,12 @@ def asked(given) -> dict:
     return found | ({"server": "env"} if given.get("guest") else {})
 
 
-def obtained(study, given) -> tuple:
-    """The folders of the campaigns of a study's page, measured now where `given` names none."""
+def opened(study, given):
+    """The campaigns of a study's page, opened, measured now where `given` names none. `given`: a
+    notebook's variables, of which its parameters are taken."""
     from noisefloor.measure import collect
 
-    return collect.obtain(study, given.get("campaign", ""), **asked(given))
-
-
-def opened(study, given):
-    """The same, opened. `given`: a notebook's variables, of which its parameters are taken."""
-    return results.load(*obtained(study, given))
+    return results.load(*collect.obtain(study, given.get("campaign", ""), **asked(given)))
 
 
 def begin(r, arm="", answer=""):
@@ -64,25 +60,16 @@ def archived(r):
     if len(rows) == 1:
         return begin(r, answer=" ".join(f"{claim}: {found}." for claim, found in claimed))
     plots.theme([r.study.baseline, *r.study.arms])
-    save(
-        r.verdicts,
-        r.study.name,
-        r.meta,
-        title=r.study.title,
-        primary=[],
-        headline=" ".join(said),
-        raw=r.sources,
-    )
+    told = {"title": r.study.title, "headline": " ".join(said)}
+    save(r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, **told)
     several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
     chips = [
         (", ".join(row[c] for c in several), row["verdict"], amounts.overhead(row["overhead_pct"]))
         for row in rows.to_dict("records")
     ]
-    inner = [piece("headline", words) for words in said[:FEW]]
-    inner += [piece("chips", chips)] if len(chips) <= FEW else []
-    inner += [piece("claimed", claimed)] if claimed else []
+    inner = piece("archived", said[:FEW], chips if len(chips) <= FEW else [], claimed)
     most = rows["verdict"].mode()[0].replace(" ", "-")
-    return Shown(piece("box", f"nf-{most}", joined(inner), where(r.meta)), "\n".join(said))
+    return Shown(piece("box", f"nf-{most}", inner, where(r.meta)), "\n".join(said))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -136,8 +123,7 @@ def path(r):
 def processor(r):
     """Server CPU per transaction of every run of the first workload."""
     metric = "cpu_per_transaction"
-    runs = r.judged(r.main, metric)
-    rows = r.of(r.main, metric, control=False)
+    runs, rows = r.judged(r.main, metric), r.of(r.main, metric, control=False)
     return figure(plots.runs(runs, metric), rows, "cpu", data=runs)
 
 
@@ -266,18 +252,13 @@ def expectation(r):
     found = r.expectation()
     if found.empty:
         return None
-    least, most = found["expected_pct"].min(), found["expected_pct"].max()
-    row = found.iloc[-1]
-    share = percent(most, 2)
-    if f"{least:.2f}" != f"{most:.2f}":
-        share = f"{percent(least, 2)} to {share}"
+    most, row = found["expected_pct"].max(), found.iloc[-1]
+    share = " to ".join(dict.fromkeys((percent(found["expected_pct"].min(), 2), percent(most, 2))))
     why = say("cipher", **row, kB=row["bytes"] / 1e3)
     measured = amounts.told(row["overhead_pct"], row["lo_pct"], row["hi_pct"])
-    more = ""
-    if row["lo_pct"] > most:
-        more = say("cipher-more")
-    elif row["hi_pct"] > 20 * max(most, 0.05):
-        more = say("cipher-noise")
+    noisy = row["hi_pct"] > 20 * max(most, 0.05)
+    more = "cipher-more" if row["lo_pct"] > most else "cipher-noise" if noisy else ""
+    more = say(more) if more else ""
     return Shown(piece("expected", r.study.cipher["name"], share, why, measured, more))
 
 

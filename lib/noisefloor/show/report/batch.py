@@ -21,7 +21,7 @@ from noisefloor.show import plots
 from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
-from noisefloor.show.report.answers import asked, obtained
+from noisefloor.show.report.answers import asked, opened
 from noisefloor.show.report.pages import (
     PARTS,
     checked,
@@ -214,13 +214,13 @@ def _measured(study, values) -> tuple:
     from noisefloor.measure import collect
 
     try:
-        folders = obtained(study, _whole(study, values))
+        found = opened(study, _whole(study, values))
     except collect.FAILURES as problem:
         raise ReportError(problem) from None
     except Exception:  # a defect of ours: the others are measured all the same
         traceback.print_exc()
         raise
-    values = values | {"campaign": ", ".join(f.name for f in folders)}
+    values = values | {"campaign": ", ".join(p.folder.name for p in found.parts)}
     return _page_name(study, values), values
 
 
