@@ -69,14 +69,9 @@ def _answers(url: str, server: subprocess.Popen) -> None:
 
 
 def chromium() -> str:
-    """The path of the browser. Raises RuntimeError where there is none: what only a browser can see is
-    not left unseen."""
+    """The path of the browser: what only a browser can see is not left unseen."""
     found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if not found:
-        raise RuntimeError(
-            "no Chromium is on the PATH; `make test` installs it (tests/apt.txt), by hand: "
-            "apt-get install chromium"
-        )
+    assert found, "no Chromium is on the PATH: apt-get install chromium"
     return found
 
 

@@ -54,6 +54,13 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
     assert "processor?" in said  # as the campaign itself asked
     assert re.search(r"processor\? .*? CPU a transaction: .* ○ not judged TPS: ", said)
     assert "asked all questions at once" in text(report.questions(early))
+    shown = report.answer(r, "headline")
+    assert "<svg" in shown.markup
+    assert "<figcaption><span>headline? Server CPU per transaction" in shown.markup
+    for opened in (r, early):
+        said = text(report.answer(opened, "no-sync"))
+        assert said.startswith("Not measured here. To measure it: noisefloor run binlog")
+        assert "--question no-sync" in said
 
 
 def test_plan_and_outcome_stand_beside_each_other(r, early):
@@ -67,12 +74,10 @@ def test_plan_and_outcome_stand_beside_each_other(r, early):
 
 
 def test_what_the_arms_reached_is_told_in_units(early):
-    shown = report.absolute(early)
-    assert "Transactions per second, TPS" in shown.markup
-    assert "Server CPU per transaction, ms" in shown.markup
-    values = early.judged(early.main, "tps")
-    values = values[values["arm"] == "encrypted"]["value"]
-    said = text(shown)
+    values = early.judged(early.main, "tps").query("arm == 'encrypted'")["value"]
+    said = text(report.absolute(early))
+    assert "Transactions per second, TPS" in said
+    assert "Server CPU per transaction, ms" in said
     assert f"encrypted {len(values)} {answers.cell(float(values.median()))} (" in said
     assert "again" not in said  # the control is no arm
 
@@ -90,16 +95,6 @@ def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(early):
     said = text(report.expectation(early))
     assert said.startswith("Expected of aes-256-ctr alone: ")
     assert "at 8,500 MB/s (openssl speed, on this machine)" in said
-
-
-def test_an_answer_is_a_figure_or_a_command(r, early):
-    shown = report.answer(r, "headline")
-    assert "<svg" in shown.markup
-    assert "<figcaption><span>headline? Server CPU per transaction" in shown.markup
-    for opened in (r, early):
-        said = text(report.answer(opened, "no-sync"))
-        assert said.startswith("Not measured here. To measure it: noisefloor run binlog")
-        assert "--question no-sync" in said
 
 
 @pytest.mark.parametrize(

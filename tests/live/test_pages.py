@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-import lab
 from conftest import recorded_pages
 
 NAMES = [*recorded_pages(), "index"]
@@ -153,9 +152,3 @@ def test_a_page_has_a_card_for_others_and_its_links_lead_somewhere(opened, file)
             assert f'id="{href[1:]}"' in text, href
         elif not re.match(r"(https|data):", href):
             assert (file.parent / href).exists(), href
-
-
-def test_without_a_browser_it_is_said_how_to_get_one(monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(RuntimeError, match="apt-get install chromium"):
-        lab.chromium()

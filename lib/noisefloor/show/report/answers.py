@@ -35,16 +35,12 @@ def asked(given) -> dict:
     return found | ({"server": "env"} if given.get("guest") else {})
 
 
-def obtained(study, given) -> tuple:
-    """The folders of the campaigns of a study's page, measured now where `given` names none."""
+def opened(study, given):
+    """The campaigns of a study's page, opened, measured now where `given` names none. `given`: a
+    notebook's variables, of which its parameters are taken."""
     from noisefloor.measure import collect
 
-    return collect.obtain(study, given.get("campaign", ""), **asked(given))
-
-
-def opened(study, given):
-    """The same, opened. `given`: a notebook's variables, of which its parameters are taken."""
-    return results.load(*obtained(study, given))
+    return results.load(*collect.obtain(study, given.get("campaign", ""), **asked(given)))
 
 
 def begin(r, arm="", answer=""):
@@ -64,25 +60,16 @@ def archived(r):
     if len(rows) == 1:
         return begin(r, answer=" ".join(f"{claim}: {found}." for claim, found in claimed))
     plots.theme([r.study.baseline, *r.study.arms])
-    save(
-        r.verdicts,
-        r.study.name,
-        r.meta,
-        title=r.study.title,
-        primary=[],
-        headline=" ".join(said),
-        raw=r.sources,
-    )
+    told = {"title": r.study.title, "headline": " ".join(said)}
+    save(r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, **told)
     several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
     chips = [
         (", ".join(row[c] for c in several), row["verdict"], amounts.overhead(row["overhead_pct"]))
         for row in rows.to_dict("records")
     ]
-    inner = [piece("headline", words) for words in said[:FEW]]
-    inner += [piece("chips", chips)] if len(chips) <= FEW else []
-    inner += [piece("claimed", claimed)] if claimed else []
+    inner = piece("archived", said[:FEW], chips if len(chips) <= FEW else [], claimed)
     most = rows["verdict"].mode()[0].replace(" ", "-")
-    return Shown(piece("box", f"nf-{most}", joined(inner), where(r.meta)), "\n".join(said))
+    return Shown(piece("box", f"nf-{most}", inner, where(r.meta)), "\n".join(said))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -136,8 +123,7 @@ def path(r):
 def processor(r):
     """Server CPU per transaction of every run of the first workload."""
     metric = "cpu_per_transaction"
-    runs = r.judged(r.main, metric)
-    rows = r.of(r.main, metric, control=False)
+    runs, rows = r.judged(r.main, metric), r.of(r.main, metric, control=False)
     return figure(plots.runs(runs, metric), rows, "cpu", data=runs)
 
 
@@ -266,18 +252,13 @@ def expectation(r):
     found = r.expectation()
     if found.empty:
         return None
-    least, most = found["expected_pct"].min(), found["expected_pct"].max()
-    row = found.iloc[-1]
-    share = percent(most, 2)
-    if f"{least:.2f}" != f"{most:.2f}":
-        share = f"{percent(least, 2)} to {share}"
+    most, row = found["expected_pct"].max(), found.iloc[-1]
+    share = " to ".join(dict.fromkeys((percent(found["expected_pct"].min(), 2), percent(most, 2))))
     why = say("cipher", **row, kB=row["bytes"] / 1e3)
     measured = amounts.told(row["overhead_pct"], row["lo_pct"], row["hi_pct"])
-    more = ""
-    if row["lo_pct"] > most:
-        more = say("cipher-more")
-    elif row["hi_pct"] > 20 * max(most, 0.05):
-        more = say("cipher-noise")
+    noisy = row["hi_pct"] > 20 * max(most, 0.05)
+    more = "cipher-more" if row["lo_pct"] > most else "cipher-noise" if noisy else ""
+    more = say(more) if more else ""
     return Shown(piece("expected", r.study.cipher["name"], share, why, measured, more))
 
 
@@ -334,24 +315,23 @@ def transfers(r):
     """What of the answer holds on another machine, and a formula for one's own: a table of words
     made from the campaign's numbers."""
     study, disk = r.study, (r.meta.get("host") or {}).get("disk") or {}
-    many = study.profile.rows * study.tables
-    data = f"{study.tables} table{'s' * (study.tables > 1)}, {many:,} rows."
-    if pool := study.settings.get("innodb_buffer_pool_size"):
-        data += f" The buffer pool has {pool}B."
-    cipher = ""
-    if rates := r.meta.get("cipher_B_per_s"):
-        rate = sorted(rates)[len(rates) // 2] / 1e6
-        cipher = f"{study.cipher['name']}: {rate:,.0f} MB/s on one core (openssl speed)."
-    virtual = disk.get("kind") == "virtual"
-    here = {
-        "the processor": f"{machine(r.meta)}.",
-        "the client": _saturation(r),
-        "the cipher": cipher,
-        "the data": data,
-        "the disk": "Virtual, and perhaps cached by its host." if virtual else "",
-        "the keyring": "A file beside the server." if study.keyring else "",
+    rates, pool = r.meta.get("cipher_B_per_s"), study.settings.get("innodb_buffer_pool_size")
+    facts = {
+        "machine": machine(r.meta),
+        "threads": _saturation(r),
+        "cipher": study.cipher["name"] if rates else "",
+        "rate": sorted(rates)[len(rates) // 2] / 1e6 if rates else 0,
+        "data": f"{study.tables} table{'s' * (study.tables > 1)}",
+        "rows": study.profile.rows * study.tables,
+        "pool": f" The buffer pool has {pool}B." if pool else "",
+        "virtual": disk.get("kind") == "virtual",
+        "keyring": study.keyring,
     }
-    rows = [(what, said, TOLD["transfers"][what]) for what, said in here.items() if said]
+    rows = [
+        (what, here.format(**facts), elsewhere)
+        for what, (of, here, elsewhere) in TOLD["transfers"].items()
+        if facts[of]
+    ]
     if formula := _formula(r):
         rows.append(("your number", *formula))
     frame = pd.DataFrame(rows, columns=["what", "here", "elsewhere"])
@@ -360,17 +340,16 @@ def transfers(r):
 
 def _saturation(r) -> str:
     """From which thread count on more threads bring hardly more throughput, in words."""
-    rate = next((m for m in THROUGHPUT if m != "wall" and len(r.judged(r.main, m))), "")
-    if not rate:
-        return ""
-    rows = r.judged(r.main, rate)
-    middle = rows[rows["arm"] == r.study.baseline.name].groupby("threads")["value"].median()
-    if len(middle) < 2:
-        return ""
-    full = [int(t) for t in middle.index if middle[t] >= SATURATED * middle.max()]
-    if len(full) < 2:
-        return say("growing", *middle.index[-2:])
-    return say("saturated", f"{', '.join(map(str, full[:-1]))} and {full[-1]}")
+    for rate in THROUGHPUT:
+        rows = r.judged(r.main, rate)
+        if rate == "wall" or rows.empty:
+            continue
+        middle = rows[rows["arm"] == r.study.baseline.name].groupby("threads")["value"].median()
+        full = [str(t) for t in middle.index[middle >= SATURATED * middle.max()]]
+        if len(full) > 1:
+            return say("saturated", f"{', '.join(full[:-1])} and {full[-1]}")
+        return say("growing", *middle.index[-2:]) if len(middle) > 1 else ""
+    return ""
 
 
 def _formula(r) -> tuple[str, str] | None:
@@ -397,15 +376,15 @@ def _formula(r) -> tuple[str, str] | None:
 def fold(title, *shown):
     """These pieces of a page behind a line that opens them; without any, nothing."""
     inner = _together(*shown)
-    if not inner.markup:
-        return None
-    return Shown(piece("fold", title, inner.markup), f"{title}\n{inner.text}")
+    return Shown(piece("fold", title, inner.markup), f"{title}\n{inner.text}") if inner else None
 
 
 def _together(*shown):
-    """Several pieces as one, for the last line of a cell."""
+    """Several pieces as one, for the last line of a cell; nothing where there is none."""
     there = [s for s in shown if s is not None]
-    return Shown(joined(s.markup for s in there), "\n".join(s.text for s in there))
+    return (
+        Shown(joined(s.markup for s in there), "\n".join(s.text for s in there)) if there else None
+    )
 
 
 def comparisons(r):

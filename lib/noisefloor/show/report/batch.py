@@ -17,11 +17,11 @@ from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.data.cluster import pool
 from noisefloor.model import StudyError
-from noisefloor.schedule import NOT_JUDGED
 from noisefloor.show import plots
-from noisefloor.show.markup import TOLD, known, piece, say
+from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
-from noisefloor.show.report.answers import asked, obtained
+from noisefloor.show.report import words
+from noisefloor.show.report.answers import asked, opened
 from noisefloor.show.report.pages import (
     PARTS,
     checked,
@@ -34,8 +34,8 @@ from noisefloor.show.report.pages import (
     studies,
 )
 from noisefloor.show.report.pieces import drawing, flat, like, raw_links
-from noisefloor.show.report.words import MARGIN, ReportError, cost, when
-from noisefloor.show.rows import contended, is_control, is_joint, metric_label
+from noisefloor.show.report.words import ReportError, when
+from noisefloor.show.rows import is_control, is_joint, metric_label
 from noisefloor.stats.estimate import FASTER, SLOWER
 from noisefloor.studies import STUDIES, load
 from noisefloor.text import amounts
@@ -108,29 +108,26 @@ def published_archives() -> dict[str, dict]:
 def _job(study, has, profile, values, named):
     """The job of a study whose notebook `has` these parameters; `named`: it was asked for."""
     source = notebook(study)
-    if values.get("campaign"):
-        pass  # it keeps the parameters that it was made with
-    elif profile == "recorded" and "campaign" in has:
-        newest = recorded_campaign(study)
-        if not newest and named:
-            raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
-        if not newest:
+    own = source.stem == "own-study" != study  # the page of a question of its user's
+    if not values.get("campaign") and "campaign" in has and (own or profile == "recorded"):
+        newest = recorded_campaign(study) if profile else newest_campaign(study)
+        if not newest and not named:
             return study, None, False
-        values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
-    elif source.stem == "own-study" != study:
-        values["campaign"] = newest_campaign(study)  # which asks one question
-        if not values["campaign"] or profile:
+        if own and (profile not in (None, "recorded") or not newest):
             raise ReportError(
-                f"{study} is shown again from its newest campaign, of which there is "
-                f"{values['campaign'] or 'none'}; `noisefloor ab VARIABLE=OFF,ON` measures; "
-                "nothing was run",
+                f"{study} is made from a campaign that is there already; `noisefloor ab "
+                "VARIABLE=OFF,ON` measures one; nothing was run",
                 2,
             )
-    elif profile and "profile" in has:
+        if not newest:
+            raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
+        values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
+    elif profile and "profile" in has and not values.get("campaign"):
         values["profile"] = profile
-    live = "profile" in has and not values.get("campaign")
     values = checked(source, values)
-    if live and study in STUDIES and study != "own-study":  # whose script is looked at first
+    if study not in STUDIES or "profile" not in has or values.get("campaign"):
+        return _page_name(study, values), values, False
+    if study != "own-study":  # whose script is looked at first
         wanted = asked(_whole(study, values))
         if wanted.get("question") == "all":
             del wanted["question"]
@@ -139,7 +136,7 @@ def _job(study, has, profile, values, named):
         except StudyError as problem:
             said = str(problem).removesuffix("; nothing was measured")
             raise ReportError(f"{said}; nothing was run", 2) from None
-    return (study if live else _page_name(study, values)), values, live
+    return study, values, True
 
 
 def plan_archive(given) -> list:
@@ -190,46 +187,41 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster=""
     for study, values, live in jobs:
         if values is None:
             rows.append((study, "no recorded campaign", 0.0))
-        elif not live:
-            ready.append((study, values))
-        else:
+            continue
+        if live:
             say(f"{study}: measuring")
-            if study in STUDIES:  # in this process, where the progress can be seen
-                row = _timed(_measure, study, values)
-            else:  # the notebook measures in a way of its own
-                row = _timed(render, study, values, pages, timeout, True)
-            if isinstance(row[1], str):
-                values = values | {"campaign": row[1]}
-                ready.append((_page_name(study, values), values))
-            else:
+            row = _timed(_measured, study, values)
+            if isinstance(row[1], ReportError):
                 done(row)
+                continue
+            study, values = row[1]
+        ready.append((study, values))
     if len(ready) == 1 and not cluster:  # what kills it harms no other
         done(_timed(render, *ready.pop(), pages, timeout))
     sees = (pages, paths.notebooks(), paths.recorded())
     with pool(cluster, workers, apart=True, sees=sees) as executor:
-        waiting = {
-            executor.submit(_timed, render, study, values, pages, timeout): study
-            for study, values in ready
-        }
+        waiting = {executor.submit(_timed, render, *job, pages, timeout): job[0] for job in ready}
         for task in as_completed(waiting):
-            study = waiting[task]
-            died = ReportError(f"{study} stopped: its process was killed or died")
-            done((study, died, 0.0) if task.exception() else task.result())
+            died = ReportError(f"{waiting[task]} stopped: its process was killed or died")
+            done((waiting[task], died, 0.0) if task.exception() else task.result())
     index(out)
     return rows
 
 
-def _measure(study, values) -> str:
-    """Names of the campaigns of a page that is measured now."""
+def _measured(study, values) -> tuple:
+    """(study, parameters) of a page whose campaigns are measured now, in this process, where the
+    progress can be seen."""
     from noisefloor.measure import collect
 
     try:
-        return ", ".join(f.name for f in obtained(study, _whole(study, values)))
+        found = opened(study, _whole(study, values))
     except collect.FAILURES as problem:
         raise ReportError(problem) from None
-    except Exception as defect:  # of ours: the others are measured all the same
+    except Exception:  # a defect of ours: the others are measured all the same
         traceback.print_exc()
-        raise ReportError(f"a defect stopped it: {type(defect).__name__}: {defect}") from None
+        raise
+    values = values | {"campaign": ", ".join(p.folder.name for p in found.parts)}
+    return _page_name(study, values), values
 
 
 def _timed(task, study, *given):
@@ -272,56 +264,16 @@ def index(out=None, pages=None) -> Path:
     pages = [p for p in out.glob("*.html") if p.stem != "index"] if pages is None else pages
     order = {name: n for n, name in enumerate(LAST, 2)}
     turn = {p: (order.get(p.stem, p.stem.startswith("archive-")), p.stem) for p in pages}
-    found = [(p, _facts(p)) for p in sorted(pages, key=turn.get)]
+    cards = [_card(p, out) for p in sorted(pages, key=turn.get)]
     failed = [(f.name, f.name.removesuffix(".failed.ipynb")) for f in out.glob("*.failed.ipynb")]
-    older = set(out.glob("published/*/*.html")) | set(out.glob("*/*.html")) - set(pages)
-    older = [
-        (os.path.relpath(p, out), p.parent.name)
-        for p in sorted(older)
-        if p.stem != "index" and p.parent.name != "previous"
-    ]
-    lists = [
-        ("Failed", sorted(failed), ": the last rendering failed; the notebook shows where"),
-        ("Published pages", older, ""),
-    ]
-    page = shell(
-        title="What does it really cost?",
-        description=say("index"),
-        body=piece("index", _table(found, out), [_card(p, f, out) for p, f in found], lists),
-        kind="index",
-    )
+    older = sorted({*out.glob("published/*/*.html"), *out.glob("*/*.html")} - set(pages))
+    older = [p for p in older if p.stem != "index" and p.parent.name != "previous"]
+    older = [(os.path.relpath(p, out), p.parent.name) for p in older]
+    body = piece("index", cards, {t: _x(t) for t in TICKS}, sorted(failed), older, words, amounts)
+    title = "What does it really cost?"
+    page = shell(title=title, description=say("index"), body=body, kind="index")
     placed(out, {"index.html": page.encode()})
     return out / "index.html"
-
-
-def _facts(page) -> dict:
-    beside = page.with_suffix(".json")
-    return json.loads(beside.read_text()) if beside.exists() else {}
-
-
-def _table(found, out):
-    """The main comparisons of every study; a study without one has its sentence in its card."""
-    scale, rows = {t: _x(t) for t in TICKS}, []
-    names = {t: amounts.percent(t, 0) if t else "0" for t in TICKS}
-    for page, facts in found:
-        margin, href = facts.get("margin_pct") or MARGIN, os.path.relpath(page, out)
-        for n, row in enumerate(facts.get("leads", ()) if page.stem not in LAST else ()):
-            size, of = row["overhead_pct"], row["metric"]
-            cells = (
-                "" if n else piece("link", href, facts["title"]),
-                cost(of),
-                piece("badge", row["verdict"]),
-                piece("under", amounts.overhead(size, of), contended(row) and "under contention"),
-                amounts.interval(row["lo_pct"], row["hi_pct"], of),
-                piece("strip", drawing(row, margin, _x), scale) if known(size) else "",
-                "–" if row["verdict"] == NOT_JUDGED else amounts.size(row["noise_floor_pct"]),
-                "" if n else str(facts.get("date") or "–")[:10],
-            )
-            rows.append(cells)
-    heads = [head or piece("axis", scale, names) for head in TOLD["lists"]["leads"]]
-    columns = [(head, "", cells) for head, *cells in zip(heads, *rows, strict=True)]
-    look = " nf-lines nf-overview"
-    return piece("table", say("leads"), columns, len(rows), "", look) if rows else ""
 
 
 def _x(value) -> float:
@@ -330,28 +282,35 @@ def _x(value) -> float:
     return round(70 + math.copysign(19.2 * math.log1p(size / 2), value), 1)
 
 
-def _card(page, facts, out):
-    last = page.stem in LAST  # they are about many comparisons
-    title = facts.get("title") or page.stem.replace("-", " ").capitalize()
-    files = [(page.with_suffix(part), words) for part, words in NAMES.items()]
-    links = [(os.path.relpath(f, out), words) for f, words in files if f.exists()]
-    verdicts = [] if last else [row["verdict"] for row in facts.get("leads", ())]
-    return piece(
-        "card",
-        page.stem,
-        os.path.relpath(page, out),
-        title,
-        [*zip_longest(verdicts, facts.get("headlines", ()), fillvalue="")],
-        "" if last or not verdicts else _drawing(facts, title),
-        " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k)),
-        [*links, *raw_links(facts, out)],
-    )
+def _card(page, out) -> dict:
+    """What the index tells of a page; of those in `LAST`, which are about many comparisons, no
+    single one."""
+    beside = page.with_suffix(".json")
+    facts = json.loads(beside.read_text()) if beside.exists() else {}
+    margin, title = facts.get("margin_pct") or words.MARGIN, facts.get("title")
+    title = title or page.stem.replace("-", " ").capitalize()
+    leads = [] if page.stem in LAST else facts.get("leads", [])
+    links = [(os.path.relpath(page.with_suffix(part), out), name) for part, name in NAMES.items()]
+    return {
+        "name": page.stem,
+        "href": os.path.relpath(page, out),
+        "title": title,
+        "leads": [
+            (row, None if row["overhead_pct"] is None else drawing(row, margin, _x))
+            for row in leads
+        ],
+        "said": [*zip_longest([r["verdict"] for r in leads], facts.get("headlines", ()))],
+        "drawing": _drawing(facts, title) if leads else "",
+        "day": str(facts.get("date") or "–")[:10],
+        "where": " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k)),
+        "links": [link for link in links if (out / link[0]).exists()] + raw_links(facts, out),
+    }
 
 
 def _drawing(facts, title):
     """The main metric of a study: against threads where there are several, else row by row."""
     main = facts["leads"][-1]  # throughput, of more thread counts
-    margin = facts.get("margin_pct") or MARGIN
+    margin = facts.get("margin_pct") or words.MARGIN
     rows = like(facts, main, "metric", "workload", "question")
     if rows.loc[~is_joint(rows), "threads"].nunique() > 1 and rows["arm"].nunique() <= 4:
         drawn = plots.overhead(rows, main["metric"], margin_pct=margin, by="metric", narrow=True)
@@ -361,8 +320,8 @@ def _drawing(facts, title):
     runs = rows.loc[~is_joint(rows), "n_arm"]
     least, most = runs.min(), runs.max()
     many = f"{least if least == most else f'{least} to {most}'} {'run' if most == 1 else 'runs'}"
-    words = f"{metric_label(main['metric'])}. Each point: {many} an arm."
-    shown = {"alt": plots.alt(rows), "caption": words, "title": title}
+    said = f"{metric_label(main['metric'])}. Each point: {many} an arm."
+    shown = {"alt": plots.alt(rows), "caption": said, "title": title}
     return plots.show(drawn, **shown, data=flat(rows), name=facts["study"]).markup
 
 

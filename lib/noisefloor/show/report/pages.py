@@ -15,11 +15,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import warnings
-from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
+from typing import NamedTuple
 
 from noisefloor import paths
 from noisefloor.data import results
@@ -44,7 +44,7 @@ def notebook(study) -> Path:
             path = paths.notebooks() / f"{shared}.ipynb"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(study)) or not path.exists():
         known = ", ".join(studies(everything=True)) or "none"
-        raise ReportError(f"no study is called {study!r}; there are: {known}; nothing was run", 2)
+        raise _refused(f"no study is called {study!r}; there are: {known}")
     return path
 
 
@@ -66,56 +66,50 @@ def method(source) -> str:
 _CAMPAIGNS = ("campaign", "injected", "aa", "switched", "pilot")  # their names, or ""
 _OPENED = ("source", "against")  # a campaign's name or the path of an archive
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-_KINDS |= {dict: "a dict"}
-_PLAIN = {"true": True, "false": False, "none": None, "null": None}
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError)
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """One line of a notebook's parameters cell."""
+class Parameter(NamedTuple):
+    """One line of a notebook's parameters cell; `like`: a value of its type, which an empty list
+    names in its comment."""
 
     name: str
     default: object
-    help: str = ""
-
-    @property
-    def like(self) -> object:
-        """A value of the right type: the default, or the list that the help of an empty one
-        names."""
-        named = re.search(r"such as (\[[\d, ]+\])", self.help)
-        return ast.literal_eval(named[1]) if self.default == [] and named else self.default
+    like: object
 
 
 def parameters(notebook) -> dict:
     """Name to Parameter, read from the cell tagged `parameters` (literals only, one a line, a
     trailing comment is the help). papermill's own inspection is not used: it stumbles over '='
     inside a string. A notebook without such a cell has none."""
-    file = Path(notebook)
+    file, found = Path(notebook), {}
     try:
         cells = json.loads(file.read_text()).get("cells", [])
         tagged = (c["source"] for c in cells if "parameters" in c["metadata"].get("tags", []))
         source = "".join(next(tagged, ""))
         nodes = ast.parse(source).body
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError) as e:
-        raise ReportError(
-            f"{file.name} is no notebook that can be read ({e}); nothing was run", 2
-        ) from None
-    lines, found = source.splitlines(), {}
+    except _UNREADABLE as e:
+        words = f"{file.name} is no notebook that can be read ({e}); nothing was run"
+        raise ReportError(words, 2) from None
     for node in nodes:
-        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
-            continue
-        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        if not isinstance(target, ast.Name):
-            continue
+        match node:
+            case ast.Assign(targets=[ast.Name(name)], value=value):
+                pass
+            case ast.AnnAssign(target=ast.Name(name), value=ast.expr() as value):
+                pass
+            case _:
+                continue
         try:
-            value = ast.literal_eval(node.value)
+            default = like = ast.literal_eval(value)
         except ValueError:
             raise ReportError(
                 f"the parameters cell of {file.name} assigns {ast.unparse(node)!r}, which is not a "
                 "literal; nothing was run"
             ) from None
-        rest = lines[node.end_lineno - 1].encode()[node.end_col_offset :].decode()
-        found[target.id] = Parameter(target.id, value, rest.partition("#")[2].strip())
+        line = source.splitlines()[node.end_lineno - 1]
+        if default == [] and (named := re.search(r"#.*such as (\[[\d, ]+\])", line)):
+            like = ast.literal_eval(named[1])
+        found[name] = Parameter(name, default, like)
     return found
 
 
@@ -128,57 +122,47 @@ def checked(notebook, given) -> dict:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ReportError(
-                f"{study} has no parameter {name!r}{hint}; it has: "
-                f"{', '.join(known) or 'none'}; nothing was run",
-                2,
-            )
+            has = ", ".join(known) or "none"
+            raise _refused(f"{study} has no parameter {name!r}{hint}; it has: {has}")
         result[name] = _typed(study, known[name], value)
         if secrets.scrub(str(result[name]))[1]:
-            raise ReportError(
-                f"parameter {name!r} of {study} holds a password, which the page would print;"
-                " nothing was run",
-                2,
-            )
+            words = f"parameter {name!r} of {study} holds a password, which the page would print"
+            raise _refused(words)
     for name in (*_CAMPAIGNS, *_OPENED):
         given_file = name in _OPENED and re.search(r"/|\.parquet$", result.get(name, ""))
         if result.get(name) and not given_file:  # a file is looked for by the notebook itself
             try:
                 results.named(result[name])
             except paths.NotFound as problem:
-                raise ReportError(f"{problem}; nothing was run", 2) from None
+                raise _refused(problem) from None
     return result
 
 
+def _refused(words) -> ReportError:
+    return ReportError(f"{words}; nothing was run", 2)
+
+
 def _typed(study, parameter, value):
+    """A value in the type of a parameter."""
     want = parameter.like
     if isinstance(value, str) and not isinstance(want, str):
         value = _literal(value)
-    if isinstance(want, (list, tuple)):
+    if isinstance(want, list):
         items = list(value) if isinstance(value, (list, tuple)) else [value]
-        kinds = {type(v) for v in want} or {str, int, float}
-        if all(any(_fits(i, k) for k in kinds) for i in items):
+        if {*map(type, items)} <= ({*map(type, want)} or {str, int, float}):
             return items
-    elif want is None or _fits(value, type(want)):
-        return float(value) if isinstance(want, float) else value
+    elif want is None or type(value) is type(want):
+        return value
+    elif type(want) is float and type(value) is int:
+        return float(value)
     like = f" like {json.dumps(want)}" if want else ""
     kind = _KINDS.get(type(want), f"a list{like}")
-    raise ReportError(
-        f"parameter {parameter.name!r} of {study} was given {value!r}; it is {kind}; nothing was"
-        " run",
-        2,
-    )
-
-
-def _fits(value, kind) -> bool:
-    return type(value) in ((int, float) if kind is float else (kind,))
+    raise _refused(f"parameter {parameter.name!r} of {study} was given {value!r}; it is {kind}")
 
 
 def _literal(text):
     """What a text from a command line means: a literal, or a list without its brackets."""
-    if text.lower() in _PLAIN:
-        return _PLAIN[text.lower()]
-    for attempt in (text, f"[{text}]"):
+    for attempt in (text, text.capitalize(), f"[{text}]"):  # true, false, none
         try:
             return ast.literal_eval(attempt)
         except (ValueError, SyntaxError):
@@ -189,13 +173,12 @@ def _literal(text):
 # -- rendering -------------------------------------------------------------------------------------
 
 
-def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
+def render(study, given=None, out=None, timeout=3600) -> Path:
     """Run the notebook of `study` with the parameters `given` and write ``<study>.html``,
     ``.ipynb``, ``.csv`` and ``.json`` into `out` (default ``reports/``). Returns the page's path.
 
-    `timeout`: seconds a cell; `progress`: what the cells print is shown while they run. Raises
-    ReportError: code 2 before anything ran, else 1, and then no file of this study is left that
-    looks finished (see the top of this module)."""
+    `timeout`: seconds a cell. Raises ReportError: code 2 before anything ran, else 1, and then no
+    file of this study is left that looks finished (see the top of this module)."""
     source = notebook(study)
     values = checked(source, given)
     out = Path(out or paths.reports()).resolve()
@@ -208,7 +191,7 @@ def render(study, given=None, out=None, timeout=3600, progress=False) -> Path:
         parts = [scratch / f"{study}{part}" for part in PARTS]
         page, executed, *_ = parts
         try:
-            book = _execute(source, executed, values, timeout, progress)
+            book = _execute(source, executed, values, timeout)
             text = _page(book, study, source, values, scratch, out)
             page.write_text(without_folders(text, scratch))
             last = [out / part.name for part in parts]
@@ -248,7 +231,7 @@ def set_aside(study, out):
             os.replace(out / f"{study}{part}", out / "previous" / f"{study}{part}")
 
 
-def _execute(source, target, values, timeout, progress):
+def _execute(source, target, values, timeout):
     """The executed notebook, also written to `target`; ReportError when any cell did not run."""
     import nbformat
     import papermill
@@ -265,7 +248,6 @@ def _execute(source, target, values, timeout, progress):
 
     logging.getLogger("papermill").setLevel(logging.ERROR)
     name, sockets = source.stem, str(target.parent / "kernel")
-    stream = sys.stderr if progress else None
     os.environ[OUT] = str(target.parent)
     try:
         with warnings.catch_warnings():
@@ -277,8 +259,6 @@ def _execute(source, target, values, timeout, progress):
                 kernel_name="python3",
                 language="python",
                 progress_bar={"desc": name, "leave": False, "disable": None},  # in a terminal
-                stdout_file=stream,
-                stderr_file=stream,
                 execution_timeout=timeout,
                 cwd=paths.root(),
                 kernel_manager_class=Kernel,
@@ -320,19 +300,18 @@ def _page(book, study, source, values, folder, out) -> str:
     from nbconvert.filters import Highlight2HTML, ansi2html
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-    verdict = ""
+    boxes = []
     for cell in book.cells:
         for output in list(cell.get("outputs", [])):
             text = output.get("data", {}).get("text/html", "")
             if text.startswith((_BOX, plots.LAB)):
-                verdict = verdict or (text if text.startswith(_BOX) else "")
+                boxes += [text] * text.startswith(_BOX)
                 cell.outputs.remove(output)
     prose = MarkdownWithMath(IPythonRenderer(escape=False, exclude_anchor_links=True)).render
     body = str(piece("cells", book.cells, prose, Highlight2HTML(), ansi2html))
     title, body, contents = _headed(body, study.replace("-", " ").capitalize())
-    facts = {}
-    if (folder / f"{study}.json").exists():
-        facts = json.loads((folder / f"{study}.json").read_text())
+    beside = folder / f"{study}.json"
+    facts = json.loads(beside.read_text()) if beside.exists() else {}
     if study != source.stem:  # a template's own heading does not say what was asked
         title = facts.get("title", title)
     lead = re.search(r"<p>(.*?)</p>", body, re.S)
@@ -350,7 +329,7 @@ def _page(book, study, source, values, folder, out) -> str:
     return shell(
         title=title,
         description=" ".join(description.split()),
-        verdict=verdict,
+        verdict="".join(boxes[:1]),
         body=body,
         contents=contents,
         links=[*links, *raw_links(facts, out)],
@@ -369,11 +348,9 @@ def _headed(body, title):
     def number(match):
         level, text = int(match[1]), match[2]
         words = plain(text).strip()
-        slug = base = re.sub(r"[^\w]+", "-", words.lower()).strip("-") or "section"
-        count = 1
-        while slug in seen:
-            count += 1
-            slug = f"{base}-{count}"
+        slug = re.sub(r"[^\w]+", "-", words.lower()).strip("-") or "section"
+        more = (f"{slug}-{n}" for n in count(2))
+        slug = next(s for s in chain([slug], more) if s not in seen)
         seen.add(slug)
         if level == 2:
             contents.append((slug, words))

@@ -18,7 +18,7 @@ from noisefloor.schedule import CONTENDED, NOT_JUDGED
 from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
 from noisefloor.show.plots.canvas import away, mirror
 from noisefloor.show.report import words
-from noisefloor.show.rows import as_list, contended, is_control, joint, metric_label, threads_label
+from noisefloor.show.rows import as_list, contended, is_control, metric_label
 from noisefloor.text import amounts, sheet
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
@@ -104,46 +104,28 @@ def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
     a list of rows, each told by its own word and sentence; `answer`: sentences of the page's own,
     made from its tables, below the verdicts."""
     rows, campaign = words.leading(verdicts, primary), campaign or {}
-    margin = words.margin_of(verdicts, campaign)
+    margin, several = words.margin_of(verdicts, campaign), len(rows) > 1
     above = {why for row in rows for why in words.reasons(row, margin)}  # they are in the headlines
     notes = dict.fromkeys(w for row in rows for w in as_list(row.get("warnings")))
-    told = [_told(row, verdicts, margin, len(rows) > 1) for row in rows]
+    told = [
+        piece("told", dict(row), several, margin, ruler(row, margin), others, words, amounts)
+        for row, others in ((row, _others(row, verdicts, several)) for row in rows)
+    ]
     told += [piece("answer", answer)] if answer else []
-    markup = piece(
-        "box", "nf-said", joined(told), words.where(campaign), [w for w in notes if w not in above]
-    )
+    notes = [note for note in notes if note not in above]
     said = "\n".join(f"{r['verdict']}: {words.sentence(r, margin)}" for r in rows)
-    return Shown(markup, said)
+    return Shown(piece("box", "nf-said", joined(told), words.where(campaign), notes), said)
 
 
-def _told(row, verdicts, margin, named):
-    """One row of the box: its word, its sentence, its ruler, what it rests on, and the others like
-    it as words."""
-    metric, facts = row["metric"], []
-    others = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
-    others = others[others["metric"].eq(metric)]
-    if "workload" in others:
-        others = others[others["workload"].astype(str).eq(str(row["workload"]))]
-    if named:  # the box is long enough
-        others = others[others["arm"].eq(row["arm"])]
-    others = others.loc[others["arm"].ne(row["arm"]).sort_values(kind="stable").index]
-    chips = []
-    for other in others.head(ALSO).to_dict("records"):
-        where = threads_label(other["threads"]).removeprefix("at ")
-        where = "all threads" if joint(other) else where
-        if other["arm"] != row["arm"]:
-            where = f"{other['arm']}, {where}".strip(", ")
-        told = words.limits(other) or amounts.overhead(other["overhead_pct"], metric)
-        chips.append((where, other["verdict"], told))
-    if row["verdict"] != NOT_JUDGED:
-        facts = [
-            ("Noise floor", _floor(row.get("noise_floor_pct"))),
-            ("Measured", words.measured(row)),
-            ("To settle it", words.plan_text(row) or words.settle(row)),
-        ]
-    label = words.cost(metric) if named else ""
-    said = words.headline(row, margin)
-    return piece("told", row["verdict"], label, said, ruler(row, margin), facts, chips)
+def _others(row, verdicts, several) -> list[dict]:
+    """The first rows of the same metric and workload, those of its own arm before others; where the
+    box leads with `several` rows, no others."""
+    alike = ["metric", "workload", *(["arm"] if several else [])]
+    found = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
+    for column in filter(found.columns.__contains__, alike):
+        found = found[found[column].astype(str).eq(str(row[column]))]
+    turn = found["arm"].ne(row["arm"]).sort_values(kind="stable").index
+    return found.loc[turn].head(ALSO).to_dict("records")
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -157,22 +139,15 @@ def table(frame, caption="", *, name="table", numbers=(), raw=()):
     types, sizes, columns = pd.api.types, TOLD["sizes"], []
     for c in frame:
         number = types.is_numeric_dtype(frame[c]) and not types.is_bool_dtype(frame[c])
-        told = [safe(v) if c in raw else _size(v) if c in sizes else cell(v) for v in frame[c]]
+        told = [safe(v) if c in raw else cell(v) for v in frame[c]]
+        if c in sizes:
+            told = [amounts.overhead(v) if known(v) else "–" for v in frame[c]]
         kind = "nf-r" if number or c in numbers else _kind([plain(v) for v in told])
-        columns.append((_head(str(c)), kind, told))
+        head = re.sub("_pct$", ", %", sizes.get(str(c), str(c))).replace("_", " ")
+        columns.append((c if "=" in str(c) else head, kind, told))  # an arm, sync_binlog=0
     link = csv_link(frame.drop(columns=[*raw]), name) if len(frame) else ""
     look = " nf-long" if len(frame) > LONG else ""
     return Shown(piece("table", caption, columns, len(frame), link, look), frame.to_string())
-
-
-def _head(column: str) -> str:
-    if "=" in column:  # an arm, sync_binlog=0
-        return column
-    return re.sub("_pct$", ", %", TOLD["sizes"].get(column, column)).replace("_", " ")
-
-
-def _size(value) -> str:
-    return amounts.overhead(value) if known(value) else "–"
 
 
 def _kind(texts) -> str:
@@ -193,46 +168,23 @@ def verdict_table(verdicts, caption="Every comparison, in words and numbers.", n
         caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['level']}"
     ordered = in_order(verdicts) if works else verdicts
     first = ordered["workload"].astype(str) if works else "metric"
-    groups, again, lines = {}, [], []
+    groups = []
     for (work, metric), group in ordered.groupby([first, "metric"], sort=False):
-        groups[len(lines)] = f"{work}: {metric_label(metric)}" if works else metric_label(metric)
-        again += [len(lines) + n for n, control in enumerate(is_control(group)) if control]
-        lines += [_line(row, margin) for row in group.to_dict("records")]
-    shown = {"Arm": verdicts["arm"].nunique() > 1, "Level": bool(levels)}
-    columns = [
-        (head, kind, cells)
-        for (head, kind), *cells in zip(TOLD["verdicts"].items(), *lines, strict=True)
-        if shown.get(head, True)
-    ]
-    link = csv_link(flat(ordered), name)
-    markup = piece("table", caption, columns, len(lines), link, " nf-lines", groups, again)
-    return Shown(markup, ordered.to_string())
+        heading = f"{work}: {metric_label(metric)}" if works else metric_label(metric)
+        rows = zip(group.to_dict("records"), is_control(group), strict=True)
+        groups.append((heading, [(row, again, *_known(row, margin)) for row, again in rows]))
+    arms, link = verdicts["arm"].nunique() > 1, csv_link(flat(ordered), name)
+    shown = caption, groups, arms, bool(levels), link, words, amounts
+    return Shown(piece("verdicts", *shown), ordered.to_string())
 
 
-def _line(row, margin) -> tuple:
-    """A row of the verdict table for reading, by the columns of ``pages.toml``."""
-    ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
-    why, threads = words.reasons(row, margin), row["threads"]
+def _known(row, margin) -> tuple[str, str]:
+    """Why a row has no word, in short, and all that is known beside its numbers."""
+    why = words.reasons(row, margin)
     at_once = [CONTENDED] if contended(row) else []
     at_once += ["both servers were loaded at once"] if row["verdict"] == NOT_JUDGED else []
     said = [*at_once, *why, words.limits(row), words.settle(row), words.same(row)]
-    told = words.upper("; ".join(filter(None, said))) or "–"
-    reason = "; ".join(w.partition(":")[0] for w in why)  # whole in the column of what is known
-    return (
-        row["arm"],
-        "all" if joint(row) else "–" if pd.isna(threads) else int(threads),
-        piece("word", row["verdict"], reason),
-        amounts.overhead(row["overhead_pct"], row["metric"]),
-        amounts.told(*ends).partition(" (")[2].removesuffix(")"),
-        amounts.confidence(row.get("level")) or "–",
-        piece("known", told),
-        _floor(row["noise_floor_pct"]),
-        cell(row.get("n_arm")),
-    )
-
-
-def _floor(value) -> str:
-    return amounts.size(value) if known(value) else "not known"
+    return "; ".join(w.partition(":")[0] for w in why), words.upper("; ".join(filter(None, said)))
 
 
 # -- provenance ------------------------------------------------------------------------------------

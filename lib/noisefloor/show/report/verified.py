@@ -25,22 +25,21 @@ _FRACTION = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 def pages(*given) -> list[Path]:
     """The pages that a user means by the paths `given`: pages, or all pages of folders. An index is
     no page, and passed over. ReportError where there is none."""
-    found, wrong = [], None
-    for path in map(Path, given):
-        page = path.suffix == ".html" and path.is_file()
-        here = [path] if page else sorted(path.glob("*.html"))
-        found += [p for p in here if p.name != "index.html"]
-        wrong = wrong or (None if here else path)
+    here = {
+        path: [path] if path.suffix == ".html" and path.is_file() else sorted(path.glob("*.html"))
+        for path in map(Path, given)
+    }
+    found = dict.fromkeys(p for every in here.values() for p in every if p.name != "index.html")
+    wrong = next((path for path, every in here.items() if not every), None)
     if wrong or not found:
         raise ReportError(
             f"{wrong or given[-1]} is no page and no folder with a page, such as "
             "reports/published/STUDY-DATE; nothing was verified",
             2,
         )
-    found = list(dict.fromkeys(found))
     for page in found:
         _made(page)
-    return found
+    return list(found)
 
 
 def verify(page, timeout=3600) -> dict:
@@ -135,21 +134,16 @@ def _raw(made) -> tuple[int, list[str], bool]:
             except tidy.Damaged as problem:
                 problems.append(f"{name}: {problem}")
     for shown, digest in made["raw"].items() if whole else ():
-        if _digest(shown) not in (digest, None):
+        folder = paths.root() / shown
+        try:
+            now = tidy.digest(folder if folder.is_dir() else paths.campaign(folder.name))
+        except paths.NotFound:  # it is not here
+            continue
+        except (OSError, tidy.Damaged):
+            now = ""
+        if now != digest:
             problems.append(f"{shown} is not as it was when the page was made")
     return files, problems, whole
-
-
-def _digest(shown) -> str | None:
-    """The digest of a folder of raw data as a page names it; None when it is not here, "" when it
-    cannot all be read."""
-    folder = paths.root() / shown
-    try:
-        return tidy.digest(folder if folder.is_dir() else paths.campaign(Path(shown).name))
-    except paths.NotFound:
-        return None
-    except (OSError, tidy.Damaged):
-        return ""
 
 
 # -- what it says ----------------------------------------------------------------------------------
@@ -180,13 +174,12 @@ def _said(page) -> tuple[list[tuple[str, str]], str]:
             counts[kind] += 1
             where = f"{_PARTS[kind]} {counts[kind]}" if kind in _PARTS else section
         found.append((where, html.unescape(part.strip())))
-    beside = page.with_suffix(".csv"), page.with_suffix(".json")
-    for file in filter(Path.exists, beside):
-        lines = file.read_text()
-        if file.suffix == ".json":  # but for the digests of the raw files, which were looked at
-            lines = json.dumps(json.loads(lines) | {"raw": {}}, indent=1, ensure_ascii=False)
-        each = enumerate(map(str.strip, lines.splitlines()), 1)
-        found += [(f"{file.name}, line {n}", line) for n, line in each]
+    table, facts = page.with_suffix(".csv"), page.with_suffix(".json")
+    if facts.exists():  # but for the digests of the raw files, which were looked at
+        held = json.dumps(json.loads(facts.read_text()) | {"raw": {}}, indent=1, ensure_ascii=False)
+        for file, lines in ((table, table.read_text()), (facts, held)):
+            each = enumerate(lines.splitlines(), 1)
+            found += [(f"{file.name}, line {n}", line.strip()) for n, line in each]
     return [f for f in found if f[1]], plain(software[1]) if software else ""
 
 

@@ -7,6 +7,7 @@ from noisefloor.show.markup import TOLD, known
 from noisefloor.show.rows import (
     as_list,
     contended,
+    counted,
     is_control,
     is_joint,
     joint,
@@ -45,15 +46,10 @@ def sentence(row, margin_pct=MARGIN) -> str:
     would settle it."""
     words = f"{_about(row)}: {row['verdict']}"
     if row["verdict"] == NOT_JUDGED:
-        return f"{words}, both servers were loaded at once. Overhead {overhead(row)}."
-    more = filter(None, (overhead(row), same(row), _floor(row)))
-    parts = (
-        f"{words} ({limits(row)})" if limits(row) else words,
-        *reasons(row, margin_pct),
-        f"overhead {'; '.join(more)}",
-        settle(row),
-    )
-    return _sentences(parts)
+        return f"{words}, both servers were loaded at once. Overhead {effect(row)}."
+    words += f" ({limits(row)})" if limits(row) else ""
+    more = "; ".join(filter(None, (effect(row), same(row), _floor(row))))
+    return _sentences((words, *reasons(row, margin_pct), f"overhead {more}", settle(row)))
 
 
 def headline(row, margin_pct=MARGIN) -> str:
@@ -61,7 +57,7 @@ def headline(row, margin_pct=MARGIN) -> str:
     arm, base, metric = row["arm"], row["baseline"], row["metric"]
     if row["verdict"] == NOT_JUDGED:
         return (
-            f"{cost(metric)} beside it, with both servers loaded at once: {overhead(row)}, "
+            f"{cost(metric)} beside it, with both servers loaded at once: {effect(row)}, "
             f"{NOT_JUDGED}."
         )
     if (effects := TOLD["effects"].get(metric)) and (does := row.get("does")):
@@ -80,7 +76,7 @@ def headline(row, margin_pct=MARGIN) -> str:
         claim, said = f"cannot tell whether {worse}", limits(row)
         although = ", although the interval says " if said.startswith("between") else ": "
         claim += f"{although}{said}" if said else ""
-    ends = "; ".join(filter(None, (overhead(row), same(row))))
+    ends = "; ".join(filter(None, (effect(row), same(row))))
     return _sentences((claim, *why, f"{_about(row)}: {ends}"))
 
 
@@ -99,10 +95,10 @@ def upper(text) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def overhead(row) -> str:
+def effect(row) -> str:
     """A row's overhead with its interval and, where it is not 95 %, the interval's level."""
     if not known(row.get("lo_pct")):
-        n = f": {int(row['n_arm'])} {unit(row, row['n_arm'])}" if known(row.get("n_arm")) else ""
+        n = f": {_counted(row)}" if known(row.get("n_arm")) else ""
         return f"{size(row)} ({amounts.NONE}{n})"
     ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"]
     told = amounts.told(*ends, row["metric"], row.get("level"))
@@ -111,13 +107,18 @@ def overhead(row) -> str:
 
 def size(row) -> str:
     """A row's overhead alone: `+14 %`, `+14 % under contention`."""
-    end = " under contention" if contended(row) else ""
-    return amounts.overhead(row["overhead_pct"], row["metric"]) + end
+    told = amounts.overhead(row["overhead_pct"], row["metric"])
+    return f"{told} under contention" if contended(row) else told
 
 
 def cost(metric) -> str:
     """What a row is about, where it leads a page: `Processor time`."""
     return TOLD["costs"].get(metric, metric_label(metric))
+
+
+def counts(row) -> str:
+    """`16 threads`, `all threads`, or nothing."""
+    return "all threads" if joint(row) else counted(row["threads"])
 
 
 def limits(row) -> str:
@@ -148,11 +149,9 @@ def _decides(row, margin_pct=MARGIN) -> bool:
     """Whether the printed intervals alone would give a word."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
     least = -100 * margin_pct / (100 + margin_pct)  # as far below, on the log scale
-    inside = [
-        known(low) and least < low and high < margin_pct
-        for low, high in ((lo, hi), (row.get("same_lo_pct"), row.get("same_hi_pct")))
-    ]
-    return any(inside) or (known(lo) and (lo > 0 or hi < 0))
+    ends = (lo, hi), (row.get("same_lo_pct"), row.get("same_hi_pct"))
+    inside = any(known(low) and least < low and high < margin_pct for low, high in ends)
+    return inside or (known(lo) and (lo > 0 or hi < 0))
 
 
 def same(row) -> str:
@@ -166,9 +165,14 @@ def same(row) -> str:
 def _floor(row) -> str:
     if not known(row.get("noise_floor_pct")):
         return ""
-    n = row.get("n_arm")
-    runs = f"these {int(n)} {unit(row)}" if known(n) else "what was measured"
+    runs = f"these {_counted(row)}" if known(row.get("n_arm")) else "what was measured"
     return f"with {runs}, less than {amounts.size(row['noise_floor_pct'])} is noise"
+
+
+def _counted(row, column="n_arm") -> str:
+    """`1,200 pairs`, `1 run an arm`: what `n_arm` or `runs_needed` of a row counts."""
+    n = int(row[column])
+    return f"{n:,} {unit(row, n)}"
 
 
 def unit(row, n=2) -> str:
@@ -181,8 +185,8 @@ def measured(row) -> str:
     """`12 blocks, 48 pairs`: what a row rests on."""
     if not known(row.get("n_arm")):
         return ""
-    blocks, n = row.get("blocks"), f"{int(row['n_arm']):,} {unit(row, row['n_arm'])}"
-    return f"{int(blocks)} blocks, {n}" if known(blocks) and blocks > 1 else n
+    blocks = row.get("blocks")
+    return f"{int(blocks)} blocks, " * bool(known(blocks) and blocks > 1) + _counted(row)
 
 
 def settle(row) -> str:
@@ -205,7 +209,7 @@ def plan_text(row) -> str:
     if row.get("verdict") == UNDECIDED:
         runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
         if known(runs) and math.isfinite(runs):
-            parts.append(f"{int(runs):,} {unit(row, int(runs))}")
+            parts.append(_counted(row, "runs_needed"))
         if known(minutes) and math.isfinite(minutes):
             parts.append(_minutes(minutes))
     return ", ".join(parts)
@@ -226,11 +230,9 @@ def findings(verdicts) -> list[str]:
     """The rows of a verdict table in words, one sentence a comparison, controls last; workload and
     arm are named where there are several."""
     rows = verdicts.iloc[is_control(verdicts).to_numpy().argsort(kind="stable")]
-    margin = margin_of(verdicts)
-    return [
-        f"{name}{': ' if name else ''}{sentence(row, margin)}"
-        for name, row in zip(_names(rows, verdicts), rows.to_dict("records"), strict=True)
-    ]
+    said = (sentence(row, margin_of(verdicts)) for row in rows.to_dict("records"))
+    named = zip(_names(rows, verdicts), said, strict=True)
+    return [": ".join(filter(None, both)) for both in named]
 
 
 def finding(verdicts) -> str:
@@ -243,21 +245,20 @@ def finding(verdicts) -> str:
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
-        parts, rest = [], []
+        few, many = [], []
         for word in ("slower", "faster", "same", UNDECIDED, NOT_JUDGED):
             chosen = rows[rows["verdict"].eq(word)]
             if len(chosen) > max(FEW, len(rows) / 2):
                 who = f"{'all' if len(chosen) == len(rows) else 'the other'} {len(chosen)}"
-                rest.append(f"{upper(word)}: {who}{_together(chosen)}.")
+                many.append(f"{upper(word)}: {who}{_together(chosen)}.")
             elif len(chosen):
                 who = "; ".join(_places(chosen, verdicts, alike))
-                parts.append(f"{upper(word)}: {who}{_together(chosen)}.")
+                few.append(f"{upper(word)}: {who}{_together(chosen)}.")
         least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
-        n = f"{least} to {most}" if least < most else str(most)
-        n += f" {unit(rows.iloc[0], most)}"
+        n = f"{f'{least} to ' if least < most else ''}{most} {unit(rows.iloc[0], most)}"
         if bare := int(rows["lo_pct"].isna().sum()):
             n += f", for {bare} of the {len(rows)} too few for an interval"
-        said.append(f"{metric_label(metric)}{where}. {' '.join([*parts, *rest])} Each from {n}.")
+        said.append(f"{metric_label(metric)}{where}. {' '.join(few + many)} Each from {n}.")
     return " ".join(said)
 
 
@@ -338,10 +339,9 @@ def machine(campaign) -> str:
     host = campaign.get("host") or {}
     if isinstance(host, str):
         return host
-    memory = host.get("memory_B")
-    memory = f"{memory / 2**30:.0f} GiB" if memory else ""
-    cores = f"{host['cores']} cores" if host.get("cores") else ""
-    parts = [host.get("cpu"), cores, memory, host.get("system")]
+    cores, memory = host.get("cores"), host.get("memory_B")
+    cores, memory = cores and f"{cores} cores", memory and f"{memory / 2**30:.0f} GiB"
+    parts = (host.get("cpu"), cores, memory, host.get("system"))
     return ", ".join(str(p) for p in parts if p)
 
 
