@@ -5,10 +5,66 @@ provenance, and the verdict table beside the page), `answers` (a study's questio
 behind them), `pages` (one notebook, its parameters checked, to one page), `verified` (a page
 against its raw files), `batch` (many pages, the index over them, and what is published).
 """
-# ruff: noqa: F403
+# ruff: noqa: F401
 
-from noisefloor.show.report.answers import *
-from noisefloor.show.report.batch import *
-from noisefloor.show.report.pages import *
-from noisefloor.show.report.pieces import *
-from noisefloor.show.report.words import *
+from noisefloor.show.report.answers import (
+    absolute,
+    answer,
+    archived,
+    begin,
+    command,
+    comparisons,
+    details,
+    dots,
+    expectation,
+    figure,
+    fold,
+    latency,
+    opened,
+    outcome,
+    overhead,
+    path,
+    processor,
+    questions,
+    settings,
+    some,
+    timeline,
+    transfers,
+    waterfall,
+)
+from noisefloor.show.report.batch import (
+    finished,
+    index,
+    newest_campaign,
+    plan,
+    plan_archive,
+    publish,
+    published_archives,
+    recorded_campaign,
+    render_all,
+    summary,
+)
+from noisefloor.show.report.pages import PARTS, checked, notebook, parameters, render, studies
+from noisefloor.show.report.pieces import (
+    OUT,
+    badge,
+    flat,
+    like,
+    provenance,
+    records,
+    ruler,
+    save,
+    table,
+    verdict_box,
+    verdict_table,
+)
+from noisefloor.show.report.words import (
+    ReportError,
+    engine,
+    finding,
+    findings,
+    headline,
+    machine,
+    primary,
+    sentence,
+)
