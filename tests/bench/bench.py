@@ -23,9 +23,10 @@ from noisefloor.servers import doctor
 
 ITEMS = {  # name: (heading, module, function)
     "ingest": ("Ingest", "bench_ingest", "ingest"),
-    "reports": ("Reports", "bench_items", "reports"),
-    "start": ("Command start", "bench_items", "start"),
-    "harness": ("Harness", "bench_items", "harness"),
+    "reports": ("Reports", "bench_pages", "reports"),
+    "start": ("Command start", "bench_answers", "start"),
+    "harness": ("Harness", "bench_servers", "harness"),
+    "verdict": ("Machine time to a verdict", "bench_servers", "verdict"),
     "scale": ("Scale", "bench_ingest", "scale"),
 }
 TARGET = paths.root() / "BENCHMARKS.md"

@@ -108,7 +108,7 @@ def test_ctrl_c_once_twice_and_often(tmp_path, mysql):
         assert live.end() != 0
         if presses == 1:
             assert live.said.endswith(
-                "noisefloor: stopped; whole runs are kept, the same command continues\n"
+                "noisefloor: stopped; what was finished is kept, the same command continues\n"
             )
     live.finish()
 

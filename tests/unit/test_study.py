@@ -83,6 +83,13 @@ def test_nothing_that_was_measured_is_lost(name, engine):
             assert {a.replace("{now}", now) for a in arms} <= found[workload], workload
 
 
+def test_what_is_asked_of_backups():
+    assert asked("backup-encryption", "restore").facts == ("damage",)
+    s = asked("backup-encryption", "speed")
+    assert s.baseline.name == "aes-128-cbc"  # every cipher alone is held against the first
+    assert {m for w in s.workloads for m in w.metrics} == {"cipher_rate"}
+
+
 # -- the headline ----------------------------------------------------------------------------------
 
 
@@ -103,6 +110,16 @@ def test_the_headline_asks_of_processor_time_where_calibration_allows_it(
 ):
     monkeypatch.setattr(honest, "duet", lambda: honest.Duet(says=says))
     assert studies.headline(name, profile) == keys
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", studies.STUDIES)
+def test_every_headline_is_a_question(name, engine):
+    for profile in study.PROFILES:
+        known = studies.questions(name, engine) or {"": ""}
+        keys = studies.headline(name, profile, engine)
+        assert keys
+        assert set(keys) <= known.keys()
 
 
 @pytest.mark.parametrize("name", sorted(set(studies.STUDIES) - {"own-study"}))
@@ -137,6 +154,20 @@ def test_what_a_duet_may_say_is_read_of_this_machine_first(home):
 # -- a value for each profile, and for who asks ----------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("profile", "value", "found"),
+    [
+        ("quick", {"quick": 1, "standard": 2}, 1),
+        ("full", {"quick": 1, "standard": 2}, 2),  # one that it does not have is standard's
+        ("full", {"smoke": 3, "quick": 1}, 3),  # without standard's, the first
+        ("quick", [1, 2], [1, 2]),
+        ("quick", {"sync_binlog": "1"}, {"sync_binlog": "1"}),  # no profile's table
+    ],
+)
+def test_a_value_of_a_profile(profile, value, found):
+    assert studies._of(profile, value) == found
+
+
 def test_a_missing_profile_falls_back_in_a_study():
     ssl = by_profile("ssl-connections")
     assert ssl["full"].arms == ssl["standard"].arms  # its table has none for full
@@ -158,6 +189,8 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
 
     assert binlog(budget_min=3).profile.budget_min == 3
     assert binlog("", threads=(1, 2)).workloads[0].threads == (1, 2)
+    margins = {"standard": 2, "quick": 5, "smoke": 5}
+    assert {p: binlog(profile=p).margin_pct for p in margins} == margins
     assert binlog(profile="quick", margin_pct=1).margin_pct == 1
     # two servers at once are not loaded by many clients
     assert binlog(threads=(1, 4, 64)).workloads[0].threads == (1, 4)
@@ -168,6 +201,12 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
+        (
+            "binlog-encryption",
+            {"question": "cost"},
+            "binlog-encryption has no question 'cost'; it has: headline, processor, no-sync,"
+            " throttled, replica, masked, profile; nothing was measured",
+        ),
         ("binlog-encryption", {"question": "replica", "engine": "mariadb"}, "question 'replica'"),
         ("binlog-encryption", {"budget_min": True}, "budget_min True"),
         ("binlog-encryption", {"threads": (0,)}, "threads .0,.: a list of whole numbers"),
@@ -193,6 +232,20 @@ def test_profiles_keep_their_promises():
 
 
 # -- campaigns that were recorded ------------------------------------------------------------------
+
+
+def test_a_campaign_recorded_before_a_field_existed_has_its_default():
+    before = studies.load("binlog-encryption")
+    later = {"upgrade_path", "kit", "facts", "engine", "engines", "how", "prove", "pin", "shrinks"}
+    later |= {"environment", "reads_per_s", "share", "distance_ms", "at_once", "duet"}
+
+    def older(fields: dict, *also: str) -> dict:
+        return {k: v for k, v in fields.items() if k not in later | {*also}}
+
+    meta = older(described(before))
+    meta["arms"] = {n: older(a) for n, a in meta["arms"].items()}
+    meta["workloads"] = [older(w, "arms") for w in meta["workloads"]]
+    assert study.restored(meta) == before
 
 
 @pytest.mark.parametrize(
@@ -352,3 +405,13 @@ def test_builds_are_called_by_what_they_are_or_by_their_folder():
     s, names = named(builds={"mysql": ("mysql", "MySQL 8.4.6")})
     assert names[1] == "MySQL 8.4.6"
     assert s.arms[0].expect["redo capacity"] == "100 MiB"
+
+
+def test_a_workload_may_be_for_some_arms_only():
+    s, more = (asked("tablespace-encryption", q) for q in ("headline", "everything"))
+    other = replace(s.workloads[0], name="other", arms=("everything",))
+    s = replace(s, arms=(*s.arms, *more.arms), workloads=(*s.workloads, other))
+    keys = {(c.workload.name, c.arm.name) for c in schedule.cells(s)}
+    main = s.workloads[0].name
+    assert keys >= {("other", "everything"), (main, "tables only"), (main, s.control.name)}
+    assert ("other", "tables only") not in keys

@@ -1,6 +1,7 @@
 """Commands that judge numbers and logs."""
 
 import json
+import re
 
 import click
 
@@ -37,7 +38,13 @@ class _TwoSides(click.Command):
 @click.argument("files", nargs=-1, metavar="BEFORE... -- AFTER...")
 @click.option("--paired", is_flag=True, help="The logs are pairs, in the order given.")
 @click.option("--restarts", is_flag=True, help="The server was restarted between the runs.")
-@click.option("--floor", type=float, metavar="CV", callback=_percent, help="Start-to-start CV of a server, in %. [recorded]")  # fmt: skip
+@click.option(
+    "--floor",
+    type=float,
+    metavar="CV",
+    callback=_percent,
+    help="Start-to-start CV of a server, in %. [recorded]",
+)
 @_margin
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
@@ -49,7 +56,9 @@ class _TwoSides(click.Command):
 @click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
 @click.option("--by", type=click.Choice(["threads"]), help="--from: a row each, instead of a joint one.")  # fmt: skip
-def compare(files, margin, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule):  # fmt: skip
+def compare(
+    files, margin, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule
+):
     """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
 
     \b
@@ -131,7 +140,17 @@ def _archived(folder, baseline, where, rule):
     return rows, [*found.left]
 
 
-@main.command(options_metavar="[OPTIONS]")
+class _Above(click.Command):
+    """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
+
+    def parse_args(self, ctx, args):
+        for arg in args:
+            if re.match(r"-([0-9.]|inf|nan)", arg, re.I):
+                raise Sentence(f"{arg}: a number above 0 is needed; nothing was judged")
+        return super().parse_args(ctx, args)
+
+
+@main.command(cls=_Above, options_metavar="[OPTIONS]")
 @click.argument("a")
 @click.argument("b")
 @click.option("--threads", type=click.IntRange(1), help="Client threads of both runs.")

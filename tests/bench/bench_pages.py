@@ -1,0 +1,75 @@
+"""All recorded studies rendered again: ours in parallel against papermill and nbconvert in turn."""
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench_rounds import Figure, Item, interleaved, middle, ratios, seconds
+from noisefloor import paths
+from noisefloor.show import report
+
+BIN = Path(sys.executable).parent
+HALF, CORES = 0.5, os.cpu_count() or 1
+PAGE = re.compile(r"^(\S+) +page +([0-9.]+) s", re.M)  # of what the command says at its end
+
+
+def reports(quick: bool) -> Item:
+    """`noisefloor report --profile recorded` against the plain tools."""
+    jobs = [(s, v) for s, v, _ in report.plan(profile="recorded") if v is not None]
+    spent: dict[str, dict[str, list[float]]] = {study: {} for study, _ in jobs}
+    tasks = {"noisefloor": lambda: ours(spent), "plain": lambda: plain(jobs, spent)}
+    rounds = interleaved(2 if quick else 5, tasks, "reports")
+    took = middle(rounds, "noisefloor")
+    figure = Figure(
+        f"{len(jobs)} pages, in parallel, against papermill and nbconvert one after the other",
+        ratios(rounds, "noisefloor", "plain"),
+        f"at most {HALF}",
+        says=f"{took:.1f} s against {middle(rounds, 'plain'):.1f} s",
+    )
+    figure.met = figure.median <= HALF
+    each = {s: {k: statistics.median(v) for k, v in of.items()} for s, of in spent.items()}
+    alone = took - sum(of["ours"] for of in each.values()) / CORES
+    table = [f"| | papermill | nbconvert | noisefloor, {CORES} at once |", "|---|---:|---:|---:|"]
+    table += [
+        f"| {study} | {of['papermill']:.1f} s | {of['nbconvert']:.1f} s | {of['ours']:.1f} s |"
+        for study, of in each.items()
+    ]
+    table += ["", f"Before, after and between its pages `noisefloor report` spends {alone:.1f} s."]
+    return Item([figure], "\n".join(table))
+
+
+def ours(spent) -> float:
+    """Seconds of the command as a user gives it; those of each page go into `spent`."""
+    with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as out:
+        start = time.perf_counter()
+        done = subprocess.run(
+            [str(BIN / "noisefloor"), "report", "--profile", "recorded", "--out", out],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        took = time.perf_counter() - start
+    for study, page in PAGE.findall(done.stdout):
+        spent[study].setdefault("ours", []).append(float(page))
+    return took
+
+
+def plain(jobs, spent) -> float:
+    """Seconds of the two stock commands for each notebook, one after the other; those of each go
+    into `spent`."""
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as folder:
+        for study, values in jobs:
+            book = f"{folder}/{study}.ipynb"
+            given = [w for name, value in values.items() for w in ("-p", name, str(value))]
+            run = [str(BIN / "papermill"), str(report.notebook(study)), book, "-k", "python3"]
+            html = [str(BIN / "jupyter"), "nbconvert", "--to", "html", book]
+            for name, argv in (
+                ("papermill", [*run, "--cwd", str(paths.root()), *given]),
+                ("nbconvert", html),
+            ):
+                spent[study].setdefault(name, []).append(seconds(argv))
+    return time.perf_counter() - start

@@ -1,0 +1,250 @@
+"""What needs a server: the harness against bare sysbench, and the machine time to a verdict."""
+
+import contextlib
+import math
+import os
+import random
+import subprocess
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from bench_rounds import Figure, Item, say
+from noisefloor import model as study
+from noisefloor import paths, studies
+from noisefloor.calibrate import live
+from noisefloor.data import compare, results, tidy
+from noisefloor.measure import loading, workloads
+from noisefloor.measure.bench import Bench
+from noisefloor.measure.campaign import Campaign
+from noisefloor.measure.folder import description, write_json
+from noisefloor.measure.lock import alone
+from noisefloor.measure.loop import DESIGNS
+from noisefloor.measure.progress import Progress
+from noisefloor.schedule import Cell
+from noisefloor.servers import engines
+from noisefloor.servers.server import Server
+from noisefloor.servers.workshop import workshop
+from noisefloor.stats import scatter
+from noisefloor.stats.estimate import Estimate, welch
+
+PAIRS, SLICE_S = 30, 2  # of the harness
+NEAR_PCT = 1.0
+HALF = 0.5
+RUNS, RUN_S = 10, 6  # the usual plan at a smaller scale, an arm
+SLOWER, BUDGET_MIN = "+40 %", 0.7  # what is injected, and what one of our verdicts may take
+DRAWS = 1000
+
+
+@contextlib.contextmanager
+def served(chosen: study.Study):
+    """begin(study) -> (Campaign, Bench), with servers copied from one that is loaded once."""
+    with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as runs, workshop() as shop:
+        say("loading a throwaway server")
+        engine = engines.find("mysql")
+        template = Server(engine, shop / "base", chosen.settings).initialise()
+        with template:
+            loading.load(template, chosen)
+            template.stop()
+        with contextlib.ExitStack() as stack:
+
+            def begin(asked: study.Study):
+                folder = Path(runs) / f"c{len(os.listdir(runs))}"
+                folder.mkdir()
+                write_json(folder / "campaign.json", description(asked, engine, {}))
+                campaign = Campaign(asked, folder, tidy.meta(folder), Progress())
+                bench = Bench(shop, {"": template}, asked)
+                bench._count = 100 * len(os.listdir(runs))
+                stack.callback(bench.close)
+                return campaign, bench
+
+            yield begin
+
+
+def harness(quick: bool) -> Item:
+    """TPS under the harness against bare sysbench on the same server, in coin-flipped pairs."""
+    pairs, chosen = 6 if quick else PAIRS, studies.load("binlog-encryption", profile="quick")
+    cell = Cell(chosen.workloads[0], 4, chosen.baseline)
+    with alone(say), served(chosen) as begin, tempfile.TemporaryDirectory() as texts:
+        campaign, bench = begin(chosen)
+        server = bench.fresh(chosen.baseline)
+        server.start()
+        bench.servers, campaign.block = [server], 0
+        campaign.warm(bench, [(0, chosen.baseline)])
+        argv = workloads.sysbench(
+            cell.workload, server.folder / "sysbench.cnf", tables=chosen.tables,
+            rows=chosen.profile.rows, threads=4, seconds=SLICE_S,
+        )  # fmt: skip
+
+        def under(i: int) -> Path:
+            name, place = f"pair-{i:03d}", {"pair": i, "position": 0, "slot": 0}
+            made = campaign.slice(cell, chosen.baseline, SLICE_S, name, pair_id=name, **place)
+            campaign.run(bench, made)
+            return campaign.folder / name / "sysbench.txt"
+
+        def bare(i: int) -> Path:
+            server.settle(chosen.profile.settle_s)  # both begin with the same dirty pages
+            file = Path(texts) / f"{i:03d}.txt"
+            with open(file, "wb") as out:
+                subprocess.run(argv, stdout=out, check=True)
+            return file
+
+        coin, logs = random.Random(time.time_ns()), {under: [], bare: []}
+        for i in range(pairs):
+            for side in coin.sample([under, bare], 2):
+                logs[side].append(str(side(i)))
+            if i % 10 == 9:
+                say(f"harness: {i + 1} of {pairs} pairs")
+        sides = compare.sides(logs[bare], logs[under], "bare", "noisefloor")
+        rows = compare.rows(
+            *sides, baseline="bare", arm="noisefloor", paired=True, restarts=True, margin_pct=NEAR_PCT
+        )  # fmt: skip
+    row = next(r for r in rows if r["metric"] == "tps")
+    tps = [[r.values["tps"] for r in side] for side in sides]
+    figure = Figure(
+        "TPS under `noisefloor run` against bare sysbench",
+        [b / a for a, b in zip(*tps, strict=True)],
+        f"`same` within {NEAR_PCT:g} %",
+        row["verdict"] == "same",
+        f"`{row['verdict']}`: {row['overhead_pct']:+.2f} % overhead, {row['lo_pct']:+.2f} to "
+        f"{row['hi_pct']:+.2f} % ({pairs} coin-flipped pairs of {SLICE_S} s slices)",
+    )
+    if row["verdict"] == "cannot tell":
+        needed = row["runs_needed"]
+        figure.says += f"; {needed if needed > 0 else 'no number of'} pairs would settle it"
+    return Item([figure])
+
+
+def verdict(quick: bool) -> Item:
+    """Machine time of our declared blocks against the usual 10 and 10 runs."""
+    text = "| Truth | Plan | right | wrong | minutes |\n|---|---|---:|---:|---:|\n"
+    figures, words = simulated(2 if quick else 5)
+    item = Item(figures, text + words)
+    item.figures.append(real(1 if quick else 5))
+    return item
+
+
+def simulated(rounds: int) -> tuple[list[Figure], str]:
+    """Both plans on the noise of the newest recorded A/A campaign, at true differences of 0 and of
+    the margin."""
+    aa = results.load(max(paths.recorded().glob("calibration-aa-*")))
+    ours = [live.machine_time(aa, draws=DRAWS, seed=i) for i in range(rounds)]
+    figures, lines = [], ""
+    for truth, word in ((0.0, "0 %"), (aa.study.margin_pct, "the margin")):
+        rows = [t[(t["metric"] == "tps") & np.isclose(t["truth_pct"], truth)].iloc[0] for t in ours]
+        theirs = [usual(aa, truth, seed=i) for i in range(rounds)]
+        # a plan that more often cannot tell is made again: minutes a right verdict, not a campaign
+        ratios = [
+            (r["minutes"] / max(r["right"], 1e-9)) / (live.REFERENCE_MIN / max(right, 1e-9))
+            for r, (right, _) in zip(rows, theirs, strict=True)
+        ]
+        figures.append(
+            Figure(
+                f"minutes of measuring a right verdict on TPS costs, truth {word} (simulated from "
+                "recorded runs)",
+                ratios,
+                f"at most {HALF}",
+                float(np.median(ratios)) <= HALF,
+            )
+        )
+        mean = {k: float(np.mean([r[k] for r in rows])) for k in ("right", "wrong", "minutes")}
+        right, wrong = np.mean(theirs, axis=0)
+        lines += (
+            f"| {word} | declared blocks | {mean['right']:.1%} | {mean['wrong']:.1%} | {mean['minutes']:.0f} |\n"
+            f"| {word} | {RUNS} and {RUNS} runs of 300 s | {right:.1%} | {wrong:.1%} | {live.REFERENCE_MIN:.0f} |\n"
+        )
+        say(f"verdict: simulated, truth {word}: {mean}")
+    return figures, lines
+
+
+def usual(aa, truth_pct: float, seed: int, draws: int = 200) -> tuple[float, float]:
+    """(share of right verdicts, of wrong ones) of ten and ten runs of 300 s, each after a restart:
+    a start's difference by the recorded variance, and the mean of as many recorded slices."""
+    rng, margin = np.random.default_rng(seed), math.log1p(aa.study.margin_pct / 100)
+    known = scatter.start("tps", own=False)
+    pairs = aa.pairs(aa.main, "tps")
+    pairs = pairs[pairs["threads"] == 4]
+    d, block = pairs["overhead"].to_numpy(), np.unique(pairs["block"], return_inverse=True)[1]
+    start = live.start_to_start(d, block)["cv_pct"] / 100
+    slices = (d - (np.bincount(block, d) / np.maximum(np.bincount(block), 1))[block]) / math.sqrt(2)
+    n = round(300 / aa.runs.loc[~aa.runs["warmup"], "slice_s"].median())
+    drawn = slices[rng.integers(0, len(slices), (draws, 2, RUNS, n))].mean(-1)
+    runs = drawn + rng.normal(0, start, (draws, 2, RUNS)) if start else drawn
+    truth = math.log1p(truth_pct / 100)
+    words = [
+        Estimate(float(np.mean(b) - np.mean(a)) + truth, welch(a, b), (known.part,)).word(margin)
+        for a, b in runs
+    ]
+    right = "slower" if truth else "same"
+    wrong = [w not in (right, "cannot tell") for w in words]
+    return words.count(right) / draws, sum(wrong) / draws
+
+
+def real(rounds: int) -> Figure:
+    """A known slowdown on a real server: our verdicts, and the usual plan once."""
+    chosen = studies.load("calibration", question="injected", profile="quick")
+    arm = next(a for a in chosen.arms if a.name == SLOWER)
+    profile = replace(chosen.profile, budget_min=BUDGET_MIN)
+    only = replace(chosen.workloads[0], metrics=("tps",), deciding=("tps",))
+    chosen = replace(chosen, arms=(arm,), workloads=(only,), whole=False, profile=profile)
+    chosen = replace(chosen, design="switched")
+    spent, words = [], []
+    with alone(say), served(chosen) as begin:
+        for i in range(rounds):
+            campaign, bench = begin(chosen)
+            DESIGNS["switched"](campaign, bench)
+            bench.close()
+            table = campaign.verdicts()
+            row = table[~table["control"]].iloc[0]
+            words.append(row["verdict"])
+            spent.append(campaign.meta["spent_s"])
+            found = f"{row['overhead_pct']:+.1f} %, {row['lo_pct']:+.1f} to {row['hi_pct']:+.1f} %"
+            say(
+                f"verdict: round {i + 1} of {rounds}: {words[-1]} after {spent[-1]:.0f} s ({found})"
+            )
+        word, theirs, other = plan_of_ten(begin, chosen, arm)
+    took = float(np.median(spent))
+    said = ", ".join(f"{words.count(w)} × `{w}`" for w in dict.fromkeys(words))
+    return Figure(
+        f"seconds of measuring for real, work added that is called {SLOWER}, against {RUNS} and {RUNS} runs "
+        f"of {RUN_S} s",
+        [s / theirs for s in spent],
+        f"at most {HALF}, and most verdicts right",
+        took <= HALF * theirs and words.count("slower") > rounds / 2,
+        f"{took:.0f} s, warm-ups and controls included ({said}; in the last round {found}), against "
+        f"{theirs:.0f} s with one warm-up (`{word}`, {other})",
+    )
+
+
+def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float, str]:
+    """(verdict on TPS, seconds of measuring, overhead in words) of a warm-up, ten runs of one arm,
+    then ten of the other."""
+    _, bench = begin(chosen)
+    server = bench.fresh(chosen.baseline)
+    server.start()
+    bench.servers = [server]
+    workload = chosen.workloads[0]
+    server.only(dict(workload.settings))
+    logs, took = {}, 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        for a, runs in ((chosen.baseline, RUNS + 1), (arm, RUNS)):
+            for i in range(runs):
+                argv = workloads.sysbench(
+                    workload, server.folder / "sysbench.cnf", tables=chosen.tables,
+                    rows=chosen.profile.rows, threads=workload.threads[0], seconds=RUN_S, options=a.options,
+                )  # fmt: skip
+                file = Path(folder) / f"{len(logs)}-{i}.txt"
+                start = time.monotonic()
+                with open(file, "wb") as out:
+                    subprocess.run(argv, stdout=out, check=True)
+                took += time.monotonic() - start
+                logs.setdefault(a.name, []).append(str(file))
+            say(f"verdict: {RUNS} runs of {RUN_S} s under {a.name!r}")
+        names = (chosen.baseline.name, arm.name)
+        sides = compare.sides(logs[names[0]][1:], logs[names[1]], *names)
+        rows = compare.rows(*sides, baseline=names[0], arm=names[1], restarts=True)
+    row = next(r for r in rows if r["metric"] == "tps")
+    return row["verdict"], took, f"{row['overhead_pct']:+.1f} %"
