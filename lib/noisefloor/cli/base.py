@@ -120,7 +120,9 @@ def _one_sentence():
             f"{said}; nothing was done; `{command} --help` says what is allowed"
         ) from None
     except KeyboardInterrupt:
-        raise Sentence("stopped; what was finished is kept, the same command continues", 130) from None
+        raise Sentence(
+            "stopped; what was finished is kept, the same command continues", 130
+        ) from None
     except ModuleNotFoundError as e:
         package = (e.name or "noisefloor").partition(".")[0]
         if package == "noisefloor" or package in sys.stdlib_module_names:

@@ -115,8 +115,8 @@ def _job(study, has, profile, values, named):
             return study, None, False
         if own and (profile not in (None, "recorded") or not newest):
             raise ReportError(
-                f"{study} is made from a campaign that is there already; `noisefloor ab "
-                "VARIABLE=OFF,ON` measures one; nothing was run",
+                f"{study} is shown again from its newest campaign, of which there is "
+                f"{newest or 'none'}; `noisefloor ab VARIABLE=OFF,ON` measures; nothing was run",
                 2,
             )
         if not newest:
