@@ -558,7 +558,9 @@ def test_more_alarms_of_controls_than_equal_arms_raise_are_a_goal_missed():
         assert (measured, bound, word) == (f"{2 + more} of 22", "at most 3", reached)
 
 
-def test_the_newest_recorded_campaign_of_a_question_is_opened(tmp_path, monkeypatch):
+def test_the_newest_recorded_campaign_of_a_question_is_opened_and_of_equal_servers_all(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(paths, "recorded", lambda: tmp_path)
     monkeypatch.setattr(page.results, "load", lambda folder: folder.name)
     for name, key, ended in (
@@ -574,10 +576,12 @@ def test_the_newest_recorded_campaign_of_a_question_is_opened(tmp_path, monkeypa
         facts = {"study": "calibration", "key": key, "finished": ended, "workloads": works}
         (tmp_path / name / "campaign.json").write_text(json.dumps(facts))
     monkeypatch.setattr(page.truth, "read", lambda folder: {})
-    assert calibration.load().opened == {
+    found = calibration.load()
+    assert found.opened == {
         "injected": "calibration-injected-1", "aa": "calibration-aa-0",
         "processor": "calibration-processor-1", "pilot": "pilot",
     }  # fmt: skip
+    assert found.earlier == ("calibration-aa-1",)
 
 
 def test_equal_arms_levelled_raise_no_more_alarms_than_they_may():

@@ -24,6 +24,7 @@ from noisefloor.text import amounts
 
 SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
 QUESTIONS = ("injected", "aa", "switched", "processor")  # of the study `calibration`
+EQUAL = ("aa", "switched", "processor")  # those of identical servers, whose blocks are added up
 PILOT = "pilot"  # a campaign of `injected` with duets alone: their arrangements, tried before it
 LIMIT = 0.05  # of false alarms, which every mutant must exceed
 KNOWN_PCT = 2.0  # overheads beyond it were put in
@@ -38,10 +39,11 @@ _TOLD = {
 @dataclass(frozen=True)
 class Calibration:
     """The synthetic figures (`truth.read`), the live campaigns that are there, by QUESTIONS and PILOT,
-    and the names of campaigns whose A/A controls count."""
+    earlier ones of EQUAL whose blocks are added, and the names of campaigns whose A/A controls count."""
 
     figures: dict
     opened: Mapping[str, results.Results] = field(default_factory=dict)
+    earlier: tuple[results.Results, ...] = ()
     every: tuple[str, ...] = ()
 
     # What campaigns say; each raises live.TooShort where they are missing or too short.
@@ -72,7 +74,7 @@ class Calibration:
     def equal(self):
         """Campaigns of identical servers."""
         more = [self.opened[q] for q in ("processor", "switched") if q in self.opened]
-        return [self.one("aa"), *more]
+        return [self.one("aa"), *more, *self.earlier]
 
     # -- synthetic figures
 
@@ -292,8 +294,10 @@ class Calibration:
 
     @property
     def campaigns(self):
-        """Parameter of the notebook -> name of the campaign that was opened."""
+        """Parameter of the notebook -> names of the campaigns that were opened."""
         found = {question: r.folder.name for question, r in self.opened.items()}
+        for r in self.earlier:
+            found[r.study.key] += f", {r.folder.name}"
         return found | {"controls": ", ".join(self.every)} if self.every else found
 
     @property
@@ -394,14 +398,16 @@ def say_power(frame):
 
 def load(aa="", injected="", switched="", processor="", pilot="", controls=""):
     """The recorded synthetic figures and the campaigns called so; "" for the newest recorded one of
-    that question, if there is any. controls: names of campaigns whose A/A controls count; "" for all
-    recorded ones of studies."""
+    that question, if there is any, of EQUAL for all, the newest first. controls: names of campaigns
+    whose A/A controls count; "" for all recorded ones of studies."""
     given = dict(zip((*QUESTIONS, PILOT), (injected, aa, switched, processor, pilot), strict=True))
-    opened = {q: results.load(f) for q, name in given.items() if (f := _folder(q, name))}
+    folders = {q: results.named(names) or _recorded(q) for q, names in given.items()}
+    opened = {q: results.load(found[0]) for q, found in folders.items() if found}
+    earlier = tuple(results.load(f) for q in EQUAL for f in folders[q][1:])
     studied = [s for s in STUDIES if s != "calibration"]
     every = (f.name for s in studied for _, f in report.finished(s, paths.recorded()))
     every = results.names(controls) or sorted(every)
-    return Calibration(truth.read(recorded()), opened, tuple(every))
+    return Calibration(truth.read(recorded()), opened, earlier, tuple(every))
 
 
 def recorded():
@@ -409,14 +415,11 @@ def recorded():
     return paths.recorded() / SYNTHETIC
 
 
-def _folder(question, name=""):
-    """The folder of a campaign by its name, else that of the newest recorded one of a question; None
-    without one."""
-    if name:
-        return paths.campaign(name)
-    newest = [("", "", None)]
+def _recorded(question):
+    """Folders of the recorded campaigns of a question, the newest first."""
+    found = []
     for meta, folder in report.finished("calibration", paths.recorded()):
         alone = meta.get("key") == "injected" and all(w.get("at_once") for w in meta["workloads"])
         if (PILOT if alone else meta.get("key")) == question:
-            newest.append((meta["finished"], folder.name, folder))
-    return max(newest)[2]
+            found.append((meta["finished"], folder.name, folder))
+    return tuple(folder for *_, folder in sorted(found, reverse=True))
