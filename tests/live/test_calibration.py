@@ -368,8 +368,8 @@ def test_noise_is_the_scatter_of_a_pair_around_its_block(monkeypatch):
     written = live.noise(["one"])
     alone = written["calibration: read/write"]["tps"]
     assert alone == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
-    assert set(written["calibration: at once"]["cpu_per_transaction"]) == {"2", "4"}
     both = live.noise([*built])
+    assert set(both["calibration: at once"]["cpu_per_transaction"]) == {"2", "4"}
     mixed = math.sqrt((48 * 1.0**2 + 9 * 3.0**2) / 57)
     assert both["calibration: read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
     slow = both["calibration: read/write, 4 threads"]["tps"]["4"]  # an arm's effect is not in it
@@ -389,7 +389,8 @@ def test_the_shipped_noise_weights_the_joint_effect():
 
 def test_the_interval_of_two_identical_servers_is_of_their_blocks():
     r = identical(block_sd=0.02, sd=0.001, threads=(1, 4))
-    found = live.identical(r, identical("switched")).set_index(["design", "metric"])
+    others = identical("switched"), identical("processor")
+    found = live.identical(r, *others).set_index(["design", "metric"])
     assert set(found.index) == {
         *itertools.product(("in turn", "switched"), live.METRICS), ("at once", live.CPU)
     }  # fmt: skip

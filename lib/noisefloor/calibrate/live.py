@@ -404,8 +404,8 @@ def write_found(opened, folder):
     for r in opened.values():
         if (n := len(blocks(r, r.main, CPU))) < WHOLE:
             raise TooShort(f"{r.folder.name} has {n} whole blocks of {WHOLE}: nothing is written")
-    both = [opened[q].folder for q in ("aa", "switched")]
-    for name, entries in (("floor", floor(opened["aa"])), ("noise", noise(both))):
+    equal = [opened[q].folder for q in ("aa", "switched", "processor")]
+    for name, entries in (("floor", floor(opened["aa"])), ("noise", noise(equal))):
         text = json.dumps(entries, indent=1, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n")
     honest.write(allowed(opened["injected"]), folder / "duet.json")
