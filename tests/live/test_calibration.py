@@ -299,7 +299,7 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
     for entry in (written[metric] for metric in live.METRICS):
         assert entry["lo_pct"] <= entry["cv_pct"] <= entry["upper_pct"] <= entry["hi_pct"]
         df = live.implied_df(entry["cv_pct"], entry["upper_pct"])
-        assert entry["df"] == pytest.approx(df, abs=0.01)
+        assert entry["df"] == pytest.approx(df, rel=0.005)
     noise = json.loads((tmp_path / "noise.json").read_text())
     both = noise["oltp_read_write"]["tps"]["4"]
     assert both == noise["calibration: read/write"]["tps"]["4"] == pytest.approx(2.2, rel=0.2)
