@@ -279,7 +279,7 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
         "aa": identical(block_sd=0.03, threads=(1, 4)),
         "switched": identical("switched", sd=0.03, threads=(1, 4)),
         "injected": campaign(at_once=1.2, sd=0.002),
-        "processor": identical("processor", sd=0.03),
+        "processor": identical("processor"),
     }
     monkeypatch.setattr(results, "load", {r.folder: r for r in opened.values()}.get)
     monkeypatch.setattr(
