@@ -87,40 +87,48 @@ def synthetic_rates(given, n, seed, cv=0.015):
     return _rates(found, given)
 
 
-def on_campaign(r, *, draws=2000, seed=1):
-    """The same on two identical servers, the pairs in turn of a campaign at 4 threads: windows of ten
-    runs an arm at every start for the tools, the whole with its coins dealt anew, `draws` times, for
-    the two that look after every pair. `labelled` rows with the metric. Raises live.TooShort."""
+def on_campaign(r):
+    """`on_files` of two identical servers, the pairs in turn of a campaign at 4 threads, TPS and CPU
+    per transaction: `labelled` rows with the metric. Raises live.TooShort."""
     every, out = r.judged(r.main), []
     every = every[every["threads"] == 4]
     if every["pair_id"].nunique() < RUNS:
         raise live.TooShort(f"{r.folder.name} has fewer than {RUNS} pairs at 4 threads")
     every = every.assign(start=every["run"].map(r.runs.set_index("run")["start"]))
-    each = {run: g.to_numpy() for run, g in r.intervals(r.main).groupby("run")["tps"]}
-    windows = np.lib.stride_tricks.sliding_window_view
+    rates = {run: g.to_numpy() for run, g in r.intervals(r.main).groupby("run")["tps"]}
     for metric in live.METRICS:
-        runs, found = every[every["metric"] == metric].sort_values("start"), {}
-        if metric == "tps":
-            both = runs.groupby(["block", "pair"])["run"].apply(list)
-            known = [(each[i], each[j]) for i, j in both if i in each and j in each]
-            found[ROWS] = np.array([welch(*two) < ALPHA for two in known])
-        pairs = runs.pivot(index=["block", "pair"], columns="arm", values="value").astype(float)
-        after = windows(runs["value"].to_numpy(float), 2 * RUNS)
-        dealt = [windows(pairs[arm].to_numpy(), RUNS) for arm in sorted(pairs)]
-        found |= _tools((after[:, :RUNS], after[:, RUNS:]), dealt)
-        one, other = (np.log(pairs[arm]) for arm in sorted(pairs))
-        blocks, rng = (one - other).groupby("block").mean(), np.random.default_rng(seed)
-        for key, judge, units in (
-            (PEEKING, synthetic.peeking, one - other),
-            (OURS, synthetic.different, blocks),
-        ):
-            coins = rng.integers(0, 2, (draws, len(units))) * 2 - 1
-            found[key] = judge(coins * units.to_numpy())
-        for row in _rates(found, {}):
-            if row["rival"] in TESTS:  # windows overlap: their share has no such bound
-                row |= {"lo": np.nan, "hi": np.nan}
-            out.append(row | {"metric": metric})
+        runs = every[every["metric"] == metric].sort_values("start")
+        found = on_files(runs, rates if metric == "tps" else {})
+        out += [row | {"metric": metric} for row in found]
     return labelled(pd.DataFrame(out))
+
+
+def on_files(runs, rates, *, draws=2000, seed=1):
+    """The same on a real A/A session: windows of ten runs an arm at every start for the tools, the
+    whole with its coins dealt anew, `draws` times, for the two that look after every pair.
+
+    runs: run, block, pair, arm, value, a row a run, in the order of measuring; rates: {run: its values
+    per second}, empty where there are none."""
+    found = {}
+    if rates:
+        both = runs.groupby(["block", "pair"])["run"].apply(list)
+        known = [(rates[i], rates[j]) for i, j in both if i in rates and j in rates]
+        found[ROWS] = np.array([welch(*two) < ALPHA for two in known])
+    pairs = runs.pivot(index=["block", "pair"], columns="arm", values="value").astype(float)
+    windows = np.lib.stride_tricks.sliding_window_view
+    after = windows(runs["value"].to_numpy(float), 2 * RUNS)
+    dealt = [windows(pairs[arm].to_numpy(), RUNS) for arm in sorted(pairs)]
+    found |= _tools((after[:, :RUNS], after[:, RUNS:]), dealt)
+    one, other = (np.log(pairs[arm]) for arm in sorted(pairs))
+    blocks, rng = (one - other).groupby("block").mean(), np.random.default_rng(seed)
+    for key, judge, units in (
+        (PEEKING, synthetic.peeking, one - other),
+        (OURS, synthetic.different, blocks),
+    ):
+        coins = rng.integers(0, 2, (draws, len(units))) * 2 - 1
+        found[key] = judge(coins * units.to_numpy())
+    nothing = {"lo": np.nan, "hi": np.nan}  # windows overlap: their share has no such bound
+    return [row | nothing if row["rival"] in TESTS else row for row in _rates(found, {})]
 
 
 def _tools(one_after_other, in_pairs):
