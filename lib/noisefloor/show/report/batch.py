@@ -108,21 +108,25 @@ def published_archives() -> dict[str, dict]:
 def _job(study, has, profile, values, named):
     """The job of a study whose notebook `has` these parameters; `named`: it was asked for."""
     source = notebook(study)
-    own = source.stem == "own-study" != study  # the page of a question of its user's
-    if not values.get("campaign") and "campaign" in has and (own or profile == "recorded"):
-        newest = recorded_campaign(study) if profile else newest_campaign(study)
-        if not newest and not named:
+    if values.get("campaign"):
+        pass  # it keeps the parameters that it was made with
+    elif profile == "recorded" and "campaign" in has:
+        newest = recorded_campaign(study)
+        if not newest and named:
+            raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
+        if not newest:
             return study, None, False
-        if own and (profile not in (None, "recorded") or not newest):
+        values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
+    elif source.stem == "own-study" != study:  # the page of a question of its user's
+        values["campaign"] = newest_campaign(study)
+        if not values["campaign"] or profile:
             raise ReportError(
                 f"{study} is shown again from its newest campaign, of which there is "
-                f"{newest or 'none'}; `noisefloor ab VARIABLE=OFF,ON` measures; nothing was run",
+                f"{values['campaign'] or 'none'}; `noisefloor ab VARIABLE=OFF,ON` measures; "
+                "nothing was run",
                 2,
             )
-        if not newest:
-            raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
-        values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
-    elif profile and "profile" in has and not values.get("campaign"):
+    elif profile and "profile" in has:
         values["profile"] = profile
     values = checked(source, values)
     if study not in STUDIES or "profile" not in has or values.get("campaign"):
