@@ -2,15 +2,16 @@
 
 import json
 import re
+import shutil
 
 import pandas as pd
 import pytest
 
-from conftest import DATA
+from conftest import DATA, ROOT
 from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.show import plots, report
-from noisefloor.show.report import answers
+from noisefloor.show.report import answers, verified
 from test_report import text
 from test_results import answering
 
@@ -135,6 +136,22 @@ def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
     said = text(report.provenance(r))
     assert "campaign headline = turn , processor = once" in said
     assert said.count("seed") == 1
+
+
+def test_a_page_of_several_campaigns_repeats_from_its_raw_files(folders):
+    (paths.root() / "notebooks").mkdir()
+    shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", paths.notebooks())
+    (paths.root() / "environment.yml").touch()
+    ((study, values, _),) = report.plan(["binlog-encryption"], "recorded")
+    page = report.render(study, values)
+    assert COMMAND in page.read_text()
+    found = verified.verify(page)
+    assert found["equal"], found["differences"][:3]
+    assert found["files"] > 40  # of both campaigns
+    (next(folders[1].glob("in-memory*")) / "sysbench.txt").write_text("edited")
+    found = verified.verify(page)
+    assert any(problem.startswith("once: ") for problem in found["raw"])
+    assert "data/raw/recorded/once is not as it was when the page was made" in found["raw"]
 
 
 # -- behind the answers ----------------------------------------------------------------------------

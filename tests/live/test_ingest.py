@@ -181,6 +181,7 @@ def test_our_own_campaign_is_read_as_a_campaign(tree, out, folder):
     assert _ingest(tree, out)["kinds"] == {"campaign": 1}
     found, expected = frame(out, "tidy"), tidy.table(folder)
     assert found["warmup"].sum() == expected["warmup"].sum()
+    named = set(expected["campaign"])
     if "at once" in expected["workload"].iloc[0]:  # a duet's windows are one run
         expected = expected[expected["metric"] != "tps"]
         expected = expected.groupby(["run", "arm", "metric"], as_index=False)["value"].mean()
@@ -188,6 +189,7 @@ def test_our_own_campaign_is_read_as_a_campaign(tree, out, folder):
     assert len(found) == len(expected)
     assert found["value"].sum() == pytest.approx(expected["value"].sum())
     assert set(found["arm"]) == set(expected["arm"])
+    assert set(found["campaign"]) == named
     assert set(found["labels_from"]) == {"campaign"}
 
 
@@ -564,7 +566,11 @@ def test_a_text_twice_and_a_number_without_a_ratio_are_counted(tree, out, more, 
         ("mysql", (), "1 workloads are of mysql alone"),
         ("mysql", ("--where", "version=9"), "version=9: no run has it; version is: 8.4.8"),
         ("mysql", ("--where", "host=here"), "no run has a host, labels of these runs are: server,"),
-        ("mysql", ("--where", "server=mysql"), "and another server is needed beside it"),
+        (
+            "mysql",
+            ("--where", "server=mysql"),
+            "runs have it, and another server is needed beside it",
+        ),
         ("oracle", (), "server=oracle: no run has it; server is: "),
     ],
 )

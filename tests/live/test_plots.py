@@ -144,6 +144,10 @@ def test_a_comparison_without_a_finite_interval_is_drawn_all_the_same(half):
         assert "<svg" in plots.svg(figure)
 
 
+def test_dots_have_a_row_a_comparison_with_its_verdict_in_words():
+    assert texts(plots.dots(TABLE)).count("cannot tell") == 3
+
+
 def test_rows_under_thread_counts_keep_the_joint_effect_apart():
     two = pd.concat([TABLE, TABLE.assign(arm="other")]).drop(columns="workload")
     shown = texts(plots.dots(two[two["metric"] == "tps"], by=("workload", "threads")))
@@ -252,8 +256,11 @@ def test_a_waterfall_hangs_each_step_on_the_one_before(narrow):
     assert all(w in words for w in ("slower", "faster", "cannot tell", "+5.0", "−30.0"))
 
 
-def test_where_nothing_was_measured_a_sentence_stands():
-    shown = plots.show(plots.dots(TABLE[:0]), alt=plots.alt(TABLE[:0]))
+@pytest.mark.parametrize(
+    "draw", [plots.timeline, plots.dots, plots.pairs, plots.runs, plots.overhead]
+)
+def test_where_nothing_was_measured_a_sentence_stands(draw):
+    shown = plots.show(draw(TABLE[:0]), alt=plots.alt(TABLE[:0]))
     assert shown.markup.count("No run of this campaign has a value for this figure.") == 2
 
 
@@ -370,6 +377,11 @@ def one(overhead):
     return verdicts([*rows, ("tps", 4, "plain again", 0.2, 1.9, "same")])
 
 
+def followed(overhead):
+    campaign = {"campaign": "c", "date": "2026-11-20", "engine": "MySQL 9.7", "machine": "m"}
+    return one(overhead).assign(margin_pct=2.0, **campaign)
+
+
 def paired(overhead):
     pairs, path = pair_frames()
     ends = {"overhead_pct": overhead, "lo_pct": 0.9 * overhead, "hi_pct": 1.1 * overhead}
@@ -385,6 +397,7 @@ def stepped(overhead):
 DRAWN = {
     "overhead": lambda v: plots.overhead(one(v)),
     "dots": lambda v: plots.dots(one(v)),
+    "history": lambda v: plots.history(followed(v)),
     "pairs": lambda v: plots.pairs(*paired(v)),
     "waterfall": lambda v: plots.waterfall(stepped(v)),
 }
@@ -394,21 +407,22 @@ DRAWN = {
 @pytest.mark.parametrize(
     ("overhead", "unit"),
     [
-        *((150.0, "×"), (5000.0, "×"), (-80.0, "×"), (3.0, "%"), (-20.0, "%")),
-        *((-97.0, ""), (60.0, ""), (99.0, "")),  # either: as its interval is
+        *((150.0, "×"), (900.0, "×"), (5000.0, "×"), (-80.0, "×")),
+        *((3.0, "%"), (40.0, "%"), (-20.0, "%")),
+        *((-97.0, ""), (-45.0, ""), (60.0, ""), (99.0, "")),  # either: as its interval is
     ],
 )
 def test_an_axis_is_linear_in_percent_and_beyond_100_has_factors_on_a_log_scale(
     name, overhead, unit
 ):
-    figure = DRAWN[name](overhead)
+    figure, lying = DRAWN[name](overhead), name in ("dots", "history")
     for drawn in (figure, figure.narrow()):
-        axis = drawn.axes[0].xaxis if name == "dots" else drawn.axes[0].yaxis
+        axis = drawn.axes[0].xaxis if lying else drawn.axes[0].yaxis
         low, high = axis.get_view_interval()
         assert -100 < low < overhead
         assert high > 0
         drawn.draw_without_rendering()
-        labels, which = axis.get_ticklabels(), int(name != "dots")
+        labels, which = axis.get_ticklabels(), int(not lying)
         shown = [t.get_text() for t in labels if low <= t.get_position()[which] <= high]
         assert len(shown) >= 2
         assert {"×": "1×", "%": "0\u202f%", "": shown[0]}[unit] in shown

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import test_plots
-from conftest import COMMAND, DATA, done, moved, noisefloor
+from conftest import COMMAND, DATA, alive, done, moved, noisefloor, until
 from noisefloor import paths, schedule
 from noisefloor.show import report
 from noisefloor.show.report import batch
@@ -332,6 +332,7 @@ def test_the_page_opens_with_its_verdict_and_folds_its_code(home, page):
     assert re.findall(r'<li><a href="#([^"]+)">', page) == ["the-verdict", "overhead", "overhead-2"]
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
+    assert page.count('class="nf-scroll" role="region" aria-label=') == 2
     assert "measured in ." in page
     for part in (page, (paths.reports() / "good.ipynb").read_text()):
         for private in (str(home), f"{paths.Path.home()}/", "noisefloor-page-"):
@@ -471,6 +472,18 @@ def test_one_failure_does_not_stop_the_others(alone, tmp_path):
         assert there in index
     for absent in ('href="bad.html"', 'href="worse.html"', "<script", "https://"):
         assert absent not in index
+
+
+def test_nothing_outlives_a_killed_command(home, tmp_path):
+    pids = tmp_path / "pids"
+    told = f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}')"
+    write(home, "good", [f"import os, pathlib, time\n{told}\ntime.sleep(90)"])
+    argv = (*COMMAND, "report", "good", "--out", tmp_path)
+    ran = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
+    told = until(lambda: pids.exists() and pids.read_text(), "kernel")
+    ran.kill()
+    ran.wait()
+    until(lambda: not any(alive(int(pid)) for pid in told.split()), "end of both")
 
 
 def test_what_jupyter_itself_says_is_not_in_the_terminal(home, tmp_path):

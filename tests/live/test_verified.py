@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import shutil
+import zipfile
 
 import pytest
 
@@ -140,6 +141,37 @@ def test_a_page_is_what_its_raw_files_give_when_they_are_packed(page, packed_up)
     verify(page)
 
 
+def test_damage_in_a_zip_is_found(page, packed_up):
+    """A changed text, a removed run, and a changed file that no run holds."""
+    with zipfile.ZipFile(packed_up) as archive:
+        held = {name: archive.read(name) for name in archive.namelist()}
+    one, two = sorted(n for n in held if n.endswith("/sysbench.txt") and "p00" in n)[:2]
+    beside = next(n for n in held if n.startswith("variables-"))
+    for name in (one, beside):
+        held[name] += b" "
+    run = two.removesuffix("sysbench.txt")
+    pack.write(packed_up, [(n, s) for n, s in held.items() if not n.startswith(run)])
+    raw = "\n".join(json.loads(verify(page, "--json", code=1))["pages"][0]["raw"])
+    assert f"{one} was changed after the run (its sha256 differs)" in raw
+    assert f"{CAMPAIGN}/{run}run.json was removed after the campaign ended" in raw
+    assert f"{CAMPAIGN}/{beside} was changed after the campaign ended" in raw
+    assert f"{CAMPAIGN} is not as it was when the page was made" in raw
+
+
+@pytest.mark.parametrize(
+    ("harm", "sentence"),
+    [
+        (lambda z: z.write_bytes(z.read_bytes()[:-50]), "cannot be read (File is not a zip file)"),
+        (lambda z: pack.write(z, [("../x", b"")]), "a name that would leave the folder"),
+    ],
+)
+def test_a_zip_that_cannot_be_opened_is_one_sentence(page, packed_up, harm, sentence):
+    harm(packed_up)
+    said = verify(page, code=1)
+    assert sentence in said
+    assert said.count("raw files: ") == 1
+
+
 def test_a_campaign_that_is_gone_is_named(page, campaign):
     shutil.rmtree(campaign)
     assert f"raw files: campaign {CAMPAIGN} is missing" in verify(page, code=1)
@@ -151,15 +183,19 @@ def test_a_campaign_that_is_gone_is_named(page, campaign):
 @pytest.mark.parametrize(
     ("holds", "sentence"),
     [
+        (None, "is no page and no folder with a page"),
         ("", "is no page and no folder with a page"),
         ("index.html", "is no page and no folder with a page"),
         ("other.html", "is no page of Noisefloor: it does not say how it was made"),
     ],
 )
 def test_what_is_no_page_is_refused(project, tmp_path, holds, sentence):
+    folder = tmp_path / "x"
+    if holds is not None:
+        folder.mkdir()
     if holds:
-        (tmp_path / holds).write_text("<html></html>")
-    refused(noisefloor("verify", tmp_path), words=sentence)
+        (folder / holds).write_text("<html></html>")
+    refused(noisefloor("verify", folder), words=sentence)
 
 
 def test_an_index_among_the_pages_is_passed_over(page, project):
