@@ -231,8 +231,8 @@ def paper(few: int, some: int, many: int, took: dict, held: dict) -> str:
         f"{MILLION * held['text'] / whole / 1e6:,.0f} "
         f"MB/s (one host {MILLION * held['text'] / whole / HOSTS / 1e6:,.0f}) and take "
         f"{MILLION * held['parquet'] / 1e9:.0f} GB of Parquet; each host needs about "
-        f"{held['memory'] / 1e9:.1f} GB of memory, whatever the number of files, but for the names. An "
-        f"unchanged tree is known after {walk:.0f} s."
+        f"{held['memory'] / 1e9:.1f} GB of memory, whatever the number of files, but for the names. "
+        f"Re-ingesting an unchanged tree takes {walk:.0f} s."
     )
 
 

@@ -450,12 +450,38 @@ def test_the_interval_of_two_identical_servers_is_of_their_blocks():
     assert live.identical(r)["blocks"].unique().tolist() == [12]
 
 
+def test_a_noisy_day_tells_less_of_two_identical_servers():
+    quiet, loud = identical(sd=0.01), identical(sd=0.05, seed=2)
+    alone, both = live.identical(quiet), live.identical(loud, quiet)
+    assert both["blocks"].unique().tolist() == [24]
+    assert (both["half_pct"] < 1.1 * alone["half_pct"]).all()
+
+
+@pytest.mark.parametrize("start_sd", [0.0, 0.01])
+def test_campaigns_added_up_hold_the_truth_as_often_as_they_say(start_sd):
+    rng, held = np.random.default_rng(8), 0
+    for _ in range(800):
+        days = [
+            (rng.normal(0, math.hypot(sd, start_sd), k), sd**2 * rng.chisquare(200) / 200)
+            for sd, k in ((0.03, 12), (0.01, 12), (0.02, 8))
+        ]
+        told = live._added([(units.tolist(), explained) for units, explained in days])
+        held += abs(told.value) <= told.half()
+    assert 0.93 < held / 800 < 0.975
+
+
 def test_machine_time_counts_slices():
     found = live.machine_time(identical(sd=0.01), draws=300)
     assert found["minutes"].to_numpy() == pytest.approx(found["pairs"] * 6 / 60)
     assert (found["right"] > 0.9).all()
     assert (found["wrong"] < 0.08).all()
     assert (found["saved_pct"] > 70).all()
+
+
+def test_machine_time_draws_from_the_blocks_of_all_campaigns():
+    quiet, loud = identical(sd=0.01), identical(sd=0.2)
+    alone, both = (live.machine_time(*r, draws=300) for r in ((quiet,), (quiet, loud)))
+    assert (both["pairs"] > 1.2 * alone["pairs"]).all()
 
 
 def test_truth_comes_from_the_heaviest_arm():

@@ -311,6 +311,14 @@ def test_each_source_can_be_shown_and_drawn():
     assert set(drawn["label"]) <= set(words)
 
 
+def campaign_of(study, metric, arm, lo, hi, verdict):
+    """An opened campaign with one comparison."""
+    columns = ["metric", "arm", "joint", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
+    measured = pd.DataFrame([[metric, arm, True, (lo + hi) / 2, lo, hi, verdict]], columns=columns)
+    study = SimpleNamespace(name=study, margin_pct=2.0)
+    return SimpleNamespace(study=study, main="io-bound", of=lambda *_, **__: measured)
+
+
 @pytest.mark.parametrize(
     ("lo", "hi", "verdict", "word"),
     [
@@ -321,11 +329,21 @@ def test_each_source_can_be_shown_and_drawn():
     ],
 )
 def test_up_to_nine_percent_is_a_limit_that_a_smaller_cost_keeps(lo, hi, verdict, word):
-    columns = ["metric", "arm", "joint", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
-    measured = pd.DataFrame(
-        [["tps", "tables only", True, (lo + hi) / 2, lo, hi, verdict]], columns=columns
-    )
-    study = SimpleNamespace(name="tablespace-encryption", margin_pct=2.0)
-    r = SimpleNamespace(study=study, main="io-bound", of=lambda *_, **__: measured)
+    r = campaign_of("tablespace-encryption", "tps", "tables only", lo, hi, verdict)
     said = claims.stands(r, "1 to 16 threads together", arm="tables only")
     assert f"up to 9 % penalty (1 to 16 threads together). That {word}: " in said
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "verdict", "word"),
+    [
+        (500.0, 600.0, "slower", "holds here"),  # the nearest ends are 4.7 times apart
+        (350.0, 400.0, "slower", "holds here"),
+        (200.0, 300.0, "slower", "does not hold here"),
+    ],
+)
+def test_ranges_are_a_limit_that_a_larger_cost_keeps(lo, hi, verdict, word):
+    metric, label = "connections_per_second", "native, against an SSH tunnel"
+    r = campaign_of("ssl-connections", metric, "TLS 1.3, RSA 4096", lo, hi, verdict)
+    said = claims.stands(r, label, question="native", least=True)
+    assert f"100 or 22 against 470-480 a second ({label}). That {word}: " in said

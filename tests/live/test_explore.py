@@ -16,6 +16,7 @@ from noisefloor.show.rows import is_joint
 
 BINLOG = "binlog-encryption-standard-20261121-005924"
 AA = "calibration-aa-standard-20261123-024100"
+AT_ONCE = "calibration-processor-standard-20261123-184833"
 TABLES = "tablespace-encryption-standard-20261121-193605"
 TABLES_THEN = "tablespace-encryption-standard-20261121-092639"
 
@@ -233,6 +234,7 @@ def test_every_control_changes_figure_and_words_at_once(explorer, control, value
 
 def test_another_campaign_brings_its_own_choices(explorer):
     explorer.study.value = "calibration"
+    explorer.campaign.value = AT_ONCE
     explorer.campaign.value = AA
     assert [value for _, value in explorer.workload.options] == ["read/write", "at once"]
     assert explorer.workload.value == "at once"  # as before, where it is there too

@@ -171,8 +171,10 @@ def _width(c, goal):
 
 
 def _never(c, goal):
-    wrong = [r.metric for r in called(c.one("aa")) if r.verdict in ("slower", "faster")]
-    return ", ".join(wrong) or "never", "", "TPS and CPU, in turn", not wrong
+    rows = [r for aa in c.every_aa for r in called(aa)]
+    wrong = [r.metric for r in rows if r.verdict in (SLOWER, FASTER)]
+    where = f"TPS and CPU, in turn: {len(rows)} verdicts of {len(c.every_aa)} campaigns"
+    return ", ".join(wrong) or "never", "", where, not wrong
 
 
 def _controls(c, goal):

@@ -14,7 +14,7 @@ from scipy import stats as scipy_stats
 
 from noisefloor import paths, schedule, stats
 from noisefloor.data import results
-from noisefloor.stats import honest, rule, synthetic
+from noisefloor.stats import estimate, honest, rule, synthetic
 
 CPU = "cpu_per_transaction"
 METRICS = ("tps", CPU)
@@ -127,7 +127,9 @@ def components(aa):
     for metric in (m for m in aa.study.workloads[0].metrics if m in set(aa.tidy["metric"])):
         p = aa.pairs(aa.main, metric)
         found = start_to_start(p["overhead"], p["block"], p["threads"])
-        rows.append({"metric": metric} | found | {"mixed_pct": mixed(p)})
+        rows.append(
+            {"metric": metric} | found | {"mixed_pct": mixed(p), "campaign": aa.folder.name}
+        )
     return pd.DataFrame(rows)
 
 
@@ -146,19 +148,49 @@ def mixed(pairs):
 
 def identical(*opened):
     """The A/A interval of each design, all thread counts alike, from the blocks of all campaigns: rows
-    design, metric, threads (in words), blocks, overhead_pct, lo_pct, hi_pct, half_pct."""
-    rows, units = [], {}
+    design, metric, threads (in words), blocks, overhead_pct, lo_pct, hi_pct, half_pct. Campaigns of one
+    design are added up, each weighted by what its pairs and starts scatter: a noisy day tells less."""
+    rows, found = [], {}
     for r in opened:
         for work in r.study.workloads:
             for metric in (CPU,) if work.at_once else METRICS:
-                key = design(r, work.name), metric, ", ".join(map(str, work.threads))
-                units.setdefault(key, []).extend(blocks(r, work.name, metric))
-    for key, means in units.items():
-        if len(means) > 1:
-            mean, half = interval(means)
-            ends = map(pct, (mean, mean - half, mean + half))
-            rows.append((*key, len(means), *ends, 100 * half))
+                units = blocks(r, work.name, metric)
+                if len(units) > 1:
+                    key = design(r, work.name), metric, ", ".join(map(str, work.threads))
+                    explained = _explained(r, work.name, metric)
+                    found.setdefault(key, []).append((units.tolist(), explained))
+    for key, campaigns in found.items():
+        told = _added(campaigns)
+        mean, half = told.value, told.half()
+        ends = map(pct, (mean, mean - half, mean + half))
+        rows.append((*key, sum(len(units) for units, _ in campaigns), *ends, 100 * half))
     return frame(rows, r, "design metric threads blocks overhead_pct lo_pct hi_pct half_pct")
+
+
+def _explained(r, workload, metric):
+    """The variance of a block mean that the pairs inside blocks explain, all thread counts alike."""
+    each = [
+        squares(p["overhead"].to_numpy(), p["block"].to_numpy())[3]
+        for _, p in r.pairs(workload, metric).groupby("threads")
+    ]
+    return sum(each) / len(each) ** 2
+
+
+def _added(campaigns):
+    """The weighted mean of campaigns as an Estimate: a block weighs one over what its pairs explain and
+    what all campaigns together show beyond it, from start to start. campaigns: (means of blocks,
+    `_explained`)."""
+    variances = np.array([np.var(units, ddof=1) for units, _ in campaigns])
+    explained = np.array([known for _, known in campaigns])
+    sizes = np.array([len(units) for units, _ in campaigns])
+    trust = (sizes - 1) / np.where(explained > 0, explained, variances) ** 2
+    beyond = max(np.average(variances - explained, weights=trust), 0.0)
+    weights = sizes / (explained + beyond)
+    value, parts = 0.0, []
+    for weight, (units, _) in zip(weights / weights.sum(), campaigns, strict=True):
+        value += float(weight * np.mean(units))
+        parts += [(weight**2 * variance, df) for variance, df in estimate.paired(units)]
+    return estimate.Estimate(value, tuple(parts))
 
 
 def controls(campaigns):
@@ -180,21 +212,19 @@ def controls(campaigns):
     return found[[*columns, "overhead_pct", "lo_pct", "hi_pct", "verdict"]]
 
 
-def machine_time(aa, *, draws=2000, blocks=80, seed=1):
+def machine_time(*opened, draws=2000, blocks=80, seed=1):
     """Measured machine time to a verdict on the real A/A noise at 4 threads, at a truth of 0 and of the
     margin, against ten and ten runs of five minutes: rows metric, truth_pct, right (share with the
-    right verdict), wrong, pairs, minutes (means), saved_pct. blocks: declared."""
-    rng = np.random.default_rng(seed)
+    right verdict), wrong, pairs, minutes (means), saved_pct. opened: campaigns of two identical
+    servers, whose blocks are drawn, each around its campaign's mean; blocks: declared."""
+    rng, aa = np.random.default_rng(seed), opened[0]
     margin, rows = math.log1p(aa.study.margin_pct / 100), []
     judged = ~aa.runs["warmup"] & (aa.runs["workload"] == aa.main)
     slices = aa.runs.loc[judged, "slice_s"].median()
     for metric in METRICS:
-        p = aa.pairs(aa.main, metric)
-        p = p[p["threads"] == 4]
-        d = p["overhead"] - p["overhead"].mean()
-        groups = [group.to_numpy(float) for _, group in d.groupby(p["block"])]
-        size = int(np.median([len(g) for g in groups])) if groups else 0
-        means = np.array([g[:size].mean() for g in groups if len(g) >= size])
+        groups = [_centred(r, metric) for r in opened]
+        size = min((int(np.median([len(g) for g in of])) for of in groups if of), default=0)
+        means = np.array([g[:size].mean() for of in groups for g in of if len(g) >= size])
         if len(means) < PIECE:
             raise TooShort(f"{aa.folder.name} has {len(means)} whole blocks, fewer than {PIECE}")
         for truth, right in ((0.0, synthetic.WORDS["same"]), (margin, synthetic.WORDS["slower"])):
@@ -207,6 +237,14 @@ def machine_time(aa, *, draws=2000, blocks=80, seed=1):
             saved = 100 * (1 - minutes / REFERENCE_MIN)
             rows.append((metric, pct(truth), (code == right).mean(), wrong, pairs, minutes, saved))
     return frame(rows, aa, "metric truth_pct right wrong pairs minutes saved_pct")
+
+
+def _centred(r, metric):
+    """The pairs of every block at 4 threads, around the mean of the campaign."""
+    p = r.pairs(r.main, metric)
+    p = p[p["threads"] == 4]
+    d = p["overhead"] - p["overhead"].mean()
+    return [group.to_numpy(float) for _, group in d.groupby(p["block"])]
 
 
 # -- known slowdowns ---------------------------------------------------------------------------------

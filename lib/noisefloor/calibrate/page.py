@@ -47,10 +47,10 @@ class Calibration:
     every: tuple[str, ...] = ()
 
     # What campaigns say; each raises live.TooShort where they are missing or too short.
-    components = cached_property(lambda c: live.components(c.one("aa")))
+    components = cached_property(lambda c: pd.concat(map(live.components, c.every_aa)))
     identical = cached_property(lambda c: live.identical(*c.equal))
     controls = cached_property(lambda c: live.controls(c.every))
-    machine_time = cached_property(lambda c: live.machine_time(c.one("aa")))
+    machine_time = cached_property(lambda c: live.machine_time(*c.every_aa))
     live_rivals = cached_property(lambda c: rivals.on_campaign(c.one("aa")))
     known = cached_property(lambda c: live.truths(c.one("injected")))
     slowdowns = cached_property(lambda c: live.injected(c.one("injected"), c.known))
@@ -69,6 +69,11 @@ class Calibration:
         if question not in self.opened:
             raise live.TooShort(_absent(question))
         return self.opened[question]
+
+    @property
+    def every_aa(self):
+        """Campaigns of two identical servers in turn."""
+        return [self.one("aa"), *(r for r in self.earlier if r.study.key == "aa")]
 
     @property
     def equal(self):

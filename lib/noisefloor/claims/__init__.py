@@ -80,13 +80,14 @@ def here(r):
     return judged[judged["study"].eq(r.study.name)]
 
 
-def stands(r, label, *, arm="", claimed=None):
+def stands(r, label, *, arm="", question="", claimed=None, least=False):
     """Whether a claim of a study's source holds in opened campaigns, in a sentence; "" where nothing
     comparable was measured. label: of the claim; arm: where it is looked for, by default the first;
-    claimed: in percent, where the source prints none."""
+    question: that answers it, by default the headline's; claimed: in percent, where the source prints
+    none; least: its numbers are ranges, of which the nearest ends are compared."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
-    rows = r.of(r.main, control=False)
+    rows = r.of("" if question else r.main, control=False, question=question or None)
     rows = rows[rows["metric"].isin(theirs["metric"]) & (rows["arm"].eq(arm) | (not arm))]
     rows = rows[rows["lo_pct"].notna()]
     if theirs.empty or rows.empty:
@@ -97,8 +98,9 @@ def stands(r, label, *, arm="", claimed=None):
         claimed = said["claimed_pct"] if pd.notna(said["claimed_pct"]) else said["overhead_pct"]
     measured = amounts.told(row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
     holds, fails = "fits what was measured here", "is not what was measured here"
-    limit = said["said"].startswith("up to ")  # which a smaller cost does not break
-    inside = row["lo_pct"] <= claimed and (limit or claimed <= row["hi_pct"])
+    most = said["said"].startswith("up to ")  # which a smaller cost does not break, as a larger
+    limit = most or least  # one does not break ranges
+    inside = (least or row["lo_pct"] <= claimed) and (most or claimed <= row["hi_pct"])
     if row["verdict"] == CANNOT_TELL:
         holds, fails = "cannot be told apart from that here", "does not fit what was measured here"
     elif limit or not claimed:

@@ -183,7 +183,7 @@ def _known(row, margin) -> tuple[str, str]:
     why = words.reasons(row, margin)
     at_once = [CONTENDED] if contended(row) else []
     at_once += ["both servers were loaded at once"] if row["verdict"] == NOT_JUDGED else []
-    said = [*at_once, *why, words.limits(row), words.settle(row), words.same(row)]
+    said = [*at_once, *why, words.limits(row), words.settle(row, margin), words.same(row)]
     return "; ".join(w.partition(":")[0] for w in why), words.upper("; ".join(filter(None, said)))
 
 

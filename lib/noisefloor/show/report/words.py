@@ -14,12 +14,14 @@ from noisefloor.show.rows import (
     metric_label,
     threads_label,
 )
+from noisefloor.stats import plan
 from noisefloor.stats.runs import OPPOSITE
 from noisefloor.text import amounts
 
 MARGIN = 2.0  # percent, where a table does not say
 UNDECIDED = "cannot tell"
 FEW = 4  # comparisons that a caption tells one by one
+QUIET = 1.0  # percent that a pair varies by on a quiet machine
 
 
 class ReportError(Exception):
@@ -49,7 +51,8 @@ def sentence(row, margin_pct=MARGIN) -> str:
         return f"{words}, both servers were loaded at once. Overhead {effect(row)}."
     words += f" ({limits(row)})" if limits(row) else ""
     more = "; ".join(filter(None, (effect(row), same(row), _floor(row))))
-    return _sentences((words, *reasons(row, margin_pct), f"overhead {more}", settle(row)))
+    todo = settle(row, margin_pct)
+    return _sentences((words, *reasons(row, margin_pct), f"overhead {more}", todo))
 
 
 def headline(row, margin_pct=MARGIN) -> str:
@@ -189,12 +192,12 @@ def measured(row) -> str:
     return f"{int(blocks)} blocks, " * bool(known(blocks) and blocks > 1) + _counted(row)
 
 
-def settle(row) -> str:
+def settle(row, margin_pct=MARGIN) -> str:
     """What would settle a row that cannot tell, as a clause."""
     if row.get("verdict") != UNDECIDED:
         return ""
-    if plan := plan_text(row):
-        return f"about {plan} would settle it"
+    if planned := plan_text(row, margin_pct):
+        return f"about {planned} would settle it"
     if joint(row):
         return "see the thread counts for what would settle it"
     if known(row.get("deciding_cv_pct")) and not _decides(row):
@@ -203,16 +206,31 @@ def settle(row) -> str:
     return "more runs of this kind will not settle it"
 
 
-def plan_text(row) -> str:
-    """`48 pairs, 7 min`: what would settle a row that cannot tell."""
-    parts = []
-    if row.get("verdict") == UNDECIDED:
-        runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
-        if known(runs) and math.isfinite(runs):
-            parts.append(_counted(row, "runs_needed"))
-        if known(minutes) and math.isfinite(minutes):
-            parts.append(_minutes(minutes))
-    return ", ".join(parts)
+def plan_text(row, margin_pct=MARGIN) -> str:
+    """`48 pairs, 7 min (16 pairs, 2.3 min where a pair varies by 1 %)`: what would settle a row that
+    cannot tell, here and on a quiet machine."""
+    runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
+    if row.get("verdict") != UNDECIDED or not known(runs) or not math.isfinite(runs):
+        return ""
+    if not known(minutes) or not math.isfinite(minutes):
+        return _counted(row, "runs_needed")
+    words, quiet = _planned(row, runs, minutes), _quiet_pairs(row, margin_pct)
+    if quiet and quiet < runs:
+        words += f" ({_planned(row, quiet, minutes * quiet / runs)} where a pair varies by "
+        words += f"{amounts.percent(QUIET, 0, sign=False)})"
+    return words
+
+
+def _planned(row, runs, minutes) -> str:
+    return f"{_counted({**row, 'runs_needed': runs}, 'runs_needed')}, {_minutes(minutes)}"
+
+
+def _quiet_pairs(row, margin_pct) -> int | None:
+    """Pairs that would settle a row on a machine where a pair varies by QUIET; None for no pairs."""
+    if unit(row) != "pairs" or not known(row.get("level")):
+        return None
+    value, margin = (math.log1p(x / 100) for x in (row["overhead_pct"], margin_pct))
+    return plan.units_needed(value, QUIET / 100, margin, share=row["level"] / plan.OBRIEN)
 
 
 def _minutes(value) -> str:
