@@ -204,7 +204,7 @@ WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, 
             TABLE,
             {"campaign": WHERE, "primary": {"metric": "tps", "threads": 4}},
             "? cannot tell … Noise floor 2.0 % Measured 3 blocks, 12 pairs To settle it 40 pairs,"
-            " 6.5 min (9 pairs, 88 s where a pair varies by 1 %) 1 thread ▲ slower +4.0 % 16 threads ="
+            " 6.5 min (24 pairs, 3.9 min where a pair varies by 1 %) 1 thread ▲ slower +4.0 % 16 threads ="
             " same +0.1 % … Date 2026-11-20 22:29 Machine AMD EPYC, 2 cores, 24 GiB, Debian 12"
             " Server MySQL 9.7.4",
         ),

@@ -226,11 +226,14 @@ def _planned(row, runs, minutes) -> str:
 
 
 def _quiet_pairs(row, margin_pct) -> int | None:
-    """Pairs that would settle a row on a machine where a pair varies by QUIET; None for no pairs."""
-    if unit(row) != "pairs" or not known(row.get("level")):
+    """Pairs that would settle a row where a pair varies by QUIET, in blocks of as many as here; None
+    for what is no pairs."""
+    if unit(row) != "pairs" or not known(row.get("level")) or not known(row.get("blocks")):
         return None
     value, margin = (math.log1p(x / 100) for x in (row["overhead_pct"], margin_pct))
-    return plan.units_needed(value, QUIET / 100, margin, share=row["level"] / plan.OBRIEN)
+    size, share = row["n_arm"] / row["blocks"], row["level"] / plan.OBRIEN
+    blocks = plan.units_needed(value, QUIET / 100 / math.sqrt(size), margin, share=share)
+    return blocks and math.ceil(blocks * size)
 
 
 def _minutes(value) -> str:
