@@ -47,7 +47,9 @@ class Calibration:
     every: tuple[str, ...] = ()
 
     # What campaigns say; each raises live.TooShort where they are missing or too short.
-    components = cached_property(lambda c: pd.concat(map(live.components, c.every_aa)))
+    components = cached_property(
+        lambda c: pd.concat(map(live.components, c.every_aa), ignore_index=True)
+    )
     identical = cached_property(lambda c: live.identical(*c.equal))
     controls = cached_property(lambda c: live.controls(c.every))
     machine_time = cached_property(lambda c: live.machine_time(*c.every_aa))

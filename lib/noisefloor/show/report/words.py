@@ -222,7 +222,7 @@ def plan_text(row, margin_pct=MARGIN) -> str:
 
 
 def _planned(row, runs, minutes) -> str:
-    return f"{_counted({**row, 'runs_needed': runs}, 'runs_needed')}, {_minutes(minutes)}"
+    return f"{int(runs):,} {unit(row, int(runs))}, {_minutes(minutes)}"
 
 
 def _quiet_pairs(row, margin_pct) -> int | None:
