@@ -17,6 +17,7 @@ from scipy import stats as scipy_stats
 import conftest
 from noisefloor import calibrate as calibration
 from noisefloor import paths, schedule, stats, studies
+from noisefloor.calibrate import found as found_here
 from noisefloor.calibrate import goals, live, page, rivals, truth
 from noisefloor.data import results
 from noisefloor.measure import collect
@@ -313,9 +314,9 @@ def test_start_to_start_interval_holds_the_truth(start_cv, sd, counts):
 
 @pytest.mark.parametrize(("sd", "upper"), [(0.734, 2.044), (1.0, 1.2), (2.0, 2.02)])
 def test_the_bound_implies_its_degrees_of_freedom(sd, upper):
-    found = live.implied_df(sd, upper)
+    found = found_here.implied_df(sd, upper)
     assert found * sd**2 / scipy_stats.chi2.ppf(0.05, found) == pytest.approx(upper**2)
-    assert live.implied_df(0.734, 2.044) == pytest.approx(3.2, abs=0.1)
+    assert found_here.implied_df(0.734, 2.044) == pytest.approx(3.2, abs=0.1)
 
 
 def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, monkeypatch):
@@ -346,7 +347,7 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
     for entry in (written[metric] for metric in live.METRICS):
         assert entry["lo_pct"] <= entry["cv_pct"] <= entry["upper_pct"] <= entry["hi_pct"]
         ends = [(entry["cv_pct"] + x, entry["upper_pct"] - x) for x in (-5e-4, 5e-4)]  # rounded
-        low, high = (live.implied_df(*end) for end in ends)
+        low, high = (found_here.implied_df(*end) for end in ends)
         assert low <= entry["df"] <= high
     noise = json.loads((tmp_path / "noise.json").read_text())
     both = noise["oltp_read_write"]["tps"]["4"]
@@ -367,7 +368,7 @@ def test_what_is_found_on_this_machine_is_what_is_read_here(recorded, tmp_path, 
 def test_what_is_too_short_decides_nothing(tmp_path):
     opened = {"aa": identical(), "injected": campaign(blocks=11)}
     with pytest.raises(live.TooShort, match="11 whole blocks of 12"):
-        live.write_found(opened, tmp_path)
+        found_here.write_found(opened, tmp_path)
     assert not [*tmp_path.iterdir()]
     assert live.allowed(campaign(at_once=2.0)).says == ""
     with pytest.raises(live.TooShort, match="2 whole blocks"):
@@ -382,7 +383,7 @@ def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_ot
     middle = built.tidy[values].groupby(["workload", "block", "arm"])["value"].transform("mean")
     overall = built.tidy[values].groupby("arm")["value"].transform("mean")
     built.tidy.loc[values, "value"] *= overall / middle  # no block differs
-    written = live.floor(built)
+    written = found_here.floor(built)
     assert (written["p99"]["cv_pct"], written["p99"]["df"]) == (0, None)
     entries = {k: v for k, v in written.items() if isinstance(v, dict)}
     assert scatter.start("p99", entries).cv == pytest.approx(written["tps"]["cv_pct"] / 100)
@@ -390,17 +391,19 @@ def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_ot
 
 def test_the_floor_of_two_campaigns_pools_their_variances_and_degrees_of_freedom():
     one, two = (identical(block_sd=0.02, metrics=("tps",), seed=seed) for seed in (1, 2))
-    alone, other, both = (live.floor(*r)["tps"] for r in ((one,), (two,), (one, two)))
+    alone, other, both = (found_here.floor(*r)["tps"] for r in ((one,), (two,), (one, two)))
     assert both["df"] == pytest.approx(alone["df"] + other["df"], abs=0.02)
     pooled = sum(e["df"] * e["cv_pct"] ** 2 for e in (alone, other)) / both["df"]
     assert both["cv_pct"] ** 2 == pytest.approx(pooled, rel=0.01)
-    assert live.implied_df(both["cv_pct"], both["upper_pct"]) == pytest.approx(both["df"], rel=0.02)
+    assert found_here.implied_df(both["cv_pct"], both["upper_pct"]) == pytest.approx(
+        both["df"], rel=0.02
+    )
     assert both["lo_pct"] < both["cv_pct"] < both["upper_pct"] < both["hi_pct"]
 
 
 def test_the_shipped_floor_is_that_of_every_recorded_campaign_of_two_identical_servers():
     every = sorted(paths.recorded().glob("calibration-aa-*"))
-    assert json.loads(paths.known("floor", own=False).read_text()) == live.floor(
+    assert json.loads(paths.known("floor", own=False).read_text()) == found_here.floor(
         *map(results.load, every)
     )
 
@@ -413,10 +416,10 @@ def test_noise_is_the_scatter_of_a_pair_around_its_block(monkeypatch):
         "slow": campaign(sd=0.02, blocks=4),
     }
     monkeypatch.setattr(live.results, "load", built.get)
-    written = live.noise(["one"])
+    written = found_here.noise(["one"])
     alone = written["calibration: read/write"]["tps"]
     assert alone == {"4": pytest.approx(1.0, rel=0.2)}  # not 5: the starts
-    both = live.noise([*built])
+    both = found_here.noise([*built])
     assert set(both["calibration: at once"]["cpu_per_transaction"]) == {"2", "4"}
     mixed = math.sqrt((48 * 1.0**2 + 9 * 3.0**2) / 57)
     assert both["calibration: read/write"]["tps"]["4"] == pytest.approx(mixed, rel=0.3)
