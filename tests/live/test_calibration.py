@@ -389,16 +389,43 @@ def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_ot
     assert scatter.start("p99", entries).cv == pytest.approx(written["tps"]["cv_pct"] / 100)
 
 
-def test_the_floor_of_two_campaigns_pools_their_variances_and_degrees_of_freedom():
+def test_the_floor_of_several_campaigns_counts_one_whose_estimate_is_below_zero():
+    above, below = (11, 0.0010, 0.0005, 100), (11, 0.0001, 0.0005, 100)
+    assert live.beyond([below])["cv_pct"] == 0
+    assert live.beyond([above])["cv_pct"] == pytest.approx(100 * math.sqrt(0.0005 / 2))
+    assert live.beyond([above, below])["cv_pct"] == pytest.approx(100 * math.sqrt(0.00005 / 2))
+    noisy = (11, 0.0040, 0.0050, 100)  # its pairs tell a hundredth as much
+    weighted = (0.0005 - 0.0010 / 100) / 1.01
+    assert live.beyond([above, noisy])["cv_pct"] == pytest.approx(100 * math.sqrt(weighted / 2))
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.7, 1.5])
+def test_the_floor_of_several_campaigns_holds_the_truth(truth):
+    rng, real = np.random.default_rng(3), 2 * (truth / 100) ** 2
+    shapes = [(57, 0.0016, 142), (11, 0.0013, 288), (11, 0.0005, 240), (23, 0.0018, 96)]
+    found = []
+    for seed in range(150):
+        parts = [
+            (k, (real + share) * rng.chisquare(k) / k, share * rng.chisquare(free) / free, free)
+            for k, share, free in shapes
+        ]
+        found.append(live.beyond(parts, seed=seed, draws=2000))
+    found = pd.DataFrame(found)
+    assert ((found["lo_pct"] <= truth) & (truth <= found["hi_pct"])).mean() > 0.91
+    assert (found["upper_pct"] >= truth).mean() > 0.91
+    if truth == 1.5:
+        assert (found["cv_pct"] ** 2).mean() ** 0.5 == pytest.approx(truth, rel=0.1)
+
+
+def test_a_floor_is_pooled_from_the_pairs_of_its_campaigns():
     one, two = (identical(block_sd=0.02, metrics=("tps",), seed=seed) for seed in (1, 2))
     alone, other, both = (found_here.floor(*r)["tps"] for r in ((one,), (two,), (one, two)))
-    assert both["df"] == pytest.approx(alone["df"] + other["df"], abs=0.02)
-    pooled = sum(e["df"] * e["cv_pct"] ** 2 for e in (alone, other)) / both["df"]
-    assert both["cv_pct"] ** 2 == pytest.approx(pooled, rel=0.01)
-    assert found_here.implied_df(both["cv_pct"], both["upper_pct"]) == pytest.approx(
-        both["df"], rel=0.02
-    )
+    assert min(alone["cv_pct"], other["cv_pct"]) < both["cv_pct"]
+    assert both["cv_pct"] < max(alone["cv_pct"], other["cv_pct"])
+    assert both["df"] > max(alone["df"], other["df"])
     assert both["lo_pct"] < both["cv_pct"] < both["upper_pct"] < both["hi_pct"]
+    implied = found_here.implied_df(both["cv_pct"], both["upper_pct"])
+    assert implied == pytest.approx(both["df"], rel=0.02)
 
 
 def test_the_shipped_floor_is_that_of_every_recorded_campaign_of_two_identical_servers():

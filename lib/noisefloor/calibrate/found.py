@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-import pandas as pd
 from scipy import optimize
 from scipy import stats as scipy_stats
 
@@ -37,7 +36,7 @@ def write_found(opened, folder):
 def floor(*opened):
     """The start-to-start floor: {"source", metric: {"cv_pct", "upper_pct", "lo_pct", "hi_pct", "df"}}.
 
-    opened: campaigns of two identical servers in turn; their variances are pooled by degrees of freedom.
+    opened: campaigns of two identical servers in turn, `live.pooled`.
     cv_pct: the estimate, 0 where the pairs explain everything; upper_pct: its one-sided upper 95 %
     bound; df: the degrees of freedom that the bounds imply, None for an estimate of 0."""
     names, labels = (
@@ -49,27 +48,13 @@ def floor(*opened):
         "directories dealt anew before every block; estimate of the variance between starts beyond "
         "what the pairs explain"
     }
-    every = pd.concat([live.components(r) for r in opened])
-    for metric, rows in every.groupby("metric", sort=False):
-        out[metric] = {k: v if v is None else round(v, 3) for k, v in _pooled(rows).items()}
+    for metric in dict.fromkeys(m for r in opened for m in live.judged(r)):
+        entry = live.pooled(opened, metric)
+        df = implied_df(entry["cv_pct"], entry["upper_pct"]) if entry["cv_pct"] else None
+        out[metric] = {k: v if v is None else round(v, 3) for k, v in (entry | {"df": df}).items()}
     if "mean_latency" not in out:
         out["mean_latency"] = out["tps"]  # a closed loop: one measurement, two names
     return out
-
-
-def _pooled(rows):
-    """One entry of `floor` from rows of `components` of one metric; those of 0 tell no degrees of
-    freedom and stay out where another is above."""
-    kept = rows[rows["cv_pct"] > 0]
-    keys = ["cv_pct", "upper_pct", "lo_pct", "hi_pct"]
-    dfs = [implied_df(*row) for row in kept[keys[:2]].itertuples(index=False)]
-    if len(kept) < 2:
-        first = (kept if len(kept) else rows).iloc[0]
-        return first[keys].to_dict() | {"df": dfs[0] if dfs else None}
-    df = sum(dfs)
-    variance = float((kept["cv_pct"] ** 2 * dfs).sum()) / df
-    bounds = variance * df / scipy_stats.chi2.ppf((0.05, 0.975, 0.025), df)
-    return dict(zip(keys, map(math.sqrt, (variance, *bounds)), strict=True)) | {"df": df}
 
 
 def implied_df(estimate, upper):

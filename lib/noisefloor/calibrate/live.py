@@ -89,37 +89,74 @@ def start_to_start(d, block, threads=None, *, seed=1, draws=100_000):
     d: log overheads of two identical servers, dealt anew to the arms before every block. cv_pct is the
     variance between blocks beyond what their pairs explain, halved because both arms restart; over
     several thread counts the mean, with the degrees of freedom of one, for a start serves all. lo_pct,
-    hi_pct, upper_pct (one-sided): a generalised 95 % interval (Weerahandi 1993), drawn."""
-    d, block = np.asarray(d, float), np.asarray(block)
-    threads = np.zeros(len(d)) if threads is None else np.asarray(threads)
-    k, n = len(np.unique(block)), len(d)
-    parts = [squares(d[threads == t], block[threads == t]) for t in np.unique(threads)]
-    if k < 2 or any(free < 1 for *_, free in parts):
-        raise TooShort(
-            f"{n} pairs in {k} blocks: at least 2 blocks of 2 pairs are needed for the scatter "
-            "between starts; it is left out"
-        )
-    mean, between, within, share = np.mean([p[:4] for p in parts], axis=0)
-    free = sum(p[4] for p in parts)
-    rng = np.random.default_rng(seed)
-    over = (k - 1) * between / rng.chisquare(k - 1, draws)
-    drawn = np.sqrt(np.maximum(over - share * free / rng.chisquare(free, draws), 0) / 2)
-    lo, hi, upper = np.quantile(drawn, (0.025, 0.975, 0.95))
+    hi_pct, upper_pct: `beyond`."""
+    k, mean, within, part = _blocks_and_pairs(d, block, threads)
+    between, share, free = part[1:]
     return {
-        "blocks": k, "pairs": n,
+        "blocks": k, "pairs": len(d),
         "mean_pct": pct(mean),
         "pair_sd_pct": 100 * math.sqrt(within),
         "block_sd_pct": 100 * math.sqrt(between),
-        "cv_pct": 100 * math.sqrt(max(between - share, 0) / 2),
-        "lo_pct": 100 * lo, "hi_pct": 100 * hi, "upper_pct": 100 * upper,
+        **beyond([part], seed=seed, draws=draws),
         "p": float(scipy_stats.f.sf(between / share, k - 1, free)),
     }  # fmt: skip
+
+
+def _blocks_and_pairs(d, block, threads):
+    """(blocks, mean, variance inside blocks, a part of `beyond`)."""
+    d, block = np.asarray(d, float), np.asarray(block)
+    threads = np.zeros(len(d)) if threads is None else np.asarray(threads)
+    k = len(np.unique(block))
+    parts = [squares(d[threads == t], block[threads == t]) for t in np.unique(threads)]
+    if k < 2 or any(free < 1 for *_, free in parts):
+        raise TooShort(
+            f"{len(d)} pairs in {k} blocks: at least 2 blocks of 2 pairs are needed for the scatter "
+            "between starts; it is left out"
+        )
+    mean, between, within, share = np.mean([p[:4] for p in parts], axis=0)
+    return k, mean, within, (k - 1, between, share, sum(p[4] for p in parts))
+
+
+def beyond(parts, *, seed=1, draws=100_000):
+    """What starts scatter beyond the pairs: {"cv_pct", "lo_pct", "hi_pct", "upper_pct"}, the last one
+    one-sided, from a generalised 95 % interval (Weerahandi 1993), drawn.
+
+    parts: of one or more campaigns, (blocks - 1, variance between blocks, what their pairs explain of
+    it, its degrees of freedom). Variances are averaged before any is cut off at zero, each weighted by
+    how well its pairs let it be known: the campaign whose estimate is below zero counts like another."""
+    k, between, share, free = map(np.array, zip(*parts, strict=True))
+    weights = k / share**2
+    weights /= weights.sum()
+    rng = np.random.default_rng(seed)
+    over = k * between / rng.chisquare(k, (draws, len(k)))
+    drawn = (over - share * free / rng.chisquare(free, (draws, len(k)))) @ weights
+    every = np.append(np.quantile(drawn, (0.025, 0.975, 0.95)), (between - share) @ weights)
+    lo, hi, upper, cv = 100 * np.sqrt(np.maximum(every, 0) / 2)
+    return {
+        "cv_pct": float(cv),
+        "lo_pct": float(lo),
+        "hi_pct": float(hi),
+        "upper_pct": float(upper),
+    }
+
+
+def pooled(opened, metric):
+    """`beyond` of all campaigns that measured a metric in turn."""
+    found = [r.pairs(r.main, metric) for r in opened]
+    return beyond(
+        [_blocks_and_pairs(p["overhead"], p["block"], p["threads"])[-1] for p in found if len(p)]
+    )
+
+
+def judged(aa):
+    """The metrics of the pairs in turn that were measured."""
+    return [m for m in aa.study.workloads[0].metrics if m in set(aa.tidy["metric"])]
 
 
 def components(aa):
     """`start_to_start` and `mixed` of every judged metric of the pairs in turn, a row each."""
     rows = []
-    for metric in (m for m in aa.study.workloads[0].metrics if m in set(aa.tidy["metric"])):
+    for metric in judged(aa):
         p = aa.pairs(aa.main, metric)
         found = start_to_start(p["overhead"], p["block"], p["threads"])
         rows.append(
