@@ -269,6 +269,13 @@ def round_of(seed: int, block: int, number: int, found: list[Cell]) -> list[Cell
     return [chosen[i] for i in coin(seed, block, number, "round").permutation(len(chosen))]
 
 
+def margin_pct(study: Study, duet: bool) -> float:
+    """What counts as same, in percent: less for a duet whose calibration allows the word alone, by what
+    it may understate."""
+    narrower = min(0.8, 1 - study.shrinks) if duet and study.duet == "word" else 1.0
+    return study.margin_pct * narrower
+
+
 def verdicts(
     study: Study, tidy: pd.DataFrame, declared: dict | None, *, pair_seconds: float, ended=True
 ) -> pd.DataFrame:
@@ -286,10 +293,9 @@ def verdicts(
     for duet in [d for d in (False, True) if (at_once == d).any()] or [False]:
         part = tidy[kept & (at_once == duet)]
         part.attrs["design"] = "duet" if duet else study.design
-        narrower = min(0.8, 1 - study.shrinks) if duet and study.duet == "word" else 1.0
         table = stats.table(
             part,
-            margin_pct=study.margin_pct * narrower,
+            margin_pct=margin_pct(study, duet),
             baseline=study.baseline.name,
             blocks=plan.get("blocks"),
             looks=plan.get("looks"),

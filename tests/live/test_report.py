@@ -175,7 +175,11 @@ def test_the_box_tells_both_costs_each_by_its_word_sentence_and_facts():
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
     assert said.count("Noise floor") == 1
     assert shown.markup.count("<svg") == 2
-    assert shown.markup.count("counts as same") == 1
+    assert shown.markup.count("±2 % counts as same") == 1
+    nearer = leads[0].copy()
+    nearer["margin_pct"] = 1.412  # of a duet that may understate
+    drawn = report.verdict_box(table, primary=[nearer, leads[1]]).markup
+    assert (drawn.count("±1.4 % counts as same"), drawn.count("±2 %")) == (1, 0)
     assert "To settle it 40 pairs, 6.5 min" in box(table, primary=leads[::2])
     assert "Processor time" not in box(table, primary=leads[:1])
 

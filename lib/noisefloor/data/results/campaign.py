@@ -271,7 +271,8 @@ class Results(Tables):
         return [row for row in found if row is not None]
 
     def lead(self, part: "Results", metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
-        """A part's main row: over thread counts where there is one, else of the most threads."""
+        """A part's main row: over thread counts where there is one, else of the most threads; with
+        what it `does` and its `margin_pct`."""
         rows = self.of(part.main, control=False, question=part.study.key)
         metric = next((m for m in metrics if m in set(rows["metric"])), "")
         rows = rows[rows["metric"] == metric]
@@ -284,6 +285,7 @@ class Results(Tables):
         old = self.meta.get("parameters", {}).get("old", "")
         kind = (self.meta.get("engine") or {}).get("kind", "")
         row["does"] = studies.does(part.study.name, row["arm"], kind, old)
+        row["margin_pct"] = schedule.margin_pct(part.study, row["design"] == "duet")
         if arm in {a.name for a in part.study.arms} and not there:
             said = f"no whole pair of {arm} was measured: this is about another arm"
             row["warnings"] = [*row["warnings"], said]

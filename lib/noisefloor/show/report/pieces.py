@@ -45,6 +45,7 @@ def drawing(row, margin_pct, x) -> dict:
     """A comparison in words, and the places of what is drawn of it: `x` gives the place of an
     overhead on the scale."""
     middle, lo, hi, _ = _numbers(row)
+    margin_pct = row.get("margin_pct") or margin_pct  # a duet's is narrower
     return {
         "verdict": row["verdict"],
         "words": f"Overhead {amounts.told(middle, lo, hi, row['metric'])}",
@@ -59,6 +60,7 @@ def ruler(row, margin_pct=words.MARGIN):
     """A small inline SVG of one comparison: interval, margin band and noise floor on a ruler, with
     factors on a log scale where an overhead is told as a factor."""
     middle, lo, hi, floor = _numbers(row)
+    margin_pct = row.get("margin_pct") or margin_pct
     if math.isnan(middle):
         return ""
     judged = row["verdict"] != NOT_JUDGED
@@ -82,7 +84,7 @@ def ruler(row, margin_pct=words.MARGIN):
 
     drawn = drawing(row, margin_pct, x) | {
         "judged": judged,
-        "margin": f"{margin_pct:g}",
+        "margin": f"{margin_pct:.2g}",
         "ticks": [(x(t), name) for t, name in ticks.items() if abs(x(t) - 300) < 264],
     }
     if floor < limit:
@@ -108,7 +110,16 @@ def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
     above = {why for row in rows for why in words.reasons(row, margin)}  # they are in the headlines
     notes = dict.fromkeys(w for row in rows for w in as_list(row.get("warnings")))
     told = [
-        piece("told", dict(row), several, margin, ruler(row, margin), others, words, amounts)
+        piece(
+            "told",
+            dict(row),
+            several,
+            row.get("margin_pct") or margin,
+            ruler(row, margin),
+            others,
+            words,
+            amounts,
+        )
         for row, others in ((row, _others(row, verdicts, several)) for row in rows)
     ]
     told += [piece("answer", answer)] if answer else []
