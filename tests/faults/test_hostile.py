@@ -2,7 +2,6 @@
 text and nothing else. The page is opened in a real browser."""
 
 import ast
-import base64
 import csv
 import http.server
 import io
@@ -27,6 +26,7 @@ from noisefloor import parse, paths
 from noisefloor.data import results, tidy
 from noisefloor.servers import engines
 from noisefloor.show import plots, report
+from noisefloor.show.markup import csv_data
 from noisefloor.text import sheet
 
 STUDY = "binlog-encryption"
@@ -164,8 +164,10 @@ def tables(folder: Path):
     for file in folder.glob("*.csv"):
         yield file.read_text()
     for file in folder.glob("*.html"):
-        for data in re.findall(r"data:text/csv;charset=utf-8;base64,([\w+/=]+)", file.read_text()):
-            yield base64.b64decode(data).decode()
+        for data in re.findall(
+            r"data:(?:text/csv|application/gzip)[^,]*,([\w+/=]+)", file.read_text()
+        ):
+            yield csv_data(data).decode()
 
 
 def harmless(text: str) -> bool:

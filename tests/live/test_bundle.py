@@ -1,6 +1,5 @@
 """The blog pack is made from a campaign full of canaries, unpacked elsewhere and computed again."""
 
-import base64
 import hashlib
 import io
 import json
@@ -28,6 +27,7 @@ from noisefloor import paths
 from noisefloor.data import pack as packing
 from noisefloor.data import tidy
 from noisefloor.show import bundle, identity, report
+from noisefloor.show.markup import csv_data
 from test_report import write
 
 PACKED = [  # those with a campaign of their own on record
@@ -109,7 +109,7 @@ def birds(folder: Path) -> list[str]:
     found = []
     for file in sorted(p for p in folder.rglob("*") if p.is_file()):
         data = [str(file.relative_to(folder)).encode(), file.read_bytes()]
-        data += [base64.b64decode(m) for m in re.findall(rb"base64,([A-Za-z0-9+/=]+)", data[1])]
+        data += [csv_data(m) for m in re.findall(rb"base64,([A-Za-z0-9+/=]+)", data[1])]
         data += [repr(Image.open(io.BytesIO(d)).info).encode() for d in data if d[:4] == b"\x89PNG"]
         if any(BIRD.search(d) for d in data):
             found.append(str(file.relative_to(folder)))

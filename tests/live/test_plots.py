@@ -334,6 +334,17 @@ def test_show_embeds_the_data_and_a_narrow_drawing():
     assert list(back["overhead_pct"]) == list(TABLE["overhead_pct"])
 
 
+def test_long_data_are_carried_compressed():
+    frame = pd.DataFrame({"run": [f"in-memory-t4-p{i}" for i in range(20_000)]})
+    link = markup.csv_link(frame, "runs")
+    assert 'download="runs.csv.gz" href="data:application/gzip;base64,' in link
+    assert "data (CSV, gzip, 20000 rows)" in link
+    data = re.search(r'base64,([^"]+)"', link)[1]
+    assert len(data) < 100_000
+    assert pd.read_csv(io.BytesIO(markup.csv_data(data))).equals(frame)
+    assert pd.read_csv(io.BytesIO(base64.b64decode(data)), compression="gzip").equals(frame)
+
+
 def test_alternative_text_comes_from_the_verdict_table():
     with pytest.raises(ValueError, match="alternative text"):
         plots.show(FIGURES["dots"]())

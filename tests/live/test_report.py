@@ -15,6 +15,7 @@ import test_plots
 from conftest import COMMAND, DATA, alive, done, moved, noisefloor, until
 from noisefloor import paths, schedule
 from noisefloor.show import report
+from noisefloor.show.markup import csv_data
 from noisefloor.show.report import batch
 from noisefloor.text import amounts
 
@@ -268,6 +269,17 @@ def test_the_table_says_what_is_known_why_and_the_level():
     table = verdicts(once, design="duet", warnings=[schedule.CONTENDED])
     said = text(report.verdict_table(table))
     assert "Size under contention: both servers were under load at once" in said
+
+
+def test_a_page_shows_the_first_rows_of_a_long_table_and_its_data_hold_all():
+    short, long_ = (
+        report.table(pd.DataFrame({"n": range(n)}), "Runs.").markup for n in (400, 1200)
+    )
+    assert (short.count("<tr>"), long_.count("<tr>")) == (401, 401)
+    assert "first" not in short
+    assert "The first 400 of 1,200 rows; its data hold all." in long_
+    data = re.search(r'base64,([^"]+)"', long_)[1]
+    assert len(csv_data(data).splitlines()) == 1201
 
 
 def test_a_table_keeps_names_and_times_in_one_piece():

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import tomllib
-from base64 import b64decode
 from collections import Counter
 from functools import cache
 from importlib import metadata
@@ -20,7 +19,7 @@ from pathlib import Path
 from noisefloor import paths
 from noisefloor.data import pack, results, tidy
 from noisefloor.show import identity, report
-from noisefloor.show.markup import TEMPLATE, environment, piece, safe
+from noisefloor.show.markup import TEMPLATE, csv_data, environment, piece, safe
 from noisefloor.show.plots import FIGURES
 from noisefloor.show.report import ReportError
 from noisefloor.text import sheet
@@ -302,12 +301,12 @@ def _shown(book: dict, folder: Path):
             for tag in soup.select(".nf-verdict, .nf-figure, .nf-facts, .nf-table:has(td)"):
                 kind, link = tag["class"][0].removeprefix("nf-"), tag.select_one("a.nf-data")
                 counted[kind] += 1
-                name = Path(link["download"] if link else "table").stem
+                name = (link["download"] if link else "table").partition(".csv")[0]
                 file = f"tables/{counted[kind]:02d}-{name}"
                 if kind == "figure":
                     file = f"figures/{drawn[counted[kind] - 1]}"
                 if link:
-                    data = b64decode(link["href"].partition("base64,")[2])
+                    data = csv_data(link["href"].partition("base64,")[2])
                     (folder / f"{file}.csv").write_bytes(data)
                 yield {"kind": kind, "tag": tag, "n": counted[kind], "file": file, "link": link}
 

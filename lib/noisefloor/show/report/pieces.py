@@ -25,6 +25,7 @@ OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its
 ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
 WHOLE = 60  # characters of a name that stays on one line
 LONG = 40  # rows of a table above which it scrolls in a box of its own
+MOST = 400  # rows of a table that a page shows
 
 
 def badge(verdict):
@@ -146,8 +147,13 @@ def table(frame, caption="", *, name="table", numbers=(), raw=()):
     """Any frame as a plain HTML table with its caption and its data as a CSV link.
 
     `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
-    already. The table scrolls inside its own box on a narrow screen, and when it is `LONG`."""
+    already. The table scrolls inside its own box on a narrow screen, and when it is `LONG`; the rows
+    after MOST are in its data alone."""
     types, sizes, columns = pd.api.types, TOLD["sizes"], []
+    link = csv_link(frame.drop(columns=[*raw]), name) if len(frame) else ""
+    if len(frame) > MOST:
+        caption = f"{caption} The first {MOST} of {len(frame):,} rows; its data hold all.".strip()
+        frame = frame.head(MOST)
     for c in frame:
         number = types.is_numeric_dtype(frame[c]) and not types.is_bool_dtype(frame[c])
         told = [safe(v) if c in raw else cell(v) for v in frame[c]]
@@ -156,7 +162,6 @@ def table(frame, caption="", *, name="table", numbers=(), raw=()):
         kind = "nf-r" if number or c in numbers else _kind([plain(v) for v in told])
         head = re.sub("_pct$", ", %", sizes.get(str(c), str(c))).replace("_", " ")
         columns.append((c if "=" in str(c) else head, kind, told))  # an arm, sync_binlog=0
-    link = csv_link(frame.drop(columns=[*raw]), name) if len(frame) else ""
     look = " nf-long" if len(frame) > LONG else ""
     return Shown(piece("table", caption, columns, len(frame), link, look), frame.to_string())
 

@@ -5,14 +5,13 @@ import html
 import json
 import re
 import tempfile
-from base64 import b64decode
 from collections import Counter
 from itertools import zip_longest
 from pathlib import Path
 
 from noisefloor import paths
 from noisefloor.data import results, tidy
-from noisefloor.show.markup import plain
+from noisefloor.show.markup import csv_data, plain
 from noisefloor.show.report.pages import method, notebook, render
 from noisefloor.show.report.words import ReportError
 
@@ -162,7 +161,7 @@ def _said(page) -> tuple[list[tuple[str, str]], str]:
     included: (where, a tag, a text or a line of data); and with which software it was made."""
     both = re.search(r"(<title>.*?<meta name=.*?>).*(<main.*</main>)", page.read_text(), re.S)
     markup = _CODE.sub("", "".join(both.groups()))
-    markup = _DATA.sub(lambda m: f"\n{b64decode(m[1]).decode()}", markup)
+    markup = _DATA.sub(lambda m: f"\n{csv_data(m[1]).decode()}", markup)
     software = _SOFTWARE.search(markup)
     markup = _LINK.sub("", _NAMES.sub(r"\1", _SOFTWARE.sub("", markup)))
     found, counts = [], Counter()
