@@ -21,6 +21,7 @@ LEAST_WINDOWS = 3  # of a duet in a block
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
 AT_ONCE_S = 4.5  # the same of a duet, whose load begins before its first window
+SPENT = "the budget is spent"  # why a campaign ended
 NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
 CONTENDED = "size under contention: both servers were under load at once"
 
@@ -277,10 +278,17 @@ def margin_pct(study: Study, duet: bool) -> float:
 
 
 def verdicts(
-    study: Study, tidy: pd.DataFrame, declared: dict | None, *, pair_seconds: float, ended=True
+    study: Study,
+    tidy: pd.DataFrame,
+    declared: dict | None,
+    *,
+    pair_seconds: float,
+    ended: bool = True,
+    spent: bool = False,
 ) -> pd.DataFrame:
     """The verdict table of what has been measured: the stop rule's and the report's. declared: the
-    campaign's `plan`, None for one that was measured under another rule."""
+    campaign's `plan`, None for one that was measured under another rule; ended, spent: as in
+    `stats.rule.family`."""
     plan, tables = declared or {}, []
     judged = {(w.name, m) for w in study.workloads for m in (*w.metrics, stats.verdicts.STEAL)}
     kept = np.array([k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)], bool)
@@ -301,6 +309,7 @@ def verdicts(
             looks=plan.get("looks"),
             control=plan.get("control") if study.design != "switched" else None,
             ended=ended,
+            spent=spent,
             pair_seconds=window_s(study) if duet else pair_seconds,
             floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
             one_start=study.floor_from,

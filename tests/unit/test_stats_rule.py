@@ -77,6 +77,17 @@ def test_a_campaign_that_ended_early_may_spend_only_its_fraction():
     assert early < spending.levels(0.05, spending.planned(12), 12)[12] / 2
 
 
+def test_a_campaign_that_ends_with_its_minutes_spends_all_that_is_left():
+    found = spending.levels(0.05, (8, 9), 12, last=True)
+    assert found[8] == spending.levels(0.05, (8,), 12)[8]
+    z = np.random.default_rng(5).normal(size=(200_000, 9)).cumsum(1)[:, [7, 8]]
+    limits = scipy_stats.norm.isf(np.array(list(found.values())) / 2)
+    crossed = (np.abs(z / np.sqrt([8, 9])) > limits).any(1)
+    assert crossed.mean() == pytest.approx(0.05, rel=0.05)
+    units = blocks(6, 0.10)
+    assert [judged(units, 11, spent=s).word for s in (False, True)] == ["cannot tell", "slower"]
+
+
 # -- the graph -------------------------------------------------------------------------------------
 
 

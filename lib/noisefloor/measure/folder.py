@@ -226,7 +226,7 @@ class Folder:
             return "every comparison is decided"
         last = len(self.turns) - 1
         if self.left_s <= 0 and not (self.block == last and self.whole(last)):
-            return "the budget is spent"
+            return schedule.SPENT
         return f"the {self.plan['blocks']} declared blocks are measured"
 
     def skips(self, cell: Cell) -> bool:

@@ -164,6 +164,7 @@ def family(
     known: Mapping[Name, float] | None = None,
     population: Population | None = None,
     ended: bool = True,
+    spent: bool = False,
 ) -> dict[Name, Outcome]:
     """{(arm, threads): Outcome} of one metric of one workload.
 
@@ -173,7 +174,8 @@ def family(
     that it has. looks: the declared ones, else those of `spending`. start, known: as in `moments`
     (known by member). population: scatter.Population of the metric: where there are too few blocks for
     their signs to reach the level at all, a difference that even it does not explain counts. ended:
-    also judge what lies behind the last look, at the spending of its fraction."""
+    also judge what lies behind the last look, at the spending of its fraction. spent: the campaign
+    ended with its minutes, so that its end spends all of alpha that is left."""
     arms: dict[str, list[Any]] = {}
     for arm, threads in members:
         arms.setdefault(arm, []).extend([threads] if threads is not JOINT else [])
@@ -192,7 +194,8 @@ def family(
             if name not in out and len(units):
                 seen = (*(n for n in due if n < min(look, len(units))), len(units))
                 more = {"start": start, "known": (known or {}).get(name, 0.0)}
-                read[name] = _Row(units, blocks, seen, margin, population, more)
+                last = spent and look == final
+                read[name] = _Row(units, blocks, seen, last, margin, population, more)
 
         def passes(name: Name, share: float, read: dict[Name, _Row] = read) -> bool:
             return name in read and read[name].differs(share)
@@ -211,7 +214,8 @@ class _Row:
 
     units: np.ndarray
     blocks: int | None  # declared
-    looks: tuple[int, ...]  # in units; this one is the last
+    looks: tuple[int, ...]  # in units, up to this one
+    last: bool  # whether none can follow, although more blocks were declared
     margin: float
     population: Population | None
     more: dict[str, Any]  # as `moments` takes it
@@ -222,7 +226,7 @@ class _Row:
         n, share = len(self.units), round(share, 6)
         if self.blocks is None:
             return spending.last_level(share, n, sides)
-        return spending.levels(share, self.looks, max(self.blocks, n), sides)[n]
+        return spending.levels(share, self.looks, max(self.blocks, n), sides, self.last)[n]
 
     def differs(self, share: float) -> bool:
         """Whether zero is rejected with this share: also where the signs of so few blocks cannot reach

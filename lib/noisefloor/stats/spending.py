@@ -40,15 +40,18 @@ def fewest_flips(units: int, sides: int = 2) -> float:
 
 
 @functools.lru_cache(maxsize=4096)
-def levels(alpha: float, looks: tuple[int, ...], blocks: int, sides: int = 2) -> dict[int, float]:
+def levels(
+    alpha: float, looks: tuple[int, ...], blocks: int, sides: int = 2, last: bool = False
+) -> dict[int, float]:
     """{units at a look: level that p is compared with} for a hypothesis that holds `alpha`.
 
     looks: ascending numbers of units; blocks: the declared number, at which all of alpha is spent.
-    sides: 2, or 1 for a one-sided test at alpha. A look that sign flips cannot pass is left out and
-    spends nothing; the last one always stays."""
+    sides: 2, or 1 for a one-sided test at alpha. last: nothing follows the last look (the clock ended
+    the campaign, not its data), so that it spends all that is left. A look that sign flips cannot
+    pass is left out and spends nothing; the last one always stays."""
     looks = tuple(looks)
     while True:
-        found = dict(zip(looks, _levels(alpha, looks, blocks, sides), strict=True))
+        found = dict(zip(looks, _levels(alpha, looks, blocks, sides, last), strict=True))
         deaf = [n for n in looks[:-1] if fewest_flips(n, sides) > found[n]]
         if not deaf:
             return found
@@ -60,10 +63,14 @@ def last_level(alpha: float, units: int, sides: int = 2) -> float:
     return levels(alpha, planned(units), units, sides)[units]
 
 
-def _levels(alpha: float, looks: tuple[int, ...], blocks: int, sides: int) -> list[float]:
+def _levels(
+    alpha: float, looks: tuple[int, ...], blocks: int, sides: int, last: bool = False
+) -> list[float]:
     """One level a look; see `levels`."""
     times = [n / blocks for n in looks]
     goal = [spent(alpha, t) for t in times]
+    if last:
+        goal[-1] = alpha
     out, at, density, before, gone = [], None, None, 0.0, 0.0
     for time, reach in zip(times, goal, strict=True):
         step = math.sqrt(time - before)

@@ -24,6 +24,8 @@ CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
 UNPLANNED = (
     "measured under an earlier plan: judged once, at the last look's level, for the blocks it has"
 )
+EARLY = "ended early: judged at what {} of {} declared blocks may spend"
+ENDED = "ended early: the budget was spent after {} of {} declared blocks"
 Weights = Mapping[int, float]  # of thread counts
 
 
@@ -36,6 +38,7 @@ class Asked:
     looks: Sequence[int] | None = None  # after how many of them it is judged
     control: int | None = None  # declared for the copy of the baseline, where they are others
     ended: bool = True  # also judge what lies behind the last look
+    spent: bool = False  # the campaign ended with its minutes, before its declared blocks
     baseline: str | None = None
     floor: Floor = None  # start-to-start CV in percent, or entries by metric
     restarts: bool = False  # no run needs it
@@ -253,6 +256,7 @@ def _family(
         start=start.part if start else None,
         known={name: m.known for name, m in members.items()},
         ended=asked.ended,
+        spent=asked.spent,
     )
     places = list(dict.fromkeys(family["arm"]))
     for arm, threads in sorted(read, key=lambda k: (places.index(k[0]), k[1] is JOINT)):
@@ -280,7 +284,7 @@ def _family(
             said,
             started,
             UNPLANNED if planned and blocks is None else "",
-            f"ended early: judged at what {o.units} of {blocks} declared blocks may spend" * early,
+            (ENDED if asked.spent else EARLY).format(o.units, blocks) if early else "",
             f"{gone} pairs left out: a value is missing, zero or negative" if gone else "",
             "one block: two are needed for an interval" if o.units < 2 else "",
             *(_joint_notes(members[arm, threads].weights, parts) if joint else ()),

@@ -208,6 +208,7 @@ class Results(Tables):
                 self.judged(workload, metric),
                 self.meta.get("plan"),
                 pair_seconds=2 * (slices.median() + schedule.LOST_S),
+                spent=self.meta.get("ended_because") == schedule.SPENT,
             )
         except ValueError as e:
             raise tidy.Damaged(f"{self.folder.name} cannot be judged: {e}") from None
