@@ -165,7 +165,7 @@ def test_every_study_page_has_the_same_parts_in_the_same_order(name):
     assert [book.index(p) for p in parts] == sorted(book.index(p) for p in parts)
     first = re.search(r"report\.(overhead|dots|figure|answer)\(", book).start()
     assert book.index("report.absolute(r)") < first  # units before any percentage
-    assert book.count("report.transfers(r)") == (name != "own-study")
+    assert book.count("report.transfers(r") == (name != "own-study")
     assert "report.provenance" not in book
 
 

@@ -20,6 +20,7 @@ from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
 
 FEW = 6  # comparisons that the table of questions tells one by one
+MANY = 20  # more of them are drawn over all thread counts alone
 COSTS = ["tps", "cpu_per_transaction"]
 SATURATED = 0.95  # of the highest throughput
 _LISTS = TOLD["lists"]
@@ -158,15 +159,22 @@ def some(frame, caption):
     return table(frame, caption) if len(frame) else None
 
 
-def answer(r, question):
+def answer(r, question, metrics=()):
     """The answer to a question of the study: its comparisons as a figure with the verdicts in
-    words; where it was not measured, the command that would."""
+    words, of `metrics` alone where they are given; where it was not measured, the command that
+    would. Of very many comparisons those over all thread counts."""
     rows = r.about(question)
     if rows.empty:
         return _sentence("Not measured here. To measure it:", command(r, question))
-    rows = _asked_about(r, rows)
+    if metrics:
+        rows = pd.concat([rows[rows["metric"] == m] for m in metrics])
+    else:
+        rows = _asked_about(r, rows)
+    if len(rows) > MANY:
+        rows = _over_all(rows)
     asks = r.questions.get(question, "")
-    return dots(r, rows, question, f"{asks} {finding(rows)}".strip())
+    name = "-".join([question, *metrics[:1]])
+    return dots(r, rows, name, f"{asks} {finding(rows)}".strip())
 
 
 def questions(r):
@@ -190,13 +198,17 @@ def _asked_about(r, rows) -> pd.DataFrame:
     return kept.sort_values("workload", key=lambda c: c.map(order.index), kind="stable")
 
 
-def _verdicts(r, rows):
-    """Verdicts in a few words, of several thread counts those over all of them."""
-    rows = _asked_about(r, rows)
+def _over_all(rows) -> pd.DataFrame:
+    """Of several thread counts the rows over all of them."""
     key = ["workload", "metric", "arm"]
     joint = rows[is_joint(rows)]
     alone = rows.set_index(key).index.isin(joint.set_index(key).index)
-    rows = rows[is_joint(rows) | ~alone]
+    return rows[is_joint(rows) | ~alone]
+
+
+def _verdicts(r, rows):
+    """Verdicts in a few words, of several thread counts those over all of them."""
+    rows = _over_all(_asked_about(r, rows))
     if len(rows) > FEW:
         return piece("badges", list(rows["verdict"].value_counts().items()), lines=False)
     several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
@@ -311,7 +323,7 @@ def _sentence(words, code=""):
 # -- what transfers --------------------------------------------------------------------------------
 
 
-def transfers(r):
+def transfers(r, arm=""):
     """What of the answer holds on another machine, and a formula for one's own: a table of words
     made from the campaign's numbers."""
     study, disk = r.study, (r.meta.get("host") or {}).get("disk") or {}
@@ -332,7 +344,7 @@ def transfers(r):
         for what, (of, here, elsewhere) in TOLD["transfers"].items()
         if facts[of]
     ]
-    if formula := _formula(r):
+    if formula := _formula(r, arm):
         rows.append(("your number", *formula))
     frame = pd.DataFrame(rows, columns=["what", "here", "elsewhere"])
     return table(frame, "What transfers, and what does not", name="transfers")
@@ -352,9 +364,9 @@ def _saturation(r) -> str:
     return ""
 
 
-def _formula(r) -> tuple[str, str] | None:
+def _formula(r, arm) -> tuple[str, str] | None:
     """(what it costs here in time of the processor, how to make one's own percentage of it)."""
-    lead = next((x for x in r.headlines() if x["metric"] in TOLD["prices"]), None)
+    lead = next((x for x in r.headlines(arm) if x["metric"] in TOLD["prices"]), None)
     if lead is None or math.isnan(lead["lo_pct"]):
         return None
     base = r.judged(lead["workload"], lead["metric"])

@@ -109,7 +109,10 @@ def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
     rows, campaign = words.leading(verdicts, primary), campaign or {}
     margin, several = words.margin_of(verdicts, campaign), len(rows) > 1
     above = {why for row in rows for why in words.reasons(row, margin)}  # they are in the headlines
-    notes = dict.fromkeys(w for row in rows for w in as_list(row.get("warnings")))
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        for note in as_list(row.get("warnings")):
+            notes.setdefault(note, []).append(words.cost(row["metric"]))
     told = [
         piece(
             "told",
@@ -124,9 +127,13 @@ def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
         for row, others in ((row, _others(row, verdicts, several)) for row in rows)
     ]
     told += [piece("answer", answer)] if answer else []
-    notes = [note for note in notes if note not in above]
+    doubts = [
+        note if len(of) == len(rows) else f"{of[0]}: {note}"
+        for note, of in notes.items()
+        if note not in above
+    ]
     said = "\n".join(f"{r['verdict']}: {words.sentence(r, margin)}" for r in rows)
-    return Shown(piece("box", "nf-said", joined(told), words.where(campaign), notes), said)
+    return Shown(piece("box", "nf-said", joined(told), words.where(campaign), doubts), said)
 
 
 def _others(row, verdicts, several) -> list[dict]:

@@ -20,7 +20,8 @@ from noisefloor.text import amounts
 
 MARGIN = 2.0  # percent, where a table does not say
 UNDECIDED = "cannot tell"
-FEW = 4  # comparisons that a caption tells one by one
+WHOLE = 2  # comparisons that a caption tells in whole sentences
+FEW = 4  # of one word that it names one by one
 QUIET = 1.0  # percent that a pair varies by on a quiet machine
 
 
@@ -260,7 +261,7 @@ def finding(verdicts) -> str:
     """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
     which verdict, and of the commonest verdict only how many did. The numbers are in the figure
     and in the data behind it."""
-    if len(verdicts) <= FEW:
+    if len(verdicts) <= WHOLE:
         return " ".join(findings(verdicts))
     said = []
     for metric, rows in verdicts.groupby("metric", sort=False):
