@@ -64,6 +64,21 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
         assert "--question no-sync" in said
 
 
+def test_an_answer_is_of_the_metrics_that_are_named_and_of_many_rows_over_all_threads():
+    r = results.load(paths.campaign("settings-compression-standard-20261124-164310"))
+    wanted = ["binlog_bytes_per_transaction", "cpu_per_transaction", "tps"]
+    shown = text(report.answer(r, "compression", wanted))
+    assert "Faster: compressed at all threads" in shown
+    names = [
+        "Binary log per transaction. ",
+        "Server CPU per transaction. ",
+        "Transactions per second. ",
+    ]
+    assert [shown.index(n) for n in names] == sorted(shown.index(n) for n in names)
+    assert "16 threads" not in shown  # 3 metrics, 3 arms, 3 thread counts
+    assert "4 threads" in text(report.answer(r, "compression", wanted[:1]))
+
+
 def test_plan_and_outcome_stand_beside_each_other(r, early):
     said = text(report.outcome(r))
     assert "headline switched, 1 of 4 blocks, 2 pairs each" in said

@@ -193,6 +193,19 @@ def test_mariadb_side_by_side(loaded, mariadb):
     assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
 
 
+def test_a_restart_has_no_warm_up_slices(loaded, mysql):
+    loaded(mysql)
+    chosen = studies.load("tablespace-encryption", question="restart", profile="smoke")
+    arms = [study.Arm("plain"), study.Arm("again")]
+    profile = replace(chosen.profile, budget_min=0.3)
+    folder = collect.measure(
+        replace(chosen, baseline=arms[0], arms=(arms[1],), profile=profile, keyring=False)
+    )
+    runs = [tidy.read(r) for r in tidy.run_folders(folder)]
+    assert {f["workload_tool"] for f in runs} == {"restart"}
+    assert not any(f["warmup"] for f in runs)
+
+
 def test_an_arm_with_pinned_values_is_measured(loaded, mysql, monkeypatch):
     """Its settings are found before the first block, and are those of the arm that is dealt."""
     loaded(mysql)

@@ -181,6 +181,11 @@ def test_the_box_tells_both_costs_each_by_its_word_sentence_and_facts():
     nearer["margin_pct"] = 1.412  # of a duet that may understate
     drawn = report.verdict_box(table, primary=[nearer, leads[1]]).markup
     assert (drawn.count("±1.4 % counts as same"), drawn.count("±2 %")) == (1, 0)
+    doubted = [row.copy() for row in leads[:2]]
+    for row, own in zip(doubted, ("much", "more"), strict=True):
+        row["warnings"] = ["of both", own]
+    said = box(table, primary=doubted)
+    assert "of both Processor time: much Throughput: more" in said
     assert "To settle it 40 pairs, 6.5 min" in box(table, primary=leads[::2])
     assert "Processor time" not in box(table, primary=leads[:1])
 

@@ -108,9 +108,8 @@ def side_by_side(c: Campaign, bench: Bench) -> None:
             start(*made.values())
             for old in gone:
                 old.result()  # nothing else runs while something is measured
-            works = [
-                x.workload for x in c.cells(arm)
-            ]  # a duet and a restart load before their clock
+            works = [x.workload for x in c.cells(arm)]
+            # a duet and a restart are under load before their clock
             if not all(w.at_once or w.tool == "restart" for w in works):
                 c.warm(bench, [(i, arms[i]) for i in dealt])
             block(c, bench, arm)
