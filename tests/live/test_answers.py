@@ -67,7 +67,10 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
 def test_an_answer_is_of_the_metrics_that_are_named_and_of_many_rows_over_all_threads():
     r = results.load(paths.campaign("settings-compression-standard-20261124-164310"))
     wanted = ["binlog_bytes_per_transaction", "cpu_per_transaction", "tps"]
-    shown = text(report.answer(r, "compression", wanted))
+    drawn = report.answer(r, "compression", wanted)
+    assert "−45.8" in drawn.markup
+    assert "−53.6" in drawn.markup  # bytes saved stay a percentage
+    shown = text(drawn)
     assert "Faster: compressed at all threads" in shown
     names = [
         "Binary log per transaction. ",
@@ -77,6 +80,13 @@ def test_an_answer_is_of_the_metrics_that_are_named_and_of_many_rows_over_all_th
     assert [shown.index(n) for n in names] == sorted(shown.index(n) for n in names)
     assert "16 threads" not in shown  # 3 metrics, 3 arms, 3 thread counts
     assert "4 threads" in text(report.answer(r, "compression", wanted[:1]))
+
+
+def test_who_cannot_tell_although_the_interval_excludes_zero_says_why():
+    r = results.load(paths.campaign("version-upgrade-thread-pool-standard-20261124-155822"))
+    assert "CPU a transaction: between 0.3 and 7.7 % less; too few blocks (10)" in text(
+        report.questions(r)
+    )
 
 
 def test_plan_and_outcome_stand_beside_each_other(r, early):

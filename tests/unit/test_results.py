@@ -11,6 +11,7 @@ from conftest import planned
 from noisefloor import model as study
 from noisefloor import paths, schedule, stats, studies
 from noisefloor.data import results
+from noisefloor.show.report import words
 
 VERDICTS = {"slower", "faster", "same", "cannot tell"}
 
@@ -225,6 +226,12 @@ def test_each_campaign_is_judged_by_itself(three):
     assert [a.name for a in r.study.arms] == ["encrypted"]
     assert r.meta["campaigns"] == ["b", "a", "c"]
     assert r.meta["finished"] == "2026-11-22T10:00:00+00:00"
+    assert r.meta["first"] == "2026-11-20T10:00:00+00:00"
+    assert words.where(r.meta)[0] == ("Date", "2026-11-20 to 2026-11-22")
+    assert words.where(parts[0].meta)[0] == (
+        "Date",
+        f"2026-11-{parts[0].meta['finished'][8:10]} 10:00",
+    )
 
 
 def test_what_notebooks_show_comes_from_all_campaigns(three):

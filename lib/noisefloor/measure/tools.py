@@ -336,7 +336,7 @@ def restart(s: Slice) -> dict:
 
     Seconds until the first answered query, both times; transactions per second since the restart in
     ``throughput.csv``, the load's text in ``load.txt``."""
-    server = s.server
+    server, began = s.server, time.monotonic()
     argv = load_argv(s, math.ceil(s.seconds + 2 * child.PATIENCE_S))
     with Child(argv, s.folder / "killed.txt") as load:  # without its server it ends, but slowly
         age = _redo_since(server, 1e6 * s.workload.redo_mb, load)
@@ -361,6 +361,7 @@ def restart(s: Slice) -> dict:
         "argv": workloads.shown(load_argv(s, s.seconds)),
         "exit_code": 0,
         "usage": {"server": server.usage()},
+        "slice_s": round(time.monotonic() - began, 3),
         "stop_s": round(stop_s, 3),
         "restart_s": round(restart_s, 3),
         "recovery_s": round(recovery_s, 3),

@@ -24,10 +24,10 @@ def words(metric: str = "") -> tuple[str, str]:
     return ("more", "less") if metric in _MORE else ("slower", "faster")
 
 
-def large(value: Amount) -> bool:
-    """Whether an overhead is told as a factor."""
+def large(value: Amount, metric: str = "") -> bool:
+    """Whether an overhead is told as a factor. A tenth of the bytes is 90 % less, not 10 times less."""
     value = _float(value)
-    return value > MANY or value < FEW
+    return value > MANY or (value < FEW and words(metric)[1] != "less")
 
 
 def factor(value: float) -> float:
@@ -58,10 +58,9 @@ def ratio(value: Amount, lo: Amount = math.nan, hi: Amount = math.nan) -> str:
 
 
 def size(value: Amount, metric: str = "") -> str:
-    """The size of an overhead without its direction: `4.1 %`, `8.4 times`. A tenth of the bytes is
-    90 % less, not 10 times less."""
+    """The size of an overhead without its direction: `4.1 %`, `8.4 times`."""
     value = _float(value)
-    if large(value) and not (value < 0 and words(metric)[1] == "less"):
+    if large(value, metric):
         return f"{_bare(value)} times"
     return percent(abs(value), sign=False)
 

@@ -148,7 +148,8 @@ class Results(Tables):
         if found := [m["upgrade"] for m in all_ if m.get("upgrade")]:
             merged["upgrade"] = found[0]
         merged["campaigns"] = [m["campaign"] for m in all_]
-        merged["finished"] = max(m.get("finished") or "" for m in all_)
+        ended = sorted(m.get("finished") or "" for m in all_)
+        merged |= {"first": ended[0], "finished": ended[-1]}
         return all_[0] | merged
 
     @cached_property

@@ -255,7 +255,8 @@ def _intervals(frame, named, margin, narrow, legend=()) -> Figure:
     rows = []
     for names, row in zip(named, frame.itertuples(), strict=True):
         sizes = row.overhead_pct, row.lo_pct, row.hi_pct
-        short = amounts.ratio if any(map(amounts.large, sizes)) else amounts.told
+        factors = any(amounts.large(size, row.metric) for size in sizes)
+        short = amounts.ratio if factors else amounts.told
         rows.append((*names, canvas.said(row, ", "), row.verdict, short(*sizes)))
     left = 34 + 7.4 * max((len(name) for _, name in named), default=10)
     figure, ax, places = _forest(rows, min(264, left), 272, margin, narrow, legend=legend)

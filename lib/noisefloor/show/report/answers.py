@@ -14,7 +14,7 @@ from noisefloor.model import METRICS, PROFILES
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, say
 from noisefloor.show.report.pieces import flat, provenance, save, table, verdict_box, verdict_table
-from noisefloor.show.report.words import finding, limits, machine, size, where
+from noisefloor.show.report.words import finding, limits, machine, reasons, size, where
 from noisefloor.show.rows import SHORT, is_control, is_joint, metric_label
 from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
@@ -216,7 +216,8 @@ def _verdicts(r, rows):
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]
         what.append(SHORT.get(row["metric"], metric_label(row["metric"])))
-        parts.append((row["verdict"], f"{', '.join(what)}: {limits(row) or size(row)}"))
+        told = "; ".join((limits(row) or size(row), *reasons(row, r.study.margin_pct)))
+        parts.append((row["verdict"], f"{', '.join(what)}: {told}"))
     return piece("badges", parts, lines=True)
 
 

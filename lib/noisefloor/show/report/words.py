@@ -87,7 +87,7 @@ def headline(row, margin_pct=MARGIN) -> str:
 def _overhead(row) -> str:
     """Its effect after the name of its metric, where `+5.4 %` alone would be taken for more TPS."""
     told = effect(row)
-    return told if amounts.large(row["overhead_pct"]) else f"overhead {told}"
+    return told if amounts.large(row["overhead_pct"], row["metric"]) else f"overhead {told}"
 
 
 def _about(row) -> str:
@@ -384,5 +384,7 @@ def engine(campaign) -> str:
 
 def where(campaign) -> list[tuple[str, str]]:
     """When, where and on what a campaign was measured, by what each is called in a box."""
-    told = when(campaign), machine(campaign), engine(campaign)
+    first, last = str(campaign.get("first") or "")[:10], when(campaign)
+    told = f"{first} to {last[:10]}" if "" < first < last[:10] else last
+    told = told, machine(campaign), engine(campaign)
     return list(zip(("Date", "Machine", "Server"), told, strict=True))
