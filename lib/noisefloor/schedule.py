@@ -56,8 +56,8 @@ def slug(text: str) -> str:
 
 
 def cells(study: Study) -> list[Cell]:
-    """All comparisons, the study's own first, then the A/A control: one cell of the first
-    workload."""
+    """All comparisons, the study's own first, then the A/A control: the cell of the first workload
+    with the fewest threads, which costs least."""
     own = [
         Cell(w, t, a)
         for a in study.arms
@@ -66,7 +66,7 @@ def cells(study: Study) -> list[Cell]:
         if not w.arms or a.name in w.arms
     ]
     first = study.workloads[0]
-    return [*own, Cell(first, first.threads[len(first.threads) // 2], study.control)]
+    return [*own, Cell(first, min(first.threads), study.control)]
 
 
 def check(study: Study) -> None:
@@ -117,7 +117,7 @@ def plan(study: Study) -> dict:
     else:
         if blocks >= WHOLE:  # a short campaign asks one question of its own
             blocks = next((k for k in range(blocks, MOST_BLOCKS) if _enough(study, k)), MOST_BLOCKS)
-            control = CONTROL_BLOCKS
+            control = CONTROL_BLOCKS if _has_time(study) else 0
         looks = list(stats.spending.planned(blocks))
     declared = {
         "blocks": blocks,
@@ -175,8 +175,7 @@ def starting_s(study: Study) -> float:
     """Seconds of a block that are not measured, about: warm-up and evidence."""
     if all(w.at_once for w in study.workloads):
         return AT_ONCE_S
-    servers = 1 if study.design == "switched" else 2
-    return STARTING_S + servers * (study.profile.warmup_s + LOST_S)
+    return STARTING_S + study.profile.warmup_s + LOST_S
 
 
 def window_s(study: Study) -> float:
@@ -227,6 +226,16 @@ def least_min(study: Study, declared: dict) -> float:
     ]
     blocks = 1 if study.design == "switched" else len(study.arms)
     return declared["blocks"] * (sum(each) + blocks * starting_s(study)) / 60
+
+
+def _has_time(study: Study) -> bool:
+    """Whether the A/A control's blocks take no more than their share of the time; a duet's have fewer
+    windows, and switched it has no blocks of its own."""
+    cell = next(c for c in cells(study) if c.control)
+    if study.design == "switched" or cell.workload.at_once:
+        return True
+    block = starting_s(study) + pair_s(study, cell)
+    return CONTROL_BLOCKS * block <= CONTROL_SHARE * 60 * study.profile.budget_min
 
 
 def _enough(study: Study, blocks: int) -> bool:

@@ -64,6 +64,7 @@ def test_the_recorded_cells_are_the_full_cross_product(recorded):
     "goal",
     [
         "False slower or faster, every cell",
+        "The same where the minutes end after 70 % of the blocks",
         "The same in a family: 4 thread counts and their joint effect",
         "False same at the margin, every cell",
         "Interval holds the truth where the campaign ended, every cell",

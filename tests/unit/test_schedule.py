@@ -114,7 +114,8 @@ def test_the_half_width_to_expect_is_that_of_the_headline(noise):
 
 
 def test_more_pairs_and_less_noise_let_expect_a_narrower_interval(noise):
-    noise({"binlog-encryption: in memory": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 1.0}}})
+    one = {"binlog-encryption: in memory": {"tps": {"4": 2.0}, "cpu_per_transaction": {"4": 1.0}}}
+    noise(one | {"tps": {"cv_pct": 0.5, "df": 9}})
     declared = schedule.plan(QUICK)
     found = declared["expected"]
     assert 0 < found["cpu_per_transaction"] < found["tps"]
@@ -135,6 +136,22 @@ def test_a_duet_lets_expect_processor_time_alone_and_nothing_is_known_of_what_is
 
 
 # -- rounds ----------------------------------------------------------------------------------------
+
+
+def test_the_control_side_by_side_has_its_share_of_the_time_or_no_block():
+    side = studies.load("tablespace-encryption", question="memory", profile="standard")
+    cell = next(c for c in schedule.cells(side) if c.control)
+    assert cell.threads == min(side.workloads[0].threads)
+    block = schedule.starting_s(side) + schedule.pair_s(side, cell)
+    minutes = schedule.CONTROL_BLOCKS * block / 60 / schedule.CONTROL_SHARE
+
+    def control(budget_min, **other):
+        profile = replace(side.profile, budget_min=budget_min)
+        return schedule.plan(replace(side, profile=profile, **other))["control"]
+
+    assert control(minutes * 1.01) == schedule.CONTROL_BLOCKS
+    assert control(minutes * 0.99) == 0
+    assert control(minutes / 2, design="switched") == schedule.CONTROL_BLOCKS  # in every block
 
 
 def test_a_round_holds_every_comparison_once_and_the_first_one_the_control():

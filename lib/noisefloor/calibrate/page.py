@@ -92,7 +92,7 @@ class Calibration:
         name = cells["noise"] + ", " + cells["dependence"]
         cells = cells.assign(noise_label=name, **{label: 100 * cells[count] / cells["n"]})
         columns = [*truth.KEY, "noise_label", "truth_pct", "n", count, label]
-        columns += ["covered_last"] * (count == "covered")
+        columns += ["covered_last"] * (count == "covered") + ["cut"] * (count == "wrong")
         return cells.loc[kept(cells["truth_pct"]), columns].reset_index(drop=True)
 
     @cached_property

@@ -8,6 +8,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from noisefloor.measure import backup, connections, loading, tools
 from noisefloor.measure.bench import Bench
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.loading import pinned, without_effect
-from noisefloor.model import Arm, with_pinned
+from noisefloor.model import Arm, Workload, with_pinned
 from noisefloor.schedule import Cell
 from noisefloor.servers import engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
@@ -128,16 +129,34 @@ class Campaign(Folder):
                     f" in {paths.shown(self.folder)}"
                 ) from None
 
-    def warm(self, bench: Bench, slots: list[tuple[int, Arm]]) -> None:
-        """A warm-up slice per server: kept, marked, never judged."""
+    def warm(self, bench: Bench, slots: list[tuple[int, Arm]], threads: int = 0) -> None:
+        """A warm-up slice per server, of two servers at once: kept, marked, never judged. threads: 0
+        for the most of the first workload."""
         first, seconds = self.study.workloads[0], self.study.profile.warmup_s
-        cell = Cell(first, max(first.threads), self.study.baseline)
+        cell = Cell(first, threads or max(first.threads), self.study.baseline)
+        runs = []
         for slot, arm in slots:
             name = f"warm-up-b{self.block:02d}-{slot}-{schedule.slug(arm.name)}"
             if again := len(list(self.folder.glob(f"{name}*"))):  # a block that is continued
                 name += f"-{again}"
             place = {"pair": -1, "pair_id": name, "position": slot, "slot": slot, "warmup": True}
-            self.run(bench, self.slice(cell, arm, seconds, name, **place))
+            runs.append(self.slice(cell, arm, seconds, name, **place))
+        if self._plain(first):
+            self._made(bench, runs, ATTEMPTS, lambda: self._at_once(bench, runs))
+        else:
+            for s in runs:
+                self.run(bench, s)
+
+    def _plain(self, work: Workload) -> bool:
+        """Whether it is a load of sysbench on two servers that nothing but the load slows."""
+        switched = self.study.design == "switched"
+        return work.tool == "sysbench" and not (work.clients or work.throttled or switched)
+
+    def _at_once(self, bench: Bench, runs: list[tools.Slice]) -> None:
+        """Runs that nobody judges, all at the same time."""
+        with ThreadPoolExecutor(len(runs)) as pool:
+            for _ in pool.map(lambda s: self._measure(bench, s), runs):
+                pass
 
     def run(self, bench: Bench, s: tools.Slice) -> None:
         """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
@@ -202,8 +221,7 @@ class Campaign(Folder):
         """The sysbench of each run has its connections already, where two servers stand side by
         side and there are many."""
         work, threads = runs[0].workload, runs[0].threads
-        many = work.tool == "sysbench" and not work.clients and threads >= MANY
-        if not many or self.study.design == "switched" or work.throttled:
+        if threads < MANY or not self._plain(work):
             yield
             return
         with bench.place("gates") as place, contextlib.ExitStack() as ends:
@@ -238,7 +256,8 @@ class Campaign(Folder):
             bench.throttle(s.server, work)
         else:
             facts["settle"] = s.server.settle(self.study.profile.settle_s)
-        s.kit, s.idle, facts["start"] = bench.kit, bench.idle(s.server, s.replica), now()
+        s.idle = {} if facts["warmup"] else bench.idle(s.server, s.replica)
+        s.kit, facts["start"] = bench.kit, now()
         try:
             with contextlib.ExitStack() as still:
                 for other in s.idle.values():

@@ -112,14 +112,19 @@ def _held(units: Any, hit: Any, level: float, p: Callable[[Any], Any]) -> np.nda
 # -- many campaigns of one comparison -------------------------------------------------------------
 
 
-def decide(units: ArrayLike, *, margin: float) -> tuple[np.ndarray, np.ndarray]:
-    """(units used [...], word codes [...]: 0, +1 slower, -1 faster, 2 same) of campaigns that declared
-    units.shape[-1] blocks and hold 5 % for their one comparison; `same` holds 5 % of its own."""
+def decide(
+    units: ArrayLike, *, margin: float, declared: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(units used [...], word codes [...]: 0, +1 slower, -1 faster, 2 same) of campaigns that hold 5 %
+    for their one comparison; `same` holds 5 % of its own.
+
+    declared: blocks, where the minutes ended them before; units.shape[-1] without it."""
     units = np.asarray(units, float)
-    blocks = units.shape[-1]
-    looks = spending.planned(blocks)
-    two, one = (spending.levels(ALPHA, looks, blocks, sides) for sides in (2, 1))
-    used = np.full(units.shape[:-1], blocks)
+    most = units.shape[-1]
+    blocks = declared or most
+    looks = (*(n for n in spending.planned(blocks) if n < most), most)
+    two, one = (spending.levels(ALPHA, looks, blocks, sides, most < blocks) for sides in (2, 1))
+    used = np.full(units.shape[:-1], most)
     code = np.zeros(units.shape[:-1], int)
     for n in sorted({*two, *one}):
         open_ = code == 0

@@ -18,6 +18,7 @@ from noisefloor.stats.graph import ALPHA, JOINT, Graph, Name
 NOISES = ("normal", "lognormal", "stalls", "bimodal")
 DEPENDENCES = {"iid": 0.0, "AR 0.5": 0.5, "AR 0.8": 0.8}
 DRIFTS = ("none", "linear", "random walk", "slot penalty")
+CUT = 0.7  # of the blocks, between two looks: where a campaign's minutes may end
 PAIRS = {8: 4, 10: 4, 12: 4, 40: 1}  # declared blocks: pairs in one
 MARGIN_PCT = 2.0
 MARGIN = math.log1p(MARGIN_PCT / 100)
@@ -92,15 +93,19 @@ def pairs(
 def tally(units: np.ndarray, theta: float) -> dict[str, Any]:
     """Counts of campaigns whose truth is theta and whose units, without it, are given: a word each;
     covered: the interval at the look that ended the campaign holds theta; covered_last: it does at
-    the last look, whatever the campaign found before; measured: mean number of blocks."""
+    the last look, whatever the campaign found before; measured: mean number of blocks; cut: called
+    slower or faster if their minutes end after CUT of their blocks."""
     units = units + theta
     used, code = rule.decide(units, margin=MARGIN)
-    last = np.full(len(units), units.shape[-1])
+    blocks = units.shape[-1]
+    last = np.full(len(units), blocks)
+    cut = rule.decide(units[..., : math.ceil(CUT * blocks)], margin=MARGIN, declared=blocks)[1]
     return {
         **{word: int((code == c).sum()) for word, c in WORDS.items()},
         "covered": int(covers(units, used, theta).sum()),
         "covered_last": int(covers(units, last, theta).sum()),
         "measured": float(used.mean()),
+        "cut": int(np.isin(cut, (1, -1)).sum()),
     }
 
 
