@@ -129,11 +129,12 @@ class Campaign(Folder):
                     f" in {paths.shown(self.folder)}"
                 ) from None
 
-    def warm(self, bench: Bench, slots: list[tuple[int, Arm]], threads: int = 0) -> None:
-        """A warm-up slice per server, of two servers at once: kept, marked, never judged. threads: 0
-        for the most of the first workload."""
+    def warm(self, bench: Bench, slots: list[tuple[int, Arm]]) -> None:
+        """A warm-up slice per server, of two servers at once: kept, marked, never judged. It has the
+        most threads that are connected in no time."""
         first, seconds = self.study.workloads[0], self.study.profile.warmup_s
-        cell = Cell(first, threads or max(first.threads), self.study.baseline)
+        quick = [t for t in first.threads if t < MANY] or [min(first.threads)]
+        cell = Cell(first, max(quick), self.study.baseline)
         runs = []
         for slot, arm in slots:
             name = f"warm-up-b{self.block:02d}-{slot}-{schedule.slug(arm.name)}"

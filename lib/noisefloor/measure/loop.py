@@ -108,10 +108,10 @@ def side_by_side(c: Campaign, bench: Bench) -> None:
             start(*made.values())
             for old in gone:
                 old.result()  # nothing else runs while something is measured
-            every = c.cells(arm)
+            works = [x.workload for x in c.cells(arm)]
             # a duet and a restart are under load before their clock
-            if not all(x.workload.at_once or x.workload.tool == "restart" for x in every):
-                c.warm(bench, [(i, arms[i]) for i in dealt], max(x.threads for x in every))
+            if not all(w.at_once or w.tool == "restart" for w in works):
+                c.warm(bench, [(i, arms[i]) for i in dealt])
             block(c, bench, arm)
             c.closing(bench, list(enumerate(arms)))
             gone = [broom.submit(old.remove) for old in bench.servers]
