@@ -18,6 +18,7 @@ CONTROL_SHARE = 0.08  # of the time, at the most
 WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
 WINDOW_S = 2.0  # of a duet
 LEAST_WINDOWS = 3  # of a duet in a block
+CONTROL_WINDOWS = 2  # of a duet in a block of the control, at least
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
 AT_ONCE_S = 4.5  # the same of a duet, whose load begins before its first window
@@ -185,10 +186,11 @@ def window_s(study: Study) -> float:
 
 def windows(study: Study, declared: dict, *, control: bool) -> int:
     """Windows of a block; the A/A control's share of the time is bounded."""
-    whole = declared["windows"]
     if not control:
-        return whole
-    return max(2, int(CONTROL_SHARE * declared["blocks"] * whole / max(declared["control"], 1)))
+        return declared["windows"]
+    block = CONTROL_SHARE * 60 * study.profile.budget_min / CONTROL_BLOCKS
+    # one window's time goes to the load that begins, as in `_fitting`
+    return max(CONTROL_WINDOWS, int((block - starting_s(study)) / window_s(study)) - 1)
 
 
 def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
@@ -229,12 +231,13 @@ def least_min(study: Study, declared: dict) -> float:
 
 
 def _has_time(study: Study) -> bool:
-    """Whether the A/A control's blocks take no more than their share of the time; a duet's have fewer
-    windows, and switched it has no blocks of its own."""
+    """Whether the A/A control's blocks take no more than their share of the time; switched it has no
+    blocks of its own."""
     cell = next(c for c in cells(study) if c.control)
-    if study.design == "switched" or cell.workload.at_once:
+    if study.design == "switched":
         return True
-    block = starting_s(study) + pair_s(study, cell)
+    duet = (CONTROL_WINDOWS + 1) * window_s(study)
+    block = starting_s(study) + (duet if cell.workload.at_once else pair_s(study, cell))
     return CONTROL_BLOCKS * block <= CONTROL_SHARE * 60 * study.profile.budget_min
 
 

@@ -81,8 +81,11 @@ def test_the_blocks_of_a_duet_hold_the_windows_that_the_budget_has_time_for(prof
     assert windows >= 3
     assert 0.5 < took / (60 * chosen.profile.budget_min) <= 1
     assert schedule.windows(chosen, found, control=False) == windows
-    control = found["control"] * schedule.windows(chosen, found, control=True)
-    assert control <= max(schedule.CONTROL_SHARE * found["blocks"] * windows, 2 * found["control"])
+    few = schedule.windows(chosen, found, control=True)
+    assert few >= schedule.CONTROL_WINDOWS
+    control = found["control"] * (schedule.starting_s(chosen) + (few + 1) * each)
+    assert control <= schedule.CONTROL_SHARE * 60 * chosen.profile.budget_min
+    assert (found["control"] > 0) == (profile == "standard")
 
 
 # -- what it is to find out ------------------------------------------------------------------------
@@ -138,11 +141,14 @@ def test_a_duet_lets_expect_processor_time_alone_and_nothing_is_known_of_what_is
 # -- rounds ----------------------------------------------------------------------------------------
 
 
-def test_the_control_side_by_side_has_its_share_of_the_time_or_no_block():
-    side = studies.load("tablespace-encryption", question="memory", profile="standard")
+@pytest.mark.parametrize("question", ["memory", "memory-processor"])
+def test_the_control_side_by_side_has_its_share_of_the_time_or_no_block(question):
+    side = studies.load("tablespace-encryption", question=question, profile="standard")
     cell = next(c for c in schedule.cells(side) if c.control)
     assert cell.threads == min(side.workloads[0].threads)
-    block = schedule.starting_s(side) + schedule.pair_s(side, cell)
+    duet = (schedule.CONTROL_WINDOWS + 1) * schedule.window_s(side)
+    pair_s = duet if cell.workload.at_once else schedule.pair_s(side, cell)
+    block = schedule.starting_s(side) + pair_s
     minutes = schedule.CONTROL_BLOCKS * block / 60 / schedule.CONTROL_SHARE
 
     def control(budget_min, **other):
