@@ -171,6 +171,17 @@ def test_opposite_effects_are_not_averaged_in_silence():
     assert warned(first(tidy, blocks=12), "opposite effects")
 
 
+@pytest.mark.parametrize(("sd", "word"), [(0.001, "same"), (0.2, "cannot tell")])
+def test_a_joint_effect_without_a_direction_names_the_thread_counts_that_have_one(sd, word):
+    rest = [built(noise(48, sd, t), threads=t) for t in (1, 4, 16)]
+    clear = built(0.05 + noise(48, 0.001, 9), threads=64)
+    weights = {("w", "tps"): {1: 1.0, 4: 1.0, 16: 1.0, 64: 0.02}}
+    found = first(joined(*rest, clear), blocks=12, weights=weights)
+    assert found["verdict"] == word
+    assert warned(found, "(slower at 64)")
+    assert warned(found, "one by one")
+
+
 def test_the_control_is_a_family_of_its_own():
     tidy = joined(built(0.1 + noise(48)), built(noise(48, 0.02, 1), arm="off again"))
     tidy.attrs = {"design": "switched"}  # the baseline is found by its copy

@@ -23,7 +23,8 @@ BUCKETS = "the percentiles lie in the same or the neighbouring histogram bucket 
 FEW = "too few pairs: Student's t decides, the signs of the pairs do not"
 GIVEN = 11  # runs that a floor is taken to be known from
 FLIPPED = 6  # pairs from which on their signs can reach 5 %
-OPPOSITE = "the thread counts show opposite effects: read them one by one, not their average"
+ONE_BY_ONE = "read them one by one, not their average"
+OPPOSITE = f"the thread counts show opposite effects: {ONE_BY_ONE}"
 UNKNOWN = ((math.inf, 1.0),)  # the variance of what is not known
 
 
@@ -276,10 +277,25 @@ def decided(cells: Mapping[Name, Cell], margin_pct: float, metric: str) -> list[
             if c.word == CANNOT_TELL and c.estimate.p <= c.level:
                 c.warnings.insert(0, BUCKETS if c.p <= c.level else FEW)
         if name[1] is JOINT:
-            own = [m.estimate for t in members[name[0]] if not (m := cells[name[0], t]).only]
-            if any(e.value > e.half() for e in own) and any(-e.value > e.half() for e in own):
-                c.warnings.insert(0, OPPOSITE)
+            own = {t: m for t in members[name[0]] if not (m := cells[name[0], t]).only}
+            sizes = [m.estimate for m in own.values()]
+            ends = [(e.value - e.half(), e.value + e.half()) for e in sizes]
+            if why := apart(c.word, {t: m.word for t, m in own.items()}, ends):
+                c.warnings.insert(0, why)
     return [(name, cells[name]) for name in order]
+
+
+def apart(word: str, own: Mapping[Any, str], ends: Iterable[tuple[float, float]]) -> str:
+    """Why a joint effect with this word does not stand for its thread counts, `""` where it does.
+    own: thread count -> its word; ends: their intervals."""
+    low, high = zip(*ends, strict=True) if own else ((), ())
+    if any(lo > 0 for lo in low) and any(hi < 0 for hi in high):
+        return OPPOSITE
+    unlike = {str(t): w for t, w in own.items() if w in (SLOWER, FASTER)}  # all in one direction
+    if word in (SLOWER, FASTER) or not unlike:
+        return ""
+    found = f"{next(iter(unlike.values()))} at {', '.join(unlike)}"
+    return f"the thread counts differ ({found}): {ONE_BY_ONE}"
 
 
 def verdict_row(

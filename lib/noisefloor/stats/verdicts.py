@@ -14,7 +14,7 @@ from noisefloor.stats import estimate, plan, rule, runs, scatter
 from noisefloor.stats.estimate import CANNOT_TELL, FASTER, SLOWER
 from noisefloor.stats.graph import ALPHA, JOINT, Name
 from noisefloor.stats.row import COLUMNS, KEY, Row, percent, row
-from noisefloor.stats.runs import BUCKET, BUCKETS, OPPOSITE, PERCENTILES, Side
+from noisefloor.stats.runs import BUCKET, BUCKETS, PERCENTILES, Side
 from noisefloor.stats.scatter import Floor
 
 UNKNOWN = "unknown"  # design of pairs from elsewhere
@@ -262,8 +262,7 @@ def _family(
     for arm, threads in sorted(read, key=lambda k: (places.index(k[0]), k[1] is JOINT)):
         o, size, joint = read[arm, threads], members[arm, threads].size, threads is JOINT
         word, needed, cv, n = o.word, None, math.nan, round(size * o.units)
-        near = metric in PERCENTILES and not joint and abs(o.estimate) < BUCKET
-        if hidden := near and word in (SLOWER, FASTER):
+        if hidden := not joint and _hidden(metric, o):
             word = CANNOT_TELL
         if o.units > 1 and o.hi > o.lo:
             cv = abs(o.estimate) / (o.hi - o.lo) * 2 * o.sd * math.sqrt(size / 2)
@@ -277,7 +276,7 @@ def _family(
         mine = family[family["arm"] == arm]
         if not joint and threads != "":
             mine = mine[mine["threads"] == threads]
-        parts = [x for (a, t), x in read.items() if a == arm and t is not JOINT]
+        parts = {t: x for (a, t), x in read.items() if a == arm and t is not JOINT}
         notes = (
             BUCKETS if hidden else "",
             o.reason,
@@ -287,7 +286,7 @@ def _family(
             (ENDED if asked.spent else EARLY).format(o.units, blocks) if early else "",
             f"{gone} pairs left out: a value is missing, zero or negative" if gone else "",
             "one block: two are needed for an interval" if o.units < 2 else "",
-            *(_joint_notes(members[arm, threads].weights, parts) if joint else ()),
+            *(_joint_notes(metric, o, members[arm, threads].weights, parts) if joint else ()),
             _moved(mine, o, weights),
         )
         yield row(
@@ -341,9 +340,16 @@ def _weighed(threads: Any, weights: Weights) -> tuple[np.ndarray, bool]:
     return (w, True) if np.isfinite(w).all() else (np.ones(len(w)), False)
 
 
-def _joint_notes(weights: Weights | None, members: Sequence[rule.Outcome]) -> Iterator[str]:
-    if any(o.lo > 0 for o in members) and any(o.hi < 0 for o in members):
-        yield OPPOSITE
+def _hidden(metric: str, o: rule.Outcome) -> bool:
+    """Whether a percentile's difference is within one bucket of the tool's histogram."""
+    return metric in PERCENTILES and abs(o.estimate) < BUCKET and o.word in (SLOWER, FASTER)
+
+
+def _joint_notes(
+    metric: str, joint: rule.Outcome, weights: Weights | None, own: Mapping[Any, rule.Outcome]
+) -> Iterator[str]:
+    words = {t: CANNOT_TELL if _hidden(metric, o) else o.word for t, o in own.items()}
+    yield runs.apart(joint.word, words, [(o.lo, o.hi) for o in own.values()])
     if weights:
         told = ", ".join(f"{t}: {100 * w:.0f} %" for t, w in weights.items())
         yield f"thread counts weighted by the A/A scatter that is recorded for them ({told})"

@@ -15,7 +15,7 @@ from noisefloor.show.rows import (
     threads_label,
 )
 from noisefloor.stats import plan
-from noisefloor.stats.runs import OPPOSITE
+from noisefloor.stats.runs import ONE_BY_ONE
 from noisefloor.text import amounts
 
 MARGIN = 2.0  # percent, where a table does not say
@@ -74,8 +74,8 @@ def headline(row, margin_pct=MARGIN) -> str:
         alike = f"{arm} or {base} makes no difference that matters"
     claim = {"slower": worse, "faster": better, "same": alike}.get(row["verdict"])
     why = reasons(row, margin_pct)
-    if claim and OPPOSITE in why:
-        claim += " on average"
+    if claim and any(ONE_BY_ONE in w for w in why):
+        claim = f"on average, {claim}" if claim == alike else f"{claim} on average"
     elif not claim:
         claim, said = f"cannot tell whether {worse}", limits(row)
         although = ", although the interval says " if said.startswith("between") else ": "
@@ -141,12 +141,12 @@ def limits(row) -> str:
 
 def reasons(row, margin_pct=MARGIN) -> list[str]:
     """Warnings that belong right beside the verdict: why a row cannot tell although its interval
-    excludes zero, lies within the margin, or does not exist; and that a joint effect averages
-    opposite ones."""
+    excludes zero, lies within the margin, or does not exist; and that a joint effect does not
+    stand for its thread counts."""
     notes = _notes(row)
-    found = [OPPOSITE] if any(OPPOSITE in w for w in notes) else []
+    found = [w for w in notes if ONE_BY_ONE in w]
     if row["verdict"] == UNDECIDED and (_decides(row, margin_pct) or not known(row.get("lo_pct"))):
-        found += notes[:1]
+        found += [w for w in notes if w not in found][:1]
     return list(dict.fromkeys(found))
 
 
