@@ -11,7 +11,7 @@ from conftest import DATA, ROOT
 from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.show import plots, report
-from noisefloor.show.report import answers, verified
+from noisefloor.show.report import answers, verified, words
 from test_report import text
 from test_results import answering
 
@@ -97,6 +97,22 @@ def test_plan_and_outcome_stand_beside_each_other(r, early):
     assert "budgeted 0.16, measured 0.16, elapsed 0.2 75 %" in said
     asked = "What does encrypting the binary log cost?"
     assert f"{asked} switched, 1 block TPS: not known budgeted 0.16" in text(report.outcome(early))
+
+
+def test_a_page_of_several_machines_names_each_beside_its_question():
+    names = ("headline-standard-20261125-015327", "restart-standard-20261124-201334")
+    found = [paths.campaign(f"tablespace-encryption-{n}") for n in names]
+    two = results.load(*found)
+    rows = text(report.outcome(two)).split("restart side by side")
+    assert "Intel" in rows[0]
+    assert "AMD" in rows[1]
+    assert "Intel" not in rows[1]
+    box = dict(words.where(two.meta))["Machine"]
+    assert box.startswith("Intel")
+    assert "; other questions: AMD" in box
+    one = results.load(found[0])
+    assert dict(words.where(one.meta))["Machine"] == box.split("; ")[0]
+    assert "GiB" not in text(report.outcome(one))  # it is named in the box
 
 
 def test_what_the_arms_reached_is_told_in_units(early):

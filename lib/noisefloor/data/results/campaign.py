@@ -133,7 +133,8 @@ class Results(Tables):
 
     @cached_property
     def meta(self) -> dict:
-        """campaign.json, the first one's, with the names of the campaigns and their folders."""
+        """campaign.json, the first one's, with the names of the campaigns and their folders,
+        and of several the machine of each: `hosts`."""
         if not self.more:
             return self._campaign.meta | {
                 "campaign": self.folder.name,
@@ -150,6 +151,7 @@ class Results(Tables):
         merged["campaigns"] = [m["campaign"] for m in all_]
         ended = sorted(m.get("finished") or "" for m in all_)
         merged |= {"first": ended[0], "finished": ended[-1]}
+        merged["hosts"] = [m.get("host") for m in all_]
         return all_[0] | merged
 
     @cached_property

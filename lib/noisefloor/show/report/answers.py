@@ -14,7 +14,7 @@ from noisefloor.model import METRICS, PROFILES
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, say
 from noisefloor.show.report.pieces import flat, provenance, save, table, verdict_box, verdict_table
-from noisefloor.show.report.words import finding, limits, machine, reasons, size, where
+from noisefloor.show.report.words import finding, limits, machine, machines, reasons, size, where
 from noisefloor.show.rows import SHORT, is_control, is_joint, metric_label
 from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
@@ -278,6 +278,8 @@ def expectation(r):
 def outcome(r):
     """What each campaign declared before it measured, and what became of it."""
     rows = pd.DataFrame([_outcome(r, p) for p in r.parts])
+    if len(machines(r.meta)) > 1:
+        rows["machine"] = [machine(p.meta) for p in r.parts]
     return table(rows, say("outcome"), name="outcome")
 
 

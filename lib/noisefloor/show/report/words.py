@@ -373,6 +373,12 @@ def machine(campaign) -> str:
     return ", ".join(str(p) for p in parts if p)
 
 
+def machines(campaign) -> list[str]:
+    """The machines of a page's campaigns, that of its headline first."""
+    hosts = [campaign.get("host"), *campaign.get("hosts", [])]
+    return list(dict.fromkeys(machine({"host": h}) for h in hosts))
+
+
 def engine(campaign) -> str:
     """The server of a campaign, `MySQL 9.7.4`."""
     several = {e["label"] for e in campaign.get("engines", {}).values()}
@@ -386,5 +392,8 @@ def where(campaign) -> list[tuple[str, str]]:
     """When, where and on what a campaign was measured, by what each is called in a box."""
     first, last = str(campaign.get("first") or "")[:10], when(campaign)
     told = f"{first} to {last[:10]}" if "" < first < last[:10] else last
-    told = told, machine(campaign), engine(campaign)
+    here, *others = machines(campaign)
+    if others:
+        here += f"; other questions: {'; '.join(others)}"
+    told = told, here, engine(campaign)
     return list(zip(("Date", "Machine", "Server"), told, strict=True))
