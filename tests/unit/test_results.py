@@ -300,20 +300,25 @@ def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
 
 
 def test_a_page_holds_the_newest_campaign_of_every_question(three, recorded, tmp_path):
-    ended = {"finished": "2026-11-23T10:00:00+00:00"}
-    for name, key, facts in (
-        ("d", "no-sync", ended),
-        ("e", "replica", {"finished": ""}),  # not ended
-        ("f", "replica", ended | {"host": {"cpu": "another"}}),
-        ("g", "throttled", ended | {"margin_pct": 5.0}),
-        ("h", "throttled", ended | {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}),
+    early, ended, later = ({"finished": f"2026-11-{day}T10:00:00+00:00"} for day in (22, 23, 24))
+    away = {"host": {"cpu": "another"}}
+    for name, key, work, facts in (
+        ("d", "no-sync", "sync_binlog=0", ended),
+        ("e", "replica", "replica", {"finished": ""}),  # not ended
+        ("f", "replica", "in memory", later | away),  # one figure would mix two processors
+        ("g", "throttled", "throttled disk", ended | {"margin_pct": 5.0}),
+        ("h", "throttled", "x", ended | {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}),
+        ("i", "replica", "replica", ended | away),
+        ("j", "no-sync", "sync_binlog=0", later | away),  # this processor has one of its own
+        ("k", "masked", "replica", early | {"host": {"cpu": "a third"}}),
     ):
-        answering(recorded, tmp_path / name, key, **facts)
-    for run in tmp_path.glob("[a-h]/*/run.json"):
+        answering(recorded, tmp_path / name, key, work, **facts)
+    for run in tmp_path.glob("[a-k]/*/run.json"):
         run.unlink()  # nothing but campaign.json is read
     for folder in (three[0], three[1], tmp_path / "d"):
-        assert [f.name for f in results.beside(folder)] == ["b", "a", "d"]
-    assert [f.name for f in results.beside(three[2])] == ["b", "a", "c"]
+        assert [f.name for f in results.beside(folder)] == ["b", "a", "d", "i"]
+    assert [f.name for f in results.beside(three[2])] == ["b", "a", "c", "i"]
+    assert [f.name for f in results.beside(tmp_path / "i")] == ["b", "a", "j", "i"]
     assert results.beside(recorded) == (recorded,)  # which asked everything at once
 
 

@@ -385,20 +385,24 @@ def named(text: str) -> tuple[Path, ...]:
 
 def beside(folder: Path) -> tuple[Path, ...]:
     """The campaigns of the page of `folder`, in the order of the study's questions: itself, and of
-    every other question the newest finished one that lies beside it, of the same builds, processor
-    and margin. A campaign that asked all questions at once stands alone."""
+    every other question the newest finished one that lies beside it, of the same builds and margin.
+    One of the same processor goes first; one of another processor stands for a question that was
+    not answered on this one, unless a workload of it was: no figure mixes processors. A campaign
+    that asked all questions at once stands alone."""
     own = _facts(folder)
     if not own.get("key"):
         return (folder,)
-    newest: dict[str, tuple[str, str]] = {}
-    for file in folder.parent.glob("*/campaign.json"):
-        other = _facts(file.parent)
-        if _alike(other) == _alike(own) and other.get("key") and other.get("finished") != "":
-            now = (str(other.get("finished") or other.get("created") or ""), file.parent.name)
-            newest[other["key"]] = max(now, newest.get(other["key"], ("", "")))
-    newest[own["key"]] = ("", folder.name)
+    found = {f.parent: _facts(f.parent) for f in folder.parent.glob("*/campaign.json")}
+    alike = {f: x for f, x in found.items() if _alike(x) == _alike(own) and x.get("key")}
+    newest, on = {own["key"]: folder}, dict.fromkeys(_workloads(own), _cpu(own))
+    for f, facts in sorted(alike.items(), key=lambda item: _rank(*item, own), reverse=True):
+        works, cpu = _workloads(facts), _cpu(facts)
+        mixed = any(on.get(w, cpu) != cpu for w in works)
+        if facts["key"] not in newest and facts.get("finished") != "" and not mixed:
+            newest[facts["key"]] = f
+            on |= dict.fromkeys(works, cpu)
     order = [k for k in _questions(own) if k in newest]
-    return tuple(folder.with_name(newest[k][1]) for k in dict.fromkeys([*order, *newest]))
+    return tuple(newest[k] for k in dict.fromkeys([*order, *newest]))
 
 
 def _facts(folder: Path) -> dict:
@@ -410,10 +414,24 @@ def _facts(folder: Path) -> dict:
 
 def _alike(facts: dict) -> tuple:
     """What campaigns share that stand on one page."""
-    host, given = facts.get("host"), facts.get("parameters") or {}
-    cpu = host.get("cpu") if isinstance(host, dict) else host
+    given = facts.get("parameters") or {}
     builds = (facts.get("engine") or {}).get("label"), given.get("old") or "mysql-8.0"
-    return facts.get("study"), builds, cpu, facts.get("margin_pct")
+    return facts.get("study"), builds, facts.get("margin_pct")
+
+
+def _cpu(facts: dict) -> str:
+    host = facts.get("host")
+    return host.get("cpu", "") if isinstance(host, dict) else str(host or "")
+
+
+def _workloads(facts: dict) -> list[str]:
+    return [w["name"] for w in facts.get("workloads", [])]
+
+
+def _rank(folder: Path, facts: dict, own: dict) -> tuple:
+    """The processor of `own` before others, then the newest."""
+    ended = str(facts.get("finished") or facts.get("created") or "")
+    return _cpu(facts) == _cpu(own), ended, folder.name
 
 
 def _questions(facts: dict) -> dict[str, str]:
