@@ -76,6 +76,16 @@ class Kit(tools.Kit):
             self.own[arm.name].start()
         return self.own[arm.name]
 
+    def stock(self) -> None:
+        """Every arm that is restored has its archive, and one copy that was started and compared."""
+        for workload in (w for w in self.study.workloads if w.tool == "restore"):
+            for arm in self.study.compared:
+                with contextlib.suppress(NotHere, ToolError):  # its turn comes, and says so
+                    self.ready(arm, workload)
+                    server = self.bench.server_of(arm, 0, workload)
+                    _restored(self, server, arm, workload.threads[0])
+        self.end_block()
+
     def new(self, name: str) -> Path:
         """A path for a new file or folder; its number keeps the page cache of old ones out."""
         self.count += 1
@@ -231,20 +241,23 @@ def backup(s: Slice) -> dict:
 def restore(s: Slice) -> dict:
     """The arm's archive unpacked into an empty folder; what makes a backup of mariabackup
     consistent (its prepare) has a clock of its own, and the copy is proved outside both."""
-    kit = s.kit
-    if s.arm.name not in kit.archives:
+    return _result(s, _restored(s.kit, s.server, s.arm, s.threads))
+
+
+def _restored(kit: Kit, server: Server, arm: Arm, threads: int) -> dict:
+    if arm.name not in kit.archives:
         archive = kit.new("archive")
-        _backup(kit, s.server, s.arm, s.threads, archive)
-        kit.archives[s.arm.name] = archive
-    archive, size = kit.archives[s.arm.name], int(s.arm.how.get("pipe", 0))
+        _backup(kit, server, arm, threads, archive)
+        kit.archives[arm.name] = archive
+    archive, size = kit.archives[arm.name], int(arm.how.get("pipe", 0))
     with kit.bench.place("restored") as into:
-        stages = workloads.restore(copier(s.server), into, s.arm.how, kit.password)
+        stages = workloads.restore(copier(server), into, arm.how, kit.password)
         took = pipe(stages, kit.folder, source=archive, size=size)
         _must(took)
-        digest, prepared = tree(into), prepare(s.server, into)
-        checks = prove(kit, s.server, into, digest)
+        digest, prepared = tree(into), prepare(server, into)
+        checks = prove(kit, server, into, digest)
     own = {"prepare_s": round(prepared, 4)} if prepared else {}
-    return _result(s, took) | own | {"archive_B": archive.stat().st_size, "evidence": checks}
+    return took | own | {"archive_B": archive.stat().st_size, "evidence": checks}
 
 
 def speed(s: Slice) -> dict:
@@ -348,12 +361,16 @@ def prove(kit: Kit, server: Server, restored: Path, digest: str) -> list[dict]:
 
 def tree(folder: Path) -> str:
     """Digest of all files of a folder, with their names."""
-    total = hashlib.blake2b()
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        with open(path, "rb") as f:
-            total.update(f"{path.relative_to(folder)} ".encode())
-            total.update(hashlib.file_digest(f, hashlib.blake2b).digest())
-    return total.hexdigest()
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        digests = list(pool.map(_digest, files))
+    names = [str(p.relative_to(folder)) for p in files]
+    return hashlib.sha256(repr([*zip(names, digests, strict=True)]).encode()).hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def revive(kit: Kit, server: Server, restored: Path) -> str:

@@ -68,9 +68,15 @@ class Campaign(Folder):
         self.study = with_pinned(study, self.meta["pinned"])
         self.turns = schedule.turns(self.seed, self.study, self.plan)  # of the arms as they are now
 
-    def facts(self, bench: Bench) -> None:
-        """What the kit finds out once, on the running servers of the first block, into a file each;
-        [{"skipped": reason}] where this machine does not allow it."""
+    def stock(self, bench: Bench) -> None:
+        """What takes long and is not measured, on a running server before the clock starts: what the
+        kit's runs need, and what it finds out once, into a file each; [{"skipped": reason}] where
+        this machine does not allow it."""
+        if not any(w.tool == "restore" for w in self.study.workloads):
+            return
+        self.progress.say(f"{self.folder.name}: making the archives")
+        bench.servers[0].start()
+        bench.kit.stock()
         for name in self.study.facts:
             path = tidy.fact_file(self.folder, name)
             if not path.exists():

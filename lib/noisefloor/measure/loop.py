@@ -77,10 +77,10 @@ def switched(c: Campaign, bench: Bench) -> None:
     """One server, restarted for every block; the arm is switched between slices."""
     bench.servers = [bench.fresh(c.study.baseline)]
     arms = [(0, a) for a in c.study.compared]
+    c.stock(bench)
     for _ in blocks(c):
         bench.servers[0].restart()
         c.warm(bench, arms[:1])
-        c.facts(bench)
         block(c, bench, None)
         c.closing(bench, arms)
         bench.close(keep=True)

@@ -53,6 +53,9 @@ class Kit:
     def dress(self, server: Server) -> None:
         """What a fresh server needs before its start. Raises ServerError."""
 
+    def stock(self) -> None:
+        """Make what takes long, on the running servers, before the clock starts."""
+
     def ready(self, arm: Arm, workload: Workload) -> None:
         """Make sure that both can be measured here. Raises NotHere."""
 

@@ -231,8 +231,8 @@ print(round(statistics.median(took[1:]), 6))
 class Link:
     """Two network namespaces with a cable between them whose delay can be set.
 
-    `client` and `server` are argv prefixes that enter them. netem where the kernel has it, else
-    wirefilter. Raises ServerError or EngineMissing where neither is allowed."""
+    `client` and `server` are argv prefixes that enter them. netem delays where the kernel has it,
+    else a second cable, through wirefilter. Raises ServerError or EngineMissing where neither is allowed."""
 
     hosts = ("10.77.0.1", "10.77.0.2")
 
@@ -258,38 +258,43 @@ class Link:
 
     def _cable(self) -> None:
         far = self.ends[1].pid
+        _ip(self.client, f"ip link add nf0 type veth peer name nf1 netns {far}")
         with contextlib.suppress(ServerError):
-            _ip(self.client, "tc qdisc add dev lo root netem delay 0ms")
-            _ip(self.client, "tc qdisc del dev lo root")
-            _ip(self.client, f"ip link add nf0 type veth peer name nf1 netns {far}")
+            _ip(self.client, "tc qdisc add dev nf0 root netem delay 0ms")
             return
         program, libraries = engines.which("wirefilter"), ""
         if not program:
             prefix = engines.unpacked("vde-wirefilter", "libvdeplug2")
             program = str(prefix / "usr/bin/wirefilter")
             libraries = str(next(prefix.glob("usr/lib/*/libvdeplug.so.2")).parent)
-        for name in ("nf0", "nf1"):
+        for name in ("slow0", "slow1"):
             (self.folder / name).write_text(f"tap://{name}\n")
-        argv = [*self.client, program, "-v", f"{self.folder / 'nf0'}:{self.folder / 'nf1'}"]
+        argv = [*self.client, program, "-v", f"{self.folder / 'slow0'}:{self.folder / 'slow1'}"]
         log, env = self.folder / "wirefilter.log", {**os.environ, "LD_LIBRARY_PATH": libraries}
         self.wire = _start(argv, log, self._has_far, "wirefilter", env=env)
-        _ip(self.client, f"ip link set nf1 netns {far}")
+        _ip(self.client, f"ip link set slow1 netns {far}")
+        for enter, name in ((self.client, "slow0"), (self.server, "slow1")):
+            _ip(enter, f"ip link set {name} up")
 
     def _has_far(self, _) -> bool:
         with contextlib.suppress(ServerError):
-            _ip(self.client, "ip link show nf1")
+            _ip(self.client, "ip link show slow1")
             return True
         return False
 
     def delay(self, round_trip_ms: float) -> None:
         """Delay every packet by half of `round_trip_ms` from now on."""
         half = round_trip_ms / 2
-        if self.wire:
+        if self.wire and half:
             self.wire.stdin.write(f"delay {half:g}\n".encode())
             self.wire.stdin.flush()
-        else:
-            for enter, name in ((self.client, "nf0"), (self.server, "nf1")):
-                _ip(enter, f"tc qdisc replace dev {name} root netem delay {half:g}ms")
+        for end, enter in enumerate((self.client, self.server)):
+            if not self.wire:
+                _ip(enter, f"tc qdisc replace dev nf{end} root netem delay {half:g}ms")
+            else:  # the wire wakes up too seldom for a packet that is not to wait
+                device = f"slow{end}" if half else f"nf{end}"
+                here, there = self.hosts[end], self.hosts[1 - end]
+                _ip(enter, f"ip route replace {there}/32 dev {device} src {here}")
 
     def rtt(self, port: int) -> dict[str, float]:
         """Seconds that connect() takes to a port of the server's end: the median of five."""
