@@ -18,7 +18,7 @@ def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
     for cell in 2 * [x for x in every if x.workload.at_once]:
         _made(c, bench, cell, c.due(cell, 0) - c.done(c.block).get(cell.key, 0))
     in_turn = [x for x in every if not x.workload.at_once]
-    share_s = schedule.share_s(c.study, c.turns)
+    share_s = schedule.share_s(c.study, c.turns) + schedule.starting_s(c.study)  # warm-up and all
     number, began = 0, c.meta["spent_s"]
     while in_turn and not all(map(c.skips, in_turn)) and c.left_s > 0:
         again = number == c.plan["pairs"] > 0  # what was lost
