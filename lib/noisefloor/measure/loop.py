@@ -80,7 +80,8 @@ def switched(c: Campaign, bench: Bench) -> None:
     c.stock(bench)
     for _ in blocks(c):
         bench.servers[0].restart()
-        c.warm(bench, arms[:1])
+        if any(w.tool != "restore" for w in c.study.workloads):  # which no server takes part in
+            c.warm(bench, arms[:1])
         block(c, bench, None)
         c.closing(bench, arms)
         bench.close(keep=True)
