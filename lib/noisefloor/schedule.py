@@ -22,6 +22,7 @@ CONTROL_WINDOWS = 2  # of a duet in a block of the control, at least
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
 AT_ONCE_S = 4.5  # the same of a duet, whose load begins before its first window
+STARTS_S = 1.5  # of it that no budget counts: both servers start
 SPENT = "the budget is spent"  # why a campaign ended
 NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
 CONTENDED = "size under contention: both servers were under load at once"
@@ -157,7 +158,8 @@ def _fitting(study: Study, blocks: int) -> tuple[int, int]:
     own = [c for c in cells(study) if not c.control]
     arms = 1 if study.design == "switched" else len(study.arms)  # that have a block of their own
     block = 60 * study.profile.budget_min / (blocks * arms) - starting_s(study)
-    windows = max(LEAST_WINDOWS, int(block * arms / len(own) / window_s(study)) - 1)
+    at_once = (block + STARTS_S) * arms / len(own)
+    windows = max(LEAST_WINDOWS, int(at_once / window_s(study)) - 1)
     pairs = max(1, int(block * arms / sum(pair_s(study, c) for c in own)))
     return pairs, windows if any(w.at_once for w in study.workloads) else 0
 
