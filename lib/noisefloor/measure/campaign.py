@@ -72,7 +72,7 @@ class Campaign(Folder):
         """What takes long and is not measured, on a running server before the clock starts: what the
         kit's runs need, and what it finds out once, into a file each; [{"skipped": reason}] where
         this machine does not allow it."""
-        if not any(w.tool == "restore" for w in self.study.workloads):
+        if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
         self.progress.say(f"{self.folder.name}: making the archives")
         bench.servers[0].start()

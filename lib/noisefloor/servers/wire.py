@@ -232,7 +232,8 @@ class Link:
     """Two network namespaces with a cable between them whose delay can be set.
 
     `client` and `server` are argv prefixes that enter them. netem delays where the kernel has it,
-    else a second cable, through wirefilter. Raises ServerError or EngineMissing where neither is allowed."""
+    else a second cable, through wirefilter. Raises ServerError or EngineMissing where neither is
+    allowed."""
 
     hosts = ("10.77.0.1", "10.77.0.2")
 
@@ -291,7 +292,7 @@ class Link:
         for end, enter in enumerate((self.client, self.server)):
             if not self.wire:
                 _ip(enter, f"tc qdisc replace dev nf{end} root netem delay {half:g}ms")
-            else:  # the wire wakes up too seldom for a packet that is not to wait
+            else:  # a packet that is not to wait goes past the wire
                 device = f"slow{end}" if half else f"nf{end}"
                 here, there = self.hosts[end], self.hosts[1 - end]
                 _ip(enter, f"ip route replace {there}/32 dev {device} src {here}")
