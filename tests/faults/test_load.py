@@ -94,7 +94,9 @@ def test_a_day_of_slices_leaves_memory_handles_and_disk_as_they_were(tmp_path, m
     assert disk.max() < at_most[0]
     assert size_of(live.runs) < at_most[1]
     assert memory.max() < at_most[2]
-    assert logs.max() <= 5  # full ones are removed after each pair
+    # full ones are removed after each pair; the open one, and one more for each change of an arm
+    # (two where a block is proved at its end, two in a pair) and for a start
+    assert logs.max() <= 6
     assert handles.max() - handles.min() < 30
     assert grows["handles"][0] - grows["handles"][1] < 0.05
     assert grows["memory"][0] - grows["memory"][1] < RUN_MEMORY_B  # as is announced

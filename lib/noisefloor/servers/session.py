@@ -4,6 +4,7 @@ Only this module and those that inherit from it send SQL."""
 
 import contextlib
 import difflib
+import logging
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,9 @@ from noisefloor.servers.engines import Engine, label
 from noisefloor.servers.workshop import ServerError, looks
 
 SCHEMA = "noisefloor"  # of the tables that are measured
+
+# it prints a traceback of what it raises as well: of Ctrl-C while a connection is closed
+logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 _VOLATILE = re.compile(
     r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
