@@ -346,4 +346,7 @@ def test_ranges_are_a_limit_that_a_larger_cost_keeps(lo, hi, verdict, word):
     metric, label = "connections_per_second", "native, against an SSH tunnel"
     r = campaign_of("ssl-connections", metric, "TLS 1.3, RSA 4096", lo, hi, verdict)
     said = claims.stands(r, label, question="native", least=True)
-    assert f"100 or 22 connections a second, through a tunnel 470 to 480 ({label}). That {word}: " in said
+    assert (
+        f"100 or 22 connections a second, through a tunnel 470 to 480 ({label}). That {word}: "
+        in said
+    )
