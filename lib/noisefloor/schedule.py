@@ -16,6 +16,7 @@ from noisefloor.model import AGAIN, Arm, Study, StudyError, Workload
 CONTROL_BLOCKS = 6  # side by side: the fewest whose signs can reach 5 %
 CONTROL_SHARE = 0.08  # of the time, at the most
 WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
+FILLED = 20  # blocks at most of one whose minutes hold more than it declared
 WINDOW_S = 2.0  # of a duet
 LEAST_WINDOWS = 3  # of a duet in a block
 CONTROL_WINDOWS = 2  # of a duet in a block of the control, at least
@@ -133,6 +134,22 @@ def plan(study: Study) -> dict:
     return declared | {"expected": expected(study, declared)}
 
 
+def filled(study: Study, declared: dict, block_s: float) -> dict:
+    """The plan with as many blocks as the budget holds, where its blocks are shorter than their share
+    of it: `block_s` is what the first one took. What it measured is not looked at. A short campaign
+    keeps its plan, and so does one that is judged once."""
+    if study.whole or study.profile.blocks < WHOLE or block_s <= 0:
+        return declared
+    switched = study.design == "switched"
+    control = 0 if switched else declared["control"] * _control_s(study)
+    each = block_s if switched else block_s * len(study.arms)
+    holds = min(FILLED, int((60 * study.profile.budget_min - control) / each))
+    if holds <= declared["blocks"]:
+        return declared
+    more = declared | {"blocks": holds, "looks": list(stats.spending.planned(holds))}
+    return more | {"expected": expected(study, more, declared["pairs"])}
+
+
 def kin(study: Study, work: Workload) -> tuple[str, ...]:
     """Under which names the scatter of a workload's pairs may be recorded, its own first: then that
     of its script, or of the calibration's duet."""
@@ -235,12 +252,17 @@ def least_min(study: Study, declared: dict) -> float:
 def _has_time(study: Study) -> bool:
     """Whether the A/A control's blocks take no more than their share of the time; switched it has no
     blocks of its own."""
-    cell = next(c for c in cells(study) if c.control)
     if study.design == "switched":
         return True
-    duet = (CONTROL_WINDOWS + 1) * window_s(study)
-    block = starting_s(study) + (duet if cell.workload.at_once else pair_s(study, cell))
-    return CONTROL_BLOCKS * block <= CONTROL_SHARE * 60 * study.profile.budget_min
+    return CONTROL_BLOCKS * _control_s(study) <= CONTROL_SHARE * 60 * study.profile.budget_min
+
+
+def _control_s(study: Study) -> float:
+    """Seconds that a block of the A/A control takes, about, where it has blocks of its own."""
+    cell = next(c for c in cells(study) if c.control)
+    if not cell.workload.at_once:
+        return starting_s(study) + pair_s(study, cell)
+    return starting_s(study) + (windows(study, {}, control=True) + 1) * window_s(study)
 
 
 def _enough(study: Study, blocks: int) -> bool:

@@ -88,6 +88,38 @@ def test_the_blocks_of_a_duet_hold_the_windows_that_the_budget_has_time_for(prof
     assert (found["control"] > 0) == (profile == "standard")
 
 
+def test_a_plan_grows_to_the_blocks_that_the_minutes_hold():
+    """By the first block's time; the two servers of a pair of arms have a block each, and the control
+    keeps its minutes."""
+    plan = schedule.plan(STANDARD) | {"pairs": 1}
+    budget_s = 60 * STANDARD.profile.budget_min
+    more = schedule.filled(STANDARD, plan, budget_s / 17.5)
+    assert (more["blocks"], more["looks"]) == (17, [11, 14, 17])
+    assert more["expected"]["tps"] < schedule.expected(STANDARD, plan, 1)["tps"]
+    same = {"pairs", "control", "windows", "weighing", "levelled"}
+    assert {k: more[k] for k in same} == {k: plan[k] for k in same}
+    assert schedule.filled(STANDARD, plan, budget_s / 200)["blocks"] == schedule.FILLED
+    wide = replace(STANDARD, design="side by side", arms=ARMS)
+    declared = schedule.plan(wide) | {"pairs": 1}
+    each = budget_s / (len(ARMS) * 16)
+    assert declared["control"] > 0
+    assert schedule.filled(wide, declared | {"control": 0}, each)["blocks"] == 16
+    assert schedule.filled(wide, declared, each)["blocks"] in (14, 15)
+    was, now = (schedule.turns(3, wide, d) for d in (declared, schedule.filled(wide, declared, each)))
+    assert now[0] == was[0]  # which is measured already
+    assert sum(arm == wide.control for _, arm in now) == schedule.CONTROL_BLOCKS
+
+
+def test_a_plan_stays_where_the_minutes_hold_no_more():
+    plan = schedule.plan(STANDARD)
+    budget_s = 60 * STANDARD.profile.budget_min
+    for block_s in (budget_s / 10, budget_s, 0.0):
+        assert schedule.filled(STANDARD, plan, block_s) == plan
+    short, once = schedule.plan(QUICK), replace(STANDARD, whole=True)
+    assert schedule.filled(QUICK, short, 0.1) == short
+    assert schedule.filled(once, schedule.plan(once), 0.1) == schedule.plan(once)
+
+
 # -- what it is to find out ------------------------------------------------------------------------
 
 

@@ -176,6 +176,15 @@ class Folder:
         self.meta |= changes
         write_json(self.folder / "campaign.json", self.meta)
 
+    def fill(self) -> None:
+        """After the first block: as many blocks as the budget holds by its time."""
+        declared = self.plan["blocks"]
+        self.plan |= schedule.filled(self.study, self.plan, self.meta["spent_s"])
+        self.turns = schedule.turns(self.seed, self.study, self.plan)
+        if (blocks := self.plan["blocks"]) > declared:
+            looks = ", ".join(map(str, self.plan["looks"]))
+            self.progress.say(f"the budget holds {blocks} blocks like the first, judged after {looks}")
+
     def done(self, block: int | None = None) -> dict[str, int]:
         """Cell key -> pairs measured, in one block or in all."""
         t = self.table

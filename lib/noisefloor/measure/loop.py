@@ -19,19 +19,21 @@ def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
         _made(c, bench, cell, c.due(cell, 0) - c.done(c.block).get(cell.key, 0))
     in_turn = [x for x in every if not x.workload.at_once]
     share_s = schedule.share_s(c.study, c.turns) + schedule.starting_s(c.study)  # warm-up and all
-    number, began = 0, c.meta["spent_s"]
+    number = 0
     while in_turn and not all(map(c.skips, in_turn)) and c.left_s > 0:
         again = number == c.plan["pairs"] > 0  # what was lost
-        have = c.done(c.block)
+        have, own_s = c.done(c.block), 0.0
         for cell in schedule.round_of(c.seed, c.block, 0 if again else number, in_turn):
-            due = c.due(cell, number if again else number + 1)
+            due, began = c.due(cell, number if again else number + 1), c.meta["spent_s"]
             _made(c, bench, cell, due - have.get(cell.key, 0))
+            own_s += 0 if cell.control else c.meta["spent_s"] - began
         if again:
             break
         number += 1
-        took, began = c.meta["spent_s"] - began, c.meta["spent_s"]
         if not c.plan["pairs"] and number >= max((have.get(x.key, 0) for x in in_turn), default=0):
-            c.plan["pairs"] = number if began + took > share_s else 0
+            c.plan["pairs"] = number if c.meta["spent_s"] + own_s > share_s else 0
+    if c.block == 0:
+        c.fill()
     c.save()
 
 
@@ -57,7 +59,9 @@ def blocks(c: Campaign) -> Iterator[Arm | None]:
     open_ = {a.name for a in c.study.arms}
     judged = 0
     c.begin()
-    for number, (round_, arm) in enumerate(c.turns):
+    number = -1
+    while (number := number + 1) < len(c.turns):  # they grow more after the first block
+        round_, arm = c.turns[number]
         if c.left_s <= 0:
             return
         if round_ in c.plan["looks"] and round_ > judged and not c.study.whole:
