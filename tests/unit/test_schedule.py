@@ -105,7 +105,9 @@ def test_a_plan_grows_to_the_blocks_that_the_minutes_hold():
     assert declared["control"] > 0
     assert schedule.filled(wide, declared | {"control": 0}, each)["blocks"] == 16
     assert schedule.filled(wide, declared, each)["blocks"] in (14, 15)
-    was, now = (schedule.turns(3, wide, d) for d in (declared, schedule.filled(wide, declared, each)))
+    was, now = (
+        schedule.turns(3, wide, d) for d in (declared, schedule.filled(wide, declared, each))
+    )
     assert now[0] == was[0]  # which is measured already
     assert sum(arm == wide.control for _, arm in now) == schedule.CONTROL_BLOCKS
 

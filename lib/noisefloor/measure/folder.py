@@ -183,7 +183,9 @@ class Folder:
         self.turns = schedule.turns(self.seed, self.study, self.plan)
         if (blocks := self.plan["blocks"]) > declared:
             looks = ", ".join(map(str, self.plan["looks"]))
-            self.progress.say(f"the budget holds {blocks} blocks like the first, judged after {looks}")
+            self.progress.say(
+                f"the budget holds {blocks} blocks like the first, judged after {looks}"
+            )
 
     def done(self, block: int | None = None) -> dict[str, int]:
         """Cell key -> pairs measured, in one block or in all."""
