@@ -129,14 +129,14 @@ def test_what_the_server_says_is_compared(running):
             evidence.collect(running, {name: expected})
 
 
-def test_aes_instructions_can_be_masked(mysql, copy):
+def test_aes_instructions_can_be_masked(template, copy):
     if "aes" not in Path("/proc/cpuinfo").read_text().split("flags", 1)[-1].split("\n")[0].split():
         pytest.skip("this processor has no AES instructions")
     for mask, state in (
         ({}, "instructions"),
         ({"OPENSSL_ia32cap": "~0x200000200000000"}, "masked"),
     ):
-        with copy(mysql, environment=mask) as server:
+        with copy(template, environment=mask) as server:
             evidence.collect(server, {"AES": state})
 
 
