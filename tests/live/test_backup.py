@@ -12,7 +12,7 @@ from conftest import command_lines
 from noisefloor import model as study
 from noisefloor import studies
 from noisefloor.data import tidy
-from noisefloor.measure import backup, loading, tools, workloads
+from noisefloor.measure import backup, collect, loading, tools, workloads
 from noisefloor.parse import time as time_text
 from noisefloor.servers import server
 
@@ -260,6 +260,16 @@ def test_who_notices_damage_is_told_in_words(begun, mariadb):
     assert not [x for x in found.values() if x["noticed by"] == "nobody"]
     assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
+
+
+def test_an_arm_with_a_server_of_its_own_is_warmed_up_as_the_baseline_is(home):
+    """The first backup of a server that has just started takes longer than the second."""
+    asked = {"question": "encrypted-tables", "profile": "smoke", "budget_min": 0.3}
+    (folder,) = collect.obtain("backup-encryption", **asked)
+    runs = [tidy.read(r) for r in tidy.run_folders(folder)]
+    names = {"none, copied tables", "none, encrypted tables"}
+    for block in {r["block"] for r in runs if not r["warmup"]}:
+        assert {r["arm"] for r in runs if r["warmup"] and r["block"] == block} == names
 
 
 def test_what_this_machine_lacks_is_skipped(begun, mariadb, monkeypatch):

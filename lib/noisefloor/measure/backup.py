@@ -23,7 +23,7 @@ from noisefloor.measure.child import ToolError, run
 from noisefloor.measure.loading import checksums
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.measure.workloads import Stage
-from noisefloor.model import Arm, Study, Workload
+from noisefloor.model import AGAIN, Arm, Study, Workload
 from noisefloor.servers import engines
 from noisefloor.servers.evidence import check
 from noisefloor.servers.server import Server, ServerError
@@ -68,13 +68,15 @@ class Kit(tools.Kit):
             raise NotHere(arm.name, f"the local openssl has no {cipher} ({version})")
 
     def server(self, arm: Arm, workload: Workload) -> Server | None:
-        """The arm's own server where its tables differ, started when first needed in a block."""
+        """The arm's own server where its tables differ, started when first needed in a block; the
+        A/A control has the baseline's."""
         if not arm.prepare:
             return None
-        if arm.name not in self.own:
-            self.own[arm.name] = self.bench.fresh(arm)
-            self.own[arm.name].start()
-        return self.own[arm.name]
+        name = arm.name.removesuffix(AGAIN)
+        if name not in self.own:
+            self.own[name] = self.bench.fresh(arm)
+            self.own[name].start()
+        return self.own[name]
 
     def stock(self) -> None:
         """Every arm that is restored has its archive, and one copy that was started and compared."""

@@ -85,7 +85,8 @@ def switched(c: Campaign, bench: Bench) -> None:
     for _ in blocks(c):
         bench.servers[0].restart()
         if any(w.tool != "restore" for w in c.study.workloads):  # which no server takes part in
-            c.warm(bench, arms[:1])
+            own = [x for x in arms[1:] if x[1].prepare]  # tables, and so a server of its own
+            c.warm(bench, arms[:1] + own)
         block(c, bench, None)
         c.closing(bench, arms)
         bench.close(keep=True)
