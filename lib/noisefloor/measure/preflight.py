@@ -77,7 +77,8 @@ def planned(c: Campaign) -> str:
     looks = ", ".join(map(str, c.plan["looks"]))
     each = f" an arm, {len(c.study.arms)} arms" if len(c.study.arms) > 1 else ""
     if control := c.plan.get("control"):
-        each += f" and {control} of the A/A control"
+        one = f" and {control} of the A/A control"
+        each += one if c.study.design != "switched" else ", each with a pair of the A/A control"
     said = (
         f"plan: {c.plan['blocks']} blocks{each}, judged after {looks}; at most"
         f" {minutes(c.study.profile.budget_min * 60)} minutes of measuring"
