@@ -177,10 +177,11 @@ class Folder:
         write_json(self.folder / "campaign.json", self.meta)
 
     def fill(self) -> None:
-        """After the first block: as many blocks as the budget holds by its time."""
+        """After the first block: as many blocks as the budget holds by its time. The loop that walks
+        the turns goes on in those that are added."""
         declared = self.plan["blocks"]
         self.plan |= schedule.filled(self.study, self.plan, self.meta["spent_s"])
-        self.turns = schedule.turns(self.seed, self.study, self.plan)
+        self.turns[:] = schedule.turns(self.seed, self.study, self.plan)
         if (blocks := self.plan["blocks"]) > declared:
             looks = ", ".join(map(str, self.plan["looks"]))
             self.progress.say(

@@ -59,9 +59,7 @@ def blocks(c: Campaign) -> Iterator[Arm | None]:
     open_ = {a.name for a in c.study.arms}
     judged = 0
     c.begin()
-    number = -1
-    while (number := number + 1) < len(c.turns):  # they grow more after the first block
-        round_, arm = c.turns[number]
+    for number, (round_, arm) in enumerate(c.turns):  # it may grow after the first block
         if c.left_s <= 0:
             return
         if round_ in c.plan["looks"] and round_ > judged and not c.study.whole:
