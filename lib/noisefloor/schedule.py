@@ -136,9 +136,9 @@ def plan(study: Study) -> dict:
 
 def filled(study: Study, declared: dict, block_s: float) -> dict:
     """The plan with as many blocks as the budget holds, where its blocks are shorter than their share
-    of it: `block_s` is what the first one took. What it measured is not looked at. A short campaign
+    of it: `block_s` is what the first one took. What it measured is not looked at. A quick campaign
     keeps its plan, and so does one that is judged once."""
-    if study.whole or study.profile.blocks < WHOLE or block_s <= 0:
+    if study.whole or study.profile.name in ("smoke", "quick") or block_s <= 0:
         return declared
     switched = study.design == "switched"
     control = 0 if switched else declared["control"] * _control_s(study)

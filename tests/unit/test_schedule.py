@@ -99,6 +99,8 @@ def test_a_plan_grows_to_the_blocks_that_the_minutes_hold():
     same = {"pairs", "control", "windows", "weighing", "levelled"}
     assert {k: more[k] for k in same} == {k: plan[k] for k in same}
     assert schedule.filled(STANDARD, plan, budget_s / 200)["blocks"] == schedule.FILLED
+    few = replace(STANDARD, profile=replace(STANDARD.profile, blocks=8))  # its runs are long
+    assert schedule.filled(few, schedule.plan(few), budget_s / 13.5)["blocks"] == 13
     wide = replace(STANDARD, design="side by side", arms=ARMS)
     declared = schedule.plan(wide) | {"pairs": 1}
     each = budget_s / (len(ARMS) * 16)
