@@ -16,6 +16,7 @@ from noisefloor.model import AGAIN, Arm, Study, StudyError, Workload
 CONTROL_BLOCKS = 6  # side by side: the fewest whose signs can reach 5 %
 CONTROL_SHARE = 0.08  # of the time, at the most
 WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
+SHORT = ("smoke", "quick")  # profiles whose campaigns keep their plan
 FILLED = 20  # blocks at most of one whose minutes hold more than it declared
 WINDOW_S = 2.0  # of a duet
 LEAST_WINDOWS = 3  # of a duet in a block
@@ -136,9 +137,9 @@ def plan(study: Study) -> dict:
 
 def filled(study: Study, declared: dict, block_s: float) -> dict:
     """The plan with as many blocks as the budget holds, where its blocks are shorter than their share
-    of it: `block_s` is what the first one took. What it measured is not looked at. A quick campaign
+    of it: `block_s` is what the first one took. What it measured is not looked at. A short campaign
     keeps its plan, and so does one that is judged once."""
-    if study.whole or study.profile.name in ("smoke", "quick") or block_s <= 0:
+    if study.whole or study.profile.name in SHORT or block_s <= 0:
         return declared
     switched = study.design == "switched"
     control = 0 if switched else declared["control"] * _control_s(study)

@@ -181,7 +181,7 @@ def test_blocks_that_take_less_than_their_share_become_more(loaded, mysql, monke
     declared = schedule.plan(chosen)
     monkeypatch.setattr(schedule, "plan", lambda study: dict(declared))
     monkeypatch.setattr(schedule, "share_s", lambda *a: 0.0)  # one pair of each a block
-    monkeypatch.setattr(schedule, "WHOLE", declared["blocks"])
+    monkeypatch.setattr(schedule, "SHORT", ())
     folder = collect.measure(chosen, parameters=ASKED)
     judged, plan = assert_whole(folder, "switched"), tidy.meta(folder)["plan"]
     assert plan["blocks"] > declared["blocks"]
