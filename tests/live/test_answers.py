@@ -115,6 +115,18 @@ def test_a_page_of_several_machines_names_each_beside_its_question():
     assert "GiB" not in text(report.outcome(one))  # it is named in the box
 
 
+def test_a_page_about_two_pairs_of_builds_keeps_their_machines_apart():
+    pair = ("headline-standard-20261125-022441", "mariadb-standard-20261126-090000")
+    r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in pair))
+    reached = text(report.absolute(r))
+    intel, amd = reached.index("Intel"), reached.index("AMD")
+    assert reached.index("MySQL 9.7") < reached.rindex("Intel") < amd < reached.index("MariaDB")
+    assert intel < reached.index("MySQL 8.0")
+    (also,) = r.also()
+    assert also["does"] == "going from MariaDB 10.11.19 to 11.8"
+    assert "MariaDB 10.11.19" in words.headline(also)
+
+
 def test_what_the_arms_reached_is_told_in_units(early):
     values = early.judged(early.main, "tps").query("arm == 'encrypted'")["value"]
     said = text(report.absolute(early))

@@ -407,7 +407,9 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     table = verdicts(rows, design="duet")
     table.at[0, "warnings"] = [schedule.CONTENDED]
     leads = [table.loc[0], table.loc[1]]
-    report.save(table, "both", {"finished": "2026-11-22"}, title="Both", primary=leads)
+    report.save(
+        table, "both", {"finished": "2026-11-22"}, title="Both", primary=leads, also=leads[:1]
+    )
     # outside a page it is saved where no page is
     assert not (paths.reports() / "both.csv").exists()
     assert (home / "data" / "processed" / "both.csv").exists()
@@ -416,6 +418,7 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     assert facts["primary"] == facts["leads"][0]
     assert facts["headline"] == " ".join(facts["headlines"])
     assert [h.partition(" ")[0] for h in facts["headlines"]] == ["Encrypted", "Throughput"]
+    assert facts["also"] == facts["headlines"][:1]
     (tmp_path / "both.json").write_text(json.dumps(facts))
     (tmp_path / "both.html").write_text("")
     index = text(report.index(tmp_path).read_text())

@@ -291,6 +291,15 @@ def test_a_page_leads_with_both_costs(three, kept, questions, throughput):
     assert (rows[0]["margin_pct"] < r.study.margin_pct) == duet  # a duet may understate
 
 
+def test_findings_tell_the_throughput_of_the_questions_that_a_study_names(three, monkeypatch):
+    r = results.load(*three)
+    assert r.also() == []
+    named = {"no-sync": r.study.arms[0].name, "replica": "not measured"}
+    monkeypatch.setattr(studies, "also", lambda study: named)
+    (row,) = r.also()
+    assert (row["metric"], row["question"]) == ("tps", "no-sync")
+
+
 def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
     r = results.load(recorded)
     other = replace(r.study.arms[0], name="another")
@@ -310,15 +319,21 @@ def test_a_page_holds_the_newest_campaign_of_every_question(three, recorded, tmp
         ("h", "throttled", "x", ended | {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}),
         ("i", "replica", "replica", ended | away),
         ("j", "no-sync", "sync_binlog=0", later | away),  # this processor has one of its own
+        (
+            "l",
+            "profile",
+            "in memory",
+            later | away | {"arms": {"x": {}, "y": {}}},
+        ),  # no figure of both
         ("k", "masked", "replica", early | {"host": {"cpu": "a third"}}),
     ):
         answering(recorded, tmp_path / name, key, work, **facts)
-    for run in tmp_path.glob("[a-k]/*/run.json"):
+    for run in tmp_path.glob("[a-l]/*/run.json"):
         run.unlink()  # nothing but campaign.json is read
     for folder in (three[0], three[1], tmp_path / "d"):
-        assert [f.name for f in results.beside(folder)] == ["b", "a", "d", "i"]
-    assert [f.name for f in results.beside(three[2])] == ["b", "a", "c", "i"]
-    assert [f.name for f in results.beside(tmp_path / "i")] == ["b", "a", "j", "i"]
+        assert [f.name for f in results.beside(folder)] == ["b", "a", "d", "i", "l"]
+    assert [f.name for f in results.beside(three[2])] == ["b", "a", "c", "i", "l"]
+    assert [f.name for f in results.beside(tmp_path / "i")] == ["b", "a", "j", "i", "l"]
     assert results.beside(recorded) == (recorded,)  # which asked everything at once
 
 

@@ -120,6 +120,11 @@ def questions(name: str, engine: str = "") -> dict[str, str]:
     return {k: q["asks"] for k, q in _file(name, engine)["questions"].items()}
 
 
+def also(name: str) -> dict[str, str]:
+    """{question: arm} that the findings tell besides the headline."""
+    return _read(name).get("also", {}) if name in _FILES else {}
+
+
 def headline(name: str, profile: str = "quick", engine: str = "") -> tuple[str, ...]:
     """The questions that `run STUDY` measures: throughput and processor time, or the first one.
 
@@ -135,7 +140,7 @@ def headline(name: str, profile: str = "quick", engine: str = "") -> tuple[str, 
 
 def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
     """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables");
-    "" where the study's file does not say."""
+    with {base} where the baseline's build is to stand; "" where the study's file does not say."""
     if name not in _FILES:
         return ""
     return _file(name, engine, old)["arms"].get(arm, {}).get("does", "")

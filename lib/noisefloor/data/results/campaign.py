@@ -274,6 +274,13 @@ class Results(Tables):
             found = [self.lead(first, (m,), arm) for m in first.study.workloads[0].deciding[:2]]
         return [row for row in found if row is not None]
 
+    def also(self) -> list[pd.Series]:
+        """The rows of other questions that the findings tell as well: throughput."""
+        parts = {p.study.key: p for p in self.parts}
+        told = ((parts[k], a) for k, a in studies.also(self.study.name).items() if k in parts)
+        rows = (self.lead(part, THROUGHPUT, arm) for part, arm in told)
+        return [row for row in rows if row is not None]
+
     def lead(self, part: "Results", metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
         """A part's main row: over thread counts where there is one, else of the most threads; with
         what it `does` and its `margin_pct`."""
@@ -288,7 +295,10 @@ class Results(Tables):
         row = (joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]).copy()
         old = self.meta.get("parameters", {}).get("old", "")
         kind = (self.meta.get("engine") or {}).get("kind", "")
-        row["does"] = studies.does(part.study.name, row["arm"], kind, old)
+        engines = part.meta.get("engines") or {}
+        base = engines.get(row["baseline"], {}).get("label", row["baseline"])
+        does = studies.does(part.study.name, row["arm"], kind, old)
+        row["does"] = does.replace("{base}", base)
         row["margin_pct"] = schedule.margin_pct(part.study, row["design"] == "duet")
         if arm in {a.name for a in part.study.arms} and not there:
             said = f"no whole pair of {arm} was measured: this is about another arm"
@@ -387,20 +397,20 @@ def beside(folder: Path) -> tuple[Path, ...]:
     """The campaigns of the page of `folder`, in the order of the study's questions: itself, and of
     every other question the newest finished one that lies beside it, of the same builds and margin.
     One of the same processor goes first; one of another processor stands for a question that was
-    not answered on this one, unless a workload of it was: no figure mixes processors. A campaign
-    that asked all questions at once stands alone."""
+    not answered on this one, unless an arm of it was, with the same workload: no comparison is drawn
+    beside one of another processor. A campaign that asked all questions at once stands alone."""
     own = _facts(folder)
     if not own.get("key"):
         return (folder,)
     found = {f.parent: _facts(f.parent) for f in folder.parent.glob("*/campaign.json")}
     alike = {f: x for f, x in found.items() if _alike(x) == _alike(own) and x.get("key")}
-    newest, on = {own["key"]: folder}, dict.fromkeys(_workloads(own), _cpu(own))
+    newest, on = {own["key"]: folder}, dict.fromkeys(_measured(own), _cpu(own))
     for f, facts in sorted(alike.items(), key=lambda item: _rank(*item, own), reverse=True):
-        works, cpu = _workloads(facts), _cpu(facts)
-        mixed = any(on.get(w, cpu) != cpu for w in works)
+        cells, cpu = _measured(facts), _cpu(facts)
+        mixed = any(on.get(c, cpu) != cpu for c in cells)
         if facts["key"] not in newest and facts.get("finished") != "" and not mixed:
             newest[facts["key"]] = f
-            on |= dict.fromkeys(works, cpu)
+            on |= dict.fromkeys(cells, cpu)
     order = [k for k in _questions(own) if k in newest]
     return tuple(newest[k] for k in dict.fromkeys([*order, *newest]))
 
@@ -424,8 +434,9 @@ def _cpu(facts: dict) -> str:
     return host.get("cpu", "") if isinstance(host, dict) else str(host or "")
 
 
-def _workloads(facts: dict) -> list[str]:
-    return [w["name"] for w in facts.get("workloads", [])]
+def _measured(facts: dict) -> list[tuple[str, str]]:
+    """The arms of a campaign, each with every workload of it."""
+    return [(w["name"], arm) for w in facts.get("workloads", ()) for arm in facts.get("arms", ())]
 
 
 def _rank(folder: Path, facts: dict, own: dict) -> tuple:

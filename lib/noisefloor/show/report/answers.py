@@ -48,8 +48,9 @@ def begin(r, arm="", answer=""):
     """The head of a study's page: the order of its arms, the tables beside the page, and the box
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
-    leads = r.headlines(arm)
-    save(r.verdicts, r.study.name, r.meta, title=r.study.title, primary=leads, raw=r.sources)
+    leads, others = r.headlines(arm), r.also()
+    told = {"title": r.study.title, "primary": leads, "also": others, "raw": r.sources}
+    save(r.verdicts, r.study.name, r.meta, **told)
     return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer)
 
 
@@ -243,20 +244,25 @@ def command(r, question) -> str:
 
 
 def absolute(r):
-    """What the arms of the first workload reached, in units: a row a thread count and arm."""
+    """What the arms of the first workload reached, in units: a row a machine, thread count and arm."""
     judged = r.judged(r.main)
-    arms = [a.name for a in r.study.compared]
+    on = {p.study.key: machine(p.meta) for p in r.parts}
+    if several := len({*on.values()}) > 1:  # a run's name begins with the key of its question
+        judged = judged.assign(machine=judged["run"].str.partition("/")[0].map(on))
+    arms, first = [a.name for a in r.study.compared], [*on.values()]
     metrics = [m for m in _LISTS["absolute"] if m in set(judged["metric"])]
+    by = [*(["machine"] if several else []), "threads", "arm"]
     rows = []
-    for (threads, arm), part in judged[judged["arm"].isin(arms)].groupby(["threads", "arm"]):
-        row = {"threads": threads, "arm": arm, "runs": part["run"].nunique()}
+    for key, part in judged[judged["arm"].isin(arms)].groupby(by):
+        row = dict(zip(by, key, strict=True)) | {"runs": part["run"].nunique()}
         for m in metrics:
             values = part.loc[part["metric"] == m, "value"] * METRICS[m].scale
             ends = [cell(float(v)) for v in values.quantile([0.25, 0.5, 0.75])]
             told = f"{ends[1]} ({ends[0]} to {ends[2]})" if len(values) else "–"
             row[f"{metric_label(m)}, {METRICS[m].shown_unit}"] = told
         rows.append(row)
-    rows.sort(key=lambda row: (row["threads"], arms.index(row["arm"])))
+    places = {m: first.index(m) for m in first}
+    rows.sort(key=lambda x: (places.get(x.get("machine"), 0), x["threads"], arms.index(x["arm"])))
     return table(pd.DataFrame(rows), say("absolute", main=r.main), name="absolute")
 
 

@@ -361,7 +361,8 @@ def publish(study, out=None) -> Path:
     newest = _newest()
     index(target.parent, [page for page, _ in newest])
     lines = [
-        f"- **[{facts['title']}]({paths.shown(page)})**: {facts['headline']}\n"
+        f"- **[{facts['title']}]({paths.shown(page)})**: "
+        f"{' '.join((facts['headline'], *facts.get('also', ())))}\n"
         for page, facts in newest
         if facts.get("headline")
     ]

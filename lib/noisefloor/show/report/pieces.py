@@ -274,12 +274,21 @@ def raw_links(facts, out) -> list:
 
 
 def save(
-    verdicts, study, campaign=None, *, primary=None, title="", headline="", campaigns=None, raw=()
+    verdicts,
+    study,
+    campaign=None,
+    *,
+    primary=None,
+    title="",
+    headline="",
+    also=(),
+    campaigns=None,
+    raw=(),
 ) -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
     campaign.json; `primary`: the row or the list of rows that the page leads with; `headline`: the
-    page's own sentence, where it is about more.
+    page's own sentence, where it is about more; `also`: rows that the findings tell besides.
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
     name campaigns (by default those that `campaign` is about), and a digest of each folder of raw
@@ -294,6 +303,7 @@ def save(
         campaigns = {"campaign": ", ".join(names)} if set(names) <= {*paths.campaigns()} else {}
     folders = [*(f for v in campaigns.values() for f in results.named(v)), *raw]
     rows = words.leading(verdicts, primary) if len(verdicts) else []
+    main = {row["workload"] for row in rows}
     leads = [records(row.to_frame().T)[0] for row in rows]
     headlines = [headline] if headline else [words.headline(row) for row in rows]
     facts = {
@@ -310,6 +320,12 @@ def save(
         "verdict": rows[0]["verdict"] if rows else None,
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
+        "also": [
+            words.headline(row)
+            if row["workload"] in main
+            else f"{words.upper(row['workload'])}: {words.headline(row)}"
+            for row in also
+        ],
         "primary": leads[0] if leads else None,
         "leads": leads,
         "comparisons": records(verdicts),
