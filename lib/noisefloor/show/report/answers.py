@@ -244,14 +244,15 @@ def command(r, question) -> str:
 
 
 def absolute(r):
-    """What the arms of the first workload reached, in units: a row a machine, thread count and arm."""
-    judged = r.judged(r.main)
-    on = {p.study.key: machine(p.meta) for p in r.parts}
-    if several := len({*on.values()}) > 1:  # a run's name begins with the key of its question
-        judged = judged.assign(machine=judged["run"].str.partition("/")[0].map(on))
-    arms, first = [a.name for a in r.study.compared], [*on.values()]
+    """What the arms of the first workload reached, in units: a row a processor, thread count and arm."""
+    on = {p.study.key: machine(p.meta).partition(",")[0] for p in r.parts}
+    judged, first = r.judged(r.main), [*on.values()]
+    if r.more:  # a run's name begins with the key of its question
+        judged = judged.assign(processor=judged["run"].str.partition("/")[0].map(on))
+    several = r.more and judged["processor"].nunique() > 1
+    arms = [a.name for a in r.study.compared]
     metrics = [m for m in _LISTS["absolute"] if m in set(judged["metric"])]
-    by = [*(["machine"] if several else []), "threads", "arm"]
+    by = [*(["processor"] if several else []), "threads", "arm"]
     rows = []
     for key, part in judged[judged["arm"].isin(arms)].groupby(by):
         row = dict(zip(by, key, strict=True)) | {"runs": part["run"].nunique()}
@@ -262,7 +263,7 @@ def absolute(r):
             row[f"{metric_label(m)}, {METRICS[m].shown_unit}"] = told
         rows.append(row)
     places = {m: first.index(m) for m in first}
-    rows.sort(key=lambda x: (places.get(x.get("machine"), 0), x["threads"], arms.index(x["arm"])))
+    rows.sort(key=lambda x: (places.get(x.get("processor"), 0), x["threads"], arms.index(x["arm"])))
     return table(pd.DataFrame(rows), say("absolute", main=r.main), name="absolute")
 
 
