@@ -146,6 +146,12 @@ def test_steps_of_an_upgrade_multiply_up_to_the_whole(upgraded):
     assert whole["hi_pct"] - whole["lo_pct"] > 0.96 * 7  # and what its start is not known by
 
 
+def test_a_step_that_was_measured_as_such_has_the_verdict_of_its_comparison(upgraded):
+    upgraded.verdicts["verdict"] = "same"
+    words = upgraded.steps()["verdict"].tolist()
+    assert words == ["same", "faster", "same", "faster"]  # the others are told from two of them
+
+
 def test_parts_add_up_beside_the_whole(upgraded):
     arms = pd.DataFrame({"arm": ["redo log", "tables", "everything"]})
     of = pd.Series([2.0, 6.0, 8.5])

@@ -266,26 +266,27 @@ class Tables:
 
         An arm that was measured against the first is told from the one before it: their blocks are
         their own, so their errors are independent and add as squares. One that was measured against
-        the last of these is a step by itself. `lo_pct` and `hi_pct` are where the step ends, given
+        the last of these is a step by itself. A step that was measured as such has the verdict of its
+        comparison. `lo_pct` and `hi_pct` are where the step ends, given
         where it starts; the last row is where the chain ends, seen from the first: as judged,
         where its arm was measured against that."""
         rows, margin = self._joint(metric, ["baseline", "arm"]), self.study.margin_pct
         first, at = baseline or self.study.baseline.name, (0.0, 0.0, 0.0)
-        pins, links = {a.name for a in self.study.arms if a.pin}, []  # (row, start, step, end)
+        pins = {a.name for a in self.study.arms if a.pin}
+        links: list = []  # (row, start, step, end, word)
         own = rows[rows["baseline"] == first].to_dict("records")
         for row in sorted(own, key=lambda row: row["arm"] not in pins):
             now = _logs(row)
-            links.append((row, at, _apart(at, now), now))
+            step = _apart(at, now)
+            links.append((row, at, step, now, _word(step, margin) if links else row["verdict"]))
             at = now
         after = rows["baseline"].isin([row["arm"] for row, *_ in links[-1:]])
         for row in rows[after].head(1).to_dict("records"):
             step = _logs(row)
             now = _apart((-step[0], -step[2], -step[1]), at)  # from its end to its start
-            links.append((row, at, step, now))
-        found = [
-            _step(row["arm"], row, step, _word(step, margin), at[0]) for row, at, step, _ in links
-        ]
-        for row, _, _, end in links[-1:]:
+            links.append((row, at, step, now, row["verdict"]))
+        found = [_step(row["arm"], row, step, word, at[0]) for row, at, step, _, word in links]
+        for row, _, _, end, _ in links[-1:]:
             word = row["verdict"] if row["baseline"] == first else _word(end, margin)
             found.append(_step("all together", row, end, word))
         return pd.DataFrame(found, columns=_STEPS)
