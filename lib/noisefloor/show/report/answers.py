@@ -137,16 +137,17 @@ def latency(r):
     if tail.empty:
         return _sentence(say("no-latency", tidy.BEYOND * 20, tidy.BEYOND * 100, tidy.A_CLIENT))
     drawn = plots.quantiles(tail, margin_pct=r.study.margin_pct, baseline=r.study.baseline.name)
-    words = say("latency", threads=threads, counted=r.counted(r.main, threads))
-    judged = r.of(r.main, "p99")
-    judged = judged if len(judged) else r.of(r.main, "p95")
+    words = say("latency", threads=threads, counted=r.parts[0].counted(r.main, threads))
+    key = r.parts[0].study.key  # it is drawn of the first campaign
+    judged = r.of(r.main, "p99", question=key)
+    judged = judged if len(judged) else r.of(r.main, "p95", question=key)
     return figure(drawn, judged, "latency", words, data=tail)
 
 
 def timeline(r):
     """Throughput of the first workload in every second."""
     seconds = r.intervals(r.main)
-    words = say("timeline", threads=r.threads, counted=r.counted(r.main, r.threads))
+    words = say("timeline", threads=r.threads, counted=r.parts[0].counted(r.main, r.threads))
     about = say("timeline-alt", threads=r.threads)
     drawn = plots.timeline(seconds[seconds["threads"] == r.threads])
     return figure(drawn, r.of(r.main, r.metric), "timeline", words, alt=about, data=seconds)
@@ -246,7 +247,7 @@ def command(r, question) -> str:
 def absolute(r):
     """What the arms of the first workload reached, in units: a row a processor, thread count and arm."""
     on = {p.study.key: machine(p.meta).partition(",")[0] for p in r.parts}
-    judged, first = r.judged(r.main), [*on.values()]
+    judged, places = r.judged(r.main), [*dict.fromkeys(on.values())]
     if r.more:  # a run's name begins with the key of its question
         judged = judged.assign(processor=judged["run"].str.partition("/")[0].map(on))
     several = r.more and judged["processor"].nunique() > 1
@@ -262,8 +263,9 @@ def absolute(r):
             told = f"{ends[1]} ({ends[0]} to {ends[2]})" if len(values) else "–"
             row[f"{metric_label(m)}, {METRICS[m].shown_unit}"] = told
         rows.append(row)
-    places = {m: first.index(m) for m in first}
-    rows.sort(key=lambda x: (places.get(x.get("processor"), 0), x["threads"], arms.index(x["arm"])))
+    rows.sort(key=lambda x: (x["threads"], arms.index(x["arm"])))
+    if several:
+        rows.sort(key=lambda x: places.index(x["processor"]))
     return table(pd.DataFrame(rows), say("absolute", main=r.main), name="absolute")
 
 
