@@ -188,6 +188,8 @@ def test_the_box_tells_both_costs_each_by_its_word_sentence_and_facts():
     assert "of both Processor time: much Throughput: more" in said
     assert "To settle it 40 pairs, 6.5 min" in box(table, primary=leads[::2])
     assert "Processor time" not in box(table, primary=leads[:1])
+    asked = table.assign(question=["headline", "headline", "masked"])  # of another campaign
+    assert "16 threads" not in box(asked, primary=[asked.loc[n] for n in range(2)])
 
 
 MORE = pd.concat([TABLE.assign(arm="another"), TABLE], ignore_index=True)

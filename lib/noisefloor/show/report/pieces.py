@@ -137,9 +137,9 @@ def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
 
 
 def _others(row, verdicts, several) -> list[dict]:
-    """The first rows of the same metric and workload, those of its own arm before others; where the
-    box leads with `several` rows, no others."""
-    alike = ["metric", "workload", *(["arm"] if several else [])]
+    """The first rows of the same question, metric and workload, those of its own arm before others;
+    where the box leads with `several` rows, no others."""
+    alike = ["question", "metric", "workload", *(["arm"] if several else [])]
     found = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
     for column in filter(found.columns.__contains__, alike):
         found = found[found[column].astype(str).eq(str(row[column]))]
