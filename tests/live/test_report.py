@@ -158,6 +158,13 @@ def test_a_caption_says_why_there_is_no_verdict():
     assert said in amounts.plain(report.finding(table))
 
 
+def test_a_caption_of_one_arm_and_thread_count_has_the_word_alone():
+    many = [("cpu_per_transaction", t, "encrypted", 9.0, 2.0, "slower") for t in (1, 2, 4, 64)]
+    table = verdicts([*many, ("p95", 64, "encrypted", 9.0, 2.0, "slower")])
+    said = "95th percentile latency at 64 threads. Slower. Each from 12 pairs."
+    assert amounts.plain(report.finding(table)).endswith(said)
+
+
 # --- pieces -------------------------------------------------------------------------------------
 
 

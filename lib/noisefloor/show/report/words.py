@@ -280,8 +280,8 @@ def finding(verdicts) -> str:
                 who = f"{'all' if len(chosen) == len(rows) else 'the other'} {len(chosen)}"
                 many.append(f"{upper(word)}: {who}{_together(chosen)}.")
             elif len(chosen):
-                who = "; ".join(_places(chosen, verdicts, alike))
-                few.append(f"{upper(word)}: {who}{_together(chosen)}.")
+                who = "; ".join(filter(None, _places(chosen, verdicts, alike)))
+                few.append(f"{upper(word)}{who and f': {who}'}{_together(chosen)}.")
         least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
         n = f"{f'{least} to ' if least < most else ''}{most} {unit(rows.iloc[0], most)}"
         if bare := int(rows["lo_pct"].isna().sum()):
