@@ -292,14 +292,15 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
 
 def distances(tidy: pd.DataFrame) -> pd.DataFrame:
     """What the round trips are read from: medians of each block, columns kind, distance_ms, campaign,
-    block, rtt_s (of the link, measured before every run of any kind), connect_s; empty where no single
-    client was measured at a distance."""
+    block, rtt_s (of the link, measured before every run of any kind), connect_s; of the kinds that were
+    measured at two distances at least."""
     ms = tidy["workload"].str.extract(r"^(\d+) ms away$")[0].astype(float)
     rows = _own(tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)])
     link, order = ["campaign", "block", "distance_ms"], list(plots.colours(tidy))
     connect, trip = (rows[rows["metric"] == m] for m in ("connect_time", "round_trip"))
     both = connect.groupby(["kind", *link])["value"].median().rename("connect_s").reset_index()
     both = both.merge(trip.groupby(link)["value"].median().rename("rtt_s").reset_index(), on=link)
+    both = both[both.groupby("kind")["distance_ms"].transform("nunique") > 1]
     return both.sort_values("kind", key=lambda k: k.map(order.index), kind="stable")
 
 

@@ -13,8 +13,8 @@ from noisefloor.text import sheet
 TEMPLATE = Path(__file__).parent / "template"
 TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
 GLYPHS = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?", "not judged": "○"}
-MOST = 2_000  # characters of a piece, where only its plain text can be shown
-PACKED = 100_000  # bytes of data above which a page carries them compressed
+MOST = 1_000  # characters of a piece, where only its plain text can be shown
+PACKED = 40_000  # bytes of data above which a page carries them compressed
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
 
 

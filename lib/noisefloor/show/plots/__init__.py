@@ -46,7 +46,7 @@ def svg(figure, title="", description="", themed=True) -> str:
         figure.savefig(buffer, format="svg", facecolor=ground, metadata={"Date": None})
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>\s*|<!--.*?-->\s*", "", text, flags=re.S)
-    text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), text)
+    text = re.sub(r"\d+\.\d{3,}", lambda m: f"{float(m[0]):.1f}".rstrip("0").rstrip("."), text)
     text = re.sub(r"'?DejaVu Sans'?(, *[^;\"]*)?", "system-ui, sans-serif", text)
     if not themed:
         head = piece("alone", title, description)
@@ -55,9 +55,10 @@ def svg(figure, title="", description="", themed=True) -> str:
     text = re.sub(r": ?(#[0-9a-f]{6})\b", lambda m: ": " + CSS.get(m[1], m[1]), text)
     text = _slim(text)
     prefix = "f" + hashlib.sha256((title + description + text).encode()).hexdigest()[:6]
-    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))  # other ids are only weight
-    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}{m[1]}"' if m[1] in used else "", text)
-    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", text)
+    used = dict.fromkeys(re.findall(r'(?:href="#|url\(#)([^")]+)', text))  # others are only weight
+    short = {name: f"{prefix}{i}" for i, name in enumerate(used)}
+    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{short[m[1]]}"' if m[1] in used else "", text)
+    text = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + short[m[2]], text)
     box = re.search(r'viewBox="([^"]+)"', text)[1]
     head = str(piece("drawing", box, title, description, prefix))
     return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1).strip()

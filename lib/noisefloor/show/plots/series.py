@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from noisefloor.model import METRICS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
+from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import counted, metric_label
 from noisefloor.text import amounts
 
@@ -280,7 +280,7 @@ def distance(rows, trips, *, narrow=False) -> Figure:
     """
     figure, (ax,) = canvas.sheet(narrow, 340)
     end, fitted, names = 1e3 * rows["rtt_s"].max(), trips.set_index("kind"), {}
-    ink = dict(zip(pd.unique(rows["kind"]), (BASE, *ARMS), strict=False))
+    ink = colours(rows.rename(columns={"kind": "arm"}))
     for kind, part in rows.groupby("kind", sort=False):
         work, needed = fitted.loc[kind, ["work_ms", "round trips"]]
         ax.plot((0, end), (work, work + needed * end), color=ink[kind], lw=1.6)

@@ -25,7 +25,7 @@ OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its
 ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
 WHOLE = 60  # characters of a name that stays on one line
 LONG = 40  # rows of a table above which it scrolls in a box of its own
-MOST = 400  # rows of a table that a page shows
+MOST = 100  # rows of a table that a page shows
 
 
 def badge(verdict):
