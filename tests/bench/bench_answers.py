@@ -67,11 +67,10 @@ NOISE = "`compare` reads the same 20 numbers out of whole logs, rows and histogr
 
 def logs(folder: Path) -> tuple[list[str], list[str]]:
     """Ten recorded logs an arm, copied under short names."""
-    campaign = tidy.inside(next(paths.recorded().glob("binlog-encryption-*")))
+    campaign = tidy.inside(max(paths.recorded().glob("binlog-encryption-headline-*")))
     found = []
     for arm in ("plain", "encrypted"):
-        runs = sorted(campaign.glob(f"in-memory-t4-encrypted-*-{arm}"))
-        runs += sorted(campaign.glob(f"in-memory-t16-encrypted-*-{arm}"))
+        runs = sorted(campaign.glob(f"in-memory-t*-encrypted-*-{arm}"))
         (folder / arm).mkdir()
         files = [folder / arm / f"{i}.txt" for i in range(10)]
         for file, run in zip(files, runs[:10], strict=True):
