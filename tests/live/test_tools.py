@@ -1,6 +1,7 @@
 """Measuring tools on real servers: restart, recovery, warm-up, an upgrade of a data directory."""
 
 import json
+import os
 import re
 import signal
 import time
@@ -205,8 +206,11 @@ def test_its_server_is_killed_while_it_waits(one, tmp_path):
     with held(one, tmp_path) as gate:
         gate.connected()
         one.kill()
-        gate.go()  # the threads do not know yet
-        code, text, _ = gate.wait(20)
+        try:
+            gate.go()  # the threads do not know yet, and may find out before they have said so
+            code, text, _ = gate.wait(20)
+        except tools.ToolError as e:
+            code, text = 1, str(e)
     assert code != 0
     assert "FATAL" in text
 
@@ -289,7 +293,12 @@ def test_a_profile_names_functions_of_the_server(one, tmp_path):
     chosen = studies.load("binlog-encryption", question="profile", profile="smoke")
     work = chosen.workloads[0]
     one.only(work.settings)
-    found = tools.profile(tools.Slice(chosen, one, chosen.baseline, work, 2, 2, tmp_path))
+    try:
+        found = tools.profile(tools.Slice(chosen, one, chosen.baseline, work, 2, 2, tmp_path))
+    except tools.NotHere as e:
+        if os.geteuid() == 0 or "perf_event_paranoid" not in e.reason:
+            raise
+        pytest.skip(e.reason)
     assert found["exit_code"] == 0
     rows = pd.read_csv(tmp_path / "perf.csv")
     assert rows["samples"].sum() > 200

@@ -68,6 +68,14 @@ class Child:
             self.out.write_text(said)
         return self.process.returncode, said, round(used.ru_utime + used.ru_stime, 3)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended; its exit code is left to `wait`."""
+        if self.process.returncode is not None:
+            return True
+        look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.process.pid, look) is not None
+
     def said(self, words: bytes) -> bool:
         """Whether these words stand at the beginning of what it printed."""
         return words in os.pread(self.text.fileno(), 4096, 0)
@@ -106,7 +114,7 @@ class Gated(Child):
         for _ in looks(PATIENCE_S, 0.005):
             if (self.folder / "ready").stat().st_size >= self.threads:
                 return
-            if self.process.poll() is not None:
+            if self.ended:
                 raise self.failed()
         raise ToolError(f"{self.threads} connections took more than {PATIENCE_S:g} s")
 
@@ -118,7 +126,7 @@ class Gated(Child):
                 if door is None:
                     with contextlib.suppress(OSError):  # nobody waits at it yet
                         door = os.open(self.folder / "go", os.O_WRONLY | os.O_NONBLOCK)
-                if self.process.poll() is not None or time.monotonic() - began > PATIENCE_S:
+                if self.ended or time.monotonic() - began > PATIENCE_S:
                     raise self.failed()
                 time.sleep(0.001)
         finally:

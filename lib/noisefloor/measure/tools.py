@@ -7,6 +7,7 @@ argv, exit code, CPU and bytes of each process.
 import contextlib
 import csv
 import math
+import os
 import re
 import secrets
 import signal
@@ -245,13 +246,13 @@ def profile(s: Slice) -> dict:
     try:
         with Child([*record, "-a"]) as recorder:  # threads that are made meanwhile would be missed
             for _ in looks(child.PATIENCE_S):  # its file is empty until it samples
-                if recorder.process.poll() is not None or (data.exists() and data.stat().st_size):
+                if recorder.ended or (data.exists() and data.stat().st_size):
                     break
-            found = sysbench(s)
-            recorder.process.send_signal(signal.SIGINT)
+            found = {} if recorder.ended else sysbench(s)
+            os.kill(recorder.process.pid, signal.SIGINT)  # send_signal would take its exit code
             code, said, _ = recorder.wait(child.PATIENCE_S)
         if not data.exists() or code not in (0, -signal.SIGINT):
-            raise NotHere(s.workload.name, f"perf recorded nothing: {last_words(said)}")
+            raise NotHere(s.workload.name, f"perf recorded nothing: {' '.join(said.split())[:300]}")
         report = [perf, "report", "-i", str(data), "--stdio", "-q", "--no-children"]
         report += ["-F", "sample,sym", "-t", ";", "--pid", str(s.server.pid)]
         code, said, _ = run(report, child.PATIENCE_S)
@@ -343,7 +344,7 @@ def restart(s: Slice) -> dict:
     argv = load_argv(s, math.ceil(s.seconds + 2 * child.PATIENCE_S))
     with Child(argv, s.folder / "killed.txt") as load:  # without its server it ends, but slowly
         age = _redo_since(server, 1e6 * s.workload.redo_mb, load)
-        ended = load.process.poll() is not None
+        ended = load.ended
         server.kill()
     recovery_s = server.start()
     if ended:
@@ -353,7 +354,7 @@ def restart(s: Slice) -> dict:
     server.set(s.variables)
     with Child(argv, s.folder / "load.txt") as load:
         rows = _throughput(server, s.seconds)
-        if load.process.poll() is not None:
+        if load.ended:
             raise load.failed()
     if not any(n for _, n in rows[len(rows) // 2 :]):
         raise ToolError("the load on the server stood still")
@@ -379,7 +380,7 @@ def _redo_since(server: Server, wanted_B: float, load: Child) -> float:
     ended; how many there are."""
     for _ in looks(child.PATIENCE_S):
         now, checkpoint = server.redo()
-        if now - checkpoint >= wanted_B or load.process.poll() is not None:
+        if now - checkpoint >= wanted_B or load.ended:
             return now - checkpoint
     raise ToolError(
         f"{(now - checkpoint) / 1e6:.1f} of {wanted_B / 1e6:g} MB of redo since the last"
