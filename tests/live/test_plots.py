@@ -440,6 +440,8 @@ def test_an_axis_is_linear_in_percent_and_beyond_100_has_factors_on_a_log_scale(
         assert len({t[-1] for t in shown}) == 1
         below = [float(t.strip("−\u202f%").replace(",", "")) for t in shown if "−" in t]
         assert all(t < 100 for t in below)
+        spots = [t.get_window_extent() for t in labels if low <= t.get_position()[which] <= high]
+        assert all(s.x0 >= drawn.bbox.x0 and s.x1 <= drawn.bbox.x1 for s in spots)
 
 
 def test_claims_have_no_tick_that_cannot_exist():

@@ -272,7 +272,7 @@ def _forest(rows, left, right, margin, narrow, unit="", legend=()):
 
     `rows`: (heading, name, verdict and size for a phone, verdict, numbers); `left` and `right`:
     pixels for the words beside the axes, for which a phone has no room; `legend`: lines below."""
-    left, right = (16, 24) if narrow else (left, right)
+    left, right = (20, 24) if narrow else (left, right)  # half a tick's name at least
     y, places, raised, heads, last = 0.0, [], [], [], ""
     for section, name, short, *_ in rows:
         if section != last:
