@@ -307,7 +307,8 @@ def _card(page, out) -> dict:
         "drawing": _drawing(facts, title) if leads else "",
         "day": str(facts.get("date") or "–")[:10],
         "where": " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k)),
-        "links": [link for link in links if (out / link[0]).exists()] + raw_links(facts, out),
+        "links": [link for link in links if (out / link[0]).exists()],
+        "raw": raw_links(facts, out),
     }
 
 

@@ -332,7 +332,7 @@ def _page(book, study, source, values, folder, out) -> str:
         verdict="".join(boxes[:1]),
         body=body,
         contents=contents,
-        links=[*links, *raw_links(facts, out)],
+        links=piece("links", links, raw_links(facts, out)),
         kind="study",
         made=json.dumps(made),
     )

@@ -182,7 +182,7 @@ def _kind(texts) -> str:
 
 
 def verdict_table(verdicts, caption="Every comparison, in words and numbers.", name="verdicts"):
-    """The verdict table for reading: a group a workload and metric, one row a comparison, the
+    """The verdict table for reading: a group a question, workload and metric, one row a comparison, the
     verdict as a word, all numbers, and what a row that cannot tell knows."""
     works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
     levels = {amounts.confidence(v) for v in verdicts.get("level", ())} - {"", amounts.USUAL}
@@ -190,10 +190,13 @@ def verdict_table(verdicts, caption="Every comparison, in words and numbers.", n
     if levels:
         caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['level']}"
     ordered = in_order(verdicts) if works else verdicts
-    first = ordered["workload"].astype(str) if works else "metric"
+    if "question" in ordered:
+        turn = {q: n for n, q in enumerate(verdicts["question"].unique())}
+        ordered = ordered.sort_values("question", key=lambda q: q.map(turn), kind="stable")
+    which = [c for c in ("question", "workload") if c in ordered and ordered[c].nunique() > 1]
     groups = []
-    for (work, metric), group in ordered.groupby([first, "metric"], sort=False):
-        heading = f"{work}: {metric_label(metric)}" if works else metric_label(metric)
+    for (metric, *names), group in ordered.groupby(["metric", *which], sort=False, observed=True):
+        heading = ": ".join(filter(None, (", ".join(map(str, names)), metric_label(metric))))
         rows = zip(group.to_dict("records"), is_control(group), strict=True)
         groups.append((heading, [(row, again, *_known(row, margin)) for row, again in rows]))
     arms, link = verdicts["arm"].nunique() > 1, csv_link(flat(ordered), name)
@@ -259,7 +262,7 @@ def like(facts, main, *columns) -> pd.DataFrame:
 
 
 def raw_links(facts, out) -> list:
-    """(href, words) of the raw files behind a page in folder `out`, from its stored `facts`; none
+    """(href, name) of the raw files behind a page in folder `out`, from its stored `facts`; none
     where they do not lie in one project."""
     root, links = paths.root(), []
     if not Path(out).is_relative_to(root):
@@ -269,7 +272,7 @@ def raw_links(facts, out) -> list:
         # a web server shows no folder without a README
         files = [f for f in ("campaign.json", "calibration.json") if (folder / f).exists()]
         href = os.path.relpath(folder / (files or [""])[0], out) + ("" if files else "/")
-        links.append((href, "raw data" if len(folders) == 1 else f"raw data: {folder.name}"))
+        links.append((href, folder.name))
     return links
 
 
