@@ -381,7 +381,7 @@ def waterfall(steps, *, margin_pct=2.0, narrow=False) -> Figure:
         canvas.note(ax, words, (x, top), (0, 5), fontsize=size, **style)
     canvas.scale(ax, *canvas.span(ends, margin_pct, limit), 0.06, 0.25)
     ax.set_xlim(-0.6, len(steps) - 0.4)
-    names = [textwrap.fill(s, 11 if narrow else 24) for s in steps["step"]]
+    names = [textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]]
     ax.set_xticks(range(len(steps)), names)
     words = f"{canvas.shows(ax)} (↑ slower, ↓ faster)"
     words += "" if narrow else f"; in the band, ±{margin_pct:g}\u202f%, it counts as same"
