@@ -182,8 +182,8 @@ def _kind(texts) -> str:
 
 
 def verdict_table(verdicts, caption="Every comparison, in words and numbers.", name="verdicts"):
-    """The verdict table for reading: a group a question, workload and metric, one row a comparison, the
-    verdict as a word, all numbers, and what a row that cannot tell knows."""
+    """The verdict table for reading: a group a question, workload and metric, one row a comparison,
+    the verdict as a word, all numbers, and what a row that cannot tell knows."""
     works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
     levels = {amounts.confidence(v) for v in verdicts.get("level", ())} - {"", amounts.USUAL}
     margin = words.margin_of(verdicts)
@@ -191,12 +191,14 @@ def verdict_table(verdicts, caption="Every comparison, in words and numbers.", n
         caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['level']}"
     ordered = in_order(verdicts) if works else verdicts
     if "question" in ordered:
-        turn = {q: n for n, q in enumerate(verdicts["question"].unique())}
-        ordered = ordered.sort_values("question", key=lambda q: q.map(turn), kind="stable")
-    which = [c for c in ("question", "workload") if c in ordered and ordered[c].nunique() > 1]
+        turn = {q: n for n, q in enumerate(verdicts["question"].astype(str).unique())}
+        by = ordered["question"].astype(str).map(turn)
+        ordered = ordered.iloc[by.argsort(kind="stable").to_numpy()]
+    names = [ordered[c].astype(str) for c in ("question", "workload") if c in ordered]
+    names = [n for n in names if n.nunique() > 1]
     groups = []
-    for (metric, *names), group in ordered.groupby(["metric", *which], sort=False, observed=True):
-        heading = ": ".join(filter(None, (", ".join(map(str, names)), metric_label(metric))))
+    for (metric, *named), group in ordered.groupby(["metric", *names], sort=False):
+        heading = ": ".join(filter(None, (", ".join(named), metric_label(metric))))
         rows = zip(group.to_dict("records"), is_control(group), strict=True)
         groups.append((heading, [(row, again, *_known(row, margin)) for row, again in rows]))
     arms, link = verdicts["arm"].nunique() > 1, csv_link(flat(ordered), name)
