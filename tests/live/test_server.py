@@ -15,11 +15,12 @@ import pytest
 from conftest import alive, command_lines
 from noisefloor import studies
 from noisefloor.measure import tools
+from noisefloor.measure.child import Child
 from noisefloor.servers import evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
 from noisefloor.servers.session import SCHEMA
 from noisefloor.servers.throttle import Throttle
-from noisefloor.servers.workshop import secret_file, sweep, workshop
+from noisefloor.servers.workshop import looks, secret_file, sweep, workshop
 
 
 def mode(path: Path) -> str:
@@ -157,6 +158,20 @@ def test_a_workshop_leaves_nothing(mariadb, home):
     assert not alive(pid)
     assert not shop.exists()
     assert not short.exists()
+
+
+def test_ctrl_c_while_a_process_is_forked_is_not_lost(home):
+    presses = []
+    os.register_at_fork(after_in_parent=lambda: presses and signal.raise_signal(presses.pop()))
+    for wait in (lambda child: child.wait(20), lambda child: [*looks(20)]):
+        with workshop():
+            presses.append(signal.SIGINT)
+            with Child(["sleep", "30"]) as sleeps:
+                assert not presses
+                began = time.monotonic()
+                with pytest.raises(KeyboardInterrupt):
+                    wait(sleeps)
+                assert time.monotonic() - began < 10
 
 
 # -- settings --------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from noisefloor.model import AGAIN, Arm, Study, Workload
 from noisefloor.servers import engines
 from noisefloor.servers.evidence import check
 from noisefloor.servers.server import Server, ServerError
-from noisefloor.servers.workshop import clock, die_with_parent, secret_file
+from noisefloor.servers.workshop import clock, ctrl_c, die_with_parent, secret_file
 
 ALIASES = {"sm4": "sm4-cbc"}  # one cipher under two names
 SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
@@ -172,6 +172,7 @@ def pipe(
         used, moved = 0.0, began
         try:
             while wait(endings, SAMPLE_S).not_done:
+                ctrl_c()
                 for c, ending, seen in zip(children, endings, states, strict=True):
                     if not ending.done() and (doing := _doing(c.pid)):
                         seen[doing] += 1

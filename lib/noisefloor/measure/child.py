@@ -12,7 +12,7 @@ from pathlib import Path
 
 from noisefloor import parse
 from noisefloor.measure import workloads
-from noisefloor.servers.workshop import die_with_parent, looks
+from noisefloor.servers.workshop import ctrl_c, die_with_parent, looks
 
 PATIENCE_S = 60  # how long a tool may do nothing beyond its time before it is taken to hang
 
@@ -56,6 +56,7 @@ class Child:
                     self.process.kill()
                     deadline = float("inf")
                 time.sleep(0.005)
+                ctrl_c()
         except BaseException:
             self.end()
             raise

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket as sockets
+import sys
 import tempfile
 import time
 import weakref
@@ -20,6 +21,7 @@ _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _parent = 0
 running: weakref.WeakSet = weakref.WeakSet()  # servers that were started
+_dropped: list[bool] = []  # a Ctrl-C that Python did not raise
 
 
 class ServerError(Exception):
@@ -39,6 +41,32 @@ def die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != _parent:  # it ended before that
         os._exit(1)
+
+
+@contextlib.contextmanager
+def _hears_ctrl_c() -> Iterator[None]:
+    """Python drops a Ctrl-C that comes while a process is forked; here it is kept for `ctrl_c`."""
+    shown = sys.unraisablehook
+
+    def keep(found) -> None:
+        if isinstance(found.exc_value, KeyboardInterrupt):
+            _dropped.append(True)
+        else:
+            shown(found)
+
+    sys.unraisablehook = keep
+    try:
+        yield
+    finally:
+        sys.unraisablehook = shown
+        _dropped.clear()
+
+
+def ctrl_c() -> None:
+    """For every loop that waits: raise a Ctrl-C that Python dropped."""
+    if _dropped:
+        _dropped.clear()
+        raise KeyboardInterrupt
 
 
 def sweep() -> list[Path]:
@@ -64,7 +92,7 @@ def sweep() -> list[Path]:
 @contextlib.contextmanager
 def workshop() -> Iterator[Path]:
     """A private folder (0700) for servers, removed at the end with every server still running in
-    it; leftovers of dead owners go first.
+    it; leftovers of dead owners go first. No Ctrl-C is lost meanwhile.
 
     ``short/`` in it is a link to a folder with a short path: a socket's path may have 107 bytes."""
     parent = paths.root() / ".servers"
@@ -75,7 +103,7 @@ def workshop() -> Iterator[Path]:
         folder = Path(tempfile.mkdtemp(prefix="w", dir=parent))
         lock = open(folder / "lock", "w")  # noqa: SIM115
         fcntl.flock(lock, fcntl.LOCK_EX)
-    with lock:
+    with lock, _hears_ctrl_c():
         # /tmp, whatever TMPDIR says, where it may be written to
         tmp = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else None
         short = Path(tempfile.mkdtemp(prefix="nf", dir=tmp))
@@ -117,6 +145,7 @@ def looks(limit_s: float, pause_s: float = 0.02) -> Iterator[None]:
     yield
     while time.monotonic() < until:
         time.sleep(pause_s)
+        ctrl_c()
         yield
 
 
