@@ -517,10 +517,38 @@ def test_a_schema_of_that_name_is_never_touched(theirs, tables):
         measured(theirs.url, dry=[].append)
     (paths.root() / ".servers").mkdir(exist_ok=True)
     one = guest.Guest(guest.address(theirs.url), paths.root())  # a journal of another schema
-    one.journal.schema = "feedfeedfeedfeed"
+    one.journal.schema, one.journal.marked = "feedfeedfeedfeed", not tables
     one.journal.write()
     with pytest.raises(ServerError, match="a schema called noisefloor"):
         measured(theirs.url)
+    theirs.unchanged()
+
+
+@slow
+@on("mysql")
+def test_a_schema_that_somebody_else_creates_meanwhile_is_never_touched(theirs, monkeypatch):
+    change = guest.Guest.change
+
+    def raced(self, statement, **values):
+        if statement.startswith("CREATE DATABASE"):
+            theirs.now(statement)
+        change(self, statement, **values)
+
+    monkeypatch.setattr(guest.Guest, "change", raced)
+    with pytest.raises(ServerError, match="database exists"):
+        measured(theirs.url)
+    theirs.unchanged()
+
+
+@slow
+def test_a_schema_that_a_killed_command_left_empty_is_its_own(theirs, monkeypatch):
+    (paths.root() / ".servers").mkdir(exist_ok=True)
+    one = guest.Guest(guest.address(theirs.url), paths.root())
+    monkeypatch.setattr(one, "change", lambda statement: theirs.server.script(statement) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):  # after its first statement
+        one.move_in()
+    assert "noisefloor" in str(theirs.server.query("SHOW DATABASES"))
+    measured(theirs.url)
     theirs.unchanged()
 
 

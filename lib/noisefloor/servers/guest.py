@@ -41,18 +41,20 @@ RIGHTS = "README.md, On a server of your own"
 
 class Journal:
     """What was changed on a server and is to be changed back, on disk before it is changed:
-    `url` (without a password), `schema` (the token of the one created, "" for none) and
-    `variables` (name -> value before). Raises ServerError for a file that is none."""
+    `url` (without a password), `schema` (the token of the one created, "" for none), `marked`
+    (whether its token stands in it by now) and `variables` (name -> value before). Raises
+    ServerError for a file that is none."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.url, self.schema, self.variables = "", "", {}
+        self.url, self.schema, self.marked, self.variables = "", "", True, {}
         if not path.exists():
             return
         try:
             found = json.loads(path.read_text())
             self.url, self.schema = str(found["url"]), str(found["schema"])
             self.variables = dict(found["variables"])
+            self.marked = bool(found.get("marked", True))
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ServerError(
                 f"{paths.shown(path)} says what a killed command left changed on a server, and"
@@ -61,7 +63,8 @@ class Journal:
 
     def write(self) -> None:
         """Whole, and on disk when this returns."""
-        text = json.dumps({"url": self.url, "schema": self.schema, "variables": self.variables})
+        names = ("url", "schema", "marked", "variables")
+        text = json.dumps({n: getattr(self, n) for n in names})
         partial = secret_file(self.path.with_suffix(".partial"), text)
         _sync(partial)
         partial.replace(self.path)
@@ -311,11 +314,18 @@ class Guest(Session):
                 " project created it: it is left alone, and nothing is measured until it has"
                 " another name or is gone; nothing was changed"
             )
-        self.journal.schema = secrets.token_hex(8)
+        self.journal.schema, self.journal.marked = secrets.token_hex(8), False
         if not self.say:
             self.journal.write()
-        self.change(f"CREATE DATABASE {SCHEMA}")
+        try:
+            self.change(f"CREATE DATABASE {SCHEMA}")
+        except ServerError:
+            self.journal.schema = ""  # somebody else's may be there since
+            raise
         self.change(f"CREATE TABLE {SCHEMA}.{self._token} (id INT PRIMARY KEY)")
+        self.journal.marked = True
+        if not self.say:
+            self.journal.write()
         a = self.address
         self.folder.mkdir(mode=0o700, exist_ok=True)
         port = None if a.socket else a.port
@@ -356,11 +366,13 @@ class Guest(Session):
         return list(done)
 
     def _ours(self) -> bool:
-        """Whether the schema is the one that the journal tells of."""
+        """Whether the schema is the one that the journal tells of: its token is in it, or it is
+        empty and a killed command did not come to its token."""
         if not self.query(f"SHOW DATABASES LIKE '{SCHEMA}'"):
             return False
         tables = {next(iter(r.values())) for r in self.query(f"SHOW TABLES FROM {SCHEMA}")}
-        return bool(self.journal.schema) and self._token in tables
+        marked = self._token in tables if tables else not self.journal.marked
+        return bool(self.journal.schema) and marked
 
 
 def _shown(statement: str, values: Mapping[str, object]) -> str:
