@@ -156,8 +156,6 @@ def test_moments_are_students():
     assert m.p == 2 * min(m.above(0.0), m.below(0.0)) == pytest.approx(expected.pvalue)
     lo, hi = expected.confidence_interval(0.98)
     assert (m.mean - m.half(0.02), m.mean + m.half(0.02)) == pytest.approx((lo, hi))
-    for rows in (d, np.zeros(5)):  # before the first look nothing is known
-        assert rule.moments(rows).half(0.0) == math.inf
 
 
 def test_a_start_that_was_never_repeated_widens_and_never_narrows():

@@ -50,11 +50,9 @@ class Moments:
         return self._largest(theta - self.mean)
 
     def half(self, level: float) -> Any:
-        """Half the width of the interval at 1 - level; infinite for one unit, and at level 0 (before
-        the first look) for units that do not differ, too."""
-        with np.errstate(invalid="ignore"):
-            widths = [special.stdtrit(df, 1 - level / 2) * error for error, df in self.errors]
-        return np.nan_to_num(np.max(widths, axis=0), nan=np.inf, posinf=np.inf)
+        """Half the width of the interval at 1 - level; infinite for one unit."""
+        widths = [special.stdtrit(df, 1 - level / 2) * error for error, df in self.errors]
+        return np.max(widths, axis=0)
 
 
 def moments(
