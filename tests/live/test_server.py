@@ -160,7 +160,9 @@ def test_a_workshop_leaves_nothing(mariadb, home):
     assert not short.exists()
 
 
-def test_ctrl_c_while_a_process_is_forked_is_not_lost(home):
+def test_ctrl_c_while_a_process_is_forked_is_not_lost(home, request):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` ignores it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     presses = []
     os.register_at_fork(after_in_parent=lambda: presses and signal.raise_signal(presses.pop()))
     for wait in (lambda child: child.wait(20), lambda child: [*looks(20)]):
