@@ -269,7 +269,11 @@ class Live:
 
     def end(self, timeout: float = LONGEST_S) -> int:
         """Wait for the end; its exit code. However it ended: a sentence, and the promise."""
-        code = self.process.wait(timeout)
+        try:
+            code = self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()  # its servers die with it
+            raise
         self.said = self.words()
         assert "Traceback" not in self.said, self.said
         assert code in (0, 1, 130) or code < 0, self.said

@@ -180,6 +180,15 @@ def test_a_wrong_name_says_what_is_allowed(name, says):
         engines.find(name)
 
 
+def test_a_server_that_does_not_say_its_version_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "ANSWER_S", 0.2)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mysqld").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "bin/mysqld").chmod(0o700)
+    with pytest.raises(build.Hangs, match=r"mysqld --version: no answer within 0\.2 s"):
+        engines.find(str(tmp_path))
+
+
 # -- what is fetched -------------------------------------------------------------------------------
 
 

@@ -123,7 +123,7 @@ def tools() -> dict[str, str | None]:
     found = {}
     for name, (option, _) in _TOOLS.items():
         program = engines.which(name)
-        ran = engines.output(program, option) if program and option else None
+        ran = engines.output(program, option, timeout=60) if program and option else None
         version = re.search(r"\d+\.\d+(?:\.\d+)?\w*", ran.stdout + ran.stderr) if ran else None
         found[name] = (version[0] if version else "here") if program else None
     return found

@@ -63,6 +63,8 @@ def _mysql(fetch: bool) -> Engine:
         return build.in_folder(conda)
     try:
         return _pinned("mysql", fetch)
+    except build.Hangs:
+        raise
     except EngineMissing as error:
         why = str(error)
     if (path := which("mysqld")) and (engine := build.in_folder(Path(path))).kind == "mysql":

@@ -22,12 +22,17 @@ REAL = "real"  # folder of the programs whose places wrappers have
 MANIFEST = '{"read_local_manifest": true}\n'
 CONFIG = '{"read_local_config": true}\n'
 _VERSION = r"Ver (\d+\.\d+\.\d+)"
+ANSWER_S = 60  # a program that does not say its version meanwhile hangs
 _KEYRING = {"mysql": "component_keyring_file.so", "mariadb": "file_key_management.so"}
 _INSTALL = ("mariadb-install-db", "mysql_install_db")
 
 
 class EngineMissing(Exception):
     """No such server build here. One sentence with the way to get it."""
+
+
+class Hangs(EngineMissing):
+    """It is here and gives no answer: no other build takes its place."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +67,19 @@ def which(program: str) -> str | None:
     return shutil.which(program, path=path)
 
 
-def output(*argv: object, **options) -> subprocess.CompletedProcess:
+def output(*argv: object, timeout: float = 3600, **options) -> subprocess.CompletedProcess:
     """A program from its start to its end, with what it printed as text. One that does not start,
-    or takes longer than its timeout, has failed as well: its stderr says why."""
+    or takes longer than `timeout` seconds, has failed as well: its stderr says why."""
     command = [str(a) for a in argv]
+    how = {"capture_output": True, "text": True, "timeout": timeout, **options}
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+        return subprocess.run(command, check=False, **how)
     except OSError as error:
         why = f"{Path(command[0]).name}: {error.strerror}"
     except subprocess.TimeoutExpired as error:
-        why = f"no answer within {error.timeout:g} s"
+        return subprocess.CompletedProcess(
+            command, 124, "", f"no answer within {error.timeout:g} s"
+        )
     return subprocess.CompletedProcess(command, 127, "", why)
 
 
@@ -100,7 +108,9 @@ def run(*argv: object, **options) -> str:
 @functools.cache
 def version(server: Path) -> str:
     """What ``mysqld --version`` prints. Raises EngineMissing when it does not run here."""
-    ran = output(server, "--version")
+    ran = output(server, "--version", timeout=ANSWER_S)
+    if ran.returncode == 124:
+        raise Hangs(f"{server.name} --version: {ran.stderr}")
     if ran.returncode or not re.search(_VERSION, ran.stdout):
         raise EngineMissing(f"{server.name} does not start here ({last_words(ran)})")
     return ran.stdout
