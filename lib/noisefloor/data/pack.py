@@ -1,7 +1,9 @@
-"""A finished campaign -> one zip beside its campaign.json, as campaigns are committed; and back."""
+"""A finished campaign -> one solid tar.xz beside its campaign.json, as campaigns are committed; and back."""
 
+import io
+import lzma
 import shutil
-import zipfile
+import tarfile
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -9,6 +11,9 @@ from pathlib import Path
 from noisefloor import paths
 from noisefloor.data import packed, tidy
 from noisefloor.text import Refusal
+
+# 16 MiB hold a whole campaign; with the 64 of this preset, packing takes 670 MiB of memory
+SMALLEST = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 2**24}
 
 
 class Refused(Refusal):
@@ -20,8 +25,8 @@ class Refused(Refusal):
 
 def pack(campaign: Path, out: Path | None = None) -> tuple[Path, int, int]:
     """Pack a finished campaign into the folder `out` (``data/raw/recorded/<its name>``), whole or
-    not at all; the campaign stays where it is. Returns that folder, how many files are in the zip,
-    and their bytes. Raises Refused, tidy.Damaged."""
+    not at all; the campaign stays where it is. Returns that folder, how many files are in the
+    archive, and their bytes. Raises Refused, Damaged."""
     out = Path(out or paths.recorded() / campaign.name).absolute()
     found = _whole(campaign)
     held = [name for name in found if name not in packed.BESIDE]
@@ -37,7 +42,7 @@ def pack(campaign: Path, out: Path | None = None) -> tuple[Path, int, int]:
     folders = ((f"{name}/", b"") for name in packed.empty(campaign))
     try:
         partial.mkdir(parents=True)
-        write(partial / f"{campaign.name}.zip", chain(contents, folders))
+        write(partial / f"{campaign.name}.tar.xz", chain(contents, folders))
         for name in reversed(packed.BESIDE):  # campaign.json last: it makes a folder a campaign
             if name in found:
                 (partial / name).write_bytes(found[name].read_bytes())
@@ -65,13 +70,19 @@ def _whole(campaign: Path) -> dict[str, packed.Place]:
 
 
 def write(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """A zip of (name, content), a folder's name ending in /: the same contents, the same bytes."""
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in contents:
-            entry = zipfile.ZipInfo(name)  # of 1980
-            entry.external_attr = 0o40755 << 16 | 0x10 if name.endswith("/") else 0o644 << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, content)
+    """A tar.xz of (name, content), a folder's name ending in /: the same contents, the same bytes."""
+    # files of one name side by side: a twentieth smaller than run by run
+    ordered = sorted(contents, key=lambda c: (c[0].rpartition("/")[2], c[0].split("/")))
+    with (
+        lzma.open(file, "wb", filters=[SMALLEST]) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive,
+    ):
+        for name, content in ordered:
+            entry = tarfile.TarInfo(name)  # of 1970, of nobody
+            entry.size = len(content)
+            if name.endswith("/"):
+                entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry, io.BytesIO(content))
 
 
 def unpack(campaign: Path, out: Path) -> Path:
@@ -83,6 +94,6 @@ def unpack(campaign: Path, out: Path) -> Path:
         try:
             content = file.read_bytes()
         except OSError as e:
-            raise tidy.Damaged(f"{campaign.name}/{name} cannot be read ({e.strerror})") from None
+            raise packed.Damaged(f"{campaign.name}/{name} cannot be read ({e.strerror})") from None
         (out / name).write_bytes(content)
     return out

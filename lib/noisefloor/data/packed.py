@@ -1,23 +1,32 @@
-"""A packed campaign, read in place: one zip beside its campaign.json. `inside` is the door to its files,
-and to those of a folder; nothing is unpacked to disk, and a zip that could do harm is not opened."""
+"""A packed campaign, read in place: one archive beside its campaign.json, a solid tar.xz (or a zip, as
+before). `inside` is the door to its files, and to those of a folder. It is read once, into memory;
+nothing is unpacked to disk, and an archive that could do harm is not opened."""
 
 import errno
 import fnmatch
-import functools
 import io
+import lzma
 import os
 import stat
 import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-BESIDE = ("campaign.json", "SHA256SUMS")  # the zip, where everybody can read them
+BESIDE = ("campaign.json", "SHA256SUMS")  # the archive, where everybody can read them
+KINDS = (".tar.xz", ".zip")
 MOST_BYTES = 2 * 2**30  # that come out of one campaign
-MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much that may be of a zip's own size
+MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much that may be of an archive's own size
+MOST_KEPT = 2**28  # of the archives that were read, in the memory of a process
+MOST_NAME, MOST_DEEP = 2**10, 8  # bytes of a name, and folders in it
+PIECE, MOST_DICTIONARY = 2**20, 2**27  # of what is decompressed at once, and to remember of it
 # RuntimeError: a zip with a password, or packed by a method that is not known
-WRONG = (OSError, ValueError, EOFError, RuntimeError, struct.error, zlib.error, zipfile.BadZipFile)
+WRONG = (
+    *(OSError, ValueError, EOFError, RuntimeError, struct.error),
+    *(zlib.error, zipfile.BadZipFile, lzma.LZMAError, tarfile.TarError),
+)
 
 
 class Damaged(Exception):
@@ -27,44 +36,43 @@ class Damaged(Exception):
 class Member:
     """A file or folder in a packed campaign: what is asked of a Path, where it can be answered."""
 
-    __slots__ = ("at", "name", "zip")
+    __slots__ = ("archive", "at", "name")
 
-    def __init__(self, everything: "_Zip", at: str = ""):
-        self.zip, self.at, self.name = everything, at, at.rpartition("/")[2]
+    def __init__(self, archive: "_Archive", at: str = ""):
+        self.archive, self.at, self.name = archive, at, at.rpartition("/")[2]
 
     def __truediv__(self, name: str) -> "Member":
-        return Member(self.zip, f"{self.at}/{name}" if self.at else name)
+        return Member(self.archive, f"{self.at}/{name}" if self.at else name)
 
     def __lt__(self, other: "Member") -> bool:
         return self.at.split("/") < other.at.split("/")
 
     def __str__(self) -> str:
-        return f"{self.zip.path.name}/{self.at}"
+        return f"{self.archive.path.name}/{self.at}"
 
     def exists(self) -> bool:
-        return self.at in self.zip.files or self.is_dir()
+        return self.at in self.archive.files or self.is_dir()
 
     def is_dir(self) -> bool:
-        return self.at in self.zip.folders
+        return self.at in self.archive.folders
 
     def is_symlink(self) -> bool:
         return False
 
     def iterdir(self) -> Iterator["Member"]:
-        return (self / name for name in self.zip.folders.get(self.at, ()))
+        return (self / name for name in self.archive.folders.get(self.at, ()))
 
     def glob(self, pattern: str) -> Iterator["Member"]:
         """What is called so in this folder itself."""
         return (m for m in self.iterdir() if fnmatch.fnmatchcase(m.name, pattern))
 
     def read_bytes(self) -> bytes:
-        if (entry := self.zip.files.get(self.at)) is None:
+        content = self.archive.files.get(self.at)
+        if content is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
-        try:
-            with self.zip.open(entry) as file:
-                return file.read(entry.file_size + 1)  # never more than it says; its CRC is checked
-        except WRONG as e:
-            raise OSError(errno.EIO, f"it is damaged ({e})", str(self)) from None
+        if isinstance(content, str):
+            raise OSError(errno.EIO, f"it is damaged ({content})", str(self))
+        return bytes(content)
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return io.TextIOWrapper(io.BytesIO(self.read_bytes()), encoding, errors).read()
@@ -73,92 +81,159 @@ class Member:
 Place = Path | Member
 
 
-class _Zip(zipfile.ZipFile):
-    """The zip of a campaign: its files, and its folders with the names in each. Raises Damaged."""
+class _Archive:
+    """The archive of a campaign: its files, what is wrong in the place of a damaged one, and
+    its folders with the names in each. Raises Damaged."""
 
     def __init__(self, path: Path):
-        self.path, self.files = path, {}
+        self.path = path
+        self.files: dict[str, memoryview | bytes | str] = {}
         self.folders: dict[str, dict[str, None]] = {"": {}}
         try:
-            super().__init__(path)
+            limit = min(MOST_BYTES, max(LEAST_LIMIT, MOST_RATIO * path.stat().st_size))
+            for name, content in (_zip if path.suffix == ".zip" else _tar)(path, limit):
+                self._add(name, content)
+        except Damaged as e:
+            raise Damaged(f"{path.name} {e}; it was not opened") from None
         except WRONG as e:
-            raise Damaged(f"{path.name} cannot be read ({e})") from None
-        if why := self._filled(path.stat().st_size):
-            self.close()
-            raise Damaged(f"{path.name} {why}; it was not opened")
+            raise Damaged(f"{path.name} cannot be read ({e}); it was not opened") from None
+        self.size = sum(2**10 + len(content) for content in self.files.values())  # with headers
 
-    def _filled(self, own: int) -> str:
-        """Find the files and folders; what keeps it from being opened, or nothing."""
-        total = sum(entry.file_size for entry in self.infolist())
-        if total > min(MOST_BYTES, max(LEAST_LIMIT, MOST_RATIO * own)):
-            return f"would unpack {own:,} bytes to {total:,}, more than a campaign can hold"
-        for entry in self.infolist():
-            name = entry.filename.removesuffix("/")
-            if wrong := self._wrong(entry, name):
-                return f"holds {name!r}, {wrong}"
-            if entry.is_dir():
-                self.folders.setdefault(name, {})
-            else:
-                self.files[name] = entry
-            while name:
-                folder, _, last = name.rpartition("/")
-                self.folders.setdefault(folder, {})[last] = None
-                name = folder
-        return ""
-
-    def _wrong(self, entry: zipfile.ZipInfo, name: str) -> str:
-        if "\\" in name or {"", ".", ".."} & set(name.split("/")):
-            return "a name that would leave the folder"
-        if name in self.files:
-            return "twice"
-        if entry.flag_bits & 1:
-            return "which has a password"
-        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            return "which is not deflated"
-        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            return "which is a link or a device"
-        return ""
+    def _add(self, entry: str, content: memoryview | bytes | str) -> None:
+        """Add a file, or a folder, whose name ends in /."""
+        name = entry.removesuffix("/")
+        parts = name.split("/")
+        if "\\" in name or {"", ".", ".."} & set(parts):
+            raise Damaged(f"holds {name!r}, a name that would leave the folder")
+        if len(parts) > MOST_DEEP:
+            raise Damaged(f"holds {name!r}, deeper than {MOST_DEEP} folders")
+        if name in self.files or (name == entry and name in self.folders):
+            raise Damaged(f"holds {name!r}, twice")
+        if name == entry:
+            self.files[name] = content
+        else:
+            self.folders.setdefault(name, {})
+        while name:
+            folder, _, last = name.rpartition("/")
+            if folder in self.files:
+                raise Damaged(f"holds {folder!r}, twice")
+            self.folders.setdefault(folder, {})[last] = None
+            name = folder
 
 
-@functools.lru_cache(maxsize=4)
-def _opened(path: Path, *_changed) -> Member:
-    return Member(_Zip(path))
+def _tar(path: Path, limit: int) -> Iterator[tuple[str, memoryview]]:
+    """(name, content) of all that is in a tar.xz. Python's own reader ends at a bad header as if
+    the tar ended there, and follows headers that ask for endless memory or time: this one knows
+    files, folders and GNU's long names, and nothing else. Raises Damaged, WRONG."""
+    data, at, long = memoryview(_decompressed(path, limit)), 0, ""
+    while any(block := data[at : at + tarfile.BLOCKSIZE]):
+        head = tarfile.TarInfo.frombuf(bytes(block), "utf-8", "strict")
+        name, start = long or head.name, at + tarfile.BLOCKSIZE
+        at = start + -(-head.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+        if at > len(data) or head.size < 0:
+            raise Damaged("ends in the middle of a file")
+        content, long = data[start : start + head.size], ""
+        if head.type == tarfile.GNUTYPE_LONGNAME and head.size <= MOST_NAME:
+            long = bytes(content).rstrip(b"\0").decode()
+        elif head.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
+            yield name, content
+        elif head.type == tarfile.DIRTYPE:
+            yield f"{name.removesuffix('/')}/", content
+        else:
+            raise Damaged(f"holds {name!r}, which is no file and no folder")
+    if len(data) - at < 2 * tarfile.BLOCKSIZE:
+        raise Damaged("ends before its tar does")
+    if len(data) - at > 2 * tarfile.RECORDSIZE or any(data[at:]):
+        raise Damaged("holds something behind the end of its tar")
+
+
+def _decompressed(path: Path, limit: int) -> bytearray:
+    """What is in an xz file of one stream, never more than `limit`. Raises Damaged, WRONG."""
+    data, stream = bytearray(), lzma.LZMADecompressor(lzma.FORMAT_XZ, MOST_DICTIONARY)
+    with path.open("rb") as file:
+        while not stream.eof:
+            piece = file.read(PIECE) if stream.needs_input else b""
+            if stream.needs_input and not piece:
+                raise Damaged("is cut short")
+            data += stream.decompress(piece, PIECE)
+            if len(data) > limit:
+                raise Damaged(f"holds more than {limit:,} bytes, more than a campaign can hold")
+        if stream.unused_data or file.read(1):
+            raise Damaged("holds something behind its end")
+    return data
+
+
+def _zip(path: Path, limit: int) -> Iterator[tuple[str, bytes | str]]:
+    """(name, content or what is wrong with it) of all that is in a zip. Raises Damaged, WRONG."""
+    with zipfile.ZipFile(path) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > limit:
+            raise Damaged(f"holds more than {limit:,} bytes, more than a campaign can hold")
+        for entry in archive.infolist():
+            if wrong := _wrong(entry):
+                raise Damaged(f"holds {entry.filename!r}, {wrong}")
+            try:
+                with archive.open(entry) as file:  # never more than it says; its CRC is checked
+                    content: bytes | str = file.read(entry.file_size + 1)
+            except WRONG as e:
+                content = str(e)
+            yield entry.filename, content
+
+
+def _wrong(entry: zipfile.ZipInfo) -> str:
+    if entry.flag_bits & 1:
+        return "which has a password"
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "which is not deflated"
+    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return "which is no file and no folder"
+    return ""
+
+
+_kept: dict[tuple[object, ...], Member] = {}  # what was used last comes last
+
+
+def _opened(path: Path, *changed: int) -> Member:
+    """The whole of an archive, read anew only if it was changed, or many others were read since."""
+    key = (path, *changed)
+    _kept[key] = place = _kept.pop(key, None) or Member(_Archive(path))
+    for old in list(_kept)[:-1]:
+        if sum(m.archive.size for m in list(_kept.values())) > MOST_KEPT:
+            _kept.pop(old, None)
+    return place
 
 
 def archive(campaign: Path) -> Path | None:
-    """The zip of a packed campaign. Raises Damaged for several."""
-    found = sorted(campaign.glob("*.zip"))
+    """The archive of a packed campaign. Raises Damaged for several."""
+    found = sorted(p for p in campaign.glob("*") if p.name.endswith(KINDS))
     if len(found) > 1:
-        raise Damaged(f"{campaign.name} holds {len(found)} zips; a packed campaign has one")
+        raise Damaged(f"{campaign.name} holds {len(found)} archives; a packed campaign has one")
     return found[0] if found else None
 
 
 def inside(campaign: Path) -> Place:
-    """What holds a campaign's runs: its folder, or its zip where it is packed. Raises Damaged."""
+    """What holds a campaign's runs: its folder, or its archive if it is packed. Raises Damaged."""
     if (path := archive(campaign)) is None:
         return campaign
     s = path.lstat()
     if not stat.S_ISREG(s.st_mode):
         raise Damaged(f"{path.name} is no regular file; it was not opened")
-    # of this process: one that was forked would share the place where it reads
-    return _opened(path, s.st_ino, s.st_size, s.st_mtime_ns, os.getpid())
+    return _opened(path, s.st_ino, s.st_size, s.st_mtime_ns)
 
 
 def files(campaign: Path) -> dict[str, Place]:
-    """Name -> file of all files of a folder in the order of their names, those of its zip in the
-    place of the zip; without halves (``*.partial``). Raises Damaged."""
+    """Name -> file of all files of a folder in the order of their names, those of its archive
+    in its place; without halves (``*.partial``). Raises Damaged."""
     own = archive(campaign)
     loose = (f for f in campaign.rglob("*") if f.is_file() and f != own)
     found: dict[str, Place] = {str(f.relative_to(campaign)): f for f in loose}
-    if own:
-        place = inside(campaign)
-        found |= {name: place / name for name in place.zip.files}
+    if isinstance(place := inside(campaign), Member):
+        found |= {name: place / name for name in place.archive.files}
     whole = (name for name in found if ".partial/" not in f"{name}/")
     return {name: found[name] for name in sorted(whole, key=lambda n: n.split("/"))}
 
 
 def beside(campaign: Path) -> list[str]:
-    """Names of what lies loose in the folder of a packed campaign and belongs into its zip."""
+    """Names of what lies loose in the folder of a packed campaign and belongs into its archive."""
     if (own := archive(campaign)) is None:
         return []
     loose = (p.name for p in campaign.iterdir() if p != own and p.suffix != ".md")
@@ -168,7 +243,7 @@ def beside(campaign: Path) -> list[str]:
 def empty(campaign: Path) -> list[str]:
     """Names of the folders of a campaign that hold nothing. Raises Damaged."""
     place = inside(campaign)
-    if place is not campaign:
-        return sorted(name for name, held in place.zip.folders.items() if name and not held)
+    if isinstance(place, Member):
+        return sorted(name for name, held in place.archive.folders.items() if name and not held)
     folders = (p for p in campaign.rglob("*") if p.is_dir() and not any(p.iterdir()))
     return sorted(str(p.relative_to(campaign)) for p in folders)
