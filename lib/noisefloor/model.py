@@ -19,18 +19,41 @@ class Metric:
     scale: float = 1.0
     judged: bool = True  # maximum latency is shown and never judged
     short: str = ""  # the label where room is short
+    margin_pct: float = 2.0  # a difference that matters
+    quick_pct: float = 5.0  # the same for a quick campaign
+    larger: str = "faster"  # what a larger value is called
+    smaller: str = "slower"
+
+    def word(self, up: bool) -> str:
+        """What a change to a larger value (`up`), or to a smaller one, is called."""
+        return self.larger if up else self.smaller
+
+    @property
+    def worse_up(self) -> bool:
+        """Whether a larger value is worse."""
+        return self.better == "lower"
 
 
 def _metrics() -> dict[str, Metric]:
     text = Path(__file__).with_name("metrics.csv").read_text(encoding="utf-8")
     rows = [line.split(",") for line in text.splitlines()[1:]]
     return {
-        name: Metric(name, label, unit, better, shown, float(scale), judged == "yes", short)
-        for name, label, unit, better, shown, scale, judged, short in rows
-    }
+        name: Metric(
+            name, label, unit, better, shown, float(scale), judged == "yes", short,
+            float(margin), float(quick), larger, smaller,
+        )
+        for name, label, unit, better, shown, scale, judged, short, margin, quick, larger, smaller
+        in rows
+    }  # fmt: skip
 
 
 METRICS = _metrics()
+UNKNOWN = Metric("", "", "", "higher")  # of somebody's archive: more is better
+
+
+def metric(name: str) -> Metric:
+    """The metric called `name`; one of which nothing is known where there is none."""
+    return METRICS.get(name, UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -65,9 +88,8 @@ class Workload:
     """What is measured, under the same conditions for both arms.
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
-    is a family of comparisons; `deciding` are the metrics whose verdicts end the campaign;
-    `at_once`: a duet, both servers under load at the same time; `share`: the part of every table's
-    rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
+    are compared one by one; `deciding` are the metrics that the question is about; `share`: the
+    part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
     few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions that a
     replica catches up with; `errors`: share of transactions that may be tried again, a deadlock's
     for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`:
@@ -92,7 +114,6 @@ class Workload:
         "binlog_bytes_per_transaction",
     )
     deciding: tuple[str, ...] = ("tps", "cpu_per_transaction")
-    at_once: bool = False
     share: float = 1.0
     slices: Mapping[str, int] = field(default_factory=dict)
     redo_mb: int = 0
@@ -116,7 +137,7 @@ class Profile:
     `budget_min` and `settle_s`, the most that a server may take to settle.
 
     `blocks`: starts of the server that a campaign declares, for each arm; 0: it declared none;
-    `margin_pct`: the difference that matters, where nobody says otherwise."""
+    `quick`: whether the wider margins of the metrics hold."""
 
     name: str
     budget_min: float
@@ -126,14 +147,14 @@ class Profile:
     blocks: int
     rows: int
     threads: tuple[int, ...]
-    margin_pct: float = 2.0
+    quick: bool = False
 
 
 PROFILES = {
     p.name: p
     for p in (
-        Profile("smoke", 0.35, 1, 1, 0.2, 2, 1_000, (4,), 5.0),
-        Profile("quick", 2, 2, 1, 0.3, 8, 20_000, (4,), 5.0),
+        Profile("smoke", 0.35, 1, 1, 0.2, 2, 1_000, (4,), quick=True),
+        Profile("quick", 2, 2, 1, 0.3, 8, 20_000, (4,), quick=True),
         Profile("standard", 20, 3, 2, 0.3, 10, 100_000, (4,)),
         Profile("full", 720, 300, 30, 10, 10, 100_000, (4,)),
     )
@@ -147,13 +168,11 @@ class Study:
     """One question of a study: what a campaign compares, readable in one screen.
 
     `key`: the question's name, "" for a campaign that asked all of a study's questions at once;
-    `question`: in words; `whole`: measure every declared block, whatever they say (calibration).
-    `upgrade`: also open the baseline's data directory with the arms' build. `kit`: what its tools
+    `question`: in words; `margin_pct`: the difference that matters, 0 for each metric's own;
+    `sittings`: how many campaigns on different days or machines its answer takes; `upgrade`: also open the baseline's data directory with the arms' build. `kit`: what its tools
     keep between runs (archives, keys, tunnels); `facts`: what the kit shows once a campaign, in
     words; `cipher`: what an arm is expected to cost at least: ``name`` and ``option`` of openssl's
-    cipher, ``bytes``: the metric that it runs over; `duet`: what calibration allows a duet to say,
-    "size", "word" or "", and `shrinks`, the share by which it may understate; `floor`: metric ->
-    start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
+    cipher, ``bytes``: the metric that it runs over; `floor`: metric -> start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
     `floor_from`: whose, in words."""
 
     name: str
@@ -168,14 +187,12 @@ class Study:
     settings: Mapping[str, str] = field(default_factory=dict)
     tables: int = 5
     keyring: bool = False
-    margin_pct: float = 2.0
-    whole: bool = False
+    margin_pct: float = 0.0
+    sittings: int = 1
     upgrade: bool = False
     kit: str = ""
     facts: tuple[str, ...] = ()
     cipher: Mapping[str, str] = field(default_factory=dict)
-    duet: str = ""
-    shrinks: float = 0.0
     floor: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     floor_from: str = ""
 
@@ -222,11 +239,6 @@ def from_clients(study: Study, n: int) -> Study:
         raise StudyError(
             f"{study.name} is not loaded by sysbench alone: --clients is for studies that are, such"
             " as binlog-encryption; nothing was measured"
-        )
-    if any(w.at_once for w in loads):
-        raise StudyError(
-            f"{study.name}, {study.key}: two servers at once are loaded from this machine alone;"
-            " --clients is for its other questions; nothing was measured"
         )
     if few := [t for w in loads for t in w.threads if t < n]:
         raise StudyError(
@@ -307,6 +319,14 @@ def _is(value: Any, kind: Any) -> bool:
     )
 
 
+def _margin_pct(meta: Mapping[str, Any]) -> Any:
+    """The margin that somebody asked for; 0 for each metric's own. Campaigns before 0.3 hold the
+    profile's where nobody did."""
+    if "sittings" in meta:
+        return meta["margin_pct"]
+    return (meta.get("parameters") or {}).get("margin_pct", 0.0) if "plan" in meta else 0.0
+
+
 def restored(meta: Mapping[str, Any]) -> Study:
     """The study as it stands in a campaign.json: what was compared, whatever the code says now.
 
@@ -327,6 +347,7 @@ def restored(meta: Mapping[str, Any]) -> Study:
             "arms": [a for n, a in arms.items() if n not in others],
             "workloads": [made(Workload, w) for w in meta["workloads"]],
             "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
+            "margin_pct": _margin_pct(meta),
             "upgrade": meta.get("upgrade_path", False),
             "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
         }
@@ -338,6 +359,6 @@ def restored(meta: Mapping[str, Any]) -> Study:
         raise StudyError(
             "the study in it has nothing to compare, no thread count, or a value of a wrong type"
         )
-    if not 0 < found.margin_pct < 100:
-        raise StudyError("the margin in it is not above 0 and below 100 %")
+    if not 0 <= found.margin_pct < 100:
+        raise StudyError("the margin in it is not below 100 %")
     return found

@@ -1,4 +1,4 @@
-"""Which run comes next: coin-flipped pairs, blocks, and when to stop. Pure: no disk, no servers.
+"""Which run comes next: coin-flipped pairs and blocks. Pure: no disk, no servers.
 
 Every coin is a function of the campaign's seed and of what it decides, so a resumed campaign
 deals as an uninterrupted one would have."""
@@ -13,21 +13,12 @@ import pandas as pd
 from noisefloor import stats
 from noisefloor.model import AGAIN, Arm, Study, StudyError, Workload
 
-CONTROL_BLOCKS = 6  # side by side: the fewest whose signs can reach 5 %
+CONTROL_BLOCKS = 6  # of the A/A control, where it has blocks of its own
 CONTROL_SHARE = 0.08  # of the time, at the most
-WHOLE, MOST_BLOCKS = 10, 12  # blocks of a standard campaign
-SHORT = ("smoke", "quick")  # profiles whose campaigns keep their plan
-FILLED = 20  # blocks at most of one whose minutes hold more than it declared
-WINDOW_S = 2.0  # of a duet
-LEAST_WINDOWS = 3  # of a duet in a block
-CONTROL_WINDOWS = 2  # of a duet in a block of the control, at least
+WHOLE = 10  # blocks of a standard campaign, at least
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
-AT_ONCE_S = 4.5  # the same of a duet, whose load begins before its first window
-STARTS_S = 1.5  # of it that no budget counts: both servers start
 SPENT = "the budget is spent"  # why a campaign ended
-NOT_JUDGED = "not judged"  # throughput of two servers that are loaded at once: another question
-CONTENDED = "size under contention: both servers were under load at once"
 
 LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
 
@@ -108,78 +99,30 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
 
 
 def plan(study: Study) -> dict:
-    """What a campaign declares before it measures: blocks (for each arm), looks (numbers of blocks
-    after which it is judged), control (blocks of the A/A control side by side, 0 for none), pairs
-    (of every comparison in a block; 0: as many as the first block's share of the budget holds),
-    windows (of a duet in a block), weighing (workload -> metric -> thread count -> sd of a pair in
-    percent, which weights the joint effect), levelled (whether pairs are levelled for what the host
-    takes away: `stats.pairs`) and expected: metric -> half width in percent of the headline's
-    interval that the recorded noise lets expect."""
-    blocks, control = study.profile.blocks, 0
-    if study.whole:
-        looks = [blocks]
-    else:
-        if blocks >= WHOLE:  # a short campaign asks one question of its own
-            blocks = next((k for k in range(blocks, MOST_BLOCKS) if _enough(study, k)), MOST_BLOCKS)
-            control = CONTROL_BLOCKS if _has_time(study) else 0
-        looks = list(stats.spending.planned(blocks))
-    declared = {
-        "blocks": blocks,
-        "looks": looks,
-        "control": control,
-        "pairs": 0,
-        "windows": _fitting(study, blocks)[1],
-        "weighing": weighing(study),
-        "levelled": True,
-    }
+    """What a campaign declares before it measures: blocks (for each arm), control (blocks of the A/A
+    control side by side, 0 for none), pairs (of every comparison in a block; 0: as many as the first
+    block's share of the budget holds) and expected: metric -> half width in percent of an interval of
+    the first workload that the recorded noise lets expect."""
+    blocks = study.profile.blocks
+    control = CONTROL_BLOCKS if blocks >= WHOLE and _has_time(study) else 0
+    declared = {"blocks": blocks, "control": control, "pairs": 0}
     return declared | {"expected": expected(study, declared)}
 
 
-def filled(study: Study, declared: dict, block_s: float) -> dict:
-    """The plan with as many blocks as the budget holds, where its blocks are shorter than their share
-    of it: `block_s` is what the first one took. What it measured is not looked at. A short campaign
-    keeps its plan, and so does one that is judged once."""
-    if study.whole or study.profile.name in SHORT or block_s <= 0:
-        return declared
-    switched = study.design == "switched"
-    control = 0 if switched else declared["control"] * _control_s(study)
-    each = block_s if switched else block_s * len(study.arms)
-    holds = min(FILLED, int((60 * study.profile.budget_min - control) / each))
-    if holds <= declared["blocks"]:
-        return declared
-    more = declared | {"blocks": holds, "looks": list(stats.spending.planned(holds))}
-    return more | {"expected": expected(study, more, declared["pairs"])}
-
-
 def kin(study: Study, work: Workload) -> tuple[str, ...]:
-    """Under which names the scatter of a workload's pairs may be recorded, its own first: then that
-    of its script, or of the calibration's duet."""
+    """Under which names the scatter of a workload's pairs may be recorded, its own first, then that
+    of its script."""
     script = "oltp_read_write" if work.script == "work.lua" else work.script  # which it adds to
     alike = work.tool == "sysbench" and not work.throttled and work.share == 1
-    other = "calibration: at once" if work.at_once else script
-    return (f"{study.name}: {work.name}", *((other,) if alike else ()))
+    return (f"{study.name}: {work.name}", *((script,) if alike else ()))
 
 
-def weighing(study: Study) -> dict[str, dict[str, dict[str, float]]]:
-    """{workload: {metric: {threads: sd of a pair in percent}}} as it is known now."""
-    out: dict[str, dict[str, dict[str, float]]] = {}
-    for w in (w for w in study.workloads if len(w.threads) > 1):
-        for m in w.metrics:
-            sds = stats.scatter.pair_sds(kin(study, w), m, w.threads)
-            if len(set(sds.values())) > 1:
-                out.setdefault(w.name, {})[m] = {str(t): sd for t, sd in sds.items()}
-    return out
-
-
-def _fitting(study: Study, blocks: int) -> tuple[int, int]:
-    """About how many pairs of every comparison, and how many windows of a duet, a block holds."""
+def _fitting(study: Study, blocks: int) -> int:
+    """About how many pairs of every comparison a block holds."""
     own = [c for c in cells(study) if not c.control]
     arms = 1 if study.design == "switched" else len(study.arms)  # that have a block of their own
     block = 60 * study.profile.budget_min / (blocks * arms) - starting_s(study)
-    at_once = (block + STARTS_S) * arms / len(own)
-    windows = max(LEAST_WINDOWS, int(at_once / window_s(study)) - 1)
-    pairs = max(1, int(block * arms / sum(pair_s(study, c) for c in own)))
-    return pairs, windows if any(w.at_once for w in study.workloads) else 0
+    return max(1, int(block * arms / sum(pair_s(study, c) for c in own)))
 
 
 def slice_s(study: Study, cell: Cell) -> int:
@@ -194,58 +137,35 @@ def pair_s(study: Study, cell: Cell) -> float:
 
 def starting_s(study: Study) -> float:
     """Seconds of a block that are not measured, about: warm-up and evidence."""
-    if all(w.at_once for w in study.workloads):
-        return AT_ONCE_S
     return STARTING_S + study.profile.warmup_s + LOST_S
 
 
-def window_s(study: Study) -> float:
-    """Seconds of a window of a duet."""
-    return min(WINDOW_S, study.profile.slice_s)
-
-
-def windows(study: Study, declared: dict, *, control: bool) -> int:
-    """Windows of a block; the A/A control's share of the time is bounded."""
-    if not control:
-        return declared["windows"]
-    block = CONTROL_SHARE * 60 * study.profile.budget_min / CONTROL_BLOCKS
-    # one window's time goes to the load that begins, as in `_fitting`
-    return max(CONTROL_WINDOWS, int((block - starting_s(study)) / window_s(study)) - 1)
-
-
 def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
-    """{metric: half width in percent} of the headline's interval at the last look, by the recorded
-    A/A noise of the first workload; without the metrics of which nothing is recorded."""
-    work = study.workloads[0]
-    blocks = declared["blocks"]
-    fit = declared["windows"] if work.at_once else pairs or _fitting(study, blocks)[0]
-    share = next(iter(stats.graph.Graph({study.arms[0].name: work.threads}).shares.values()))
-    level = stats.spending.last_level(round(share / len(study.arms), 6), blocks)
-    t = stats.student.quantile(1 - level / 2, blocks - 1)
+    """{metric: half width in percent} of the interval of one thread count, the widest of them, by the
+    recorded A/A noise of the first workload; without the metrics of which nothing is recorded."""
+    work, blocks = study.workloads[0], declared["blocks"]
+    fit = pairs or _fitting(study, blocks)
+    together = len(work.threads) * len(study.arms)
+    t = stats.student.quantile(1 - stats.verdict.ALPHA / together / 2, blocks - 1)
     found = {}
     for metric in work.deciding:
         sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)
         if not sds:
             continue
         start = stats.scatter.start(metric) if study.design != "switched" else None
-        one = 1 / sum((sd / 100) ** -2 * fit for sd in sds.values())
-        both = (one + (2 * start.cv**2 if start else 0.0)) / blocks
-        found[metric] = round(100 * math.expm1(t * math.sqrt(both)), 2)
+        each = (max(sds.values()) / 100) ** 2 / fit + (2 * start.cv**2 if start else 0.0)
+        found[metric] = round(100 * math.expm1(t * math.sqrt(each / blocks)), 2)
     return found
 
 
 def quickest_min(study: Study) -> int:
     """Whole minutes in which a campaign of the profile's blocks can end, about."""
-    return math.ceil(least_min(study, {"blocks": study.profile.blocks, "windows": LEAST_WINDOWS}))
+    return math.ceil(least_min(study, {"blocks": study.profile.blocks}))
 
 
 def least_min(study: Study, declared: dict) -> float:
     """Minutes of measuring that one pair of every comparison in every block takes, about."""
-    each = [
-        (declared["windows"] + 1) * window_s(study) if c.workload.at_once else pair_s(study, c)
-        for c in cells(study)
-        if not c.control
-    ]
+    each = [pair_s(study, c) for c in cells(study) if not c.control]
     blocks = 1 if study.design == "switched" else len(study.arms)
     return declared["blocks"] * (sum(each) + blocks * starting_s(study)) / 60
 
@@ -255,22 +175,9 @@ def _has_time(study: Study) -> bool:
     blocks of its own."""
     if study.design == "switched":
         return True
-    return CONTROL_BLOCKS * _control_s(study) <= CONTROL_SHARE * 60 * study.profile.budget_min
-
-
-def _control_s(study: Study) -> float:
-    """Seconds that a block of the A/A control takes, about, where it has blocks of its own."""
     cell = next(c for c in cells(study) if c.control)
-    if not cell.workload.at_once:
-        return starting_s(study) + pair_s(study, cell)
-    return starting_s(study) + (windows(study, {}, control=True) + 1) * window_s(study)
-
-
-def _enough(study: Study, blocks: int) -> bool:
-    """Whether the signs of so many blocks can reach the level of the smallest share."""
-    threads = study.workloads[0].threads
-    share = min(stats.graph.Graph({a.name: threads for a in study.arms}).shares.values())
-    return stats.spending.fewest_flips(blocks) <= stats.spending.last_level(round(share, 6), blocks)
+    own_s = CONTROL_BLOCKS * (starting_s(study) + pair_s(study, cell))
+    return own_s <= CONTROL_SHARE * 60 * study.profile.budget_min
 
 
 def turns(seed: int, study: Study, declared: dict) -> list[tuple[int, Arm | None]]:
@@ -307,80 +214,28 @@ def round_of(seed: int, block: int, number: int, found: list[Cell]) -> list[Cell
     return [chosen[i] for i in coin(seed, block, number, "round").permutation(len(chosen))]
 
 
-def margin_pct(study: Study, duet: bool) -> float:
-    """What counts as same, in percent: less for a duet whose calibration allows the word alone, by what
-    it may understate."""
-    narrower = min(0.8, 1 - study.shrinks) if duet and study.duet == "word" else 1.0
-    return study.margin_pct * narrower
+def margin_pct(study: Study, metric: str) -> float:
+    """The margin of a metric in percent: what was asked for, else the metric's own."""
+    return stats.verdicts.Asked(study.margin_pct, study.profile.quick).margin(metric)
 
 
 def verdicts(
-    study: Study,
-    tidy: pd.DataFrame,
-    declared: dict | None,
-    *,
-    pair_seconds: float,
-    ended: bool = True,
-    spent: bool = False,
+    study: Study, tidy: pd.DataFrame, declared: dict | None, *, pair_seconds: float
 ) -> pd.DataFrame:
-    """The verdict table of what has been measured: the stop rule's and the report's. declared: the
-    campaign's `plan`, None for one that was measured under another rule; ended, spent: as in
-    `stats.rule.family`."""
-    plan, tables = declared or {}, []
-    judged = {(w.name, m) for w in study.workloads for m in (*w.metrics, stats.verdicts.STEAL)}
-    kept = np.array([k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)], bool)
-    at_once = tidy["workload"].isin([w.name for w in study.workloads if w.at_once]).to_numpy()
-    weights = {
-        (work, metric): {int(t): sd**-2.0 for t, sd in of.items()}
-        for work, metrics in plan.get("weighing", {}).items()
-        for metric, of in metrics.items()
-    }
-    for duet in [d for d in (False, True) if (at_once == d).any()] or [False]:
-        part = tidy[kept & (at_once == duet)]
-        part.attrs["design"] = "duet" if duet else study.design
-        table = stats.table(
-            part,
-            margin_pct=margin_pct(study, duet),
-            baseline=study.baseline.name,
-            blocks=plan.get("blocks"),
-            looks=plan.get("looks"),
-            control=plan.get("control") if study.design != "switched" else None,
-            ended=ended,
-            spent=spent,
-            pair_seconds=window_s(study) if duet else pair_seconds,
-            floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
-            one_start=study.floor_from,
-            weights=weights,
-            levelled=bool(plan.get("levelled")),
-        )
-        if duet:
-            _as_duet(table, study.duet)
-        tables.append(table)
-    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0]
-    table.attrs["margin_pct"] = study.margin_pct
-    return table
-
-
-_OF_A_WORD = ("ended early", "too few blocks")  # remarks that only a row with a word can need
-
-
-def _as_duet(table: pd.DataFrame, says: str) -> None:
-    """What a duet may say: processor time, by word alone where calibration allows no more."""
-    for row in table.index:
-        if table.at[row, "metric"] != "cpu_per_transaction" or not says:
-            table.at[row, "verdict"] = NOT_JUDGED
-            warned = table.at[row, "warnings"]
-            table.at[row, "warnings"] = [w for w in warned if not w.startswith(_OF_A_WORD)]
-        elif says == "word":
-            table.at[row, "warnings"] = [CONTENDED, *table.at[row, "warnings"]]
-
-
-def undecided(study: Study, table: pd.DataFrame) -> set[str]:
-    """The arms with a comparison in a deciding metric, joint effects included, that has no word."""
-    deciding = {(w.name, m) for w in study.workloads for m in w.deciding}
-    own = table[~table["control"] & table["verdict"].isin(["cannot tell", NOT_JUDGED])]
-    return {
-        arm
-        for work, metric, arm in zip(own["workload"], own["metric"], own["arm"], strict=True)
-        if (work, metric) in deciding
-    }
+    """The verdict table of a campaign that has ended. declared: its `plan`, None for one without."""
+    plan = declared or {}
+    judged = {(w.name, m) for w in study.workloads for m in w.metrics}
+    kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
+    part = tidy[np.array(kept, bool)]
+    part.attrs["design"] = study.design
+    return stats.table(
+        part,
+        margin_pct=study.margin_pct,
+        quick=study.profile.quick,
+        baseline=study.baseline.name,
+        blocks=plan.get("blocks"),
+        control=plan.get("control") if study.design != "switched" else None,
+        pair_seconds=pair_seconds,
+        floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
+        one_start=study.floor_from,
+    )

@@ -11,14 +11,15 @@ from conftest import DATA
 from noisefloor import parse
 from noisefloor.data import compare
 from noisefloor.data.compare import Refused, Run
+from noisefloor.stats import plan, scatter
 from noisefloor.stats import runs as judging
-from noisefloor.stats import scatter
 from noisefloor.stats.within import within
 
 SLICES = sorted((DATA / "compare").glob("00-*.txt"))
 BEFORE = [p for p in SLICES if p.stem.endswith("A")]
 FLOOR = {"tps": {"cv_pct": 1.5, "df": 9}, "p99": {"cv_pct": 0.0, "df": None}}
 GOOD = [10.0, 10.05, 10.1, 9.95]
+MORE = [12.0, 12.05, 12.1, 11.95]
 
 
 def made(values, threads=4, seconds=10.0, metric="tps", **keys):
@@ -142,52 +143,77 @@ def test_a_failed_run_is_never_averaged_in(log):
 def test_unpaired_is_welch_on_logs():
     x, y = lognormal(1, 7), lognormal(2, 5, 900, 0.04)
     row = judged(x, y)
-    expected = stats.ttest_ind(np.log(x), np.log(y), equal_var=False)
-    interval = expected.confidence_interval()
-    assert row["p"] == pytest.approx(expected.pvalue)
+    interval = stats.ttest_ind(np.log(y), np.log(x), equal_var=False).confidence_interval()
     assert row["lo_pct"] == pytest.approx(100 * math.expm1(interval.low))
     assert row["hi_pct"] == pytest.approx(100 * math.expm1(interval.high))
     assert row["verdict"] == "slower"
     assert (row["n_baseline"], row["n_arm"]) == (7, 5)
 
 
-def test_paired_is_the_paired_t_interval_and_the_larger_of_two_p():
+def test_paired_is_the_paired_t_interval():
     drift = np.linspace(0, 0.5, 9)
     x, y = (lognormal(s, 9, m) * np.exp(drift) for s, m in ((3, 1000), (4, 970)))
-    row, d = judged(x, y, paired=True), np.log(x / y)
-    interval = stats.ttest_1samp(d, 0).confidence_interval()
-    flips = stats.permutation_test(
-        (d,), np.sum, permutation_type="samples", n_resamples=np.inf, vectorized=False
-    )
+    row = judged(x, y, paired=True)
+    interval = stats.ttest_1samp(np.log(y / x), 0).confidence_interval()
     assert row["lo_pct"] == pytest.approx(100 * math.expm1(interval.low))
     assert row["hi_pct"] == pytest.approx(100 * math.expm1(interval.high))
-    assert row["p"] == pytest.approx(max(stats.ttest_1samp(d, 0).pvalue, flips.pvalue))
+    assert row["design"] == "pairs"
     assert wide(judged(x, y)) > 3 * wide(row)
 
 
 @pytest.mark.parametrize(
-    "metric", ["tps", "events_per_s", "wall", "user_sys", "p95", "mean_latency"]
+    ("metric", "words"),
+    [
+        ("tps", ("faster", "slower")),
+        ("events_per_s", ("faster", "slower")),
+        ("wall", ("slower", "faster")),
+        ("user_sys", ("more", "less")),
+        ("p95", ("slower", "faster")),
+        ("mean_latency", ("slower", "faster")),
+    ],
 )
-def test_positive_always_means_worse(metric):
-    worse = [8.0, 8.05, 8.1, 7.95] if metric in compare.HIGHER else [12.0, 12.05, 12.1, 11.95]
-    row, back = judged(GOOD, worse, metric), judged(worse, GOOD, metric)
-    assert (row["verdict"], back["verdict"]) == ("slower", "faster")
-    assert row["lo_pct"] > 10
+def test_the_sign_is_the_metrics_own_and_the_word_says_whether_it_is_worse(metric, words):
+    row, back = judged(GOOD, MORE, metric), judged(MORE, GOOD, metric)
+    assert (row["verdict"], back["verdict"]) == words
+    assert row["change_pct"] == pytest.approx(19.95, abs=0.01)
+    assert row["worse"] is (metric not in compare.HIGHER)
+    assert back["worse"] is (metric in compare.HIGHER)
     assert math.log1p(back["hi_pct"] / 100) == pytest.approx(-math.log1p(row["lo_pct"] / 100))
 
 
-def test_the_start_floor_widens_and_says_so():
+def test_runs_that_may_share_a_start_have_both_answers():
     x, y = lognormal(5, 10, cv=0.005), lognormal(6, 10, 970, 0.005)
     known, unknown = judged(x, y), judged(x, y, floor=FLOOR)
-    assert (known["verdict"], unknown["verdict"]) == ("slower", "cannot tell")
-    assert unknown["lo_pct"] < 0 < known["lo_pct"]
-    assert said(unknown, "--restarts")
-    assert not said(known, "--restarts")
+    assert (known["verdict"], known["restarted"]) == ("slower", "")
+    assert (unknown["verdict"], unknown["restarted"]) == ("cannot tell", "slower")
+    assert unknown["lo_pct"] < 0 < unknown["hi_pct"]
+    for end in ("lo_pct", "hi_pct"):
+        assert unknown[f"restarted_{end}"] == pytest.approx(known[end])
+        assert math.isnan(known[f"restarted_{end}"])
     # the floor alone: two starts, each with this CV, known from 9 degrees of freedom
     least = stats.t.ppf(0.975, 9) * 0.015 * math.sqrt(2)
-    assert unknown["noise_floor_pct"] > 100 * math.expm1(0.98 * least)
-    assert math.isnan(unknown["runs_needed"])
-    assert said(unknown, "restart the server between runs")
+    assert wide(unknown) > 2 * 100 * 0.9 * least
+    both = "slower, -2.7 % (-3.3 to -2.2 %)"
+    condition = "if the server was restarted between them (--restarts)"
+    text = " ".join(compare.headline([unknown]).split())
+    assert f"Cannot tell if an arm's runs share one server start; {both}, {condition}." in text
+    for form in ("text", "markdown"):
+        assert both in compare.table([unknown], form)
+        assert "(--restarts)" in compare.table([unknown], form)
+        assert "restarted" not in compare.table([known], form)
+    (line,) = csv.DictReader(compare.as_csv([unknown]).splitlines())
+    assert (line["verdict"], line["restarted"]) == ("cannot tell", "slower")
+
+
+def test_where_both_answers_are_one_the_floor_is_named():
+    x, y = lognormal(5, 10, cv=0.005), lognormal(6, 10, 995, 0.005)
+    row = judged(x, y, floor={"tps": {"cv_pct": 9.0, "df": 9}}, margin_pct=0.1)
+    assert (row["verdict"], row["restarted"]) == ("cannot tell", "")
+    assert said(row, "a start-to-start CV of 9 % is added; --restarts leaves it out")
+    assert said(row, "more runs under the same server starts cannot settle it")
+    assert "restart the server between the runs (--restarts)" in " ".join(
+        compare.headline([row]).split()
+    )
 
 
 def test_a_floor_never_narrows_an_interval():
@@ -201,25 +227,33 @@ def test_time_of_a_command_has_no_start_to_start_scatter(metric):
     x, y = lognormal(5, 4, 10, 0.005), lognormal(6, 4, 10.5, 0.005)
     bare, own = judged(x, y, metric), judged(x, y, metric, restarts=False)
     assert (own["lo_pct"], own["hi_pct"]) == (bare["lo_pct"], bare["hi_pct"])
-    assert own["verdict"] == "slower"
+    assert own["worse"]
     assert not said(own, "--restarts")
 
 
 @pytest.mark.parametrize("metric", ["mean_latency", "p99", "events_per_s"])
 def test_a_metric_without_its_own_floor_takes_that_of_its_kin(metric):
     x, y = lognormal(5, 10, 10, 0.005), lognormal(6, 10, 9.9, 0.005)
-    row = judged(x, y, metric, floor=FLOOR)
-    assert row["noise_floor_pct"] > 3 * judged(x, y, metric)["noise_floor_pct"]
-    assert said(row, "--restarts")
+    row = judged(x, y, metric, floor=FLOOR, margin_pct=0.1)
+    assert wide(row) > 3 * wide(judged(x, y, metric))
 
 
-def test_same_when_both_one_sided_tests_pass():
+def test_same_when_the_interval_lies_inside_the_margin():
     x, y = lognormal(7, 12, cv=0.01), lognormal(8, 12, cv=0.01)
     for margin in (0.2, 0.5, 1, 2, 5):
         row, bound = judged(x, y, margin_pct=margin), math.log1p(margin / 100)
-        ends = [math.log1p(row[end] / 100) for end in ("same_lo_pct", "same_hi_pct")]
+        ends = [math.log1p(row[end] / 100) for end in ("lo_pct", "hi_pct")]
         assert (row["verdict"] == "same") == (ends[0] > -bound and ends[1] < bound)
+        assert row["margin_pct"] == margin
     assert row["verdict"] == "same"
+
+
+def test_a_metric_has_its_own_margin():
+    for metric, margin in (("tps", 2), ("p99", 10), ("user_sys", 1), ("wall", 2)):
+        assert judged(GOOD, MORE, metric)["margin_pct"] == margin
+    sides = {"b": {None: (judging.Side(tuple(GOOD)), judging.Side(tuple(MORE)))}}
+    (row,) = judging.judge(sides, metric="p99", baseline="a", quick=True)
+    assert row["margin_pct"] == 20
 
 
 @pytest.mark.parametrize("session", ["one-start", "blocks"])
@@ -235,73 +269,70 @@ def test_two_identical_servers_are_not_called_different(session):
         row = judged(*sides, paired=paired, restarts=False)
         assert row["verdict"] == "cannot tell"
         assert row["lo_pct"] < 0 < row["hi_pct"]
-    if session == "one-start":
-        assert judged(*sides, paired=True)["p"] == pytest.approx(0.013, abs=0.003)
 
 
-def test_thread_counts_are_one_family():
-    before = several({t: lognormal(t, 6) for t in (1, 4, 16)})
-    after = several({t: lognormal(50 + t, 6, m) for t, m in ((1, 970), (4, 1000), (16, 940))})
+def test_thread_counts_hold_95_percent_together_and_have_no_joint_row():
+    means = {1: 970, 4: 1000, 16: 940}
+    before = several({t: lognormal(t, 6) for t in means})
+    after = several({t: lognormal(50 + t, 6, m) for t, m in means.items()})
     rows = compare.rows(before, after, restarts=True)
-    single = [r for r in rows if not r["joint"]]
-    assert [r["threads"] for r in single] == [1, 4, 16]
-    assert all((r["lo_pct"] > 0) == (r["verdict"] == "slower") for r in rows)
-    assert all((r["p"] <= r["level"]) == (r["verdict"] == "slower") for r in rows)
-    joint = only(rows, joint=True)
-    assert joint["threads"] is None
-    logs = [math.log1p(r["overhead_pct"] / 100) for r in single]
-    assert math.log1p(joint["overhead_pct"] / 100) == pytest.approx(np.mean(logs))
-    # within a family the start-to-start part does not average out
-    floored = only(compare.rows(before, after, floor=FLOOR), joint=True)
-    assert floored["noise_floor_pct"] > 100 * math.expm1(1.96 * 0.015 * math.sqrt(2))
+    assert [r["threads"] for r in rows] == [1, 4, 16]
+    assert {r["together"] for r in rows} == {3}
+    for r in rows:
+        x, y = (np.log([run.values["tps"] for run in side if run.threads == r["threads"]])
+                for side in (before, after))  # fmt: skip
+        found = stats.ttest_ind(y, x, equal_var=False).confidence_interval(1 - 0.05 / 3)
+        assert math.log1p(r["lo_pct"] / 100) == pytest.approx(found.low)
+    assert "the intervals of these 3 rows hold 95 % together" in compare.table(rows)
+
+
+def test_the_copy_of_the_baseline_is_counted_apart():
+    sides = {4: (judging.Side((1.0, 1.1, 1.2)), judging.Side((1.3, 1.2, 1.4)))}
+    arms = {"b": sides, "c": sides, "a again": sides}
+    rows = judging.judge(arms, metric="tps", baseline="a")
+    assert [(r["arm"], r["together"]) for r in rows] == [("b", 2), ("c", 2), ("a again", 1)]
 
 
 # -- one run an arm --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def nobody_knows(monkeypatch):
-    """No published repeats."""
-    monkeypatch.setattr(scatter, "population", lambda *a: None)
-
-
-@pytest.fixture
-def known_scatter(monkeypatch):
-    """Published repeats whose 95th percentile is 5 %."""
-    found = scatter.Population(tuple(0.0005 * i for i in range(1, 106)), 7)
-    monkeypatch.setattr(scatter, "population", lambda *a: found)
-    return found
-
-
-def test_one_run_an_arm_is_no_verdict_where_nothing_is_known_of_scatter(nobody_knows):
-    row = judged([1000], [400], restarts=False)
+def test_one_run_an_arm_is_no_verdict_where_nothing_is_known_of_scatter():
+    row = judged([1000], [400], "backup_size", restarts=False)
     assert row["verdict"] == "cannot tell"
     assert math.isnan(row["lo_pct"])
-    assert math.isnan(row["p"])
-    assert row["deciding_cv_pct"] == pytest.approx(
-        100 * math.log(2.5) / (stats.norm.ppf(0.975) * math.sqrt(2)), rel=1e-6
-    )
+    assert math.isnan(row["chance"])
 
 
 @pytest.mark.parametrize(
     ("after", "verdict"),
     [(100, "slower"), (700, "slower"), (970, "cannot tell"), (10_000, "faster")],
 )
-def test_one_run_an_arm_is_held_against_published_scatter(known_scatter, after, verdict):
-    row = judged([1000], [after], restarts=False)
+def test_one_run_an_arm_is_held_against_the_prediction(after, verdict):
+    before, later = (made([v], seconds=300) for v in (1000, after))
+    row = only(compare.rows(before, later), metric="tps")
     assert row["verdict"] == verdict
-    reach = stats.t.ppf(0.975, 104) * math.sqrt(2) * known_scatter.high
-    end = math.log(1000 / after) + reach
-    assert math.log1p(row["hi_pct"] / 100) == pytest.approx(end, rel=1e-6)
-    if verdict != "cannot tell":
-        assert row["warnings"][0].startswith("unless the server scatters by more than")
-        assert "of 105 published groups do" in row["warnings"][0]
+    half = scatter.prediction("tps", 300).half(0.05)
+    assert math.log1p(row["hi_pct"] / 100) == pytest.approx(math.log(after / 1000) + half)
+    assert (row["chance"] < 0.05) == (verdict != "cannot tell")
+    if verdict == "cannot tell":
+        assert "Two runs of the same, unchanged server differ by at least that much about" in (
+            " ".join(compare.headline([row]).split())
+        )
 
 
-def test_one_run_in_one_arm_takes_its_scatter_from_elsewhere(known_scatter):
-    far, near = (judged(lognormal(3, 9), [y], restarts=False) for y in (700, 950))
+def test_one_run_in_one_arm_takes_its_scatter_from_elsewhere():
+    many = lognormal(3, 9)
+    far, near = (
+        only(compare.rows(made(many, seconds=300), made([y], seconds=300), restarts=True),
+             metric="tps")
+        for y in (700, 950)
+    )  # fmt: skip
     assert (far["verdict"], near["verdict"]) == ("slower", "cannot tell")
     assert said(far, "one run in one arm")
+    own = stats.t.ppf(0.975, 8) * np.log(many).std(ddof=1) / 3
+    alone = scatter.prediction("tps", 300).half(0.05) / math.sqrt(2)
+    half = math.log1p(far["hi_pct"] / 100) - math.log1p(far["change_pct"] / 100)
+    assert half == pytest.approx(math.hypot(own, alone))
 
 
 def rates(rng):
@@ -312,18 +343,18 @@ def rates(rng):
     return noise
 
 
-def test_rows_within_one_run_give_a_lower_bound_and_no_verdict(nobody_knows):
+def test_rows_within_one_run_only_add_to_the_prediction():
     rng = np.random.default_rng(9)
 
     def run(name, mean):
-        rows = mean * np.exp(rates(rng))
+        rows = mean * np.exp(3 * rates(rng))
         rows[:20] *= np.linspace(0.3, 1, 20)
         return Run(name, {"tps": rows[20:].mean()}, 4, {"tool": "sysbench"}, 300.0, rows)
 
-    row = only(compare.rows([run("a", 1000)], [run("b", 500)], restarts=True), metric="tps")
-    assert row["verdict"] == "cannot tell"
-    assert row["lo_pct"] > 50
-    assert said(row, "lower bound")
+    runs = run("a", 1000), run("b", 950)
+    row = only(compare.rows(*([r] for r in runs)), metric="tps")
+    bare = only(compare.rows(*(made([r.values["tps"]], seconds=300) for r in runs)), metric="tps")
+    assert wide(row) > wide(bare)
     assert sum("warm-up" in w for w in row["warnings"]) == 2
 
 
@@ -349,7 +380,6 @@ def test_too_few_or_stalled_rows_give_no_interval(rates):
 @pytest.mark.parametrize(
     ("x", "y", "metric", "words"),
     [
-        (10.0, 10.0 * (1 + parse.RESOLUTION), "p95", "bucket"),
         (10.0, 100.0, "p95", "clipped"),
         (18.0, 18.0, "tps", "do not scatter at all"),
     ],
@@ -361,6 +391,12 @@ def test_numbers_that_the_tool_rounded_are_not_evidence(x, y, metric, words):
     assert judged([10.0] * 5, [12.0] * 5, "p95")["verdict"] == "slower"
 
 
+def test_percentiles_in_one_bucket_are_known_to_half_a_bucket():
+    row = judged([10.0] * 5, [10.05] * 5, "p95", margin_pct=0.5)
+    assert row["verdict"] == "cannot tell"
+    assert wide(row) == pytest.approx(100 * parse.RESOLUTION, rel=0.02)
+
+
 def test_the_plan_would_settle_it():
     x, y = lognormal(11, 4, cv=0.03), lognormal(12, 4, 960, cv=0.03)
     row = judged(x, y)
@@ -370,27 +406,26 @@ def test_the_plan_would_settle_it():
     assert row["minutes_needed"] == pytest.approx(n * 2 * 10 / 60)
     found = 0
     sd = math.sqrt((np.log(x).var(ddof=1) + np.log(y).var(ddof=1)) / 2)
-    effect = math.log1p(row["overhead_pct"] / 100)
+    effect = math.log1p(row["change_pct"] / 100)
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        sides = (1000 * np.exp(rng.normal(m, sd, n)) for m in (0, -effect))
+        sides = (1000 * np.exp(rng.normal(m, sd, n)) for m in (0, effect))
         found += judged(*sides)["verdict"] != "cannot tell"
-    assert 0.8 < found / 200 <= 1
+    assert 0.72 < found / 200 <= 1
 
 
-def test_a_percentile_in_one_bucket_does_not_veto_the_joint_row():
-    before = [r for t in (1, 4) for r in made([10.0] * 6, t, metric="p95")]
-    after = made([10.0 * 1.01] * 6, 1, metric="p95") + made([14.0] * 6, 4, metric="p95")
-    rows = compare.rows(before, after, restarts=True, margin_pct=0.5)
-    assert [r["verdict"] for r in rows] == ["cannot tell", "slower", "slower"]
-
-
-def test_opposite_effects_are_not_averaged_in_silence():
-    before = several({t: lognormal(t, 8, cv=0.005) for t in (1, 64)})
-    after = several({1: lognormal(5, 8, 800, 0.005), 64: lognormal(6, 8, 1250, 0.005)})
-    rows = compare.rows(before, after, restarts=True)
-    assert [r["verdict"] for r in rows[:2]] == ["slower", "faster"]
-    assert "opposite effects" in only(rows, joint=True)["warnings"][0]
+@pytest.mark.parametrize(("value", "together"), [(0.02, 1), (0.02, 4), (0.0, 1)])
+def test_so_many_blocks_have_their_word_in_four_of_five_campaigns(value, together):
+    sd, margin = 0.03, 0.01
+    n = plan.units_needed(value, sd, margin, together=together)
+    x = np.random.default_rng(3).normal(value, sd, (4000, n))
+    half = stats.t.ppf(1 - 0.025 / together, n - 1) * x.std(ddof=1, axis=1) / math.sqrt(n)
+    lo, hi = x.mean(axis=1) - half, x.mean(axis=1) + half
+    words = np.where((lo > -margin) & (hi < margin), 2, np.sign(np.sign(lo) + np.sign(hi)))
+    assert 0.77 < (words != 0).mean() < 0.87
+    assert plan.units_needed(0.04, sd, margin, least=23) >= 23
+    assert plan.units_needed(value, 0.0, margin) == plan.FEWEST
+    assert plan.runs_needed(0.0, 0.01, margin, start=((2 * 0.05**2, 3),)) is None
 
 
 def test_cannot_tell_says_what_is_known_and_never_asks_for_fewer_runs_than_there_were():
@@ -402,13 +437,16 @@ def test_cannot_tell_says_what_is_known_and_never_asks_for_fewer_runs_than_there
             assert row["lo_pct"] < 0 < row["hi_pct"]
 
 
-@pytest.mark.parametrize("paired", [True, False])
-def test_what_would_settle_the_joint_effect_is_told_too(paired):
-    before = several({t: lognormal(t, 5, cv=0.03) for t in (1, 8)})
-    after = several({t: lognormal(t + 9, 5, 985, 0.03) for t in (1, 8)})
-    joint = only(compare.rows(before, after, restarts=True, paired=paired), joint=True)
-    assert joint["verdict"] == "cannot tell"
-    assert joint["runs_needed"] > 10
+def test_several_arms_are_counted_with_both_answers():
+    x, y = lognormal(5, 10, cv=0.005), lognormal(6, 10, 970, 0.005)
+    sides = {4: (judging.Side(tuple(x)), judging.Side(tuple(y)))}
+    rows = judging.judge({"b": sides, "c": sides}, metric="tps", baseline="a", floor=FLOOR)
+    first, second = compare.headline(rows).splitlines()
+    assert first == "2 CANNOT TELL: 2 arms against a, TPS"
+    assert (
+        second
+        == "  Of these 2 slower if the server was restarted between an arm's runs (--restarts)."
+    )
 
 
 # -- what does not belong together -----------------------------------------------------------------

@@ -49,23 +49,26 @@ _cluster = click.option(
 )
 
 
-def _words(ctx, option, given):
-    """The verdicts that --fail-on names."""
-    found = [w.strip().replace("-", " ") for w in given.split(",") if w.strip()]
-    if wrong := set(found) - {"slower", "faster", "cannot tell"}:
+_KINDS = ("worse", "better", "cannot-tell")
+
+
+def _kinds(ctx, option, given):
+    """The kinds of verdicts that --fail-on names."""
+    words = [w.strip() for w in given.split(",") if w.strip()]
+    if wrong := sorted(set(words) - {*_KINDS, "cannot tell"}):
         raise Sentence(
-            f"--fail-on {', '.join(sorted(wrong))}: slower, faster and cannot-tell are allowed "
-            "(comma-separated); nothing was judged"
+            f"--fail-on {', '.join(wrong)}: {', '.join(_KINDS[:2])} and {_KINDS[2]} are allowed"
+            " (comma-separated); nothing was judged"
         )
-    return found
+    return [w.replace("-", " ") for w in words]
 
 
 _fail_on = click.option(
     "--fail-on",
     default="",
     metavar="WORDS",
-    callback=_words,
-    help="Exit code 3 for one of these verdicts: slower,faster,cannot-tell.",
+    callback=_kinds,
+    help=f"Exit code 3 for one of these answers: {','.join(_KINDS)}.",
 )
 
 
@@ -89,9 +92,11 @@ def _comparisons(rows):
     _say(json.dumps({"comparisons": rows}, indent=1))
 
 
-def _failed(words, verdicts):
-    """Exit with code 3 when a verdict is one of the `words` of --fail-on."""
-    if set(words) & set(verdicts):
+def _failed(kinds, rows):
+    """Exit with code 3 when the verdict of a row is of a kind that --fail-on names."""
+    from noisefloor.stats import verdict
+
+    if set(kinds) & {verdict.kind(row["verdict"], row["metric"]) for row in rows}:
         raise SystemExit(3)
 
 

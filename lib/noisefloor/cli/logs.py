@@ -19,10 +19,9 @@ from noisefloor.cli.base import (
 
 _margin = click.option(
     "--margin",
-    default=2.0,
-    show_default=True,
+    type=float,
     callback=_percent,
-    help="Difference that matters, in %.",
+    help="Difference that matters, in %. [the metric's own: 2, CPU 1, latency 10]",
 )
 _SIDE = "\0--"  # stands for `--`; no file can have this name
 
@@ -55,22 +54,23 @@ class _TwoSides(click.Command):
 @click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
 @click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
-@click.option("--by", type=click.Choice(["threads"]), help="--from: a row each, instead of a joint one.")  # fmt: skip
 def compare(
-    files, margin, baseline_name, arm_name, form, fail_on, archive, baseline, where, by, **rule
+    files, margin, baseline_name, arm_name, form, fail_on, archive, baseline, where, **rule
 ):
     """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
 
     \b
     noisefloor compare before/*.txt -- after/*.txt
     noisefloor compare --paired 1-off.txt 2-off.txt -- 1-on.txt 2-on.txt
-    noisefloor compare before/ -- after/ --markdown --fail-on slower
-    noisefloor compare --from TABLE --baseline server=mysql --where buffer_pool=12G --by threads
+    noisefloor compare before/ -- after/ --markdown --fail-on worse
+    noisefloor compare --from TABLE --baseline server=mysql --where buffer_pool=12G
     noisefloor compare --from TABLE --baseline server=mysql,version=8.0.45
 
-    Test, thread counts and duration are read from the logs; several thread counts are one family.
-    Logs that do not belong together are refused. In an archive runs are pooled only where everything
-    else that is known of them agrees. `cannot tell` is an answer: exit code 0.
+    Test, thread counts and duration are read from the logs; the intervals of several thread counts
+    hold 95 % together. Where an arm's runs may share one start of the server, both answers are
+    printed; --fail-on takes the cautious one, unless --restarts is given. Logs that do not belong
+    together are refused. In an archive runs are pooled only where everything else that is known of
+    them agrees. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.data import compare as logs
     from noisefloor.stats.row import COLUMNS
@@ -80,8 +80,8 @@ def compare(
             "--from needs --baseline LABEL=VALUE, and neither files nor --paired: "
             "noisefloor compare --from TABLE --baseline server=mysql; nothing was read"
         )
-    if not archive and (baseline or where or by):
-        raise Sentence("--baseline, --where and --by go with --from TABLE; nothing was read")
+    if not archive and (baseline or where):
+        raise Sentence("--baseline and --where go with --from TABLE; nothing was read")
     if not archive and files.count(_SIDE) != 1:
         raise Sentence(
             f"{files.count(_SIDE)} times `--` between the files, once is needed: "
@@ -89,10 +89,10 @@ def compare(
         )
     if rule["floor"] is not None and rule["restarts"]:
         raise Sentence("--floor and --restarts exclude each other; nothing was judged")
-    rule["margin_pct"] = margin
+    rule["margin_pct"] = margin or 0.0  # 0: the metric's own
     if archive:
         every, left = _archived(archive, baseline, where, rule)
-        shown = logs.leading(every, by)
+        shown = logs.leading(every)
     else:
         every = shown = _two_sides(files, baseline_name, arm_name, rule)
         left = []
@@ -109,7 +109,7 @@ def compare(
     if left:
         said = click.wrap_text(f"Not shown: {'; '.join(left)}.", 96, "", "  ")
         _say("\n" * (form is None) + said, err=form is not None)
-    _failed(fail_on, [row["verdict"] for row in every])
+    _failed(fail_on, every)
 
 
 def _two_sides(files, baseline_name, arm_name, rule):
@@ -166,20 +166,21 @@ class _Above(click.Command):
 @click.option("--pm", nargs=2, metavar="A B", help="What follows a ± that nobody explains.")
 @click.option("--n", metavar="N[,N]", help="Runs behind A and B. [1]")
 @click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
+@click.option("--verbose", is_flag=True, help="Also say what the answer rests on.")
 @_fail_on
 @_json
-def judge(a, b, margin, lower_is_better, fail_on, as_json, **given):
+def judge(a, b, margin, lower_is_better, verbose, fail_on, as_json, **given):
     """Judge two published numbers, A without and B with a change: is it noise?
 
     \b
     noisefloor judge 221.19 229.41 --threads 4 --seconds 300
-    noisefloor judge 17.43ms 18.07ms --fail-on slower
+    noisefloor judge 17.43ms 18.07ms --fail-on worse
     noisefloor judge 172 181 --metric wall --floor 0.2 --floor-runs 3
     noisefloor judge 980 1010 --sd 12 15 --n 5
 
-    The verdict comes first, then what is known, the run-to-run scatter below which the difference
-    is significant, and the shortest plan that would settle it. Numbers without their scatter are
-    held against published repeats of runs. `cannot tell` is an answer: exit code 0.
+    The answer comes first, then why, what is known, and what would settle it. How far two single
+    runs differ is predicted from published repeats, of a minute and more unless --seconds says less.
+    `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.stats import two
 
@@ -190,18 +191,18 @@ def judge(a, b, margin, lower_is_better, fail_on, as_json, **given):
         raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
     try:
         better = "lower" if lower_is_better else None
-        row, (first, *rest) = two.judge(a, b, better=better, margin_pct=margin, **given)
+        row, lines = two.judge(a, b, better=better, margin_pct=margin, **given)
     except ValueError as e:
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
     if as_json:
         _comparisons([row])
     else:
-        word, gap = row["verdict"], click.wrap_text(first, 92, "", "  ")
-        click.echo(f"{click.style(word, bold=True)}{gap[len(word) :]}\n")
-        for line in rest:
-            _say(click.wrap_text(line, 88, "  ", "    "))
-    _failed(fail_on, [row["verdict"]])
+        word = row["verdict"].upper()
+        click.echo(f"{click.style(word, bold=True)}{lines[0][len(word) :]}")
+        for line in lines[1:] + [f"Note: {note}." for note in row["warnings"] * verbose]:
+            _say(line)
+    _failed(fail_on, [row])
 
 
 @main.command()
@@ -223,7 +224,7 @@ def ingest(path, out, rules, jobs, cluster, as_json):
 
     \b
     noisefloor ingest ~/Percona-Lab-results --out tables
-    noisefloor compare --from tables --baseline server=mysql --by threads
+    noisefloor compare --from tables --baseline server=mysql
 
     What a file is, is decided by its text; its path gives labels only (server, version, buffer pool,
     threads). FOLDER then holds Parquet tables (tidy, intervals, histograms, problems, files) for

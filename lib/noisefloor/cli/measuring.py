@@ -11,7 +11,7 @@ _SHARED = (  # names, and how `click.option` declares them
     (["--engine"], {"default": "", "help": "mysql, mariadb or a folder. [the study's, or mysql]"}),
     (["--threads"], {"default": "", "help": "Thread counts, such as 1,4,16. [the profile's]"}),
     (["--margin"], {"type": float, "callback": _percent,
-     "help": "Difference that matters, in %. [quick: 5, else 2]"}),
+     "help": "Difference that matters, in %. [each metric's own: CPU 1, rates and times 2, latency 10]"}),
     (["--budget"], {"default": 0.0,
      "help": "Minutes of measuring a question. [the profile's; ab: for each arm]"}),
     (["--server"], {"default": "", "metavar": "URL",
@@ -85,7 +85,8 @@ def run(study, question, old, clients, seed, as_json, **given):
 
     A study is a list of questions; each is a campaign of its own, with a budget of its own. Without
     --question the headline is measured; a wrong name is answered with the list. The plan is printed
-    before anything is measured: blocks, looks, and the half width to expect.
+    before anything is measured: blocks, minutes, and the half width to expect. It is judged once,
+    when its blocks are measured.
 
     With --server binlog-encryption is measured on a MySQL server of your own, which is left as it
     was and never restarted; every other study needs servers that can be restarted.
@@ -142,6 +143,44 @@ def _tell(found, as_json):
 
 
 @main.command()
+@_json
+def due(as_json):
+    """Which questions lack a sitting on this processor, most wanted first, with minutes.
+
+    A sitting is one boot of one machine. A question that this boot has measured is not due.
+    """
+    import json
+
+    from noisefloor.measure import due as lacking
+
+    found = lacking.due()
+    if as_json:
+        return _say(json.dumps({"due": [d.as_json() for d in found]}, indent=1))
+    _say(lacking.text(found))
+
+
+@main.command()
+@click.option("--minutes", type=click.FloatRange(1), default=60, show_default=True, help="Of the clock, in all.")  # fmt: skip
+def measure(minutes):
+    """Measure what is due and fits into the MINUTES, and pack it into data/raw/recorded.
+
+    What does not fit is not begun. Interrupted, the same command continues. It prints the command
+    that commits each campaign.
+    """
+    from noisefloor import paths
+    from noisefloor.measure import due as lacking
+
+    done = 0
+    for folder in lacking.measure(minutes, lambda text: _say(text, err=True)):
+        done += 1
+        _say(f"git add {paths.shown(folder)} && git commit -m 'data: {folder.name}'")
+    if not done:
+        _say(
+            "nothing was measured: `noisefloor due` lists what is due and the minutes that it takes"
+        )
+
+
+@main.command()
 @click.argument("settings", nargs=-1, required=True, metavar="VARIABLE=VALUE,VALUE...")
 @click.option(
     "--workload", default="oltp_read_write", show_default=True, help="A script of sysbench."
@@ -182,8 +221,8 @@ def ab(settings, workload, lua, out, as_json, **given):
 
 @main.command()
 @click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
-@click.option("--seed", type=click.IntRange(1), default=1, show_default=True, help="The same seed, the same figures.")  # fmt: skip
-@click.option("--live", is_flag=True, help="Measure this machine first: about seven hours.")
+@click.option("--seed", type=click.IntRange(1), help="The same seed, the same figures. [that of calibrate/cells.toml]")  # fmt: skip
+@click.option("--live", is_flag=True, help="Measure this machine first: about three hours.")
 @click.option(
     "--profile",
     type=click.Choice(["smoke", "quick", "standard"]),
@@ -192,19 +231,23 @@ def ab(settings, workload, lua, out, as_json, **given):
     help="How long --live measures.",
 )
 @click.option(
+    "--tables",
+    is_flag=True,
+    help="Only write what all recorded campaigns say of scatter: of pairs, of starts, of sittings.",
+)
+@click.option(
     "--out",
     type=click.Path(file_okay=False),
     help="Folder of the synthetic figures. [data/raw/recorded/; nowhere with --small]",
 )
 @_cluster
 @_json
-def calibrate(small, seed, live, profile, out, cluster, as_json):
+def calibrate(small, seed, live, profile, tables, out, cluster, as_json):
     """Is the instrument honest? Error rates on campaigns whose truth is known.
 
-    Ten thousand campaigns for every kind of noise, effect and design; with --live also two
-    identical servers and known slowdowns on this machine: `compare` then takes its start-to-start
-    scatter as its floor, and `run` lets two servers at once say what was found honest here. A goal
-    that is missed is an answer: exit code 0.
+    Ten thousand campaigns for every kind of noise; with --live also two identical servers and known
+    slowdowns on this machine, whose start-to-start scatter `compare` then takes. A goal that is missed
+    is an answer: exit code 0.
     """
     import functools
     import json
@@ -215,18 +258,22 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from noisefloor import calibrate as calibration
-    from noisefloor import paths
+    from noisefloor import paths, studies
     from noisefloor.data import results
     from noisefloor.measure import collect
     from noisefloor.show import report
 
-    opened = {}
+    if tables:
+        folder = paths.known("noise", own=False).parent
+        calibration.write_tables(calibration.load().opened, folder)
+        return _say(f"noise.json, floor.json and tau.json are written into {paths.shown(folder)}")
+    opened = []
     if live:
         try:
-            for question in calibration.QUESTIONS:
+            for question in studies.questions("calibration"):
                 (folder,) = collect.measured("calibration", question=question, profile=profile)
-                opened[question] = results.load(folder)
-            calibration.write_found(opened, paths.runs())
+                opened.append(results.load(folder))
+            calibration.write_tables(opened, paths.runs(), machine=True)
         except calibration.TooShort as e:
             _say(f"noisefloor: {e}", err=True)
     bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
@@ -238,9 +285,9 @@ def calibrate(small, seed, live, profile, out, cluster, as_json):
     )
     if out or not small:
         calibration.write(figures, out or calibration.recorded())
-    found = calibration.Calibration(figures, opened)
+    found = calibration.Calibration(figures, tuple(opened))
     if as_json:
         facts = {**figures["facts"], "headline": found.headline}
-        _say(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
-        return
-    _say(f"{found.headline}\n\n{calibration.summary(found.goals)}")
+        return _say(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
+    sentences = "\n".join(found.sentences)
+    _say(f"{sentences}\n\n{calibration.summary(found.goals)}")

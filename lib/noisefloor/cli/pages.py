@@ -18,8 +18,8 @@ _timeout = click.option(
 @click.option(
     "--profile",
     type=click.Choice(["smoke", "quick", "standard", "full", "recorded"]),
-    help="How long to measure; `recorded` renders each study's newest recorded campaign, without"
-    " a server.",
+    help="How long to measure; `recorded` renders each study's recorded campaigns, without a"
+    " server.",
 )
 @click.option(
     "-p", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="A notebook parameter."
@@ -31,7 +31,11 @@ _timeout = click.option(
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
 @_cluster
 @_timeout
-@click.option("--publish", is_flag=True, help="Copy them to reports/published/, where they stay.")
+@click.option(
+    "--publish",
+    is_flag=True,
+    help="Put them in the place of what is published of each study, under reports/published/.",
+)
 def report(studies, profile, given, archive, baseline, where, out, jobs, cluster, timeout, publish):
     """Run notebooks and write their pages, verdict tables and the index.
 
@@ -67,11 +71,9 @@ def report(studies, profile, given, archive, baseline, where, out, jobs, cluster
     for study, result, _ in rows if publish else ():
         if isinstance(result, (str, pages.ReportError)):
             continue
-        try:
-            _say(f"published: {paths.shown(pages.publish(study, out))}")
-        except pages.ReportError as kept:  # the others are published all the same
-            _say(f"noisefloor: {kept}", err=True)
-            failed = True
+        folder, changed = pages.publish(study, out)
+        kept = "" if changed else "; it was there already, with the same content"
+        _say(f"published: {paths.shown(folder)}{kept}")
     if failed:
         raise SystemExit(1)
 
@@ -194,7 +196,7 @@ def store(campaigns, url):
 @_json
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw it into FILE.svg or FILE.png.")
 def history(study, metric, threads, arm, url, as_json, plot):
-    """How the overhead of STUDY moved over versions, machines and dates, with intervals.
+    """How the change that STUDY measures moved over versions, machines and dates, with intervals.
 
     Without --metric, --threads and --arm: the comparison that the study's page begins with. What
     is listed was put into the database by `noisefloor store`.

@@ -17,7 +17,7 @@ import numpy as np
 from noisefloor import parse, stats
 from noisefloor.parse.base import MOST
 from noisefloor.stats.row import COLUMNS
-from noisefloor.text import Refusal, amounts, sheet
+from noisefloor.text import Refusal, amounts, answers, sheet
 
 REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
 HIGHER = ("tps", "events_per_s")  # metrics of which more is better
@@ -176,7 +176,7 @@ def of_time(name, d):
 
 
 def rows(before, after, *, baseline="before", arm="after", paired=False, **given):
-    """Verdict rows (dicts with COLUMNS) of two lists of Run, a family of thread counts a metric.
+    """Verdict rows (dicts with COLUMNS) of two lists of Run: one a metric and thread count.
 
     given: margin_pct, restarts and floor, as `stats.runs` takes them. Raises Refused for runs that
     do not belong together."""
@@ -267,7 +267,8 @@ def table(rows, form="text", most=None):
     them.
 
     The verdict comes first: one short line a row, then what the numbers mean."""
-    counts = Counter(w for row in rows for w in row["warnings"])
+    by_row = [_notes(row) for row in rows]
+    counts = Counter(note for each in by_row for note in each)
     notes = sorted(counts, key=counts.get, reverse=True)[:most] if most else list(counts)
     cells = [
         {
@@ -276,16 +277,17 @@ def table(rows, form="text", most=None):
             "metric": LABEL.get(row["metric"], row["metric"]),
             "threads": "all" if row["joint"] else str(row["threads"] or ""),
             "verdict": row["verdict"],
-            "overhead": amounts.overhead(row["overhead_pct"], row["metric"]),
-            "interval": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
-            "level": amounts.confidence(row["level"]),
+            "change": amounts.change(row["change_pct"], row["metric"]),
+            "95 % interval": amounts.interval(row["lo_pct"], row["hi_pct"], row["metric"]),
+            "if restarted": answers.restarted(row),
             "runs": f"{row['n_baseline']} / {row['n_arm']}",
-            "notes": " ".join(str(i) for i, n in enumerate(notes, 1) if n in row["warnings"]),
+            "notes": " ".join(str(i) for i, n in enumerate(notes, 1) if n in each),
         }
-        for row in rows
+        for row, each in zip(rows, by_row, strict=True)
     ]
     one = {name for name in ("workload", "arm") if len({row[name] for row in rows}) == 1}
     one |= {"threads"} if all(row["threads"] is None for row in rows) else set()
+    one |= {"if restarted"} if not any(row["restarted"] for row in rows) else set()
     wide = form == "text" and max(len(row["workload"]) for row in rows) > WIDE
     above = wide and "workload" not in one  # in a line of its own above its rows
     one |= {"workload"} if wide else set()
@@ -307,6 +309,19 @@ def table(rows, form="text", most=None):
     return "\n".join([*text, "", *marks])
 
 
+def _notes(row):
+    """What is to be said of a row below the table."""
+    notes = list(row["warnings"])
+    if row["restarted"]:
+        notes.append(
+            "`cannot tell` if an arm's runs share one server start; the other answer holds if the "
+            "server was restarted between them (--restarts)"
+        )
+    if row["together"] > 1:
+        notes.append(f"the intervals of these {row['together']} rows hold 95 % together")
+    return notes
+
+
 def _filled(text, indent):
     return textwrap.fill(text, 96, subsequent_indent=" " * indent, break_on_hyphens=False)
 
@@ -325,16 +340,9 @@ def _first(rows):
     return [row for row in rows if row["metric"] == lead]
 
 
-def leading(rows, by=""):
-    """The rows that come first, a screen at most: of the first metric; of many the joint ones, or
-    with by="threads" those of each thread count."""
-    first = _first(rows)
-    if by:
-        first = [r for r in first if not r["joint"]]
-    elif len(first) > SCREEN:
-        joint = {(r["workload"], r["arm"]) for r in first if r["joint"]}
-        first = [r for r in first if r["joint"] or (r["workload"], r["arm"]) not in joint]
-    return first[:SCREEN]
+def leading(rows):
+    """The rows that come first, a screen at most: those of the first metric."""
+    return _first(rows)[:SCREEN]
 
 
 def headline(rows):
@@ -344,20 +352,28 @@ def headline(rows):
     label = LABEL.get(first[0]["metric"], first[0]["metric"])
     arms = list(dict.fromkeys(r["arm"] for r in first))
     if len(arms) > 1 or len({r["workload"] for r in first}) > 1:
-        counts = Counter(r["verdict"] for r in first)
-        words = ", ".join(f"{n} {word}" for word, n in counts.most_common())
+        words = _counted(r["verdict"].upper() for r in first)
         who = f"{len(arms)} arms" if arms[1:] else arms[0]
-        return amounts.plain(f"{words}: {who} against {first[0]['baseline']}, {label}")
+        lines = [f"{words}: {who} against {first[0]['baseline']}, {label}"]
+        if others := _counted(r["restarted"] for r in first if r["restarted"]):
+            restarted = "if the server was restarted between an arm's runs (--restarts)"
+            lines.append(f"  Of these {others} {restarted}.")
+        return amounts.plain("\n".join(lines))
     parts = []
     for word in dict.fromkeys(r["verdict"] for r in first):
         where = ", ".join(_where(r) for r in first if r["verdict"] == word)
-        parts.append(f"{word} ({where})" if len(first) > 1 else word)
+        parts.append(f"{word.upper()} ({where})" if len(first) > 1 else word.upper())
     lines = [f"{', '.join(parts)}: {first[0]['arm']} against {first[0]['baseline']}, {label}"]
     for row in first:
-        if row["verdict"] == "cannot tell" and (said := _open(row)):
-            said = f"{_where(row)}. {said}" if len(first) > 1 else said
-            lines += textwrap.wrap(said, 92, initial_indent="  ", subsequent_indent="    ")
+        if text := _open(row):
+            text = f"{_where(row)}: {text}" if len(first) > 1 else text
+            lines += textwrap.wrap(text, 92, initial_indent="  ", subsequent_indent="    ")
     return amounts.plain("\n".join(lines))
+
+
+def _counted(words):
+    """How often each word: "3 faster, 1 slower"."""
+    return ", ".join(f"{n} {word}" for word, n in Counter(words).most_common())
 
 
 def _where(row):
@@ -368,16 +384,19 @@ def _where(row):
 
 def _open(row):
     """What is known of a row that cannot tell, and what would settle it."""
-    known = f"Known: {row['known']}. " if row["known"] else ""
-    if row["runs_needed"] > 0:
+    if row["verdict"] != "cannot tell":
+        return ""
+    other = answers.if_restarted(row)
+    parts = [other and f"cannot tell if an arm's runs share one server start; {other}."]
+    parts += [answers.by_chance(row), row["known"] and f"Known: {row['known']}."]
+    if row["runs_needed"] > 0 and not other:
         unit = "pairs" if row["design"] == "pairs" else "runs an arm"
         minutes = row["minutes_needed"]
         minutes = f" ({minutes:.0f} min)" if minutes > 0 else ""
-        return f"{known}To settle it: {row['runs_needed']} {unit}{minutes}, if they scatter alike."
-    if min(row["n_baseline"], row["n_arm"]) == 1 and row["deciding_cv_pct"] > 0:
-        most = row["deciding_cv_pct"]
-        return f"{known}Significant only if run-to-run CV is below {most:.2f} %."
-    return known.strip()
+        parts.append(f"To settle it: {row['runs_needed']} {unit}{minutes}, if they scatter alike.")
+    if stats.runs.SHARED in row["warnings"]:
+        parts.append("To settle it: restart the server between the runs (--restarts).")
+    return " ".join(part[0].upper() + part[1:] for part in parts if part)
 
 
 def as_csv(rows):

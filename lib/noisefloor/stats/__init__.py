@@ -1,14 +1,14 @@
 """The statistics: frames and arrays in, verdicts out. Pure: no servers, no printing.
 
 `table` judges a tidy table, by `rule` (pairs in blocks) or by `runs` (everything else); `two` judges
-two numbers. All make the same `row`. Imports are late, so that ``stats.two`` answers without pandas.
-"""
+two numbers; `combine` puts the sittings of a question together. All make the same `row`. Imports are
+late, so that ``stats.two`` answers without pandas."""
 
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-_TABLE = ("pairs", "table", "path", "units", "baseline_of", "UNKNOWN")
+_TABLE = ("pairs", "table", "units", "baseline_of", "UNKNOWN")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,15 +1,14 @@
-"""How many more would settle it, by the rule that could not tell. Plain Python."""
+"""How many blocks, pairs or runs would settle it. Plain Python."""
 
 import math
 
 from noisefloor.stats import student
 from noisefloor.stats.estimate import Parts
-from noisefloor.stats.graph import ALPHA
+from noisefloor.stats.verdict import ALPHA
 
-POWER = 0.8  # share of repetitions that would have their word
+POWER = 0.8  # share of campaigns that would have their word
 FEWEST = 4  # blocks or pairs: below that a t interval is of no use
 MOST = 10**6
-OBRIEN = 0.78  # last look's level as a share of alpha, with looks at 60 and 80 %
 
 
 def runs_needed(
@@ -17,28 +16,24 @@ def runs_needed(
     sd: float,
     margin: float,
     *,
-    level: float = ALPHA,
     sides: int = 2,
     start: Parts = (),
     least: int = 2,
-    same_level: float = ALPHA,
+    together: int = 1,
 ) -> int | None:
-    """Runs an arm (sides=2) or pairs (sides=1) after which POWER of all repetitions have their word,
-    if `value` and `sd` (of one run or one pair, above 0) are the truth; None when no number does.
-
-    level: of `slower` and `faster`; same_level: of `same`; start: (variance, df) parts that no
-    repetition under the same server starts takes away."""
+    """Runs an arm (sides=2) or pairs (sides=1) after which POWER of all repetitions have their word
+    by Student's t, if `value` and `sd` (of one run or one pair, above 0) are the truth; None when no
+    number does. start: (variance, df) parts that more runs under the same server starts leave;
+    together: rows that hold 95 % together."""
 
     def power(n: int) -> float:
-        """The larger of the powers to say `slower` or `faster`, and to say `same`."""
+        """The larger of the powers to name a direction, and to say `same`."""
         own = sides * sd**2 / n
         variance = own + sum(v for v, _ in start)
-        doubt = own**2 / (sides * (n - 1)) + sum(v * v / df for v, df in start)
-        df, error, phi = variance**2 / doubt, math.sqrt(variance), student.NORMAL.cdf
-        differs = phi(abs(value) / error - _t(level / 2, df))
-        t = _t(same_level, df)
-        same = phi((margin - abs(value)) / error - t) + phi((margin + abs(value)) / error - t) - 1
-        return max(differs, same)
+        df = variance**2 / (own**2 / (sides * (n - 1)) + sum(v * v / k for v, k in start))
+        t = student.quantile(1 - ALPHA / together / 2, round(df, 1) if df < 200 else math.inf)
+        size, room, phi = abs(value) / (e := math.sqrt(variance)), margin / e, student.NORMAL.cdf
+        return max(phi(size - t), phi(room - size - t) + phi(room + size - t) - 1)
 
     low = high = least
     while power(high) < POWER:
@@ -52,18 +47,11 @@ def runs_needed(
 
 
 def units_needed(
-    value: float, sd: float, margin: float, *, share: float = ALPHA, least: int = 2
+    value: float, sd: float, margin: float, least: int = 2, together: int = 1
 ) -> int | None:
     """Blocks (or pairs) in all after which POWER of campaigns that declare so many have their word,
-    if `value` and the sd of one block are the truth; None when no number does. share: of alpha."""
-    level, least = OBRIEN * share, max(least, FEWEST)
-    signs = 1 + math.ceil(-math.log2(level))  # units whose signs can reach the level
+    if `value` and the sd of one of them are the truth; None when no number does."""
+    least = max(least, FEWEST)
     if not sd > 0:
         return least
-    return runs_needed(
-        value, sd, margin, level=level, sides=1, least=max(least, signs), same_level=OBRIEN * ALPHA
-    )
-
-
-def _t(level: float, df: float) -> float:
-    return student.quantile(1 - level, round(df, 1) if df < 200 else math.inf)
+    return runs_needed(value, sd, margin, sides=1, least=least, together=together)

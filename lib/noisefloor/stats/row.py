@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from noisefloor.model import AGAIN
-from noisefloor.stats.estimate import CANNOT_TELL
+from noisefloor.stats import verdict as words
 from noisefloor.text import amounts
 
 KEY = ("study", "workload", "metric", "baseline", "arm")
@@ -13,9 +13,9 @@ Key = tuple[str, str, str, str, str]
 Row = dict[str, Any]  # of a verdict table: COLUMNS
 COLUMNS = [
     "study", "workload", "metric", "threads", "baseline", "arm", "n_baseline", "n_arm",
-    "overhead_pct", "lo_pct", "hi_pct", "level", "p", "verdict", "known", "same_lo_pct",
-    "same_hi_pct", "noise_floor_pct", "deciding_cv_pct", "runs_needed", "minutes_needed", "warnings",
-    "control", "joint", "blocks", "design",
+    "change_pct", "lo_pct", "hi_pct", "margin_pct", "verdict", "worse", "together", "known",
+    "chance", "restarted", "restarted_lo_pct", "restarted_hi_pct", "runs_needed",
+    "minutes_needed", "warnings", "control", "joint", "blocks", "design",
 ]  # fmt: skip
 
 
@@ -23,34 +23,44 @@ def row(
     key: Key,
     n: tuple[int, int],
     logs: Sequence[float],
+    *,
+    margin_pct: float,
     verdict: str,
-    needed: int | None,
-    seconds: float | None,
-    warnings: Iterable[str],
+    needed: int | None = None,
+    seconds: float | None = None,
+    warnings: Iterable[str] = (),
+    together: int = 1,
+    chance: float = math.nan,
+    restarted: tuple[str, float, float] = ("", math.nan, math.nan),
     **more: Any,
 ) -> Row:
-    """A verdict row as a dict with COLUMNS; `more` are those that stand in it as they are.
+    """A verdict row as a dict with COLUMNS; `more` are those that stand in it as they are: threads
+    joint blocks design.
 
-    n: runs or pairs of (baseline, arm); logs: overhead, the ends of its interval and of that of the
-    one-sided tests, infinite or NaN without one; needed: runs an arm, pairs in all, that would
-    settle it; seconds: what one of them costs; more: threads level p deciding_cv_pct joint blocks
-    design, where the interval holds the truth with 1 - level, and p is compared with it."""
-    value, lo, hi, same_lo, same_hi = (x if math.isfinite(x) else math.nan for x in logs)
-    open_ = verdict == CANNOT_TELL
-    said = amounts.plain(amounts.known(percent(lo), percent(hi), key[2]))
+    n: runs or pairs of (baseline, arm); logs: change and the ends of its interval, infinite or NaN
+    without one; needed: runs an arm, or pairs in all, that would decide it; seconds: what one of them
+    takes; together: rows that hold 95 % together; chance: how often two runs of one unchanged server
+    differ by so much; restarted: the word and the ends of the interval if the server was restarted
+    between the runs, where that is another answer."""
+    value, lo, hi = (x if math.isfinite(x) else math.nan for x in logs)
+    open_ = verdict == words.CANNOT_TELL
     made = {
         **dict(zip(KEY, key, strict=True)),
         **more,
         "n_baseline": n[0],
         "n_arm": n[1],
-        "overhead_pct": percent(value),
+        "change_pct": percent(value),
         "lo_pct": percent(lo),
         "hi_pct": percent(hi),
+        "margin_pct": margin_pct,
         "verdict": verdict,
-        "known": said if open_ else "",
-        "same_lo_pct": percent(same_lo),
-        "same_hi_pct": percent(same_hi),
-        "noise_floor_pct": percent((hi - lo) / 2),
+        "worse": words.worse(verdict, key[2]),
+        "together": together,
+        "known": amounts.plain(amounts.known(percent(lo), percent(hi), key[2])) if open_ else "",
+        "chance": chance,
+        "restarted": restarted[0],
+        "restarted_lo_pct": percent(restarted[1]),
+        "restarted_hi_pct": percent(restarted[2]),
         "runs_needed": needed if needed is not None else math.nan,
         "minutes_needed": needed * seconds / 60 if needed and seconds and open_ else math.nan,
         "warnings": list(dict.fromkeys(warnings)),
@@ -60,7 +70,7 @@ def row(
 
 
 def percent(log: float) -> float:
-    """A log overhead in percent; NaN stays NaN."""
+    """A log ratio in percent; NaN stays NaN."""
     if math.isnan(log):
         return math.nan
     return 100 * math.expm1(log) if log < 700 else math.inf

@@ -1,7 +1,7 @@
 """What is known of scatter from elsewhere: from one start of a server to the next (the recorded A/A
-campaign, or this machine's own), and from run to run (published repeats). Plain Python."""
+campaign, or this machine's own), of pairs, and of single runs (published repeats). Plain Python."""
 
-import csv
+import bisect
 import functools
 import json
 import math
@@ -12,19 +12,14 @@ from typing import Any
 
 from noisefloor import paths
 
-# a metric without an entry of its own takes that of its kin; `time` of a command has no server
-KIN = {
-    "mean_latency": "tps", "events_per_s": "tps", "qps": "tps", "connections_per_second": "tps",
-    "apply_rate": "tps", "apply_cpu": "cpu_per_transaction", "p99": "p95",
-    "cpu_per_connection": "cpu_per_transaction", "connect_time": "tps", "value": "tps",
-}  # fmt: skip
-NO_SERVER = ("wall", "wall_prepared", "user_sys", "backup_size")
+# a metric without an entry of its own takes that of its kin
+KIN = {"apply_cpu": "cpu_per_transaction", "cpu_per_connection": "cpu_per_transaction"}
+KIN |= {"user_sys": "cpu_per_transaction", "p99": "p95"}
+TIMED = ("wall", "wall_prepared", "user_sys")  # of a command: how long its runs are, about
+NO_SERVER = (*TIMED, "backup_size")  # a command is not started like a server
+SIZES = ("backup_size", "data_size")  # nothing is published of how they scatter
 Floor = float | Mapping[str, Any] | None  # start-to-start CV in percent, or entries by metric
-RANGES = ((1, 1), (2, 16), (17, 64), (65, 10**9))  # threads
 LONG_S = 60  # runs from here on scatter by a fraction of what slices do
-Group = tuple[float, int | None, float | None, str]  # CV, threads, seconds, source
-FEWEST = 5  # groups without which a metric is judged by its kin's
-ENOUGH = 20  # groups in a range before it stands for itself
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,6 @@ class Start:
 
     cv: float
     df: float
-    given: bool = False  # by somebody, not recorded
 
     @property
     def part(self) -> tuple[float, float]:
@@ -55,7 +49,7 @@ def start(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
     if metric in NO_SERVER:
         return None
     if isinstance(floor, (int, float)):
-        return Start(floor / 100, math.inf, True) if floor else None
+        return Start(floor / 100, math.inf) if floor else None
     entries = floor or {
         k: v for k, v in _read(paths.known("floor", own)).items() if isinstance(v, dict)
     }
@@ -77,75 +71,62 @@ def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[
     return {t: sds[min(sds, key=lambda k: abs(math.log(k / t)))] for t in threads if sds}
 
 
+def fits() -> dict[str, Any]:
+    """What `data/raw/published/scatter/fit.py` wrote: `fits`, metric -> long or short -> the fit;
+    `shares`, those that its `log_ratios` belong to. A fit's `left_out` is its check: source, groups,
+    inside_pct and experimental of each source."""
+    return _read(Path(__file__).with_name("prediction.json"))
+
+
 @dataclass(frozen=True)
-class Population:
-    """CVs (fractions) of repeated runs of one server, published or recorded: one a group."""
+class Prediction:
+    """How far two runs of one unchanged server differ, predicted from published repeats: one of the
+    `fits`. scale: of the difference at hand, two single runs have 1."""
 
-    cvs: tuple[float, ...]
-    sources: int
-    like: str = ""  # what they have in common, in words
-
-    @property
-    def typical(self) -> float:
-        """The 50th percentile."""
-        return _percentile(self.cvs, 0.5)
+    fit: Mapping[str, Any]
+    scale: float = 1.0
 
     @property
-    def high(self) -> float:
-        """The 95th percentile: what a difference of single runs is held against."""
-        return _percentile(self.cvs, 0.95)
+    def high_cv(self) -> float:
+        """The CV (a fraction) that four servers out of five stay below."""
+        return self.fit["high_cv_pct"] / 100
+
+    def half(self, share: float) -> float:
+        """|log ratio| that this share of pairs exceeds."""
+        return math.exp(_between(math.log(share), *self._curve[::-1])) * self.scale
+
+    def chance(self, value: float) -> float:
+        """Share of pairs that differ by a log ratio of this size or more; 1 for no difference."""
+        least = self.fit["log_ratios"][0]
+        size = max(abs(value) / self.scale, 1e-300)
+        return 1.0 if size < least else math.exp(_between(math.log(size), *self._curve))
 
     @property
-    def part(self) -> tuple[float, float]:
-        """What it adds to the variance of one run, with the df of a percentile of so many groups."""
-        return self.high**2, len(self.cvs) - 1
-
-    def above(self, cv: float) -> int:
-        """How many groups scatter by more."""
-        return sum(x > cv for x in self.cvs)
+    def _curve(self) -> tuple[list[float], list[float]]:
+        """Logs of |log ratio|, rising, and of the share that exceeds it, falling."""
+        return [math.log(x) for x in self.fit["log_ratios"]], [
+            math.log(x) for x in fits()["shares"]
+        ]
 
 
-def population(metric: str, threads: Any = None, seconds: float | None = None) -> Population | None:
-    """The Population of a metric at about so many threads, of runs about so long; None where nothing
-    is known. A range counts where it holds ENOUGH groups, else all of them do."""
-    file = paths.published() / "scatter" / "groups.csv"
-    groups = _groups(file if file.exists() else Path(__file__).with_name("groups.csv"))
-    own = groups.get(metric, ())
-    if len(own) < FEWEST and metric not in NO_SERVER:
-        own = groups.get(KIN.get(metric, "tps"), ())
-    if len(own) < FEWEST:
+def prediction(
+    metric: str, seconds: float | None = None, n: Sequence[int] = (1, 1)
+) -> Prediction | None:
+    """The Prediction of a metric for runs so long, LONG_S and more if nobody knows; None for a size.
+    A metric, or a length of runs, without a fit takes its kin's, at last that of throughput. n: runs
+    behind the means of whose scatter nothing is known."""
+    if metric in SIZES:
         return None
-    told = []
-    if seconds:
-        near = [g for g in own if g[2] is not None and (g[2] >= LONG_S) == (seconds >= LONG_S)]
-        if len(near) >= ENOUGH:
-            own = near
-            told.append(f"runs of {'at least' if seconds >= LONG_S else 'less than'} {LONG_S} s")
-    low, high = next((r for r in RANGES if r[0] <= (threads or 0) <= r[1]), (0, 0))
-    near = [g for g in own if g[1] is not None and low <= g[1] <= high]
-    if len(near) >= ENOUGH:
-        own = near
-        name = "1 thread" if high == 1 else f"{low} to {high} threads"
-        told.append(f"{low} threads and more" if high > 10**6 else name)
-    return Population(tuple(g[0] for g in own), len({g[3] for g in own}), ", ".join(told))
+    length = "short" if seconds and seconds < LONG_S else "long"
+    kin = (metric, KIN.get(metric, "tps"), "tps")
+    fit = next(f for m in kin if (f := fits()["fits"].get(m, {}).get(length)))
+    return Prediction(fit, math.sqrt(sum(1 / k for k in n) / 2))
 
 
-@functools.lru_cache(maxsize=4)
-def _groups(file: Path) -> dict[str, list[Group]]:
-    """{metric: groups} of the published table."""
-    out: dict[str, list[Group]] = {}
-    for row in csv.DictReader(file.read_text(encoding="utf-8").splitlines()):
-        threads = int(row["threads"]) if row["threads"] else None
-        seconds = float(row["seconds"]) if row["seconds"] else None
-        group = float(row["cv_pct"]) / 100, threads, seconds, row["source"]
-        out.setdefault(row["metric"], []).append(group)
-    return out
-
-
-def _percentile(values: Sequence[float], share: float) -> float:
-    """Linear between the order statistics, as numpy does."""
-    ordered = sorted(values)
-    at = share * (len(ordered) - 1)
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+    """y at x on the line through the two nearest points, no further than the last point. xs may rise
+    or fall."""
+    sign = 1 if xs[-1] > xs[0] else -1
+    k = bisect.bisect_left(xs, sign * x, 1, len(xs) - 1, key=lambda v: sign * v)
+    share = min((x - xs[k - 1]) / (xs[k] - xs[k - 1]), 1.0)
+    return ys[k - 1] + share * (ys[k] - ys[k - 1])

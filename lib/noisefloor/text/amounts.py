@@ -1,37 +1,37 @@
-"""How sizes are written: percentages, factors beyond +100 % and -50 %, intervals, and their words.
+"""How changes are written: percentages, factors beyond +100 % and -50 %, intervals, and their words.
 
-Plain Python, the one place that turns an overhead into text. A value that is missing (None, NaN,
+Plain Python, the one place that turns a change into text. A change is that of the metric's own value:
+fewer transactions a second are -4 %, more processor time is +4 %. A value that is missing (None, NaN,
 pandas' NA) is "not known". All values are in percent."""
 
 import math
 from typing import Any
 
+from noisefloor.model import metric as metric_of
+
 Amount = Any  # a number in percent, None, or pandas' NA
 MINUS, THIN = "−", "\u202f"
-MANY = 100.0  # an overhead beyond this is told as a factor
+MANY = 100.0  # a change beyond this is told as a factor
 FEW = -50.0  # and one below this
 NEAR = 10.0  # below it a lower end stays a percentage: "1 to 2 times" would name no difference
-
-_MORE = {  # metrics of which there is more or less; all others are slower or faster
-    *("cpu_per_transaction", "cpu_per_connection", "client_cpu_per_connection", "apply_cpu"),
-    *("user_sys", "backup_size", "binlog_bytes_per_transaction"),
-    *("written_bytes_per_transaction", "read_bytes_per_transaction"),
-}
+NONE = "no interval"
 
 
 def words(metric: str = "") -> tuple[str, str]:
-    """(word for worse, word for better) of a metric: slower and faster, or more and less."""
-    return ("more", "less") if metric in _MORE else ("slower", "faster")
+    """(word for a larger value, word for a smaller one) of a metric: more and less, slower and
+    faster."""
+    known = metric_of(metric)
+    return known.larger, known.smaller
 
 
 def large(value: Amount, metric: str = "") -> bool:
-    """Whether an overhead is told as a factor. A tenth of the bytes is 90 % less, not 10 times less."""
+    """Whether a change is told as a factor. A tenth of the bytes is 90 % less, not 10 times less."""
     value = _float(value)
-    return value > MANY or (value < FEW and words(metric)[1] != "less")
+    return value > MANY or (value < FEW and words(metric)[1] not in ("less", "smaller"))
 
 
 def factor(value: float) -> float:
-    """How many times worse (or better) an overhead is: +739 % is 8.4, -90 % is 10."""
+    """How many times larger (or smaller) a value became: +739 % is 8.4, -90 % is 10."""
     return 1 + value / 100 if value >= 0 else 100 / max(100 + value, 1e-9)
 
 
@@ -51,22 +51,22 @@ def percent(value: Amount, digits: int = 1, sign: bool = True) -> str:
 
 
 def ratio(value: Amount, lo: Amount = math.nan, hi: Amount = math.nan) -> str:
-    """An overhead as a number on an axis of factors, for figures: `5.3× (1.7 to 16.3×)`."""
+    """A change as a number on an axis of factors, for figures: `5.3× (1.7 to 16.3×)`."""
     lo, hi = _float(lo), _float(hi)
     ends = "" if math.isnan(lo) or math.isnan(hi) else f" ({_ratio(lo)} to {_ratio(hi)}×)"
     return f"{_ratio(value)}×{ends}"
 
 
 def size(value: Amount, metric: str = "") -> str:
-    """The size of an overhead without its direction: `4.1 %`, `8.4 times`."""
+    """The size of a change without its direction: `4.1 %`, `8.4 times`."""
     value = _float(value)
     if large(value, metric):
         return f"{_bare(value)} times"
     return percent(abs(value), sign=False)
 
 
-def overhead(value: Amount, metric: str = "") -> str:
-    """An overhead as it is told: `+3.7 %`, `8.4 times slower`, `10 times faster`."""
+def change(value: Amount, metric: str = "") -> str:
+    """A change as it is told: `+3.7 %`, `8.4 times slower`, `10 times faster`."""
     value = _float(value)
     if not (text := size(value, metric)).endswith("times"):
         return percent(value)
@@ -78,53 +78,33 @@ def interval(lo: Amount, hi: Amount, metric: str = "") -> str:
     return " ".join(filter(None, _interval(_float(lo), _float(hi), metric)))
 
 
-def told(
-    value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "", level: Amount = None
-) -> str:
-    """An overhead with its interval: `+1.0 % (-1.2 to +3.4 %)`, `8.4 times slower (7 to 10.9 times)`.
-    level: of the interval; named where it is not 95 %."""
-    first, (ends, word) = overhead(value, metric), _interval(_float(lo), _float(hi), metric)
+def told(value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "") -> str:
+    """A change with its interval: `+1.0 % (-1.2 to +3.4 %)`, `8.4 times slower (7 to 10.9 times)`."""
+    first, (ends, word) = change(value, metric), _interval(_float(lo), _float(hi), metric)
     if not word or first.endswith(word):
         word = ""
-    name = "" if ends == NONE or confidence(level) in ("", USUAL) else f"{interval_name(level)} "
-    return f"{first} ({name}{ends}{word and ' '}{word})"
+    return f"{first} ({ends}{word and ' '}{word})"
 
 
 def known(lo: Amount, hi: Amount, metric: str = "") -> str:
     """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
     faster", "not slower, at most 1.3 % faster", "between 7 and 10.9 times slower"; "" without an
-    interval."""
+    interval. What is worse stands first."""
     lo, hi = _float(lo), _float(hi)
     if math.isnan(lo) or math.isnan(hi):
         return ""
-    worse, better = words(metric)
+    larger, smaller = words(metric)
     if lo <= 0 <= hi:
-        ends = ((size(hi, metric), worse), (size(lo, metric), better))
+        ends = [(size(hi, metric), larger), (size(lo, metric), smaller)]
+        ends = ends if metric_of(metric).worse_up else ends[::-1]
         return ", ".join(f"not {w}" if s == size(0) else f"at most {s} {w}" for s, w in ends)
-    near, far, word = (lo, hi, worse) if lo > 0 else (hi, lo, better)
+    near, far, word = (lo, hi, larger) if lo > 0 else (hi, lo, smaller)
     first, last = size(near, metric), size(far, metric)
     if last.endswith("times") and factor(near) >= 1 + NEAR / 100:
         first = _bare(near)
     elif last.endswith("%"):
         first = first.removesuffix(f"{THIN}%")
     return f"between {first} and {last} {word}"
-
-
-NONE, USUAL = "no interval", f"95{THIN}%"
-
-
-def confidence(level: Amount) -> str:
-    """`98.8 %`, how often an interval at `level` holds the truth; "" where that is not known."""
-    level = _float(level)
-    if not 0 < level < 1:
-        return ""
-    digits = max(1, -math.floor(math.log10(100 * level)))
-    return f"{100 * (1 - level):.{digits}f}".rstrip("0").rstrip(".") + f"{THIN}%"
-
-
-def interval_name(level: Amount) -> str:
-    """`98.8 % interval`; `interval` where the level is not known."""
-    return f"{confidence(level)} interval".strip()
 
 
 def plain(text: str) -> str:
@@ -143,12 +123,12 @@ def _interval(lo: float, hi: float, metric: str) -> tuple[str, str]:
     """(the ends in words, the word for their direction or "")."""
     if math.isnan(lo) or math.isnan(hi):
         return NONE, ""
-    worse, better = words(metric)
+    larger, smaller = words(metric)
     if lo >= NEAR and hi > MANY:
-        return f"{_bare(lo)} to {_bare(hi)} times", worse
+        return f"{_bare(lo)} to {_bare(hi)} times", larger
     if factor(hi) >= 1 + NEAR / 100 and hi < 0 and size(lo, metric).endswith("times"):
-        return f"{_bare(hi)} to {_bare(lo)} times", better
-    low, high = overhead(lo, metric), overhead(hi, metric)
+        return f"{_bare(hi)} to {_bare(lo)} times", smaller
+    low, high = change(lo, metric), change(hi, metric)
     return f"{low.removesuffix(f'{THIN}%') if high.endswith('%') else low} to {high}", ""
 
 

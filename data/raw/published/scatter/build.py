@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from noisefloor import tidy
+from noisefloor.data import tidy
 
 HERE = Path(__file__).parent
 RECORDED = HERE.parents[1] / "recorded"

@@ -1,0 +1,213 @@
+"""The result of a question: all of its campaigns on one processor, combined. Numpy and scipy alone.
+
+Campaigns of one sitting (one boot of one machine) are averaged and count once. Sittings are combined
+as in a random-effects meta-analysis. Effects are log ratios, arm over baseline; variances are squared
+standard errors; tau is the standard deviation of the true effect from one sitting to the next."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from noisefloor.stats.verdict import ALPHA
+
+QUESTIONS = 10  # questions with repeats, below which an instrument has no pooled tau
+FINEST = 1e-5  # smallest standard error (0.001 %): bytes may repeat exactly
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign, or the mean of a sitting: effect (log ratio), variance (its squared standard error)
+    and df (blocks - 1). Raises ValueError where it has no such error."""
+
+    effect: float
+    variance: float
+    df: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.effect) and 0 <= self.variance < math.inf and self.df > 0):
+            raise ValueError(
+                f"A campaign with effect {self.effect}, variance {self.variance} and {self.df} "
+                "degrees of freedom cannot be combined; it needs two blocks and finite values."
+            )
+
+
+@dataclass(frozen=True)
+class Tau:
+    """Scatter between the sittings of one instrument and metric: value (sd, log scale), its degrees
+    of freedom (0 for a value of 0) and how many questions with repeats it comes from."""
+
+    value: float
+    df: float
+    questions: int
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A question on one processor, log scale: mean with its 95 % interval, 95 % range of the next
+    campaign, tau in use (NaN: unknown), number of sittings. ranged: lo and hi are the range of the
+    sittings' own intervals, and no word is given from them."""
+
+    mean: float
+    lo: float
+    hi: float
+    next_lo: float
+    next_hi: float
+    tau: float
+    sittings: int
+    ranged: bool
+
+
+@dataclass(frozen=True)
+class Held:
+    """A sitting (its number, from 2) predicted from those before it: whether it lies inside, half the
+    width of the prediction (log scale), and how many sittings were before."""
+
+    question: str
+    sitting: int
+    inside: bool
+    half: float
+    before: int
+
+
+def sitting(campaigns: Sequence[Campaign]) -> Campaign:
+    """The mean of the campaigns of one sitting (equal weights; df by Satterthwaite 1946)."""
+    effects, variances, dfs = _arrays(campaigns)
+    df = variances.sum() ** 2 / (variances**2 / dfs).sum()
+    return Campaign(float(effects.mean()), float(variances.sum() / len(effects) ** 2), float(df))
+
+
+def estimate(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
+    """Tau from the sittings of each question; None where no question has two.
+
+    Restricted maximum likelihood of a mixed model with known variances, which statsmodels' MixedLM
+    does not take, and a mean for each question (Viechtbauer 2005). Degrees of freedom: 2 tau^4 over
+    the variance of tau^2 (Satterthwaite; expected information), so sittings - questions where
+    standard errors are far below tau, and fewer where they hide it."""
+    from scipy import optimize
+
+    repeated = [_arrays(sittings) for sittings in questions if len(sittings) > 1]
+    if not repeated:
+        return None
+    effects, variances, _ = map(np.concatenate, zip(*repeated, strict=True))
+    sizes = [len(part[0]) for part in repeated]
+    starts = np.cumsum([0, *sizes[:-1]])
+
+    def deviance(tau: float) -> Any:
+        weights = 1 / (variances + tau**2)
+        total, moment = np.add.reduceat([weights, weights * effects], starts, axis=1)
+        squares = weights * (effects - np.repeat(moment / total, sizes)) ** 2
+        return (squares - np.log(weights)).sum() + np.log(total).sum()
+
+    # a grid first: where standard errors span decades the likelihood has more than one peak
+    ends = math.log(FINEST), math.log(max(2 * FINEST, np.ptp(effects)))
+    tau = math.exp(optimize.brute(lambda x: deviance(math.exp(x.item())), (ends,), Ns=15).item())
+    if deviance(0.0) < deviance(tau) + 1e-9:
+        return Tau(0.0, 0.0, len(repeated))
+    powers = (variances + tau**2) ** -np.array([[1.0], [2.0], [3.0]])
+    one, two, three = np.add.reduceat(powers, starts, axis=1)
+    information = (two - 2 * three / one + (two / one) ** 2).sum() / 2
+    return Tau(tau, float(2 * tau**4 * information), len(repeated))
+
+
+def pooled(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
+    """The `estimate` for an instrument and metric; None from fewer than QUESTIONS with repeats."""
+    tau = estimate(questions)
+    return tau if tau and tau.questions >= QUESTIONS else None
+
+
+def own(sittings: Sequence[Campaign]) -> float:
+    """The tau of one question by Paule and Mandel (1982); 0 for one sitting."""
+    return math.sqrt(_own(*_arrays(sittings)[:2]))
+
+
+def interval(
+    effects: Any, variances: Any, dfs: Any, tau: Tau, together: int = 1
+) -> tuple[Any, Any, Any, Any]:
+    """(mean, half width of its interval, half width of the prediction, tau in use), each [...], from
+    arrays [..., sittings].
+
+    The larger of pooled and own tau is added to each variance: mean and standard error are those of
+    statsmodels' combine_effects, which takes no tau and one question at a time. Student's t with
+    degrees of freedom by Satterthwaite over the sittings' variances and the pooled tau. together: how
+    many intervals hold the truth in 95 % all at once (Bonferroni). The prediction stands alone. It
+    adds tau and the median variance, whose error counts as one with that of the mean: exact for one
+    sitting, cautious for more."""
+    between = np.maximum(tau.value**2, _own(effects, variances))
+    weights = 1 / (variances + between[..., None])
+    total = weights.sum(-1)
+    share = weights / total[..., None]
+    shares = (share**2).sum(-1)  # how much of tau^2 is in the variance of the mean
+    within = np.sqrt(((share**2 * variances) ** 2 / dfs).sum(-1))
+    typical = np.median(variances, -1)
+    within_next = within + typical / np.sqrt(np.median(dfs, -1))
+    tau_error = tau.value**4 / tau.df if tau.value else 0.0
+
+    def half(variance: Any, errors: Any, taus: Any, level: float) -> Any:
+        df = variance**2 / np.maximum(errors**2 + taus**2 * tau_error, 1e-9 * variance**2)
+        return special.stdtrit(df, 1 - level / 2) * np.sqrt(variance)
+
+    of_mean = half(1 / total, within, shares, ALPHA / together)
+    of_next = half(1 / total + typical + between, within_next, shares + 1, ALPHA)
+    return (share * effects).sum(-1), of_mean, of_next, np.sqrt(between)
+
+
+def combine(sittings: Sequence[Campaign], tau: Tau | None, together: int = 1) -> Combined:
+    """The result of a question, from its sittings (one or more) and the pooled tau, by `interval`.
+
+    Without a pooled tau, one sitting has its own interval, and its error alone predicts the next.
+    Several have their mean (equal weights) and the range of their own intervals; the own tau predicts
+    the next, with sittings - 1 degrees of freedom."""
+    y, v, dfs = _arrays(sittings)
+    n, ranged = len(y), tau is None and len(y) > 1
+    mean, half, ahead, used = map(float, interval(y, v, dfs, tau or Tau(0, 0, 0), together))
+    lo, hi = mean - half, mean + half
+    if ranged:
+        reach = special.stdtrit(dfs, 1 - ALPHA / together / 2) * np.sqrt(v)
+        mean, lo, hi = float(y.mean()), float((y - reach).min()), float((y + reach).max())
+        error = used**2 + np.median(v) + (v + used**2).sum() / n**2
+        ahead = float(special.stdtrit(n - 1, 1 - ALPHA / 2) * np.sqrt(error))
+    used = used if tau or ranged else math.nan
+    return Combined(mean, lo, hi, mean - ahead, mean + ahead, used, n, ranged)
+
+
+def held_out(
+    questions: Mapping[str, Sequence[Campaign]], tau_of: Callable[[str], Tau | None]
+) -> list[Held]:
+    """Each sitting but the first, predicted from those before it (sittings in order of time).
+
+    tau_of: the pooled tau for a question, estimated without it."""
+    rows = []
+    for question, sittings in questions.items():
+        tau = tau_of(question) if len(sittings) > 1 else None
+        for n in range(1, len(sittings)):
+            known = combine(sittings[:n], tau)
+            inside = known.next_lo <= sittings[n].effect <= known.next_hi
+            rows.append(Held(question, n + 1, inside, (known.next_hi - known.next_lo) / 2, n))
+    return rows
+
+
+def _arrays(campaigns: Sequence[Campaign]) -> tuple[Any, Any, Any]:
+    """Effects, variances (FINEST squared at least) and degrees of freedom. Raises ValueError."""
+    if not campaigns:
+        raise ValueError("No campaign was given; one or more can be combined.")
+    rows = np.array([(c.effect, max(c.variance, FINEST**2), c.df) for c in campaigns])
+    return rows[:, 0], rows[:, 1], rows[:, 2]
+
+
+def _own(effects: Any, variances: Any) -> Any:
+    """tau^2 of each question, [...], by Paule and Mandel: Newton's steps of DerSimonian and Kacker
+    (2007) from 0, which only go up."""
+    between = np.zeros((*effects.shape[:-1], 1))
+    for _ in range(100):
+        weights = 1 / (variances + between)
+        means = np.average(effects, -1, weights, keepdims=True)
+        squares = weights * (effects - means) ** 2
+        excess = (squares.sum(-1, keepdims=True) - effects.shape[-1] + 1).clip(0)
+        if (excess < 1e-9).all():
+            break
+        between = between + excess / (weights * squares).sum(-1, keepdims=True).clip(1e-300)
+    return between[..., 0]

@@ -1,0 +1,40 @@
+"""What may be said of an interval: a word, and whether it is a change for the worse. Plain Python."""
+
+from noisefloor.model import metric as metric_of
+
+SAME, CANNOT_TELL = "same", "cannot tell"
+NOT_YET = "not yet"  # in the place of a word while a question lacks sittings
+ALPHA = 0.05  # an interval holds the truth in 95 of 100 campaigns
+
+
+def word(lo: float, hi: float, margin: float, metric: str = "") -> str:
+    """Where an interval lies, on the log scale: `same` inside the margin, else the metric's word for
+    the side of zero that holds all of it, else `cannot tell` (also for an interval that is NaN)."""
+    if -margin < lo and hi < margin:
+        return SAME
+    if lo > 0 or hi < 0:
+        return metric_of(metric).word(lo > 0)
+    return CANNOT_TELL
+
+
+def differs(verdict: str) -> bool:
+    """Whether a word names a difference."""
+    return verdict not in (SAME, CANNOT_TELL, NOT_YET, "")
+
+
+def worse(verdict: str, metric: str) -> bool:
+    """Whether a word says that the metric changed for the worse."""
+    known = metric_of(metric)
+    return differs(verdict) and verdict == known.word(known.worse_up)
+
+
+def better(verdict: str, metric: str) -> bool:
+    """Whether a word says that the metric changed for the better."""
+    return differs(verdict) and not worse(verdict, metric)
+
+
+def kind(verdict: str, metric: str) -> str:
+    """What `--fail-on` calls a verdict: worse, better, same, cannot tell or not yet."""
+    if not differs(verdict):
+        return verdict
+    return "worse" if worse(verdict, metric) else "better"

@@ -1,0 +1,149 @@
+"""The answer to two numbers, in at most five lines: the answer, why, what is known, what to do.
+
+Plain Python; a row is one of a verdict table. In the characters that every terminal has."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noisefloor.text import amounts
+from noisefloor.text.quantity import Given, read
+
+MOST_LINES = 5
+LITTLE = 0.02  # threads / latency may miss TPS by this much: rounding, ramp, think time
+NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+RAREST = 1e-4  # share below which no number is given
+
+
+def often(chance: float) -> str:
+    """A share of cases in words: "about one time in five"."""
+    if chance < RAREST:
+        return f"less than one time in {1 / RAREST:,.0f}"
+    n = round(1 / chance)
+    if n < 2:
+        return "more often than not"
+    rounded = float(f"{n:.2g}")
+    return f"about one time in {NUMBERS[n - 2] if n <= 10 else f'{rounded:,.0f}'}"
+
+
+def by_chance(row: Mapping[str, Any]) -> str:
+    """How often runs of one server differ as two single runs did; "" where that is not known, or
+    where they did not."""
+    if not row["chance"] < 1:
+        return ""
+    rate = often(row["chance"])
+    return f"Two runs of the same, unchanged server differ by at least that much {rate}."
+
+
+def restarted(row: Mapping[str, Any]) -> str:
+    """The other answer of a row of runs that may share a server start, "faster, +3.1 % (+2.3 to
+    +3.8 %)"; "" where it has none."""
+    if not row["restarted"]:
+        return ""
+    ends = row["restarted_lo_pct"], row["restarted_hi_pct"]
+    return f"{row['restarted']}, {amounts.told(row['change_pct'], *ends, row['metric'])}"
+
+
+def if_restarted(row: Mapping[str, Any]) -> str:
+    """The same with its condition."""
+    if not row["restarted"]:
+        return ""
+    condition = "if the server was restarted between them (--restarts)"
+    return amounts.plain(f"{restarted(row)}, {condition}")
+
+
+def two(
+    row: Mapping[str, Any], only: str, scattered: bool, spare: float, notes: Sequence[str]
+) -> list[str]:
+    """Lines about two numbers.
+
+    only: why they are not judged, "" where they are; scattered: whether their scatter was given;
+    spare: start-to-start CV up to which the answer for restarted servers stands; notes: what else is
+    to be said, the advice last."""
+    a, b = (str(row[side]) for side in ("baseline", "arm"))
+    b += " TPS" * (row["metric"] == "tps" and b[-1].isdigit())
+    n = row["n_baseline"], row["n_arm"]
+    runs = f"{n[0]} and {n[1]} runs" if n[0] != n[1] else f"{n[0]} runs each"
+    runs = "each run once" if n == (1, 1) else runs
+    reason = only.rpartition(", and ")[2]
+    if not reason and n == (1, 1):
+        reason = "each was run once"
+    elif not reason:
+        reason = (
+            f"{'the runs scatter too much' if scattered else 'their scatter is not known'} ({runs})"
+        )
+    word, other = row["verdict"].upper(), if_restarted(row)
+    if row["verdict"] != "cannot tell":
+        change = amounts.told(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
+        margin = f", all of it within ±{row['margin_pct']:g} %" if row["verdict"] == "same" else ""
+        lines = [f"{word}: {b} against {a}: {change}{margin}, {runs}."]
+    elif other:
+        lines = [f"{word} if an arm's runs share one server start: {_looks(row, a, b)}."]
+    else:
+        lines = [f"{word}: {_looks(row, a, b)}, but {reason}."]
+    if other:
+        other += f", or if its starts scatter by less than {100 * spare:.2g} %" * bool(spare)
+        first, _, rest = other.partition(",")
+        lines.append(f"{first.upper()},{rest}.")
+    lines += [text for text in (by_chance(row), *notes) if text]
+    if row["known"] and len(lines) < MOST_LINES:
+        lines.insert(len(lines) - bool(notes), f"Known: {row['known']}.")
+    return [amounts.plain(line) for line in lines]
+
+
+def little(
+    a: float, b: float, metric: str, threads: int | None, latency: Sequence[Given] | None
+) -> list[str]:
+    """What threads / average latency = TPS says about the two measurements."""
+    if not latency:
+        return []
+    if metric != "tps":
+        raise ValueError(
+            f"latency goes with --metric tps (threads / latency = TPS), not with {metric!r}"
+        )
+    if not threads:
+        raise ValueError("latency was given without threads: threads / latency = TPS needs both")
+    times = [read(v, "latency (ms)") for v in latency]
+    ms = [1000 * v if kind == "time" else v for v, _, kind in times]
+    implied = [1000 * threads / v for v in ms]
+    off = [i / x - 1 for i, x in zip(implied, (a, b), strict=True)]
+    shown = f"{threads} threads / {ms[0]:g} and {ms[1]:g} ms = {implied[0]:.1f} and {implied[1]:.1f} TPS"
+    if max(map(abs, off)) <= LITTLE:
+        return [f"{shown}: TPS and average latency are one measurement, not two."]
+    worst = 100 * max(off, key=abs)
+    return [
+        f"inconsistent: {shown}, {worst:+.0f} % off the TPS given (other threads, a rate limit, or another run)"
+    ]
+
+
+def readings(words: Mapping[str, str]) -> str:
+    """What an unexplained ± would mean. words: reading -> verdict."""
+    if len(set(words.values())) == 1:
+        return f"The verdict is the same whether ± is {' or '.join(words)}."
+    listed = ", ".join(f"`{word}` if it is {reading}" for reading, word in words.items())
+    return f"± is taken for a standard error, its widest reading: {listed}."
+
+
+def settle(runs: float, minutes: float, server: bool) -> str:
+    """What would settle it. runs: of each; minutes: of an `ab` campaign; NaN where it cannot; server:
+    whether a server runs that starts may change."""
+    ways = []
+    if not math.isnan(minutes):
+        budget = "" if minutes <= 20 else f" --budget {minutes:.0f}"
+        ab = f"noisefloor ab VARIABLE=OFF,ON --profile standard{budget}"
+        ways.append(f"{ab} ({minutes:.0f} minutes)")
+    if not math.isnan(runs):
+        how = ("restarted runs", "compare --restarts") if server else ("runs", "compare")
+        ways.append(f"{runs:,.0f} {how[0]} of each: noisefloor {how[1]}")
+    return f"To settle it: {', or '.join(ways)}" if ways else ""
+
+
+def _looks(row: Mapping[str, Any], a: str, b: str) -> str:
+    """What two numbers look like: "229.41 TPS looks 3.7 % more than 221.19"."""
+    change = row["change_pct"]
+    if not change:
+        return f"{b} looks the same as {a}"
+    size = amounts.size(change, row["metric"])
+    if size.endswith("times"):
+        return f"{b} looks {size} {'as much as' if change > 0 else 'smaller than'} {a}"
+    return f"{b} looks {size} {'more' if change > 0 else 'less'} than {a}"
