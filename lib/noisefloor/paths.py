@@ -61,8 +61,8 @@ def reports() -> Path:
 
 
 def known(name: str, own: bool = True) -> Path:
-    """What is known of noise beforehand: `floor` (from start to start), `noise` (of A/A pairs) or
-    `duet` (what one may say), as measured on this machine (`own`), else as recorded."""
+    """What is known of noise beforehand: `floor` (from start to start) or `noise` (of pairs), as
+    measured on this machine (`own`), else as recorded."""
     mine = runs() / f"{name}.json"
     return mine if own and mine.exists() else Path(__file__).with_name(f"{name}.json")
 

@@ -10,7 +10,8 @@ import pytest
 from conftest import done
 from noisefloor import paths
 from noisefloor.cli import main
-from noisefloor.stats import rule
+from noisefloor.model import METRICS
+from noisefloor.stats import verdict
 
 README = (paths.root() / "README.md").read_text()
 
@@ -21,10 +22,11 @@ def test_the_judge_example_is_what_the_command_prints():
 
 
 def test_the_words_of_the_table_are_those_that_the_rule_has():
-    table = README.split("## How to read a verdict")[1].split("\n\n")[1]
+    table = README.split("## How to read a result")[1].split("\n\n")[2]
     cells = [line.split("|")[1] for line in table.splitlines()[2:]]
     words = [w for cell in cells for w in re.findall(r"`([a-z ]+)`", cell)]
-    assert words == [rule.SLOWER, rule.FASTER, rule.SAME, rule.CANNOT_TELL]
+    changes = {m.word(up) for m in METRICS.values() if m.judged for up in (True, False)}
+    assert sorted(words) == sorted({*changes, verdict.SAME, verdict.CANNOT_TELL, verdict.NOT_YET})
 
 
 def test_every_command_stands_in_the_readme_and_every_one_there_exists():

@@ -1,6 +1,7 @@
 """A recorded smoke campaign as a notebook sees it, and several that answer one question each."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 
@@ -9,11 +10,10 @@ import pytest
 
 from conftest import planned
 from noisefloor import model as study
-from noisefloor import paths, schedule, stats, studies
-from noisefloor.data import results
-from noisefloor.show.report import words
+from noisefloor import paths, stats, studies
+from noisefloor.data import question, results
 
-VERDICTS = {"slower", "faster", "same", "cannot tell"}
+VERDICTS = {"slower", "faster", "more", "less", "larger", "smaller", "same", "cannot tell"}
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def test_the_study_is_the_one_that_was_measured(opened):
 
 def test_one_row_a_comparison_in_the_order_of_the_contract(opened):
     v = opened.verdicts
-    assert list(v.columns) == [*stats.row.COLUMNS, "question"]
+    assert list(v.columns) == [*stats.row.COLUMNS, *question.MORE]
     assert set(v["question"]) == {""}
     metrics = opened.study.workloads[0].metrics
     assert sorted(v[~v["control"]]["metric"]) == sorted(set(metrics) - {"p99"})  # runs of a second
@@ -42,20 +42,19 @@ def test_one_row_a_comparison_in_the_order_of_the_contract(opened):
     assert "max_latency" not in set(v["metric"])  # shown, never judged
     row = opened.of(metric="tps", control=False).iloc[0]
     assert row["verdict"] == "cannot tell"  # three pairs of a second
-    assert any("earlier plan" in w for w in row["warnings"])
+    assert (row["sittings"], row["asked"]) == (1, 1)
 
 
-def test_overhead_is_positive_where_the_arm_is_worse(opened):
+def test_a_change_has_the_sign_of_its_metric(opened):
     t = opened.tidy
-    for metric, better in (("tps", "higher"), ("cpu_per_transaction", "lower")):
+    for metric in ("tps", "cpu_per_transaction"):
         pairs = opened.pairs("in memory", metric)
         assert len(pairs) == 3  # neither warm-ups nor the control's
-        assert list(opened.path("in memory", metric)["n"]) == [2]
         values = t[(t["metric"] == metric)].set_index(["pair_id", "arm"])["value"]
         for _, pair in pairs.iterrows():
             name = f"in-memory-t2-encrypted-p{pair['pair']:03d}"
-            worse = values[name, "encrypted"] < values[name, "plain"]
-            assert (pair["overhead"] > 0) == (worse == (better == "higher"))
+            more = values[name, "encrypted"] > values[name, "plain"]
+            assert (pair["change"] > 0) == more
 
 
 def test_tables_for_the_page(opened):
@@ -75,28 +74,22 @@ def test_tables_for_the_page(opened):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "lo", "hi", "strict", "other"),
+    ("metric", "verdict", "lo", "hi", "strict", "other"),
     [
-        ("same", -0.5, 0.9, "at most 0.9 %", "the cost lies within ±2 %"),
-        ("slower", 2.5, 4.0, "at most 4.0 %", "between 2.5 and 4.0 %"),
-        ("faster", -4.0, -1.0, "no cost was resolved", "no cost was found"),
-        ("cannot tell", -3.0, 5.0, "at most 5.0 %", "anything from −3.0 to 5.0 %"),
-        ("cannot tell", float("nan"), float("nan"), "no cost was resolved", "too few pairs"),
+        ("tps", "same", -0.9, 0.5, "at most 0.9 % of TPS", "the cost lies within ±2 %"),
+        ("tps", "slower", -4.0, -2.5, "at most 4.0 %", "between 2.5 and 4.0 % of TPS"),
+        ("tps", "faster", 1.0, 4.0, "no cost was found", "no cost was found"),
+        ("user_sys", "more", 11.0, 17.0, "at most 17.0 %", "11.0 and 17.0 % of processor time"),
+        ("tps", "cannot tell", -5.0, 3.0, "at most 5.0 %", "anything from −3.0 to 5.0 %"),
+        ("tps", "not yet", -5.0, -3.0, "at most 5.0 %", "anything from 3.0 to 5.0 %"),
+        ("tps", "cannot tell", math.nan, math.nan, "no cost was found", "too few pairs"),
     ],
 )
-def test_advice_follows_the_verdict(verdict, lo, hi, strict, other):
-    row = pd.Series({"verdict": verdict, "lo_pct": lo, "hi_pct": hi})
-    found = results.advice([row], 2.0)["this campaign says"]
+def test_advice_follows_the_verdict(metric, verdict, lo, hi, strict, other):
+    told = {"metric": metric, "verdict": verdict, "lo_pct": lo, "hi_pct": hi, "margin_pct": 2.0}
+    found = results.advice([pd.Series(told)])["measured here"]
     assert strict in found[0]
     assert other in found[1]
-
-
-def test_advice_takes_processor_time_where_throughput_is_not_judged():
-    ends = {"lo_pct": 11.0, "hi_pct": 17.0}
-    cpu = pd.Series({"metric": "cpu_per_transaction", "verdict": "slower"} | ends)
-    tps = pd.Series({"metric": "tps", "verdict": schedule.NOT_JUDGED} | ends)
-    said = results.advice([cpu, tps], 2.0)["this campaign says"]
-    assert "between 11.0 and 17.0 % of processor time" in said[1]
 
 
 # -- the two sweeps --------------------------------------------------------------------------------
@@ -116,13 +109,13 @@ def upgraded(recorded):
     was = s.baseline.name
     pooled = 100 * (0.70 / 0.96 - 1)  # of what the new build reached
     rows = [
-        (old.name, 5.0, 3.0, 7.0, "slower", was),
-        (now.name, -4.0, -6.0, -2.0, "faster", was),
-        (pool.name, pooled, pooled - 3, pooled + 4, "faster", now.name),
+        (old.name, 5.0, 3.0, 7.0, "faster", was),
+        (now.name, -4.0, -6.0, -2.0, "slower", was),
+        (pool.name, pooled, pooled - 3, pooled + 4, "slower", now.name),
     ]
-    columns = ["arm", "overhead_pct", "lo_pct", "hi_pct", "verdict", "baseline"]
+    columns = ["arm", "change_pct", "lo_pct", "hi_pct", "verdict", "baseline"]
     same = {"metric": "tps", "workload": s.workloads[0].name, "control": False, "joint": True}
-    same |= {"blocks": 8, "threads": pd.NA, "question": ""}
+    same |= {"blocks": 8, "threads": pd.NA, "question": s.key, "processor": found.processor}
     table = pd.DataFrame(rows, columns=columns).assign(**same)
     vars(found).update(study=s, verdicts=table)  # where cached properties are kept
     return found
@@ -132,31 +125,32 @@ def test_steps_of_an_upgrade_multiply_up_to_the_whole(upgraded):
     steps = upgraded.steps()
     now, old, pool = (a.name for a in upgraded.study.arms)
     assert list(steps["step"]) == [old, now, pool, "all together"]  # the build alone comes first
-    factors = 1 + steps["overhead_pct"] / 100
+    factors = 1 + steps["change_pct"] / 100
     assert factors[:3].prod() == pytest.approx(factors[3])
     assert steps["end_pct"].tolist() == pytest.approx([5.0, -4.0, -30.0, -30.0])
     assert steps["start_pct"].tolist() == pytest.approx([0.0, 5.0, -4.0, 0.0])
-    assert steps["verdict"].tolist() == ["slower", "faster", "faster", "faster"]
+    assert steps["verdict"].tolist() == ["faster", "slower", "slower", "slower"]
     first, second = steps.iloc[0], steps.iloc[1]
     assert (first["lo_pct"], first["hi_pct"]) == pytest.approx((3.0, 7.0))
     wide = second["hi_pct"] - second["lo_pct"]
     assert 4.0 < wide < 8.0  # more than the arm's own interval, less than the sum of both
     third, whole = steps.iloc[2], steps.iloc[3]
-    assert third["overhead_pct"] == pytest.approx(100 * (0.70 / 0.96 - 1))  # as it was judged
+    assert third["change_pct"] == pytest.approx(100 * (0.70 / 0.96 - 1))  # as it was judged
     assert whole["hi_pct"] - whole["lo_pct"] > 0.96 * 7  # and what its start is not known by
 
 
 def test_a_step_that_was_measured_as_such_has_the_verdict_of_its_comparison(upgraded):
     upgraded.verdicts["verdict"] = "same"
     words = upgraded.steps()["verdict"].tolist()
-    assert words == ["same", "faster", "same", "faster"]  # the others are told from two of them
+    assert words == ["same", "slower", "same", "slower"]  # the others are told from two of them
 
 
 def test_parts_add_up_beside_the_whole(upgraded):
     arms = pd.DataFrame({"arm": ["redo log", "tables", "everything"]})
     of = pd.Series([2.0, 6.0, 8.5])
-    table = arms.assign(overhead_pct=of, lo_pct=of - 1, hi_pct=of + 1, verdict="slower", blocks=10)
+    table = arms.assign(change_pct=of, lo_pct=of - 1, hi_pct=of + 1, verdict="more", blocks=10)
     same = {"metric": "cpu_per_transaction", "question": "parts", "control": False, "workload": "w"}
+    same |= {"processor": upgraded.processor}
     study_ = replace(upgraded.study, key="parts")
     vars(upgraded).update(verdicts=table.assign(**same), study=study_)
     found = upgraded.added_up("parts", "everything")
@@ -169,7 +163,7 @@ def test_parts_add_up_beside_the_whole(upgraded):
 def test_a_step_whose_ends_are_not_known_cannot_be_told(upgraded):
     ends = ["lo_pct", "hi_pct", "verdict"]
     upgraded.verdicts.loc[0, ends] = [float("nan"), float("nan"), "cannot tell"]
-    assert upgraded.steps()["verdict"].tolist()[:3] == ["cannot tell", "cannot tell", "faster"]
+    assert upgraded.steps()["verdict"].tolist()[:3] == ["cannot tell", "cannot tell", "slower"]
 
 
 def test_the_price_in_cores_is_throughput_times_cpu(opened):
@@ -179,7 +173,7 @@ def test_the_price_in_cores_is_throughput_times_cpu(opened):
     assert row["verdict"] == cpu["verdict"]
     assert 0 < row["baseline cores"] < 64
     share = row["more cores"] / row["baseline cores"]
-    assert share == pytest.approx(cpu["overhead_pct"] / 100, abs=0.01)
+    assert share == pytest.approx(cpu["change_pct"] / 100, abs=0.01)
 
 
 @pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
@@ -192,14 +186,20 @@ def test_the_arm_that_changes_the_build_alone_is_found_in_every_profile(profile)
 
 # -- several campaigns on one page -----------------------------------------------------------------
 
+DAY = "2026-11-{}T10:00:00+00:00"
 
-def answering(source, folder, key, workload="in memory", **changes):
-    """A copy of a recorded campaign that answers one question, of a workload of this name."""
+
+def answering(source, folder, key, workload="in memory", day=20, **changes):
+    """A copy of a recorded campaign that answers one question, of a workload of this name, and that
+    was made on such a day."""
     shutil.copytree(source, folder)
     meta = json.loads((folder / "campaign.json").read_text())
-    work = meta["workloads"][0] | {"name": workload, "at_once": workload.endswith("at once")}
-    more = {"key": key, "question": f"{key}?", "workloads": [work], "duet": "word"}
-    (folder / "campaign.json").write_text(json.dumps(planned(meta) | more | changes))
+    work = meta["workloads"][0] | {"name": workload}
+    more = {"key": key, "question": f"{key}?", "workloads": [work]}
+    more |= {"created": DAY.format(day), "finished": DAY.format(day)}
+    profile = {"profile": meta["profile"] | {"name": "standard", "quick": False, "blocks": 2}}
+    told = planned(meta) | profile | more | changes
+    (folder / "campaign.json").write_text(json.dumps(told))
     for file in folder.glob("*/run.json"):
         facts = json.loads(file.read_text())
         file.write_text(json.dumps(facts | {"workload": workload}))
@@ -208,43 +208,68 @@ def answering(source, folder, key, workload="in memory", **changes):
 
 @pytest.fixture
 def three(recorded, tmp_path):
-    """Campaigns in turn, at once and without syncs, in the order of their dates."""
+    """Campaigns of three questions, in the order of their dates."""
+    asked = (("b", "headline", "in memory"), ("a", "masked", "x"), ("c", "no-sync", "y"))
     return [
-        answering(recorded, tmp_path / name, key, work, finished=f"2026-11-2{n}T10:00:00+00:00")
-        for n, (name, key, work) in enumerate(
-            (("b", "headline", "in memory"), ("a", "processor", "in memory, at once"),
-             ("c", "no-sync", "sync_binlog=0"))
-        )
-    ]  # fmt: skip
+        answering(recorded, tmp_path / name, key, work, 20 + n)
+        for n, (name, key, work) in enumerate(asked)
+    ]
 
 
-def test_each_campaign_is_judged_by_itself(three):
+def test_each_question_is_judged_by_itself(three):
+    from noisefloor.show.report import words
+
     r, parts = results.load(*three), [results.load(f) for f in three]
-    assert list(r.verdicts["question"].unique()) == ["headline", "processor", "no-sync"]
+    assert list(r.verdicts["question"].unique()) == ["headline", "masked", "no-sync"]
     for judge in (lambda p: p.verdicts, lambda p: p.judge(margin_pct=30.0)):
         alone = pd.concat(map(judge, parts), ignore_index=True)
         pd.testing.assert_frame_equal(judge(r), alone)
-    assert r.verdicts.attrs["margin_pct"] == 2.0
     assert len(r.tidy) == sum(len(p.tidy) for p in parts)
     assert r.runs["run"].is_unique
     assert set(r.tidy["run"]) <= set(r.runs["run"])
     assert [w.name for w in r.study.workloads] == [p.main for p in parts]
     assert [a.name for a in r.study.arms] == ["encrypted"]
     assert r.meta["campaigns"] == ["b", "a", "c"]
-    assert r.meta["finished"] == "2026-11-22T10:00:00+00:00"
-    assert r.meta["first"] == "2026-11-20T10:00:00+00:00"
+    assert r.meta["finished"] == DAY.format(22)
+    assert r.meta["first"] == DAY.format(20)
     assert words.where(r.meta)[0] == ("Date", "2026-11-20 to 2026-11-22")
-    assert words.where(parts[0].meta)[0] == (
-        "Date",
-        f"2026-11-{parts[0].meta['finished'][8:10]} 10:00",
-    )
+    assert words.where(parts[0].meta)[0] == ("Date", "2026-11-20 10:00")
 
 
-def test_what_notebooks_show_comes_from_all_campaigns(three):
-    r, part, work = results.load(*three), results.load(three[2]), "sync_binlog=0"
+def test_the_sittings_of_a_question_stand_beside_each_other(three, recorded, tmp_path):
+    """Another day, another processor, another design."""
+    again = answering(recorded, tmp_path / "d", "no-sync", "y", 23)
+    away = answering(recorded, tmp_path / "e", "no-sync", "y", 24, host={"cpu": "another"})
+    odd = answering(recorded, tmp_path / "f", "no-sync", "y", 10, tables=7)
+    r = results.load(*three, again, away, odd)
+    assert [p.folder.name for p in r.parts] == ["b", "a", "d"]
+    assert [x.folder.name for x in r.every] == ["b", "a", "c", "d", "e"]
+    assert r.left == ("f has another design: tables (7, here 5)",) or "tables (7" in r.left[0]
+    rows = r.verdicts[r.verdicts["question"] == "no-sync"]
+    here, there = (rows[rows["processor"] == p] for p in dict.fromkeys(rows["processor"]))
+    assert set(here[~here["control"]]["sittings"]) == {2}
+    assert set(there["sittings"]) == {1}
+    row = r.of(question="no-sync", metric="tps", control=False).iloc[0]
+    assert row["processor"] == here["processor"].iloc[0]
+    (other,) = r.elsewhere(row)
+    assert other["processor"] == "another, model not recorded"
+    forest = r.forest[r.forest["question"].eq("no-sync")]
+    assert forest["campaign"].nunique() == 3
+    assert list(dict.fromkeys(forest["date"])) == [DAY.format(d)[:16] for d in (22, 23, 24)]
+
+
+def test_campaigns_of_one_day_are_one_sitting(three, recorded, tmp_path):
+    same = answering(recorded, tmp_path / "d", "no-sync", "y", 22)
+    r = results.load(*three, same)
+    rows = r.of(question="no-sync", control=False)
+    assert set(rows["sittings"]) == {1}
+    assert not rows["ranged"].any()
+
+
+def test_what_notebooks_show_comes_from_the_leading_campaigns(three):
+    r, part, work = results.load(*three), results.load(three[2]), "y"
     same = pd.testing.assert_frame_equal
     same(r.pairs(work, "tps"), part.pairs(work, "tps"))
-    same(r.path(work, "tps"), part.path(work, "tps"))
     same(r.intervals(work), part.intervals(work))
     same(r.differences, part.differences)
     same(r.price(work), part.price(work).reset_index(drop=True))
@@ -259,7 +284,7 @@ def test_what_notebooks_show_comes_from_all_campaigns(three):
 def test_a_damaged_run_is_named_with_its_question(three):
     (next(three[1].glob("*p001-0-*")) / "sysbench.txt").write_text("edited")
     r = results.load(*three)
-    assert "processor/in-memory-t2" in " ".join(r.warnings["warning"])
+    assert "masked/in-memory-t2" in " ".join(r.warnings["warning"])
     alone = results.load(three[1])
     said = " ".join(alone.warnings["warning"])
     assert "was changed after the run" in said
@@ -271,30 +296,29 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
     for run in three[2].glob("*/run.json"):
         shutil.rmtree(run.parent)
     r = results.load(*three)
-    assert list(r.verdicts["question"].unique()) == ["headline", "processor"]
+    assert list(r.verdicts["question"].unique()) == ["headline", "masked"]
     assert r.lead(r.parts[2], ("tps",)) is None
+    with pytest.raises(results.campaign.tidy.Damaged, match="holds no whole pair"):
+        results.load(three[2]).verdicts  # noqa: B018
 
 
 @pytest.mark.parametrize(
-    ("kept", "questions", "throughput"),
-    [
-        ((0, 1, 2), ["processor", "headline"], "cannot tell"),
-        ((0, 2), ["headline", "headline"], "cannot tell"),
-        ((1,), ["processor", "processor"], schedule.NOT_JUDGED),
-        ((2,), ["no-sync", "no-sync"], "cannot tell"),
-    ],
+    ("kept", "questions"),
+    [((0, 1, 2), "headline"), ((0, 2), "headline"), ((1,), "masked"), ((2,), "no-sync")],
 )
-def test_a_page_leads_with_both_costs(three, kept, questions, throughput):
+def test_a_page_leads_with_both_costs(three, kept, questions):
     r = results.load(*(three[i] for i in kept))
     rows = r.headlines()
     assert [row["metric"] for row in rows] == ["cpu_per_transaction", "tps"]
-    assert [row["question"] for row in rows] == questions
-    assert rows[1]["verdict"] == throughput
+    assert [row["question"] for row in rows] == [questions] * 2
     assert all(r.verdicts.loc[row.name, "metric"] == row["metric"] for row in rows)
-    duet = questions[0] == "processor"
-    assert schedule.CONTENDED in rows[0]["warnings"] or not duet
-    assert (rows[1]["margin_pct"] < r.study.margin_pct) == (questions[1] == "processor")
-    assert (rows[0]["margin_pct"] < r.study.margin_pct) == duet  # a duet may understate
+    assert [row["margin_pct"] for row in rows] == [1.0, 2.0]
+
+
+def test_a_headline_that_asks_for_three_sittings_has_no_word_after_one(three):
+    row = results.load(three[0]).headlines()[1]
+    assert (row["verdict"], row["asked"]) == ("not yet", 3)
+    assert row["warnings"][0] == "so far 1 of 3 sittings"
 
 
 def test_findings_tell_the_throughput_of_the_questions_that_a_study_names(three, monkeypatch):
@@ -314,39 +338,37 @@ def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
     assert "no whole pair" not in " ".join(r.headlines("unheard of")[0]["warnings"])
 
 
-def test_a_page_holds_the_newest_campaign_of_every_question(three, recorded, tmp_path):
-    early, ended, later = ({"finished": f"2026-11-{day}T10:00:00+00:00"} for day in (22, 23, 24))
+def test_a_page_holds_all_campaigns_of_every_question(three, recorded, tmp_path):
     away = {"host": {"cpu": "another"}}
-    for name, key, work, facts in (
-        ("d", "no-sync", "sync_binlog=0", ended),
-        ("e", "replica", "replica", {"finished": ""}),  # not ended
-        ("f", "replica", "in memory", later | away),  # one figure would mix two processors
-        ("g", "throttled", "throttled disk", ended | {"margin_pct": 5.0}),
-        ("h", "throttled", "x", ended | {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}),
-        ("i", "replica", "replica", ended | away),
-        ("j", "no-sync", "sync_binlog=0", later | away),  # this processor has one of its own
-        (
-            "l",
-            "profile",
-            "in memory",
-            later | away | {"arms": {"x": {}, "y": {}}},
-        ),  # no figure of both
-        ("k", "masked", "replica", early | {"host": {"cpu": "a third"}}),
+    mysql = {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}
+    loop = {"workloads": [{"name": "x", "at_once": True}]}
+    for name, key, day, facts in (
+        ("d", "no-sync", 23, {}),
+        ("e", "replica", 24, {"finished": ""}),  # not ended
+        ("f", "no-sync", 24, away),
+        ("g", "throttled", 23, {"parameters": {"margin_pct": 5.0}}),
+        ("h", "throttled", 23, mysql),
+        ("i", "throttled", 23, loop),  # not judged
+        ("j", "throttled", 23, {"profile": {"name": "quick"}}),
+        ("k", "profile", 22, {}),
     ):
-        answering(recorded, tmp_path / name, key, work, **facts)
+        answering(recorded, tmp_path / name, key, "y", day, **facts)
     for run in tmp_path.glob("[a-l]/*/run.json"):
         run.unlink()  # nothing but campaign.json is read
-    for folder in (three[0], three[1], tmp_path / "d"):
-        assert [f.name for f in results.beside(folder)] == ["b", "a", "d", "i", "l"]
-    assert [f.name for f in results.beside(three[2])] == ["b", "a", "c", "i", "l"]
-    assert [f.name for f in results.beside(tmp_path / "i")] == ["b", "a", "j", "i", "l"]
+    for folder in (three[0], three[2], tmp_path / "d", tmp_path / "f"):
+        assert [f.name for f in results.beside(folder)] == ["b", "c", "d", "f", "a", "k"]
     assert results.beside(recorded) == (recorded,)  # which asked everything at once
 
 
-def test_a_page_is_about_one_study_and_answers_a_question_once(three, recorded, tmp_path):
-    twice = answering(recorded, tmp_path / "d", "no-sync")
-    with pytest.raises(study.StudyError, match="answer the question 'no-sync'"):
-        results.load(*three, twice)
+def test_a_short_campaign_stands_for_itself(recorded, tmp_path):
+    quick = {"profile": {"name": "quick"}}
+    for name, day in (("a", 20), ("b", 21), ("c", 22)):
+        answering(recorded, tmp_path / name, "headline", "x", day, **quick)
+    answering(recorded, tmp_path / "d", "no-sync", "y", 19, **quick)
+    assert [f.name for f in results.beside(tmp_path / "b")] == ["b", "d"]
+
+
+def test_a_page_is_about_one_study(three, recorded, tmp_path):
     other = answering(recorded, tmp_path / "e", "no-sync", study="tablespace-encryption")
     with pytest.raises(study.StudyError, match="one study"):
         results.load(three[0], other)
@@ -363,10 +385,10 @@ def test_campaigns_are_named_with_commas(home):
 
 def test_a_question_is_answered_by_its_campaign_or_by_one_that_asked_everything(three, recorded):
     r = results.load(*three)
-    assert set(r.about("no-sync")["workload"]) == {"sync_binlog=0"}
+    assert set(r.about("no-sync")["workload"]) == {"y"}
     assert not r.about("no-sync")["control"].any()
     assert r.about("replica").empty
-    assert list(r.questions)[:2] == ["headline", "processor"]
+    assert list(r.questions)[:2] == ["headline", "no-sync"]
     assert set(r.questions) == set(studies.questions("binlog-encryption"))
     old = results.load(recorded)
     assert set(old.about("headline")["workload"]) == {"in memory"}

@@ -14,7 +14,6 @@ from noisefloor.data import tidy
 from noisefloor.measure import folder
 from noisefloor.measure.campaign import TOOLS
 from noisefloor.servers import engines
-from noisefloor.stats import honest
 
 ENGINES = ("mysql", "mariadb")
 EVERY = [
@@ -57,7 +56,6 @@ def test_every_question_can_be_asked_and_is_restored(name, key, engine, monkeypa
             assert all(study.METRICS[m].judged for m in w.metrics)
             assert set(w.arms) <= {a.name for a in s.arms}
             assert s.workload(w.name) is w
-            assert not (w.at_once and s.design == "switched")
         names = [a.name for a in (s.baseline, s.control, *s.arms)]
         assert len(set(names)) == len(names)
         assert [s.arm(n).name for n in names] == names
@@ -94,39 +92,40 @@ def test_what_is_asked_of_backups():
 
 
 @pytest.mark.parametrize(
-    ("name", "profile", "says", "keys"),
+    ("name", "keys"),
     [
-        ("binlog-encryption", "standard", "word", ("headline", "processor")),
-        ("binlog-encryption", "smoke", "size", ("headline", "processor")),
-        ("binlog-encryption", "quick", "word", ("processor",)),  # one question
-        ("binlog-encryption", "quick", "", ("headline",)),  # a duet is not offered
-        ("binlog-encryption", "standard", "", ("headline",)),
-        ("backup-encryption", "quick", "word", ("headline",)),
-        ("own-study", "quick", "word", ("",)),
+        ("binlog-encryption", ("headline",)),
+        ("backup-encryption", ("headline",)),
+        ("calibration", ("injected", "aa", "switched")),
+        ("own-study", ("",)),
     ],
 )
-def test_the_headline_asks_of_processor_time_where_calibration_allows_it(
-    name, profile, says, keys, monkeypatch
-):
-    monkeypatch.setattr(honest, "duet", lambda: honest.Duet(says=says))
-    assert studies.headline(name, profile) == keys
+def test_what_a_study_measures_where_nobody_names_a_question(name, keys):
+    assert studies.headline(name) == keys
+
+
+@pytest.mark.parametrize("name", sorted(set(studies.STUDIES) - {"own-study", "calibration"}))
+def test_a_published_headline_takes_three_sittings_and_a_short_campaign_one(name):
+    first, *others = studies.questions(name)
+    assert asked(name, first).sittings == studies.HEADLINE_SITTINGS == 3
+    assert {asked(name, key).sittings for key in others} <= {1, 2}
+    assert asked(name, first, profile="quick").sittings == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", studies.STUDIES)
 def test_every_headline_is_a_question(name, engine):
-    for profile in study.PROFILES:
-        known = studies.questions(name, engine) or {"": ""}
-        keys = studies.headline(name, profile, engine)
-        assert keys
-        assert set(keys) <= known.keys()
+    known = studies.questions(name, engine) or {"": ""}
+    keys = studies.headline(name, engine)
+    assert keys
+    assert set(keys) <= known.keys()
 
 
 @pytest.mark.parametrize("name", sorted(set(studies.STUDIES) - {"own-study"}))
 def test_a_quick_campaign_asks_as_few_questions_as_a_page_needs(name):
-    for key in studies.headline(name, "quick"):
+    for key in studies.headline(name):
         own = [c for c in schedule.cells(asked(name, key, profile="quick")) if not c.control]
-        assert len(own) <= (9 if name == "calibration" else 5)  # three sizes in three designs
+        assert len(own) <= 5
         assert {c.threads for c in own} == {own[0].threads}
 
 
@@ -137,18 +136,6 @@ def test_a_quick_question_has_two_minutes_a_comparison():
     assert studies.load("tablespace-encryption").profile.budget_min == quick
     given = studies.load("tablespace-encryption", question="parts", budget_min=3)
     assert given.profile.budget_min == 3
-
-
-def test_what_a_duet_may_say_is_read_of_this_machine_first(home):
-    assert asked("binlog-encryption", "processor").duet == honest.duet().says  # as recorded
-    own = home / "runs" / "duet.json"
-    own.parent.mkdir()
-    own.write_text(json.dumps({"says": "size", "shrinks": 0.25, "source": "here", "more": 1}))
-    assert paths.known("duet") == own
-    here = asked("binlog-encryption", "processor")
-    assert (here.duet, here.shrinks) == ("size", 0.25)
-    assert asked("binlog-encryption").duet == ""  # no duet, nothing to say
-    assert asked("calibration", "injected").duet == ""  # it asks what they may say
 
 
 # -- a value for each profile, and for who asks ----------------------------------------------------
@@ -177,25 +164,18 @@ def test_a_missing_profile_falls_back_in_a_study():
         p: s.profile.slice_s for p, s in by_profile("tablespace-encryption", "restart").items()
     }
     assert slices == {p: study.PROFILES[p].slice_s for p in slices} | {"standard": 6}
-    budget = {
-        p: s.profile.budget_min for p, s in by_profile("binlog-encryption", "processor").items()
-    }
-    assert budget == {p: study.PROFILES[p].budget_min for p in budget} | {"standard": 15}
+    budget = {p: s.profile.budget_min for p, s in by_profile("backup-encryption", "restore").items()}
+    assert budget == {p: study.PROFILES[p].budget_min for p in budget} | {"quick": 9, "standard": 25}
 
 
 def test_what_somebody_says_goes_before_what_a_study_declares():
-    def binlog(question="processor", **more):
+    def binlog(question="replica", **more):
         return asked("binlog-encryption", question, **more)
 
     assert binlog(budget_min=3).profile.budget_min == 3
     assert binlog("", threads=(1, 2)).workloads[0].threads == (1, 2)
-    margins = {"standard": 2, "quick": 5, "smoke": 5}
-    assert {p: binlog(profile=p).margin_pct for p in margins} == margins
+    assert binlog().margin_pct == 0  # each metric's own
     assert binlog(profile="quick", margin_pct=1).margin_pct == 1
-    # two servers at once are not loaded by many clients
-    assert binlog(threads=(1, 4, 64)).workloads[0].threads == (1, 4)
-    assert binlog(threads=(32, 64)).workloads[0].threads == (4,)
-    assert binlog(threads=(2,)).workloads[0].threads == (2,)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +184,7 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
         (
             "binlog-encryption",
             {"question": "cost"},
-            "binlog-encryption has no question 'cost'; it has: headline, processor, no-sync,"
+            "binlog-encryption has no question 'cost'; it has: headline, no-sync,"
             " throttled, replica, masked, profile; nothing was measured",
         ),
         ("binlog-encryption", {"question": "replica", "engine": "mariadb"}, "question 'replica'"),
@@ -223,10 +203,9 @@ def test_profiles_keep_their_promises():
     assert p["quick"].budget_min <= 3
     assert p["standard"].budget_min <= 20
     assert p["standard"].blocks >= 10
-    assert p["quick"].blocks == 8  # sign flips over fewer cannot reach the second look
+    assert p["quick"].blocks == 8
     assert {x.threads for x in p.values()} == {(4,)}  # more of them is a question's own matter
-    assert p["smoke"].margin_pct == p["quick"].margin_pct == 5  # what so little time can tell
-    assert p["standard"].margin_pct == p["full"].margin_pct == 2
+    assert {n for n, x in p.items() if x.quick} == {"smoke", "quick"}  # wider margins: little time
     assert p["full"].slice_s == 300  # the source's own parameter
     assert not study.METRICS["max_latency"].judged  # it is shown
 
@@ -236,8 +215,8 @@ def test_profiles_keep_their_promises():
 
 def test_a_campaign_recorded_before_a_field_existed_has_its_default():
     before = studies.load("binlog-encryption")
-    later = {"upgrade_path", "kit", "facts", "engine", "engines", "how", "prove", "pin", "shrinks"}
-    later |= {"environment", "reads_per_s", "share", "distance_ms", "at_once", "duet"}
+    later = {"upgrade_path", "kit", "facts", "engine", "engines", "how", "prove", "pin", "sittings"}
+    later |= {"environment", "reads_per_s", "share", "distance_ms"}
 
     def older(fields: dict, *also: str) -> dict:
         return {k: v for k, v in fields.items() if k not in later | {*also}}
@@ -258,7 +237,7 @@ def test_a_recorded_campaign_is_what_it_was(file):
     assert [w.name for w in s.workloads] == [w["name"] for w in told["workloads"]]
     assert {s.baseline.name, s.control.name, *(a.name for a in s.arms)} == set(told["arms"])
     assert s.key == told.get("key", "")
-    assert not any(w.at_once for w in s.workloads) or s.key
+    assert s.margin_pct == 0  # nobody asked for another one than the metrics' own
 
 
 # -- encryption ------------------------------------------------------------------------------------
@@ -367,7 +346,6 @@ def test_a_pair_of_one_packager_goes_the_same_steps():
 
     old, new = pair("mariadb")
     assert (old.engine, new.engine) == ("mariadb", "mariadb-11.8")
-    assert pair("mariadb-processor") == (old, new)
     pinned = replace(new, name=f"{new.name}, old values", pin=old.name)
     assert pair("mariadb-old-values")[1] == pinned
     before, after = pair("mariadb-pools")
@@ -397,7 +375,7 @@ def test_builds_are_called_by_what_they_are_or_by_their_folder():
     found = {"/opt/new": ("mariadb", "MariaDB 11.8.2"), "mysql-8.0": ("mysql", "MySQL 8.0.31")}
     s, names = named("headline", engine="/opt/new", builds=found)
     assert names == ["MySQL 8.0", "MariaDB 11.8.2"]
-    assert s.question.startswith("What changes in throughput from MySQL 8.0 to MariaDB 11.8.2")
+    assert s.question.startswith("What changes from MySQL 8.0 to MariaDB 11.8.2")
     assert s.arms[0].engine == "/opt/new"  # what will be started
     assert "redo capacity" not in s.arms[0].expect  # MySQL alone sizes it by itself
     s, _ = named("thread-pool", engine="/opt/new", builds=found)

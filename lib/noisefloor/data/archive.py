@@ -82,7 +82,10 @@ class Archive(results.Results):
     texts: str = ""
     restarts: bool = False
     floor: float | None = None
-    margin_pct: float = 2.0
+    margin_pct: float = 0.0  # 0: each metric's own
+
+    def __post_init__(self):
+        del self.__dict__["left"]  # a campaign is given it; here it is counted when asked for
 
     @cached_property
     def manifest(self) -> dict:
@@ -143,7 +146,7 @@ class Archive(results.Results):
                 given = {"threads": threads, "metrics": tuple(pd.unique(rows["metric"]))}
                 works.append(Workload(str(name), "As it was found.", **given))
         if not works:
-            left = "; ".join(self._several or (self.left if self.baseline else []))
+            left = "; ".join(self._several or (self.left if self.baseline else ()))
             raise Unknown(
                 f"{self.folder.name} holds no workload with two arms that can be compared; "
                 f"{left or 'nothing was left out'}; nothing was judged"
@@ -177,6 +180,8 @@ class Archive(results.Results):
         ]
 
     def judge(self, *, workload="", metric="", margin_pct=0.0) -> pd.DataFrame:
+        """The verdict table of one workload and metric ("" for all). The intervals of a workload, a
+        metric and an arm, one a thread count, hold 95 % together. margin_pct: 0 for the archive's."""
         rows = self.judged(workload, metric)
         rows = rows[rows["workload"].isin([w.name for w in self.study.workloads])]
         found = stats.table(
@@ -193,7 +198,7 @@ class Archive(results.Results):
         for said, pair in zip(found["warnings"], pairs, strict=True):
             if what := differ.get(pair):
                 said.append(f"the arms differ in {what}, too")
-        return found.assign(question=self.study.key)
+        return found.assign(question=self.study.key, processor=self.processor)
 
     def _series(self, rows: pd.DataFrame) -> dict:
         """The transactions per second of the runs that stand alone, as far as they are known."""
@@ -208,7 +213,7 @@ class Archive(results.Results):
         return {run: part.to_numpy() for run, part in rates.groupby(found["run"])}
 
     @cached_property
-    def left(self) -> list[str]:
+    def left(self) -> tuple[str, ...]:
         """What was not compared with the baseline, and why, a sentence each."""
         runs, base, attrs = self.tidy.drop_duplicates("run"), self.baseline, self.tidy.attrs
         counts = runs[runs["arm"] == base].groupby("workload")["threads"].agg(set)
@@ -232,7 +237,7 @@ class Archive(results.Results):
             f"runs have warnings of their own ({often})": len(noted),
             f"runs at thread counts that {base} has not ({_few(names)})": len(apart),
         }
-        return [f"{n} {words}" for words, n in said.items() if n]
+        return tuple(f"{n} {words}" for words, n in said.items() if n)
 
     # -- for a page ------------------------------------------------------------------------------
 
@@ -247,7 +252,7 @@ class Archive(results.Results):
         """A sentence an arm: how many of its comparisons, each at one thread count, have which
         verdict."""
         rows, said = self.of(metric=self.lead_metric, control=False), []
-        for arm, mine in rows[~rows["joint"].astype(bool)].groupby("arm", sort=False):
+        for arm, mine in rows[~rows["joint"]].groupby("arm", sort=False):
             words = ", ".join(f"{n} {w}" for w, n in mine["verdict"].value_counts().items())
             label = compare.LABEL.get(self.lead_metric, self.lead_metric)
             many = f"{len(mine)} comparison{'s' * (len(mine) > 1)}"
@@ -272,10 +277,10 @@ class Archive(results.Results):
         return in_order(rows[rows["workload"].isin(kept)])
 
     def summary(self, rows: pd.DataFrame, most: int = 40) -> pd.DataFrame:
-        """The joint row of each comparison, or its only one, in the same order."""
-        joint = rows["joint"].astype(bool)
-        has = joint.groupby([rows[c] for c in ("workload", "metric", "arm")]).transform("any")
-        return in_order(rows[joint | ~has]).head(most)
+        """One row a comparison, in the same order: the joint one, else that of the most threads."""
+        key = ["workload", "metric", "arm"]
+        last = rows.sort_values(["joint", "threads"]).drop_duplicates(key, keep="last")
+        return in_order(last.sort_index()).head(most)
 
     @property
     def left_out(self) -> pd.DataFrame:
@@ -339,12 +344,11 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _asserted(rows: pd.DataFrame, claim: dict) -> pd.DataFrame:
     """The rows that a claim is about: those of its arm at the thread counts that it names for what
-    the workloads' names end with, or the joint effects of these."""
-    joint, found = claim.get("joint", False), []
-    rows = rows[rows["arm"].eq(claim["arm"]) & rows["joint"].astype(bool).eq(joint)]
+    the workloads' names end with."""
+    rows, found = rows[rows["arm"].eq(claim["arm"]) & ~rows["joint"]], []
     for end, (least, most) in claim["at"].items():
         there = rows["workload"].str.split(", ").str[-1].eq(end)
-        found.append(rows[there & (rows["threads"].between(least, most).fillna(False) | joint)])
+        found.append(rows[there & rows["threads"].between(least, most).fillna(False)])
     return pd.concat(found)
 
 
@@ -354,13 +358,13 @@ def _answer(rows: pd.DataFrame, word: str) -> str:
         return "not compared"
     if len(rows) == 1:
         r = rows.iloc[0]
-        size = amounts.told(r["overhead_pct"], r["lo_pct"], r["hi_pct"], r["metric"], r["level"])
+        size = amounts.told(r["change_pct"], r["lo_pct"], r["hi_pct"], r["metric"])
         return f"{r['verdict']}, {size}"
     counts = rows["verdict"].value_counts()
     others = ", ".join(f"{n} {w}" for w, n in counts.items() if w != word)
-    ends = (amounts.overhead(f(rows["overhead_pct"])) for f in (min, max))
+    ends = (amounts.change(f(rows["change_pct"]), rows["metric"].iloc[0]) for f in (min, max))
     share = f"{counts.get(word, 0)} of {len(rows)} {word}"
-    return f"{share}{others and ', '}{others}; overheads {' to '.join(ends)}"
+    return f"{share}{others and ', '}{others}; from {' to '.join(ends)}"
 
 
 def _few(names) -> str:

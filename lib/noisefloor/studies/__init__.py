@@ -12,7 +12,6 @@ from pathlib import Path
 
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
-from noisefloor.stats import honest
 from noisefloor.studies.own import MANY, own, refused
 
 _FIRST = (
@@ -29,6 +28,7 @@ _BUILDS = {
     "mariadb-11.8": "MariaDB 11.8",
 }
 _OF_PROFILE = {"budget_min", "slice_s", "warmup_s", "rows", "blocks"}
+HEADLINE_SITTINGS = 3  # of a study's headline; another question declares its own, or one
 
 
 def load(
@@ -42,15 +42,15 @@ def load(
     budget_min: float = 0.0,
     **more: object,
 ) -> Study:
-    """One question of the study called `name` ("": its headline) with its parameters; margin and
-    budget 0: the profile's. Raises StudyError: given, allowed, nothing was measured."""
+    """One question of the study called `name` ("": its headline) with its parameters; margin 0: each
+    metric's own; budget 0: the profile's. Raises StudyError: given, allowed, nothing was measured."""
     _known(name)
     _allowed(margin_pct, budget_min, threads)
     if profile not in PROFILES:
         raise refused(f"profile {profile!r} is not one of {', '.join(PROFILES)}")
     chosen = PROFILES[profile]
     chosen = replace(chosen, budget_min=budget_min or chosen.budget_min)
-    margin_pct, threads = float(margin_pct or chosen.margin_pct), tuple(threads)
+    margin_pct, threads = float(margin_pct), tuple(threads)
     if name == "own-study":
         declared = bool(budget_min)
         return own(chosen, engine or "mysql", threads, margin_pct, declared=declared, **more)
@@ -63,10 +63,8 @@ def load(
         raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
     asked = {k: _of(profile, v) for k, v in known[key].items()}
     base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
-    allowed = honest.Duet() if name == "calibration" else honest.duet()
     works = file["workloads"]
-    works = tuple(_workload(n, works[n], chosen, threads, allowed) for n in asked["workloads"])
-    at_once = any(w.at_once for w in works)
+    works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
     lengths = _declared(profile, file) | _declared(profile, known[key])
     if budget_min:
         lengths.pop("budget_min", None)
@@ -87,18 +85,26 @@ def load(
         tables=file.get("tables", 5),
         keyring=file.get("keyring", False),
         margin_pct=margin_pct,
-        whole=name == "calibration",
+        sittings=_sittings(file, key, profile),
         upgrade=file.get("upgrade", False) and key in file["headline"],
         kit=asked.get("kit", file.get("kit", "")),
         facts=tuple(asked.get("facts", ())),
         cipher=file.get("cipher", {}),
-        duet=allowed.says if at_once else "",
-        shrinks=allowed.shrinks if at_once else 0.0,
     )
     if not budget_min and "budget_min" not in lengths:
         minutes = _minutes(study, leads=key in file.get("headline", list(known)[:1]))
         study = replace(study, profile=replace(study.profile, budget_min=minutes))
     return study
+
+
+def _sittings(file: Mapping, key: str, profile: str) -> int:
+    """On how many days or machines a question is to be measured before it has a word; a short
+    campaign stands for itself."""
+    if profile in ("smoke", "quick"):
+        return 1
+    leads = key in file.get("headline", list(file["questions"])[:1])
+    usual = file.get("sittings", HEADLINE_SITTINGS if leads else 1)
+    return file["questions"][key].get("sittings", usual)
 
 
 def _minutes(study: Study, *, leads: bool) -> float:
@@ -125,17 +131,12 @@ def also(name: str) -> dict[str, str]:
     return _read(name).get("also", {}) if name in _FILES else {}
 
 
-def headline(name: str, profile: str = "quick", engine: str = "") -> tuple[str, ...]:
-    """The questions that `run STUDY` measures: throughput and processor time, or the first one.
-
-    A quick campaign asks one question: of processor time, where calibration allows a duet."""
+def headline(name: str, engine: str = "") -> tuple[str, ...]:
+    """The questions that `run STUDY` measures."""
     known = list(questions(name, engine))
     if not known:
         return ("",)
-    keys = [k for k in _file(name, engine).get("headline", known[:1]) if k in known]
-    if honest.duet().says:
-        return tuple(keys[-1:] if profile == "quick" and "processor" in keys else keys)
-    return tuple(k for k in keys if k != "processor")
+    return tuple(k for k in _file(name, engine).get("headline", known[:1]) if k in known)
 
 
 def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
@@ -262,13 +263,7 @@ def _arm(name: str, arms: Mapping) -> Arm:
     return Arm(name, **_tuples(fields))
 
 
-def _workload(
-    name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...], allowed: honest.Duet
-) -> Workload:
+def _workload(name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...]) -> Workload:
     known = {k: _of(profile.name, v) for k, v in fields.items()}
-    if known.get("at_once"):
-        known = {"deciding": ["cpu_per_transaction"], "threads": (allowed.threads,)} | known
     known["threads"] = threads or known.get("threads", profile.threads)
-    if known.get("at_once") and len(threads) > 1:  # two servers under load at once share the cores
-        known["threads"] = [t for t in threads if t <= 4] or [4]
     return Workload(name, **_tuples(known))

@@ -408,10 +408,6 @@ class _Part:
             run, facts = held[at], held[at].facts
             where, warnings = f"{name}/{at}", facts["warnings"]
             first = rows.iloc[0].dropna().to_dict()
-            if facts["workload_tool"] == "duet":  # its windows are for who opens the campaign
-                windows = f"a duet: means of {rows['pair'].nunique()} windows, no throughput"
-                warnings = [*warnings, windows]
-                rows = rows[rows["metric"] != "tps"]
             values = rows.groupby("metric", sort=False)["value"].mean().to_dict()
             build = meta.get("engines", {}).get(facts["arm"], meta["engine"])
             host = facts["host"]

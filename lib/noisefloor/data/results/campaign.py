@@ -1,6 +1,7 @@
 """Campaigns, opened: one, or several of a study."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,10 +12,11 @@ import pandas as pd
 
 from noisefloor import model as study
 from noisefloor import paths, schedule, stats, studies
-from noisefloor.data import tidy
+from noisefloor.data import design, question, tidy
 from noisefloor.data.results.tables import PROCESSOR, THROUGHPUT, Tables, only
 
 LONGEST = 60_000  # characters of a raw file that are shown
+SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
 _RENAMED = {"one after the other": "100 connections"}  # how old campaigns call a workload
 
 
@@ -30,12 +32,15 @@ def _frame(of: Callable) -> cached_property:
 
 @dataclass(frozen=True)
 class Results(Tables):
-    """One campaign, opened, or several of one study (`more`), each with a question, a plan and a
-    baseline of its own: where only one can be shown, it is the first that has it. Frames are read
-    once, when first asked for."""
+    """One campaign, opened, or all campaigns of a study's page: `folder` leads it, `more` lead its
+    other questions, `others` are further sittings of either, whatever their processor. What runs say
+    is shown of the leading campaigns; verdicts are those of all. Frames are read once, when first
+    asked for."""
 
     folder: Path
     more: tuple[Path, ...] = field(default=(), kw_only=True)
+    others: tuple[Path, ...] = field(default=(), kw_only=True)
+    left: tuple[str, ...] = field(default=(), kw_only=True)  # campaigns of another design, in words
 
     # -- what runs say, as the function of `tidy` of that name reads it
 
@@ -99,8 +104,42 @@ class Results(Tables):
 
     @cached_property
     def parts(self) -> tuple["Results", ...]:
-        """The campaigns, each by itself; the first is the page's headline."""
-        return tuple(map(Results, (self.folder, *self.more))) if self.more else (self,)
+        """The leading campaigns, each by itself, one a question; the first is the page's headline."""
+        whole = self.more or self.others
+        return tuple(map(Results, (self.folder, *self.more))) if whole else (self,)
+
+    @cached_property
+    def every(self) -> tuple["Results", ...]:
+        """All campaigns, each by itself, question by question and in the order of time."""
+        turn = {p.study.key: n for n, p in enumerate(self.parts)}
+        found = (*self.parts, *map(Results, self.others))
+        return tuple(sorted(found, key=lambda r: (turn[r.study.key], r.when, r.folder.name)))
+
+    @cached_property
+    def by_processor(self) -> dict[tuple[str, str], list["Results"]]:
+        """(question, processor) -> its campaigns in the order of time; the leading one's processor
+        first."""
+        leads = {(p.study.key, p.processor): [] for p in self.parts}
+        found: dict[tuple[str, str], list[Results]] = leads
+        for r in self.every:
+            found.setdefault((r.study.key, r.processor), []).append(r)
+        turn = [p.study.key for p in self.parts]
+        return dict(sorted(found.items(), key=lambda item: turn.index(item[0][0])))
+
+    @cached_property
+    def when(self) -> str:
+        """When the campaign began."""
+        return str(self._campaign.meta.get("created") or "")
+
+    @property
+    def processor(self) -> str:
+        """The processor of the (leading) campaign, as `design.processor` names it."""
+        return design.processor(self.parts[0].meta)
+
+    @property
+    def design(self) -> design.Design:
+        """What the campaign compares and under which load."""
+        return design.of(self._campaign.meta)
 
     @cached_property
     def _campaign(self) -> tidy.Opened:
@@ -109,8 +148,8 @@ class Results(Tables):
     def _all(self, of: Callable[[tidy.Opened], pd.DataFrame]) -> pd.DataFrame:
         """A frame of every campaign, one after the other; of several a run's name begins with its
         question."""
-        if not self.more:
-            return of(self._campaign)
+        if len(self.parts) == 1:
+            return of(self.parts[0]._campaign)
         found = [(p.study.key, p._all(of)) for p in self.parts]
         found = [(key, f) for key, f in found if len(f)] or found[:1]
         named = [f.assign(run=f"{k}/" + f["run"]) if "run" in f else f for k, f in found]
@@ -135,7 +174,7 @@ class Results(Tables):
     def meta(self) -> dict:
         """campaign.json, the first one's, with the names of the campaigns and their folders,
         and of several the machine of each: `hosts`."""
-        if not self.more:
+        if self.parts == (self,):
             return self._campaign.meta | {
                 "campaign": self.folder.name,
                 "campaigns": [self.folder.name],
@@ -148,8 +187,8 @@ class Results(Tables):
         }
         if found := [m["upgrade"] for m in all_ if m.get("upgrade")]:
             merged["upgrade"] = found[0]
-        merged["campaigns"] = [m["campaign"] for m in all_]
-        ended = sorted(m.get("finished") or "" for m in all_)
+        merged["campaigns"] = [*(m["campaign"] for m in all_), *(f.name for f in self.others)]
+        ended = sorted(str(r.meta.get("finished") or "") for r in self.every)
         merged |= {"first": ended[0], "finished": ended[-1]}
         merged["hosts"] = [m.get("host") for m in all_]
         return all_[0] | merged
@@ -158,7 +197,7 @@ class Results(Tables):
     def study(self) -> study.Study:
         """The study as it was measured: the first campaign's, with arms and workloads of all, in
         order of appearance."""
-        if not self.more:
+        if self.parts == (self,):
             return study.restored(self.meta)
         first, arms, works = self.parts[0].study, {}, {}
         for s in (p.study for p in self.parts):
@@ -171,7 +210,7 @@ class Results(Tables):
     def tidy(self) -> pd.DataFrame:
         """The tidy table; what was left out stands in ``attrs["problems"]``."""
         found = self._all(tidy.table)
-        if self.more:
+        if len(self.parts) > 1:
             found.attrs["problems"] = [
                 f"{p.study.key}/{said}" for p in self.parts for said in p.tidy.attrs["problems"]
             ]
@@ -189,29 +228,58 @@ class Results(Tables):
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """The verdict table: all comparisons, joint effects and A/A controls."""
+        """The verdict table of all campaigns: every question on every processor, the leading one's
+        first. Columns of `stats.row` and `question.MORE`."""
         return self.judge()
 
     def judge(
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:
-        """The verdict table of one workload and metric ("" for all), each row with the key of its
-        question, by another margin than the one that was declared (0: by that one)."""
-        if self.more:
-            asked = {"workload": workload, "metric": metric, "margin_pct": margin_pct}
-            found = [p.judge(**asked) for p in self._measured(workload, metric)]
-            out = pd.concat(found, ignore_index=True)
-            out.attrs = dict(found[0].attrs)
-            return out
+        """The verdict table of one workload and metric ("" for all), by another margin than the one
+        that was declared (0: by that one)."""
+        asked = {"workload": workload, "metric": metric, "margin_pct": margin_pct}
+        found = []
+        for (_, processor), campaigns in self.by_processor.items():
+            tables = [(r.sitting, r.alone(**asked)) for r in campaigns]
+            tables = [(name, table) for name, table in tables if len(table)]
+            if tables:
+                newest = campaigns[-1].study
+                newest = replace(newest, sittings=_sittings(newest))
+                found.append(question.combined(tables, newest, processor))
+        if not found:
+            raise tidy.Damaged(f"{self.folder.name} holds no whole pair; nothing can be judged")
+        return pd.concat(found, ignore_index=True)
+
+    @property
+    def sitting(self) -> str:
+        """What campaigns of one boot of one machine share."""
+        return design.sitting(self._campaign.meta)
+
+    def alone(
+        self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
+    ) -> pd.DataFrame:
+        """The verdict table of this campaign by itself, as if nothing else had been measured; without
+        rows where it has no whole pair. Columns of `stats.row` and question."""
+        if (asked := (workload, metric, margin_pct)) not in self._judgements:
+            self._judgements[asked] = self._alone(*asked)
+        return self._judgements[asked].copy()
+
+    @cached_property
+    def _judgements(self) -> dict[tuple, pd.DataFrame]:
+        return {}
+
+    def _alone(self, workload: str, metric: str, margin_pct: float) -> pd.DataFrame:
         asked = replace(self.study, margin_pct=margin_pct or self.study.margin_pct)
         slices = self.runs[~self.runs["warmup"]]["slice_s"]
+        rows = self.judged(workload, metric)
+        if rows.empty:
+            return pd.DataFrame(columns=[*stats.row.COLUMNS, "question"])
         try:
             found = schedule.verdicts(
                 asked,
-                self.judged(workload, metric),
+                rows,
                 self.meta.get("plan"),
                 pair_seconds=2 * (slices.median() + schedule.LOST_S),
-                spent=self.meta.get("ended_because") == schedule.SPENT,
             )
         except ValueError as e:
             raise tidy.Damaged(f"{self.folder.name} cannot be judged: {e}") from None
@@ -221,6 +289,29 @@ class Results(Tables):
         found = found.loc[rank.sort_values(kind="stable").index].reset_index(drop=True)
         return found.assign(question=self.study.key)
 
+    @cached_property
+    def forest(self) -> pd.DataFrame:
+        """Every campaign's own verdict rows, for a forest: columns of `alone` and campaign, date,
+        processor, sitting, series (of the servers), steal_pct (of the cores, by run, in the mean)."""
+        found = []
+        for r in self.every:
+            table = r.alone()
+            taken = r.judged(metric="steal")["value"]
+            builds = dict.fromkeys(
+                (r.meta.get("engines") or {}).get(a.name, r.meta["engine"])["label"]
+                for a in r.study.compared
+            )
+            told = {"campaign": r.folder.name, "date": str(r.meta.get("finished") or r.when)[:16]}
+            told |= {"processor": r.processor, "sitting": r.sitting, "series": " and ".join(builds)}
+            cores = (
+                (r.meta.get("host") or {}).get("cores")
+                if isinstance(r.meta.get("host"), dict)
+                else None
+            )
+            told["steal_pct"] = 100 * taken.mean() / (cores or 1) if len(taken) else math.nan
+            found.append(table.assign(**told))
+        return pd.concat(found, ignore_index=True)
+
     def of(
         self,
         workload: str = "",
@@ -228,10 +319,22 @@ class Results(Tables):
         control: bool = True,
         question: str | None = None,
     ) -> pd.DataFrame:
-        """Rows of the verdict table; "" for all workloads or metrics, None for all questions."""
+        """Rows of the verdict table on the leading processor of each question; "" for all workloads
+        or metrics, None for all questions."""
         v = only(self.verdicts, workload=workload, metric=metric)
+        on = {p.study.key: p.processor for p in self.parts}
+        v = v[v["processor"].eq(v["question"].map(on))]
         v = v[control | ~v["control"]]
         return v if question is None else v[v["question"] == question]
+
+    def elsewhere(self, row: pd.Series) -> list[pd.Series]:
+        """The rows of the same comparison on other processors."""
+        v = self.verdicts
+        same = v["question"].eq(row["question"]) & v["processor"].ne(row["processor"])
+        for column in question.COMPARISON:
+            alike = v[column].isna() if pd.isna(row[column]) else v[column].eq(row[column])
+            same &= alike.fillna(False)
+        return [found for _, found in v[same].iterrows()]
 
     def costs(self, workload: str, question: str | None = None) -> pd.DataFrame:
         """Rows of processor time and throughput of a workload."""
@@ -248,7 +351,7 @@ class Results(Tables):
     def about(self, question: str) -> pd.DataFrame:
         """Rows of the verdict table that answer a question, controls left out. Of a campaign that
         asked all of them at once: those of the question's workloads and arms."""
-        if self.study.key:
+        if self.parts[0].study.key:
             return self.of(question=question, control=False)
         kind = self.meta["engine"]["kind"]
         try:
@@ -263,12 +366,11 @@ class Results(Tables):
         return v[v["workload"].isin(works) & v["arm"].isin([a.name for a in asked.arms])]
 
     def headlines(self, arm: str = "") -> list[pd.Series]:
-        """The rows that a page leads with, for `arm` where it was measured: processor time, by two
-        servers at once where they were asked, then throughput, in turn where it was."""
+        """The rows that a page leads with, for `arm` where it was measured: processor time, then
+        throughput."""
         by_key = {p.study.key: p for p in reversed(self.parts)}
-        turn = by_key.get("headline", self.parts[0])
-        asked = ((PROCESSOR, by_key.get("processor", turn)), (THROUGHPUT, turn))
-        found = [self.lead(part, metrics, arm) for metrics, part in asked]
+        first = by_key.get("headline", self.parts[0])
+        found = [self.lead(first, metrics, arm) for metrics in (PROCESSOR, THROUGHPUT)]
         if not any(row is not None for row in found):
             first = self.parts[0]
             found = [self.lead(first, (m,), arm) for m in first.study.workloads[0].deciding[:2]]
@@ -299,7 +401,6 @@ class Results(Tables):
         base = engines.get(row["baseline"], {}).get("label", row["baseline"])
         does = studies.does(part.study.name, row["arm"], kind, old)
         row["does"] = does.replace("{base}", base)
-        row["margin_pct"] = schedule.margin_pct(part.study, row["design"] == "duet")
         if arm in {a.name for a in part.study.arms} and not there:
             said = f"no whole pair of {arm} was measured: this is about another arm"
             row["warnings"] = [*row["warnings"], said]
@@ -309,25 +410,10 @@ class Results(Tables):
         """One row a pair of one workload and metric, all thread counts; "" for the first arm that
         has any."""
         part = self._first(workload, arm)
-        rows = part.judged(workload)
-        found = stats.pairs(
-            rows[rows["metric"].isin([metric, stats.verdicts.STEAL])],
-            baseline=part.study.baseline.name,
-            levelled=bool((part.meta.get("plan") or {}).get("levelled")),
-        )
+        rows = part.judged(workload, metric)
+        found = stats.pairs(rows, baseline=part.study.baseline.name)
         arms = [a.name for a in part.study.arms]
         return only(found, arm=arm or next((a for a in arms if (found["arm"] == a).any()), arms[0]))
-
-    def path(self, workload: str, metric: str) -> pd.DataFrame:
-        """How the interval of the first arm narrowed, block by block: `stats.path` of each thread
-        count."""
-        part = self._first(workload)
-        rows, margin, found = part.of(workload, metric), part.study.margin_pct, []
-        for threads, one in self.pairs(workload, metric).groupby("threads"):
-            row = rows[rows["threads"].eq(threads) & rows["arm"].eq(one["arm"].iloc[0])].iloc[0]
-            way = stats.path(one, level=row["level"], margin_pct=margin)
-            found.append(way.assign(threads=threads))
-        return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
     # -- what single figures are about
 
@@ -365,19 +451,50 @@ class Results(Tables):
         return []
 
 
-def load(*folders: Path) -> Results:
-    """The results of a campaign's folder, or of several campaigns of one study, the headline first.
+def _sittings(asked: study.Study) -> int:
+    """How many sittings a question takes, as its study says now; campaigns before 0.3 do not."""
+    if asked.profile.quick or asked.name not in studies.STUDIES or not asked.key:
+        return asked.sittings
+    try:
+        now = studies.load(asked.name, question=asked.key, profile=asked.profile.name)
+    except study.StudyError:
+        return asked.sittings
+    return now.sittings
 
-    Raises StudyError where these belong to several studies or answer one question twice."""
+
+def load(*folders: Path) -> Results:
+    """The results of a campaign's folder, or of all campaigns of a study's page, one of its headline
+    first. Of a question the newest campaign's design counts, and those of another design are left
+    out, in words (`left`); its newest campaign leads it, on the processor of the page's first.
+
+    Raises StudyError where these belong to several studies."""
     if len(folders) == 1:
         return Results(folders[0])
-    found = Results(folders[0], more=tuple(folders[1:]))
-    if len(about := dict.fromkeys(p.study.name for p in found.parts)) > 1:
+    opened = [Results(f) for f in dict.fromkeys(folders)]
+    if len(about := dict.fromkeys(r.study.name for r in opened)) > 1:
         raise study.StudyError(f"a page is about one study, not about {' and '.join(about)}")
-    keys = Counter(p.study.key for p in found.parts)
-    if twice := next((k for k, n in keys.items() if n > 1), None):
-        raise study.StudyError(f"two of the campaigns answer the question {twice!r}: name one")
-    return found
+    questions: dict[str, list[Results]] = {}
+    for r in opened:
+        questions.setdefault(r.study.key, []).append(r)
+    leads, others, left, at = [], [], [], ""
+    for asked in questions.values():
+        asked.sort(key=lambda r: (r.when, r.folder.name))
+        own = asked[-1].design
+        alike = [r for r in asked if r.design == own]
+        left += [_left(r, own) for r in asked if r not in alike]
+        there = Counter(design.processor(r.meta) for r in alike)
+        at = at or max(there, key=lambda p: (there[p], p == alike[-1].processor))
+        lead = next((r for r in reversed(alike) if r.processor == at), alike[-1])
+        leads.append(lead.folder)
+        others += [r.folder for r in alike if r is not lead]
+    return Results(leads[0], more=tuple(leads[1:]), others=tuple(others), left=tuple(left))
+
+
+def _left(r: Results, own: design.Design) -> str:
+    """Why a campaign is left out."""
+    differ = design.differences(r.design, own)
+    told = "; ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
+    return f"{r.folder.name} has another design: {told}"
 
 
 # -- which campaigns stand on one page --------------------------------------------------------------
@@ -394,25 +511,24 @@ def named(text: str) -> tuple[Path, ...]:
 
 
 def beside(folder: Path) -> tuple[Path, ...]:
-    """The campaigns of the page of `folder`, in the order of the study's questions: itself, and of
-    every other question the newest finished one that lies beside it, of the same builds and margin.
-    One of the same processor goes first; one of another processor stands for a question that was
-    not answered on this one, unless an arm of it was, with the same workload: no comparison is drawn
-    beside one of another processor. A campaign that asked all questions at once stands alone."""
+    """The campaigns of the page of `folder`: itself, and of every question of its study the finished
+    ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
+    A short campaign stands for itself: of other questions the newest. A campaign that asked all
+    questions at once stands alone."""
     own = _facts(folder)
     if not own.get("key"):
         return (folder,)
     found = {f.parent: _facts(f.parent) for f in folder.parent.glob("*/campaign.json")}
-    alike = {f: x for f, x in found.items() if _alike(x) == _alike(own) and x.get("key")}
-    newest, on = {own["key"]: folder}, dict.fromkeys(_measured(own), _cpu(own))
-    for f, facts in sorted(alike.items(), key=lambda item: _rank(*item, own), reverse=True):
-        cells, cpu = _measured(facts), _cpu(facts)
-        mixed = any(on.get(c, cpu) != cpu for c in cells)
-        if facts["key"] not in newest and facts.get("finished") != "" and not mixed:
-            newest[facts["key"]] = f
-            on |= dict.fromkeys(cells, cpu)
-    order = [k for k in _questions(own) if k in newest]
-    return tuple(newest[k] for k in dict.fromkeys([*order, *newest]))
+    kept: dict[str, list[Path]] = {own["key"]: [folder]}
+    for f, facts in sorted(found.items(), key=lambda item: _ended(*item), reverse=True):
+        alike = _alike(facts) == _alike(own) and facts.get("key") and facts.get("finished") != ""
+        if f == folder or not alike or not _is_judged(facts):
+            continue
+        held = kept.setdefault(facts["key"], [])
+        if not held or _profile(own) not in SHORT:
+            held.append(f)
+    order = dict.fromkeys([k for k in _questions(own) if k in kept] + [*kept])
+    return tuple(f for key in order for f in sorted(kept[key], key=lambda f: _ended(f, found[f])))
 
 
 def _facts(folder: Path) -> dict:
@@ -426,23 +542,20 @@ def _alike(facts: dict) -> tuple:
     """What campaigns share that stand on one page."""
     given = facts.get("parameters") or {}
     builds = (facts.get("engine") or {}).get("label"), given.get("old") or "mysql-8.0"
-    return facts.get("study"), builds, facts.get("margin_pct")
+    return facts.get("study"), builds, _profile(facts), given.get("margin_pct") or 0.0
 
 
-def _cpu(facts: dict) -> str:
-    host = facts.get("host")
-    return host.get("cpu", "") if isinstance(host, dict) else str(host or "")
+def _profile(facts: dict) -> str:
+    return (facts.get("profile") or {}).get("name", "")
 
 
-def _measured(facts: dict) -> list[tuple[str, str]]:
-    """The arms of a campaign, each with every workload of it."""
-    return [(w["name"], arm) for w in facts.get("workloads", ()) for arm in facts.get("arms", ())]
+def _is_judged(facts: dict) -> bool:
+    """Whether anything of a campaign is judged: two servers at once in a closed loop are not."""
+    return not all(w.get("at_once") for w in facts.get("workloads", ()))
 
 
-def _rank(folder: Path, facts: dict, own: dict) -> tuple:
-    """The processor of `own` before others, then the newest."""
-    ended = str(facts.get("finished") or facts.get("created") or "")
-    return _cpu(facts) == _cpu(own), ended, folder.name
+def _ended(folder: Path, facts: dict) -> tuple[str, str]:
+    return str(facts.get("finished") or facts.get("created") or ""), folder.name
 
 
 def _questions(facts: dict) -> dict[str, str]:

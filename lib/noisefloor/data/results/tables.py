@@ -7,14 +7,14 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from noisefloor import schedule, stats
+from noisefloor import model, schedule, stats
 from noisefloor.model import METRICS
 
 # what a page leads with, the first of each that was measured
 PROCESSOR = ("cpu_per_transaction", "cpu_per_connection", "user_sys")
 THROUGHPUT = ("tps", "connections_per_second", "wall")
 _CPU = "cpu_per_transaction"
-_ENDS = ["overhead_pct", "lo_pct", "hi_pct"]
+_ENDS = ["change_pct", "lo_pct", "hi_pct"]
 _STEPS = ["step", "arm", *_ENDS, "verdict", "blocks", "start_pct", "end_pct"]
 
 
@@ -27,24 +27,25 @@ def only(table: pd.DataFrame, **asked: str) -> pd.DataFrame:
     return table[kept]
 
 
-def advice(rows: list[pd.Series], margin_pct: float) -> pd.DataFrame:
+def advice(rows: list[pd.Series]) -> pd.DataFrame:
     """Who should switch it on: the two domains of the binlog document, each with what it advised
-    and what the last judged row of `headlines` means for it. Columns domain, the document advised,
-    this campaign says."""
-    row = next(r for r in reversed(rows) if r["verdict"] != schedule.NOT_JUDGED or r is rows[0])
-    of = "" if row.get("metric", "tps") == "tps" else " of processor time"
-    most, least = row["hi_pct"], row["lo_pct"]
+    and what the last of `headlines` means for it. Columns domain, the document advised, measured
+    here."""
+    row = rows[-1]
+    sign = 1 if model.metric(row["metric"]).worse_up else -1  # a cost is a change for the worse
+    least, most = sorted((sign * row["lo_pct"], sign * row["hi_pct"]))
+    of = " of TPS" if row["metric"] == "tps" else " of processor time"
     known = pd.notna(most)
-    cost = f"it costs at most {most:.1f} %{of}" if known and most > 0 else "no cost was resolved"
+    cost = f"it costs at most {most:.1f} %{of}" if known and most > 0 else "no cost was found"
     ends = f"anything from {least:.1f} to {most:.1f} %{of} is possible".replace("-", "−")
     ends = ends if known else "too few pairs for an interval"
     said = {
-        "same": f"Switch it on: the cost lies within ±{margin_pct:g} %{of}.",
-        "faster": "Switch it on: no cost was found, the encrypted arm was not slower.",
-        "slower": f"It is not free: between {least:.1f} and {most:.1f} %{of}. Switch it on where"
-        " the log leaves the machine; else weigh it.",
+        "same": f"Switch it on: the cost lies within ±{row['margin_pct']:g} %{of}.",
+        "better": "Switch it on: no cost was found.",
+        "worse": f"It costs between {least:.1f} and {most:.1f} %{of}. Switch it on where the log"
+        " leaves the machine; else weigh it.",
     }.get(
-        row["verdict"],
+        stats.verdict.kind(row["verdict"], row["metric"]),
         f"Not decided here: {ends}. Measure longer before you rely on a cost of nothing.",
     )
     strict = f"Switch it on: {cost}, and that is the price of the rule."
@@ -53,7 +54,7 @@ def advice(rows: list[pd.Series], margin_pct: float) -> pd.DataFrame:
             ("finance, medicine", "required: a leak is a legal disaster", strict),
             ("other services", "recommended: the loss is slight with AES instructions", said),
         ],
-        columns=["domain", "the document advised", "this campaign says"],
+        columns=["domain", "the document advised", "measured here"],
     )
 
 
@@ -80,23 +81,26 @@ def _step(name: str, row: dict, step: tuple, word: str, start: float = 0.0) -> t
     return name, row["arm"], *ends[:3], word, row["blocks"], *ends[3:]
 
 
-def _word(logs: tuple, margin_pct: float) -> str:
+def _word(logs: tuple, margin_pct: float, metric: str) -> str:
     """The verdict of (estimate, lo, hi) on the log scale."""
-    return stats.estimate.word_of(*logs[1:], math.log1p(margin_pct / 100))
+    return stats.verdict.word(*logs[1:], math.log1p(margin_pct / 100), metric)
 
 
-def apart(first: pd.DataFrame, second: pd.DataFrame, margin_pct: float) -> pd.DataFrame:
+def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """What two campaigns, independent of each other, say about the same comparisons: columns arm,
     threads, first_pct, second_pct, difference_pct, lo_pct, hi_pct and verdict (of the second
     against the first), a row a comparison that both verdict tables hold."""
     same = ["workload", "metric", "threads", "joint", "baseline", "arm"]
-    both = first[[*same, *_ENDS]].merge(second[[*same, *_ENDS]], on=same, suffixes=("", " then"))
+    both = first[[*same, *_ENDS, "margin_pct"]].merge(
+        second[[*same, *_ENDS]], on=same, suffixes=("", " then")
+    )
     found = []
     for row in both.to_dict("records"):
         step = _apart(_logs(row), _logs({c: row[f"{c} then"] for c in _ENDS}))
         told = (row["arm"], "all" if row["joint"] else row["threads"])
-        told += (row["overhead_pct"], row["overhead_pct then"])
-        found.append((*told, *_percent(step), _word(step, margin_pct)))
+        told += (row["change_pct"], row["change_pct then"])
+        word = _word(step, row["margin_pct"], row["metric"])
+        found.append((*told, *_percent(step), word))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(found, columns=[*columns, "verdict"])
 
@@ -113,7 +117,7 @@ class Tables:
         """What an arm costs in processor cores at the throughput that the baseline reached: columns
         threads, arm, at TPS, baseline cores, more cores, lo, hi (the interval of CPU per
         transaction, at the baseline's median), verdict."""
-        if self.more:
+        if len(self.parts) > 1:
             found = (p.price(workload) for p in self._measured(workload, "tps"))
             return pd.concat(found, ignore_index=True)
         rows = self.of(workload, _CPU, control=False)
@@ -123,18 +127,18 @@ class Tables:
         found = rows[["threads", "arm"]].assign(
             **{"at TPS": rows["tps"].round(0), "baseline cores": cores.round(3)}
         )
-        ends = {"more cores": "overhead_pct", "lo": "lo_pct", "hi": "hi_pct"}
+        ends = {"more cores": "change_pct", "lo": "lo_pct", "hi": "hi_pct"}
         found = found.assign(**{k: (cores * rows[c] / 100).round(3) for k, c in ends.items()})
         return found.assign(verdict=rows["verdict"])
 
     def expectation(self) -> pd.DataFrame:
         """What the cipher alone takes, beside what was measured (CPU per transaction): columns
         threads, bytes a transaction (median of the baseline), MB_per_s of the cipher, cipher_us,
-        cpu_ms, expected_pct, and overhead_pct, lo_pct, hi_pct of the headline; empty where no
+        cpu_ms, expected_pct, and change_pct, lo_pct, hi_pct of the headline; empty where no
         cipher was timed."""
         metric, rates = self.study.cipher.get("bytes"), self.meta.get("cipher_B_per_s")
         columns = ["threads", "bytes", "MB_per_s", "cipher_us", "cpu_ms", "expected_pct"]
-        ends = ["overhead_pct", "lo_pct", "hi_pct"]
+        ends = _ENDS
         lead = next((x for x in self.headlines() if x["metric"] == _CPU), None)
         if not (metric and rates) or lead is None:
             return pd.DataFrame(columns=[*columns, *ends])
@@ -254,15 +258,17 @@ class Tables:
     # -- arms set against each other
 
     def _joint(self, metric: str, one: list[str]) -> pd.DataFrame:
-        """Rows of the first workload over all thread counts, each `one` once."""
+        """Rows of the first workload, each `one` once: over all thread counts where every arm has
+        such a row, else at the most threads."""
         rows = self.of(self.main, metric, control=False)
-        rows = rows[rows["joint"]] if rows["joint"].any() else rows
-        return rows.drop_duplicates(one)
+        joint, each = rows[rows["joint"]], rows[~rows["joint"]].sort_values("threads")
+        whole = len(joint.drop_duplicates(one)) == len(rows.drop_duplicates(one))
+        return (joint if whole else each).drop_duplicates(one, keep="last")
 
     def steps(self, metric: str = "tps", baseline: str = "") -> pd.DataFrame:
         """What each arm adds to the arm before it, from `baseline` ("": the study's) on, those that
-        are pinned before the others, over all thread counts: columns step arm overhead_pct lo_pct
-        hi_pct verdict blocks start_pct end_pct.
+        are pinned before the others: columns step arm change_pct lo_pct hi_pct verdict blocks
+        start_pct end_pct.
 
         An arm that was measured against the first is told from the one before it: their blocks are
         their own, so their errors are independent and add as squares. One that was measured against
@@ -270,7 +276,8 @@ class Tables:
         comparison. `lo_pct` and `hi_pct` are where the step ends, given
         where it starts; the last row is where the chain ends, seen from the first: as judged,
         where its arm was measured against that."""
-        rows, margin = self._joint(metric, ["baseline", "arm"]), self.study.margin_pct
+        rows = self._joint(metric, ["baseline", "arm"])
+        margin = schedule.margin_pct(self.study, metric)
         first, at = baseline or self.study.baseline.name, (0.0, 0.0, 0.0)
         pins = {a.name for a in self.study.arms if a.pin}
         links: list = []  # (row, start, step, end, word)
@@ -278,7 +285,9 @@ class Tables:
         for row in sorted(own, key=lambda row: row["arm"] not in pins):
             now = _logs(row)
             step = _apart(at, now)
-            links.append((row, at, step, now, _word(step, margin) if links else row["verdict"]))
+            links.append(
+                (row, at, step, now, _word(step, margin, metric) if links else row["verdict"])
+            )
             at = now
         after = rows["baseline"].isin([row["arm"] for row, *_ in links[-1:]])
         for row in rows[after].head(1).to_dict("records"):
@@ -287,7 +296,7 @@ class Tables:
             links.append((row, at, step, now, row["verdict"]))
         found = [_step(row["arm"], row, step, word, at[0]) for row, at, step, _, word in links]
         for row, _, _, end, _ in links[-1:]:
-            word = row["verdict"] if row["baseline"] == first else _word(end, margin)
+            word = row["verdict"] if row["baseline"] == first else _word(end, margin, metric)
             found.append(_step("all together", row, end, word))
         return pd.DataFrame(found, columns=_STEPS)
 
@@ -307,12 +316,12 @@ class Tables:
 
     def effects(self, metric: str = "tps") -> pd.DataFrame:
         """What each variable changes on average over the values of the others, and what two of two
-        values do beyond the sum of each alone: columns change, overhead_pct, lo_pct, hi_pct,
+        values do beyond the sum of each alone: columns setting, change_pct, lo_pct, hi_pct,
         verdict. Empty for a single arm.
 
-        Weighted sums of the arms' log overheads. Arms share no run, so their errors are independent
+        Weighted sums of the arms' log changes. Arms share no run, so their errors are independent
         and the distances to the ends add as squares (MOVER: Zou and Donner 2008)."""
-        columns = ["change", *_ENDS, "verdict"]
+        columns = ["setting", *_ENDS, "verdict"]
         rows = self._joint(metric, ["arm"]).set_index("arm")
         arms = self.study.compared
         if len(arms) < 3 or not {a.name for a in arms[1:]} <= set(rows.index):
@@ -337,6 +346,6 @@ class Tables:
             reach = w[:, None] * (of[:, 1:] - of[:, :1])
             lo = middle - np.hypot.reduce(reach.min(axis=1))
             hi = middle + np.hypot.reduce(reach.max(axis=1))
-            word = _word((middle, lo, hi), self.study.margin_pct)
+            word = _word((middle, lo, hi), schedule.margin_pct(self.study, metric), metric)
             found.append((change, *100 * np.expm1([middle, lo, hi]), word))
         return pd.DataFrame(found, columns=columns)

@@ -24,7 +24,8 @@ _CAMPAIGN = {
     **dict.fromkeys(("engine", "engines", "tools", "skipped", "pinned", "parameters"), dict),
     **{"host": dict | str, "finished": str | None, "seed": int, "spent_s": int | float},
 }
-_HOST = {"memory_B": int | float | None, "cores": int | None}
+_HOST = {"memory_B": int | float | None, "cores": int | None, "processor": dict, "boot": str}
+_BUILD = dict.fromkeys(("kind", "version", "label"), str)
 _RUN = {
     **dict.fromkeys(("study", "campaign", "workload", "workload_tool", "pair_id", "arm"), str),
     **dict.fromkeys(("threads", "block", "pair", "position"), int),
@@ -62,9 +63,14 @@ def meta(campaign: Path) -> dict:
     except StudyError as e:
         raise Damaged(f"{name} is no campaign's: {e}") from None
     if "plan" in found and not _is_plan(found["plan"]):
-        raise Damaged(f"{name} has a plan that declares no blocks and looks")
+        raise Damaged(f"{name} has a plan that declares no blocks")
     host = found["host"] if isinstance(found.get("host"), dict) else {}
-    if wrong := _wrong(found, _CAMPAIGN) or _wrong(host, _HOST):
+    wrong = _wrong(found, _CAMPAIGN) or _wrong(host, _HOST)
+    if not wrong:
+        builds = [found.get("engine", {}), *found.get("engines", {}).values()]
+        whole = all(isinstance(b, dict) and not _wrong(b, _BUILD) for b in builds)
+        wrong = "" if whole else "server build"
+    if wrong:
         raise Damaged(f"{name} has a {wrong} of a wrong type")
     return found
 
@@ -72,10 +78,9 @@ def meta(campaign: Path) -> dict:
 def _is_plan(plan: object) -> bool:
     """Whether this is what `schedule.plan` makes."""
     try:
-        looks, numbers = plan["looks"], [plan[k] for k in ("blocks", "pairs", "control")]
-        whole = all(type(n) is int and 0 <= n < 10_000 for n in (*looks, *numbers))
-        return whole and looks[0] > 0 and looks[-1] == numbers[0] and looks == sorted(set(looks))
-    except (TypeError, KeyError, IndexError):
+        numbers = [plan[k] for k in ("blocks", "pairs", "control")]
+        return all(type(n) is int and 0 <= n < 10_000 for n in numbers) and numbers[0] > 0
+    except (TypeError, KeyError):
         return False
 
 
@@ -152,9 +157,9 @@ def seal(campaign: Path) -> None:
 
 
 def broken(campaign: Path) -> list[str]:
-    """What is not as it was when the campaign was sealed, and what lies beside its zip, a sentence
+    """What is not as it was when the campaign was sealed, and what lies beside its archive, a sentence
     a file; without a seal nothing is known to have changed."""
-    said = [f"{n} lies beside the zip and is not read" for n in packed.beside(campaign)]
+    said = [f"{n} lies beside the archive and is not read" for n in packed.beside(campaign)]
     if (campaign / SEAL).exists():
         lines = (campaign / SEAL).read_text().splitlines()
         then = {k: v for v, _, k in (x.partition("  ") for x in lines)}

@@ -27,6 +27,7 @@ from noisefloor.data.tidy.folders import (
 from noisefloor.model import METRICS
 
 BEYOND, A_CLIENT = 10, 30
+DUET = "duet"  # tool of campaigns before 0.3: two servers at once in a closed loop
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 _PER_TRANSACTION = {
     "cpu_per_transaction": "cpu_s",
@@ -110,9 +111,6 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
             return {"cipher_rate": rate}
         raise Unusable("openssl speed printed no rate")
     out = sysbench(run)
-    if tool == "duet":
-        _served(out, facts)
-        return {m: float(np.mean(v)) for m, v in windows(run).items()}
     if tool == "connect":
         return _connecting(out, facts)
     n, used = out["transactions"], facts["usage"]
@@ -179,38 +177,21 @@ def _served(out: dict, facts: dict) -> None:
         raise Unusable("no transaction was finished")
 
 
-def windows(run: Place | Run) -> dict[str, np.ndarray]:
-    """Metric -> its value in each window of a run of a duet, from the counters at their edges.
-    Raises Unusable."""
-    edges = pd.read_csv(io.BytesIO((run / "windows.csv").read_bytes())).diff().iloc[1:]
-    if edges.empty or not (edges[["t_s", "transactions"]] > 0).to_numpy().all():
-        raise Unusable("a window without a transaction")
-    n = edges["transactions"].to_numpy(float)
-    found = {m: edges[c].to_numpy() / n for m, c in _PER_TRANSACTION.items() if c in edges}
-    return {"tps": n / edges["t_s"].to_numpy()} | found
-
-
 def rows(run: Place | Run) -> list[dict]:
-    """Tidy rows of one run; of a duet's, of each of its windows, a pair with the same one of the
-    other run. Raises Damaged, ParseError, Unusable."""
+    """Tidy rows of one run; none of one that is not judged (`DUET`). Raises Damaged, ParseError,
+    Unusable."""
     run = run if isinstance(run, Run) else Run(run)
     facts = run.facts
+    if facts["workload_tool"] == DUET:
+        return []
     key = {c: facts[c] for c in COLUMNS if c in facts} | {"run": run.name}
-    cell = ""
     try:
-        if facts["workload_tool"] == "duet":
-            _served(run.sysbench, facts)
-            found, cell = windows(run), facts["pair_id"].rpartition("-p")[0]
-        else:
-            found = {m: [float(v)] for m, v in metrics(facts, run).items()}
-            if facts["slice_s"] > 0 and "steal_s" in facts:
-                found["steal"] = [facts["steal_s"] / facts["slice_s"]]
+        found = {m: float(v) for m, v in metrics(facts, run).items()}
+        if facts["slice_s"] > 0 and "steal_s" in facts:
+            found["steal"] = facts["steal_s"] / facts["slice_s"]
         return [
-            key
-            | {"metric": m, "value": float(value), "unit": METRICS[m].unit}
-            | ({"pair": pair, "pair_id": f"{cell}-p{pair:03d}"} if cell else {})
-            for m, values in found.items()
-            for pair, value in enumerate(values, facts["pair"])
+            key | {"metric": m, "value": value, "unit": METRICS[m].unit}
+            for m, value in found.items()
             if np.isfinite(value)
         ]
     except parse.ParseError:
@@ -237,6 +218,8 @@ def table(campaign: Path | Opened) -> pd.DataFrame:
             found += rows(run)
         except (Damaged, parse.ParseError, Unusable) as e:
             problems.append(f"{run.name}: {e}")
+    if any(w.get("at_once") for w in facts["workloads"]):
+        problems.append("two servers at once in a closed loop: measured, and not judged")
     result = _percentiles(frame(found, facts["design"]))
     pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
     half = set(pairs[pairs != 2].index)

@@ -1,0 +1,137 @@
+"""Which campaigns ask the same thing: the design of each, its processor and its sitting.
+
+A design is a list of named values, written down here name by name: whatever becomes of our classes,
+a campaign keeps its fingerprint. tests/unit/fingerprints.json holds those of all recorded ones."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from noisefloor.model import Arm, Study, Workload, restored
+
+VERSION = 1  # of the list of values below; 1: first
+Design = dict[str, Any]  # name of a value -> value
+NOT_RECORDED = "model not recorded"
+
+
+def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
+    """What a campaign of `study` compares and under which load. builds: arm -> the kind and version
+    of its server. Of a version its series counts: a patch does not make another design."""
+    found: Design = {
+        "version": VERSION,
+        "study": study.name,
+        "question": study.key,
+        "profile": study.profile.name,
+        "instrument": f"in turn, {study.design}",
+        "rows": study.profile.rows,
+        "tables": study.tables,
+        "seconds of a slice": study.profile.slice_s,
+        "seconds of warm-up": study.profile.warmup_s,
+        "keyring": study.keyring,
+        "baseline": study.baseline.name,
+    }
+    found |= {f"server, {k}": v for k, v in study.settings.items()}
+    for arm in study.compared:
+        found |= {f"{arm.name}, {k}": v for k, v in _arm(arm).items()}
+        found[f"{arm.name}, series"] = series(builds.get(arm.name, {}))
+    for work in study.workloads:
+        found |= {f"{work.name}, {k}": v for k, v in _workload(work).items()}
+    return {k: v for k, v in found.items() if v not in (None, "", (), {}, [], False)}
+
+
+def _arm(arm: Arm) -> Design:
+    return {
+        **{f"variable {k}": v for k, v in arm.switch.items()},
+        **{f"setting {k}": v for k, v in arm.settings.items()},
+        **{f"environment {k}": v for k, v in arm.environment.items()},
+        **{f"told {k}": v for k, v in arm.how.items()},
+        "options": list(arm.options),
+        "prepared by": list(arm.prepare),
+        "values of": arm.pin,
+    }
+
+
+def _workload(work: Workload) -> Design:
+    return {
+        "tool": work.tool,
+        "script": work.script,
+        "options": list(work.options),
+        "threads": list(work.threads),
+        **{f"variable {k}": v for k, v in work.settings.items()},
+        "writes a second": work.writes_per_s,
+        "reads a second": work.reads_per_s,
+        "share of the rows": work.share if work.share != 1 else None,
+        "seconds of a slice": dict(work.slices),
+        "redo to recover, MB": work.redo_mb,
+        "transactions to apply": work.events,
+        "distance, ms": work.distance_ms,
+        "digest of the script": work.digest,
+        "clients": work.clients,
+    }
+
+
+def series(build: Mapping[str, str]) -> str:
+    """`mysql 9.7` of 9.7.4: what of a server's version makes another design."""
+    numbers = re.findall(r"\d+", build.get("version", ""))[:2]
+    return f"{build.get('kind', '')} {'.'.join(numbers)}".strip()
+
+
+def of(meta: Mapping[str, Any]) -> Design:
+    """The design of a campaign, by its campaign.json. Raises StudyError."""
+    study, engines = restored(meta), meta.get("engines") or {}
+    usual = meta.get("engine") or {}
+    found = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
+    if any(w.get("at_once") for w in meta["workloads"]):  # of campaigns before 0.3
+        found["instrument"] = f"{found['instrument']}, and both at once in a closed loop"
+    return found
+
+
+def fingerprint(found: Design) -> str:
+    """Twelve hex digits that designs share when they are equal."""
+    text = json.dumps(found, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def differences(one: Design, other: Design) -> list[str]:
+    """In which values two designs differ: `rows (100000, here 200000)` for each."""
+    names = [k for k in {**other, **one} if one.get(k) != other.get(k)]
+    return [f"{k} ({_shown(one.get(k))}, here {_shown(other.get(k))})" for k in names]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# -- where and when --------------------------------------------------------------------------------
+
+
+def processor(meta: Mapping[str, Any]) -> str:
+    """The processor of a campaign with family, model and stepping: `AMD EPYC 23/1/2`; campaigns that
+    hold its name alone are a group of their own."""
+    host = meta.get("host")
+    if not isinstance(host, dict):
+        return str(host or "processor not known")
+    name = re.sub(r"\((R|TM)\)| (Processor|CPU)\b", "", str(host.get("cpu") or "")).strip()
+    numbers = host.get("processor") or {}
+    told = "/".join(str(v) for k, v in numbers.items() if k != "vendor")
+    name = name or str(numbers.get("vendor") or "") or "processor not known"
+    return f"{name} {told}" if told else f"{name}, {NOT_RECORDED}"
+
+
+def sitting(meta: Mapping[str, Any]) -> str:
+    """What campaigns of one sitting share: the boot of a machine; of recorded ones without it the day
+    and the processor."""
+    host = meta.get("host")
+    boot = host.get("boot") if isinstance(host, dict) else ""
+    return boot or f"{str(meta.get('created') or meta.get('date') or '')[:10]} {processor(meta)}"
+
+
+def instrument(study: Study, workload: str) -> str:
+    """Whose scatter between sittings a comparison has: its tool's, or that of thread pools."""
+    pools = any(a.expect.get("thread pool") == "on" for a in study.compared)
+    tool = study.workload(workload).tool
+    return "thread pool" if pools and tool == "sysbench" else tool

@@ -1,0 +1,199 @@
+"""The result of a question: designs, processors, sittings, and what they say together."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from noisefloor import paths, studies
+from noisefloor.data import design, question
+from noisefloor.stats import rule
+
+GOLDEN = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
+ZEN = {"vendor": "AuthenticAMD", "family": 23, "model": 1, "stepping": 2}
+BINLOG = studies.load("binlog-encryption", profile="standard")
+
+
+def recorded():
+    """{name: campaign.json} of all recorded campaigns."""
+    files = sorted(paths.recorded().glob("*/campaign.json"))
+    return {f.parent.name: json.loads(f.read_text()) for f in files}
+
+
+# -- designs ---------------------------------------------------------------------------------------
+
+
+def test_no_renaming_orphans_a_recorded_campaign():
+    """What these campaigns asked is written down: a changed fingerprint is a changed design, or a
+    mistake of ours. A new campaign is added by running this file."""
+    found = {name: design.fingerprint(design.of(meta)) for name, meta in recorded().items()}
+    assert {n: f for n, f in found.items() if n in GOLDEN} == {
+        n: f for n, f in GOLDEN.items() if n in found
+    }
+    assert found.keys() <= GOLDEN.keys(), "python tests/unit/test_question.py adds the new ones"
+
+
+def test_a_design_is_what_is_compared_and_not_how_it_is_told():
+    meta = recorded()["binlog-encryption-headline-standard-20261124-123039"]
+    own = design.of(meta)
+    told = meta | {"title": "x", "question": "y", "seed": 1, "plan": meta["plan"] | {"blocks": 12}}
+    told["engines"] = {
+        a: e | {"version": "9.7.99", "label": "MySQL 9.7.99"} for a, e in meta["engines"].items()
+    }
+    assert design.of(told) == own
+    other = json.loads(json.dumps(meta))
+    other["settings"]["innodb_buffer_pool_size"] = "1G"
+    other["engines"] = {a: e | {"version": "9.8.0"} for a, e in meta["engines"].items()}
+    differ = design.differences(design.of(other), own)
+    assert "server, innodb_buffer_pool_size (1G, here 256M)" in differ
+    assert any("series (mysql 9.8, here mysql 9.7)" in d for d in differ)
+
+
+def test_an_unknown_fingerprint_is_no_error():
+    """A campaign of a design that no question has any more is a group of its own."""
+    meta = recorded()["binlog-encryption-standard-20261121-005924"]
+    assert len(design.fingerprint(design.of(meta))) == 12
+
+
+@pytest.mark.parametrize(
+    ("host", "called"),
+    [
+        ({"cpu": "AMD EPYC", "processor": ZEN}, "AMD EPYC 23/1/2"),
+        ({"cpu": "AMD EPYC"}, "AMD EPYC, model not recorded"),
+        ({"cpu": "Intel(R) Xeon(R) Processor"}, "Intel Xeon, model not recorded"),
+        ({"cpu": "", "processor": ZEN}, "AuthenticAMD 23/1/2"),
+        ({"cpu": "", "processor": {}}, "processor not known, model not recorded"),
+        ("a rented server", "a rented server"),
+        (None, "processor not known"),
+    ],
+)
+def test_what_a_processor_is_called(host, called):
+    assert design.processor({"host": host}) == called
+
+
+def test_a_sitting_is_one_boot_or_where_it_is_not_recorded_a_day():
+    day = {"created": "2026-11-24T10:00:00", "host": {"cpu": "AMD EPYC"}}
+    later, other = day | {"created": "2026-11-24T23:00:00"}, day | {"host": {"cpu": "x"}}
+    assert design.sitting(day) == design.sitting(later) != design.sitting(other)
+    boot = {"created": "2026-11-24T10:00:00", "host": {"cpu": "AMD EPYC", "boot": "b1"}}
+    assert design.sitting(boot) == design.sitting(boot | {"created": "2026-11-25T01:00:00"}) == "b1"
+
+
+# -- together --------------------------------------------------------------------------------------
+
+
+def table(change=0.05, half=0.01, *, arm="encrypted", threads=4, joint=False, blocks=10, **more):
+    """A verdict table of one comparison of TPS, by its log change and the half of its interval."""
+    ends = {c: 100 * math.expm1(x) for c, x in (
+        ("change_pct", change), ("lo_pct", change - half), ("hi_pct", change + half))}  # fmt: skip
+    row = {
+        "study": "binlog-encryption", "workload": "in memory", "metric": "tps",
+        "threads": pd.NA if joint else threads, "joint": joint, "baseline": "plain", "arm": arm,
+        "n_baseline": 40, "n_arm": 40, "blocks": blocks, "margin_pct": 2.0, "verdict": "faster",
+        "worse": False, "together": 1, "known": "", "warnings": [], "control": False,
+        "runs_needed": math.nan, "minutes_needed": math.nan, "design": "switched",
+    }  # fmt: skip
+    found = pd.DataFrame([row | ends | more])
+    found["threads"] = found["threads"].astype("Int64")
+    return found
+
+
+def together(*tables, asked=1, processor="AMD"):
+    """The combined row of tables of one sitting each."""
+    from dataclasses import replace
+
+    named = [(str(n), t) for n, t in enumerate(tables)]
+    return question.combined(named, replace(BINLOG, sittings=asked), processor)
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """known(tau): so much is known of the scatter between sittings, from twelve questions."""
+
+    def tau(value, questions=12):
+        entry = {"value": value, "df": 20.0, "questions": questions}
+        monkeypatch.setattr(question, "taus", lambda: {"sysbench": {"tps": entry}})
+
+    tau(0.0, questions=3)
+    return tau
+
+
+def test_one_sitting_of_a_question_that_asks_for_one_has_its_own_interval_and_word(known):
+    (row,) = together(table()).to_dict("records")
+    assert row["verdict"] == "faster"
+    assert row["lo_pct"] == pytest.approx(100 * math.expm1(0.04))
+    assert row["next_lo_pct"] < row["lo_pct"]  # the next one has an error of its own
+    assert (row["sittings"], row["asked"], row["ranged"]) == (1, 1, False)
+
+
+def test_a_question_has_no_word_before_its_sittings_are_there(known):
+    known(0.002)
+    for n, word in ((1, "not yet"), (2, "not yet"), (3, "faster")):
+        (row,) = together(*[table(0.05 + 0.001 * i) for i in range(n)], asked=3).to_dict("records")
+        assert row["verdict"] == word
+        assert (f"so far {n} of 3 sittings" in row["warnings"]) == (word == "not yet")
+        assert not math.isnan(row["lo_pct"])
+
+
+def test_without_a_pooled_scatter_several_sittings_are_a_range_and_no_word(known):
+    (row,) = together(table(0.05), table(0.09)).to_dict("records")
+    assert row["ranged"]
+    assert row["verdict"] == "not yet"
+    assert row["lo_pct"] == pytest.approx(100 * math.expm1(0.04))
+    assert row["hi_pct"] == pytest.approx(100 * math.expm1(0.10))
+    assert row["change_pct"] == pytest.approx(100 * math.expm1(0.07))
+    assert row["warnings"][0].startswith("range of 2 sittings")
+
+
+def test_the_scatter_between_sittings_is_in_the_interval_from_the_first_one_on(known):
+    (alone,) = together(table(0.05)).to_dict("records")
+    known(0.05)
+    (row,) = together(table(0.05)).to_dict("records")
+    assert row["lo_pct"] < 0 < alone["lo_pct"]
+    assert row["verdict"] == "cannot tell"
+
+
+def test_campaigns_of_one_sitting_count_once(known):
+    known(0.02)
+    named = [("a", table(0.05)), ("a", table(0.05)), ("b", table(0.05))]
+    found = question.combined(named, BINLOG, "AMD").iloc[0]
+    assert (found["sittings"], found["n_arm"], found["blocks"]) == (2, 120, 30)
+    both = question.combined([named[0], named[2]], BINLOG, "AMD").iloc[0]
+    width = found["hi_pct"] - found["lo_pct"]
+    assert width == pytest.approx(both["hi_pct"] - both["lo_pct"], rel=0.25)
+
+
+def test_a_joint_row_stays_where_every_campaign_has_one_and_the_control_is_the_newest(known):
+    whole = pd.concat([table(), table(joint=True)], ignore_index=True)
+    control = table(0.3, arm="plain again", control=True)
+    newest = pd.concat([whole, control], ignore_index=True)
+    both = together(newest, newest)
+    assert both["joint"].tolist() == [False, True, False]
+    assert both["sittings"].tolist() == [2, 2, 1]
+    assert together(table(), newest)["joint"].tolist() == [False, False]
+
+
+def test_a_row_without_an_interval_stays_without_one(known):
+    (row,) = together(table(half=math.nan, blocks=1, verdict="cannot tell")).to_dict("records")
+    assert math.isnan(row["lo_pct"])
+    assert row["verdict"] == "cannot tell"
+
+
+def test_the_variance_of_a_row_is_the_one_behind_its_interval():
+    units = np.random.default_rng(2).normal(0.03, 0.02, 10)
+    for many in (1, 4):
+        mean, _, hi = rule.interval(units, together=many)
+        row = table(float(mean), float(hi - mean), together=many).iloc[0]
+        found = question.campaign(row)
+        assert found is not None
+        assert (found.effect, found.variance) == pytest.approx((mean, units.var(ddof=1) / 10))
+        assert found.df == 9
+
+
+if __name__ == "__main__":  # adds the fingerprints of new campaigns
+    new = {n: design.fingerprint(design.of(m)) for n, m in recorded().items() if n not in GOLDEN}
+    text = json.dumps(GOLDEN | new, indent=1, sort_keys=True)
+    Path(__file__).with_name("fingerprints.json").write_text(text + "\n")
