@@ -18,6 +18,9 @@ setup: ## install what is missing: system packages, .venv, the server build
 reports: setup ## measure every study and render reports/index.html (PROFILE=smoke|quick|standard|full|recorded)
 	$(BIN)/noisefloor report --profile $(PROFILE)
 
+measure: setup ## measure what lacks a sitting on this processor (MINUTES=60), and pack it
+	$(BIN)/noisefloor measure --minutes $(or $(MINUTES),60)
+
 test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED)
@@ -60,4 +63,4 @@ lock: setup ## compile requirements.txt anew from pyproject.toml
 clean: ## remove what can be made again; measurements stay
 	rm -rf .venv .setup .engines/*mysql-* .engines/mariadb-* .engines/view-* data/processed/*.* reports/*.html .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
 
-.PHONY: help setup reports test slow test-faults lab check screenshots bench fuzz lock clean
+.PHONY: help setup reports measure test slow test-faults lab check screenshots bench fuzz lock clean

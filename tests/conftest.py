@@ -213,7 +213,7 @@ def signalled(name: str, times: int = 1, how=signal.SIGKILL, send=psutil.Process
 
 def planned(meta: dict, **changes) -> dict:
     """A campaign.json of an earlier plan as if it had been declared as campaigns are now."""
-    declared = {"blocks": 2, "looks": [2], "control": 1, "pairs": 2, "windows": 0} | changes
+    declared = {"blocks": 2, "control": 1, "pairs": 2, "expected": {}} | changes
     return meta | {"plan": declared, "profile": meta["profile"] | {"blocks": declared["blocks"]}}
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from bench_rounds import Figure, Item, say
 from noisefloor import model as study
-from noisefloor import paths, studies
-from noisefloor.calibrate import live
+from noisefloor import paths, schedule, studies
 from noisefloor.data import compare, results, tidy
 from noisefloor.measure import loading, workloads
 from noisefloor.measure.bench import Bench
@@ -28,12 +27,14 @@ from noisefloor.schedule import Cell
 from noisefloor.servers import engines
 from noisefloor.servers.server import Server
 from noisefloor.servers.workshop import workshop
+from noisefloor.stats import rule, scatter
 from noisefloor.stats.estimate import Estimate, welch
 
 PAIRS, SLICE_S = 30, 2  # of the harness
 NEAR_PCT = 1.0
 HALF = 0.5
 RUNS, RUN_S = 10, 6  # the usual plan at a smaller scale, an arm
+USUAL_S = 300  # a run of the usual plan
 SLOWER, BUDGET_MIN = "+40 %", 0.7  # what is injected, and what one of our verdicts may take
 DRAWS, USUAL = 1000, 200  # campaigns drawn, of our plan and of the usual one
 
@@ -108,7 +109,7 @@ def harness(quick: bool) -> Item:
         [b / a for a, b in zip(*tps, strict=True)],
         f"`same` within {NEAR_PCT:g} %",
         row["verdict"] == "same",
-        f"`{row['verdict']}`: {row['overhead_pct']:+.2f} % overhead, {row['lo_pct']:+.2f} to "
+        f"`{row['verdict']}`: {row['change_pct']:+.2f} %, {row['lo_pct']:+.2f} to "
         f"{row['hi_pct']:+.2f} % ({pairs} coin-flipped pairs of {SLICE_S} s slices)",
     )
     if row["verdict"] == "cannot tell":
@@ -130,17 +131,20 @@ def simulated(rounds: int) -> tuple[list[Figure], str]:
     """Both plans on the noise of the newest recorded A/A campaign, at true differences of 0 and of
     the margin."""
     aa = results.load(max(paths.recorded().glob("calibration-aa-*")))
-    ours = [live.machine_time(aa, draws=DRAWS, seed=i) for i in range(rounds)]
-    figures, lines = [], ""
-    for truth, word in ((0.0, "0 %"), (aa.study.margin_pct, "the margin")):
-        rows = [t[(t["metric"] == "tps") & np.isclose(t["truth_pct"], truth)].iloc[0] for t in ours]
-        theirs = [usual(aa, truth, seed=i) for i in range(rounds)]
+    pairs = aa.pairs(aa.main, "tps", aa.study.arms[0].name)
+    pairs = pairs[pairs["threads"] == 4]
+    slice_s = aa.runs.loc[~aa.runs["warmup"], "slice_s"].median()
+    margin_pct = study.METRICS["tps"].margin_pct
+    usual_min, figures, lines = 2 * RUNS * USUAL_S / 60, [], ""
+    for truth, word in ((0.0, "0 %"), (margin_pct, "the margin")):
+        logs = math.log1p(truth / 100), math.log1p(margin_pct / 100)
+        mine = [ours(pairs, slice_s, *logs, seed=i) for i in range(rounds)]
+        theirs = [usual(pairs, slice_s, *logs, seed=i) for i in range(rounds)]
         # a plan that more often cannot tell is made again: minutes a right verdict, not a campaign;
         # one that is never right counts as if it were once, so the ratio is an upper bound
         ratios = [
-            (r["minutes"] / max(r["right"], 1 / DRAWS))
-            * (max(right, 1 / USUAL) / live.REFERENCE_MIN)
-            for r, (right, _) in zip(rows, theirs, strict=True)
+            (minutes / max(right, 1 / DRAWS)) * (max(other, 1 / USUAL) / usual_min)
+            for (right, _, minutes), (other, _) in zip(mine, theirs, strict=True)
         ]
         figures.append(
             Figure(
@@ -151,35 +155,52 @@ def simulated(rounds: int) -> tuple[list[Figure], str]:
                 float(np.median(ratios)) <= HALF,
             )
         )
-        mean = {k: float(np.mean([r[k] for r in rows])) for k in ("right", "wrong", "minutes")}
-        right, wrong = np.mean(theirs, axis=0)
-        lines += (
-            f"| {word} | declared blocks | {mean['right']:.1%} | {mean['wrong']:.1%} | {mean['minutes']:.0f} |\n"
-            f"| {word} | {RUNS} and {RUNS} runs of 300 s | {right:.1%} | {wrong:.1%} | {live.REFERENCE_MIN:.0f} |\n"
-        )
-        say(f"verdict: simulated, truth {word}: {mean}")
+        found = ("declared blocks", *np.mean(mine, axis=0))
+        other = (f"{RUNS} and {RUNS} runs of {USUAL_S} s", *np.mean(theirs, axis=0), usual_min)
+        for plan, right, wrong, minutes in (found, other):
+            lines += f"| {word} | {plan} | {right:.1%} | {wrong:.1%} | {minutes:.0f} |\n"
+        say(f"verdict: simulated, truth {word}: {found}")
     return figures, lines
 
 
-def usual(aa, truth_pct: float, seed: int, draws: int = USUAL) -> tuple[float, float]:
+def noise(pairs) -> np.ndarray:
+    """What a slice of a recorded campaign scatters within its block, log scale."""
+    within = pairs["change"] - pairs.groupby("block")["change"].transform("mean")
+    return within.to_numpy() / math.sqrt(2)
+
+
+def ours(pairs, slice_s: float, truth: float, margin: float, seed: int) -> tuple[float, ...]:
+    """(share of right verdicts, of wrong ones, minutes) of a standard campaign of one comparison: its
+    blocks, a start of both servers each, filled with pairs of recorded slices. Log scale."""
+    rng, start, standard = (
+        np.random.default_rng(seed),
+        scatter.start("tps"),
+        study.PROFILES["standard"],
+    )
+    block_s = 60 * standard.budget_min / standard.blocks - standard.warmup_s - schedule.STARTING_S
+    size = (DRAWS, standard.blocks, int(block_s / 2 / (slice_s + schedule.LOST_S)), 2)
+    drawn = rng.choice(noise(pairs), size)
+    drawn = (drawn[..., 1] - drawn[..., 0]).mean(-1)
+    drawn += rng.normal(0, math.sqrt(2) * start.cv, drawn.shape)
+    code = rule.codes(*rule.interval(truth + drawn)[1:], margin)
+    right = 1 if truth else 2
+    wrong = ~np.isin(code, (right, 0))
+    return float((code == right).mean()), float(wrong.mean()), standard.budget_min
+
+
+def usual(pairs, slice_s: float, truth: float, margin: float, seed: int) -> tuple[float, float]:
     """(share of right verdicts, of wrong ones) of ten and ten runs of 300 s, each after a restart:
-    a start's difference by the recorded variance, and the mean of as many recorded slices."""
-    rng, margin = np.random.default_rng(seed), math.log1p(aa.study.margin_pct / 100)
-    pairs = aa.pairs(aa.main, "tps")
-    pairs = pairs[pairs["threads"] == 4]
-    d, block = pairs["overhead"].to_numpy(), np.unique(pairs["block"], return_inverse=True)[1]
-    start = live.start_to_start(d, block)["cv_pct"] / 100
-    slices = (d - (np.bincount(block, d) / np.maximum(np.bincount(block), 1))[block]) / math.sqrt(2)
-    n = round(300 / aa.runs.loc[~aa.runs["warmup"], "slice_s"].median())
-    drawn = slices[rng.integers(0, len(slices), (draws, 2, RUNS, n))].mean(-1)
-    runs = drawn + rng.normal(0, start, (draws, 2, RUNS)) if start else drawn
-    truth = math.log1p(truth_pct / 100)
+    a start's difference by the recorded scatter, and the mean of as many recorded slices."""
+    rng, start = np.random.default_rng(seed), scatter.start("tps")
+    runs = rng.choice(noise(pairs), (USUAL, 2, RUNS, round(USUAL_S / slice_s))).mean(-1)
+    runs += rng.normal(0, start.cv, runs.shape)
     words = [
-        Estimate(float(np.mean(b) - np.mean(a)) + truth, welch(a, b)).word(margin) for a, b in runs
+        Estimate(float(np.mean(b) - np.mean(a)) + truth, welch(a, b)).word("tps", margin)
+        for a, b in runs
     ]
-    right = "slower" if truth else "same"
+    right = "faster" if truth else "same"
     wrong = [w not in (right, "cannot tell") for w in words]
-    return words.count(right) / draws, sum(wrong) / draws
+    return words.count(right) / USUAL, sum(wrong) / USUAL
 
 
 def real(rounds: int) -> Figure:
@@ -188,7 +209,7 @@ def real(rounds: int) -> Figure:
     arm = next(a for a in chosen.arms if a.name == SLOWER)
     profile = replace(chosen.profile, budget_min=BUDGET_MIN)
     only = replace(chosen.workloads[0], metrics=("tps",), deciding=("tps",))
-    chosen = replace(chosen, arms=(arm,), workloads=(only,), whole=False, profile=profile)
+    chosen = replace(chosen, arms=(arm,), workloads=(only,), profile=profile)
     chosen = replace(chosen, design="switched")
     spent, words = [], []
     with alone(say), served(chosen) as begin:
@@ -196,11 +217,13 @@ def real(rounds: int) -> Figure:
             campaign, bench = begin(chosen)
             DESIGNS["switched"](campaign, bench)
             bench.close()
-            table = campaign.verdicts()
+            table = schedule.verdicts(
+                chosen, campaign.table, campaign.plan, pair_seconds=2 * chosen.profile.slice_s
+            )
             row = table[~table["control"]].iloc[0]
             words.append(row["verdict"])
             spent.append(campaign.meta["spent_s"])
-            found = f"{row['overhead_pct']:+.1f} %, {row['lo_pct']:+.1f} to {row['hi_pct']:+.1f} %"
+            found = f"{row['change_pct']:+.1f} %, {row['lo_pct']:+.1f} to {row['hi_pct']:+.1f} %"
             say(
                 f"verdict: round {i + 1} of {rounds}: {words[-1]} after {spent[-1]:.0f} s ({found})"
             )
@@ -219,7 +242,7 @@ def real(rounds: int) -> Figure:
 
 
 def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float, str]:
-    """(verdict on TPS, seconds of measuring, overhead in words) of a warm-up, ten runs of one arm,
+    """(verdict on TPS, seconds of measuring, its change in words) of a warm-up, ten runs of one arm,
     then ten of the other."""
     _, bench = begin(chosen)
     server = bench.fresh(chosen.baseline)
@@ -246,4 +269,4 @@ def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float,
         sides = compare.sides(logs[names[0]][1:], logs[names[1]], *names)
         rows = compare.rows(*sides, baseline=names[0], arm=names[1], restarts=True)
     row = next(r for r in rows if r["metric"] == "tps")
-    return row["verdict"], took, f"{row['overhead_pct']:+.1f} %"
+    return row["verdict"], took, f"{row['change_pct']:+.1f} %"

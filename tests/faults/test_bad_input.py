@@ -9,7 +9,7 @@ import tomllib
 import click
 import pytest
 
-from conftest import DATA, ROOT, refused
+from conftest import DATA, ROOT, planned, refused
 from conftest import noisefloor as run
 from live import SEED
 from noisefloor import paths, store, studies
@@ -188,6 +188,19 @@ def run_file(recorded):
 FILES = {"run": run_file, "campaign": lambda c: c / "campaign.json"}
 
 
+@pytest.fixture
+def present(recorded):
+    """The recorded campaign with all that campaigns hold now."""
+    meta = planned(tidy.meta(recorded))
+    model = {"vendor": "AuthenticAMD", "family": 25, "model": 1, "stepping": 1}
+    meta["host"] |= {"processor": model, "boot": "9d2c5e3f"}
+    (recorded / "campaign.json").write_text(json.dumps(meta | {"waited_s": 2.4, "sittings": 2}))
+    for file in recorded.glob("*-p0*/run.json"):
+        gate = {"waited_s": 1.2, "probes": 2, "speed": 0.97, "steal": 0.01, "first": [[1e9, 0.01]]}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"gate": gate}))
+    return recorded
+
+
 @pytest.mark.parametrize(
     ("which", "values", "most"),
     [
@@ -198,8 +211,8 @@ FILES = {"run": run_file, "campaign": lambda c: c / "campaign.json"}
         pytest.param("campaign", ["gone"], 40, marks=pytest.mark.slow),
     ],
 )
-def test_anything_in_the_place_of_anything(recorded, which, values, most):
-    sentences = harm(recorded, FILES[which](recorded), values, most)
+def test_anything_in_the_place_of_anything(present, which, values, most):
+    sentences = harm(present, FILES[which](present), values, most)
     if values == ["gone"]:  # a campaign is read without a run
         assert sentences > 3 if which == "campaign" else sentences == 0
 

@@ -13,6 +13,7 @@ import pytest
 from live import Live, asked
 from noisefloor.data import results, tidy
 from noisefloor.servers import engines
+from noisefloor.stats import verdict
 
 
 @pytest.mark.slow
@@ -59,4 +60,5 @@ def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
             assert out["duration_s"] == pytest.approx(facts["slice_s"], abs=30)  # not an hour
     table = results.load(folder).verdicts
     assert isinstance(table, pd.DataFrame)
-    assert set(table["verdict"]) <= {"slower", "faster", "same", "cannot tell"}
+    kinds = {verdict.kind(r.verdict, r.metric) for r in table.itertuples()}
+    assert kinds <= {"worse", "better", "same", "cannot tell"}

@@ -37,10 +37,9 @@ def test_too_small_a_disk_is_refused_before_anything_is_measured(tmp_path, mysql
 
 
 @slow
-@pytest.mark.parametrize("question", ["headline", "processor"])
-def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts, question):
+def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts):
     mounts.small(tmp_path / "runs", "30m")
-    live = Live(tmp_path, mysql, *asked(0.3, "--question", question), enter=mounts.enter)
+    live = Live(tmp_path, mysql, *asked(0.3), enter=mounts.enter)
     live.runs = mounts.seen(tmp_path / "runs")
     live.start()
     live.until_whole(2)

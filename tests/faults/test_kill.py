@@ -25,7 +25,7 @@ from test_report import write
 
 slow = pytest.mark.slow
 KILL, STOP, TERM = signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM
-DUET, MARIADB = ("--question", "processor"), ("--engine", "mariadb")
+MARIADB = ("--engine", "mariadb")
 
 
 @pytest.mark.parametrize(
@@ -36,21 +36,16 @@ DUET, MARIADB = ("--question", "processor"), ("--engine", "mariadb")
         # while servers are initialised and loaded
         pytest.param("noisefloor", KILL, 2, "", 0.1, (), 7, marks=slow),
         pytest.param("noisefloor", KILL, 2, "mariadb", 0.2, MARIADB, 7, marks=slow),
-        pytest.param("noisefloor", KILL, 3, "mysql", 0.25, DUET, 9, marks=slow),
         pytest.param("noisefloor", TERM, 4, "mysql", 0.1, (), 6, marks=slow),
         pytest.param("mysqld", KILL, 3, "mysql", 0.15, (), 6, marks=slow),
         pytest.param("mysqld", STOP, 1, "mysql", 0.2, (), 6, marks=slow),
         pytest.param("mariadbd", KILL, 2, "mariadb", 0.2, MARIADB, 6, marks=slow),
-        pytest.param("mysqld", KILL, 2, "mysql", 0.25, DUET, 8, marks=slow),
-        pytest.param("mysqld", STOP, 1, "mysql", 0.25, DUET, 8, marks=slow),
         pytest.param("sysbench", KILL, 6, "mysql", 0.2, (), 2.5, marks=slow),
         pytest.param("sysbench", STOP, 2, "mysql", 0.2, (), 4, marks=slow),
-        pytest.param("sysbench", KILL, 3, "mysql", 0.4, DUET, 6, marks=slow),
-        pytest.param("sysbench", STOP, 2, "mysql", 0.4, DUET, 6, marks=slow),
     ],
 )
 def test_at_random_points(request, tmp_path, name, how, times, template, minutes, more, longest):
-    """One server that is switched, two side by side (MariaDB), or both under load at once (a duet)."""
+    """One server that is switched, or two side by side (MariaDB)."""
     made = request.getfixturevalue(template) if template else None
     live = Live(tmp_path, made, *asked(minutes, *more))
     harm(live, name, times, how=how, between=(0.2, longest), seed=SEED + times)
@@ -60,22 +55,17 @@ def test_at_random_points(request, tmp_path, name, how, times, template, minutes
 
 
 @slow
-def test_kill_9_in_the_middle_of_a_block_of_a_duet(tmp_path, mysql):
-    """What was loaded at once is one: nothing of the block counts, it is dealt as before, and
-    measured once."""
+def test_kill_9_in_the_middle_of_a_block_keeps_its_deal(tmp_path, mariadb):
+    """Side by side: what is whole of the block stays, and the rest is measured with the same deal."""
     told = tmp_path / "dealt"
-    live = Live(tmp_path / "home", mysql, *asked(0.25, *DUET), DEALT=str(told))
+    live = Live(tmp_path / "home", mariadb, *asked(0.3, *MARIADB), DEALT=str(told))
     live.home.mkdir()
     live.start()
-    live.until_whole(2)  # both servers of the first block
-    live.until("sysbench")
-    time.sleep(2)  # within windows that take five
-    assert len(list(live.runs.glob("*/*.partial"))) == 2
+    live.until_whole(2)  # a pair of the first block
     assert send("noisefloor", live.victim("noisefloor"))
     live.end()
-    assert len(live.whole()) == 2
     (folder,) = live.runs.iterdir()
-    windows, seed = tidy.meta(folder)["plan"]["windows"], tidy.meta(folder)["seed"]
+    seed = tidy.meta(folder)["seed"]
     assert set(tidy.table(folder)["block"]) == {0}
     before = told.read_text().split()
     told.unlink()
@@ -83,12 +73,26 @@ def test_kill_9_in_the_middle_of_a_block_of_a_duet(tmp_path, mysql):
     assert [f.name for f in live.runs.iterdir()] == [folder.name]
     coins = [schedule.coin(seed, k, "deal").permutation(2) for k in (0, 1)]
     dealt = [[["plain", "encrypted"][i] for i in coin] for coin in coins]
-    assert before == dealt[0] + dealt[1]
-    assert told.read_text().split() == dealt[1]
-    table = tidy.table(folder)
-    pairs = table.groupby("block")["pair_id"].nunique()
-    assert dict(pairs) == {0: windows, 1: windows}
-    assert sorted(set(table["pair"])) == list(range(2 * windows))
+    assert before == dealt[0]
+    assert told.read_text().split() == dealt[0] + dealt[1]
+    assert set(tidy.table(folder)["block"]) == {0, 1}
+
+
+def test_kill_9_of_a_measurement_of_what_is_due(tmp_path, mysql):
+    """No whole run is lost; the same command continues the campaign and packs it."""
+    live = Live(tmp_path, mysql, "measure", "--minutes", "3", DUE="1")
+    live.start()
+    live.until_whole(1)
+    assert send("noisefloor", live.victim("noisefloor"))
+    live.end()
+    (folder,) = live.runs.iterdir()
+    assert not tidy.meta(folder)["finished"]
+    assert not (tmp_path / "data").exists()
+    live.finish()
+    assert [f.name for f in live.runs.iterdir()] == [folder.name]
+    packed = tmp_path / "data" / "raw" / "recorded" / folder.name
+    assert f"git add {packed.relative_to(tmp_path)} && git commit" in live.said
+    assert tidy.digest(packed) == tidy.digest(folder)
 
 
 @slow

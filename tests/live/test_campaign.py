@@ -1,4 +1,5 @@
-"""Pairs and blocks on real servers: what fails, what is proved, many connections, two at once."""
+"""Pairs and blocks on real servers: the gate before each, what fails, what is proved, many
+connections."""
 
 import json
 import os
@@ -7,20 +8,21 @@ import signal
 import threading
 from dataclasses import replace
 
+import numpy as np
 import psutil
 import pytest
 
-from conftest import alive, signalled
-from noisefloor import studies
+from conftest import alive, planned, signalled
+from noisefloor import model, schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import campaign as campaigns
-from noisefloor.measure import collect, loop, tools
+from noisefloor.measure import collect, tools
+from noisefloor.measure.gate import PROBE_S, Gate
 from noisefloor.model import Arm, Workload
 from noisefloor.servers.evidence import EvidenceError
 from noisefloor.servers.server import ServerError
 from test_collect import MAIN, SMOKE, cell_of, names
 
-DUET = studies.load("binlog-encryption", question="processor", profile="smoke", budget_min=0.15)
 MISLABELLED = Arm("encrypted", expect={"binlog": "encrypted"})  # nobody switches it on
 MANY = replace(SMOKE, design="side by side", workloads=(replace(MAIN, threads=(40,)),))
 
@@ -40,6 +42,113 @@ def no_data(c) -> None:
     assert c.table.empty
     assert not list(c.folder.glob("*.partial"))
     assert [p for p in psutil.Process().children() if p.name() == "sysbench"] == []
+
+
+# -- the gate before each pair ---------------------------------------------------------------------
+
+
+class Told:
+    """A gate that was asked so often, and what runs there were then; `wait` takes nothing."""
+
+    def __init__(self, c):
+        self.c, self.seen, self.waited_s = c, [], 0.0
+
+    def wait(self) -> dict:
+        self.seen.append(names(self.c.folder))
+        self.waited_s += 0.5
+        return {"waited_s": 0.5, "probes": 2, "speed": 1.0, "steal": 0.0, "first": [[1.0, 0.0]]}
+
+
+def test_each_pair_asks_the_gate_once_before_either_of_its_runs(campaign, mysql):
+    """A run that is made again does not ask again; a warm-up never."""
+    c, bench = campaign(SMOKE, mysql)
+    c._gate = gate = Told(c)
+    c.warm(bench, [(0, SMOKE.baseline)])
+    (warm,) = names(c.folder)
+    with signalled("sysbench"):
+        c.pair(bench, cell_of(SMOKE))
+    c.pair(bench, cell_of(SMOKE, "plain again"))
+    assert len(gate.seen) == 2
+    assert gate.seen[0] == [warm]
+    assert not [n for n in gate.seen[1] if "plain-again" in n]
+    runs = [tidy.read(r) for r in tidy.run_folders(c.folder)]
+    assert len(runs) == 5
+    assert all(f["gate"]["waited_s"] == 0.5 for f in runs if not f["warmup"])
+    assert "gate" not in runs[0]
+    assert tidy.meta(c.folder)["waited_s"] == 1.0
+    again = collect.Campaign(SMOKE, c.folder, tidy.meta(c.folder), c.progress)
+    assert again._gate.tally == {"probes": 4, "waits": 2, "seconds": 1.0}  # a pair counts once
+    theirs = collect.Campaign(
+        replace(SMOKE, floor={"tps": (0.7, 3.0)}), c.folder, tidy.meta(c.folder), c.progress
+    )
+    assert theirs.quiet() == {}  # nobody looks at a server that is not ours
+
+
+class Neighbours:
+    """A host whose neighbours come and go, and come the more often after a run under the arm: what
+    was measured may be known to the host, what follows cannot."""
+
+    def __init__(self, seed: int):
+        self.now, self.busy, self.after_arm = 0.0, False, False
+        self.chance = np.random.default_rng(seed)
+
+    def goes_on(self, seconds: float) -> None:
+        self.now += seconds
+        for _ in range(round(seconds * 5)):
+            comes = 0.03 if self.after_arm else 0.01
+            self.busy = self.chance.random() < (0.9 if self.busy else comes)
+
+    def probe(self) -> tuple[float, float]:
+        self.goes_on(PROBE_S)
+        return 1000 * self.chance.normal(0.8 if self.busy else 1.0, 0.02), 0.01
+
+    def gate(self) -> Gate:
+        return Gate(6000, probe=self.probe, sleep=self.goes_on, clock=lambda: self.now)
+
+
+def apart(waited: np.ndarray, arm_first: np.ndarray, times: int = 2000) -> float:
+    """How often chance alone makes the mean waiting times of the two orders differ by at least so
+    much (a permutation test)."""
+
+    def difference(order: np.ndarray) -> float:
+        return abs(waited[order].mean() - waited[~order].mean())
+
+    chance = np.random.default_rng(50)
+    found = [difference(chance.permutation(arm_first)) for _ in range(times)]
+    return (1 + sum(d >= difference(arm_first) - 1e-12 for d in found)) / (1 + times)
+
+
+def orders(recorded, knows: bool, pairs: int = 600) -> tuple[np.ndarray, np.ndarray]:
+    """(seconds waited before each pair, whether the arm was measured first) of a campaign among such
+    neighbours, by the code that measures; with those that know (`knows`) what follows."""
+    meta, host = planned(tidy.meta(recorded), blocks=pairs), Neighbours(1)
+    c = collect.Campaign(model.restored(meta), recorded, meta, collect.Progress())
+    c._table, c._new, c._gate, made = c._table[:0], [], host.gate(), []
+    cell = next(x for x in schedule.cells(c.study) if not x.control)
+
+    def run(bench, s):
+        host.goes_on(2)
+        host.after_arm = s.arm is cell.arm
+        made.append((s.facts["position"], s.facts["gate"]["waited_s"], s.arm is cell.arm))
+
+    c.run, c.save = run, lambda: None
+    for c.block in range(pairs):
+        host.busy |= knows and schedule.order(c.seed, c.block, cell, 0) and c.block % 3 == 0
+        c.pair(None, cell)
+    first = np.array([f[1:] for f in made if f[0] == 0])
+    assert len(first) == pairs
+    return first[:, 0], first[:, 1].astype(bool)
+
+
+def test_waiting_times_do_not_differ_by_the_order_of_the_pair_that_follows(recorded):
+    waited, arm_first = orders(recorded, knows=False)
+    assert 200 < arm_first.sum() < 400
+    assert 50 < (waited > 0).sum() < 400
+    assert apart(waited, arm_first) > 0.05
+
+
+def test_waiting_that_knew_the_order_would_be_found(recorded):
+    assert apart(*orders(recorded, knows=True)) < 0.001
 
 
 # -- failing runs ----------------------------------------------------------------------------------
@@ -297,14 +406,3 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
     (failed,) = aside(c)
     assert failed.endswith(".failed1")
     assert c.done() == {"in-memory-t40-encrypted": 2}
-
-
-# -- two servers under load at once ----------------------------------------------------------------
-
-
-def test_a_duet_whose_arm_is_not_in_force_is_no_data(campaign, mysql):
-    chosen = replace(DUET, arms=(MISLABELLED,))
-    c, bench = campaign(chosen, mysql, chosen.baseline, MISLABELLED)
-    with pytest.raises(EvidenceError, match="the binlog should be encrypted"):
-        loop.block(c, bench, MISLABELLED)
-    no_data(c)

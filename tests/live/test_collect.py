@@ -1,8 +1,8 @@
 """Whole campaigns on real servers: measured by question, continued, judged."""
 
-import itertools
 import json
 import re
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +12,16 @@ import pytest
 
 from conftest import ENGINES, moved, planned
 from noisefloor import model as study
-from noisefloor import schedule, stats, studies
-from noisefloor.data import results, tidy
+from noisefloor import schedule, studies
+from noisefloor.data import design, results, tidy
 from noisefloor.measure import campaign as campaigns
 from noisefloor.measure import collect
 from noisefloor.measure.folder import resumable, write_json
-from noisefloor.servers import engines
-from noisefloor.stats import honest
+from noisefloor.measure.gate import FIRST, WAITING
+from noisefloor.servers import doctor, engines
 
 SMOKE = studies.load("binlog-encryption", profile="smoke")
 MAIN = SMOKE.workloads[0]
-WORDS = {"slower", "faster", "same", "cannot tell"}
-ENDS = (
-    "the budget is spent",
-    "every comparison is decided",
-)
 
 
 def names(folder: Path) -> list[str]:
@@ -46,10 +41,8 @@ def ended(folder: Path, design: str) -> tuple[dict, study.Study, pd.DataFrame]:
     meta, table = tidy.meta(folder), tidy.table(folder)
     chosen = study.restored(meta)
     assert meta["finished"]
-    assert meta["ended_because"] in (
-        *ENDS,
-        f"the {meta['plan']['blocks']} declared blocks are measured",
-    )
+    declared = f"the {meta['plan']['blocks']} declared blocks are measured"
+    assert meta["ended_because"] in (schedule.SPENT, declared)
     assert meta["design"] == chosen.design == design
     assert not list(folder.rglob("*.partial"))
     assert meta["wall_s"] >= meta["spent_s"] >= meta["slices_s"] > 0
@@ -75,10 +68,21 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
     judged = table[~table["warmup"]]
     runs = judged.drop_duplicates("run")
     arms = runs[runs["arm"] != chosen.baseline.name]
+    waited = {}
     for _, pair in runs.groupby("pair_id"):
         assert sorted(pair["position"]) == [0, 1]
         assert sorted(pair["arm"] == chosen.baseline.name) == [False, True]
         assert pair["block"].nunique() == pair["pair"].nunique() == 1
+        both = [tidy.read(folder / run) for run in pair.sort_values("position")["run"]]
+        gate = both[0]["gate"]
+        assert gate == both[1]["gate"]  # asked once, before both
+        assert (gate["probes"] > 0, gate["speed"] > 0, 0 <= gate["steal"] <= 1) == (True,) * 3
+        waited[both[0]["start"]] = gate
+    first = [probe for _, gate in sorted(waited.items()) for probe in gate["first"]]
+    assert len(first) == min(sum(g["probes"] for g in waited.values()), FIRST)
+    assert meta["waited_s"] == pytest.approx(sum(g["waited_s"] for g in waited.values()), abs=0.01)
+    # a pause and its probe may take longer where others work
+    assert meta["waited_s"] <= WAITING * 60 * chosen.profile.budget_min + 1
     for _, comparison in arms.groupby("arm"):
         assert sorted(comparison["pair"]) == list(range(len(comparison)))  # each exactly once
     looked_at = Counter()
@@ -101,7 +105,7 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
             assert (folder / at_its_end["file"]).exists()
     # what was declared; a slow machine's budget may end before
     blocks = arms[arms["arm"] == "encrypted"].groupby("block").size()
-    assert len(blocks) == meta["plan"]["blocks"] or meta["ended_because"] == ENDS[0]
+    assert len(blocks) == meta["plan"]["blocks"] or meta["ended_because"] == schedule.SPENT
     assert set(blocks.iloc[:-1]) <= {meta["plan"]["pairs"]}
     warm = set(table.loc[table["warmup"], "run"])
     assert warm
@@ -117,7 +121,7 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
     return judged
 
 
-# -- one server, two side by side, two at once -----------------------------------------------------
+# -- one server, and two side by side --------------------------------------------------------------
 
 ASKED = {"profile": "smoke", "budget_min": 0.3}
 
@@ -130,6 +134,17 @@ def finished(tmp_path_factory, mysql):
         folder = collect.measure(studies.load("binlog-encryption", **ASKED), parameters=ASKED)
         assert [p.name for p in (home / ".servers").iterdir()] == ["lock"]  # nothing is left
     return folder
+
+
+def test_a_campaign_says_on_which_processor_and_in_which_boot_it_was_measured(finished):
+    host = tidy.meta(finished)["host"]
+    assert host == doctor.facts() | {"disk": host["disk"]}  # of the folder of that home
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert host["boot"] == design.sitting({"host": host}) == boot
+    assert host["processor"].keys() >= {"vendor", "model"}
+    named = design.processor({"host": host})
+    assert named.endswith("/".join(str(v) for k, v in host["processor"].items() if k != "vendor"))
+    assert design.NOT_RECORDED not in named
 
 
 def test_one_server_is_switched_from_slice_to_slice(finished, mysql):
@@ -161,10 +176,17 @@ def test_a_finished_campaign_is_not_continued_and_another_study_neither(
         assert resumable(different, build, said.append) is None
     assert resumable(chosen, replace(build, version="9.9.9"), said.append) is None
     assert said == []
-    earlier = {k: v for k, v in meta.items() if k != "plan"} | {"finished": ""}
-    write_json(unfinished / "campaign.json", earlier)
+    without = {k: v for k, v in meta.items() if k != "plan"}
+    for earlier in (without, meta | {"plan": meta["plan"] | {"looks": [2]}}):
+        write_json(unfinished / "campaign.json", earlier | {"finished": ""})
+        assert resumable(chosen, build, said.append) is None
+        assert (
+            said.pop() == f"{unfinished.name} was begun under an earlier plan and is not continued"
+        )
+    elsewhere = meta["host"] | {"processor": {"vendor": "x", "family": 1, "model": 2}}
+    write_json(unfinished / "campaign.json", meta | {"finished": "", "host": elsewhere})
     assert resumable(chosen, build, said.append) is None
-    assert said == [f"{unfinished.name} was begun under an earlier plan and is not continued"]
+    assert said == [f"{unfinished.name} was begun on another processor and is not continued"]
     (unfinished / "campaign.json").write_text("{")
     assert resumable(chosen, build, said.append) is None
 
@@ -175,18 +197,35 @@ def loaded(home, monkeypatch):
     return lambda server: monkeypatch.setattr(collect, "templates", lambda *a: {"": server})
 
 
-def test_blocks_that_take_less_than_their_share_become_more(loaded, mysql, monkeypatch):
+def test_a_budget_that_ends_before_the_declared_blocks_is_said_with_every_word(
+    loaded, mysql, capsys
+):
     loaded(mysql)
-    chosen = studies.load("binlog-encryption", **ASKED)
-    declared = schedule.plan(chosen)
-    monkeypatch.setattr(schedule, "plan", lambda study: dict(declared))
-    monkeypatch.setattr(schedule, "share_s", lambda *a: 0.0)  # one pair of each a block
-    monkeypatch.setattr(schedule, "SHORT", ())
-    folder = collect.measure(chosen, parameters=ASKED)
-    judged, plan = assert_whole(folder, "switched"), tidy.meta(folder)["plan"]
-    assert plan["blocks"] > declared["blocks"]
-    assert plan["looks"] == list(stats.spending.planned(plan["blocks"]))
-    assert judged["block"].nunique() > declared["blocks"]
+    chosen = studies.load("binlog-encryption", profile="smoke", budget_min=0.2)
+    chosen = replace(chosen, profile=replace(chosen.profile, blocks=9))
+    folder = collect.measure(chosen)
+    meta = tidy.meta(folder)
+    assert meta["plan"]["blocks"] == 9  # what was declared stays declared
+    assert meta["ended_because"] == "the budget is spent"
+    assert_whole(folder, "switched")
+    table = results.load(folder).verdicts
+    assert table["blocks"].between(1, 8).all()
+    for row in table.itertuples():
+        said = f"ended early: {row.blocks} of 9 declared blocks were measured"
+        assert said in row.warnings
+    shows_no_estimate(capsys.readouterr().err)
+
+
+def shows_no_estimate(said: str) -> None:
+    """The plan says beforehand what half width to expect; then nobody sees how it goes."""
+    (plan,) = (n for n, line in enumerate(said.splitlines()) if "noisefloor: plan: " in line)
+    before, after = said.splitlines()[: plan + 1], said.splitlines()[plan + 1 :]
+    assert "judged once, at the end; at most " in before[-1]
+    assert re.search(r"; expected: Transactions per second ±[\d.]+ %, .* ±[\d.]+ %$", before[-1])
+    assert [x for x in after if re.search(r"block \d+ of \d+, .*; \d+:\d\d left$", x)]
+    words = {w for m in study.METRICS.values() for w in (m.larger, m.smaller)}
+    words |= {"same", "cannot tell", "verdict", "±", "%"}
+    assert not [line for line in after if any(w in line for w in words)]
 
 
 def test_mariadb_side_by_side(loaded, mariadb):
@@ -219,7 +258,7 @@ def test_a_restart_has_no_warm_up_slices(loaded, mysql):
     loaded(mysql)
     chosen = studies.load("tablespace-encryption", question="restart", profile="smoke")
     arms = [study.Arm("plain"), study.Arm("again")]
-    profile = replace(chosen.profile, budget_min=0.3)
+    profile = replace(chosen.profile, budget_min=0.1)  # one pair
     folder = collect.measure(
         replace(chosen, baseline=arms[0], arms=(arms[1],), profile=profile, keyring=False)
     )
@@ -246,61 +285,6 @@ def test_an_arm_with_pinned_values_is_measured(loaded, mysql, monkeypatch):
     arms = Counter(tidy.read(r)["arm"] for r in tidy.run_folders(folder) if "-p0" in r.name)
     assert arms["pinned"] == arms["old"] > 0
     assert tidy.variables(folder)["pinned"]["innodb_purge_threads"] == "2"
-
-
-def judged_as_a_duet(folder: Path) -> pd.DataFrame:
-    """What every finished duet has; returns its tidy table."""
-    meta, chosen, table = ended(folder, "side by side")
-    windows, window_s = meta["plan"]["windows"], schedule.window_s(chosen)
-    blocks = Counter()
-    for run in tidy.run_folders(folder):
-        facts = proved(run, chosen)
-        files = {"sysbench.txt", "windows.csv", "variables.json", "evidence.json"}
-        assert facts["sha256"].keys() == files
-        assert (facts["workload_tool"], facts["warmup"]) == ("duet", False)  # warms up by itself
-        assert (facts["windows"], facts["window_s"]) == (windows, window_s)
-        assert facts["slice_s"] == windows * window_s
-        edges = pd.read_csv(run / "windows.csv")
-        assert len(edges) == windows + 1
-        assert (edges.diff().iloc[1:] > 0).loc[:, ["t_s", "transactions", "cpu_s"]].all(axis=None)
-        assert edges["t_s"].iloc[0] >= window_s  # the first one warms up
-        assert edges["transactions"].iloc[-1] <= tidy.sysbench(run)["transactions"]
-        blocks[facts["block"]] += 1
-    assert set(blocks.values()) == {2}
-    assert not table["warmup"].any()
-    both = table.groupby(["pair_id", "metric"])
-    assert (both[["position", "arm"]].nunique() == 2).all(axis=None)
-    assert (both["block"].nunique() == 1).all()
-    assert (table.groupby("block")["pair_id"].nunique() == windows).all()
-    assert table["pair_id"].nunique() == len(blocks) * windows
-    assert not table.duplicated(["run", "pair_id", "metric"]).any()
-    assert meta["slices_s"] == len(blocks) * windows * window_s
-    return table
-
-
-def test_a_duet_from_question_to_verdict(loaded, mysql, monkeypatch, capsys):
-    loaded(mysql)
-    monkeypatch.setattr(honest, "duet", lambda: honest.Duet("word"))
-    asked = {"question": "processor", "profile": "smoke", "budget_min": 0.15}
-    (folder,) = collect.measured("binlog-encryption", **asked)
-    table, meta = judged_as_a_duet(folder), tidy.meta(folder)
-    assert table.attrs["problems"] == []
-    assert meta["key"] == "processor"
-    assert f"; {meta['plan']['windows']} windows of 1 s a block" in capsys.readouterr().err
-    runs = [tidy.read(r) for r in tidy.run_folders(folder)]
-    for first, second in itertools.pairwise(runs):
-        assert first["start"] == second["start"] or first["block"] != second["block"]
-    for run in runs:  # a window's throughput is that of the server in it
-        printed = tidy.sysbench(folder / run["run"])["tps"]
-        windows = table[(table["run"] == run["run"]) & (table["metric"] == "tps")]["value"]
-        assert windows.median() == pytest.approx(printed, rel=0.5)
-    verdicts = results.load(folder).verdicts.set_index("metric")
-    assert set(verdicts.index) == {"cpu_per_transaction", "tps"}
-    assert set(verdicts["design"]) == {"duet"}
-    assert set(verdicts["arm"]) == {"encrypted"}  # no A/A control in smoke
-    assert verdicts.loc["cpu_per_transaction", "verdict"] in WORDS
-    assert verdicts.loc["tps", "verdict"] == "not judged"
-    assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
 
 
 # -- which questions are measured ------------------------------------------------------------------
@@ -331,14 +315,10 @@ def test_all_questions_are_measured_one_after_the_other(measured, engine):
     assert keys(measured("binlog-encryption", **asked)) == every
 
 
-@pytest.mark.parametrize(
-    ("says", "standard", "quick"),
-    [("word", ["headline", "processor"], ["processor"]), ("", ["headline"], ["headline"])],
-)
-def test_without_a_question_the_headline_is_measured(measured, monkeypatch, says, standard, quick):
-    monkeypatch.setattr(honest, "duet", lambda: honest.Duet(says))
-    assert keys(measured("binlog-encryption", profile="standard")) == standard
-    assert keys(measured("binlog-encryption", profile="quick")) == quick
+@pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
+def test_without_a_question_the_headline_is_measured(measured, profile):
+    for name in ("binlog-encryption", "calibration"):
+        assert keys(measured(name, profile=profile)) == list(studies.headline(name))
 
 
 def test_a_path_is_the_build_that_lies_there(measured):
@@ -357,7 +337,7 @@ def test_a_path_is_the_build_that_lies_there(measured):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"question": "cost"}, "it has: headline, processor, no-sync, throttled, replica"),
+        ({"question": "cost"}, "it has: headline, no-sync, throttled, replica"),
         ({"question": "all", "profile": "slow"}, "profile 'slow' is not one of"),
         ({"question": "all", "server": "mysql://u@h"}, "--server takes one question at a time"),
     ],
@@ -409,17 +389,24 @@ def test_half_a_pair_half_a_run_and_a_changed_run_are_set_aside(recorded, capsys
     assert "was changed after the run" in capsys.readouterr().err
 
 
-def test_the_stop_rule_and_the_page_judge_alike(recorded):
-    interval = ["overhead_pct", "lo_pct", "hi_pct"]
-    ours = open_recorded(recorded).verdicts().set_index(["metric", "arm"])[interval]
-    judged = tidy.table(recorded).query("~warmup")
-    page = stats.table(judged, margin_pct=2.0, baseline="plain", blocks=2)
-    page = page.set_index(["metric", "arm"])[interval]
-    pd.testing.assert_frame_equal(ours, page.loc[ours.index])
-
-
 def test_progress_is_plain_lines_where_there_is_no_terminal(capsys):
     progress = collect.Progress()
     progress.say("one")
     progress.close("two")
     assert capsys.readouterr().err == "noisefloor: one\nnoisefloor: two\n"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_shows_where_a_campaign_is_and_no_estimate(
+    recorded, capsys, monkeypatch, terminal
+):
+    c = open_recorded(recorded)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    c.progress.show(c, "a pair")
+    said = capsys.readouterr().err
+    where = f"block {c.block + 1} of {len(c.turns)}, a pair"
+    if terminal:  # the percentage is that of the time
+        assert re.search(rf"\d+ %\|.*\| , \d+:\d\d left; {where}$", said.rstrip())
+    else:
+        assert re.fullmatch(rf"noisefloor: {where}; \d+:\d\d left\n", said)
+    c.progress.close("the end")

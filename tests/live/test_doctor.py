@@ -8,6 +8,7 @@ import pytest
 
 from conftest import done
 from noisefloor.servers import doctor
+from noisefloor.show import identity
 from noisefloor.studies import STUDIES
 
 READY = {"label": "MySQL 9.7.4", "kind": "mysql", "keyring": True, "thread pool": True, "clone": True}  # fmt: skip
@@ -32,9 +33,55 @@ def test_facts_are_this_machine_and_nobody_s_name():
     assert facts["cores"] == len(os.sched_getaffinity(0))
     assert facts["memory_B"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert facts["kernel"] == os.uname().release
+    assert facts["boot"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert set(facts) == identity.HOST_FACTS
     text = json.dumps(facts)
     assert os.uname().nodename not in text
     assert str(Path.home()) not in text
+
+
+X86 = """processor\t: {}
+vendor_id\t: AuthenticAMD
+cpu family\t: 23
+model\t\t: 1
+model name\t: AMD EPYC
+stepping\t: {}
+microcode\t: 0x1000065
+
+"""
+ARM = """processor\t: {}
+BogoMIPS\t: 50.00
+CPU implementer\t: 0x41
+CPU architecture: 8
+CPU variant\t: 0x3
+CPU part\t: {}
+CPU revision\t: 1
+
+"""
+EPYC = {"vendor": "AuthenticAMD", "family": 23, "model": 1}
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "expected"),
+    [
+        (X86.format(0, 2) + X86.format(1, 2), EPYC | {"stepping": 2}),
+        (X86.format(0, "unknown"), EPYC),
+        (ARM.format(0, "0xd0c") + ARM.format(1, "0xd0d"), {"vendor": "0x41", "model": 0xD0C, "stepping": 3}),
+        ("vendor_id       : IBM/S390\n# processors    : 2\n", {}),
+        (X86.format(0, 2).replace("AuthenticAMD", ""), {}),
+        ("", {}),
+    ],
+)  # fmt: skip
+def test_a_processor_is_what_cpuinfo_says_of_its_first_core(cpuinfo, expected):
+    assert doctor.processor(cpuinfo) == expected
+
+
+def test_the_processor_of_this_machine():
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    processor = doctor.facts()["processor"]
+    assert processor == doctor.processor(cpuinfo)
+    if "vendor_id" in cpuinfo and "stepping" in cpuinfo:
+        assert list(processor) == ["vendor", "family", "model", "stepping"]
 
 
 def test_with_everything_every_part_of_every_study_can_be_measured():

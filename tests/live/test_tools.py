@@ -232,60 +232,7 @@ def test_connections_that_are_not_made_in_time(one, tmp_path, monkeypatch):
     one.process.send_signal(signal.SIGCONT)
 
 
-# -- two servers under load at once ----------------------------------------------------------------
-
-
-@pytest.fixture
-def two(mysql, copy, tmp_path):
-    """two(**changes): slices of two running copies, each with a folder of its own."""
-
-    def begin(**changes) -> list[tools.Slice]:
-        work = replace(study.Workload("at once", "", at_once=True), **changes)
-        found = []
-        for name in ("a", "b"):
-            server = copy(mysql)
-            server.start()
-            (tmp_path / name).mkdir()
-            found.append(tools.Slice(STUDY, server, PLAIN, work, 2, 0.5, tmp_path / name))
-        return found
-
-    yield begin
-    assert sysbenches() == []
-    assert not list(tmp_path.glob("gate*"))
-
-
-def test_both_are_loaded_in_the_same_windows(two, tmp_path):
-    both = two()
-    results = tools.duet(both, tmp_path, 4, 0.5)
-    edges = [pd.read_csv(s.folder / "windows.csv") for s in both]
-    for found, e, s in zip(results, edges, both, strict=True):
-        assert found["exit_code"] == 0
-        assert (found["windows"], found["window_s"]) == (4, 0.5)
-        assert found["usage"]["server"]["cpu_s"] > 0
-        assert not [a for a in found["argv"] if "/" in a]
-        assert len(e) == 5
-        windows = tidy.windows(s.folder)
-        assert all(len(v) == 4 for v in windows.values())
-        assert (windows["tps"] > 0).all()
-        assert (windows["cpu_per_transaction"] > 0).all()
-    apart = (edges[0]["t_s"] - edges[1]["t_s"]).abs()
-    assert apart.max() < 0.25
-    assert edges[0]["t_s"].diff().iloc[1:].between(0.3, 0.8).all()
-
-
-def test_a_load_that_cannot_run_ends_both(two, tmp_path):
-    with pytest.raises(tools.ToolError, match="FATAL"):
-        tools.duet(two(options=("--mysql-db=absent",)), tmp_path, 3, 0.5)
-
-
-@pytest.mark.parametrize(
-    "rows", [["1.0,10,0.1,5,0", "2.0,20,0.2,9,0", "3.0,20,0.3,9,0"], ["1.0,10,0.1,5,0"]]
-)
-def test_a_window_without_a_transaction_must_not_be_judged(tmp_path, rows):
-    text = "\n".join(["t_s,transactions,cpu_s,written_B,read_B", *rows])
-    (tmp_path / "windows.csv").write_text(f"{text}\n")
-    with pytest.raises(tidy.Unusable, match="a window without a transaction"):
-        tidy.windows(tmp_path)
+# -- functions --------------------------------------------------------------------------------------
 
 
 def test_a_profile_names_functions_of_the_server(one, tmp_path):

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from noisefloor.data import tidy
 from noisefloor.measure import backup, connections, loading, tools
 from noisefloor.measure.bench import Bench
 from noisefloor.measure.folder import Folder, now, write_json
+from noisefloor.measure.gate import Gate
 from noisefloor.measure.loading import pinned, without_effect
 from noisefloor.model import Arm, Workload, with_pinned
 from noisefloor.schedule import Cell
@@ -88,6 +90,19 @@ class Campaign(Folder):
 
     # -- pairs and warm-ups -----------------------------------------------------------------------
 
+    @cached_property
+    def _gate(self) -> Gate:
+        return Gate(self.study.profile.budget_min, self.probes)
+
+    def quiet(self) -> dict:
+        """Wait until the host is quiet; what was seen. The gate knows nothing of the pair that
+        follows. A server that is not ours has a load of its own: nothing is looked at there."""
+        if self.study.floor:
+            return {}
+        found = self._gate.wait()
+        self.meta["waited_s"] = round(self._gate.waited_s, 3)
+        return found
+
     def slice(self, cell: Cell, arm: Arm, seconds: float, name: str, **place) -> tools.Slice:
         """A run to be made. `place` stands in its run.json: pair, pair_id, position, and slot, the
         number of its server."""
@@ -96,31 +111,26 @@ class Campaign(Folder):
         return tools.Slice(self.study, None, arm, work, cell.threads, seconds, folder, facts=facts)
 
     def pair(self, bench: Bench, cell: Cell) -> None:
-        """Both runs of a pair, in the order that the coin says; of a duet its block, both servers
-        under load at once. It counts whole, or not at all."""
+        """Both runs of a pair, in the order that the coin says, when the host is quiet. It counts
+        whole, or not at all."""
+        waited = self.quiet()
         taken = {p for p in self.table["pair_id"] if p.startswith(f"{cell.key}-p")}
         number = next(n for n in count() if f"{cell.key}-p{n:03d}" not in taken)
-        pair_id, at_once = f"{cell.key}-p{number:03d}", cell.workload.at_once
-        seconds = schedule.window_s(self.study) if at_once else schedule.slice_s(self.study, cell)
+        pair_id, seconds = f"{cell.key}-p{number:03d}", schedule.slice_s(self.study, cell)
         arms = [self.study.baseline, cell.arm]
-        arm_first = schedule.order(self.seed, self.block, cell, number)
-        if arm_first and not at_once:
+        if schedule.order(self.seed, self.block, cell, number):
             arms.reverse()
         runs = [
             self.slice(
                 cell, arm, seconds, f"{pair_id}-{i}-{schedule.slug(arm.name)}",
-                pair=number, pair_id=pair_id, position=i, slot=int(arm is cell.arm),
+                pair=number, pair_id=pair_id, position=i, slot=int(arm is cell.arm), gate=waited,
             )
             for i, arm in enumerate(arms)
         ]  # fmt: skip
         try:
-            if at_once:  # the coin: whose client starts, and whose counters are read first
-                both = runs[::-1] if arm_first else runs
-                self._made(bench, runs, 1, lambda: self._duet(bench, cell, both))
-            else:
-                with self._connected(bench, runs):
-                    for s in runs:
-                        self.run(bench, s)
+            with self._connected(bench, runs):
+                for s in runs:
+                    self.run(bench, s)
             self.lost = 0
             self.save()  # what was spent is known to who continues
         except PairLost as e:
@@ -274,24 +284,6 @@ class Campaign(Folder):
             bench.throttle(s.server)
         self._write(s, {"slice_s": s.seconds, **result})
 
-    def _duet(self, bench: Bench, cell: Cell, both: list[tools.Slice]) -> None:
-        """Both servers under load at once."""
-        windows = schedule.windows(self.study, self.plan, control=cell.control)
-        self.progress.show(self, f"{cell.workload.name}, {cell.threads} threads, {windows} windows")
-        for s in both:
-            s.server = bench.servers[s.facts["slot"]]
-            s.server.only(s.variables)
-        for s in both:
-            s.facts["settle"] = s.server.settle(self.study.profile.settle_s)
-        start, window_s = now(), both[0].seconds
-        with bench.place("gates") as place:
-            results = tools.duet(both, place, windows, window_s)
-        own = {"workload_tool": "duet", "slice_s": windows * window_s}
-        for s in both:
-            s.facts["start"] = start
-        with ThreadPoolExecutor(len(both)) as pool:  # proof of both at once: it takes a second
-            list(pool.map(lambda s, result: self._write(s, result | own), both, results))
-
     def _write(self, s: tools.Slice, result: dict) -> None:
         """run.json of a run that is whole, and with the first one of an arm in a block (and of a
         server) its evidence and variables. Raises one of `FAILED` for a run that is not,
@@ -335,8 +327,6 @@ class Campaign(Folder):
         ``block-NN.json``, with the variables by arm. Where they are not, the block does not count.
         Raises EvidenceError."""
         found, workload = {}, self.study.workloads[0]
-        if all(w.at_once for w in self.study.workloads):  # proved behind its windows
-            return
         try:
             for slot, arm in arms:
                 if not arm.expect or arm.name in self.meta["skipped"]:

@@ -54,7 +54,7 @@ def measure(
     address: str = "",
     seed: int | None = None,
 ) -> Path:
-    """Measure until every comparison has a verdict or the budget is spent; the campaign's folder.
+    """Measure the declared blocks, or until the budget is spent; the campaign's folder.
 
     `lua`: where the study's script of the user's own lies; `address`: of its clients; `seed`: of
     the coins (None: a new one). The same study and parameters continue a campaign that was
@@ -248,8 +248,7 @@ def measured(
     if name == "own-study":
         parameters |= _script(parameters.get("workload", ""), lua)
         parameters |= {"guest": True} if server else {}
-    profile = parameters.get("profile", "quick")
-    keys = _keys(name, question, profile, engine, in_turn=bool(clients or server))
+    keys = _keys(name, question, engine)
     if server and clients:
         raise StudyError("--clients needs a server of its own; nothing was measured")
     several = client_hosts.count(clients) if clients else 0
@@ -276,7 +275,7 @@ def measured(
         if name == "own-study":
             kind["static"] = _static(chosen, found["engine"])
     if question == "all":  # a path may be of the other kind, which has other questions
-        keys = _keys(name, question, "", kind.get("engine", engine), in_turn=False)
+        keys = _keys(name, question, kind.get("engine", engine))
     asked = [studies.load(name, question=key, **(parameters | kind)) for key in keys]
     lacking = {one.key: why for one in asked if (why := _lacks(one, engine))}
     if lacking and question != "all":
@@ -298,13 +297,11 @@ def _lacks(study: Study, engine: str) -> str:
     return ""
 
 
-def _keys(name: str, question: str, profile: str, engine: str, in_turn: bool) -> tuple[str, ...]:
-    """The questions to answer; `in_turn`: one server alone is loaded, so there is no duet."""
-    every = tuple(studies.questions(name, engine)) or ("",)
+def _keys(name: str, question: str, engine: str) -> tuple[str, ...]:
+    """The questions to answer."""
     if question == "all":
-        return every
-    keys = (question,) if question else studies.headline(name, profile, engine)
-    return every[:1] if in_turn and not question else keys
+        return tuple(studies.questions(name, engine)) or ("",)
+    return (question,) if question else studies.headline(name, engine)
 
 
 def _script(workload: str, lua: str) -> dict:

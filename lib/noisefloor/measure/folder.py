@@ -1,7 +1,7 @@
 """A campaign's folder: its description, the runs in it, what is known from them.
 
 A run's folder is written as ``<run>.partial`` and renamed when whole; a pair counts when both of
-its runs are whole, a duet's block when both servers' are.
+its runs are whole.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow
 
 from noisefloor import parse, paths, schedule
-from noisefloor.data import tidy
+from noisefloor.data import design, tidy
 from noisefloor.measure.progress import Progress
 from noisefloor.model import Arm, Study, StudyError, restored
 from noisefloor.schedule import Cell
@@ -74,22 +74,25 @@ def description(
         "seed": secrets.randbelow(1 << 31),
         "created": now(),
         **dict.fromkeys(("finished", "ended_because"), ""),
-        **dict.fromkeys(("spent_s", "slices_s", "wall_s"), 0.0),
+        **dict.fromkeys(("spent_s", "slices_s", "wall_s", "waited_s"), 0.0),
         "skipped": {},
     }
 
 
 def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) -> Path | None:
-    """The newest unfinished live campaign of the same study on the same build."""
+    """The newest unfinished live campaign of the same study on the same build and processor."""
+    here = design.processor({"host": doctor.facts()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
             found = tidy.meta(file.parent)
             if found["finished"] or not _build(engine).items() <= found["engine"].items():
                 continue
-            if "plan" not in found:
+            if "plan" not in found or "looks" in found["plan"]:
                 say(f"{file.parent.name} was begun under an earlier plan and is not continued")
             elif restored(found) == study:
-                return file.parent
+                if study.floor or design.processor(found) == here:
+                    return file.parent
+                say(f"{file.parent.name} was begun on another processor and is not continued")
     return None
 
 
@@ -111,6 +114,8 @@ class Folder:
         for facts in runs:
             with contextlib.suppress(tidy.Damaged, tidy.Unusable, parse.ParseError):
                 self._new += tidy.rows(folder / facts["run"])
+        # what the looks before each pair saw, of a campaign that is continued
+        self.probes = [f["gate"] for f in runs if f.get("gate") and not f["position"]]
         self.block = max((f["block"] for f in runs), default=-1)
         if 0 <= self.block < len(self.turns) and self.whole(self.block):
             self.block += 1
@@ -176,18 +181,6 @@ class Folder:
         self.meta |= changes
         write_json(self.folder / "campaign.json", self.meta)
 
-    def fill(self) -> None:
-        """After the first block: as many blocks as the budget holds by its time. The loop that walks
-        the turns goes on in those that are added."""
-        declared = self.plan["blocks"]
-        self.plan |= schedule.filled(self.study, self.plan, self.meta["spent_s"])
-        self.turns[:] = schedule.turns(self.seed, self.study, self.plan)
-        if (blocks := self.plan["blocks"]) > declared:
-            looks = ", ".join(map(str, self.plan["looks"]))
-            self.progress.say(
-                f"the budget holds {blocks} blocks like the first, judged after {looks}"
-            )
-
     def done(self, block: int | None = None) -> dict[str, int]:
         """Cell key -> pairs measured, in one block or in all."""
         t = self.table
@@ -197,9 +190,7 @@ class Folder:
         return keys.value_counts().to_dict()
 
     def due(self, cell: Cell, rounds: int) -> int:
-        """Pairs, or windows of a duet, that a block of so many rounds holds of a comparison."""
-        if cell.workload.at_once:
-            return schedule.windows(self.study, self.plan, control=cell.control)
+        """Pairs that a block of so many rounds holds of a comparison."""
         return 1 if cell.control else rounds
 
     def cells(self, arm: Arm | None) -> list[Cell]:
@@ -211,31 +202,12 @@ class Folder:
         """Whether every comparison of a block has the pairs of the plan."""
         have = self.done(block)
         due = [x for x in self.cells(self.turns[block][1]) if not self.skips(x)]
-        if not self.plan["pairs"] and not all(x.workload.at_once for x in due):
+        if not self.plan["pairs"]:
             return False
         return all(have.get(x.key, 0) >= self.due(x, self.plan["pairs"]) for x in due)
 
-    def verdicts(self, ended: bool = False) -> pd.DataFrame:
-        """The verdict table so far, at the last look that was reached; ended: at what was measured
-        behind it, too."""
-        t = self.table
-        t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]  # no warm-up, no half
-        if t.empty:
-            return pd.DataFrame()
-        pair_s = 2 * (self.study.profile.slice_s + schedule.LOST_S)
-        return schedule.verdicts(self.study, t, self.plan, pair_seconds=pair_s, ended=ended)
-
-    def undecided(self) -> set[str]:
-        """The arms that still have a comparison without a word."""
-        table = self.verdicts()
-        if not len(table):
-            return {a.name for a in self.study.arms}
-        return schedule.undecided(self.study, table)
-
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""
-        if not self.study.whole and not self.undecided():
-            return "every comparison is decided"
         last = len(self.turns) - 1
         if self.left_s <= 0 and not (self.block == last and self.whole(last)):
             return schedule.SPENT

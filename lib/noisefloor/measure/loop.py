@@ -1,4 +1,4 @@
-"""The loop: blocks in the order of the plan, until every comparison has a word."""
+"""The loop: the declared blocks in the order of the plan."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,35 +11,30 @@ from noisefloor.model import Arm
 
 
 def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
-    """What is missing of the block of an arm (None: of all): duets, then whole rounds of pairs, as
-    many as the plan says. The first block finds out how many its share of the budget holds, one at
-    least. What was lost is tried once more at the end."""
+    """What is missing of the block of an arm (None: of all): whole rounds of pairs, as many as the
+    plan says. The first block finds out how many its share of the budget holds, one at least. What
+    was lost is tried once more at the end."""
     every = c.cells(arm)
-    for cell in 2 * [x for x in every if x.workload.at_once]:
-        _made(c, bench, cell, c.due(cell, 0) - c.done(c.block).get(cell.key, 0))
-    in_turn = [x for x in every if not x.workload.at_once]
     share_s = schedule.share_s(c.study, c.turns) + schedule.starting_s(c.study)  # warm-up and all
     number = 0
-    while in_turn and not all(map(c.skips, in_turn)) and c.left_s > 0:
+    while every and not all(map(c.skips, every)) and c.left_s > 0:
         again = number == c.plan["pairs"] > 0  # what was lost
         have, own_s = c.done(c.block), 0.0
-        for cell in schedule.round_of(c.seed, c.block, 0 if again else number, in_turn):
+        for cell in schedule.round_of(c.seed, c.block, 0 if again else number, every):
             due, began = c.due(cell, number if again else number + 1), c.meta["spent_s"]
             _made(c, bench, cell, due - have.get(cell.key, 0))
             own_s += 0 if cell.control else c.meta["spent_s"] - began
         if again:
             break
         number += 1
-        if not c.plan["pairs"] and number >= max((have.get(x.key, 0) for x in in_turn), default=0):
+        if not c.plan["pairs"] and number >= max((have.get(x.key, 0) for x in every), default=0):
             c.plan["pairs"] = number if c.meta["spent_s"] + own_s > share_s else 0
-    if c.block == 0:
-        c.fill()
     c.save()
 
 
 def _made(c: Campaign, bench: Bench, cell: schedule.Cell, lacks: int) -> None:
-    """A pair, or a duet's block, where the block lacks some and time is left; left out for good
-    where this machine does not allow it."""
+    """A pair, where the block lacks some and time is left; left out for good where this machine does
+    not allow it."""
     if lacks <= 0 or c.skips(cell) or c.left_s <= 0:
         return
     try:
@@ -53,22 +48,13 @@ def _made(c: Campaign, bench: Bench, cell: schedule.Cell, lacks: int) -> None:
 
 
 def blocks(c: Campaign) -> Iterator[Arm | None]:
-    """The arm of each block that is still to be measured (None: all of them). The campaign is
-    judged at the looks of its plan, an arm whose comparisons all have a word gets no more blocks. A
-    block that was interrupted is continued, and keeps its deal."""
-    open_ = {a.name for a in c.study.arms}
-    judged = 0
+    """The arm of each block that is still to be measured (None: all of them). A block that was
+    interrupted is continued, and keeps its deal."""
     c.begin()
-    for number, (round_, arm) in enumerate(c.turns):  # it may grow after the first block
+    for number, (_, arm) in enumerate(c.turns):
         if c.left_s <= 0:
             return
-        if round_ in c.plan["looks"] and round_ > judged and not c.study.whole:
-            judged, open_ = round_, c.undecided()
-        if not open_:
-            return
         if number < c.block or (arm and arm.name in c.meta["skipped"]):
-            continue
-        if arm and arm != c.study.control and arm.name not in open_:
             continue
         c.block = number
         c.proved.clear()
@@ -113,8 +99,8 @@ def side_by_side(c: Campaign, bench: Bench) -> None:
             for old in gone:
                 old.result()  # nothing else runs while something is measured
             works = [x.workload for x in c.cells(arm)]
-            # a duet and a restart are under load before their clock
-            if not all(w.at_once or w.tool == "restart" for w in works):
+            # a restart is under load before its clock
+            if not all(w.tool == "restart" for w in works):
                 c.warm(bench, [(i, arms[i]) for i in dealt])
             block(c, bench, arm)
             c.closing(bench, list(enumerate(arms)))

@@ -74,19 +74,16 @@ def dry_run(study: Study, server: guest.Guest, say: Callable[[str], None]) -> No
 
 def planned(c: Campaign) -> str:
     """The plan in words, before anything is measured."""
-    looks = ", ".join(map(str, c.plan["looks"]))
     each = f" an arm, {len(c.study.arms)} arms" if len(c.study.arms) > 1 else ""
     if control := c.plan.get("control"):
         one = f" and {control} of the A/A control"
         each += one if c.study.design != "switched" else ", each with a pair of the A/A control"
     said = (
-        f"plan: {c.plan['blocks']} blocks{each}, judged after {looks}; at most"
+        f"plan: {c.plan['blocks']} blocks{each}, judged once, at the end; at most"
         f" {minutes(c.study.profile.budget_min * 60)} minutes of measuring"
     )
     if len(c.study.arms) > 1:
         said += f", of which the arms need {math.ceil(schedule.least_min(c.study, c.plan))} or more"
-    if windows := c.plan.get("windows"):
-        said += f"; {windows} windows of {schedule.window_s(c.study):g} s a block"
     half = ", ".join(
         f"{METRICS[m].label} ±{pct:.1f} %" for m, pct in c.plan.get("expected", {}).items()
     )

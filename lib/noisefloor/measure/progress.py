@@ -3,8 +3,6 @@
 import sys
 import time
 
-import pandas as pd
-
 
 def minutes(seconds: float) -> str:
     """Seconds as ``minutes:seconds``."""
@@ -17,7 +15,7 @@ class Progress:
 
     def __init__(self):
         self._bar = self._display = None
-        self._next, self._told = 0.0, (-1, "")
+        self._next = 0.0
         if "ipykernel" in sys.modules:
             from IPython.display import display
 
@@ -33,11 +31,12 @@ class Progress:
             print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
     def show(self, c, doing: str) -> None:
-        """Where the campaign is: block, pair and arm, verdicts so far, time left at the most."""
+        """Where the campaign is: block, pair and arm, time left at the most. No estimate: nobody may
+        stop because of one."""
         now, spent, left = time.monotonic(), c.meta["spent_s"], max(c.left_s, 0.0)
         if now < self._next:
             return
-        text = f"block {c.block + 1} of {len(c.turns)}, {doing}; {self._words(c)}"
+        text = f"block {c.block + 1} of {len(c.turns)}, {doing}"
         plain = not (self._display or sys.stderr.isatty())
         self._next = now + (10 if plain else 1)
         if self._display or plain:
@@ -49,15 +48,6 @@ class Progress:
             self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=c.study.name)
         self._bar.n = min(spent / (spent + left + 1e-9), 1.0)
         self._bar.set_postfix_str(f"{minutes(left)} left; {text}")
-
-    def _words(self, c) -> str:
-        """Verdicts so far, counted; a campaign is judged after whole blocks only."""
-        if self._told[0] != c.block:
-            table = c.verdicts()
-            own = [] if table.empty else table.loc[~table["control"], "verdict"]
-            words = ", ".join(f"{n} {w}" for w, n in pd.Series(own).value_counts().items())
-            self._told = c.block, words or "no verdict yet"
-        return self._told[1]
 
     def close(self, text: str) -> None:
         """The last line."""

@@ -4,7 +4,6 @@ A tool gets a `Slice`, writes its text into the run's folder and returns what st
 argv, exit code, CPU and bytes of each process.
 """
 
-import contextlib
 import csv
 import math
 import os
@@ -30,8 +29,6 @@ from noisefloor.stats.within import mser5
 LOADERS = 16  # threads that pile up what a replica has to catch up with
 SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
 SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
-SPARE_S = 0.5  # that a duet's load goes on beyond its last window
-EDGE = "t_s,transactions,cpu_s,written_B,read_B,binlog_B\n"  # of a duet's windows
 
 
 class NotHere(Exception):
@@ -155,7 +152,7 @@ def _counters(s: Slice) -> dict[str, dict[str, float]]:
     return found
 
 
-# -- sysbench on one server, and on two at once ----------------------------------------------------
+# -- sysbench ---------------------------------------------------------------------------------------
 
 
 def load_argv(s: Slice, seconds: float, option_file: Path | None = None, **changes) -> list[str]:
@@ -189,47 +186,6 @@ def sysbench(s: Slice) -> dict:
         code, _, cpu = run(argv, patience, out, begun)
     found = told(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
     return found | (used(counted, _counters(s)) if counted else {})
-
-
-def duet(both: list[Slice], folder: Path, windows: int, window_s: float) -> list[dict]:
-    """Both servers under load at the same time, for `windows` windows behind one that warms up:
-    what stands in each run.json. Counters at the edges of the windows in ``windows.csv``."""
-    seconds = math.ceil(window_s * (windows + 1) + SPARE_S)  # sysbench counts whole ones
-    argvs = [load_argv(s, seconds) for s in both]
-    with contextlib.ExitStack() as ends:
-        loads = [
-            ends.enter_context(Gated(a, s.threads, folder / f"gate{i}", s.folder / "sysbench.txt"))
-            for i, (s, a) in enumerate(zip(both, argvs, strict=True))
-        ]
-        for load in loads:
-            load.connected()
-        stolen = steal()
-        before = [meter({"server": s.server}) for s in both]
-        for load in loads:
-            load.go()
-        began = time.monotonic()
-        edges: list[list[str]] = [[], []]
-        for k in range(1, windows + 2):  # the first one warms up
-            time.sleep(max(0.0, began + k * window_s - time.monotonic()))
-            for s, rows in zip(both, edges, strict=True):
-                rows.append(_edge(s.server, began))
-        after = [meter({"server": s.server}) for s in both]
-        done = [x.wait(began + seconds + child.PATIENCE_S - time.monotonic()) for x in loads]
-    found = []
-    for i, (s, (code, _, cpu)) in enumerate(zip(both, done, strict=True)):
-        (s.folder / "windows.csv").write_text(EDGE + "".join(edges[i]))
-        usage = used(before[i], after[i])
-        result = told(workloads.shown(argvs[i]), code, usage, cpu, stolen)
-        found.append(result | {"windows": windows, "window_s": window_s})
-    return found
-
-
-def _edge(server: Server, began: float) -> str:
-    """A line of a duet's windows: what the server has done and used so far."""
-    used, done = server.usage(), server.status("Com_commit")["Com_commit"]
-    at = time.monotonic() - began
-    bytes_ = f"{used['written_B']},{used['read_B']},{_binlog_bytes(server)}"
-    return f"{at:.4f},{done:.0f},{used['cpu_s']:.6f},{bytes_}\n"
 
 
 # -- which functions a server spends its time in ---------------------------------------------------

@@ -16,14 +16,21 @@ from noisefloor.servers.workshop import ServerError
 
 _KNOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _TOOLS, _PARTS = _KNOWN["tools"], _KNOWN["parts"]
+_PROCESSOR = {  # lines of /proc/cpuinfo, those of x86 and those of ARM
+    "vendor": ("vendor_id", "CPU implementer"),
+    "family": ("cpu family",),
+    "model": ("model", "CPU part"),
+    "stepping": ("stepping", "CPU variant"),
+}
 
 
 # -- the host --------------------------------------------------------------------------------------
 
 
 def facts() -> dict:
-    """The host as it is recorded with each run: processor, cores, memory (B), AES flag, kernel,
-    and the disk under the project. No host name, user name or path."""
+    """The host as it is recorded with each campaign: processor (its name and `processor()`), cores,
+    memory (B), AES flag, kernel, boot id ("" where there is none), and the disk under the project.
+    No host name, user name or path."""
     cpu = _read("/proc/cpuinfo")
     flags = set((re.search(r"^(?:flags|Features)\s*:(.*)$", cpu, re.M) or ["", ""])[1].split())
     model = re.search(r"^model name\s*: (.*)$", cpu, re.M)
@@ -31,14 +38,31 @@ def facts() -> dict:
     system = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read("/etc/os-release"), re.M)
     return {
         "cpu": model[1].strip() if model else platform.processor() or platform.machine(),
+        "processor": processor(cpu),
         "cores": len(os.sched_getaffinity(0)),
         "memory_B": int(memory[1]) * 1024 if memory else None,
         "aes": "aes" in flags,
         "virtual": "hypervisor" in flags,
         "kernel": platform.release(),
+        "boot": _read("/proc/sys/kernel/random/boot_id").strip(),
         "system": system[1] if system else platform.system(),
         "disk": disk(paths.root()),
     }
+
+
+def processor(cpuinfo: str) -> dict[str, str | int]:
+    """`vendor`, `family`, `model` and `stepping` by the text of /proc/cpuinfo, as far as they are
+    there; of an ARM processor its implementer, part and variant. Empty where it names no model."""
+    lines = re.findall(r"^([\w ]+?)[ \t]*:[ \t]*(\S.*?)[ \t]*$", cpuinfo, re.M)
+    first = dict(reversed(lines))  # of the first core
+    ids = {}
+    for key, names in _PROCESSOR.items():
+        value = next((first[n] for n in names if n in first), "")
+        if key == "vendor" and value:
+            ids[key] = value
+        elif re.fullmatch(r"\d+|0x[0-9a-f]+", value):  # Linux may say "unknown"
+            ids[key] = int(value, 16 if "x" in value else 10)
+    return ids if {"vendor", "model"} <= set(ids) else {}
 
 
 def disk(folder: Path) -> dict:

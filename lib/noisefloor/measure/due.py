@@ -1,0 +1,168 @@
+"""Which questions lack a sitting on this processor, and to measure as many of them as time allows."""
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from noisefloor import paths, studies
+from noisefloor.data import design, pack, tidy
+from noisefloor.measure import collect
+from noisefloor.model import Study, StudyError
+from noisefloor.servers import doctor, engines
+
+PROFILE = "standard"  # of what is published
+STARTING_MIN = 2.0  # loading and the last packing of a campaign, about
+GATE = 1.1  # of its minutes, where the host is never quiet
+_OTHERS = ("own-study", "calibration")  # which no published page asks
+
+
+@dataclass(frozen=True)
+class Due:
+    """A question that lacks sittings on this processor: how many it has here and asks for, and the
+    minutes that one takes."""
+
+    study: str
+    question: str
+    asks: str
+    sittings: int
+    asked: int
+    minutes: float
+    headline: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON holds it."""
+        return asdict(self)
+
+
+def due() -> list[Due]:
+    """The questions that lack a sitting on this processor, the most wanted first: headlines, then
+    those with the fewest sittings, then the shortest. None that this boot has measured, and none
+    whose builds are not here."""
+    host = {"host": doctor.facts()}
+    here, boot = design.processor(host), design.sitting(host)
+    held = _campaigns()
+    found = []
+    for study, own in _questions():
+        mine = [m for m in held if m["fingerprint"] == own and m["processor"] == here]
+        sat = {m["sitting"] for m in mine}
+        if boot in sat or len(sat) >= study.sittings:
+            continue
+        name, key, minutes = study.name, study.key, _minutes(study)
+        took = [m["minutes"] for m in held if m["question"] == (name, key)]
+        took = [m for m in took if m < 2 * minutes]  # a longer one was interrupted
+        leads = key in studies.headline(name)
+        minutes = max([minutes, *took[-1:]])
+        found.append(Due(name, key, study.question, len(sat), study.sittings, minutes, leads))
+    return sorted(found, key=lambda d: (not d.headline, d.sittings, d.minutes))
+
+
+def _questions() -> Iterator[tuple[Study, str]]:
+    """Every question of a published page whose builds are here, and the fingerprint of its design."""
+    find = functools.cache(functools.partial(engines.find, fetch=False))
+    for name in (s for s in studies.STUDIES if s not in _OTHERS):
+        for key in studies.questions(name):
+            with contextlib.suppress(StudyError, engines.EngineMissing):
+                study = studies.load(name, question=key, profile=PROFILE)
+                yield study, design.fingerprint(design.design(study, _builds(study, find)))
+
+
+def _minutes(study: Study) -> float:
+    """Minutes of the clock that a campaign takes at the most, about."""
+    return round(study.profile.budget_min * GATE + STARTING_MIN, 1)
+
+
+def _builds(study: Study, find: Callable[[str], engines.Engine]) -> dict[str, dict[str, str]]:
+    """The build of each arm, as campaign.json would hold it. Raises EngineMissing, StudyError for
+    one that lacks what an arm needs."""
+    found = {}
+    for arm in study.compared:
+        name = arm.engine or studies.default_engine(study.name)
+        build = find(name)
+        if build.kind != name.partition("-")[0]:  # a fall-back answers another question
+            raise StudyError(build.note)
+        if arm.expect.get("thread pool") == "on" and not build.thread_pool:
+            raise StudyError(f"{engines.label(build)} has no thread pool")
+        found[arm.name] = {"kind": build.kind, "version": build.version}
+    return found
+
+
+def _campaigns() -> list[dict[str, Any]]:
+    """What is known of every finished campaign that can be read, in the order of time."""
+    found = []
+    for name in paths.campaigns():
+        with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError, ValueError):
+            meta = tidy.meta(folder := paths.campaign(name))
+            if not meta.get("finished"):
+                continue
+            began, ended = (datetime.fromisoformat(meta[k]) for k in ("created", "finished"))
+            found.append(
+                {
+                    "folder": folder,
+                    "created": meta["created"],
+                    "question": (meta["study"], meta.get("key", "")),
+                    "fingerprint": design.fingerprint(design.of(meta)),
+                    "processor": design.processor(meta),
+                    "sitting": design.sitting(meta),
+                    "runs": meta.get("slices_s", 0.0) > 0,
+                    "minutes": round((ended - began).total_seconds() / 60, 1),
+                }
+            )
+    return sorted(found, key=lambda m: m["created"])
+
+
+def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
+    """Measure what is due and fits into so many minutes, the most wanted first; the folder of each
+    campaign in data/raw/recorded, packed. What does not fit is not begun. What was measured and not
+    packed, because the command was killed, is packed first."""
+    began = time.monotonic()
+    for folder in _unpacked():
+        yield from _packed(folder, say)
+    for asked in due():
+        left = max(0.0, minutes - (time.monotonic() - began) / 60)
+        what = f"{asked.study}, {asked.question}: {asked.minutes:.0f} minutes"
+        if asked.minutes > left:
+            say(f"{what}, {left:.0f} are left")
+            continue
+        say(f"{what} at the most")
+        try:
+            (folder,) = collect.measured(asked.study, question=asked.question, profile=PROFILE)
+        except collect.FAILURES as problem:  # the others are measured all the same
+            say(str(problem))
+        else:
+            yield from _packed(folder, say)
+
+
+def _packed(campaign: Path, say: Callable[[str], None]) -> Iterator[Path]:
+    """The folder of a campaign, packed; none, and why, where it cannot be packed."""
+    try:
+        folder, *_ = pack.pack(campaign)
+    except (pack.Refused, tidy.Damaged) as problem:
+        say(str(problem))
+    else:
+        yield folder
+
+
+def _unpacked() -> list[Path]:
+    """Campaigns that answer a question of a published page, and lie among the live ones alone."""
+    known = {own for _, own in _questions()}
+    mine = [m["folder"] for m in _campaigns() if m["fingerprint"] in known and m["runs"]]
+    return [f for f in mine if not (paths.recorded() / f.name).exists()]
+
+
+def text(found: list[Due]) -> str:
+    """The questions that are due, for a terminal."""
+    if not found:
+        return "nothing is due: every question has its sittings on this processor"
+    whole = sum(d.minutes for d in found)
+    many = "1 question lacks" if len(found) == 1 else f"{len(found)} questions lack"
+    lines = [f"{many} a sitting on this processor, {whole / 60:.1f} hours:"]
+    wide = max(len(f"{d.study}, {d.question}") for d in found)
+    for d in found:
+        name = f"{d.study}, {d.question}"
+        lines.append(f"  {name:<{wide}}  {d.sittings} of {d.asked} sittings  {d.minutes:>4.0f} min")
+    return "\n".join([*lines, "to measure what fits into an hour: make measure MINUTES=60"])
