@@ -11,8 +11,9 @@ from noisefloor import explore, stats
 from noisefloor.data import compare
 
 SAME = [
-    "metric", "threads", "n_baseline", "n_arm", "overhead_pct", "lo_pct", "hi_pct", "level", "p",
-    "verdict", "known", "same_lo_pct", "same_hi_pct", "deciding_cv_pct", "runs_needed", "joint",
+    "metric", "threads", "n_baseline", "n_arm", "change_pct", "lo_pct", "hi_pct", "margin_pct",
+    "verdict", "worse", "together", "known", "restarted", "restarted_lo_pct", "restarted_hi_pct",
+    "runs_needed", "joint",
 ]  # fmt: skip
 
 
@@ -35,17 +36,13 @@ def logs(tmp_path_factory):
 
 
 def rows_of(records):
-    """{(metric, threads or joint): row} of what all of them have."""
-    out = {}
-    for r in records:
-        place = "all" if r["joint"] else int(r["threads"])
-        row = {k: r[k] for k in SAME}
-        row["threads"] = place
-        out[r["metric"], place] = {
-            k: None if v is None or (isinstance(v, float) and math.isnan(v)) else v
-            for k, v in row.items()
+    """{(metric, threads): row} of what all of them have."""
+    return {
+        (r["metric"], int(r["threads"])): {
+            k: None if isinstance(r[k], float) and math.isnan(r[k]) else r[k] for k in SAME
         }
-    return out
+        for r in records
+    }
 
 
 def every_way(logs, *options):

@@ -1,16 +1,17 @@
-"""Is the instrument honest? Truths that are known, live and synthetic; rivals on the same files.
+"""Is the instrument honest? Truths that are known, live and synthetic; repeats held out.
 
-Modules, each reading only from those above it: `live` (what real campaigns say), `found` (what
-later ones read of it), `rivals` (how others decide), `truth` (synthetic campaigns), `goals`, `figures`, `page`.
+Modules, each reading only from those above it: `synthetic` (campaigns whose truth is known, by
+``cells.toml``), `rivals` (how others decide), `truth` (the rule against both), `live` (real campaigns),
+`heldout` (repeats, predicted), `found` (tables of scatter that later campaigns read), `goals`,
+`figures`, `page`.
 """
 
-from noisefloor.calibrate.found import write_found
+from noisefloor.calibrate.found import write_tables
 from noisefloor.calibrate.goals import summary
 from noisefloor.calibrate.live import TooShort
-from noisefloor.calibrate.page import QUESTIONS, Calibration, load, recorded, say, say_power
+from noisefloor.calibrate.page import Calibration, load, recorded
 from noisefloor.calibrate.truth import measure, write
 
 __all__ = [
-    "QUESTIONS", "Calibration", "TooShort", "load", "measure", "recorded", "say", "say_power",
-    "summary", "write", "write_found",
+    "Calibration", "TooShort", "load", "measure", "recorded", "summary", "write", "write_tables",
 ]  # fmt: skip

@@ -1,60 +1,151 @@
-"""What later campaigns read: the scatter from start to start and of a pair, and what a duet may say.
+"""What recorded campaigns say of scatter, in the tables that later ones read: of a pair, from start to
+start, from sitting to sitting.
 
 Works on opened campaigns (`results.load`)."""
 
 import json
 import math
-from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from noisefloor import paths, schedule, stats
-from noisefloor.calibrate import live
-from noisefloor.data import results
-from noisefloor.stats import honest
+from noisefloor import schedule, stats
+from noisefloor.calibrate import heldout, live
+from noisefloor.stats import combine
 
-PAIRS = 10  # without which a scatter is known too badly to weight by
+WHOLE = 12  # blocks without which a campaign decides nothing about a machine
+PAIRS = 10  # without which a scatter is known too badly
 FREE = 4  # degrees of freedom inside blocks, before they stand for it
 
 
-def write_found(opened, folder):
-    """Write what campaigns {question: Results} say of their machine: ``floor.json``, ``noise.json`` and
-    ``duet.json``. Raises TooShort for fewer than WHOLE blocks: they would decide what later ones say."""
-    for r in opened.values():
-        if (n := len(live.blocks(r, r.main, live.CPU))) < live.WHOLE:
-            raise live.TooShort(
-                f"{r.folder.name} has {n} whole blocks of {live.WHOLE}: nothing is written"
-            )
-    equal = [opened[q].folder for q in ("aa", "switched", "processor")]
-    for name, entries in (("floor", floor(opened["aa"])), ("noise", noise(equal))):
+def write_tables(opened, folder, *, machine=False):
+    """Write what campaigns say into `folder`: ``noise.json``, ``floor.json`` and ``tau.json``. machine:
+    they were all made on one machine, which has no repeats: without the last.
+
+    Raises TooShort for a machine whose A/A campaign has fewer than WHOLE blocks: it would decide what
+    later ones say."""
+    aa = live.asks(opened, "aa")
+    if not aa:
+        raise live.TooShort(live.NONE.format("two identical servers"))
+    for r in aa if machine else ():
+        if (n := r.pairs(r.main, live.CPU)["block"].nunique()) < WHOLE:
+            raise live.TooShort(f"{r.folder.name} has {n} blocks of {WHOLE}: nothing is written")
+    tables = {"noise": noise(opened), "floor": floor(*aa)}
+    if not machine:
+        tables["tau"] = tau(opened)
+    for name, entries in tables.items():
         text = json.dumps(entries, indent=1, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n")
-    honest.write(live.allowed(opened["injected"]), folder / "duet.json")
+
+
+# -- of a pair ---------------------------------------------------------------------------------------
+
+
+def noise(opened):
+    """What one pair scatters, by thread count: {"source", name: {metric: {threads: sd in percent}}},
+    the names those of `schedule.kin`. Around the means of blocks, where neither an arm's effect nor a
+    start's is left; of two identical arms whose blocks hold one pair, around the mean of the campaign."""
+    sums, counted = {}, 0
+    for r in opened:
+        if r.judged().empty:
+            continue
+        counted += 1
+        equal = {r.study.control.name}
+        if r in live.asks([r], "aa", "switched"):
+            equal |= {a.name for a in r.study.arms}
+        found = stats.pairs(r.judged(), baseline=r.study.baseline.name)
+        for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
+            parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
+            total, df = map(sum, zip(*parts, strict=True))
+            if df < PAIRS - 1:
+                continue
+            for name in schedule.kin(r.study, r.study.workload(work)):
+                sums.setdefault((name, metric, int(threads)), []).append((total, df))
+    out = {"source": f"pairs of {counted} campaigns"}
+    for (workload, metric, threads), parts in sorted(sums.items()):
+        total, df = map(sum, zip(*parts, strict=True))
+        sd = round(100 * math.sqrt(total / df), 3)
+        out.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
+    return out
+
+
+def _around(pairs, equal):
+    """(sum of squares, degrees of freedom) of the changes of an arm around the means of its blocks; of
+    an `equal` one whose blocks hold too few, around their mean."""
+    d, block = pairs["change"], pairs["block"]
+    middle, df = d.groupby(block).transform("mean"), len(d) - block.nunique()
+    if df < FREE and equal:
+        middle, df = d.mean(), len(d) - 1
+    return float(((d - middle) ** 2).sum()), df
+
+
+# -- from start to start -----------------------------------------------------------------------------
 
 
 def floor(*opened):
-    """The start-to-start floor: {"source", metric: {"cv_pct", "upper_pct", "lo_pct", "hi_pct", "df"}}.
+    """The start-to-start scatter of one server: {"source", metric: {"cv_pct", "upper_pct", "lo_pct",
+    "hi_pct", "df"}}, from campaigns of two identical servers, `beyond` what their pairs explain.
 
-    opened: campaigns of two identical servers in turn, `live.pooled`.
     cv_pct: the estimate, 0 where the pairs explain everything; upper_pct: its one-sided upper 95 %
-    bound; df: the degrees of freedom that the bounds imply, None for an estimate of 0."""
-    names, labels = (
-        ", ".join(dict.fromkeys(found))
-        for found in zip(*((r.folder.name, r.meta["engine"]["label"]) for r in opened), strict=True)
-    )
+    bound; df: the degrees of freedom that this bound implies, None for an estimate of 0."""
+    labels = ", ".join(dict.fromkeys(r.meta["engine"]["label"] for r in opened))
     out = {
-        "source": f"A/A campaigns {names}: two identical servers ({labels}), both restarted and data "
-        "directories dealt anew before every block; estimate of the variance between starts beyond "
-        "what the pairs explain"
+        "source": f"{len(opened)} A/A campaigns of two identical servers ({labels}), started and their "
+        "data directories dealt anew for every block"
     }
-    for metric in dict.fromkeys(m for r in opened for m in live.judged(r)):
-        entry = live.pooled(opened, metric)
+    metrics = dict.fromkeys(m for r in opened for m in r.study.workloads[0].metrics)
+    for metric in metrics:
+        campaigns = [r.pairs(r.main, metric) for r in opened if len(r.judged(r.main, metric))]
+        if not campaigns:
+            continue
+        parts = [squares(p["change"], p["block"], p["threads"]) for p in campaigns]
+        entry = beyond(parts)
         df = implied_df(entry["cv_pct"], entry["upper_pct"]) if entry["cv_pct"] else None
         out[metric] = {k: v if v is None else round(v, 3) for k, v in (entry | {"df": df}).items()}
-    if "mean_latency" not in out:
-        out["mean_latency"] = out["tps"]  # a closed loop: one measurement, two names
+    out.setdefault("mean_latency", out["tps"])  # a closed loop: one measurement, two names
     return out
+
+
+def squares(d, block, threads):
+    """A part of `beyond`: (blocks - 1, variance of block means, what the pairs explain of it, degrees of
+    freedom inside blocks). Over several thread counts the mean, with the degrees of freedom of one: a
+    start serves all of them. Raises TooShort."""
+    rows = pd.DataFrame({"d": np.asarray(d), "block": np.asarray(block), "t": np.asarray(threads)})
+    found = []
+    for _, part in rows.groupby("t"):
+        each = part.groupby("block")["d"].agg(["mean", "var", "size"])
+        k, free = len(each), int((each["size"] - 1).sum())
+        if k < 2 or free < 1:
+            raise live.TooShort(
+                f"{len(d)} pairs in {k} blocks: at least 2 blocks of 2 pairs are needed for the "
+                "scatter between starts; it is left out"
+            )
+        within = (each["var"] * (each["size"] - 1)).sum() / free
+        size = k / (1 / each["size"]).sum()  # harmonic: unweighted means, Thomas and Hultquist 1978
+        found.append((k - 1, each["mean"].var(), within / size, free))
+    _, between, share, _ = np.mean(found, axis=0)
+    return found[0][0], between, share, sum(free for *_, free in found)
+
+
+def beyond(parts, *, seed=1, draws=100_000):
+    """What starts scatter beyond the pairs: {"cv_pct", "lo_pct", "hi_pct", "upper_pct"}, the last one
+    one-sided, from a generalised 95 % interval (Weerahandi 1993), drawn; of one server, whose variance
+    is half that of a difference.
+
+    parts: `squares` of one or more campaigns. Variances are averaged before any is cut off at zero, each
+    weighted by how well its pairs let it be known: the campaign whose estimate is below zero counts
+    like another."""
+    k, between, share, free = map(np.array, zip(*parts, strict=True))
+    weights = k / share**2
+    weights /= weights.sum()
+    rng = np.random.default_rng(seed)
+    over = k * between / rng.chisquare(k, (draws, len(k)))
+    drawn = (over - share * free / rng.chisquare(free, (draws, len(k)))) @ weights
+    every = np.append(np.quantile(drawn, (0.025, 0.975, 0.95)), (between - share) @ weights)
+    lo, hi, upper, cv = map(float, 100 * np.sqrt(np.maximum(every, 0) / 2))
+    return {"cv_pct": cv, "lo_pct": lo, "hi_pct": hi, "upper_pct": upper}
 
 
 def implied_df(estimate, upper):
@@ -67,41 +158,22 @@ def implied_df(estimate, upper):
     return float(optimize.brentq(gap, 0.2, 1e6))
 
 
-def noise(folders=()):
-    """What one levelled pair scatters, by thread count: {"source", name: {metric: {threads: sd in
-    percent}}}, the names those of `schedule.kin`. folders: of campaigns (default: all recorded ones).
-    Around the means of blocks, where neither an arm's effect nor a start's is left; of two identical
-    arms whose blocks hold one pair, around the mean of the campaign."""
-    folders = folders or sorted(p.parent for p in paths.recorded().glob("*/campaign.json"))
-    sums, names = {}, []
-    for folder in folders:
-        r = results.load(folder)
-        equal = {r.study.control.name}
-        if r.study.name == "calibration" and r.study.key != "injected":
-            equal |= {a.name for a in r.study.arms}
-        found = stats.pairs(r.tidy, baseline=r.study.baseline.name, levelled=True)
-        for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
-            parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
-            total, df = map(sum, zip(*parts, strict=True))
-            if df < PAIRS - 1:
-                continue
-            kin = schedule.kin(r.study, asked := r.study.workload(work))
-            for name in kin[:1] if asked.at_once else kin:  # a duet stands for itself
-                sums.setdefault((name, metric, int(threads)), []).append((total, df))
-            names.append(Path(folder).name)
-    out = {"source": "pairs of " + ", ".join(dict.fromkeys(names))}
-    for (workload, metric, threads), parts in sorted(sums.items()):
-        total, df = map(sum, zip(*parts, strict=True))
-        sd = round(100 * math.sqrt(total / df), 3)
-        out.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
+# -- from sitting to sitting -------------------------------------------------------------------------
+
+
+def tau(opened):
+    """The scatter between sittings: {"source", instrument: {metric: {"value" (log scale), "df",
+    "questions" (that have repeats), "sittings" (of those)}}}, however few they are: `question.tau`
+    uses it from combine.QUESTIONS on."""
+    every = heldout.comparisons(opened)
+    out = {"source": f"{sum(1 for r in opened if len(r.judged()))} campaigns"}
+    for instrument, metric in sorted({(c.instrument, c.metric) for c in every}):
+        repeated = [c.sittings for c in heldout.repeated(every, instrument, metric)]
+        if scatter := combine.estimate(repeated):
+            out.setdefault(instrument, {})[metric] = {
+                "value": round(scatter.value, 6),
+                "df": round(scatter.df, 2),
+                "questions": scatter.questions,
+                "sittings": sum(map(len, repeated)),
+            }
     return out
-
-
-def _around(pairs, equal):
-    """(sum of squares, degrees of freedom) of the overheads of an arm around the means of its blocks;
-    of an `equal` one whose blocks hold too few, around their mean."""
-    d, block = pairs["overhead"], pairs["block"]
-    middle, df = d.groupby(block).transform("mean"), len(d) - block.nunique()
-    if df < FREE and equal:
-        middle, df = d.mean(), len(d) - 1
-    return float(((d - middle) ** 2).sum()), df

@@ -1,0 +1,118 @@
+"""Does a repeat fall into the range that was given before it? Each sitting of a recorded question
+predicted from those before it, and how much sittings scatter."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from noisefloor.calibrate.rivals import bounds
+from noisefloor.data import design, question
+from noisefloor.stats import combine
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One metric of a question on one processor: the joint row of its first workload and arm, else that
+    of the most threads. sittings: in order of time, the campaigns of each averaged."""
+
+    study: str
+    question: str
+    processor: str
+    instrument: str
+    metric: str
+    sittings: tuple[combine.Campaign, ...]
+
+
+def comparisons(opened):
+    """The Comparisons of campaigns that are judged, one a metric of each question, processor and
+    design."""
+    groups = {}
+    for r in sorted(opened, key=lambda r: (r.when, r.folder.name)):
+        table = r.alone()
+        arms = table["workload"].eq(r.main) & ~table["control"].astype(bool)
+        rows = table[arms & table["lo_pct"].notna()]
+        if len(rows):
+            key = r.study.name, r.study.key, r.processor, design.fingerprint(r.design)
+            groups.setdefault(key, []).append((r, rows))
+    out = []
+    for (study, key, processor, _), campaigns in groups.items():
+        newest, rows = campaigns[-1]
+        instrument = design.instrument(newest.study, newest.main)
+        for metric in rows["metric"].unique():
+            by_sitting = {}
+            for sitting, row in _alike(campaigns, metric):
+                by_sitting.setdefault(sitting, []).append(question.campaign(row))
+            if by_sitting:
+                sittings = tuple(map(combine.sitting, by_sitting.values()))
+                out.append(Comparison(study, key, processor, instrument, metric, sittings))
+    return out
+
+
+def _alike(campaigns, metric):
+    """(sitting, row) of each campaign that measured a metric: the joint row, or that of the most
+    threads, that all of them have. campaigns: (Results, verdict rows)."""
+    tables = [(r.sitting, rows[rows["metric"] == metric]) for r, rows in campaigns]
+    tables = [
+        (sitting, {(row["arm"], _threads(row)): row for _, row in rows.iterrows()})
+        for sitting, rows in tables
+        if len(rows)
+    ]
+    common = set.intersection(*(set(table) for _, table in tables))
+    turn = [a.name for a in campaigns[-1][0].study.arms]
+    best = min(common, key=lambda key: (turn.index(key[0]), -key[1]), default=None)
+    return [(sitting, table[best]) for sitting, table in tables] if best else []
+
+
+def _threads(row):
+    """The thread count of a row; infinite for the joint one, which comes first."""
+    return math.inf if row["joint"] else 0 if pd.isna(row["threads"]) else int(row["threads"])
+
+
+def repeated(every, instrument, metric):
+    """The Comparisons of an instrument and metric that have two sittings or more."""
+    alike = (c for c in every if (c.instrument, c.metric) == (instrument, metric))
+    return [c for c in alike if len(c.sittings) > 1]
+
+
+def held_out(every):
+    """Every sitting but the first of these Comparisons, predicted from those before it: rows study,
+    question, instrument, metric, inside, half_pct (the half width of the range) and inside_tau.
+
+    `inside` is of the range that pages tell: without a scatter between sittings until combine.QUESTIONS
+    questions of an instrument have repeats. `inside_tau` takes the scatter of the others, however few
+    they are. The question itself is never among them."""
+    rows = []
+    for c in (c for c in every if len(c.sittings) > 1):
+        about = (c.study, c.question)
+        rest = [
+            other.sittings
+            for other in repeated(every, c.instrument, c.metric)
+            if (other.study, other.question) != about
+        ]
+        page, few = _ahead(c, combine.pooled(rest)), _ahead(c, combine.estimate(rest))
+        rows += [
+            (*about, c.instrument, c.metric, one.inside, 100 * one.half, other.inside)
+            for one, other in zip(page, few, strict=True)
+        ]
+    columns = ["study", "question", "instrument", "metric", "inside", "half_pct", "inside_tau"]
+    return pd.DataFrame(rows, columns=columns).astype({"inside": bool, "inside_tau": bool})
+
+
+def _ahead(c, tau):
+    """Every sitting but the first of a Comparison, predicted with this scatter between sittings."""
+    return combine.held_out({c.question: c.sittings}, lambda _: tau)
+
+
+def summary(repeats, by):
+    """Shares of `held_out` by a column: rows of it, repeats, inside, share_pct with its bounds (Clopper
+    and Pearson), inside_tau, half_pct (median)."""
+    rows = []
+    for name, part in repeats.groupby(by, sort=True):
+        inside, n = int(part["inside"].sum()), len(part)
+        ends = (100 * x for x in (inside / n, *bounds(inside, n)))
+        rows.append(
+            (name, n, inside, *ends, int(part["inside_tau"].sum()), part["half_pct"].median())
+        )
+    columns = ["repeats", "inside", "share_pct", "lo_pct", "hi_pct", "inside_tau", "half_pct"]
+    return pd.DataFrame(rows, columns=[by, *columns])
