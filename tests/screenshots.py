@@ -64,8 +64,8 @@ def said(command: str) -> str:
 
 
 def report(browser, place: Path) -> None:
-    """The head of the newest published page, and its main figure."""
-    file = sorted(paths.root().glob(f"reports/published/{REPORT}-*/{REPORT}.html"))[-1]
+    """The head of a published page, and its main figure."""
+    file = paths.root() / "reports" / "published" / REPORT / f"{REPORT}.html"
     page = browser.new_page(
         viewport={"width": 880, "height": 900}, color_scheme="light", device_scale_factor=1.5
     )
@@ -96,7 +96,7 @@ def explorer(browser, place: Path) -> None:
         lab.run_all(page, url("explore"))
         page.locator(".nf-raws pre").first.wait_for()
         page.get_by_label("Metric").select_option(metric_label("cpu_per_transaction"))
-        page.get_by_text("Server CPU per transaction over").first.wait_for()
+        page.get_by_role("status").get_by_text("CPU a transaction").first.wait_for()
         page.wait_for_timeout(1500)
         page.keyboard.press("Control+b")  # without the list of files
         page.locator(".jp-OutputArea-output").last.evaluate("e => e.scrollIntoView()")

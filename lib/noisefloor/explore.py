@@ -1,11 +1,12 @@
-"""The explorer: ask a campaign, or two side by side, by controls; verdicts, figures and the raw text
-of every run follow. Nothing is measured, no server is needed.
+"""The explorer: ask a study's campaigns, or one of them, by controls; verdicts, figures and the raw
+text of every run follow. Nothing is measured, no server is needed.
 
 `Question` is one state of the controls and everything that it shows; `Explorer` is the controls.
 Where nobody can move them (papermill, an exported script) it shows the state it was opened with.
 """
 
 import contextlib
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,13 +16,13 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
-from noisefloor import paths, stats
+from noisefloor import paths, schedule
 from noisefloor.data import archive, results, tidy
 from noisefloor.data.archive import Unknown
 from noisefloor.model import METRICS
 from noisefloor.show import plots, report
 from noisefloor.show.markup import TEMPLATE, joined, piece
-from noisefloor.show.report.words import when
+from noisefloor.show.report.words import short_names, when
 from noisefloor.show.rows import counted, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES
 from noisefloor.text import Refusal
@@ -30,6 +31,7 @@ PROBLEMS = (Refusal, paths.NotFound, tidy.Damaged, ValueError, OSError)
 LINES = 4  # arms that the figure over threads can show without crowding
 MOST = 12  # arms that are shown before somebody chooses
 COPY = " (A/A control)"
+PAGE = "all campaigns of its page"
 
 
 # -- what can be opened ----------------------------------------------------------------------------
@@ -40,30 +42,62 @@ def is_archive(source: str) -> bool:
     return "/" in source or (Path(source) / "manifest.json").exists()
 
 
-def opened(source: str, baseline: str = "", texts: str = "") -> results.Results:
-    """The campaign of that name, or the archive of that path (from here or from the project's
-    folder), compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound,
-    NotATable, Unknown, Damaged."""
+@dataclass(frozen=True)
+class Campaign(results.Results):
+    """One campaign by itself: judged as if nothing else had been measured."""
+
+    def judge(self, **asked) -> pd.DataFrame:
+        one = {"processor": self.processor, "sittings": 1, "asked": 1, "ranged": False}
+        ends = {"next_lo_pct": math.nan, "next_hi_pct": math.nan}
+        return self.alone(**asked).assign(**one, **ends)
+
+
+def opened(source: str, baseline: str = "", texts: str = "", workload: str = "") -> results.Results:
+    """All campaigns of the page of the study of that name, or those of them that have the workload;
+    one campaign of that name; or the archive of that path (from here or from the project's folder),
+    compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound, NotATable,
+    Unknown, Damaged."""
     if is_archive(source):
         return archive.load(source, baseline, texts=texts)
+    if newest := _newest(source):
+        folders = results.beside(paths.campaign(newest))
+        asked = [f for f in folders if workload in ("", *_workloads(f))]
+        return results.load(*(asked or folders))
     folder = paths.campaign(source)
     return _campaign(folder, folder.stat().st_mtime_ns)
 
 
+def _newest(study: str) -> str | None:
+    """The campaign that leads the page of a study, recorded ones first; None for what is no study."""
+    return report.recorded_campaign(study) or report.newest_campaign(study)
+
+
+def _workloads(folder: Path) -> list[str]:
+    return [w["name"] for w in tidy.meta(folder)["workloads"]]
+
+
 @lru_cache(maxsize=8)
-def _campaign(folder: Path, _changed: int) -> results.Results:
-    return results.load(folder)
+def _campaign(folder: Path, _changed: int) -> Campaign:
+    return Campaign(folder)
+
+
+def _is_page(source: results.Results) -> bool:
+    return not isinstance(source, (Campaign, archive.Archive))
 
 
 def listed() -> pd.DataFrame:
-    """All campaigns, recorded ones first, then the archives that `noisefloor ingest` put into its own
-    place: columns source, study, title, label (date, profile, server)."""
-    rows = []
+    """What can be opened: of each study all campaigns of its page, then each campaign, recorded ones
+    first, then the archives that `noisefloor ingest` put into its own place: columns source, study,
+    title, label (date, profile, server)."""
+    rows, pages = [], {}
     for name in paths.campaigns():
         with contextlib.suppress(tidy.Damaged, paths.NotFound):
             facts = tidy.meta(paths.campaign(name))
             words = (when(facts), facts["profile"]["name"], report.engine(facts))
             rows.append((name, facts["study"], facts["title"], ", ".join(filter(None, words))))
+            if facts.get("finished") != "":
+                pages[facts["study"]] = facts["title"]
+    rows = [(study, study, title, PAGE) for study, title in pages.items()] + rows
     for file in sorted(paths.processed().glob("*/manifest.json")):
         source = paths.shown(file.parent)
         rows.append((source, source, f"Archive {file.parent.name}", file.parent.name))
@@ -75,35 +109,43 @@ def listed() -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Question:
-    """One or two campaigns, asked about one workload and metric. `threads` and `arms`: those to show,
-    () for all; what is not shown is judged with the rest, so that choosing makes no verdict."""
+    """One or two sources, asked about one workload and metric. `margin_pct`: 0 for the metric's own;
+    `threads` and `arms`: those to show, () for all; what is not shown is judged with the rest, so that
+    choosing makes no verdict."""
 
     sources: tuple[results.Results, ...]
     workload: str
     metric: str
-    margin_pct: float = 2.0
+    margin_pct: float = 0.0
     threads: tuple[int, ...] = ()
     arms: tuple[str, ...] = ()
 
     @cached_property
-    def _named(self) -> dict[str, results.Results]:
-        """The sources by what they are called."""
-        names = [when(s.meta) or s.meta["campaign"] for s in self.sources]
+    def _there(self) -> dict[str, results.Results]:
+        """The sources that have the workload and metric, by what they are called."""
+        names = [PAGE if _is_page(s) else when(s.meta) or s.meta["campaign"] for s in self.sources]
         if len(set(names)) < len(names):
             raise Unknown(f"Both are called {names[0]}: rename one, or they cannot be told apart.")
-        return dict(zip(names, self.sources, strict=True))
-
-    @cached_property
-    def _there(self) -> dict[str, results.Results]:
-        """Those that have the workload and metric."""
         asked = self.workload, self.metric
-        return {name: s for name, s in self._named.items() if len(s.judged(*asked))}
+        named = zip(names, self.sources, strict=True)
+        return {name: s for name, s in named if len(s.judged(*asked))}
 
     @cached_property
     def judged(self) -> pd.DataFrame:
-        """The verdict table, one campaign after the other, with a column `campaign`."""
+        """The verdict table, one source after the other, with the columns `source` and `campaign`,
+        what its rows are called: those of a page by their processor. An arm that several questions of
+        a page have stands for the first of them."""
         asked = {"workload": self.workload, "metric": self.metric, "margin_pct": self.margin_pct}
-        parts = [s.judge(**asked).assign(campaign=name) for name, s in self._there.items()]
+        parts = []
+        for name, source in self._there.items():
+            table = source.judge(**asked).assign(source=name, campaign=name)
+            if _is_page(source):
+                first = table.groupby(["processor", "arm"])["question"].transform("first")
+                table = table[table["question"] == first]
+                on = list(table["processor"].unique())
+                short = dict(zip(on, short_names(on), strict=True))
+                table = table.assign(campaign=table["processor"].map(short))
+            parts.append(table)
         if not parts:
             raise Unknown(f"{self.workload}: no run has {metric_label(self.metric)}")
         return pd.concat(parts, ignore_index=True)
@@ -120,16 +162,20 @@ class Question:
 
     @property
     def _parts(self):
-        """(name, shown rows) of each campaign."""
+        """(name, shown rows) of each campaign or processor."""
         return self.verdicts.groupby("campaign", sort=False)
+
+    @property
+    def _several(self) -> bool:
+        return self.judged["campaign"].nunique() > 1
 
     @cached_property
     def headline(self) -> str:
-        """The main comparison of each campaign in words."""
+        """The main comparison of each campaign or processor in words."""
         said = []
         for name, rows in self._parts:
             if not is_control(rows).all():
-                start = f"{name}: " if len(self.sources) > 1 else ""
+                start = f"{name}: " if self._several else ""
                 said.append(start + report.headline(report.primary(rows, self.metric)))
         return " ".join(said) or "Nothing is left to show: choose an arm and a thread count."
 
@@ -137,40 +183,44 @@ class Question:
     def remarks(self) -> list[str]:
         """What a reader must know about what was asked."""
         said = list(dict.fromkeys(n for s in self._there.values() for n in s.notes(self.workload)))
-        declared = {f"{s.study.margin_pct:g}" for s in self.sources}
-        if declared != {f"{self.margin_pct:g}"}:
+        margins = {schedule.margin_pct(s.study, self.metric) for s in self.sources}
+        if self.margin_pct and margins != {self.margin_pct}:
+            own = " and ±".join(f"{margin:g}" for margin in sorted(margins))
             said.append(
-                f"Before measuring, ±{' and ±'.join(sorted(declared))}\u202f% was declared as the"
-                f" margin; with ±{self.margin_pct:g}\u202f% these are verdicts to explore with."
+                f"The margin of this metric is ±{own}\u202f%; with ±{self.margin_pct:g}\u202f% these"
+                " are verdicts to explore with."
             )
         if len(self.verdicts) < len(self.judged):
             said.append("What is hidden is still judged with the rest: a choice makes no verdict.")
         if len(self._there) < len(self.sources):
             said.append("Only one of the two has this workload and metric.")
+        for source in filter(_is_page, self.sources):
+            said += [f"Left out: {why}." for why in source.left]
         return said
 
     @cached_property
     def figure(self):
-        """Overhead against threads, or a forest where that would say less or be crowded."""
-        rows, alone = self.verdicts, len(self.sources) == 1
+        """Changes against threads, or a forest where that would say less or be crowded."""
+        rows = self.verdicts
         arms = rows.loc[~is_control(rows), "arm"].nunique()
-        if rows["threads"].nunique() > 1 and 0 < arms <= (LINES if alone else 1):
-            by = "metric" if alone else "campaign"
-            return plots.overhead(rows, self.metric, margin_pct=self.margin_pct, by=by)
-        return plots.dots(rows, by=("campaign", "threads"), margin_pct=self.margin_pct)
+        if rows["threads"].nunique() > 1 and 0 < arms <= (1 if self._several else LINES):
+            by = "campaign" if self._several else "metric"
+            return plots.threads(rows, self.metric, by=by)
+        return plots.dots(rows, by=("campaign", "threads"))
 
     @cached_property
     def alt(self) -> str:
         """Alternative text of the figure."""
-        if len(self.sources) == 1:
+        if not self._several:
             return plots.alt(self.verdicts)
         return " ".join(f"{name}: {plots.alt(rows)}" for name, rows in self._parts)
 
     @cached_property
     def apart(self) -> pd.DataFrame:
-        """`results.apart` of the two campaigns; without rows for one."""
+        """`results.apart` of two campaigns; without rows for one, and for more."""
         parts = [rows for _, rows in self._parts]
-        return results.apart(*parts, self.margin_pct) if len(parts) == 2 else pd.DataFrame()
+        two = len(parts) == len(self._there) == 2
+        return results.apart(*parts) if two else pd.DataFrame()
 
     @cached_property
     def comparisons(self) -> list[tuple[str, int]]:
@@ -179,29 +229,42 @@ class Question:
         rows = rows.loc[is_control(rows).sort_values(kind="stable").index]
         found = []
         for row in rows.itertuples():
-            name = row.campaign if len(self.sources) > 1 else ""
+            name = row.campaign if self._several else ""
             words = filter(None, (name, row.arm + COPY * row.control, counted(row.threads)))
             found.append((", ".join(words), row.Index))
         return found
 
     def close(self, row: int) -> "Comparison":
-        """One row of `verdicts`, seen from near."""
+        """One row of `verdicts`, seen from near: of a page the newest campaign behind it."""
         verdict = self.verdicts.loc[row]
-        return Comparison(self, self._named[verdict["campaign"]], verdict)
+        return Comparison(self, self._campaigns(verdict)[-1], verdict)
+
+    def _campaigns(self, verdict: pd.Series) -> list[results.Results]:
+        """The campaigns behind a row, in the order of time."""
+        source = self._there[verdict["source"]]
+        if not _is_page(source):
+            return [source]
+        return source.by_processor[verdict["question"], verdict["processor"]]
 
     @cached_property
     def told(self) -> str:
         """The table of verdicts, and of the differences between two campaigns, as HTML."""
         parts = []
         for name, rows in self._parts:
-            meta = self._named[name].meta
-            facts = (name, report.machine(meta), report.engine(meta))
+            campaigns = self._campaigns(rows.iloc[0])
+            meta, many = campaigns[-1].meta, len(campaigns)
+            facts = (
+                name,
+                report.machine(meta),
+                report.engine(meta),
+                f"{many} campaigns" * (many > 1),
+            )
             words = ", ".join(dict.fromkeys(filter(None, facts)))
             parts.append(report.verdict_table(rows, words).markup)
         if len(self.apart):
             words = (
-                "The second campaign against the first: how far the overheads are apart, in percent,"
-                " with the interval of two independent measurements."
+                "The second against the first: how far the changes are apart, in percent, with the"
+                " interval of two independent measurements."
             )
             parts.append(report.table(self.apart, words, name="apart").markup)
         return joined(parts)
@@ -227,7 +290,7 @@ class Comparison:
     (row of the table that `figure` draws) and words."""
 
     def __init__(self, question: Question, source: results.Results, row: pd.Series):
-        self.row, self._source, self._margin_pct = row, source, question.margin_pct
+        self.row, self._source = row, source
         self._spec, self.pairs = METRICS[question.metric], pd.DataFrame()
         asked, both = (question.workload, question.metric), [row["baseline"], row["arm"]]
         rows = self._alike(source.judged(*asked))
@@ -258,11 +321,10 @@ class Comparison:
 
     @cached_property
     def figure(self):
-        """The pairs and the path to the verdict, or the single runs."""
+        """The pairs, or the single runs."""
         if self.pairs.empty:
             return plots.runs(self.runs, self._spec.name)
-        path = stats.path(self.pairs, level=self.row["level"], margin_pct=self._margin_pct)
-        return plots.pairs(self.pairs, path, margin_pct=self._margin_pct)
+        return plots.pairs(self.pairs)
 
     def raw(self, run: str) -> str:
         """The text that was printed in a run, and in the other run of its pair, as HTML."""
@@ -303,15 +365,16 @@ class Picture(anywidget.AnyWidget):
 class Explorer:
     """The controls and what follows them, for the last line of a notebook cell.
 
-    `source` and `against`: campaigns by name or archives by path, "" for the newest recorded one and
-    for none; `texts`: the folder that an archive was made from; the rest (workload, metric, threads,
-    arms, margin_pct): what is asked first, empty for all or the page's own. Raises NotFound, Unknown, Damaged."""
+    `source` and `against`: studies or campaigns by name or archives by path, "" for the first study
+    and for none; `texts`: the folder that an archive was made from; the rest (workload, metric,
+    threads, arms, margin_pct): what is asked first, empty for all or the metric's own. Raises
+    NotFound, Unknown, Damaged."""
 
     def __init__(self, source="", against="", *, margin_pct=0.0, texts="", **asked):
-        source = source or next(filter(None, map(report.recorded_campaign, STUDIES)), "")
+        source = source or next(filter(report.recorded_campaign, STUDIES), "")
         if not source:
             raise paths.NotFound("there is no recorded campaign; nothing was opened")
-        self._texts, self._listed = texts, listed()
+        self._texts, self._listed, self._held = texts, listed(), {}
         study = source if is_archive(source) else self._open(source).study.name
         for name in filter(is_archive, (source, against)):
             self._open(name)
@@ -338,9 +401,10 @@ class Explorer:
             return made
 
         drop, many = ipywidgets.Dropdown, ipywidgets.SelectMultiple
-        limits = {"min": 0.1, "max": 99.0, "step": 0.5, "value": 2.0}
+        limits = {"min": 0.0, "max": 99.0, "step": 0.5, "value": 0.0}
+        limits["tooltip"] = "0: the margin of the metric"
         self.study = control(drop, "Study")
-        self.campaign = control(drop, "Campaign")
+        self.campaign = control(drop, "Campaigns")
         self.against = control(drop, "Compare with")
         self.workload = control(drop, "Workload")
         self.metric = control(drop, "Metric")
@@ -367,13 +431,17 @@ class Explorer:
         still = {"text/html": str(self.question.still), "text/plain": self.question.headline}
         return self.panel._repr_mimebundle_() | still
 
-    def _open(self, name: str, baseline: str = "") -> results.Results:
-        return opened(name, baseline, self._texts)
+    def _open(self, name: str, baseline: str = "", workload: str = "") -> results.Results:
+        if is_archive(name):
+            return opened(name, baseline, self._texts)
+        if (name, workload) not in self._held:
+            self._held[name, workload] = opened(name, workload=workload)
+        return self._held[name, workload]
 
     def _fill_sources(self, source: str = "", against: str = "") -> None:
         rows = self._listed[self._listed["study"] == self.study.value]
         known = list(zip(rows["label"], rows["source"], strict=True))
-        _offer(self.campaign, known, source or report.recorded_campaign(self.study.value))
+        _offer(self.campaign, known, source or rows["source"].iloc[0])
         _offer(self.against, [("nothing", ""), *known], against)
 
     def _fill(self, workload="", metric="", threads=(), arms=()) -> None:
@@ -382,18 +450,20 @@ class Explorer:
         source, new = self._open(self.campaign.value), self._opened != self.campaign.value
         if new:
             self._opened, self.margin.value = self.campaign.value, source.study.margin_pct
-        rows = source.judged()
-        works = [w.name for w in source.study.workloads if w.name in set(rows["workload"])]
+        works = [w.name for w in source.study.workloads]
+        if not _is_page(source):  # which holds finished campaigns, and is not read as a whole
+            works = [w for w in works if w in set(source.judged()["workload"])]
         if not works:
             raise Unknown("This campaign has no whole pair yet.")
         _offer(self.workload, works, workload)
+        source = self._open(self.campaign.value, workload=self.workload.value)
         rows = source.judged(self.workload.value)
         there, first = [source.study.baseline.name], None
         if theirs := isinstance(source, archive.Archive):
             there, held = list(pd.unique(rows["arm"])), self.baseline.value
             first = source.first(self.workload.value) if new or held not in there else held
         _offer(self.baseline, there, first)
-        source = self._open(self.campaign.value, self.baseline.value)
+        source = self._open(self.campaign.value, self.baseline.value, self.workload.value)
         self.baseline.disabled = not theirs
         self.baseline.layout.display = None if theirs else "none"
         judged = source.study.workload(self.workload.value).metrics
@@ -431,7 +501,7 @@ class Explorer:
         """Ask what the controls say, and show everything that follows."""
         names = dict.fromkeys(filter(None, (self.campaign.value, self.against.value)))
         self.question = q = Question(
-            tuple(self._open(n, self.baseline.value) for n in names),
+            tuple(self._open(n, self.baseline.value, self.workload.value) for n in names),
             self.workload.value,
             self.metric.value,
             self.margin.value,

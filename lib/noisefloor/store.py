@@ -6,25 +6,27 @@ here is refused. Every value is a bound parameter.
 
 import contextlib
 import hashlib
+import json
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import sqlalchemy as sa
 
-from noisefloor import paths
-from noisefloor.data import results, tidy
+from noisefloor import model, paths
+from noisefloor.data import design, question, results, tidy
 from noisefloor.data.compare import aligned
 from noisefloor.show.markup import known
-from noisefloor.show.report.words import engine, machine, primary, when
+from noisefloor.show.report.words import effect, engine, machine, primary, when, word
 from noisefloor.show.rows import metric_label, threads_label
-from noisefloor.text import Refusal, amounts
+from noisefloor.text import Refusal
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
-VERSION = 3  # of the tables below
-COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is followed
+VERSION = 4  # of the tables below
+COMPARISON = ["question", *question.COMPARISON]  # what is followed
 _DRIVERS = {"sqlite": "sqlite", "mysql": "mysql+mysqldb", "mariadb": "mysql+mysqldb"}
 _OPTIONS = {"read_default_file", "read_default_group", "unix_socket"}
 _OPTIONS |= {"ssl_ca", "ssl_cert", "ssl_key", "ssl_mode"}
@@ -64,9 +66,10 @@ _campaign = _table(
     "campaign",
     sa.Column("id", sa.String(64), primary_key=True),
     columns=[
-        (sa.Text, "name study title profile design baseline"),
+        (sa.Text, "name study title question profile design baseline"),
         (sa.Text, "engine machine created finished measured"),
-        (_Number, "margin_pct"),
+        (sa.Text, "processor sitting fingerprint facts"),  # facts: campaign.json without its host
+        (sa.Integer, "asked"),  # sittings that its question takes
     ],
 )
 _verdict = _table(
@@ -76,11 +79,10 @@ _verdict = _table(
     columns=[
         (sa.Text, "workload metric"),
         (sa.Integer, "threads"),
-        (sa.Text, "baseline arm verdict warnings"),
-        (sa.Integer, "n_baseline n_arm blocks"),
-        (_Number, "overhead_pct lo_pct hi_pct level p noise_floor_pct deciding_cv_pct"),
-        (_Number, "runs_needed minutes_needed"),
-        (sa.Boolean, "control joint"),
+        (sa.Text, "baseline arm verdict known warnings"),
+        (sa.Integer, "n_baseline n_arm blocks together"),
+        (_Number, "change_pct lo_pct hi_pct margin_pct runs_needed minutes_needed"),
+        (sa.Boolean, "worse control joint"),
         (sa.Text, "engine"),
     ],
 )
@@ -190,8 +192,8 @@ def prepare(url: sa.URL) -> None:
 
 
 def push(url: sa.URL, folder: Path) -> int:
-    """Store a campaign and its verdict table in place of what was stored of it before; returns the
-    number of comparisons. Raises StoreError, tidy.Damaged."""
+    """Store a campaign and its own verdict table in place of what was stored of it before; returns
+    the number of comparisons. Raises StoreError, tidy.Damaged."""
     row, verdicts = _rows(folder)
     prepare(url)
     with _connected(url, writing=True) as c:
@@ -214,14 +216,18 @@ def _rows(folder: Path) -> tuple[dict, list[dict]]:
     row = {c.name: facts.get(c.name) for c in _campaign.columns}
     row |= {"id": hashlib.sha256(key.encode("utf-8", "replace")).hexdigest(), "name": folder.name}
     row |= {"profile": facts["profile"]["name"], "engine": engine(facts), "machine": machine(facts)}
-    row |= {"measured": when(facts)}
+    row |= {"measured": when(facts), "question": opened.study.key}
+    row |= {"processor": opened.processor, "sitting": opened.sitting}
+    row |= {"fingerprint": design.fingerprint(opened.design)}
+    row |= {"facts": json.dumps({k: v for k, v in facts.items() if k != "host"})}
     builds = {arm: e["label"] for arm, e in facts.get("engines", {}).items()}
-    table = opened.verdicts.reset_index(drop=True)
+    table = opened.alone()
+    if table.empty:
+        raise StoreError(f"{folder.name} holds no pair to judge; it was not stored")
+    row["asked"] = int(opened.verdicts["asked"].max())
     table = table.assign(campaign=row["id"], position=table.index)
     table["engine"] = [builds.get(arm, row["engine"]) for arm in table["arm"]]
     verdicts = table[list(_verdict.columns.keys())].to_dict("records")
-    if not verdicts:
-        raise StoreError(f"{folder.name} holds no pair to judge; it was not stored")
     row, *verdicts = ({c: _cell(v) for c, v in each.items()} for each in (row, *verdicts))
     return row, verdicts
 
@@ -238,17 +244,20 @@ def _cell(value):
 def history(
     url: sa.URL, study: str, *, metric="", threads: int | None = None, arm=""
 ) -> pd.DataFrame:
-    """How the overheads of a study moved: verdict tables with the columns campaign, date, engine
-    (the arm's), machine and profile, by comparison and then by date.
+    """How the changes of a study moved: verdict rows of campaigns, each by itself, with the columns
+    campaign, date, engine (the arm's), machine, processor and profile, by comparison and then by date;
+    below them, without a campaign, the result of those of the newest design on each processor, with
+    the columns of `question.MORE`.
 
-    Without metric, threads and arm: the comparison that the newest campaign's page begins with.
-    A/A controls only where `arm` names one. Raises StoreError, which names what there is."""
+    Without metric, threads and arm: the comparison that the page begins with. A/A controls only where `arm` names one. Raises StoreError, which names what
+    there is."""
     if url.drivername == "sqlite" and not Path(url.database).exists():
         raise StoreError(f"{shown(url)} does not exist; `noisefloor store` makes it")
     with _connected(url, writing=False) as c:
         if not _made(c, url):
             raise StoreError(f"{shown(url)} has no results; `noisefloor store` puts them there")
-        told = ("study", "profile", "design", "margin_pct", "machine", "created")
+        told = ("study", "question", "profile", "design", "machine", "created")
+        told += ("processor", "sitting", "fingerprint", "facts", "asked")
         both = sa.select(
             _campaign.c.name.label("campaign"),
             _campaign.c.measured.label("date"),
@@ -265,10 +274,15 @@ def history(
     numbers = [c.name for c in _verdict.columns if isinstance(c.type, _Number)]
     frame = frame.astype({"threads": "Int64"} | dict.fromkeys(numbers, float))
     frame = frame.sort_values(["created", "campaign", "position"], ignore_index=True)
-    kept = frame if arm else frame[~frame["control"]]
+    own = frame.assign(asked=1, sittings=1, ranged=False)
+    kept = pd.concat([own, *_together(frame)], ignore_index=True)
+    kept = kept if arm else kept[~kept["control"]]
     if not (metric or threads or arm):
-        one = primary(kept[kept["created"] == kept["created"].iloc[-1]])
-        same = ["workload", "metric", "arm", "joint"] + ["threads"] * known(one["threads"])
+        leading = frame[frame["question"].isin(["", "headline"])]
+        newest = (leading if len(leading) else frame)["fingerprint"].iloc[-1]
+        one = primary(kept[kept["campaign"].isna() & (kept["fingerprint"] == newest)])
+        same = ["question", "workload", "metric", "arm", "joint"]
+        same += ["threads"] * known(one["threads"])
         kept = kept[(kept[same] == one[same]).all(axis=1)]
     for column, value in (("metric", metric), ("threads", threads), ("arm", arm)):
         if value:
@@ -279,22 +293,47 @@ def history(
                 raise StoreError(f"{asked}; there are: {there}", 2)
     order = kept.groupby(COMPARISON, sort=False, dropna=False).ngroup()
     kept = kept.loc[order.sort_values(kind="stable").index]
-    return kept.drop(columns=["created", "position"]).reset_index(drop=True)
+    return kept.drop(columns=["created", "position", "facts"]).reset_index(drop=True)
+
+
+def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """What the campaigns of one design say together: of each question and profile those of the newest
+    one's, processor by processor. frame: rows of `history` in the order of time."""
+    newest = frame.groupby(["question", "profile"])["fingerprint"].transform("last")
+    alike = frame[frame["fingerprint"] == newest]
+    alike = alike.assign(warnings=[text.split("; ") if text else [] for text in alike["warnings"]])
+    for (_, on), rows in alike.groupby(["fingerprint", "processor"], sort=False):
+        tables = [part for _, part in rows.groupby("campaign", sort=False)]
+        last = tables[-1].iloc[0]
+        asked = replace(model.restored(json.loads(last["facts"])), sittings=int(last["asked"]))
+        found = question.combined([(t["sitting"].iloc[0], t) for t in tables], asked, on)
+        yield found.assign(campaign=None, date="", machine=on)
 
 
 def text(frame: pd.DataFrame) -> str:
-    """The rows of `history` for a terminal: a heading a comparison, a line a campaign."""
-    rows = list(frame.itertuples())
-    told = [amounts.told(r.overhead_pct, r.lo_pct, r.hi_pct, r.metric, r.level) for r in rows]
+    """The rows of `history` for a terminal: a heading a comparison, a line a campaign, and a line for
+    what those of a processor say together."""
+    rows = frame.to_dict("records")
     cells = [
-        [cell or "" for cell in (r.date, r.engine, r.profile, r.verdict, size, r.machine)]
-        for r, size in zip(rows, told, strict=True)
+        [
+            cell or ""
+            for cell in (_when(r), r["engine"], r["profile"], word(r), effect(r), r["machine"])
+        ]
+        for r in rows
     ]
+    several = frame["question"].nunique() > 1
     lines, last = [], None
     for r, line in zip(rows, aligned(cells), strict=True):
-        what = f"{metric_label(r.metric)} {threads_label(r.threads, r.joint)}".strip()
-        head = f"{what}, {r.workload}: {r.arm} against {r.baseline}"
+        what = f"{metric_label(r['metric'])} {threads_label(r['threads'], r['joint'])}".strip()
+        head = f"{what}, {r['workload']}: {r['arm']} against {r['baseline']}"
+        head += f" ({r['question']})" if several and r["question"] else ""
         lines += [] if head == last else [*([""] if last else []), head]
         lines.append(f"  {line}")
         last = head
     return "\n".join(lines)
+
+
+def _when(row: dict) -> str:
+    """The date of a campaign; of several what they are called."""
+    n = row["sittings"]
+    return row["date"] if known(row["campaign"]) else f"{n} sitting{'s' * (n > 1)}"

@@ -75,12 +75,13 @@ class Told(results.Results):
 
     def __init__(self, chosen, rows):
         super().__init__(Path())
-        columns = ["arm", "overhead_pct", "lo_pct", "hi_pct"]
+        columns = ["arm", "change_pct", "lo_pct", "hi_pct"]
         table = pd.DataFrame(rows, columns=columns)
         table = table.assign(workload="w", metric="tps", question="", joint=False, control=False)
+        table = table.assign(threads=4, processor=self.processor)
         self.__dict__ |= {"study": chosen, "verdicts": table}
 
-    main = "w"
+    main, processor = "w", "p"
 
 
 def percent(log):
@@ -92,10 +93,10 @@ def test_main_effects_and_what_both_do_beyond_their_sum(guest):
     s = studies.load("own-study", settings=["a=1,2", "b=x,y", "c=9"], guest=guest)
     logs = {"b=y": (0.10, 0.07, 0.14), "a=2": (0.30, 0.28, 0.32), "a=2, b=y": (0.50, 0.49, 0.53)}
     found = Told(s, [(k, *map(percent, v)) for k, v in logs.items()]).effects()
-    found = found.set_index("change")
+    found = found.set_index("setting")
     assert list(found.index) == ["a: 1 to 2", "b: x to y", "both, beyond the sum of each alone"]
     middle = [(0.3 + 0.5 - 0.1) / 2, (0.1 + 0.5 - 0.3) / 2, 0.5 - 0.3 - 0.1]
-    assert list(np.log1p(found["overhead_pct"] / 100)) == pytest.approx(middle)
+    assert list(np.log1p(found["change_pct"] / 100)) == pytest.approx(middle)
     # an end of an effect is as far from its middle as the opposite ends of what is taken away
     below = [(0.02, 0.01, 0.04), (0.03, 0.01, 0.02), (0.01, 0.02, 0.04)]
     above = [(0.02, 0.03, 0.03), (0.04, 0.03, 0.02), (0.03, 0.02, 0.03)]
@@ -104,7 +105,7 @@ def test_main_effects_and_what_both_do_beyond_their_sum(guest):
     hi = [m + k * math.hypot(*w) for m, k, w in zip(middle, share, above, strict=True)]
     assert list(np.log1p(found["lo_pct"] / 100)) == pytest.approx(lo)
     assert list(np.log1p(found["hi_pct"] / 100)) == pytest.approx(hi)
-    assert list(found["verdict"]) == ["slower", "slower", "slower"]
+    assert list(found["verdict"]) == ["faster", "faster", "faster"]
 
 
 def test_effects_of_one_arm_are_none_and_unknown_ends_stay_unknown():
@@ -112,7 +113,7 @@ def test_effects_of_one_arm_are_none_and_unknown_ends_stay_unknown():
     assert Told(one, [("a=2", 1.0, 0.5, 1.5)]).effects().empty
     two = studies.load("own-study", settings=["a=1,2,3"])
     found = Told(two, [("a=2", 1.0, math.nan, math.nan), ("a=3", 9.0, 8.0, 10.0)]).effects()
-    assert list(found["verdict"]) == ["cannot tell", "slower"]
+    assert list(found["verdict"]) == ["cannot tell", "faster"]
     assert Told(two, [("a=2", 1.0, 0.5, 1.5)]).effects().empty  # an arm without a row
 
 

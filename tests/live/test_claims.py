@@ -1,3 +1,4 @@
+import copy
 import math
 import re
 import shutil
@@ -10,15 +11,17 @@ import pytest
 from scipy import stats
 
 from noisefloor import claims, paths
+from noisefloor.model import METRICS
 from noisefloor.show import plots
 from noisefloor.stats import row as verdict_row
-from noisefloor.stats import scatter, two
+from noisefloor.stats import scatter, two, verdict
+from noisefloor.text import amounts
 
 FACTS, TIMES = claims.facts(), claims.times()
 START = scatter.Start(0.0073, 3)
 
 
-def judged(margin_pct=2.0, facts=FACTS, times=TIMES, start=START):
+def judged(margin_pct=0.0, facts=FACTS, times=TIMES, start=START):
     return claims.judge(facts, times, margin_pct, start)
 
 
@@ -79,20 +82,34 @@ def test_raw_time_outputs_agree_with_the_facts():
 def test_the_published_example():
     r = row("binlog-encryption", "TPS")
     assert r["verdict"] == "cannot tell"
-    assert r["overhead_pct"] == pytest.approx(100 * (221.19 / 229.41 - 1))
+    assert r["change_pct"] == pytest.approx(100 * (229.41 / 221.19 - 1))
     asked, _ = two.judge(221.19, 229.41, threads=4, seconds=300)
     for key in set(verdict_row.COLUMNS) - {"study", "workload", "baseline", "arm"}:
-        same = pytest.approx(asked[key]) if isinstance(asked[key], float) else asked[key]
+        same = (
+            pytest.approx(asked[key], nan_ok=True) if isinstance(asked[key], float) else asked[key]
+        )
         assert r[key] == same, key
     assert r["known"].startswith("at most ")
+    assert 0.1 < r["chance"] < 0.3
 
 
-def test_a_maximum_is_refused():
-    r = row("binlog-encryption", "maximum latency")
+@pytest.mark.parametrize(
+    ("study", "label", "change", "reason"),
+    [
+        ("binlog-encryption", "maximum latency", 15.5, "a maximum is one transaction"),
+        ("version-upgrade", "32 cores", 100, "hearsay"),
+        ("alibaba-tde", "low concurrency", -20, "a bound is no number"),
+        ("alibaba-tde", "high concurrency", -5, "a bound is no number"),
+        ("ssl-connections", "over a long distance", math.nan, "both tables are lost"),
+    ],
+)
+def test_what_is_no_evidence_is_refused_with_its_reason(study, label, change, reason):
+    r = row(study, label)
     assert r["verdict"] == "cannot tell"
-    assert r["overhead_pct"] == pytest.approx(15.5, abs=0.05)
-    assert math.isnan(r["deciding_cv_pct"])
-    assert math.isnan(r["runs_needed"])
+    assert r["change_pct"] == pytest.approx(change, abs=0.05, nan_ok=True)
+    assert r["warnings"][0].startswith(reason)
+    assert pd.isna(r[["lo_pct", "hi_pct", "chance", "runs_needed", "minutes_needed"]]).all()
+    assert r["together"] == 1
 
 
 def test_nine_percent_is_real_and_three_percent_is_not():
@@ -109,20 +126,23 @@ def test_nine_percent_is_real_and_three_percent_is_not():
     df = error**4 / (own**2 / 11 + start**2 / START.df)
     for threads, (encrypted, plain) in disk.items():
         r = row("tablespace-encryption", f"{threads} thread{'s' if threads > 1 else ''}")
-        effect = math.log(plain / encrypted)
-        assert r["p"] == pytest.approx(2 * stats.t.sf(effect / error, df))
+        effect = math.log(encrypted / plain)
         assert r["verdict"] == ("cannot tell" if threads == 32 else "slower")
-        half = stats.t.ppf(1 - r["level"] / 2, df) * error
+        half = stats.t.ppf(1 - 0.05 / 11 / 2, df) * error  # eleven thread counts together
         assert r["lo_pct"] == pytest.approx(100 * math.expm1(effect - half), rel=1e-4)
-        assert r["noise_floor_pct"] == pytest.approx(100 * math.expm1(half), rel=1e-4)
+        assert r["hi_pct"] == pytest.approx(100 * math.expm1(effect + half), rel=1e-4)
     assert row("tablespace-encryption", "1 to 16 threads together")["verdict"] == "slower"
 
 
 def test_one_server_start_an_arm_cannot_show_that_arms_are_the_same():
     study, steady = "tablespace-encryption", judged(start=scatter.Start(0.001, 200))
     for label in ("64 to 2048 threads together", "all data in memory"):
-        assert row(study, label)["verdict"] == "cannot tell"
+        r = row(study, label)
+        assert (r["verdict"], r["restarted"]) == ("cannot tell", "same")
+        assert -2 < r["restarted_lo_pct"] < r["restarted_hi_pct"] < 2
         assert row(study, label, steady)["verdict"] == "same"
+        assert row(study, label, steady)["restarted"] == ""
+        assert f"{label}: same, " in claims.shown(VERDICTS, study).markup
 
 
 def test_one_cipher_under_two_names_is_the_floor_of_the_backups():
@@ -130,13 +150,24 @@ def test_one_cipher_under_two_names_is_the_floor_of_the_backups():
     error = math.sqrt(np.mean(np.square(gaps)))
     r = row("backup-encryption", "backup with aes-128-cbc, time")
     effect = math.log(180.913 / 171.668)
-    half = stats.t.ppf(1 - r["level"] / 2, 2) * error
-    assert r["level"] < 0.05  # four comparisons of the document's wall times are one family
+    half = stats.t.ppf(1 - 0.05 / 4 / 2, 2) * error  # four wall times of the document together
     assert r["lo_pct"] == pytest.approx(100 * math.expm1(effect - half))
     assert r["hi_pct"] == pytest.approx(100 * math.expm1(effect + half))
     assert r["verdict"] == "slower"
-    assert row("backup-encryption", "restore with aes-128-cbc, time")["verdict"] == "same"
-    assert row("backup-encryption", "restore with aes-128-cbc, CPU time")["verdict"] == "slower"
+    restore = math.log(270.357 / 268.512)
+    ends = [100 * math.expm1(restore + sign * half) for sign in (-1, 1)]
+    r = row("backup-encryption", "restore with aes-128-cbc, time")
+    assert r[["lo_pct", "hi_pct"]].tolist() == pytest.approx(ends)
+    assert ends[1] > 2  # beyond the margin
+    assert r["verdict"] == "cannot tell"
+    assert row("backup-encryption", "restore with aes-128-cbc, CPU time")["verdict"] == "more"
+
+
+USED = {  # user + sys of each run, s
+    "TLS off": (561.777 + 159.042, 556.853 + 159.315, 559.709 + 158.053),
+    "TLS weak": (622.817 + 203.822, 699.388 + 202.783, 701.501 + 199.549),
+    "TLS strong": (713.456 + 199.420, 714.638 + 212.304, 715.786 + 203.253),
+}
 
 
 @pytest.mark.parametrize(
@@ -145,91 +176,106 @@ def test_one_cipher_under_two_names_is_the_floor_of_the_backups():
         ("weak cipher, time", (1485.89, 1430.06, 1442.37), (1690.64, 1707.83, 1733.16), "slower"),
         ("strong cipher, time", (1485.89, 1430.06, 1442.37), (1724.23, 1794.05, 1830.62), "slower"),
         ("compression added, time", (1724.23, 1794.05, 1830.62), (1747.26, 1694.63, 1746.14), "cannot tell"),
+        ("weak cipher, CPU time", USED["TLS off"], USED["TLS weak"], "cannot tell"),
+        ("strong cipher, CPU time", USED["TLS off"], USED["TLS strong"], "more"),
     ],
 )  # fmt: skip
 def test_three_repetitions_are_judged_by_welch(label, base, arm, word):
     r = row("star-bnl", label)
     expected = stats.ttest_ind(np.log(arm), np.log(base), equal_var=False)
-    interval = expected.confidence_interval(1 - r["level"])
-    assert r["p"] == pytest.approx(expected.pvalue)
+    interval = expected.confidence_interval(1 - 0.05 / 3)  # three comparisons together
     assert r["lo_pct"] == pytest.approx(100 * math.expm1(interval.low), rel=1e-4)
     assert r["hi_pct"] == pytest.approx(100 * math.expm1(interval.high), rel=1e-4)
     assert r["verdict"] == word
 
 
-SINGLE = ("binlog-encryption", "version-upgrade", "mdcallag-versions", "alibaba-tde")
+def singles(v):
+    """Rows of one number an arm, of which nothing shows the scatter."""
+    single = v["study"].isin(["binlog-encryption", "version-upgrade", "mdcallag-versions"])
+    return v[single & v["scatter_from"].ne("none: no numbers") & v["metric"].ne("max_latency")]
 
 
-def judged_with(cv_pct, folder, monkeypatch):
-    """The verdicts if every one of 100 published groups of repeats scattered by cv_pct."""
-    (folder / "scatter").mkdir()
-    lines = [f"s,{m},,,5,{cv_pct}" for m in ("tps", "wall") for _ in range(100)]
-    text = "\n".join(["source,metric,threads,seconds,n,cv_pct", *lines])
-    (folder / "scatter" / "groups.csv").write_text(text if cv_pct else "")
-    monkeypatch.setattr(paths, "published", lambda: folder)
+@pytest.mark.parametrize(("times_wider", "decided"), [(0.05, 7), (1, 2), (20, 0)])
+def test_single_numbers_are_held_against_published_repeats(times_wider, decided, monkeypatch):
+    fits = copy.deepcopy(scatter.fits())
+    for fit in (fit for lengths in fits["fits"].values() for fit in lengths.values()):
+        fit["log_ratios"] = [times_wider * x for x in fit["log_ratios"]]
+    monkeypatch.setattr(scatter, "fits", lambda: fits)
     v = judged()
-    return v, v[v["study"].isin(SINGLE) & v["claim_id"].ne("max-latency")]
-
-
-@pytest.mark.parametrize(("cv_pct", "decided"), [(0.2, 10), (2, 6), (40, 0)])
-def test_single_numbers_are_held_against_published_repeats(cv_pct, decided, tmp_path, monkeypatch):
-    v, kept = judged_with(cv_pct, tmp_path, monkeypatch)
-    assert len(kept) == 10
+    kept = singles(v)
+    assert len(kept) == 7
     assert (kept["verdict"] != "cannot tell").sum() == decided
-    assert kept["floor_from"].str.startswith("reference population: 95th percentile of 100").all()
+    assert kept["scatter_from"].str.match(r"\d+ groups of repeats of \d+ sources, median CV ").all()
     assert (kept["known"] != "").eq(kept["verdict"] == "cannot tell").all()
-    for warnings, word in zip(kept["warnings"], kept["verdict"], strict=True):
-        assert (word == "cannot tell") != any(w.startswith("unless the server") for w in warnings)
     own = VERDICTS["study"].isin(["tablespace-encryption", "backup-encryption", "star-bnl"])
     assert (v["verdict"] == VERDICTS["verdict"])[own].all()  # what shows its own scatter stays
 
 
-def test_without_published_repeats_single_numbers_cannot_be_told(tmp_path, monkeypatch):
-    _, kept = judged_with(None, tmp_path, monkeypatch)
+def test_the_chance_of_a_single_number_is_that_of_two_unchanged_servers():
+    kept = singles(VERDICTS)
+    assert kept["chance"].between(0, 1, inclusive="neither").all()
+    assert VERDICTS.drop(kept.index)["chance"].isna().all()
+    assert (kept["chance"] < 0.05)[kept["verdict"] != "cannot tell"].all()
+    text = claims.shown(VERDICTS, "binlog-encryption").markup
+    assert "how often two runs of the same, unchanged server differ by as much" in text
+    assert "about one time in five" in text
+
+
+def test_without_published_repeats_single_numbers_cannot_be_told(monkeypatch):
+    monkeypatch.setattr(scatter, "prediction", lambda *_: None)
+    kept = singles(judged())
     assert set(kept["verdict"]) == {"cannot tell"}
-    assert set(kept["floor_from"]) == {"none: one number an arm, no control"}
-    assert kept["noise_floor_pct"].isna().all()
-    assert kept["deciding_cv_pct"].gt(0).all()
+    assert set(kept["scatter_from"]) == {"none: one number an arm, no control"}
+    assert kept[["lo_pct", "hi_pct", "chance"]].isna().all(axis=None)
 
 
-def test_a_number_that_is_lost_is_no_verdict():
-    assert row("ssl-connections", "over a long distance")["verdict"] == "cannot tell"
+def test_a_number_far_beyond_what_is_predicted_has_its_word():
     tunnel = row("ssl-connections", "native, against an SSH tunnel")
     assert tunnel["verdict"] == "slower"
-    assert tunnel["lo_pct"] > 100
+    assert tunnel["change_pct"] == pytest.approx(100 * (100 / 470 - 1))  # the nearest ends
+    assert tunnel["hi_pct"] < -50
 
 
-def test_a_family_is_a_table_with_its_means_first():
-    v = VERDICTS.set_index(["study", "label"])["level"]
-    binlog, upgrade = v["binlog-encryption", "TPS"], v["version-upgrade", "4 cores"]
-    assert binlog == upgrade == v["alibaba-tde", "low concurrency"] == 0.05
-    ladder = VERDICTS[VERDICTS["study"] == "mdcallag-versions"].set_index("label")["level"]
-    if row("mdcallag-versions", "5.6.51 to 9.7.0")["verdict"] == "cannot tell":
-        assert ladder["5.6.51 to 9.7.0"] == 0.04
-        assert ladder.drop("5.6.51 to 9.7.0").eq(0.0025).all()
-    wall = VERDICTS[VERDICTS["study"].eq("star-bnl") & VERDICTS["metric"].eq("wall")]
-    assert sorted(wall["level"]) == pytest.approx([0.05 / 3, 0.025, 0.05], abs=1e-5)  # Holm
+def test_the_rows_of_a_table_hold_95_percent_together():
+    named = VERDICTS["label"].str.endswith("together") | VERDICTS["label"].eq("all data in memory")
+    assert (VERDICTS["joint"] == named).all()
+    refused = VERDICTS["lo_pct"].isna()
+    sizes = (
+        VERDICTS[~refused]
+        .groupby(["study", "metric", "joint"])["together"]
+        .agg(["min", "max", "size"])
+    )
+    assert sizes["min"].eq(sizes["size"]).all()
+    assert sizes["max"].eq(sizes["size"]).all()
+    assert sizes["size"].to_dict()["tablespace-encryption", "tps", False] == 11
+    assert sizes["size"].to_dict()["tablespace-encryption", "tps", True] == 3
+    assert sizes["size"].to_dict()["binlog-encryption", "tps", False] == 1
+    for source in claims.TITLES:
+        text, kept = claims.shown(VERDICTS, source).markup, VERDICTS[VERDICTS["study"] == source]
+        several = sorted({n for n in kept["together"] if n > 1})
+        said = "Intervals: 95 %" + " and".join(f" for {n} rows together" for n in several) + "."
+        assert (said in text) == kept["lo_pct"].notna().any()
 
 
 def test_every_row_keeps_the_rules_of_a_verdict_table():
     v = VERDICTS
-    assert set(v["verdict"]) <= {"slower", "faster", "same", "cannot tell"}
     assert list(v) == claims.COLUMNS
-    told = v["lo_pct"].notna()
-    assert told[v["verdict"] != "cannot tell"].all()
-    inside = (v["same_lo_pct"] > -2 / 1.02) & (v["same_hi_pct"] < 2)
-    assert (inside == (v["verdict"] == "same")).all()
-    assert (v.loc[v["verdict"] == "slower", "lo_pct"] > 0).all()
-    assert (v.loc[v["verdict"] == "faster", "hi_pct"] < 0).all()
-    open_ = v[told & (v["verdict"] == "cannot tell")]
-    assert (open_["lo_pct"] <= 0).all()
-    assert (open_["hi_pct"] >= 0).all()
+    for r in v.to_dict("records"):
+        metric = r["metric"]
+        margin = METRICS[metric].margin_pct if metric in METRICS else 2.0
+        lo, hi = (math.log1p(r[end] / 100) for end in ("lo_pct", "hi_pct"))
+        assert r["margin_pct"] == margin
+        assert r["verdict"] == verdict.word(lo, hi, math.log1p(margin / 100), metric)
+        assert r["worse"] == verdict.worse(r["verdict"], metric)
+    assert set(v["verdict"]) == {"slower", "faster", "more", "less", "same", "cannot tell"}
+    open_ = v[v["lo_pct"].notna() & (v["verdict"] == "cannot tell")]
     assert (open_["known"] != "").all()
-    assert (open_["runs_needed"] > open_[["n_baseline", "n_arm"]].max(axis=1)).all()
-    differ = v[v["verdict"].isin(["slower", "faster"])]
-    assert (differ["p"] <= differ["level"]).all()
+    more = open_["runs_needed"] > open_[["n_baseline", "n_arm"]].max(axis=1)
+    assert (more | open_["minutes_needed"].ge(20)).all()
+    assert open_["settle"].str[:1].str.isdigit().all()
     assert v["why"].ne("").all()
     assert v.loc[v["verdict"] == "cannot tell", "settle"].ne("").all()
+    assert v.loc[v["verdict"] != "cannot tell", "settle"].eq("").all()
 
 
 def test_a_wider_margin_makes_no_difference_real():
@@ -237,7 +283,8 @@ def test_a_wider_margin_makes_no_difference_real():
     for margin in (0.5, 10):
         words = judged(margin).set_index(["study", "label", "metric"])["verdict"]
         for name, word in words.items():
-            assert {word, before[name]} != {"slower", "faster"}
+            kinds = {verdict.kind(w, name[2]) for w in (word, before[name])}
+            assert kinds != {"worse", "better"}
     assert (words == "same").sum() > (before == "same").sum()
 
 
@@ -288,13 +335,18 @@ def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
 
 def test_the_headline_counts():
     counts = VERDICTS["verdict"].value_counts()
+    worse = counts["slower"] + counts["more"]
     text = claims.headline(VERDICTS)
     assert f"{len(VERDICTS)} comparisons from 9 published sources" in text
     assert f"for {counts['cannot tell']} of them" in text
-    assert f"{counts['slower']} slower" in text
+    assert f"{worse} are changes for the worse, {counts['faster'] + counts['less']} for" in text
+    assert f"and {counts['same']} too small to matter" in text
     assert claims.box(VERDICTS).markup.startswith('<section class="nf-verdict')
-    assert "cannot tell, −3.6" in claims.findings(VERDICTS)[0]
-    assert "It is at most " in claims.findings(VERDICTS)[0]
+    first, second, third = claims.findings(VERDICTS)
+    assert "cannot tell, +3.7" in first
+    assert "differ by at least that much about one time in five" in first
+    assert "if the server was restarted between the runs" in second
+    assert "more, +7.8" in third
 
 
 def test_each_source_can_be_shown_and_drawn():
@@ -306,47 +358,94 @@ def test_each_source_can_be_shown_and_drawn():
             assert why.split(",")[0].split("`")[0].split("'")[0] in shown
     figure = plots.claims(VERDICTS[VERDICTS["key"]])
     words = [t.get_text() for t in figure.axes[0].texts]
-    drawn = VERDICTS[VERDICTS["key"] & VERDICTS["overhead_pct"].notna()]
+    drawn = VERDICTS[VERDICTS["key"] & VERDICTS["change_pct"].notna()]
     assert sum(w == "? cannot tell" for w in words) == (drawn["verdict"] == "cannot tell").sum()
     assert set(drawn["label"]) <= set(words)
 
 
-def campaign_of(study, metric, arm, lo, hi, verdict):
-    """An opened campaign with one comparison."""
-    columns = ["metric", "arm", "joint", "overhead_pct", "lo_pct", "hi_pct", "verdict"]
-    measured = pd.DataFrame([[metric, arm, True, (lo + hi) / 2, lo, hi, verdict]], columns=columns)
-    study = SimpleNamespace(name=study, margin_pct=2.0)
-    return SimpleNamespace(study=study, main="io-bound", of=lambda *_, **__: measured)
+def campaign_of(study, metric, arm, *rows):
+    """An opened campaign with one comparison: its joint row on processors A, B, …; a row is (lo, hi,
+    verdict) and what differs from that of a question that is answered."""
+    made = []
+    for processor, (lo, hi, word, more) in zip("AB", rows, strict=False):
+        made.append({
+            "question": "headline", "workload": "one", "metric": metric, "baseline": "none",
+            "arm": arm, "threads": pd.NA, "joint": True, "processor": processor, "verdict": word,
+            "change_pct": (lo + hi) / 2, "lo_pct": lo, "hi_pct": hi, "next_lo_pct": math.nan,
+            "next_hi_pct": math.nan, "warnings": [], "ranged": False, **more,
+        })  # fmt: skip
+    measured, study = pd.DataFrame(made), SimpleNamespace(name=study, margin_pct=0.0)
+    lead = measured[measured["processor"] == "A"]
+    return SimpleNamespace(study=study, main="one", verdicts=measured, of=lambda *_, **__: lead)
 
 
 @pytest.mark.parametrize(
     ("lo", "hi", "verdict", "word"),
     [
-        (3.9, 7.0, "slower", "holds here"),
-        (-0.5, 1.5, "same", "holds here"),
-        (9.5, 12.0, "slower", "does not hold here"),
-        (-3.0, 4.0, "cannot tell", "cannot be told apart from that here"),
+        (-7.0, -3.9, "slower", "That holds here"),
+        (-1.5, 0.5, "same", "That holds here"),
+        (-12.0, -9.5, "slower", "That does not hold here"),
+        (-4.0, 3.0, "cannot tell", "That cannot be told apart from what was measured here"),
     ],
 )
-def test_up_to_nine_percent_is_a_limit_that_a_smaller_cost_keeps(lo, hi, verdict, word):
-    r = campaign_of("tablespace-encryption", "tps", "tables only", lo, hi, verdict)
+def test_up_to_nine_percent_is_a_limit_that_a_smaller_change_keeps(lo, hi, verdict, word):
+    r = campaign_of("tablespace-encryption", "tps", "tables only", (lo, hi, verdict, {}))
     said = claims.stands(r, "1 to 16 threads together", arm="tables only")
-    assert f"up to 9 % penalty (1 to 16 threads together). That {word}: " in said
+    assert f"up to 9 % penalty (1 to 16 threads together). {word}: " in said
 
 
 @pytest.mark.parametrize(
-    ("lo", "hi", "verdict", "word"),
+    ("lo", "hi", "word"),
     [
-        (500.0, 600.0, "slower", "holds here"),  # the nearest ends are 4.7 times apart
-        (350.0, 400.0, "slower", "holds here"),
-        (200.0, 300.0, "slower", "does not hold here"),
+        (-85.7, -83.3, "That holds here"),  # the nearest ends are 4.7 times apart: -78.7 %
+        (-80.0, -77.8, "That holds here"),
+        (-75.0, -66.7, "That does not hold here"),
     ],
 )
-def test_ranges_are_a_limit_that_a_larger_cost_keeps(lo, hi, verdict, word):
+def test_ranges_are_a_limit_that_a_larger_change_keeps(lo, hi, word):
     metric, label = "connections_per_second", "native, against an SSH tunnel"
-    r = campaign_of("ssl-connections", metric, "TLS 1.3, RSA 4096", lo, hi, verdict)
+    r = campaign_of("ssl-connections", metric, "TLS 1.3, RSA 4096", (lo, hi, "slower", {}))
     said = claims.stands(r, label, question="native", least=True)
     assert (
-        f"100 or 22 connections a second, through a tunnel 470 to 480 ({label}). That {word}: "
-        in said
+        f"100 or 22 connections a second, through a tunnel 470 to 480 ({label}). {word}: " in said
+    )
+
+
+NEXT = {"next_lo_pct": 4.0, "next_hi_pct": 9.0}
+EARLY = {"warnings": ["so far 1 of 3 sittings"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "answer"),
+    [
+        ([(5.5, 7.5, "slower", {})], "That is not what was measured here: +6.5 % (+5.5 to +7.5 %)."),
+        ([(5.5, 7.5, "slower", NEXT)], "That fits what was measured here: +6.5 % (+5.5 to +7.5 %)."),
+        (
+            [(5.5, 7.5, "slower", NEXT), (3.0, 7.0, "slower", {})],
+            "That fits what was measured here: +6.5 % (+5.5 to +7.5 %) on A; +5.0 % (+3.0 to +7.0 %) on B.",
+        ),
+        (
+            [(5.5, 7.5, "slower", {}), (1.0, 7.0, "not yet", EARLY)],
+            "That is not what was measured here: +6.5 % (+5.5 to +7.5 %) on A. Measured here: +4.0 % "
+            "(+1.0 to +7.0 %) on B, so far 1 of 3 sittings.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_claim_is_held_against_every_processor_and_what_comes_next(rows, answer):
+    r = campaign_of("backup-encryption", "wall", "aes-128-cbc", *rows)
+    said = amounts.plain(claims.stands(r, "backup with aes-128-cbc, time", arm="aes-128-cbc"))
+    label = "backup with aes-128-cbc, time"
+    assert said == f"The source says: 5.23 % longer ({label}). {answer}"
+
+
+def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
+    each = {"joint": False, "threads": 4}
+    r = campaign_of("binlog-encryption", "tps", "on", (-3.0, 1.0, "cannot tell", each))
+    more = r.verdicts.assign(threads=16, change_pct=2.0, lo_pct=1.0, hi_pct=3.0, verdict="faster")
+    r.verdicts = pd.concat([r.verdicts, more], ignore_index=True)
+    said = amounts.plain(claims.stands(r, "TPS", claimed=0.0))
+    assert said == (
+        "The source says: similar, within the error (TPS). That cannot be told apart from what was "
+        "measured here: -1.0 % (-3.0 to +1.0 %) at 4 threads. That does not hold here: +2.0 % "
+        "(+1.0 to +3.0 %) at 16 threads."
     )

@@ -12,10 +12,8 @@ import pytest
 from matplotlib.text import Text
 
 from conftest import DATA
-from noisefloor import schedule
 from noisefloor.show import markup, plots
 from noisefloor.show.plots import canvas
-from noisefloor.show.rows import contended
 from noisefloor.text import amounts
 
 CPU = "cpu_per_transaction"
@@ -23,28 +21,28 @@ AMOUNTS = tomllib.loads((DATA / "amounts.toml").read_text())
 
 
 def verdicts(rows, **more):
-    """A verdict table from (metric, threads, arm, overhead, half width, verdict) tuples."""
-    columns = ["metric", "threads", "arm", "overhead_pct", "noise_floor_pct", "verdict"]
+    """A verdict table from (metric, threads, arm, change, half width, verdict) tuples."""
+    columns = ["metric", "threads", "arm", "change_pct", "half", "verdict"]
     frame = pd.DataFrame(rows, columns=columns).astype({"threads": "Int64"})
-    known = {"study": "s", "workload": "w", "baseline": "plain"}
-    known |= {"level": 0.05, "design": "switched"}
+    half = frame.pop("half")
+    known = {"study": "s", "workload": "w", "baseline": "plain", "margin_pct": 2.0}
+    known |= {"sittings": 1, "asked": 1, "ranged": False}
     return frame.assign(
-        lo_pct=frame["overhead_pct"] - frame["noise_floor_pct"],
-        hi_pct=frame["overhead_pct"] + frame["noise_floor_pct"],
+        lo_pct=frame["change_pct"] - half,
+        hi_pct=frame["change_pct"] + half,
         joint=frame["threads"].isna(),
-        warnings=[[] for _ in rows],
         **known | more,
     )
 
 
 TABLE = verdicts(
     [
-        ("tps", 1, "encrypted", 4.0, 1.0, "slower"),
-        ("tps", 4, "encrypted", 1.0, 2.0, "cannot tell"),
-        ("tps", 16, "encrypted", 0.1, 1.2, "same"),
-        ("tps", pd.NA, "encrypted", 1.7, 0.8, "cannot tell"),
-        ("tps", 4, "plain again", 0.2, 1.9, "same"),
-        ("p99", 1, "encrypted", 9.0, 2.0, "slower"),
+        ("tps", 1, "encrypted", -4.0, 1.0, "slower"),
+        ("tps", 4, "encrypted", -1.0, 2.0, "cannot tell"),
+        ("tps", 16, "encrypted", -0.1, 1.2, "same"),
+        ("tps", pd.NA, "encrypted", -1.7, 0.8, "slower"),
+        ("tps", 4, "plain again", -0.2, 1.9, "same"),
+        ("p99", 1, "encrypted", 19.0, 2.0, "slower"),
         ("p99", 4, "encrypted", 3.0, 4.0, "cannot tell"),
     ]
 )
@@ -65,24 +63,14 @@ def texts(figure):
         *(("interval", ends, shown) for *ends, shown, _ in AMOUNTS["intervals"]),
         *(("known", ends, known) for *ends, _, known in AMOUNTS["intervals"]),
         ("percent", (None,), "not known"),
-        ("overhead", (pd.NA, "tps"), "not known"),
-        ("overhead", (None, "tps"), "not known"),
+        ("change", (pd.NA, "tps"), "not known"),
+        ("change", (None, "tps"), "not known"),
         ("interval", (None, pd.NA, "tps"), "no interval"),
         ("known", (None, pd.NA, "tps"), ""),
-        *(
-            ("told", (739, 600, 990, "tps", level), f"8.4 times slower ({named}7 to 10.9 times)")
-            for level, named in (
-                (0.05, ""),
-                (0.0125, "98.8 % interval "),
-                (0.0006, "99.94 % interval "),
-                (0.04, "96 % interval "),
-                (math.nan, ""),
-                (None, ""),
-            )
-        ),
+        ("told", (739, 600, 990, "p95"), "8.4 times slower (7 to 10.9 times)"),
     ],
 )
-def test_a_size_an_interval_and_its_level_are_told_in_one_way(tell, given, text):
+def test_a_size_and_its_interval_are_told_in_one_way(tell, given, text):
     assert getattr(amounts, tell)(*given).replace("\u202f", " ") == text
 
 
@@ -106,15 +94,70 @@ def test_without_an_order_the_control_names_the_baseline():
 # -- what is drawn ---------------------------------------------------------------------------------
 
 
-def test_overhead_draws_the_published_numbers_over_ours():
-    published = pd.DataFrame({"threads": [8], "overhead_pct": [30.0], "label": ["a blog"]})
-    (ax,) = plots.overhead(TABLE, "tps", published=published).axes
+def test_threads_draw_the_published_numbers_over_ours():
+    published = pd.DataFrame({"threads": [8], "change_pct": [-30.0], "label": ["a blog"]})
+    (ax,) = plots.threads(TABLE, "tps", published=published).axes
     assert "a blog" in texts(ax.figure)
-    assert ax.get_ylim()[1] > 30
+    assert ax.get_ylim()[0] < -30
     assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "4", "8", "16", "all"]
     assert list(ax.get_xticks()[:4]) == [0, 2, 3, 4]  # log2
     points = [line.get_xydata()[0] for line in ax.lines if line.get_marker() == "o"]
-    assert any(np.allclose(p, (0, 4.0)) for p in points)
+    assert any(np.allclose(p, (0, -4.0)) for p in points)
+
+
+def test_there_is_a_diamond_for_all_thread_counts_where_there_is_a_joint_row():
+    for table, shown in ((TABLE, True), (TABLE[~TABLE["joint"]], False)):
+        (ax,) = plots.threads(table, "tps").axes
+        assert ("D" in [line.get_marker() for line in ax.lines]) == shown
+        assert ("all" in [t.get_text() for t in ax.get_xticklabels()]) == shown
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends"),
+    [
+        ("tps", "(↑ faster, ↓ slower)"),
+        (CPU, "(↑ more, ↓ less)"),
+        ("p99", "(↑ slower, ↓ faster)"),
+        ("written_bytes_per_transaction", "(↑ larger, ↓ smaller)"),
+    ],
+)
+def test_the_ends_of_an_axis_are_called_by_the_metric(metric, ends):
+    table = verdicts([(metric, 4, "encrypted", 1.0, 3.0, "cannot tell")])
+    assert any(ends in t for t in texts(plots.threads(table, metric)))
+    larger, smaller = (word[2:] for word in ends[1:-1].split(", "))
+    assert {f"← {smaller}", f"{larger} →"} <= set(texts(plots.dots(table)))
+
+
+def test_ends_of_several_metrics_have_no_word_for_better_and_worse():
+    table = verdicts([(m, 4, "a", 1.0, 3.0, "cannot tell") for m in ("tps", CPU)])
+    assert {"← smaller", "larger →"} <= set(texts(plots.dots(table)))
+
+
+def test_the_band_is_the_margin_of_the_rows():
+    table = verdicts([("tps", 4, "encrypted", 1.0, 3.0, "cannot tell")], margin_pct=5.0)
+    for figure, words in (
+        (plots.threads(table), "within ±5 %\ncounts as same"),
+        (plots.dots(table), "±5 % counts as same"),
+    ):
+        assert words in texts(figure)
+    assert "shaded: counts as same" in texts(plots.dots(pd.concat([table, TABLE])))
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"sittings": 1, "asked": 3}, "so far 1 of 3"),
+        ({"sittings": 2, "asked": 1, "ranged": True}, "2 sittings"),
+    ],
+)
+def test_without_its_sittings_a_question_has_no_word(known, said, narrow):
+    table = verdicts([("tps", 4, "encrypted", -4.0, 1.0, "not yet")], **known)
+    for draw in (plots.threads, plots.dots):
+        words = " ".join(texts(draw(table, narrow=narrow))).replace("\n", " ")
+        assert said in words
+        assert "not yet" not in words
+    assert said in plots.alt(table)
 
 
 @pytest.mark.parametrize(
@@ -125,27 +168,27 @@ def test_overhead_draws_the_published_numbers_over_ours():
         ({"arm": {"encrypted": "TLS"}}, "tps", ["encrypted against plain", "TLS against plain"]),
     ],
 )
-def test_overhead_makes_small_multiples_of_what_differs(more, metric, panels):
+def test_threads_make_small_multiples_of_what_differs(more, metric, panels):
     table = pd.concat([TABLE, TABLE.replace(more)] if more else [TABLE], ignore_index=True)
-    figure = plots.overhead(table, metric)
+    figure = plots.threads(table, metric)
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()] == panels
 
 
-def test_overhead_of_a_metric_that_is_not_there_is_refused():
+def test_a_metric_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="no row of metric 'p95'"):
-        plots.overhead(TABLE, "p95")
+        plots.threads(TABLE, "p95")
 
 
 @pytest.mark.parametrize("half", [math.nan, math.inf])
 def test_a_comparison_without_a_finite_interval_is_drawn_all_the_same(half):
     table = verdicts([("tps", 4, "encrypted", 3.0, half, "cannot tell")])
-    for figure in (plots.overhead(table), plots.dots(table)):
+    for figure in (plots.threads(table), plots.dots(table)):
         assert any(t.startswith("cannot tell") for t in texts(figure))
         assert "<svg" in plots.svg(figure)
 
 
 def test_dots_have_a_row_a_comparison_with_its_verdict_in_words():
-    assert texts(plots.dots(TABLE)).count("cannot tell") == 3
+    assert texts(plots.dots(TABLE)).count("cannot tell") == 2
 
 
 def test_rows_under_thread_counts_keep_the_joint_effect_apart():
@@ -154,35 +197,78 @@ def test_rows_under_thread_counts_keep_the_joint_effect_apart():
     assert {"all threads", "4 threads"} <= set(shown)
 
 
-def pair_frames(blocks=5, each=4):
-    rng = np.random.default_rng(1)
+def paired(blocks=5, each=4, move=0.01):
+    """Pairs of one comparison, whose log changes scatter by 3 % around `move`."""
     n = blocks * each
-    pairs = {"threads": 4, "baseline": "plain", "arm": "encrypted", "pair": np.arange(n)}
-    pairs |= {"block": np.repeat(np.arange(blocks), each), "overhead": rng.normal(0.01, 0.03, n)}
-    path = {"n": np.arange(1, n + 1), "overhead_pct": 1.0, "lo_pct": -4.0, "hi_pct": 6.0}
-    path["verdict"] = ["cannot tell"] * (n - 1) + ["same"]
-    return pd.DataFrame(pairs).astype({"threads": "Int64"}), pd.DataFrame(path)
+    pairs = {"threads": 4, "metric": "tps", "baseline": "plain", "arm": "encrypted"}
+    pairs |= {"pair": np.arange(n), "block": np.repeat(np.arange(blocks), each)}
+    pairs |= {"change": np.random.default_rng(1).normal(move, 0.03, n)}
+    return pd.DataFrame(pairs).astype({"threads": "Int64"})
 
 
-def test_pairs_show_restarts_the_path_and_where_it_stopped():
-    pairs, path = pair_frames()
-    figure = plots.pairs(pairs, path)
-    assert "after 20 pairs: same" in texts(figure)
-    lines = figure.axes[0].lines
+def test_pairs_show_restarts_and_the_mean_of_each_block():
+    pairs = paired()
+    lines = plots.pairs(pairs).axes[0].lines
     upright = [line.get_xdata()[0] for line in lines if len(set(line.get_xdata())) == 1]
     assert {4.5, 8.5, 12.5, 16.5} <= set(upright)
-    low = [math.nan, -9.0, -5.0, -4.0, -3.0]  # a step a block; after one block no interval
-    figure = plots.pairs(pairs, path.iloc[3::4].assign(lo_pct=low))
-    assert "after 20 pairs: same" in texts(figure)
-    assert [4, 8, 12, 16, 20] in [list(line.get_xdata()) for line in figure.axes[0].lines]
+    means = 100 * np.expm1(pairs.groupby("block")["change"].mean())
+    level = [line.get_ydata()[0] for line in lines if len(line.get_ydata()) == 2]
+    assert all(any(np.isclose(mean, y) for y in level) for mean in means)
 
 
 def test_pairs_far_outside_are_arrows_at_the_edge_not_a_wider_axis():
-    pairs, _ = pair_frames()
-    pairs.loc[3, "overhead"] = 1.5  # +348 %
+    pairs = paired()
+    pairs.loc[3, "change"] = 1.5  # +348 %
     ax = plots.pairs(pairs).axes[0]
-    assert ax.get_ylim()[1] < 50
+    assert ax.get_ylim()[1] < 100
     assert "^" in [line.get_marker() for line in ax.lines]
+
+
+def sat(*changes, processor="A", **more):
+    """Campaigns of one comparison on a processor, an hour from each other."""
+    rows = verdicts([("tps", 4, "encrypted", change, 1.0, "slower") for change in changes])
+    dates = [f"2026-11-2{day}T10:00" for day in range(len(changes))]
+    known = {"processor": processor, "steal_pct": 3.14, "series": "MySQL 9.7.4"}
+    return rows.assign(campaign=dates, date=dates, **known | more)
+
+
+def whole(change, *, processor="A", sittings=3, ahead=4.0, **more):
+    """What they say together."""
+    rows = verdicts([("tps", 4, "encrypted", change, 0.5, more.pop("verdict", "slower"))])
+    ends = {"next_lo_pct": change - ahead, "next_hi_pct": change + ahead}
+    return rows.assign(processor=processor, sittings=sittings, asked=3, **ends | more)
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_sittings_stand_by_processor_with_what_they_say_together(narrow):
+    each = pd.concat([sat(-3.0, -4.0, -3.5), sat(-7.0, processor="B", steal_pct=math.nan)])
+    both = pd.concat([whole(-3.5), whole(-7.0, processor="B", sittings=1, verdict="not yet")])
+    shown = texts(figure := plots.sittings(each, both, narrow=narrow))
+    date = "2026-11-20" if narrow else "2026-11-20 10:00"
+    assert {"A", "B", f"{date}, MySQL 9.7.4, steal 3.1 %", f"{date}, MySQL 9.7.4"} <= set(shown)
+    assert {"3 sittings together", "1 sitting", "expected of the next campaign"} <= set(shown)
+    words = " ".join(shown)
+    assert words.count("slower") == 2  # of all sittings, and the end of the axis
+    assert "so far 1 of 3" in words
+    assert "−7.5 to +0.5 %" in words
+    lines = figure.axes[0].lines
+    assert [line.get_marker() for line in lines if line.get_marker() in "oD"] == [*"oooDoD"]
+    ends = [tuple(line.get_xdata()) for line in lines if line.get_linewidth() == 2]
+    assert (-7.5, 0.5) in ends  # the range of the next one: a thin bar
+
+
+def test_a_range_of_sittings_is_no_interval():
+    both = whole(-3.5, sittings=2, verdict="not yet", ranged=True)
+    for figure in (drawn := plots.sittings(sat(-3.0, -4.0), both), drawn.narrow()):
+        words = " ".join(texts(figure))
+        assert "range of 2 sittings" in words
+        assert "−4.0 to −3.0 %" in words
+        assert "−3.5 % (" not in words
+    said = plots.sittings_alt(sat(-3.0, -4.0), both).replace("\u202f", " ")
+    assert said == (
+        "A: 2026-11-20 −3.0 % (−4.0 to −2.0 %); 2026-11-21 −4.0 % (−5.0 to −3.0 %); 2 sittings together:"
+        " range of 2 sittings, −4.0 to −3.0 %; the next campaign is expected at −7.5 to +0.5 %."
+    )
 
 
 def seconds():
@@ -235,7 +321,9 @@ STEPS = pd.DataFrame(
     {
         "step": ["pinned", "new", "pool", "all together"],
         "arm": ["pinned", "new", "pool", "pool"],
-        "overhead_pct": [5.0, -8.6, -27.1, -30.0],
+        "metric": "p95",
+        "margin_pct": 10.0,
+        "change_pct": [5.0, -8.6, -27.1, -30.0],
         "lo_pct": [3.0, -7.0, math.nan, -33.0],
         "hi_pct": [7.0, -1.0, math.nan, -26.0],
         "verdict": ["slower", "faster", "cannot tell", "faster"],
@@ -257,7 +345,7 @@ def test_a_waterfall_hangs_each_step_on_the_one_before(narrow):
 
 
 @pytest.mark.parametrize(
-    "draw", [plots.timeline, plots.dots, plots.pairs, plots.runs, plots.overhead]
+    "draw", [plots.timeline, plots.dots, plots.pairs, plots.runs, plots.threads]
 )
 def test_where_nothing_was_measured_a_sentence_stands(draw):
     shown = plots.show(draw(TABLE[:0]), alt=plots.alt(TABLE[:0]))
@@ -268,19 +356,20 @@ def test_where_nothing_was_measured_a_sentence_stands(draw):
 
 RUNS = {"arm": ["a", "b"] * 5, "threads": 1, "metric": "tps", "value": range(10), "warmup": False}
 FIGURES = {
-    "overhead": lambda: plots.overhead(TABLE, ["tps", "p99"]),
-    "pairs": lambda: plots.pairs(*pair_frames()),
+    "threads": lambda: plots.threads(TABLE, ["tps", "p99"]),
+    "pairs": lambda: plots.pairs(paired()),
     "timeline": lambda: plots.timeline(seconds()),
     "warmup": lambda: plots.warmup(RESTARTED),
     "dots": lambda: plots.dots(TABLE),
+    "sittings": lambda: plots.sittings(sat(-3.0, -4.0), whole(-3.5)),
     "runs": lambda: plots.runs(pd.DataFrame(RUNS), "tps"),
 }
 SAID = {
-    "overhead": {
-        *("slower\n+4.0 %", "same\n+0.1 %", "noise floor:\nless is noise"),
-        *("cannot tell\n+1.0 %", "cannot tell\n+1.7 %"),  # at 4 threads, the joint effect
-        *("within ±2 %\ncounts as same", "encrypted against plain", "plain again (A/A control)"),
-        "overhead, with its interval (↑ slower, ↓ faster)",
+    "threads": {
+        *("slower\n−4.0 %", "same\n−0.1 %", "within ±2 %\ncounts as same"),
+        *("cannot tell\n−1.0 %", "slower\n−1.7 %"),  # at 4 threads, the joint effect
+        *("encrypted against plain", "plain again (A/A control)"),
+        "change, with its interval (↑ faster, ↓ slower)",
     },
     "timeline": {
         *("encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not judged"),
@@ -324,14 +413,14 @@ def test_a_standalone_svg_has_plain_colours_on_white():
 
 def test_show_embeds_the_data_and_a_narrow_drawing():
     markup = plots.show(
-        FIGURES["overhead"](), alt="words", caption="With 95 % intervals.", data=TABLE, name="o"
+        FIGURES["threads"](), alt="words", caption="With 95 % intervals.", data=TABLE, name="o"
     ).markup
     assert markup.count("<svg") == 2
     assert 'class="nf-narrow" style="display:none"' in markup
     assert "95\u202f% intervals" in markup
     data = re.search(r'href="data:text/csv;charset=utf-8;base64,([^"]+)"', markup)[1]
     back = pd.read_csv(io.BytesIO(base64.b64decode(data)))
-    assert list(back["overhead_pct"]) == list(TABLE["overhead_pct"])
+    assert list(back["change_pct"]) == list(TABLE["change_pct"])
 
 
 def test_long_data_are_carried_compressed():
@@ -349,25 +438,10 @@ def test_alternative_text_comes_from_the_verdict_table():
     with pytest.raises(ValueError, match="alternative text"):
         plots.show(FIGURES["dots"]())
     assert plots.alt(TABLE.head(1)) == (
-        "Transactions per second at 1 thread, encrypted against plain: slower, +4.0\u202f% "
-        "(+3.0 to +5.0\u202f%)."
+        "Transactions per second at 1 thread, encrypted against plain: slower, −4.0\u202f% "
+        "(−5.0 to −3.0\u202f%)."
     )
     assert "over all thread counts" in plots.alt(TABLE)
-
-
-def test_words_for_eyes_that_see_nothing_say_what_was_measured_at_once():
-    rows = [(CPU, 4, "encrypted", 14.0, 3.0, "slower")]
-    rows += [("tps", 4, "encrypted", 1.0, 3.0, "not judged")]
-    table = verdicts(rows, design="duet")
-    table.at[0, "warnings"] = [schedule.CONTENDED]
-    cpu, tps = plots.alt(table).replace("\u202f", " ").split("; ")
-    assert "at 4 threads, both servers loaded at once, encrypted against plain: slower" in cpu
-    assert cpu.endswith("+14.0 % (+11.0 to +17.0 %) under contention")
-    assert "not judged, +1.0 %" in tps
-    assert "contention" not in tps
-    assert [contended(row) for _, row in table.iterrows()] == [True, False]
-    assert "not judged" in texts(plots.dots(table))
-    assert len(set(markup.GLYPHS.values())) == len(markup.GLYPHS)
 
 
 def test_in_jupyterlab_its_own_rules_give_way():
@@ -382,62 +456,53 @@ def test_in_jupyterlab_its_own_rules_give_way():
 # -- axes ------------------------------------------------------------------------------------------
 
 
-def one(overhead):
-    half = 0.2 * min(abs(overhead), 100 + overhead)
-    rows = [("tps", t, "encrypted", overhead, half, "slower") for t in (1, 4)]
-    return verdicts([*rows, ("tps", 4, "plain again", 0.2, 1.9, "same")])
+def one(change, metric="p95"):
+    half = 0.2 * min(abs(change), 100 + change)
+    rows = [(metric, t, "encrypted", change, half, "slower") for t in (1, 4)]
+    return verdicts([*rows, (metric, 4, "plain again", 0.2, 1.9, "same")])
 
 
-def followed(overhead):
+def followed(change):
     campaign = {"campaign": "c", "date": "2026-11-20", "engine": "MySQL 9.7", "machine": "m"}
-    return one(overhead).assign(margin_pct=2.0, **campaign)
+    return one(change).assign(**campaign)
 
 
-def paired(overhead):
-    pairs, path = pair_frames()
-    ends = {"overhead_pct": overhead, "lo_pct": 0.9 * overhead, "hi_pct": 1.1 * overhead}
-    moved = pairs["overhead"] + math.log1p(overhead / 100)
-    return pairs.assign(overhead=moved), path.assign(**ends)
-
-
-def stepped(overhead):
-    steps = STEPS.iloc[:2].assign(start_pct=[0, overhead], end_pct=[overhead, overhead / 2])
-    return steps.assign(overhead_pct=overhead, lo_pct=overhead, hi_pct=overhead)
+def stepped(change):
+    steps = STEPS.iloc[:2].assign(start_pct=[0, change], end_pct=[change, change / 2])
+    return steps.assign(change_pct=change, lo_pct=change, hi_pct=change)
 
 
 DRAWN = {
-    "overhead": lambda v: plots.overhead(one(v)),
+    "threads": lambda v: plots.threads(one(v), "p95"),
     "dots": lambda v: plots.dots(one(v)),
     "history": lambda v: plots.history(followed(v)),
-    "pairs": lambda v: plots.pairs(*paired(v)),
+    "pairs": lambda v: plots.pairs(paired(move=math.log1p(v / 100))),
     "waterfall": lambda v: plots.waterfall(stepped(v)),
 }
 
 
 @pytest.mark.parametrize("name", DRAWN)
 @pytest.mark.parametrize(
-    ("overhead", "unit"),
+    ("change", "unit"),
     [
         *((150.0, "×"), (900.0, "×"), (5000.0, "×"), (-80.0, "×")),
         *((3.0, "%"), (40.0, "%"), (-20.0, "%")),
         *((-97.0, ""), (-45.0, ""), (60.0, ""), (99.0, "")),  # either: as its interval is
     ],
 )
-def test_an_axis_is_linear_in_percent_and_beyond_100_has_factors_on_a_log_scale(
-    name, overhead, unit
-):
-    figure, lying = DRAWN[name](overhead), name in ("dots", "history")
+def test_an_axis_is_linear_in_percent_and_beyond_100_has_factors_on_a_log_scale(name, change, unit):
+    figure, lying = DRAWN[name](change), name in ("dots", "history")
     for drawn in (figure, figure.narrow()):
         axis = drawn.axes[0].xaxis if lying else drawn.axes[0].yaxis
         low, high = axis.get_view_interval()
-        assert -100 < low < overhead
+        assert -100 < low < change
         assert high > 0
         drawn.draw_without_rendering()
         labels, which = axis.get_ticklabels(), int(not lying)
         shown = [t.get_text() for t in labels if low <= t.get_position()[which] <= high]
         assert len(shown) >= 2
         assert {"×": "1×", "%": "0\u202f%", "": shown[0]}[unit] in shown
-        assert len({t[-1] for t in shown}) == 1
+        assert len({t[-1] for t in shown if "÷" not in t}) == 1
         below = [float(t.strip("−\u202f%").replace(",", "")) for t in shown if "−" in t]
         assert all(t < 100 for t in below)
         spots = [t.get_window_extent() for t in labels if low <= t.get_position()[which] <= high]
@@ -448,34 +513,50 @@ def test_claims_have_no_tick_that_cannot_exist():
     frame = pd.concat([one(-60.0).head(1).assign(label="one"), one(400.0).head(1)])
     ax = plots.claims(frame.assign(title="a claim").fillna({"label": "two"})).axes[0]
     assert ax.get_xlim()[0] > -100
-    assert {"4×", "+10", "−50"} <= {t.get_text() for t in ax.get_xticklabels()}
+    assert {"4×", "+10", "−10"} <= {t.get_text() for t in ax.get_xticklabels()}
+
+
+def test_the_grey_bar_of_a_claim_is_what_an_unchanged_server_explains():
+    """As far from no change as the ends of the interval are from the claim."""
+    frame = one(10.0).head(1).assign(title="a claim", label="one", lo_pct=-1.0, hi_pct=21.0)
+    (bar,) = (line for line in plots.claims(frame).axes[0].lines if line.get_linewidth() == 9)
+    assert bar.get_xdata() == pytest.approx([-10, 10], abs=1.1)
+    bare = frame.assign(lo_pct=math.nan, hi_pct=math.nan)
+    assert not [line for line in plots.claims(bare).axes[0].lines if line.get_linewidth() == 9]
 
 
 def test_a_wide_interval_is_cut_and_marked_not_given_the_whole_axis():
     table = one(3.0)
     table.loc[0, ["lo_pct", "hi_pct"]] = -99.0, 20_000.0
-    ax = plots.overhead(table).axes[0]
+    ax = plots.threads(table, "p95").axes[0]
     assert ax.get_ylim()[1] < 100
     assert {"^", "v"} <= {line.get_marker() for line in ax.lines}
 
 
+def test_a_control_does_not_widen_the_axis():
+    table = one(3.0)
+    table.loc[2, ["lo_pct", "hi_pct"]] = -60.0, 90.0
+    ax = plots.threads(table, "p95").axes[0]
+    assert ax.get_ylim()[1] < 30
+
+
 def test_a_verdict_is_told_with_its_direction_once():
-    assert "slower\n8.4 times" in texts(plots.overhead(one(739.0)))
+    assert "slower\n8.4 times" in texts(plots.threads(one(739.0), "p95"))
     assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0))))
 
 
 @pytest.mark.parametrize("arms", [1, 2, 3])
-@pytest.mark.parametrize("overhead", [3.0, 400.0])
+@pytest.mark.parametrize("change", [3.0, 400.0])
 @pytest.mark.parametrize("narrow", [False, True])
-def test_no_label_covers_a_title(arms, overhead, narrow):
+def test_no_label_covers_a_title(arms, change, narrow):
     table = pd.concat(
-        one(overhead * (1 + i / 9))
+        one(change * (1 + i / 9))
         .assign(baseline="a server with a long name", metric=metric)
         .replace({"arm": {"encrypted": f"arm {i} whose name is rather long, too"}})
         for metric in ("tps", "written_bytes_per_transaction")
         for i in range(arms)
     ).reset_index(drop=True)
-    figure = plots.overhead(table, list(pd.unique(table["metric"])), narrow=narrow)
+    figure = plots.threads(table, list(pd.unique(table["metric"])), narrow=narrow)
     figure.draw_without_rendering()
     for ax, title in zip(figure.axes, ("Transactions", "Written"), strict=True):
         assert ax._left_title.get_text().startswith(title)

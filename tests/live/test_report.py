@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import test_plots
-from conftest import COMMAND, DATA, alive, done, moved, noisefloor, until
-from noisefloor import paths, schedule
+from conftest import COMMAND, DATA, alive, done, moved, until
+from noisefloor import paths
 from noisefloor.show import report
 from noisefloor.show.markup import csv_data
 from noisefloor.show.report import batch
@@ -22,16 +22,14 @@ from noisefloor.text import amounts
 
 def whole(table, **more):
     """A verdict table of the figures' tests with what a page says besides."""
-    half = 0.8 * table["noise_floor_pct"]
-    middle = table["overhead_pct"]
-    known = {"n_baseline": 12, "n_arm": 12, "blocks": 3, "deciding_cv_pct": 1.0}
-    known |= {"runs_needed": 40, "minutes_needed": 6.5}
-    table = table.assign(same_lo_pct=middle - half, same_hi_pct=middle + half, **known)
-    return table.assign(**{name: [value] * len(table) for name, value in more.items()})
+    known = {"n_baseline": 12, "n_arm": 12, "blocks": 3, "together": 1, "restarted": ""}
+    known |= {"runs_needed": 40, "minutes_needed": 6.5, "design": "side by side"}
+    known |= {"warnings": [], "next_lo_pct": math.nan, "next_hi_pct": math.nan} | more
+    return table.assign(**{name: [value] * len(table) for name, value in known.items()})
 
 
 def verdicts(rows, **more):
-    """A verdict table from (metric, threads, arm, overhead, half width, verdict) tuples."""
+    """A verdict table from (metric, threads, arm, change, half width, verdict) tuples."""
     return whole(test_plots.verdicts(rows), **more)
 
 
@@ -80,13 +78,13 @@ STUDY = (
     "## The verdict",
     "where = {'host': {'cpu': 'Epyc', 'cores': 2}, 'finished': '2026-11-20T22:10'}\n"
     "report.verdict_box(table, where)",
-    "## Overhead",
-    "plots.show(plots.overhead(table), alt=plots.alt(table), caption='Overhead.', data=table)",
-    "## Overhead",
+    "## Threads",
+    "plots.show(plots.threads(table), alt=plots.alt(table), caption='Threads.', data=table)",
+    "## Threads",
     "report.verdict_table(table)",
     "table.head()",
     "report.provenance({'campaign': 'c', 'parameters': {'threads': threads}, 'seed': 7})",
-    "report.save(table, 'good', {'finished': '2026-11-20T22:10', 'margin_pct': margin_pct})",
+    "report.save(table, 'good', {'finished': '2026-11-20T22:10'})",
 )
 
 
@@ -112,11 +110,6 @@ def box(table=TABLE, **options):
 
 # --- words --------------------------------------------------------------------------------------
 
-FEW = {
-    "warnings": ["too few blocks: no word", "measured under an earlier plan"],
-    "runs_needed": math.nan,
-    "minutes_needed": math.nan,
-}
 SENTENCES = tomllib.loads((DATA / "sentences.toml").read_text())["case"]
 
 
@@ -138,31 +131,107 @@ def test_a_row_becomes_a_sentence_and_a_headline(case):
 )
 def test_a_caption_names_the_few_and_counts_the_many(slower, said):
     words = {t: "slower" if t in slower else "cannot tell" for t in (1, 2, 4, 8, 16, 32)}
-    rows = verdicts([("tps", t, "encrypted", 1.0, 2.0, word) for t, word in words.items()])
-    said = said.replace("LIMITS", "at most 3.0 % slower, at most 1.0 % faster")
-    start = f"Transactions per second. {said} Each from 12 pairs"
-    assert amounts.plain(report.finding(rows)) == f"{start}."
+    rows = verdicts([("tps", t, "encrypted", -1.0, 2.0, word) for t, word in words.items()])
+    said = said.replace("LIMITS", "between 1.0 % faster and 3.0 % slower")
+    start = f"Transactions per second. {said}"
+    assert amounts.plain(report.finding(rows)) == start
     bare = rows.assign(lo_pct=rows["lo_pct"].where(rows["threads"] > 2))
-    few = f"{start}, for 2 of the 6 too few for an interval."
-    assert amounts.plain(report.finding(bare)) == few
+    assert amounts.plain(report.finding(bare)).endswith(
+        " For 2 of the 6 too few pairs for an interval."
+    )
+    six = rows.assign(together=6)
+    assert report.finding(six).endswith(" Intervals: 95 % for all of them together.")
 
 
-def test_a_caption_says_why_there_is_no_verdict():
-    six = [("tps", t, "encrypted", 9.0, 2.0, "cannot tell") for t in range(1, 7)]
-    why = "(between 7.0 and 11.0 % slower; 6 only for this reason: too few blocks: no word)"
-    assert f"Cannot tell: all 6 {why}." in amounts.plain(report.finding(verdicts(six, **FEW)))
-    five = [("tps", t, "encrypted", 1.0, 2.0, "cannot tell") for t in range(1, 6)]
-    table = verdicts([*five, ("tps", 6, "encrypted", 1.0, 2.0, "not judged")])
-    limits = "at most 3.0 % slower, at most 1.0 % faster"
-    said = f"Not judged: 6 threads. Cannot tell: the other 5 ({limits})."
-    assert said in amounts.plain(report.finding(table))
+def test_a_caption_says_which_rows_have_no_word_yet():
+    rows = [("tps", t, "encrypted", -1.0, 2.0, "not yet") for t in (1, 2, 4)]
+    table = verdicts(rows, warnings=["so far 1 of 3 sittings", "ended early"])
+    said = "Transactions per second. So far 1 of 3 sittings: 1, 2, 4 threads."
+    assert report.finding(table) == said
 
 
 def test_a_caption_of_one_arm_and_thread_count_has_the_word_alone():
-    many = [("cpu_per_transaction", t, "encrypted", 9.0, 2.0, "slower") for t in (1, 2, 4, 64)]
+    many = [("cpu_per_transaction", t, "encrypted", 9.0, 2.0, "more") for t in (1, 2, 4, 64)]
     table = verdicts([*many, ("p95", 64, "encrypted", 9.0, 2.0, "slower")])
-    said = "95th percentile latency at 64 threads. Slower. Each from 12 pairs."
-    assert amounts.plain(report.finding(table)).endswith(said)
+    assert report.finding(table).endswith(" 95th percentile latency at 64 threads. Slower.")
+
+
+# --- a statement over thread counts and processors -----------------------------------------------
+
+
+class Rows:
+    """Rows in the place of results."""
+
+    def __init__(self, *tables):
+        self.by_processor = {}
+        tables = [t.assign(question="q", processor=on) for on, t in tables]
+        self.verdicts = pd.concat(tables, ignore_index=True)
+
+
+def at(changes, word="cannot tell", metric="tps", **more):
+    """Rows of thread counts: {threads: change} or {threads: (change, verdict)}."""
+    both = {t: c if isinstance(c, tuple) else (c, word) for t, c in changes.items()}
+    return verdicts([(metric, t, "encrypted", c, 2.0, w) for t, (c, w) in both.items()], **more)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        (
+            [("EPYC", at({64: (7.0, "faster"), 200: 0.5, 500: 1.0}))],
+            "Encrypted gives 7.0 % more TPS than plain at 64 threads (5.0 to 9.0 %), no difference"
+            " seen at 200 and 500 threads (-1.5 to +3.0 %).",
+        ),
+        (
+            [("EPYC", at({1: (-4.0, "slower"), 4: (-6.5, "slower")}))],
+            "Encrypted gives 4.0 to 6.5 % fewer TPS than plain at 1 and 4 threads (2.0 to 8.5 %).",
+        ),
+        (
+            [("EPYC", at({1: 0.5, 4: 1.5}))],
+            "Cannot tell how encrypted differs from plain in TPS at 1 and 4 threads: between 3.5 %"
+            " faster and 1.5 % slower. A campaign 3.3 times as long (6 minutes of measuring) would"
+            " decide it.",
+        ),
+        (
+            [("EPYC", at({4: (-4.0, "slower")})), ("Xeon", at({4: (-7.0, "slower")}))],
+            "Encrypted gives 4.0 % fewer TPS than plain at 4 threads on EPYC (2.0 to 6.0 %), 7.0 %"
+            " fewer on Xeon (5.0 to 9.0 %).",
+        ),
+        (
+            [
+                ("EPYC, model not recorded", at({4: 760.0}, "more", "cpu_per_connection")),
+                ("EPYC 25/1/1", at({4: 1150.0}, "more", "cpu_per_connection")),
+            ],
+            "Encrypted takes 8.6 times the CPU a connection of plain at 4 threads on EPYC, model not"
+            " recorded (8.6 to 8.6 times), 12.5 times on EPYC 25/1/1 (12.5 to 12.5 times).",
+        ),
+        (
+            [
+                ("EPYC", at({4: -1.0}, "same")),
+                ("Xeon", at({1: (-7.0, "slower"), 4: 0.5})),
+            ],
+            "Encrypted or plain makes no difference to TPS that matters at 4 threads on EPYC (-3.0 to"
+            " +1.0 %); 7.0 % fewer TPS at 1 thread on Xeon (5.0 to 9.0 %), no difference seen at 4"
+            " threads (-1.5 to +2.5 %).",
+        ),
+        (
+            [("EPYC", at({1: -3.0, 4: 2.0}, "not yet", warnings=["so far 1 of 3 sittings"]))],
+            "Encrypted against plain: -3.0 to +2.0 % TPS at 1 and 4 threads (-5.0 to +4.0 %, so far 1"
+            " of 3 sittings).",
+        ),
+    ],
+    ids=["two words", "one word", "none", "two processors", "times", "words apart", "not yet"],
+)
+def test_a_headline_never_has_a_word_over_counts_or_processors_that_differ(tables, said):
+    r = Rows(*tables)
+    assert amounts.plain(report.headline(r.verdicts.iloc[0], r)) == said
+
+
+def test_a_joint_row_speaks_for_the_thread_counts_that_it_names():
+    table = at({1: -4.0, 4: -5.0, pd.NA: -4.5}, "slower")
+    r = Rows(("EPYC", table))
+    said = amounts.plain(report.headline(r.verdicts.iloc[2], r))
+    assert said == "Encrypted gives 4.5 % fewer TPS than plain at 1 and 4 threads (2.5 to 6.5 %)."
 
 
 # --- pieces -------------------------------------------------------------------------------------
@@ -170,33 +239,42 @@ def test_a_caption_of_one_arm_and_thread_count_has_the_word_alone():
 
 def test_the_box_tells_both_costs_each_by_its_word_sentence_and_facts():
     rows = [
-        ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "slower"),
-        ("tps", 4, "encrypted", 1.0, 3.0, "not judged"),
+        ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "more"),
+        ("tps", 4, "encrypted", 1.0, 3.0, "not yet"),
         ("tps", 16, "encrypted", 1.0, 3.0, "cannot tell"),
     ]
-    table = verdicts(rows, design="duet")
+    table = verdicts(rows, next_lo_pct=-2.0, next_hi_pct=4.0)
+    table.at[1, "warnings"] = ["so far 1 of 3 sittings"]
     leads = [table.loc[n] for n in range(3)]
     shown = report.verdict_box(table, primary=leads[:2], answer="And 7 % more.")
     said = text(shown)
-    order = ("Processor time ▲ slower", "Noise floor 3.0 % Measured 3 blocks, 12 pairs")
-    order += ("Throughput ○ not judged", "16 threads ? cannot tell", "And 7 % more.")
+    order = ("Processor time ▲ more", "Measured 12 pairs", "Throughput ○ so far 1 of 3 sittings")
+    order += ("16 threads ? cannot tell", "And 7 % more.")
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
-    assert said.count("Noise floor") == 1
+    assert said.count("Expected of the next campaign -2.0 to +4.0 %") == 2
     assert shown.markup.count("<svg") == 2
-    assert shown.markup.count("±2 % counts as same") == 1
+    assert shown.markup.count("±2 % counts as same") == 2
+    assert shown.markup.count("← less</text>") == shown.markup.count("more →</text>") == 1
+    assert shown.markup.count("← slower</text>") == shown.markup.count("faster →</text>") == 1
     nearer = leads[0].copy()
-    nearer["margin_pct"] = 1.412  # of a duet that may understate
+    nearer["margin_pct"] = 1.0
     drawn = report.verdict_box(table, primary=[nearer, leads[1]]).markup
-    assert (drawn.count("±1.4 % counts as same"), drawn.count("±2 %")) == (1, 0)
-    doubted = [row.copy() for row in leads[:2]]
+    assert (drawn.count("±1 % counts as same"), drawn.count("±2 % counts as same")) == (1, 1)
+    doubted = [row.copy() for row in leads[::2]]
     for row, own in zip(doubted, ("much", "more"), strict=True):
         row["warnings"] = ["of both", own]
     said = box(table, primary=doubted)
     assert "of both Processor time: much Throughput: more" in said
-    assert "To settle it 40 pairs, 6.5 min" in box(table, primary=leads[::2])
     assert "Processor time" not in box(table, primary=leads[:1])
     asked = table.assign(question=["headline", "headline", "masked"])  # of another campaign
     assert "16 threads" not in box(asked, primary=[asked.loc[n] for n in range(2)])
+
+
+def test_the_box_has_a_word_for_each_thread_count_where_none_stands_for_all():
+    r = Rows(("EPYC", at({64: (7.0, "faster"), 200: 0.5, 500: 1.0})))
+    shown = report.verdict_box(r.verdicts, primary=[r.verdicts.iloc[2]], r=r)
+    assert "▼ faster at 64 threads ? cannot tell at 200 and 500 threads" in text(shown)
+    assert "<svg" not in shown.markup
 
 
 MORE = pd.concat([TABLE.assign(arm="another"), TABLE], ignore_index=True)
@@ -208,46 +286,55 @@ WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, 
     ("table", "options", "said"),
     [
         (
-            row(overhead_pct=3.0, lo_pct=1.0, hi_pct=5.0, **FEW).to_frame().T,
+            row(lo_pct=math.nan, hi_pct=math.nan, warnings=["one run an arm", "a second doubt"])
+            .to_frame()
+            .T,
             {},
-            "Too few blocks: no word … Noise floor … To settle it more runs of this kind will not"
-            " settle it … measured under an earlier plan",
+            "? cannot tell Cannot tell how encrypted differs from plain in TPS at 16 threads: no"
+            " interval. One run an arm. A campaign … a second doubt",
         ),
         (
             MORE,
             {"primary": {"arm": "encrypted"}},
-            "1 thread ▲ slower +4.0 % 4 threads ? cannot tell at most 3.0 % slower, at most 1.0 %"
-            " faster … another",
+            "1 thread ▲ slower -4.0 % 4 threads ? cannot tell between 1.0 % faster and 3.0 %"
+            " slower … another",
         ),
         (
             TABLE,
             {"campaign": WHERE, "primary": {"metric": "tps", "threads": 4}},
-            "? cannot tell … Noise floor 2.0 % Measured 3 blocks, 12 pairs To settle it 40 pairs,"
-            " 6.5 min (24 pairs, 3.9 min where a pair varies by 1 %) 1 thread ▲ slower +4.0 % 16 threads ="
-            " same +0.1 % … Date 2026-11-20 22:29 Machine AMD EPYC, 2 cores, 24 GiB, Debian 12"
-            " Server MySQL 9.7.4",
+            "? cannot tell … Measured 12 pairs 1 thread ▲ slower -4.0 % 16 threads = same -0.1 % …"
+            " Date 2026-11-20 22:29 Machine AMD EPYC, 2 cores, 24 GiB, Debian 12 Server MySQL 9.7.4",
         ),
-        (row(blocks=1, n_arm=1).to_frame().T, {}, "Measured 1 pair "),
+        (row(n_arm=1).to_frame().T, {}, "Measured 1 pair"),
+        (
+            row(verdict="not yet", ranged=True, sittings=2, warnings=["range of 2 sittings: why"])
+            .to_frame()
+            .T,
+            {},
+            "○ range of 2 sittings … ±2 % counts as same … range of 2 sittings Measured",
+        ),
     ],
-    ids=["a reason once, beside the verdict", "its arm first", "where and on what", "one pair"],
+    ids=["a reason once", "its arm first", "where and on what", "one pair", "a range"],
 )
 def test_the_box_tells_in_this_order(table, options, said):
     found = box(table, **options)
     assert re.search(".*".join(map(re.escape, said.split(" … "))), found), found
-    assert "again" not in found
-    assert found.lower().count("too few blocks") <= 1
+    assert "plain again" not in found
+    assert found.lower().count("one run an arm") <= 1
 
 
 def test_the_box_is_about_the_joint_effect_unless_told():
     assert report.primary(TABLE)["joint"]
     assert report.primary(TABLE, "p99")["threads"] == 4
-    assert report.primary(TABLE, {"metric": "tps", "threads": 1})["overhead_pct"] == 4.0
+    assert report.primary(TABLE, {"metric": "tps", "threads": 1})["change_pct"] == -4.0
+    two = pd.concat([TABLE.assign(processor=on) for on in ("EPYC", "Xeon")], ignore_index=True)
+    assert report.primary(two)["processor"] == "EPYC"
     with pytest.raises(report.ReportError, match="no comparison"):
         report.primary(TABLE, "p95")
 
 
 @pytest.mark.parametrize(
-    ("overhead", "marks"),
+    ("change", "marks"),
     [
         (5.0, {"-4 %", "0 %", "+4 %"}),
         (60.0, {"-40 %", "0 %", "+40 %"}),
@@ -256,9 +343,9 @@ def test_the_box_is_about_the_joint_effect_unless_told():
         (20_000.0, {"0.04×", "1×", "25×"}),
     ],
 )
-def test_the_ruler_has_factors_beyond_100_percent(overhead, marks):
-    ends = sorted((0.9 * overhead, min(1.02 * overhead, 0.98 * overhead + 2)))
-    drawn = report.ruler(row(overhead_pct=overhead, lo_pct=ends[0], hi_pct=ends[1]))
+def test_the_ruler_has_factors_beyond_100_percent(change, marks):
+    ends = sorted((0.9 * change, min(1.02 * change, 0.98 * change + 2)))
+    drawn = report.ruler(row(change_pct=change, lo_pct=ends[0], hi_pct=ends[1]))
     seen = [amounts.plain(t) for t in re.findall(r'class="m">([^<]*[%×])<', drawn)]
     assert marks <= set(seen)
     assert len({t[-1] for t in seen}) == 1
@@ -266,23 +353,25 @@ def test_the_ruler_has_factors_beyond_100_percent(overhead, marks):
     assert 20 <= float(re.search(r'cx="([\d.]+)"', drawn)[1]) <= 580
 
 
-def test_the_table_says_what_is_known_why_and_the_level():
-    rows = [("tps", t, "encrypted", 9.0, 2.0, "cannot tell") for t in (1, 2)]
-    table = verdicts(rows, **FEW).assign(level=[0.05, 0.0125])
-    table.loc[1, "lo_pct"] = -2.0
+def test_the_table_says_what_is_known_where_and_how_often():
+    rows = [("tps", t, "encrypted", -9.0, 2.0, "slower") for t in (1, 2)]
+    table = verdicts(rows, next_lo_pct=-12.0, next_hi_pct=-6.0, question="q")
+    table.loc[1, ["lo_pct", "hi_pct", "verdict"]] = [-11.0, 2.0, "cannot tell"]
     said = text(report.verdict_table(table))
-    why = "cannot tell (too few blocks) +9.0 % +7.0 to +11.0 % 95 % Too few blocks: no word"
-    assert why in said
-    assert "cannot tell +9.0 % -2.0 to +11.0 % 98.8 % At most 11.0 % slower, at most 2.0 %" in said
-    assert "Level: how often such an interval holds the truth" in said
-    assert "Level" not in text(report.verdict_table(table.assign(level=0.05)))
-    once = [("tps", 6, "encrypted", 1.0, 2.0, "not judged")]
-    said = text(report.verdict_table(verdicts(once)))
-    assert "○ not judged +1.0 % -1.0 to +3.0 % Both servers were loaded at once" in said
-    once = [("cpu_per_transaction", 1, "encrypted", 9.0, 1.0, "slower")]
-    table = verdicts(once, design="duet", warnings=[schedule.CONTENDED])
-    said = text(report.verdict_table(table))
-    assert "Size under contention: both servers were under load at once" in said
+    assert "Threads Verdict Change Interval Sittings Next" in said
+    assert "1 ▲ slower -9.0 % -11.0 to -7.0 % 1 -12.0 to -6.0 % 2 ? cannot tell -9.0 %" in said
+    assert "Between 2.0 % faster and 11.0 % slower; a campaign 3.3 times as long" in said
+    waiting = table.assign(verdict="not yet", asked=3, processor="EPYC 25/1/1")
+    other = table.assign(processor="Xeon, model not recorded")
+    both = pd.concat([waiting, other], ignore_index=True)
+    said = text(report.verdict_table(both))
+    assert "Processor Threads Verdict" in said
+    first = "EPYC 25/1/1 1 ○ not yet -9.0 % -11.0 to -7.0 % 1 of 3 -12.0 to -6.0 %"
+    assert f"{first} Xeon 1 ▲ slower" in said  # the same comparison below it
+    bare = table.drop(columns=["sittings", "asked", "ranged", "next_lo_pct", "next_hi_pct"])
+    said = text(report.verdict_table(bare))  # of an archive
+    assert "Threads Verdict Change Interval n" in said
+    assert "1 ▲ slower -9.0 % -11.0 to -7.0 % 12" in said
 
 
 def test_a_page_shows_the_first_rows_of_a_long_table_and_its_data_hold_all():
@@ -356,11 +445,11 @@ def test_the_page_opens_with_its_verdict_and_folds_its_code(home, page):
     inside = page[page.index("<main") :]
     assert inside.index('<section class="nf-verdict') < inside.index("<p>A question")
     assert page.count("<h1>What does it cost?</h1>") == page.count("<h1") == 1
-    assert '<meta name="description" content="Cannot tell whether encrypted is slower' in page
+    assert '<meta name="description" content="Encrypted gives 1.7 % fewer TPS' in page
     assert page.count("nf-lab") == 0
     code = re.findall(r'<details class="nf-code"><summary>(.*?)</summary>', page)
     assert code[:3] == ["Parameters and their defaults", "Parameters of this page", "Code"]
-    assert re.findall(r'<li><a href="#([^"]+)">', page) == ["the-verdict", "overhead", "overhead-2"]
+    assert re.findall(r'<li><a href="#([^"]+)">', page) == ["the-verdict", "threads", "threads-2"]
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     assert page.count('class="nf-scroll" role="region" aria-label=') == 2
@@ -372,7 +461,7 @@ def test_the_page_opens_with_its_verdict_and_folds_its_code(home, page):
 
 def test_the_tables_lie_beside_the_page(page):
     facts = json.loads((paths.reports() / "good.json").read_text())
-    assert facts["verdict"] == "cannot tell"
+    assert facts["verdict"] == "slower"
     assert facts["machine"] is None
     assert len(facts["comparisons"]) == len(TABLE)
     assert facts["comparisons"][3]["threads"] is None
@@ -408,13 +497,20 @@ def test_a_failed_run_leaves_nothing_that_looks_finished(home, tmp_path, cell, t
     assert (tmp_path / "previous" / "bad.html").read_text() == "of last time"
 
 
+def page_of(folder, facts):
+    """A page that holds nothing, with these facts beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{facts['study']}.json").write_text(json.dumps(facts))
+    (folder / f"{facts['study']}.html").write_text("")
+
+
 def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     rows = [
-        ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "slower"),
-        ("tps", 4, "encrypted", 1.0, 3.0, "not judged"),
+        ("cpu_per_transaction", 4, "encrypted", 14.0, 3.0, "more"),
+        ("tps", 4, "encrypted", 1.0, 3.0, "not yet"),
     ]
-    table = verdicts(rows, design="duet")
-    table.at[0, "warnings"] = [schedule.CONTENDED]
+    table = verdicts(rows)
+    table.at[1, "warnings"] = ["so far 1 of 3 sittings"]
     leads = [table.loc[0], table.loc[1]]
     report.save(
         table, "both", {"finished": "2026-11-22"}, title="Both", primary=leads, also=leads[:1]
@@ -426,14 +522,45 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     assert [r["metric"] for r in facts["leads"]] == ["cpu_per_transaction", "tps"]
     assert facts["primary"] == facts["leads"][0]
     assert facts["headline"] == " ".join(facts["headlines"])
-    assert [h.partition(" ")[0] for h in facts["headlines"]] == ["Encrypted", "Throughput"]
+    assert [h.partition(" ")[0] for h in facts["headlines"]] == ["Encrypted", "Encrypted"]
     assert facts["also"] == facts["headlines"][:1]
-    (tmp_path / "both.json").write_text(json.dumps(facts))
-    (tmp_path / "both.html").write_text("")
+    assert facts["measured"] == "12 pairs"
+    page_of(tmp_path, facts)
     index = text(report.index(tmp_path).read_text())
-    assert "Both Processor time ▲ slower +14.0 % under contention" in index
-    assert "Throughput ○ not judged +1.0 %" in index
-    assert all(amounts.plain(h) in index for h in facts["headlines"])
+    first, second = map(amounts.plain, facts["headlines"])
+    assert f"Both ▲ more {first} 12 pairs; 2026-11-22 JSON" in index
+    assert f"○ so far 1 of 3 sittings {second}" in index
+    assert "make 2 comparisons and give 1 of them a word" in index
+    assert "Your runs" not in index
+
+
+def test_a_lead_holds_its_thread_counts_and_other_processors(home):
+    r = Rows(("EPYC", at({1: -4.0, 4: 2.0})), ("Xeon", at({1: -4.0, 4: 2.0, pd.NA: -1.0})))
+    r.parts = []
+    report.save(r.verdicts, "held", {}, primary=[r.verdicts.iloc[1]], r=r)
+    (lead,) = json.loads((home / "data" / "processed" / "held.json").read_text())["leads"]
+    assert [row["threads"] for row in lead["counts"]] == [1, 4]
+    assert [(row["processor"], row["joint"]) for row in lead["others"]] == [("Xeon", True)]
+
+
+def test_short_runs_stand_beside_what_is_published(home, tmp_path):
+    rows = [("tps", 4, "encrypted", -5.0, 3.0, "slower")]
+    for folder, change, told in (
+        (home / "reports" / "published" / "beside", -5.0, {}),
+        (tmp_path, -9.0, {"profile": {"name": "quick"}}),
+    ):
+        table = verdicts([(*rows[0][:3], change, *rows[0][4:])])
+        report.save(table, "beside", {"finished": "2026-11-22"} | told, title="Beside")
+        facts = json.loads((home / "data" / "processed" / "beside.json").read_text())
+        page_of(folder, facts | ({"minutes": 2.3} if told else {}))
+    report.index(home / "reports" / "published")
+    index = report.index(tmp_path).read_text()
+    said = text(index)
+    assert "Your runs of 2026-11-22, about 2 minutes each. Published results, repeated" in said
+    assert "Encrypted gives 9.0 % fewer TPS" in said
+    assert "Published : Encrypted gives 5.0 % fewer TPS" in said
+    assert 'published/beside/beside.html"' in index
+    shutil.rmtree(home / "reports" / "published")
 
 
 # --- many pages ---------------------------------------------------------------------------------
@@ -448,9 +575,10 @@ def recorded(name, study, finished, **more):
     return folder
 
 
-def test_recorded_means_the_newest_recorded_campaign(home):
+def test_recorded_means_the_newest_recorded_campaign_that_is_judged(home):
     recorded("many-a", "many", "2026-11-20T10:00")
     recorded("many-b", "many", "2026-11-19T10:00")
+    recorded("many-c", "many", "2026-11-22T10:00", workloads=[{"at_once": True}])
     recorded("other-a", "other", "2026-11-21T10:00")
     for name in ("many", "none"):
         write(home, name, ["1"], 'campaign = ""\nprofile = "quick"\n')
@@ -460,20 +588,23 @@ def test_recorded_means_the_newest_recorded_campaign(home):
         report.plan(["none"], "recorded")
 
 
-def test_a_recorded_page_holds_the_campaigns_of_all_its_questions(home):
+def test_a_recorded_page_holds_all_campaigns_of_all_its_questions(home):
     write(home, "asked", ["1"], 'campaign = ""\nquestion = ""\n')
-    for key, day in (("headline", 20), ("processor", 21), ("no-sync", 22)):
-        recorded(f"asked-{key}", "asked", f"2026-11-{day}", key=key)
+    told = {"profile": {"name": "standard"}, "workloads": [{}]}
+    for key, day in (("headline", 20), ("headline", 18), ("masked", 21), ("no-sync", 22)):
+        recorded(f"asked-{key}-{day}", "asked", f"2026-11-{day}", key=key, **told)
     ((_, values, live),) = report.plan(["asked"], "recorded")
     assert not live
     names = values["campaign"].split(", ")
-    assert sorted(names) == ["asked-headline", "asked-no-sync", "asked-processor"]
+    every = ["asked-headline-18", "asked-headline-20", "asked-masked-21", "asked-no-sync-22"]
+    assert sorted(names) == every
     earlier = recorded("asked-earlier", "asked", "2026-11-19")  # of all questions at once
-    assert report.recorded_campaign("asked") == "asked-headline"
-    shutil.rmtree(paths.recorded() / "asked-headline")
+    assert report.recorded_campaign("asked") == "asked-headline-20"
+    for name in every[:2]:
+        shutil.rmtree(paths.recorded() / name)
     assert report.recorded_campaign("asked") == "asked-earlier"
     shutil.rmtree(earlier)
-    assert report.recorded_campaign("asked") == "asked-no-sync"
+    assert report.recorded_campaign("asked") == "asked-no-sync-22"
 
 
 @pytest.fixture
@@ -502,7 +633,7 @@ def test_one_failure_does_not_stop_the_others(alone, tmp_path):
     ):
         assert said in output
     index = (tmp_path / "index.html").read_text()
-    for there in ('href="good.html"', "cannot tell", 'href="bad.failed.ipynb"'):
+    for there in ('href="good.html"', "slower", 'href="bad.failed.ipynb"'):
         assert there in index
     for absent in ('href="bad.html"', 'href="worse.html"', "<script", "https://"):
         assert absent not in index
@@ -528,49 +659,57 @@ def test_what_jupyter_itself_says_is_not_in_the_terminal(home, tmp_path):
     assert "a traceback of the kernel" not in ran.stdout + ran.stderr
 
 
-def test_findings_begin_with_the_largest_difference_that_is_decided(home, monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    for study, size, word in (
-        ("calibration", 90.0, "slower"),
-        ("archive-2026", 80.0, "slower"),
-        ("unknown", 70.0, "cannot tell"),
-        ("large", -50.0, "faster"),  # as far away as +100 %
-        ("small", 60.0, "slower"),
-    ):
-        folder = tmp_path / "reports" / "published" / f"{study}-2026-11-20"
-        folder.mkdir(parents=True)
-        facts = {"study": study, "leads": [{"verdict": word, "overhead_pct": size}]}
-        (folder / f"{study}.json").write_text(json.dumps(facts))
-    found = [facts["study"] for _, facts in batch._newest()]
-    assert found == ["large", "small", "unknown", "archive-2026", "calibration"]
+def test_pages_begin_with_the_largest_difference_that_is_decided():
+    found = [
+        (study, {"leads": [{"verdict": word, "change_pct": size}]})
+        for study, size, word in (
+            ("calibration", 90.0, "more"),
+            ("archive-2026", 80.0, "slower"),
+            ("unknown", 70.0, "cannot tell"),
+            ("large", -50.0, "slower"),  # as far away as +100 %
+            ("small", 60.0, "more"),
+        )
+    ]
+    turn = [study for study, _ in sorted(found, key=lambda one: batch._turn(*one))]
+    assert turn == ["large", "small", "unknown", "archive-2026", "calibration"]
 
 
-def test_a_published_page_stays_and_leads_where_it_led(page, home):
+def published(home):
+    """Folder of what is published, and the names in it."""
+    folder = home / "reports" / "published"
+    return folder, sorted(p.name for p in folder.iterdir())
+
+
+def test_a_published_page_takes_the_place_of_the_last_and_leads_where_it_led(page, home):
     (home / "README.md").write_text("<!-- findings -->\nold\n<!-- /findings -->\n")
-    there = report.publish("good")
-    assert there == home / "reports" / "published" / "good-2026-11-20"
+    there, changed = report.publish("good")
+    assert (there, changed) == (home / "reports" / "published" / "good", True)
     assert sorted(p.name for p in there.iterdir()) == sorted(f"good{p}" for p in report.PARTS)
     for file in (there / "good.html", there.parent / "index.html"):
         hrefs = re.findall(r'href="([^"#:]+)"', file.read_text())
         assert hrefs
         assert [h for h in hrefs if not (file.parent / h).exists()] == []
-    assert 'href="good-2026-11-20/good.html"' in (there.parent / "index.html").read_text()
-    assert "old" not in (home / "README.md").read_text()
-    assert "good-2026-11-20/good.html)**: Cannot tell" in (home / "README.md").read_text()
-    with pytest.raises(report.ReportError, match="is there already and is kept as it is"):
-        report.publish("good")
+    assert 'href="good/good.html"' in (there.parent / "index.html").read_text()
+    lines = (home / "README.md").read_text().splitlines()
+    assert lines[1].startswith("- **[Good](reports/published/good/good.html)**: Encrypted gives")
+    assert len(lines) == 3
+    assert report.publish("good") == (there, False)
+    (there / "good.html").write_text("of last time")
+    killed = there.rename(there.with_name("good.old"))  # between taking it away and the new one
+    assert report.publish("good") == (there, True)
+    assert not killed.exists()
+    assert "Encrypted gives" in (there / "good.html").read_text()
+    assert published(home)[1] == ["good", "index.html"]
 
 
-def test_a_page_that_was_published_before_does_not_keep_others_back(home):
+def test_the_command_publishes_each_page_and_says_what_was_there(home):
     for name in ("one", "other"):
         write(home, name, [cell.replace("'good'", f"'{name}'") for cell in STUDY])
     (home / "README.md").touch()
-    folder = home / "reports" / "published"
     asked = ("report", "one", "other", "--publish")
-    assert "published: reports/published/other-2026-11-20" in done(*asked)
-    for gone, stays in (("one", "other"), ("other", "one")):
-        shutil.rmtree(folder / f"{gone}-2026-11-20")
-        ran = noisefloor(*asked)
-        assert f"reports/published/{stays}-2026-11-20 is there already" in ran.stderr
-        assert ran.exit_code == 1
-        assert (folder / f"{gone}-2026-11-20" / f"{gone}.html").exists()
+    assert "published: reports/published/other\n" in done(*asked)
+    shutil.rmtree(published(home)[0] / "one")
+    said = done(*asked)
+    assert "published: reports/published/one\n" in said
+    kept = "published: reports/published/other; it was there already, with the same content"
+    assert kept in said

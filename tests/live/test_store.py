@@ -55,14 +55,43 @@ def edited(campaign, **facts):
 
 
 def test_the_verdict_table_comes_back_as_it_was(empty, recorded):
-    was = results.load(recorded).verdicts
+    was = results.load(recorded).alone()
     assert store.push(empty, recorded) == len(was)
     was = was[~was["control"] & (was["metric"] == "tps")].reset_index(drop=True)
     found = store.history(empty, STUDY, metric="tps")
-    assert list(found["engine"]) == ["MySQL 9.7.4"] * len(was)
-    assert set(found["date"]) == {"2026-11-20 23:47"}
-    same = ["threads", "verdict", "overhead_pct", "lo_pct", "hi_pct", "n_arm", "runs_needed"]
-    pd.testing.assert_frame_equal(found[same], was[same], check_dtype=False)
+    own = found[found["campaign"].notna()].reset_index(drop=True)
+    assert list(own["engine"]) == ["MySQL 9.7.4"] * len(was)
+    assert set(own["date"]) == {"2026-11-20 23:47"}
+    same = ["threads", "verdict", "change_pct", "lo_pct", "hi_pct", "margin_pct", "worse", "n_arm"]
+    pd.testing.assert_frame_equal(own[same], was[same], check_dtype=False)
+    whole = results.load(recorded).verdicts  # of one campaign, on its one processor
+    whole = whole[~whole["control"] & (whole["metric"] == "tps")].reset_index(drop=True)
+    both = found[found["campaign"].isna()].reset_index(drop=True)
+    same += ["processor", "sittings", "asked", "ranged", "next_lo_pct", "next_hi_pct"]
+    pd.testing.assert_frame_equal(both[same], whole[same], check_dtype=False)
+
+
+def test_the_result_of_a_question_is_that_of_all_its_campaigns(tmp_path):
+    """As its page has it: of each processor all campaigns of the newest design."""
+    newest = paths.campaign("binlog-encryption-headline-standard-20261125-132426")
+    folders = [f for f in results.beside(newest) if "headline" in f.name]
+    assert len(folders) > 2
+    url = store.address(f"sqlite:///{tmp_path / 'x.sqlite'}")
+    for folder in folders:
+        store.push(url, folder)
+    found = store.history(url, STUDY, metric="tps", arm="encrypted")
+    both = found[found["campaign"].isna()]
+    was = results.load(*folders).verdicts
+    was = was[was["metric"].eq("tps") & was["arm"].eq("encrypted")]
+    key = ["processor", "threads", "joint"]
+    same = [*key, "verdict", "change_pct", "lo_pct", "sittings", "asked", "next_lo_pct"]
+    ours, theirs = (t[same].sort_values(key, ignore_index=True) for t in (both, was))
+    pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)
+    assert set(ours["sittings"]) == {1, 2}
+    first = store.history(url, STUDY)  # what its page begins with
+    assert first["joint"].all()
+    assert first["campaign"].isna().tolist() == [False, False, True]
+    assert "so far 2 of 3 sittings" in store.text(first)
 
 
 def test_the_same_campaign_twice_is_one_row_also_from_another_folder(empty, recorded):
@@ -77,14 +106,14 @@ def test_the_same_campaign_twice_is_one_row_also_from_another_folder(empty, reco
 
 
 def test_odd_strings_come_back_as_they_were(empty, recorded, monkeypatch):
-    table = results.load(recorded).verdicts
+    table = results.load(recorded).alone()
     table.loc[:, ["arm", "workload"]] = ODD
     table["control"] = False
     table["hi_pct"], table["lo_pct"] = float("inf"), float("-inf")
-    monkeypatch.setattr(results.Results, "verdicts", table)
-    edited(recorded, title=ODD, study=ODD + "\ud800")
+    monkeypatch.setattr(results.Results, "alone", lambda *_, **__: table)
+    edited(recorded, title=ODD + "\ud800", study=ODD)
     store.push(empty, recorded)
-    found = store.history(empty, ODD + "?", metric="tps", arm=ODD)
+    found = store.history(empty, ODD, metric="tps", arm=ODD)
     assert set(found["arm"]) == set(found["workload"]) == {ODD}
     assert set(found["hi_pct"]) == {float("inf")}
     assert set(found["lo_pct"]) == {float("-inf")}
@@ -95,7 +124,7 @@ def test_odd_strings_come_back_as_they_were(empty, recorded, monkeypatch):
 def test_a_first_start_that_was_interrupted_goes_on(empty, recorded):
     ask(empty, "CREATE TABLE noisefloor (schema_version INTEGER)")
     store.push(empty, recorded)
-    assert len(store.history(empty, STUDY)) == 1
+    assert store.history(empty, STUDY)["campaign"].tolist() == [recorded.name, None]
 
 
 @pytest.mark.parametrize("version", [1, 99])
@@ -104,7 +133,7 @@ def test_another_version_is_left_alone(empty, recorded, version):
     ask(empty, f"UPDATE noisefloor SET schema_version = {version}")
     ask(empty, "CREATE TABLE of_the_future (x INTEGER)")
     for use in (lambda: store.push(empty, recorded), lambda: store.history(empty, STUDY)):
-        with pytest.raises(store.StoreError, match=f"version {version}, this Noisefloor knows 3"):
+        with pytest.raises(store.StoreError, match=f"version {version}, this Noisefloor knows 4"):
             use()
     assert ask(empty, "SELECT * FROM campaign") == []
 
@@ -185,10 +214,13 @@ def test_all_campaigns_are_stored_and_their_history_is_listed(project):
     assert [line.split()[:4] for line in lines[1:]] == [
         ["2026-11-20", "23:47", "MySQL", "9.7.4"],
         ["2026-11-21", "10:00", "MySQL", "9.8.0"],
+        ["1", "sitting", "MySQL", "9.8.0"],  # of the newest design
     ]
     assert "Other" in lines[2]
+    assert lines[3].endswith("Other, model not recorded")
     rows = comparisons("history", STUDY, "--metric", "p95")
-    assert [(r["campaign"], r["metric"]) for r in rows] == [(f"{STUDY}-1", "p95"), (f"{STUDY}-2", "p95")]  # fmt: skip
+    assert [r["campaign"] for r in rows] == [f"{STUDY}-1", f"{STUDY}-2", None]
+    assert {r["metric"] for r in rows} == {"p95"}
     controls = comparisons("history", STUDY, "--arm", "plain again")
     assert {r["arm"] for r in controls} == {"plain again"}
 
@@ -257,5 +289,6 @@ def test_the_figure_names_dates_builds_and_machines(project):
     builds = "2026-11-20, MySQL 9.7.4, machine 1", "2026-11-21, MySQL 9.8.0, machine 2"
     assert set(builds) <= set(words)
     assert any(t.startswith("machine 2: Other") for t in words)
-    assert words.count("cannot tell") == 2
+    assert "1 sitting, Other, model not recorded" in words
+    assert words.count("cannot tell") == 3
     assert figure.narrow().axes

@@ -4,6 +4,7 @@ source's own controls where it has any, and all of them in one verdict table."""
 import itertools
 import math
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import parse, paths
+from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, row, runs, scatter, two
-from noisefloor.stats.estimate import CANNOT_TELL, SAME, Estimate
-from noisefloor.stats.graph import ALPHA, JOINT
+from noisefloor.stats.verdict import CANNOT_TELL
 
 COLUMNS = [
     *row.COLUMNS,
-    "key", "title", "claim_id", "label", "said", "claimed_pct", "floor_from", "why", "settle",
+    "key", "title", "claim_id", "label", "said", "claimed_pct", "scatter_from", "why", "settle",
 ]  # fmt: skip
 FACTS = [
     "source", "claim_id", "arm", "threads", "metric", "value", "unit", "n", "seconds", "where_in_source",
@@ -25,11 +26,11 @@ FACTS = [
 ]  # fmt: skip
 SOURCES = tomllib.loads(Path(__file__).with_name("claims.toml").read_text())  # in the page's order
 TITLES = {study: source["title"] for study, source in SOURCES.items()}
-DEFAULTS = dict(by="alone", family="", joint=False, settle="{plan}", warnings=(), runs=1)
-CHANGES = {  # what a source prints instead of its numbers -> log overhead of a rate
-    "claimed_change": lambda x: -math.log(1 + x / 100),
-    "claimed_ratio": lambda x: -math.log(x),
-    "claimed_loss": lambda x: -math.log1p(-x / 100),
+DEFAULTS = dict(by="single", joint=False, settle="{plan}", warnings=(), runs=1)
+CHANGES = {  # what a source prints instead of its numbers -> log change of a rate
+    "claimed_change": lambda x: math.log1p(x / 100),
+    "claimed_ratio": math.log,
+    "claimed_loss": lambda x: math.log1p(-x / 100),
 }
 
 
@@ -56,68 +57,58 @@ def times(folder=None):
     return pd.DataFrame(rows, columns=["arm", "phase", "wall", "user_sys"])
 
 
-def judge(facts, times, margin_pct=2.0, start=None):
+def judge(facts, times, margin_pct=0.0, start=None):
     """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
     claim and `claimed_pct` the source's own arithmetic.
 
-    A family of 5 % is one metric of one source, as long as its numbers come from one table: the means
-    over thread counts come first, since they are what the source claims. Bare numbers that only share
-    a page are a family each. start: the start-to-start scatter of throughput (scatter.Start, the
-    recorded one by default), which all numbers of one server start share."""
+    The intervals of one metric of one source hold 95 % together (Bonferroni): those of single numbers
+    and thread counts, and those of means over thread counts; `refused` claims do not count.
+    margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
+    recorded one of throughput by default), which all numbers of one server start share."""
     if facts.empty:
         return pd.DataFrame(columns=COLUMNS).astype({"threads": "Int64"})
     published = _Published(facts, times, start or scatter.start("tps", own=False))
-    claims, families = list(published.claims()), {}
-    for c in claims:
-        family = families.setdefault((c["study"], c["metric"], c["family"]), {})
-        family[c["place"]] = c["cell"]
-    for (_, metric, _), cells in families.items():
-        runs.decided(cells, margin_pct, metric)
-    out = pd.DataFrame([_row(c, c["cell"], margin_pct) for c in claims], columns=COLUMNS)
+    rows = [_row(c, margin_pct) for c in published.claims()]
+    out = pd.DataFrame(rows, columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
-    out.attrs["margin_pct"] = margin_pct
     return out
 
 
-def _row(c, cell, margin_pct):
-    """The row of a claim whose family has spoken."""
-    more, judged = [*c["warnings"], *_limit(cell, margin_pct)], cell.only != "not judged"
-    out = runs.verdict_row(cell, [c[k] for k in row.KEY], margin_pct, c["joint"], more)
-    settle = ""
-    if not judged:
-        out |= {"deciding_cv_pct": math.nan, "warnings": more}
-    if cell.word == CANNOT_TELL:
-        pairs, minutes, plan = None, None, ""
-        if judged:
-            sd, least = cell.sd if cell.sd > 0 else None, max(cell.n) + 1
-            pairs, minutes, _ = two.plan_of(cell.estimate.value, c["metric"], margin_pct, sd, least)
-            plan = "more runs of this kind will not settle it"
-            if pairs and sd:
-                minutes, plan = None, f"{pairs} coin-flipped pairs, if runs scatter as these do"
-            elif pairs:
-                plan = (
-                    f"{pairs} coin-flipped pairs of {two.SLICE_S} s slices ({minutes:.0f} min), if "
-                    "pairs scatter as recorded"
-                )
-        out |= {"runs_needed": pairs or math.nan, "minutes_needed": minutes or math.nan}
-        settle = c["settle"].format(plan=plan)
-    if not cell.estimate.value:
-        out["deciding_cv_pct"] = math.nan
-    return {**c, **out, "title": TITLES[c["study"]], "settle": settle}
+def _row(c, margin_pct):
+    """The row of a claim."""
+    cell, metric, together = c["cell"], c["metric"], c["together"]
+    margin_pct = margin_pct or metric_of(metric).margin_pct
+    notes = [*c["warnings"], *_limit(cell, metric, margin_pct, together)]
+    out = runs.verdict_row(cell, [c[k] for k in row.KEY], margin_pct, together, notes)
+    out |= {"joint": c["joint"], "title": TITLES[c["study"]], "settle": ""}
+    if out["verdict"] == CANNOT_TELL:
+        if not cell.only and math.isnan(out["runs_needed"]):
+            known = cell.estimate.single
+            sd, least = known.high_cv if known else cell.sd, max(cell.n) + 1
+            needed = two.settle(cell.estimate.value, metric, margin_pct, sd, least)
+            out |= dict(zip(("runs_needed", "minutes_needed"), needed, strict=True))
+        out["settle"] = c["settle"].format(plan=_plan(out))
+    return c | out
 
 
-def _limit(cell, margin_pct):
+def _plan(out):
+    """What would settle a row: a measurement of its own."""
+    runs_needed, minutes = out["runs_needed"], out["minutes_needed"]
+    kind = "runs" if out["metric"] in scatter.NO_SERVER else "restarted runs"
+    ways = [] if math.isnan(minutes) else [f"{minutes:.0f} minutes of pairs in turn"]
+    ways += [] if math.isnan(runs_needed) else [f"{runs_needed:,.0f} {kind} of each"]
+    return " or ".join(ways) or "more runs of this kind will not settle it"
+
+
+def _limit(cell, metric, margin_pct, together):
     """The start-to-start CV that would undo a verdict from repetitions that hold none."""
     e = cell.estimate
-    if cell.word == CANNOT_TELL or e.start or cell.single:
+    if e.start or e.single or not e.parts:
         return
-    same = cell.word == SAME
-    reach = math.log1p(margin_pct / 100) - abs(e.value) if same else abs(e.value)
-    spare = (reach / e.half(2 * ALPHA if same else ALPHA) * e.error) ** 2 - e.error**2
-    if spare > 0:
+    if spare := e.spare(metric, math.log1p(margin_pct / 100), together):
         yield (
             "holds unless what no repetition here shows (server start, cache, time of day) scatters "
-            f"by more than {100 * math.sqrt(spare / 2):.1f} % (CV)"
+            f"by more than {100 * spare:.1f} % (CV)"
         )
 
 
@@ -125,11 +116,11 @@ def _limit(cell, margin_pct):
 
 
 def by_threads(facts, source, claim):
-    """Log overhead by thread count from a source's two columns of throughput."""
+    """Log change by thread count from a source's two columns of throughput."""
     rows = of(facts, source, claim, "tps")
     wide = rows.pivot(index="threads", columns="arm", values="value")
     base, arm = (SOURCES[source][k] for k in ("baseline", "arm"))
-    return np.log(wide[base] / wide[arm]).sort_index()
+    return np.log(wide[arm] / wide[base]).sort_index()
 
 
 def of(facts, source, claim=None, metric=None):
@@ -158,8 +149,20 @@ def _ends(found):
 
 def _cell(c, value, n, parts, start=None, **more):
     """One comparison with the scatter that its source shows."""
-    added = (start.part,) if start else ()
-    return runs.Cell(c.get("threads"), n, Estimate(value, tuple(parts), added), **more)
+    return runs.Cell(
+        c.get("threads"), n, runs.measured(value, parts, c["metric"], n, start), **more
+    )
+
+
+def _claims():
+    """The claims of `claims.toml`, each as a dict of its fields."""
+    for study, source in SOURCES.items():
+        common = {k: v for k, v in source.items() if k not in ("claims", "title")}
+        for given in source["claims"]:
+            for chosen in itertools.product(*given.get("each", ())):
+                c = DEFAULTS | common | given | {k: v for d in chosen for k, v in d.items()}
+                c["study"] = study
+                yield c | {k: c[k].format(**c) for k in ("claim_id", "workload")}
 
 
 @dataclass(frozen=True)
@@ -172,17 +175,15 @@ class _Published:
     start: scatter.Start
 
     def claims(self):
-        """Every claim as a dict before its family has spoken: its fields of the TOML, filled in,
-        and `cell`, `place` (its hypothesis in the family), `key`, `claimed_pct`."""
-        for study, source in SOURCES.items():
-            common = {k: v for k, v in source.items() if k not in ("claims", "title")}
-            for given in source["claims"]:
-                for chosen in itertools.product(*given.get("each", ())):
-                    c = DEFAULTS | common | given | {k: v for d in chosen for k, v in d.items()}
-                    c["study"] = study
-                    for name in ("claim_id", "workload", "family"):
-                        c[name] = c[name].format(**c)
-                    yield c | self._judged(c)
+        """Every claim as a dict: its fields of the TOML, filled in, and `cell`, `together`, `key`,
+        `claimed_pct`."""
+        claims = list(_claims())
+        tables = [(c["study"], c["metric"], c["joint"]) for c in claims]
+        judged = [c["by"] != "refused" for c in claims]
+        size = Counter(itertools.compress(tables, judged))
+        for c, table, has_word in zip(claims, tables, judged, strict=True):
+            c["together"] = size[table] if has_word else 1
+            yield c | self._judged(c)
 
     def _judged(self, c):
         """What is found for a claim, and its words."""
@@ -190,24 +191,24 @@ class _Published:
         cell, more = getattr(self, c["by"])(c)
         start = f"recorded start-to-start CV of {100 * self.start.cv:.2g} %"
         whose = "none: one number an arm, no control"
-        if cell.single:
-            whose = f"reference population: {runs.whose(cell.single)}"
+        if known := cell.estimate.single:
+            whose = (
+                "{groups} groups of repeats of {sources} sources, median CV {median_cv_pct:.1f} %"
+            )
+            whose = whose.format(**known.fit)
         found = more | {"stated": stated(mine, c.get("threads")), "start": start, "whose": whose}
         found["shared"] = f"{start}, which all rows of a table share"
-        texts = ("label", "said", "floor_from", "why")
+        texts = ("label", "said", "scatter_from", "why")
         words = {k: c.get(k, "{whose}").format(**c | found) for k in texts}
         percent = {
             "stated": found["stated"],
-            "ratio": 100 * (found["stated"] - 1),
+            "ratio": 100 * (1 / found["stated"] - 1),
             "same": row.percent(cell.estimate.value),
         }
-        claimed, place = c.get("claimed", math.nan), (words["label"], "")
-        if "group" in c:
-            place = (c["group"], JOINT if c.get("whole") else words["label"])
+        claimed = c.get("claimed", math.nan)
         drawn = c.get("drawn", True) and c["arm"] not in c.get("undrawn", ())
         return words | {
-            "cell": cell, "place": place, "key": drawn,
-            "claimed_pct": percent.get(claimed, claimed),
+            "cell": cell, "key": drawn, "claimed_pct": percent.get(claimed, claimed)
         }  # fmt: skip
 
     def _runs(self, c):
@@ -223,13 +224,13 @@ class _Published:
         return found
 
     def _difference(self, c):
-        """(log overhead of two numbers, ends): the nearest ends of an arm that has several; from
+        """(log change between two numbers, ends): the nearest ends of an arm that has several; from
         what the source says of it where it gives no numbers."""
         found = self._runs(c)
         if all(map(len, found.values())):
             base, arm = found.values()
-            rate = runs.sign(c["metric"]) < 0
-            ratio = base.min() / arm.max() if rate else arm.min() / base.max()
+            up = arm.mean() > base.mean()
+            ratio = arm.min() / base.max() if up else arm.max() / base.min()
             return math.log(ratio), _ends(found)
         for metric, log in CHANGES.items():
             said = of(self.facts, c["study"], c["claim_id"], metric)["value"]
@@ -237,18 +238,18 @@ class _Published:
                 return log(said.iloc[0]), {}
         return math.nan, {}
 
-    def alone(self, c):
-        """Numbers without anything that shows their scatter: published repeats are what they are
-        held against."""
+    def single(self, c):
+        """Numbers without anything that shows their scatter: what such runs may differ by is
+        predicted from published repeats."""
         value, more = self._difference(c)
         seconds = of(self.facts, c["study"], c["claim_id"])["seconds"].dropna()
         length, n = float(seconds.iloc[0]) if len(seconds) else None, (c["runs"],) * 2
-        return two.alone(value, n, c["metric"], c.get("threads"), length, self.start), more
+        return runs.single(c.get("threads"), n, value, c["metric"], length, self.start), more
 
     def refused(self, c):
-        """A number that no runs of its kind make evidence, or that is lost."""
+        """A number that is no evidence, or lost: `why` is the reason."""
         value, more = self._difference(c)
-        return _cell(c, value, (c["runs"],) * 2, runs.UNKNOWN, only="not judged"), more
+        return _cell(c, value, (c["runs"],) * 2, (), only=c["why"]), more
 
     def control(self, c):
         """A table of the source where nothing could differ: its differences are known to be zero,
@@ -266,7 +267,8 @@ class _Published:
         strict = by(zero[zero.index <= c.get("few", zero.index.max())]).estimate
         return by(zero), {
             "k": len(zero), "scatter_pct": 100 * math.sqrt(np.mean(zero**2)),
-            "few_pct": row.percent(strict.half()), "few_word": strict.word(0.0),
+            "few_pct": row.percent(strict.half(c["together"])),
+            "few_word": strict.word(c["metric"], 0.0, c["together"]),
         }  # fmt: skip
 
     def itself(self, c):
@@ -284,7 +286,8 @@ class _Published:
         values = [v[name, c["workload"]] for name in same]
         n = len(values)
         value = float(sum(values) / n - v[c["baseline"], c["workload"]])
-        return _cell(c, value, (1, n), ((variance * (1 + 1 / n), 2),)), {}
+        parts = ((variance * (1 + 1 / n), 2),)
+        return _cell(c, value, (1, n), parts, sd=math.sqrt(variance)), {}
 
     def rounded(self, c):
         """Sizes that agree, within what their rounding can hide."""
@@ -293,12 +296,11 @@ class _Published:
         return _cell(c, 0.0, (1, 3), (((reach / 1.96) ** 2, math.inf),)), {}
 
     def repeated(self, c):
-        """Runs of both arms: Welch on logs, with what a start of a server adds where it was
-        `restarted`."""
-        found, sign = self._runs(c), runs.sign(c["metric"])
-        x, y = (sign * np.log(values) for values in found.values())
+        """Runs of both arms: Welch on logs, with what a start adds where a server was measured."""
+        found = self._runs(c)
+        x, y = (np.log(values) for values in found.values())
         parts = estimate.welch(x.tolist(), y.tolist())
         sd = math.sqrt(sum(v * len(k) for (v, _), k in zip(parts, (x, y), strict=True)) / 2)
-        value = math.fsum(y) / len(y) - math.fsum(x) / len(x)
-        added = self.start if c.get("restarted") else None
-        return _cell(c, value, (len(x), len(y)), parts, added, sd=sd), _ends(found)
+        added = None if c["metric"] in scatter.NO_SERVER else self.start
+        value, n = float(y.mean() - x.mean()), (len(x), len(y))
+        return _cell(c, value, n, parts, added, sd=sd), _ends(found)

@@ -11,10 +11,14 @@ import os
 import re
 import shutil
 import tomllib
+import zipfile
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+
+import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data import pack, results, tidy
@@ -33,8 +37,8 @@ _PUBLIC = ("lib", "data/raw/published")  # folders of a pack that name nobody
 
 
 def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) -> Path:
-    """Write the pack of a study (the newest campaign of each question) or a campaign into the folder
-    or ``.zip`` `out`, by default ``reports/bundles/<campaign>``. Returns its path.
+    """Write the pack of a study (all campaigns of its page) or of one campaign into the folder or
+    ``.zip`` `out`, by default ``reports/bundles/<campaign>``. Returns its path.
 
     `step` is told what is done next. Raises ReportError in one sentence: code 2 before anything
     was written, else 1, and then nothing is left."""
@@ -51,7 +55,7 @@ def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) ->
         if out.suffix == ".zip":
             step("packing")
             contents = ((str(f.relative_to(partial)), f.read_bytes()) for f in _files(folder))
-            pack.write(partial / out.name, contents)
+            _zip(partial / out.name, contents)
             folder = partial / out.name
         folder.replace(out)
     except OSError as e:
@@ -59,6 +63,16 @@ def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) ->
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return out
+
+
+def _zip(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
+    """Write a zip of (name, content): the same contents, the same bytes."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in contents:
+            entry = zipfile.ZipInfo(name)  # of 1980
+            entry.external_attr = 0o644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content)
 
 
 def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
@@ -100,10 +114,11 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     if campaigns:
         raw = folder / "data" / "raw" / "recorded"
         words["run"] = run = results.load(*(raw / c.name for c in campaigns))
-        words["judged"] = run.runs[~run.runs["warmup"]]
+        words["measured"] = _measured(run)
         words["anew"] = report.command(run, "all" if len(run.parts) > 1 else run.study.key)
         words |= _main_table(facts)
-        sheet.cells(run.tidy).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
+        rows = pd.concat([r.tidy for r in run.every], ignore_index=True)
+        sheet.cells(rows).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     _write(folder, "post.md", words)
     _write(folder, "rerender.py", words)
     _write(folder, "fragment.html", words | _fragment(page.read_text()))
@@ -117,6 +132,18 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
         elif identity.named(file.read_bytes().decode("latin-1"), names):
             raise ReportError(f"{file.name} names the machine or its user; nothing was written")
     _crate(folder, words)
+
+
+def _measured(run: results.Results) -> dict:
+    """How often and how long the campaigns of a pack measured."""
+    runs = [r.runs[~r.runs["warmup"]] for r in run.every]
+    return {
+        "campaigns": len(runs),
+        "days": len({r.when[:10] for r in run.every}),
+        "runs": sum(map(len, runs)),
+        "blocks": sum(each["block"].nunique() for each in runs),
+        "seconds": pd.concat(runs)["slice_s"].median(),
+    }
 
 
 # -- what goes in ----------------------------------------------------------------------------------
@@ -150,7 +177,7 @@ def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[s
             continue
         changed += len(mine)
         _seal(raw, mine)
-        before, after = (report.records(results.load(c).verdicts) for c in (campaign, raw))
+        before, after = (report.records(results.load(c).alone()) for c in (campaign, raw))
         if before != after:
             raise ReportError(
                 f"{campaign.name} holds a host's or a user's name ({len(names)} are known) where a "

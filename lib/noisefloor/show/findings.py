@@ -10,19 +10,24 @@ import re
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
+from noisefloor import model
 from noisefloor.measure.backup import ALIASES
-from noisefloor.model import AGAIN
 from noisefloor.show import plots
+from noisefloor.show.plots import canvas
 from noisefloor.show.plots.series import LIMITS
 from noisefloor.show.rows import threads_label
+from noisefloor.stats import verdict
 from noisefloor.stats.estimate import Estimate, paired
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
 from noisefloor.text import amounts
 
 ONE_CLIENT = ("one after the other", "100 connections", "sustained")  # the first that is there
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 MOST = 12  # functions that are shown
-ORDER = ("slower", "faster", "same", "cannot tell", "not judged")
+ORDER = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # kinds of verdicts
+FALSE = 0.05  # share of false discoveries among functions
 _NOTHING = Estimate(math.nan, ((math.inf, 1),))
 
 
@@ -48,8 +53,8 @@ def _less(one: Estimate, other: Estimate) -> Estimate:
 
 def _ends(found: Estimate) -> tuple[float, float, float]:
     """An estimate and its interval, NaN where there is none."""
-    half = found.half() if found.known else math.nan
-    return found.value, found.value - half, found.value + half
+    ends = found.ends()
+    return found.value, *(ends if math.isfinite(found.half()) else (math.nan, math.nan))
 
 
 def _figure(name: str, found: Estimate, of=lambda x: x) -> dict[str, float]:
@@ -68,7 +73,7 @@ def _pct(log: float) -> float:
 
 def _own(tidy: pd.DataFrame) -> pd.DataFrame:
     """Rows that count: no warm-ups, no control, nothing without a logarithm."""
-    control = tidy["arm"].str.endswith(AGAIN).astype(bool)
+    control = tidy["arm"].str.endswith(model.AGAIN).astype(bool)
     return tidy[~tidy["warmup"].astype(bool) & ~control & (tidy["value"] > 0)]
 
 
@@ -126,8 +131,9 @@ def _text(value: float, lo: float, hi: float) -> str:
 
 def _judged(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> pd.DataFrame:
     """Verdicts on a metric of the first of `workloads` that has any, against one baseline, one an arm:
-    of the joint effect, else of the fewest threads."""
+    of the joint effect, else of the fewest threads; each question on its first processor."""
     rows = verdicts[~verdicts["control"].astype(bool) & (verdicts["metric"] == metric)]
+    rows = rows[rows["processor"].eq(rows.groupby("question")["processor"].transform("first"))]
     first = next((w for w in workloads if w in set(rows["workload"])), "")
     rows = rows[rows["workload"] == first]
     rows = rows[rows["baseline"].isin(rows["baseline"][:1])]
@@ -136,33 +142,38 @@ def _judged(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> 
 
 
 def _words(rows: pd.DataFrame) -> str:
-    """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`."""
+    """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...); so far 1 of 3 sittings: C (...)`."""
     said = {}
-    for row in sorted(rows.to_dict("records"), key=lambda r: ORDER.index(r["verdict"])):
-        worse, better = amounts.words(row["metric"])
-        word = {"slower": worse, "faster": better}.get(row["verdict"], row["verdict"])
-        said.setdefault(word, []).append(f"{row['arm']} ({_size(row)})")
-    return "; ".join(f"{word} with {', '.join(arms)}" for word, arms in said.items())
+    for row in sorted(rows.itertuples(), key=lambda row: ORDER.index(_kind(row))):
+        start = f"{row.verdict} with"
+        if row.verdict == NOT_YET:
+            start = f"{row.warnings[0].split(': ')[0]}:"
+        said.setdefault(start, []).append(f"{row.arm} ({_size(row)})")
+    return "; ".join(f"{start} {', '.join(arms)}" for start, arms in said.items())
+
+
+def _kind(row) -> str:
+    return verdict.kind(row.verdict, row.metric)
 
 
 def _size(row) -> str:
-    """An overhead and its interval, the word for its direction left out; of a row that cannot tell,
+    """A change and its interval, the word for its direction left out; of a row that cannot tell,
     what is known."""
-    lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
-    if row["verdict"] == "cannot tell":
-        return amounts.known(lo, hi, metric) or amounts.NONE
-    said = amounts.told(row["overhead_pct"], lo, hi, metric, row["level"])
-    return re.sub(" " + "| ".join(amounts.words(metric)), "", said).replace(" (", ", ", 1)[:-1]
+    if row.verdict == CANNOT_TELL:
+        return amounts.known(row.lo_pct, row.hi_pct, row.metric) or amounts.NONE
+    return canvas.numbers(row).replace(" (", ", ").removesuffix(")")
 
 
 def _cheapest(rows: pd.DataFrame) -> str:
     """Which arm's verdict alone is better than that of all others, as a sentence; "" for none."""
-    rank = rows["verdict"].map({"faster": 0, "same": 1, "slower": 2})
-    first = rows[rank == rank.min()]
-    if rank.isna().any() or len(rows) < 2 or len(first) != 1:
+    ranks = {"better": 0, SAME: 1, "worse": 2}
+    rank = [ranks.get(_kind(row), 3) for row in rows.itertuples()]
+    if len(rank) < 2 or 3 in rank or rank.count(min(rank)) != 1:
         return ""
-    word = {"faster": "that is faster", "same": "that is not slower"}[first["verdict"].iloc[0]]
-    return f"Cheapest: {first['arm'].iloc[0]}, the only one {word}."
+    first = rows.iloc[rank.index(min(rank))]
+    known = model.metric(first["metric"])
+    word = f"not {known.word(known.worse_up)}" if min(rank) else first["verdict"]
+    return f"Cheapest: {first['arm']}, the only one that is {word}."
 
 
 # -- backups ---------------------------------------------------------------------------------------
@@ -180,7 +191,7 @@ def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFram
     if stages.empty:
         return pd.DataFrame()
     part = _placed(stages[stages["workload"] == workload], tidy)
-    part = part.assign(arm=part["arm"].str.removesuffix(AGAIN))
+    part = part.assign(arm=part["arm"].str.removesuffix(model.AGAIN))
     for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
         cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
         row = {"arm": arm, "stage": stage} | _figure("cpu_s", cpu)
@@ -263,11 +274,18 @@ def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame, tidy: pd.DataFra
 def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """The functions whose processor time differs most between `baseline` and the other arm: samples of
     a run as shares of its CPU per transaction, in pairs. Columns function, baseline_us, and with its
-    interval more_us, the largest first; those alone whose interval is clear of zero."""
+    interval more_us, the largest first.
+
+    Those alone that differ with a share of false discoveries of at most 5 % (Benjamini and Hochberg
+    1995) among all functions, by Student's t over the means of blocks. The A/A control counts where
+    there is no other arm; this table of it must be empty: show it beside that of the arm."""
     if profiles.empty:
         return pd.DataFrame()
     own = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
-    cpu = tidy[own].set_index("run")["value"]  # of a duet a run has several
+    cpu = tidy[own].set_index("run")["value"]
+    others = profiles[~profiles["arm"].isin([baseline, baseline + model.AGAIN])]
+    if len(others):
+        profiles = profiles[profiles["pair_id"].isin(others["pair_id"])]
     rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))
     rows["side"] = np.where(rows["arm"] == baseline, "base", "other")
     key = ["campaign", "block", "pair_id", "side"]
@@ -277,12 +295,15 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
     base, other = (wide.xs(s, axis=1, level="side") for s in ("base", "other"))
     both = base.columns.intersection(other.columns)
     more = (other[both] - base[both]).T.groupby(level=["campaign", "block"]).mean()
+    more = more.loc[:, more.std() > 0]
+    if more.empty:
+        return pd.DataFrame()
+    p = stats.ttest_1samp(more.to_numpy(), 0.0).pvalue
     found = []
-    for function in more:
-        said = _figure("more_us", _mean(more[function]))
-        if said["more_us lo"] > 0 or said["more_us hi"] < 0:
-            before = round(float(base.loc[function, both].mean()), 2)
-            found.append({"function": function, f"{baseline}, µs": before} | said)
+    for function in more.columns[stats.false_discovery_control(p) <= FALSE]:
+        before = round(float(base.loc[function, both].mean()), 2)
+        row = {"function": function, f"{baseline}, µs": before}
+        found.append(row | _figure("more_us", _mean(more[function])))
     found.sort(key=lambda r: -abs(r["more_us"]))
     return pd.DataFrame(found[:MOST])
 
@@ -408,8 +429,10 @@ def signed(verdicts: pd.DataFrame, tidy: pd.DataFrame, rates: dict, arms) -> pd.
     for row in rows.to_dict("records"):
         if (key := keys.get(row["arm"])) in rates:
             base = tidy[(tidy["metric"] == row["metric"]) & (tidy["workload"] == row["workload"])]
-            base = 1e3 * base[base["arm"] == row["baseline"]]["value"].median()
-            more = [base * row[c] / 100 for c in ("overhead_pct", "lo_pct", "hi_pct")]
+            beside = base[base["arm"] == row["arm"]]["campaign"]  # medians of one machine and day
+            base = base[base["campaign"].isin(beside) & (base["arm"] == row["baseline"])]
+            base = 1e3 * base["value"].median()
+            more = [base * row[c] / 100 for c in ("change_pct", "lo_pct", "hi_pct")]
             found.append(
                 {"arm": row["arm"], "key": key}
                 | {"expected_ms": round(1e3 / float(np.median(rates[key])), 3)}

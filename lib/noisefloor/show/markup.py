@@ -8,11 +8,15 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
+from noisefloor.model import METRICS
+from noisefloor.stats import verdict as verdicts
 from noisefloor.text import sheet
 
 TEMPLATE = Path(__file__).parent / "template"
 TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
-GLYPHS = {"slower": "▲", "faster": "▼", "same": "=", "cannot tell": "?", "not judged": "○"}
+# the signs of what `kind` tells of a verdict
+GLYPHS = {"worse": "▲", "better": "▼", "same": "=", "cannot tell": "?", "not yet": "○"}
+_WORSE = {m.word(m.worse_up) for m in METRICS.values()}  # a word is worse for every metric or none
 MOST = 1_000  # characters of a piece, where only its plain text can be shown
 PACKED = 40_000  # bytes of data above which a page carries them compressed
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?\+00:00")
@@ -44,8 +48,17 @@ def environment():
     )
     found.globals["glyph"] = GLYPHS
     found.tests["filled"] = lambda value: value not in (None, "", [], {})
-    found.filters |= {"caption": caption, "cell": cell, "kind": lambda w: str(w).replace(" ", "-")}
+    found.filters |= {"caption": caption, "cell": cell, "kind": kind}
+    found.filters |= {"look": lambda verdict: f"nf-{kind(verdict)}".replace(" ", "-")}
     return found
+
+
+def kind(verdict) -> str:
+    """Of a verdict's word alone what `stats.verdict.kind` tells: worse, better, same, cannot tell or
+    not yet."""
+    if not verdicts.differs(verdict):
+        return verdict
+    return "worse" if verdict in _WORSE else "better"
 
 
 def piece(name, *given, **more):

@@ -3,7 +3,6 @@
 import pandas as pd
 
 from noisefloor.model import AGAIN, METRICS
-from noisefloor.schedule import CONTENDED
 from noisefloor.show.markup import known
 
 SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
@@ -39,11 +38,6 @@ def is_joint(frame) -> pd.Series:
 def as_list(value) -> list:
     """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
     return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
-
-
-def contended(row) -> bool:
-    """Whether a row's size is that of two servers which shared the machine."""
-    return CONTENDED in as_list(row.get("warnings"))
 
 
 def joint(row) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 from noisefloor.show.markup import Shown, csv_link, piece, safe
+from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, colours, order, spots, theme
 from noisefloor.show.plots.series import (
     distance,
@@ -27,8 +28,17 @@ from noisefloor.show.plots.series import (
     timeline,
     warmup,
 )
-from noisefloor.show.plots.verdicts import claims, dots, history, overhead, waterfall
-from noisefloor.show.rows import contended, is_joint, metric_label, threads_label
+from noisefloor.show.plots.verdicts import (
+    claims,
+    dots,
+    history,
+    sittings,
+    stolen,
+    threads,
+    together,
+    waterfall,
+)
+from noisefloor.show.rows import is_joint, metric_label, threads_label
 from noisefloor.text import amounts
 
 _USE = re.compile("<use[^>]*/>")
@@ -91,17 +101,32 @@ def alt(verdicts) -> str:
     """Alternative text of a figure of verdicts: every comparison in words, from the table."""
     several = "workload" in verdicts and verdicts["workload"].nunique() > 1
     parts = []
-    for row, joint in zip(verdicts.to_dict("records"), is_joint(verdicts), strict=True):
-        where = [threads_label(row["threads"], joint)]
-        where += ["both servers loaded at once"] if row.get("design") == "duet" else []
-        where = ", ".join(filter(None, where))
-        size = amounts.told(row["overhead_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
+    for row, joint in zip(verdicts.itertuples(), is_joint(verdicts), strict=True):
+        where = threads_label(row.threads, joint)
         parts.append(
-            f"{row['workload'] + ': ' if several else ''}{metric_label(row['metric'])}"
-            f"{f' {where}' if where else ''}, {row['arm']} against {row['baseline']}: "
-            f"{row['verdict']}, {size}{' under contention' if contended(row) else ''}"
+            f"{f'{row.workload}: ' if several else ''}{metric_label(row.metric)}"
+            f"{f' {where}' if where else ''}, {row.arm} against {row.baseline}: "
+            f"{canvas.word(row)}, {canvas.numbers(row)}"
         )
     return "; ".join(parts) + "." if parts else "No comparison."
+
+
+def sittings_alt(each, both) -> str:
+    """Alternative text of `sittings`: the campaigns of each processor, and what they say together."""
+    parts = []
+    for whole in both.itertuples():
+        mine = each[each["processor"] == whole.processor].sort_values("date", kind="stable")
+        own = [
+            f"{row.date[:10]} {amounts.told(row.change_pct, row.lo_pct, row.hi_pct, row.metric)}"
+            for row in mine.itertuples()
+        ]
+        ahead = amounts.interval(whole.next_lo_pct, whole.next_hi_pct, whole.metric)
+        next_ = "" if ahead == amounts.NONE else f"; the next campaign is expected at {ahead}"
+        parts.append(
+            f"{whole.processor}: {'; '.join(own)}; {together(whole.sittings)}: "
+            f"{canvas.word(whole)}, {canvas.numbers(whole)}{next_}."
+        )
+    return " ".join(parts)
 
 
 def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> Shown:

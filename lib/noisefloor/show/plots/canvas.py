@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
 from noisefloor.model import AGAIN
-from noisefloor.show.markup import TEMPLATE
+from noisefloor.show.markup import GLYPHS, TEMPLATE
+from noisefloor.stats.verdict import NOT_YET, kind
 from noisefloor.text import amounts
 
 _RC = mpl.rc_params_from_file(TEMPLATE / "figures.mplstyle", use_default_template=False)
@@ -28,7 +29,7 @@ CSS = {INK: "currentColor"} | {ink: f"var(--nf-{name},{ink})" for name, ink in _
 WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 PARTS_CSS = TEMPLATE / "parts.css"
 LAB = '<style class="nf-lab">'  # how the output of `theme` begins; a page brings its own style
-SIZES = ["lo_pct", "overhead_pct", "hi_pct"]
+SIZES = ["lo_pct", "change_pct", "hi_pct"]
 _order: list[str] = []  # arms of the study at hand, baseline first, as `theme` was told
 
 
@@ -179,8 +180,8 @@ def above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
         note(ax, words, (0 if small else 1, 1), shift, "axes fraction", **style)
 
 
-def _log(overhead):
-    return np.log1p(np.maximum(overhead, -99.99) / 100)
+def _log(change):
+    return np.log1p(np.maximum(change, -99.99) / 100)
 
 
 def _percent(log):
@@ -195,10 +196,10 @@ def percent_axis(ax, axis="y", ticks=6):
     )
 
 
-def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6):
-    """Scale an axis to overheads from `low` to `high` percent, with shares of its length as room
-    beyond: linear, or a log scale with factors as ticks where an overhead is told as a factor."""
-    log = amounts.large(low) or amounts.large(high)
+def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6, metric=""):
+    """Scale an axis to changes of a metric from `low` to `high` percent, with shares of its length as
+    room beyond: linear, or a log scale with factors as ticks where a change is told as a factor."""
+    log = amounts.large(low, metric) or amounts.large(high, metric)
     if log:
         getattr(ax, f"set_{axis}scale")("function", functions=(_log, _percent))
         low, high = _log(low), _log(high)
@@ -208,11 +209,18 @@ def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6):
         percent_axis(ax, axis, most)
         return
     for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
-        at = round_numbers(*np.exp(ends), steps)
+        first, last = np.exp(ends)
+        below = [1 / f for f in round_numbers(1, 1 / first, steps) if f > 1]
+        at = [*below, *round_numbers(max(first, 1), last, steps)]
         if len(at) <= most + 1:
             break
     at = [100 * (f - 1) for f in at]
-    ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: f"{1 + v / 100:,.6g}×")
+    ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: times(v))
+
+
+def times(change):
+    """A change in percent as a tick: `4×`, `÷4`."""
+    return f"{1 + change / 100:,.6g}×" if change >= -1e-9 else f"÷{amounts.factor(change):,.6g}"
 
 
 def round_numbers(first, last, steps=(1, 2, 5)) -> list[float]:
@@ -231,47 +239,89 @@ def _is_log(ax):
     return ax.get_yscale() == "function"
 
 
-def shows(ax):
-    """What the y axis of `scale` shows."""
-    return "overhead as a factor" if _is_log(ax) else "overhead"
+def directions(metrics):
+    """(word for a larger value, word for a smaller one) of one metric or of several."""
+    found = {amounts.words(m) for m in metrics}
+    return found.pop() if len(found) == 1 else ("larger", "smaller")
+
+
+def shows(ax, metric, more=""):
+    """What the y axis of `scale` shows: `change (↑ faster, ↓ slower)`."""
+    larger, smaller = amounts.words(metric)
+    what = "change as a factor" if _is_log(ax) else "change"
+    return f"{what}{more} (↑ {larger}, ↓ {smaller})"
 
 
 def band(ax, margin, axis="y"):
     """The band inside which a difference does not matter, and the line of no difference."""
     span, line = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
-    span(-margin, margin, color=BAND, alpha=0.13, lw=0, zorder=0)
+    span(mirror(margin), margin, color=BAND, alpha=0.13, lw=0, zorder=0)
     line(0, color=MUTED, lw=0.9, zorder=1)
 
 
-def away(overhead):
-    """The size of an overhead whichever its direction: -50 % is as far away as +100 %."""
-    return _percent(np.abs(_log(overhead)))
+def bands(ax, places, margins):
+    """The band of each row of a forest."""
+    if len(set(margins)) == 1:
+        band(ax, margins.iloc[0], "x")
+        return
+    for place, margin in zip(places, margins, strict=True):
+        ends = [mirror(margin)] * 2, [margin] * 2
+        ax.fill_betweenx([place - 0.5, place + 0.5], *ends, color=BAND, alpha=0.13, lw=0, zorder=0)
+    ax.axvline(0, color=MUTED, lw=0.9, zorder=1)
 
 
-def mirror(overhead):
-    """The overhead that is as far away on the other side."""
-    return _percent(-_log(overhead))
+def symlog(margin):
+    """Functions of a scale that is linear within the margin and logarithmic beyond, on either side."""
+    share = 0.8  # of what a decade takes, for each half of the margin
+
+    def there(change):
+        size = away(change) / margin
+        far = np.where(size < 1, share * size, share + np.log10(np.maximum(size, 1)))
+        return np.sign(change) * far
+
+    def back(place):
+        far = np.abs(place)
+        size = margin * np.where(far < share, far / share, 10 ** np.maximum(far - share, 0))
+        return np.where(place > 0, size, mirror(size))
+
+    return there, back
 
 
-def cut(overhead, limit):
-    """Overheads, no farther away than `limit`."""
-    return np.clip(overhead, mirror(limit), limit)
+def less(end, change):
+    """The end of an interval as far from no change as it is from `change`."""
+    return _percent(_log(end) - _log(change))
 
 
-def farthest(frame, margin, floor=0.0):
-    """How far away an overhead may be on an axis: everything that matters, not every endless
+def away(change):
+    """The size of a change whichever its direction: -50 % is as far away as +100 %."""
+    return _percent(np.abs(_log(change)))
+
+
+def mirror(change):
+    """The change that is as far away on the other side."""
+    return _percent(-_log(change))
+
+
+def cut(change, limit):
+    """Changes, no farther away than `limit`, or between two of them."""
+    return np.clip(change, *(limit if isinstance(limit, tuple) else (mirror(limit), limit)))
+
+
+def farthest(frame):
+    """How far away a change may be on an axis: everything that matters, not every endless
     interval."""
     far = away(frame[SIZES].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
-    centre = np.nan_to_num(far["overhead_pct"].max())
-    ends = far[["lo_pct", "hi_pct"]].stack().dropna()
-    wanted = [margin * 2, floor * 1.15, centre * 1.3]
+    centre, margin = np.nan_to_num(far["change_pct"].max()), frame["margin_pct"].min()
+    ends = far[["lo_pct", "hi_pct"]].max(axis=1).dropna()
+    wanted = [margin * 2, centre * 1.3]
     if len(ends):
-        wanted.append(min(ends.max() * 1.12, max(3 * margin, 3 * centre, 3 * ends.median())))
+        usual = ends.quantile(0.5, interpolation="lower")
+        wanted.append(min(ends.max() * 1.12, max(3 * margin, 3 * centre, 3 * usual)))
     return max(wanted)
 
 
 def span(frame, margin, limit, beside=()):
-    """Lower and upper end of an axis for the overheads in `frame` and those `beside`."""
+    """Lower and upper end of an axis for the changes in `frame` and those `beside`."""
     values = [*cut(frame.astype(float), limit).to_numpy().ravel(), *beside]
     return np.nanmin([mirror(2 * margin), *values]), np.nanmax([2 * margin, *values])
 
@@ -291,33 +341,62 @@ def whisker(ax, x, ends, limit, level=False, **style):
 
 
 def point(ax, x, row, limit, ink, mark="o", level=False):
-    """One comparison, a named tuple of its row: interval and point; where the point is."""
-    whisker(ax, x, (row.lo_pct, row.hi_pct), limit, level, color=ink)
-    y = cut(row.overhead_pct, limit)
+    """One comparison, a named tuple of its row: interval, or thinner the range of its sittings, and
+    point; where the point is."""
+    style = {"lw": 2, "alpha": 0.8} if is_range(row) else {}
+    whisker(ax, x, (row.lo_pct, row.hi_pct), limit, level, color=ink, **style)
+    y = cut(row.change_pct, limit)
     spot = (y, x) if level else (x, y)
     ax.plot(*spot, mark, ms=7, color=ink, zorder=5)
     remember(ax, *([place] for place in spot), [row.Index])
     return y
 
 
+def is_range(row):
+    """Whether the ends of a row are no interval, but the range of those of its sittings."""
+    return row.verdict == NOT_YET and bool(row.ranged)
+
+
+def word(row):
+    """The verdict of a row; while its question lacks sittings, how many there are."""
+    if row.verdict != NOT_YET:
+        return row.verdict
+    sittings = f"{int(row.sittings)} sittings"
+    return (
+        f"range of {sittings}" if is_range(row) else f"so far {row.sittings:.0f} of {row.asked:.0f}"
+    )
+
+
+def glyph(row):
+    """The sign of a row's verdict, where a word has no room."""
+    return GLYPHS[kind(row.verdict, row.metric)]
+
+
 def size(row):
-    """The overhead of a row, the word for its direction left out."""
-    size = amounts.overhead(row.overhead_pct, getattr(row, "metric", ""))
-    return size.removesuffix(f" {row.verdict}")
+    """The change of a row, the word for its direction left out."""
+    return amounts.change(row.change_pct, row.metric).removesuffix(f" {row.verdict}")
+
+
+def numbers(row):
+    """The change of a row with its interval, the word for its direction left out where that is the
+    verdict; of a range its ends alone."""
+    if pd.isna(row.change_pct) or is_range(row):
+        return amounts.interval(row.lo_pct, row.hi_pct, row.metric)
+    told = amounts.told(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
+    return told.replace(f" {row.verdict}", "") if row.verdict in amounts.words(row.metric) else told
 
 
 def said(row, between):
-    """Verdict and overhead of a row in a figure; a direction is named once."""
-    return f"{row.verdict}{between}{size(row)}"
+    """Verdict and change of a row in a figure; a direction is named once."""
+    return f"{word(row)}{between}{size(row)}"
 
 
-def judged(ax, x, row, limit, ink, mark, small):
-    """One comparison: interval, point, and above them its verdict as a word and the overhead."""
+def judged(ax, x, row, limit, ink, mark, words, small):
+    """One comparison: interval, point, and `words` above them."""
     y = point(ax, x, row, limit, ink, mark)
     top = y if pd.isna(row.hi_pct) else max(y, cut(row.hi_pct, limit))
     style = {"color": ink, "weight": "bold", "ha": "center", "va": "bottom", "zorder": 6}
     style |= {"fontsize": 10 if small else 12, "linespacing": 1.1}
-    words = row.verdict.replace(" ", "\n") if small else said(row, "\n")
     ax.words = [*getattr(ax, "words", ()), note(ax, words, (x, top), (0, 5), **style)]
 
 

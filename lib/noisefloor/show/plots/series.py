@@ -13,7 +13,6 @@ from noisefloor.model import METRICS
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import counted, metric_label
-from noisefloor.text import amounts
 
 LIMITS = (5.0, 1.0)  # percent: from how many queries on TLS adds less
 
@@ -30,41 +29,40 @@ def _present(ink, frame) -> list:
 
 
 @canvas.responsive
-def pairs(pairs_frame, path_frame=None, *, margin_pct=2.0, narrow=False) -> Figure:
-    """Each pair's overhead by pair number, restarts between blocks, and the running interval.
+def pairs(pairs_frame, *, narrow=False) -> Figure:
+    """Each pair's change by pair number, the mean of each block as a line, restarts between blocks.
 
-    `pairs_frame`: arm, block, pair, overhead (log ratio, positive is worse) of one comparison, or
-    of several thread counts (one panel each). `path_frame`: n, overhead_pct, lo_pct, hi_pct,
-    verdict (and threads when there are several).
+    `pairs_frame`: metric, baseline, arm, block, pair, change (log ratio) of one comparison, or of
+    several thread counts (one panel each), as `stats.pairs` returns them.
     """
     parts = list(pairs_frame.groupby("threads", sort=False, dropna=False))
     high = 270 if narrow or len(parts) > 1 else 330
     figure, axes, small = canvas.panels(len(parts), narrow, high)
     for ax, (count, chosen) in zip(axes, parts, strict=True):
-        path = path_frame
-        if len(parts) > 1 and path is not None and len(path):
-            path = path[path["threads"].eq(count).fillna(False)]
-        _pairs_panel(ax, chosen, path, margin_pct, small)
-        shaded = "" if small else f"; shaded: ±{margin_pct:g}\u202f%"
-        words = f"{canvas.shows(ax)}, pair by pair (↑ slower{shaded})"
-        canvas.above(ax, words, counted(count))
+        _pairs_panel(ax, chosen, small)
+        metric = chosen["metric"].iloc[0]
+        canvas.above(
+            ax, canvas.shows(ax, metric, "" if small else ", pair by pair"), counted(count)
+        )
     return figure
 
 
-def _pairs_panel(ax, frame, path, margin, small):
+def _pairs_panel(ax, frame, small):
     frame = frame.sort_values(["block", "pair"])
-    value = 100 * np.expm1(frame["overhead"].to_numpy(float))
+    value = 100 * np.expm1(frame["change"].to_numpy(float))
+    means = frame.groupby("block", sort=False)["change"].transform("mean").to_numpy(float)
+    means = 100 * np.expm1(means)
     ink = colours(frame)[frame["arm"].iloc[0]]
-    limit = max(2.2 * margin, 1.25 * np.quantile(canvas.away(value), 0.95))
+    limit = 1.25 * max(np.quantile(canvas.away(value), 0.95), canvas.away(means).max(), 0.1)
     low = canvas.mirror(limit)
-    canvas.band(ax, margin)
+    ax.axhline(0, color=MUTED, lw=0.9, zorder=1)
+    n = np.arange(1, len(frame) + 1)
     edges = np.flatnonzero(frame["block"].to_numpy()[1:] != frame["block"].to_numpy()[:-1]) + 1.5
     for edge in edges:
         ax.axvline(edge, color=CONTROL, lw=0.8, ls=(0, (1, 3)), zorder=1)
-    if len(edges):
-        words = "restart" if small else "dotted: server restart"
-        canvas.note(ax, words, (edges[0], 0), (3, 3), ax.get_xaxis_transform(), va="bottom")
-    n = np.arange(1, len(frame) + 1)
+    for block in np.split(np.arange(len(frame)), (edges - 0.5).astype(int)):
+        ends = n[block[0]] - 0.35, n[block[-1]] + 0.35
+        ax.plot(ends, [means[block[0]]] * 2, color=ink, lw=2, zorder=4)
     inside = canvas.away(value) <= limit
     ax.plot(n[inside], value[inside], "o", ms=5, color=ink, alpha=0.55, mew=0, zorder=3)
     for out, shape, y in ((value > limit, "^", limit), (value < low, "v", low)):
@@ -72,24 +70,11 @@ def _pairs_panel(ax, frame, path, margin, small):
             ax.plot(n[out], np.full(out.sum(), y), shape, ms=6, color=ink, clip_on=False)
     canvas.remember(ax, n, canvas.cut(value, limit), frame.index)
     ax.set_xlim(0.2, max(len(frame), 5) + 0.8)
-    if path is not None and len(path):  # the estimate, its narrowing interval, where it stopped
-        steps = path.dropna(subset=["lo_pct", "hi_pct"])
-        ends = [canvas.cut(steps[c].to_numpy(float), 5 * limit) for c in ("lo_pct", "hi_pct")]
-        ax.fill_between(steps["n"].to_numpy(float), *ends, color=ink, zorder=2, **SHADE)
-        ax.plot(path["n"], canvas.cut(path["overhead_pct"], limit), color=ink, lw=2, zorder=4)
-        last, end = path.iloc[-1], int(path["n"].iloc[-1])
-        ax.plot(end, canvas.cut(last.overhead_pct, limit), "o", ms=8, color=ink, zorder=5)
-        ax.axvline(end, color=ink, lw=1, zorder=2)
-        words = f"after {end} pair{'s' * (end != 1)}: {last.verdict}"
-        side, shift = ("right", -5) if end > sum(ax.get_xlim()) / 2 else ("left", 5)
-        style = {"ha": side, "va": "top", "color": ink, "weight": "bold", "zorder": 7}
-        style |= {"fontsize": 10 if small else 12}
-        canvas.note(ax, words, (end, 1), (shift, -2), ax.get_xaxis_transform(), **style)
     ax.xaxis.set_major_locator(MaxNLocator(6 if small else 12, integer=True))
-    ax.set_xlabel("pair" if small else "pair (line and shade: estimate and interval so far)")
-    if amounts.large(limit):  # no empty decades on the other side
-        low = min(canvas.mirror(2.2 * margin), canvas.cut(value.min(), limit))
-    canvas.scale(ax, low, limit, 0.08, 0.1)
+    restarts = "; dotted: a restart" * bool(len(edges))
+    ax.set_xlabel(f"pair (line: mean of a block{restarts})")
+    seen = *canvas.cut(value, limit), -0.5, 0.5  # with zero, and no empty decades
+    canvas.scale(ax, min(seen), max(seen), 0.08, 0.1, metric=frame["metric"].iloc[0])
 
 
 # -- runs and seconds ------------------------------------------------------------------------------
@@ -191,8 +176,8 @@ def warmup(frame, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
-    """Latency quantiles of the arms on a log scale, and below them the ratio to the `baseline`.
+def quantiles(frame, baseline, *, narrow=False) -> Figure:
+    """Latency quantiles of the arms on a log scale, and below them the change from the `baseline`.
 
     `frame`: arm, q (0.5 ... 0.999), value_s, lo, hi (seconds).
     """
@@ -201,8 +186,8 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
     figure, (top, low) = canvas.sheet(narrow, 400, 2, sharex=True, height_ratios=[2.1, 1])
     place = {q: -math.log10(1 - q) for q in pd.unique(frame["q"])}
     base = frame[frame["arm"].eq(baseline)].set_index("q")["value_s"]
-    canvas.band(low, margin_pct)
-    seen = 0.0
+    low.axhline(0, color=MUTED, lw=0.9, zorder=1)
+    seen = 1.0
     for arm, part in frame.groupby("arm", sort=False):
         x, line = part["q"].map(place), {"color": ink[arm], "ms": 5, "lw": 1.8}
         top.plot(x, 1e3 * part["value_s"], "-o", **line)
@@ -216,10 +201,9 @@ def quantiles(frame, baseline, *, margin_pct=2.0, narrow=False) -> Figure:
     canvas.ticks(top.yaxis, canvas.round_numbers(*top.get_ylim()), "{x:g}\u202fms")
     names = {a: str(a) for a in _present(ink, frame)}
     canvas.above(top, "latency (log scale)", "", names, ink, narrow)
-    reach = max(2.2 * margin_pct, 1.25 * seen)
+    reach = 1.25 * seen
     canvas.scale(low, canvas.mirror(reach), reach, most=4)
-    words = "difference" if narrow else f"difference from {baseline}"
-    canvas.above(low, f"{words} (↑ slower; shaded: ±{margin_pct:g}\u202f%)")
+    canvas.above(low, canvas.shows(low, "p95", "" if narrow else f" from {baseline}"))
     low.set_xticks(list(place.values()), [f"p{100 * q:g}" for q in place])
     low.set_xlabel("quantile of the transactions")
     return figure

@@ -8,11 +8,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from noisefloor.model import AGAIN
-from noisefloor.schedule import NOT_JUDGED
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import SHORT, counted, is_control, is_joint, metric_label, threads_label
+from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts
 
 ASIDE = 128  # pixels of a wide figure, for names at the right
@@ -21,16 +21,13 @@ ASIDE = 128  # pixels of a wide figure, for names at the right
 
 
 @canvas.responsive
-def overhead(
-    verdicts, metric="tps", *, margin_pct=2.0, published=None, by="metric", narrow=False
-) -> Figure:
-    """Overhead against thread count: the signature figure.
+def threads(verdicts, metric="tps", *, published=None, by="metric", narrow=False) -> Figure:
+    """Change against thread count: the signature figure.
 
     `verdicts`: verdict table; `metric`: a name or several (one panel each). `by`: the column that
     makes the panels when there is one metric (`workload` or `arm` when these differ, `study`). The
-    A/A control is drawn in grey, the noise floor as a dashed pair of lines, the joint effect as a
-    diamond at the right. `published`: columns threads, overhead_pct and optionally lo_pct, hi_pct,
-    label; drawn over ours.
+    A/A control is drawn in grey, the joint effect, where there is one, as a diamond at the right.
+    `published`: columns threads, change_pct and optionally lo_pct, hi_pct, label; drawn over ours.
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     frame = verdicts[verdicts["metric"].isin(metrics)]
@@ -43,21 +40,22 @@ def overhead(
     if not keys:
         raise ValueError(f"the verdict table has no row of metric {metric!r} to draw")
     if published is None:
-        published = pd.DataFrame(columns=["threads", "overhead_pct"])
+        published = pd.DataFrame(columns=["threads", "change_pct"])
     panels = [frame[(frame[by] == k) | ((by == "arm") & frame["control"])] for k in keys]
     most = max(panel.loc[~panel["control"], "arm"].nunique() for panel in panels)
     high = (330 if narrow or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
     figure, axes, _ = canvas.panels(len(keys), narrow, high, most=1)
-    if not narrow:  # room at the right for the names of band and floor
+    if not narrow:  # room at the right for the name of the band
         figure.get_layout_engine().set(rect=(0, 0, 1 - ASIDE / canvas.WIDE, 1))
-    scales = [_reach(panel, margin_pct, list(published["overhead_pct"])) for panel in panels]
+    scales = [_reach(panel, list(published["change_pct"])) for panel in panels]
     if by != "metric" and max(s[2] for s in scales) <= 3 * min(s[2] for s in scales):
         lows, highs, limits = zip(*scales, strict=True)  # same metric, same scale
         scales = [(min(lows), max(highs), max(limits))] * len(scales)
-    ink = colours(verdicts) | {"band": BAND, "floor": MUTED}
+    ink = colours(verdicts) | {"band": BAND}
     for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=True):
-        canvas.band(ax, margin_pct)
-        floor = _against_threads(ax, panel, scale, margin_pct, ink, narrow, published)
+        margin, own = panel["margin_pct"].max(), panel["metric"].iloc[0]
+        canvas.band(ax, margin)
+        _against_threads(ax, panel, scale, ink, narrow, published)
         names = {
             row.arm: f"{row.arm} {'(A/A control)' if row.control else f'against {row.baseline}'}"
             for row in sorted(panel.itertuples(), key=lambda row: row.arm.endswith(AGAIN))
@@ -65,30 +63,37 @@ def overhead(
         name, colour = metric_label(key) if by == "metric" else str(key), INK
         if by == "arm":
             name, colour = names.pop(key), ink[key]
-        if narrow and ax is axes[0]:
-            names["band"] = f"shaded: ±{margin_pct:g}\u202f% counts as same"
-            names |= {"floor": "dashed: noise floor"} if floor else {}
-        told = panel.loc[~panel["control"], "lo_pct"].notna().any()
-        words = ", with its interval" if told else ", too few runs for an interval"
-        words += " (↑ slower, ↓ faster)" if not narrow else " (↑ slower)" if told else ""
+        if narrow and (ax is axes[0] or by == "metric"):
+            names["band"] = f"shaded: {_same(margin)}"
+        words = "" if narrow else _bars(panel[~panel["control"]])
         name = textwrap.fill(name, 38 if narrow else 84)
-        canvas.above(ax, canvas.shows(ax) + words, name, names, ink, narrow, colour)
+        canvas.above(ax, canvas.shows(ax, own, words), name, names, ink, narrow, colour)
     canvas.apart(figure)
     return figure
 
 
-def _reach(panel, margin, beside) -> tuple[float, float, float]:
+def _bars(rows) -> str:
+    """What the bars of a panel are."""
+    if rows["lo_pct"].isna().all():
+        return ", too few runs for an interval"
+    ranges = any(canvas.is_range(row) for row in rows.itertuples())
+    return ", with its interval; thin: range of the sittings" if ranges else ", with its interval"
+
+
+def _same(margin, between=" ") -> str:
+    """What the band means."""
+    return f"within ±{margin:g}\u202f%{between}counts as same"
+
+
+def _reach(panel, beside) -> tuple[float, float, float]:
     """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
-    floor = panel["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
-    limit = canvas.farthest(panel, margin, np.nan_to_num(floor.median()))
-    limit = max([limit, *(1.2 * canvas.away(x) for x in beside)])
-    floor = 1.1 * floor[floor < limit].max()
-    beside = [*beside, floor, canvas.mirror(floor)]
-    return *canvas.span(panel[canvas.SIZES], margin, limit, beside), limit
+    own = panel[~panel["control"]] if not panel["control"].all() else panel
+    limit = max([canvas.farthest(own), *(1.2 * canvas.away(x) for x in beside)])
+    return *canvas.span(own[canvas.SIZES], panel["margin_pct"].max(), limit, beside), limit
 
 
-def _against_threads(ax, panel, scale, margin, ink, small, published) -> list:
-    """Draw one panel; the values of the noise floor in it."""
+def _against_threads(ax, panel, scale, ink, small, published) -> None:
+    """Draw one panel."""
     low, high, limit = scale
     own, single = panel[~panel["control"]], panel[~panel["joint"] & panel["threads"].notna()]
     counts = sorted({int(t) for t in (*single["threads"], *published["threads"])})
@@ -100,36 +105,36 @@ def _against_threads(ax, panel, scale, margin, ink, small, published) -> list:
     arms = list(pd.unique(own["arm"]))
     place = {arm: 0.2 * step * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
     lines = single[~single["control"]].sort_values("threads")
-    floor = _floor_lines(ax, lines[lines["verdict"] != NOT_JUDGED], at, step, limit)
-    floor += _floor_lines(ax, joint.assign(threads=0), {0: end}, step, limit)
     if not small:
-        aside = {"va": "center", "linespacing": 1.15, "zorder": 7}
-        right = ax.get_yaxis_transform()
-        words = f"within ±{margin:g}\u202f%\ncounts as same"
-        ax.words = [canvas.note(ax, words, (1, 0), (10, 0), right, color=BAND, **aside)]
-        if floor:
-            words = "noise floor:\nless is noise"
-            ax.words.append(canvas.note(ax, words, (1, floor[-1]), (10, 0), right, **aside))
-    beside = 0.14 * step + max(place.values(), default=0.0)
+        aside = {"va": "center", "linespacing": 1.15, "zorder": 7, "color": BAND}
+        words, at_right = _same(panel["margin_pct"].max(), "\n"), ax.get_yaxis_transform()
+        ax.words = [canvas.note(ax, words, (1, 0), (10, 0), at_right, **aside)]
+    wide, half = (300, 26) if small else (560, 46)  # pixels of the panel, of half a verdict
+    room = max(0.55 * step, half * (end - first + step) / wide)
+    begin, stop = first - room, (end if len(joint) else last) + room
+    word = (half + 6) * (stop - begin) / wide
+    beside = word if 2.2 * word < step else 0.14 * step  # beside the words, where these leave room
+    beside += max(place.values(), default=0.0)
     for row in single[single["control"]].itertuples():
-        x = at[int(row.threads)] + beside
-        canvas.whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=ink[row.arm], lw=4)
-        y = canvas.cut(row.overhead_pct, limit)
+        x, ends = at[int(row.threads)] + beside, (low, high)
+        canvas.whisker(ax, x, (row.lo_pct, row.hi_pct), ends, color=ink[row.arm], lw=4)
+        y = canvas.cut(row.change_pct, ends)
         ax.plot(x, y, "o", ms=5, mfc="none", mec=ink[row.arm], mew=1.3, zorder=4)
         canvas.remember(ax, [x], [y], [row.Index])
     crowded = len(at) * len(arms) > (7 if small else 10)  # no room for words, signs instead
     for arm, line in lines.groupby("arm", sort=False):
         xs = [at[int(t)] + place[arm] for t in line["threads"]]
-        ys = canvas.cut(line["overhead_pct"], limit)
+        ys = canvas.cut(line["change_pct"], limit)
         ax.plot(xs, ys, color=ink[arm], lw=1, alpha=0.6, zorder=3)
         for x, row in zip(xs, line.itertuples(), strict=True):
-            told = row._replace(verdict=GLYPHS[row.verdict]) if crowded else row
-            canvas.judged(ax, x, told, limit, ink[arm], "o", small or crowded)
+            words = canvas.glyph(row) if crowded else _words(row, small)
+            canvas.judged(ax, x, row, limit, ink[arm], "o", words, small or crowded)
     for row in joint.itertuples():
-        canvas.judged(ax, end + place[row.arm], row, limit, ink[row.arm], "D", small)
+        x, words = end + place[row.arm], _words(row, small)
+        canvas.judged(ax, x, row, limit, ink[row.arm], "D", words, small)
     named = {}  # a label is drawn once, at the rightmost point
     for row in published.itertuples():
-        point = at[int(row.threads)] - 0.16 * step, row.overhead_pct
+        point = at[int(row.threads)] - 0.16 * step, row.change_pct
         named[getattr(row, "label", "published")] = point
         ends = getattr(row, "lo_pct", np.nan), getattr(row, "hi_pct", np.nan)
         canvas.whisker(ax, point[0], ends, limit, color=INK, lw=1.2, alpha=1)
@@ -137,11 +142,9 @@ def _against_threads(ax, panel, scale, margin, ink, small, published) -> list:
     for words, point in named.items():
         side = "right" if point[0] > last - 0.5 * step and not len(joint) else "center"
         canvas.note(ax, words, point, (0, 9), va="bottom", color=INK, ha=side)
-    wide, half = (300, 26) if small else (560, 46)  # pixels of the panel, of half a verdict
-    room = max(0.55 * step, half * (end - first + step) / wide)
-    begin, stop = first - room, (end if len(joint) else last) + room
     ax.set_xlim(begin, stop)
-    canvas.scale(ax, low, high, 0.04, 0.2)  # room for points and words
+    metric = panel["metric"].iloc[0]
+    canvas.scale(ax, low, high, 0.04, 0.2, metric=metric)  # room for points and words
     ticks, names, edge = list(at.values()), [], -math.inf
     for count, x in at.items():  # no name covers the last
         pixel, half = wide * x / (stop - begin), 4 * len(str(count))
@@ -149,36 +152,28 @@ def _against_threads(ax, panel, scale, margin, ink, small, published) -> list:
         edge = pixel + half if names[-1] else edge
     words = ["threads (log scale)"]
     if len(joint):
-        ticks, names, words = [*ticks, end], [*names, "all"], [f"{words[0]}; all: joint effect"]
+        ticks, names, words = [*ticks, end], [*names, "all"], [f"{words[0]}; all: over all of them"]
         ax.axvline(end - 0.5 * step, color=canvas.RULE, lw=0.8)
     ax.set_xticks(ticks, names)
     if crowded:
-        signs = (f"{mark} {word}".replace(" ", "\u00a0") for word, mark in GLYPHS.items())
+        signs = (f"{mark} {kind}".replace(" ", "\u00a0") for kind, mark in GLYPHS.items())
         words.append(", ".join(signs))
     ax.set_xlabel("\n".join(textwrap.fill(line, 48 if small else 100) for line in words))
-    return floor
 
 
-def _floor_lines(ax, rows, at, step, limit) -> list:
-    """The noise floor of each comparison as dashed lines above and below zero; its values."""
-    floor = rows.set_index("threads")["noise_floor_pct"].astype(float).replace(np.inf, np.nan)
-    floor = floor.dropna().groupby(level=0).max().sort_index()
-    floor = floor[floor < limit]
-    if floor.empty:
-        return []
-    xs = [at[int(t)] for t in floor.index]
-    xs = [xs[0] - 0.4 * step, *xs, xs[-1] + 0.4 * step]
-    ys = floor.to_numpy()[[0, *range(len(floor)), -1]]
-    for line in (ys, canvas.mirror(ys)):
-        ax.plot(xs, line, color=CONTROL, lw=1.1, ls=(0, (3, 3)), zorder=2)
-    return list(ys)
+def _words(row, small) -> str:
+    """Verdict and change of a point; where there is little room, the verdict in short lines."""
+    word = canvas.word(row).removeprefix("range of ")  # which the thin bar shows
+    return (
+        textwrap.fill(word, 7, break_long_words=False) if small else f"{word}\n{canvas.size(row)}"
+    )
 
 
 # -- row by row ------------------------------------------------------------------------------------
 
 
 @canvas.responsive
-def dots(verdicts, *, by=("workload", "metric", "threads"), margin_pct=2.0, narrow=False) -> Figure:
+def dots(verdicts, *, by=("workload", "metric", "threads"), narrow=False) -> Figure:
     """Forest plot: a row a comparison, with interval, margin band and verdict in words.
 
     `by`: the columns that name a row; those that never differ are left out, and the first of
@@ -196,7 +191,8 @@ def dots(verdicts, *, by=("workload", "metric", "threads"), margin_pct=2.0, narr
         (_called(row, head) if head else "", _row_name(row, names))
         for row in frame.to_dict("records")
     ]
-    return _intervals(frame, named, margin_pct, narrow)
+    marks = ["D" if joint else "o" for joint in frame["joint"]]
+    return _intervals(frame, named, narrow, marks)
 
 
 def _called(row, column) -> str:
@@ -221,57 +217,110 @@ def _row_name(row, names) -> str:
 
 @canvas.responsive
 def history(frame, *, narrow=False) -> Figure:
-    """How an overhead moved: for every comparison a row a campaign in order of date, named by its
-    date, server build and, where they differ, machine.
+    """How a change moved: for every comparison a row a campaign in order of date, named by its date,
+    server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
+    processor say together.
 
-    `frame`: verdict rows of several campaigns with the columns campaign, date, engine, machine and
-    margin_pct, as `store.history` returns them.
+    `frame`: verdict rows with the columns campaign, date, engine, machine, processor and sittings, as
+    `store.history` returns them.
     """
-    frame = frame.sort_values("date", kind="stable")
-    several = frame[["workload", "arm", "machine"]].nunique() > 1
-    turn = frame.groupby(["workload", "metric", "threads", "joint"], sort=False, dropna=False)
-    frame = frame.loc[turn.ngroup().sort_values(kind="stable").index]
-    machines = list(pd.unique(frame["machine"]))
+    own = frame[frame["campaign"].notna()]
+    several = own[["question", "workload", "arm", "machine"]].nunique() > 1
+    machines = list(pd.unique(own["machine"]))
     named = []
     for row in frame.itertuples():
-        what = f"{metric_label(row.metric)} {threads_label(row.threads, row.joint)}".strip()
-        parts = [row.date[:10], row.engine, row.arm if several["arm"] else ""]
-        parts += [f"machine {machines.index(row.machine) + 1}" if several["machine"] else ""]
-        named.append(
-            (
-                f"{row.workload}: {what}" if several["workload"] else what,
-                ", ".join(filter(None, parts)),
-            )
-        )
+        label = SHORT.get(row.metric) if narrow else ""
+        what = f"{label or metric_label(row.metric)} {threads_label(row.threads, row.joint)}".strip()
+        if pd.isna(row.campaign):
+            parts = [together(row.sittings), row.processor]
+        else:
+            parts = [row.date[:10], row.engine]
+            parts += [f"machine {machines.index(row.machine) + 1}"] if several["machine"] else []
+        parts[2:2] = [row.arm] if several["arm"] else []
+        what = f"{row.workload}: {what}" if several["workload"] else what
+        what += f" ({row.question})" if several["question"] and row.question else ""
+        named.append((what, ", ".join(parts)))
     told = [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if several["machine"]]
     legend = [line for words in told for line in textwrap.wrap(words, 56 if narrow else 120)]
-    return _intervals(frame, named, frame["margin_pct"].iloc[-1], narrow, legend)
+    marks = ["D" if missing else "o" for missing in frame["campaign"].isna()]
+    return _intervals(frame, named, narrow, marks, legend)
 
 
-def _intervals(frame, named, margin, narrow, legend=()) -> Figure:
+def together(sittings) -> str:
+    """What the result of a question is called: `3 sittings together`."""
+    return "1 sitting" if sittings == 1 else f"{int(sittings)} sittings together"
+
+
+@canvas.responsive
+def sittings(each, both, *, narrow=False) -> Figure:
+    """Forest of the campaigns of one comparison, processor by processor: each by itself, named by its
+    date, builds and the share of the cores that the host took; below them as a diamond what they say
+    together, and as a thin bar the range in which the next campaign is to be expected.
+
+    `each`: rows of `results.Results.forest`; `both`: rows of its verdict table, one a processor.
+    """
+    rows, named = [], []
+    for whole in both.to_dict("records"):
+        on = whole["processor"]
+        mine = each[each["processor"] == on].sort_values("date", kind="stable")
+        for row in mine.to_dict("records"):
+            date = row["date"][: 10 if narrow else 16].replace("T", " ")
+            named.append((on, ", ".join(filter(None, (date, row["series"], stolen(row))))))
+            rows.append(row | {"verdict": "", "mark": "o"})  # the word is that of all together
+        named.append((on, together(whole["sittings"])))
+        rows.append(whole | {"mark": "D"})
+        if pd.notna(whole["next_lo_pct"]):
+            ends = {"lo_pct": whole["next_lo_pct"], "hi_pct": whole["next_hi_pct"], "mark": ""}
+            named.append((on, "expected of the next campaign"))
+            rows.append(whole | ends | {"change_pct": math.nan, "verdict": ""})
+    return _intervals(pd.DataFrame(rows), named, narrow, [row["mark"] for row in rows])
+
+
+def stolen(row) -> str:
+    """`steal 3.1 %`: the share of the cores that the host took from a campaign; "" where unknown."""
+    return "" if pd.isna(row["steal_pct"]) else f"steal {row['steal_pct']:.1f}\u202f%"
+
+
+def _intervals(frame, named, narrow, marks, legend=()) -> Figure:
     """A forest of the rows of a verdict table: each with its point and interval in the arm's colour.
-    `named`: heading and name of each row."""
-    ink, limit = colours(frame), canvas.farthest(frame, margin)
-    rows = []
-    for names, row in zip(named, frame.itertuples(), strict=True):
-        sizes = row.overhead_pct, row.lo_pct, row.hi_pct
-        factors = any(amounts.large(size, row.metric) for size in sizes)
-        short = amounts.ratio if factors else amounts.told
-        rows.append((*names, canvas.said(row, ", "), row.verdict, short(*sizes)))
-    left = 34 + 7.4 * max((len(name) for _, name in named), default=10)
-    figure, ax, places = _forest(rows, min(264, left), 272, margin, narrow, legend=legend)
-    for place, row in zip(places, frame.itertuples(), strict=True):
-        canvas.point(ax, place, row, limit, ink[row.arm], "D" if row.joint else "o", level=True)
-    ticks = int(ax.bbox.width / 55)
-    canvas.scale(ax, *canvas.span(frame[canvas.SIZES], margin, limit), 0.04, 0.04, "x", ticks)
+    `named`: heading and name of each row; `marks`: the shape of each point, "" for a range alone."""
+    ink, limit = colours(frame), canvas.farthest(frame)
+    rows = [
+        (*names, *_sizes(row, mark))
+        for names, row, mark in zip(named, frame.itertuples(), marks, strict=True)
+    ]
+    right = 28 + 7.7 * max(len(row[3]) for row in rows) + 6.7 * max(len(row[4]) for row in rows)
+    right = min(310, right)
+    left = 34 + 7.4 * max(len(name) for _, name in named)
+    left = min(300, left, canvas.WIDE - right - 190)
+    figure, ax, places = _forest(frame, rows, left, right, narrow, legend=legend)
+    for place, row, mark in zip(places, frame.itertuples(), marks, strict=True):
+        if mark:
+            canvas.point(ax, place, row, limit, ink[row.arm], mark, level=True)
+        else:
+            ends = row.lo_pct, row.hi_pct
+            canvas.whisker(ax, place, ends, limit, True, color=ink[row.arm], lw=2, alpha=0.8)
+    ticks, metric = int(ax.bbox.width / 55), frame["metric"].iloc[0]
+    ends = canvas.span(frame[canvas.SIZES], frame["margin_pct"].min(), limit)
+    canvas.scale(ax, *ends, 0.04, 0.04, "x", ticks, metric)
     return figure
 
 
-def _forest(rows, left, right, margin, narrow, unit="", legend=()):
+def _sizes(row, mark) -> tuple[str, str, str]:
+    """What stands beside a row of a forest: word and size for a phone, word, size with its ends."""
+    word, numbers = canvas.word(row), canvas.numbers(row).replace(" times", "×")
+    if not mark:
+        return numbers, "", numbers
+    size = numbers if canvas.is_range(row) else canvas.size(row)
+    return ", ".join(filter(None, (word, size))), word, numbers
+
+
+def _forest(frame, rows, left, right, narrow, unit="", legend=()):
     """A forest plot without its points: the figure, its axes, the height of each row.
 
-    `rows`: (heading, name, verdict and size for a phone, verdict, numbers); `left` and `right`:
-    pixels for the words beside the axes, for which a phone has no room; `legend`: lines below."""
+    `rows`: (heading, name, verdict and size for a phone, verdict, numbers) of each row of `frame`;
+    `left` and `right`: pixels for the words beside the axes, for which a phone has no room; `legend`:
+    lines below."""
     left, right = (20, 24) if narrow else (left, right)  # half a tick's name at least
     y, places, raised, heads, last = 0.0, [], [], [], ""
     for section, name, short, *_ in rows:
@@ -286,7 +335,7 @@ def _forest(rows, left, right, margin, narrow, unit="", legend=()):
         y += 1.7 if narrow else 1.0
     ends = 6, 44 + 16 * len(legend)
     figure, ax = canvas.lined(y, 26, (left, right), ends, narrow, above=0.55)
-    canvas.band(ax, margin, axis="x")
+    canvas.bands(ax, places, frame["margin_pct"])
     at, style = ax.get_yaxis_transform(), {"color": INK, "va": "center", "fontsize": 12}
     bold, start, far = style | {"weight": "bold"}, 8 - left, {"ha": "right"}
     for spot, words in heads:
@@ -306,10 +355,13 @@ def _forest(rows, left, right, margin, narrow, unit="", legend=()):
         canvas.note(ax, name, (0, place), (start + 12 * bool(section), 0), at, **look)
         canvas.note(ax, verdict, (1, place), (12, 0), at, **bold)
         canvas.note(ax, numbers, (1, place), (right - 4, 0), at, **style | far | {"color": MUTED})
-    middle = f"±{margin:g}\u202f% {'counts as' if ax.bbox.width > 260 else 'is'} same"
+    larger, smaller = canvas.directions(frame["metric"])
+    margins = frame["margin_pct"].unique()
+    middle = f"±{margins[0]:g}\u202f%" if len(margins) == 1 else "shaded:"
+    middle += f" {'counts as' if ax.bbox.width > 260 else 'is'} same"
     below = {"at": "axes fraction", "va": "top"}
-    canvas.note(ax, "← faster", (0, 0), (0, -26), ha="left", **below)
-    canvas.note(ax, f"slower{unit} →", (1, 0), (0, -26), ha="right", **below)
+    canvas.note(ax, f"← {smaller}", (0, 0), (0, -26), ha="left", **below)
+    canvas.note(ax, f"{larger}{unit} →", (1, 0), (0, -26), ha="right", **below)
     canvas.note(ax, middle, (0.5, 0), (0, -26), ha="center", color=BAND, **below)
     for i, line in enumerate(legend):
         canvas.note(ax, line, (0, 0), (start, -44 - 16 * i), **below)
@@ -317,35 +369,38 @@ def _forest(rows, left, right, margin, narrow, unit="", legend=()):
 
 
 @canvas.responsive
-def claims(frame, *, margin_pct=2.0, narrow=False) -> Figure:
-    """Forest of published claims: each effect as a dot over the grey bar of what its own data
-    cannot tell from zero. A dot is hollow where there is no verdict; no bar, no noise floor.
+def claims(frame, *, narrow=False) -> Figure:
+    """Forest of published claims: each change as a dot over a grey bar, the range of what two runs of
+    one unchanged server differ by. A dot is hollow where there is no verdict; no bar, no interval.
 
     `frame`: rows of a verdict table with the columns `title` (a heading) and `label`. The axis is
     linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
     """
-    frame = frame[frame["overhead_pct"].notna()]
+    frame = frame[frame["change_pct"].notna()]
     rows = []
     for row in frame.itertuples():
-        glyph, size = GLYPHS[row.verdict], canvas.size(row)
+        glyph, size = canvas.glyph(row), canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    figure, ax, places = _forest(rows, 252, 196, margin_pct, narrow, ", %")
-    beyond = 1.4 * canvas.away(frame["overhead_pct"]).max()
-    ends = canvas.span(1.4 * frame[["overhead_pct"]], 2 * margin_pct, beyond)
-    ax.set_xscale("symlog", linthresh=margin_pct, linscale=0.8)
+    figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %")
+    margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
+    limit = 1.4 * canvas.away(sizes).max().max()
+    there, back = canvas.symlog(margin)
+    ends = there(np.array(canvas.span(sizes, 2 * margin, limit)))
+    low, high = back(ends + 0.05 * np.ptp(ends) * np.array([-1, 1]))
+    ax.set_xscale("function", functions=(there, back))
+    inks = {"worse": ARMS[1], "better": ARMS[0], SAME: BAND}
     for place, row in zip(places, frame.itertuples(), strict=True):
-        floor = row.noise_floor_pct
-        if pd.notna(floor):
-            bar = {"color": CONTROL, "lw": 9, "alpha": 0.55, "zorder": 2}
-            ax.plot([canvas.mirror(floor), floor], [place] * 2, **bar)
-        ink = {"slower": ARMS[1], "faster": ARMS[0], "same": BAND}.get(row.verdict, INK)
-        face = "none" if row.verdict == "cannot tell" else ink
-        ax.plot(row.overhead_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
-    ax.set_xlim(*ends)
-    ticks = (-50, -10, -margin_pct, 0, margin_pct, 10, 50, 300, 1900)
+        if pd.notna(row.lo_pct):  # as far as the ends are from the change, from none
+            ends = [canvas.less(end, row.change_pct) for end in (row.lo_pct, row.hi_pct)]
+            canvas.whisker(ax, place, ends, limit, True, color=CONTROL, lw=9, alpha=0.55, zorder=2)
+        ink = inks.get(kind(row.verdict, row.metric), INK)
+        face = "none" if row.verdict == CANNOT_TELL else ink
+        ax.plot(row.change_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
+    ax.set_xlim(low, high)
+    ticks = (-95, -75, -33, -10, -margin, 0, margin, 10, 50, 300, 1900)
     names = {t: f"{t:+g}".replace("-", "−") if t else "0" for t in ticks}
-    names |= {t: f"{1 + t / 100:g}×" for t in ticks if amounts.large(t)}
-    at = [t for t in ticks if ends[0] < t < ends[1]]
+    names |= {t: canvas.times(t) for t in ticks if amounts.large(t)}
+    at = [t for t in ticks if low < t < high]
     canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
     return figure
 
@@ -354,20 +409,20 @@ def claims(frame, *, margin_pct=2.0, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def waterfall(steps, *, margin_pct=2.0, narrow=False) -> Figure:
-    """What each step adds to the overhead, one floating bar a step and the sum at the end.
+def waterfall(steps, *, narrow=False) -> Figure:
+    """What each step adds to the change, one floating bar a step and the sum at the end.
 
-    `steps`: step, arm, start_pct, end_pct (overhead against the baseline before and after it),
-    lo_pct, hi_pct (where the end may lie, given the start), overhead_pct (the step's own), verdict;
-    see `results.Results.steps`.
+    `steps`: step, arm, metric, margin_pct, start_pct, end_pct (change against the baseline before and
+    after it), lo_pct, hi_pct (where the end may lie, given the start), change_pct (the step's own),
+    verdict; see `results.Results.steps`.
     """
-    ink = colours(steps)
+    ink, metric = colours(steps), steps["metric"].iloc[0]
     figure, (ax,) = canvas.sheet(narrow, 330)
     ends = steps[["start_pct", "end_pct", "lo_pct", "hi_pct"]].astype(float)
-    away = canvas.away(ends)
-    limit = max(2 * margin_pct, 1.3 * away[["start_pct", "end_pct"]].max().max())
+    away, margin = canvas.away(ends), steps["margin_pct"].max()
+    limit = max(2 * margin, 1.3 * away[["start_pct", "end_pct"]].max().max())
     limit = np.nanmax([limit, min(1.1 * away.max().max(), 3 * limit)])
-    canvas.band(ax, margin_pct)
+    canvas.band(ax, margin)
     style = {"ha": "center", "va": "bottom", "color": INK, "weight": "bold", "zorder": 6}
     for x, row in enumerate(steps.itertuples()):
         colour = ink[row.arm] if row.step != "all together" else BASE
@@ -379,11 +434,10 @@ def waterfall(steps, *, margin_pct=2.0, narrow=False) -> Figure:
         top = np.nanmax([high, canvas.cut(row.hi_pct, limit)])
         words, size = canvas.said(row, "\n"), 10 if narrow else 12
         canvas.note(ax, words, (x, top), (0, 5), fontsize=size, **style)
-    canvas.scale(ax, *canvas.span(ends, margin_pct, limit), 0.06, 0.25)
+    canvas.scale(ax, *canvas.span(ends, margin, limit), 0.06, 0.25, metric=metric)
     ax.set_xlim(-0.6, len(steps) - 0.4)
     names = [textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]]
     ax.set_xticks(range(len(steps)), names)
-    words = f"{canvas.shows(ax)} (↑ slower, ↓ faster)"
-    words += "" if narrow else f"; in the band, ±{margin_pct:g}\u202f%, it counts as same"
-    canvas.above(ax, words)
+    more = "" if narrow else f"; {_same(margin)}"
+    canvas.above(ax, f"{canvas.shows(ax, metric)}{more}")
     return figure

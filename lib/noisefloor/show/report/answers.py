@@ -5,17 +5,19 @@ another machine, the settings of the arms, and proofs and runs, folded."""
 import math
 import shlex
 
+import numpy as np
 import pandas as pd
 
-from noisefloor import studies
+from noisefloor import stats, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.results import PROCESSOR, THROUGHPUT
-from noisefloor.model import METRICS, PROFILES
+from noisefloor.model import METRICS
 from noisefloor.show import plots
-from noisefloor.show.markup import TOLD, Shown, cell, joined, known, piece, say
+from noisefloor.show.markup import TOLD, Shown, cell, joined, kind, known, piece, say
+from noisefloor.show.report import words
 from noisefloor.show.report.pieces import flat, provenance, save, table, verdict_box, verdict_table
-from noisefloor.show.report.words import finding, limits, machine, machines, reasons, size, where
-from noisefloor.show.rows import SHORT, is_control, is_joint, metric_label
+from noisefloor.show.rows import SHORT, is_control, is_joint, joint, metric_label
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
 from noisefloor.text import amounts
 from noisefloor.text.amounts import percent
 
@@ -49,9 +51,10 @@ def begin(r, arm="", answer=""):
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
     leads, others = r.headlines(arm), r.also()
+    facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
     told = {"title": r.study.title, "primary": leads, "also": others, "raw": r.sources}
-    save(r.verdicts, r.study.name, r.meta, **told)
-    return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer)
+    save(r.verdicts, r.study.name, facts, r=r, **told)
+    return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
 
 def archived(r):
@@ -66,12 +69,12 @@ def archived(r):
     save(r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, **told)
     several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
     chips = [
-        (", ".join(row[c] for c in several), row["verdict"], amounts.overhead(row["overhead_pct"]))
+        (", ".join(row[c] for c in several), row["verdict"], words.word(row), words.change(row))
         for row in rows.to_dict("records")
     ]
     inner = piece("archived", said[:FEW], chips if len(chips) <= FEW else [], claimed)
-    most = rows["verdict"].mode()[0].replace(" ", "-")
-    return Shown(piece("box", f"nf-{most}", inner, where(r.meta)), "\n".join(said))
+    look = f"nf-{kind(rows['verdict'].mode()[0])}".replace(" ", "-")
+    return Shown(piece("box", look, inner, words.where(r.meta)), "\n".join(said))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -87,45 +90,80 @@ def figure(drawn, rows, name, caption="", *, alt="", data=None):
         return _sentence("Not measured here.")
     told = f"{alt} {plots.alt(rows)}".strip()
     own = rows[~is_control(rows)]
-    caption = caption or finding(own if len(own) else rows)
+    caption = caption or words.finding(own if len(own) else rows)
     data = flat(rows) if data is None else data
     return plots.show(drawn, alt=told, caption=caption, data=data, name=name)
 
 
-def overhead(r, rows=None, name="overhead", caption="", *, alt="", metrics=COSTS, published=None):
-    """Overhead against threads, of `rows` or of both costs that the first question is about, and
-    over it what was `published`."""
+def threads(r, rows=None, name="threads", caption="", *, alt="", metrics=COSTS, published=None):
+    """The change against thread counts, of `rows` or of both costs that the first question is about,
+    and over it what was `published`."""
     rows = r.costs(r.main, r.parts[0].study.key) if rows is None else rows
-    drawn = plots.overhead(rows, metrics, margin_pct=r.study.margin_pct, published=published)
+    drawn = plots.threads(rows, metrics, published=published) if len(rows) else None
     return figure(drawn, rows, name, caption, alt=alt)
+
+
+def sittings(r, arm=""):
+    """The campaigns of each comparison that the page leads with, one by one, with what they say
+    together, processor by processor; and folded which campaigns were left out. Nothing for a single
+    campaign of a question that asks for no other."""
+    found = []
+    for row in r.headlines(arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
+        found.append(_forest(r, row))
+        if any(len(rows) > 1 for _, rows in words.placed(row, r)[1:]) and joint(row):
+            most = r.of(row["workload"], row["metric"], question=row["question"])
+            most = most[most["arm"].eq(row["arm"]) & ~is_joint(most)].sort_values("threads")
+            found.append(_forest(r, most.iloc[-1]))
+    left = Shown(piece("notes", r.left)) if r.left else None
+    return _together(*found, fold(f"Campaigns left out ({len(r.left)})", left))
+
+
+def _forest(r, row):
+    """The figure of one comparison."""
+    both = pd.DataFrame([row, *r.elsewhere(row)]).reset_index(drop=True)
+    each = r.forest
+    for column in ("question", "workload", "metric", "arm", "joint"):
+        each = each[each[column].eq(row[column])]
+    each = each[each["threads"].eq(row["threads"])] if known(row["threads"]) else each
+    at = words.counts(row).replace(" ", "-")
+    return plots.show(
+        plots.sittings(each, both),
+        alt=plots.sittings_alt(each, both),
+        caption=say("sittings", told=words.finding(both)),
+        data=flat(each),
+        name=f"sittings-{row['metric'].replace('_', '-')}-{at}",
+        title=f"Sittings: {words.cost(row['metric'])}, {words.counts(row)}",
+    )
 
 
 def dots(r, rows, name, caption="", *, alt="", **drawn):
     """Comparisons below each other. `drawn`: what `plots.dots` takes besides."""
-    found = plots.dots(rows, margin_pct=r.study.margin_pct, **drawn)
-    return figure(found, rows, name, caption, alt=alt)
+    return figure(plots.dots(rows, **drawn), rows, name, caption, alt=alt)
 
 
 def waterfall(r, steps, rows, name="waterfall"):
-    """Steps that add up, drawn where there are more than two."""
+    """Steps that add up, drawn where there are more than two. rows: of the steps' metric."""
     if len(steps) <= 2:
         return None
-    drawn = plots.waterfall(steps, margin_pct=r.study.margin_pct)
-    return figure(drawn, rows, name, data=steps)
+    of = rows.iloc[0][["metric", "margin_pct", "sittings", "asked", "ranged"]]
+    return figure(plots.waterfall(steps.assign(**of)), rows, name, data=steps)
 
 
-def path(r):
-    """How the first comparison of the page came to its verdict, pair by pair."""
-    pairs = r.pairs(r.main, r.metric)
-    drawn = plots.pairs(pairs, r.path(r.main, r.metric), margin_pct=r.study.margin_pct)
-    words = say("path", metric=metric_label(r.metric), because=r.meta["ended_because"])
-    return figure(drawn, r.of(r.main, r.metric, control=False), "pairs", words, data=pairs)
+def pairs(r):
+    """Every pair of the first comparison of the page, and the means of its blocks."""
+    first = r.parts[0]
+    found = first.pairs(r.main, r.metric)
+    told = say("pairs", metric=metric_label(r.metric), because=first.meta["ended_because"])
+    rows = r.of(r.main, r.metric, control=False, question=first.study.key)
+    rows = rows[rows["arm"].isin(found["arm"])]
+    return figure(plots.pairs(found), rows, "pairs", told, data=found)
 
 
 def processor(r):
     """Server CPU per transaction of every run of the first workload."""
     metric = "cpu_per_transaction"
-    runs, rows = r.judged(r.main, metric), r.of(r.main, metric, control=False)
+    first = r.parts[0]
+    runs, rows = first.judged(r.main, metric), r.of(r.main, metric, False, first.study.key)
     return figure(plots.runs(runs, metric), rows, "cpu", data=runs)
 
 
@@ -136,21 +174,21 @@ def latency(r):
     tail = r.quantiles(r.main, threads)
     if tail.empty:
         return _sentence(say("no-latency", tidy.BEYOND * 20, tidy.BEYOND * 100, tidy.A_CLIENT))
-    drawn = plots.quantiles(tail, margin_pct=r.study.margin_pct, baseline=r.study.baseline.name)
-    words = say("latency", threads=threads, counted=r.parts[0].counted(r.main, threads))
+    drawn = plots.quantiles(tail, baseline=r.study.baseline.name)
+    told = say("latency", threads=threads, counted=r.parts[0].counted(r.main, threads))
     key = r.parts[0].study.key  # it is drawn of the first campaign
     judged = r.of(r.main, "p99", question=key)
     judged = judged if len(judged) else r.of(r.main, "p95", question=key)
-    return figure(drawn, judged, "latency", words, data=tail)
+    return figure(drawn, judged, "latency", told, data=tail)
 
 
 def timeline(r):
     """Throughput of the first workload in every second."""
     seconds = r.intervals(r.main)
-    words = say("timeline", threads=r.threads, counted=r.parts[0].counted(r.main, r.threads))
+    told = say("timeline", threads=r.threads, counted=r.parts[0].counted(r.main, r.threads))
     about = say("timeline-alt", threads=r.threads)
     drawn = plots.timeline(seconds[seconds["threads"] == r.threads])
-    return figure(drawn, r.of(r.main, r.metric), "timeline", words, alt=about, data=seconds)
+    return figure(drawn, r.of(r.main, r.metric), "timeline", told, alt=about, data=seconds)
 
 
 # -- what was asked, and answered ------------------------------------------------------------------
@@ -176,7 +214,7 @@ def answer(r, question, metrics=()):
         rows = _over_all(rows)
     asks = r.questions.get(question, "")
     name = "-".join([question, *metrics[:1]])
-    return dots(r, rows, name, f"{asks} {finding(rows)}".strip())
+    return dots(r, rows, name, f"{asks} {words.finding(rows)}".strip())
 
 
 def questions(r):
@@ -212,15 +250,22 @@ def _verdicts(r, rows):
     """Verdicts in a few words, of several thread counts those over all of them."""
     rows = _over_all(_asked_about(r, rows))
     if len(rows) > FEW:
-        return piece("badges", list(rows["verdict"].value_counts().items()), lines=False)
+        return piece("badges", _counted(rows), lines=False)
     several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
     parts = []
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]
         what.append(SHORT.get(row["metric"], metric_label(row["metric"])))
-        told = "; ".join((limits(row) or size(row), *reasons(row, r.study.margin_pct)))
-        parts.append((row["verdict"], f"{', '.join(what)}: {told}"))
+        told = "; ".join((words.limits(row) or words.change(row), *words.doubts(row)))
+        parts.append((row["verdict"], words.word(row), f"{', '.join(what)}: {told}"))
     return piece("badges", parts, lines=True)
+
+
+def _counted(rows) -> list:
+    """How often each verdict is given."""
+    counts = rows.assign(word=rows.apply(words.word, axis=1)).groupby(["verdict", "word"]).size()
+    turn = counts.sort_values(ascending=False, kind="stable")
+    return [(verdict, word, n) for (verdict, word), n in turn.items()]
 
 
 def command(r, question) -> str:
@@ -228,45 +273,87 @@ def command(r, question) -> str:
     its user's own question, that one."""
     s, given = r.study, r.meta.get("parameters", {})
     if "settings" in given:
-        words = ["noisefloor", "ab", *given["settings"]]
+        line = ["noisefloor", "ab", *given["settings"]]
         script = "lua" if given.get("lua") else "workload"
-        words += [f"--{script}", given[script]] if given.get(script) else []
-        words += ["--engine", kind] if (kind := r.meta["engine"]["kind"]) != "mysql" else []
-        return shlex.join([*words, "--profile", s.profile.name])
-    words = ["noisefloor run", s.name, *(["--question", question] if question else [])]
+        line += [f"--{script}", given[script]] if given.get(script) else []
+        line += ["--engine", engine] if (engine := r.meta["engine"]["kind"]) != "mysql" else []
+        return shlex.join([*line, "--profile", s.profile.name])
+    line = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
-        words += ["--profile", s.profile.name]
+        line += ["--profile", s.profile.name]
     for name, usual in (("engine", studies.default_engine(s.name)), ("old", "mysql-8.0")):
         if (value := given.get(name) or usual) != usual:
-            words += [f"--{name}", "FOLDER" if "/" in value else value]
-    if s.margin_pct != PROFILES.get(s.profile.name, s.profile).margin_pct:
-        words += ["--margin", f"{s.margin_pct:g}"]
-    return " ".join(words)
+            line += [f"--{name}", "FOLDER" if "/" in value else value]
+    if s.margin_pct:
+        line += ["--margin", f"{s.margin_pct:g}"]
+    return " ".join(line)
 
 
 def absolute(r):
-    """What the arms of the first workload reached, in units: a row a processor, thread count and arm."""
-    on = {p.study.key: machine(p.meta).partition(",")[0] for p in r.parts}
-    judged, places = r.judged(r.main), [*dict.fromkeys(on.values())]
-    if r.more:  # a run's name begins with the key of its question
-        judged = judged.assign(processor=judged["run"].str.partition("/")[0].map(on))
-    several = r.more and judged["processor"].nunique() > 1
-    arms = [a.name for a in r.study.compared]
-    metrics = [m for m in _LISTS["absolute"] if m in set(judged["metric"])]
-    by = [*(["processor"] if several else []), "threads", "arm"]
-    rows = []
-    for key, part in judged[judged["arm"].isin(arms)].groupby(by):
-        row = dict(zip(by, key, strict=True)) | {"runs": part["run"].nunique()}
-        for m in metrics:
-            values = part.loc[part["metric"] == m, "value"] * METRICS[m].scale
-            ends = [cell(float(v)) for v in values.quantile([0.25, 0.5, 0.75])]
-            told = f"{ends[1]} ({ends[0]} to {ends[2]})" if len(values) else "–"
-            row[f"{metric_label(m)}, {METRICS[m].shown_unit}"] = told
-        rows.append(row)
-    rows.sort(key=lambda x: (x["threads"], arms.index(x["arm"])))
-    if several:
-        rows.sort(key=lambda x: places.index(x["processor"]))
-    return table(pd.DataFrame(rows), say("absolute", main=r.main), name="absolute")
+    """What the leading campaign of each question is about, in units: its baseline, and what the
+    change makes of it. Those of other questions are folded: never two campaigns in one table."""
+    first, *rest = (_units(part) for part in r.parts)
+    rest = [table_ for table_ in rest if table_ is not None]
+    more = fold(f"In units: {len(rest)} more question{'s' * (len(rest) > 1)}", *rest)
+    return _together(first, more)
+
+
+def _units(part):
+    """The table of one campaign: a row a metric, thread count and arm. The baseline is that of the
+    very pairs that the change is from, and what the change makes of it is computed from both as they
+    are printed."""
+    work, rows = part.main, []
+    alone = part.alone()
+    alone = alone[alone["workload"].eq(work) & ~alone["control"] & ~alone["joint"]]
+    for metric in _LISTS["absolute"]:
+        own, judged = alone[alone["metric"].eq(metric)], part.judged(work, metric)
+        both = stats.pairs(judged, baseline=part.study.baseline.name) if len(own) else None
+        for row in own.to_dict("records"):
+            held = both[both["arm"].eq(row["arm"]) & both["threads"].eq(row["threads"])]
+            blocks = stats.units(held).index
+            runs = judged[judged["threads"].eq(row["threads"]) & judged["block"].isin(blocks)]
+            mine = runs.loc[runs["arm"].eq(row["arm"]), "pair_id"]
+            base = runs[runs["arm"].eq(row["baseline"]) & runs["pair_id"].isin(mine)]
+            middle = float(f"{base['value'].median() * METRICS[metric].scale:.4g}")
+            value, lo, hi = (cell(middle * _times(row[c], metric)) for c in _ENDS)
+            rows.append(
+                {
+                    "metric": f"{metric_label(metric)}, {METRICS[metric].shown_unit}",
+                    "threads": row["threads"],
+                    "arm": row["arm"],
+                    row["baseline"]: cell(middle),
+                    "with it": f"{value} ({lo} to {hi})" if known(row["lo_pct"]) else value,
+                    "change": words.change(row),
+                }
+            )
+    if not rows:
+        return None
+    told = say(
+        "absolute", main=words.upper(work), date=words.when(part.meta), machine=machine(part)
+    )
+    frame = pd.DataFrame(rows)
+    key = part.study.key
+    return table(
+        frame, told, name=f"absolute-{key}" if key else "absolute", numbers=frame.columns[3:]
+    )
+
+
+_ENDS = ("change_pct", "lo_pct", "hi_pct")
+
+
+def machine(part) -> str:
+    """The machine of a campaign."""
+    return words.machine(part.meta)
+
+
+def _times(value, metric) -> float:
+    """How many times as large a value is after a change, as the change is printed."""
+    if not known(value):
+        return math.nan
+    if amounts.large(value, metric):
+        factor = round(amounts.factor(value), 1 if amounts.factor(value) < 19.95 else 0)
+        return factor if value > 0 else 1 / factor
+    return 1 + round(value, 1) / 100
 
 
 def expectation(r):
@@ -277,48 +364,72 @@ def expectation(r):
     most, row = found["expected_pct"].max(), found.iloc[-1]
     share = " to ".join(dict.fromkeys((percent(found["expected_pct"].min(), 2), percent(most, 2))))
     why = say("cipher", **row, kB=row["bytes"] / 1e3)
-    measured = amounts.told(row["overhead_pct"], row["lo_pct"], row["hi_pct"])
+    measured = amounts.told(row["change_pct"], row["lo_pct"], row["hi_pct"])
     noisy = row["hi_pct"] > 20 * max(most, 0.05)
     more = "cipher-more" if row["lo_pct"] > most else "cipher-noise" if noisy else ""
     more = say(more) if more else ""
     return Shown(piece("expected", r.study.cipher["name"], share, why, measured, more))
 
 
+def rule(r):
+    """How a word is given: the margins of the page's metrics, how many words it prints."""
+    judged = r.verdicts[~r.verdicts["control"]]
+    margins: dict[float, list[str]] = {}
+    for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
+        margins.setdefault(margin, []).append(SHORT.get(metric, metric_label(metric)))
+    told = [
+        f"±{margin:g}\u202f% for {', '.join(names)}" for margin, names in sorted(margins.items())
+    ]
+    n = int((~judged["verdict"].isin((CANNOT_TELL, NOT_YET))).sum())
+    facts = {"margins": "; ".join(told), "words": n, "of": len(judged)}
+    return _sentence(say("rule", **facts))
+
+
 def outcome(r):
-    """What each campaign declared before it measured, and what became of it."""
-    rows = pd.DataFrame([_outcome(r, p) for p in r.parts])
-    if len(machines(r.meta)) > 1:
-        rows["machine"] = [machine(p.meta) for p in r.parts]
+    """What the leading campaign of each question declared before it measured, what became of it, and
+    what the host took meanwhile."""
+    rows = pd.DataFrame([_outcome(part) for part in r.parts])
+    if len({machine(p) for p in r.parts}) > 1:
+        rows["machine"] = [machine(p) for p in r.parts]
     return table(rows, say("outcome"), name="outcome")
 
 
-def _outcome(r, part) -> dict:
+def _outcome(part) -> dict:
     """The row of one campaign."""
     meta, work = part.meta, part.study.workloads[0]
     plan, metric = meta.get("plan", {}), work.deciding[0]
-    row = r.lead(part, (metric,))
-    blocks = 0 if row is None else int(row["blocks"])
+    rows = part.alone()
+    rows = rows[rows["workload"].eq(work.name) & rows["metric"].eq(metric) & ~rows["control"]]
+    blocks = int(rows["blocks"].max()) if len(rows) else 0
     declared = plan.get("blocks", blocks)
-    of = f" of {declared}" if plan else ""
-    design = "at once" if work.at_once else part.study.design
-    measured = f"{design}, {blocks}{of} block{'s' * (declared != 1)}"
-    unit = "window" if work.at_once else "pair"
-    if each := plan.get(f"{unit}s"):
-        measured += f", {each:g} {unit}{'s' * (each != 1)} each"
-    reached = None
-    if row is not None and known(row["lo_pct"]):  # on the log scale, as it is expected
-        reached = 100 * (math.sqrt((100 + row["hi_pct"]) / (100 + row["lo_pct"])) - 1)
+    measured = f"{part.study.design}, {blocks}{f' of {declared}' if plan else ''} block{'s' * (declared != 1)}"
+    if each := plan.get("pairs"):
+        measured += f", {each:g} pair{'s' * (each != 1)} each"
+    lo, hi = (
+        np.log1p(rows.loc[~rows["joint"], c].astype(float) / 100) for c in ("lo_pct", "hi_pct")
+    )
+    widest = ((hi - lo) / 2).max()
+    reached = None if math.isnan(widest) else 100 * math.expm1(widest)
     width = {"expected": plan.get("expected", {}).get(metric), "reached": reached}
     short = SHORT.get(metric, metric_label(metric))
-    spent, wall, slices = (meta.get(k, 0) / 60 for k in ("spent_s", "wall_s", "slices_s"))
-    clock = {"budgeted": part.study.profile.budget_min, "measured": spent, "elapsed": wall}
     return {
         "question": part.study.key or part.study.question,
         "measured": measured,
         "half width": f"{short}: {_listed(width, '.1f', ' %')}",
-        "minutes": _listed(clock, ".3g"),
-        "in slices": f"{100 * slices / wall:.0f} %" if wall and slices else "",
+        "minutes": f"{words.minutes(part):.0f} of {part.study.profile.budget_min:.3g} at most",
+        "steal": _steal(part),
+        "waited": f"{meta['waited_s']:.0f} s" if "waited_s" in meta else "no gate then",
     }
+
+
+def _steal(part) -> str:
+    """`OFF 3.1 %, ON 3.2 %`: the share of the cores that the host took, in the mean of the runs of
+    each arm."""
+    host = part.meta.get("host")
+    cores = (host.get("cores") if isinstance(host, dict) else None) or 1
+    taken = part.judged(metric="steal").groupby("arm", sort=False)["value"].mean() / cores
+    arms = [a.name for a in part.study.compared if a.name in taken]
+    return ", ".join(f"{arm} {100 * taken[arm]:.1f} %" for arm in arms) or "not known"
 
 
 def _listed(parts, digits, unit="") -> str:
@@ -332,16 +443,15 @@ def _sentence(words, code=""):
     return Shown(piece("sentence", words, code))
 
 
-# -- what transfers --------------------------------------------------------------------------------
+# -- what it depends on ----------------------------------------------------------------------------
 
 
 def transfers(r, arm=""):
-    """What of the answer holds on another machine, and a formula for one's own: a table of words
-    made from the campaign's numbers."""
+    """What the answer was measured on, processor by processor, and in time of the processor: a table
+    of words made from the campaigns' numbers."""
     study, disk = r.study, (r.meta.get("host") or {}).get("disk") or {}
     rates, pool = r.meta.get("cipher_B_per_s"), study.settings.get("innodb_buffer_pool_size")
     facts = {
-        "machine": machine(r.meta),
         "threads": _saturation(r),
         "cipher": study.cipher["name"] if rates else "",
         "rate": sorted(rates)[len(rates) // 2] / 1e6 if rates else 0,
@@ -351,21 +461,24 @@ def transfers(r, arm=""):
         "virtual": disk.get("kind") == "virtual",
         "keyring": study.keyring,
     }
-    rows = [
-        (what, here.format(**facts), elsewhere)
-        for what, (of, here, elsewhere) in TOLD["transfers"].items()
-        if facts[of]
+    leads = r.headlines(arm)
+    on: dict[str, list[str]] = {}
+    for lead in leads:
+        for place, told in words.on_each(lead, r):
+            on.setdefault(place, []).append(f"{words.cost(lead['metric'])}: {told}")
+    rows = [(f"on {place}", f"{'; '.join(told)}.") for place, told in on.items()]
+    rows += [
+        (what, told.format(**facts)) for what, (of, told) in TOLD["transfers"].items() if facts[of]
     ]
-    if formula := _formula(r, arm):
-        rows.append(("your number", *formula))
-    frame = pd.DataFrame(rows, columns=["what", "here", "elsewhere"])
-    return table(frame, "What transfers, and what does not", name="transfers")
+    rows += _prices(r, leads)
+    frame = pd.DataFrame(rows, columns=["what", "here"])
+    return table(frame, "What this was measured on", name="transfers")
 
 
 def _saturation(r) -> str:
     """From which thread count on more threads bring hardly more throughput, in words."""
     for rate in THROUGHPUT:
-        rows = r.judged(r.main, rate)
+        rows = r.parts[0].judged(r.main, rate)
         if rate == "wall" or rows.empty:
             continue
         middle = rows[rows["arm"] == r.study.baseline.name].groupby("threads")["value"].median()
@@ -376,22 +489,29 @@ def _saturation(r) -> str:
     return ""
 
 
-def _formula(r, arm) -> tuple[str, str] | None:
-    """(what it costs here in time of the processor, how to make one's own percentage of it)."""
-    lead = next((x for x in r.headlines(arm) if x["metric"] in TOLD["prices"]), None)
-    if lead is None or math.isnan(lead["lo_pct"]):
-        return None
-    base = r.judged(lead["workload"], lead["metric"])
-    base = base[base["arm"] == lead["baseline"]]["value"].median()
-    each, scale, unit = TOLD["prices"][lead["metric"]]
-    more, least, most = (
-        f"{'+' if lead[c] > 0 else ''}{cell(float(f'{scale * base * lead[c] / 100:.3g}'))}"
-        for c in ("overhead_pct", "lo_pct", "hi_pct")
-    )
-    facts = {"arm": lead["arm"], "each": each, "unit": unit, "more": more, "least": least}
-    facts |= {"most": most, "whole": cell(float(f"{scale * base:.3g}"))}
-    facts["percent"] = percent(lead["overhead_pct"])
-    return say("price", **facts), say("price-yours", **facts)
+def _prices(r, leads) -> list[tuple[str, str]]:
+    """What the change costs in time of the processor, on each that it was measured on, and how to
+    make one's own percentage of it."""
+    lead = next((x for x in leads if x["metric"] in TOLD["prices"]), None)
+    found: list[tuple[str, str]] = []
+    for row in (x for _, rows in words.placed(lead, r) for x in rows) if lead is not None else ():
+        campaigns = words.campaigns(row, r)
+        if not campaigns or not known(row["lo_pct"]):
+            continue
+        base = campaigns[-1].judged(row["workload"], row["metric"])
+        base = base[base["arm"].eq(row["baseline"])]
+        base = base if joint(row) else base[base["threads"].eq(row["threads"])]
+        each, scale, unit = TOLD["prices"][row["metric"]]
+        whole = scale * base["value"].median()
+        ends = (f"{whole * row[c] / 100:.3g}" for c in _ENDS)
+        more, least, most = (f"{'+' * (float(x) > 0)}{cell(float(x))}" for x in ends)
+        facts = {"arm": row["arm"], "each": each, "unit": unit, "more": more, "least": least}
+        facts |= {"most": most, "whole": cell(float(f"{whole:.3g}")), "place": row["processor"]}
+        facts["at"] = f" at {words.counts(row)}" if known(row["threads"]) else ""
+        found.append(("the price", say("price", **facts)))
+        if len(found) == 1:
+            found.append(("your percentage", say("price-yours", **facts)))
+    return found[:1] + found[2:] + found[1:2]
 
 
 # -- folded ----------------------------------------------------------------------------------------

@@ -9,15 +9,15 @@ import shutil
 import time
 import tomllib
 import traceback
+from collections import Counter
 from concurrent.futures import as_completed
-from itertools import count, zip_longest
 from pathlib import Path
 
 from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.data.cluster import pool
+from noisefloor.data.results.campaign import SHORT
 from noisefloor.model import StudyError
-from noisefloor.show import plots
 from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
@@ -33,16 +33,16 @@ from noisefloor.show.report.pages import (
     shell,
     studies,
 )
-from noisefloor.show.report.pieces import drawing, flat, like, raw_links
+from noisefloor.show.report.pieces import drawing, raw_links
 from noisefloor.show.report.words import ReportError, when
-from noisefloor.show.rows import is_control, is_joint, metric_label
-from noisefloor.stats.estimate import FASTER, SLOWER
+from noisefloor.stats.verdict import SAME, differs
 from noisefloor.studies import STUDIES, load
 from noisefloor.text import amounts
 
 LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
-NAMES = dict(zip(PARTS, ("page", "notebook", "verdicts (CSV)", "JSON"), strict=True))
-TICKS = (-10, 0, 10, 100)  # of the small scale, in percent
+NAMES = dict(zip(PARTS[1:], ("notebook", "verdicts (CSV)", "JSON"), strict=True))
+TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
+FARTHEST = 1000.0  # percent, which the small scale ends at
 
 
 def recorded_campaign(study) -> str | None:
@@ -52,10 +52,14 @@ def recorded_campaign(study) -> str | None:
 
 
 def newest_campaign(study, *folders, leading=()) -> str | None:
-    """The newest finished campaign of a study, by its own date, then name: recorded or live, or in
-    the `folders` alone; one of the `leading` questions where there is any."""
+    """The newest finished campaign of a study that is judged, by its own date, then name: recorded or
+    live, or in the `folders` alone; one of the `leading` questions where there is any."""
     every = finished(study, *(folders or (paths.recorded(), paths.runs())))
-    found = [(facts.get("key", "") in leading, when(facts), f.name) for facts, f in every]
+    found = [
+        (facts.get("key", "") in leading, when(facts), f.name)
+        for facts, f in every
+        if not all(w.get("at_once") for w in facts.get("workloads") or [{}])
+    ]
     return max(found)[2] if found else None
 
 
@@ -72,8 +76,8 @@ def finished(study, *folders):
 
 def plan(names=(), profile=None, given=None) -> list:
     """What `render_all` will do: (study, parameters, live) for each, all checked before anything
-    runs. Profile `recorded` stands for each study's newest recorded campaign, with those of its
-    other questions, and for the published archives; a study without one has None for parameters."""
+    runs. Profile `recorded` stands for each study's recorded campaigns, all that stand beside its
+    newest one, and for the published archives; a study without one has None for parameters."""
     archives = published_archives()
     wanted = names or [*studies(), *(archives if profile == "recorded" else ())]
     books = {study: set(parameters(notebook(study))) for study in wanted}
@@ -224,7 +228,7 @@ def _measured(study, values) -> tuple:
     except Exception:  # a defect of ours: the others are measured all the same
         traceback.print_exc()
         raise
-    values = values | {"campaign": ", ".join(p.folder.name for p in found.parts)}
+    values = values | {"campaign": ", ".join(r.folder.name for r in found.every)}
     return _page_name(study, values), values
 
 
@@ -260,74 +264,92 @@ def summary(rows, out=None) -> str:
 
 
 def index(out=None, pages=None) -> Path:
-    """``index.html`` in `out` (default ``reports/``) over `pages`, by default those in `out`: from
-    the verdict tables beside them. Links are relative, so it works from a disk and from any web
+    """``index.html`` in `out` (default ``reports/``) over `pages`, by default those in `out`: one
+    table from the JSON beside them. Links are relative, so it works from a disk and from any web
     server. Its path."""
     out = Path(out or paths.reports()).resolve()
     out.mkdir(parents=True, exist_ok=True)
     pages = [p for p in out.glob("*.html") if p.stem != "index"] if pages is None else pages
-    order = {name: n for n, name in enumerate(LAST, 2)}
-    turn = {p: (order.get(p.stem, p.stem.startswith("archive-")), p.stem) for p in pages}
-    cards = [_card(p, out) for p in sorted(pages, key=turn.get)]
+    held = {page: _facts(page) for page in pages}
+    rows = [_row(p, held[p], out) for p in sorted(pages, key=lambda p: _turn(p.stem, held[p]))]
     failed = [(f.name, f.name.removesuffix(".failed.ipynb")) for f in out.glob("*.failed.ipynb")]
-    older = sorted({*out.glob("published/*/*.html"), *out.glob("*/*.html")} - set(pages))
-    older = [p for p in older if p.stem != "index" and p.parent.name != "previous"]
-    older = [(os.path.relpath(p, out), p.parent.name) for p in older]
-    body = piece("index", cards, {t: _x(t) for t in TICKS}, sorted(failed), older, words, amounts)
+    every = _published() / "index.html"
+    published = os.path.relpath(every, out) if out != every.parent and every.exists() else ""
+    short = [facts for facts in held.values() if facts.get("profile") in SHORT]
+    compared = [c for f in held.values() for c in f.get("comparisons", ()) if not c.get("control")]
+    told = {
+        "yours": _yours(short),
+        "published": published,
+        "words": sum(differs(c["verdict"]) or c["verdict"] == SAME for c in compared),
+        "of": len(compared),
+    }
+    body = piece("index", rows, {t: _x(t) for t in TICKS}, sorted(failed), told, amounts)
     title = "What does it really cost?"
     page = shell(title=title, description=say("index"), body=body, kind="index")
     placed(out, {"index.html": page.encode()})
     return out / "index.html"
 
 
-def _x(value) -> float:
-    """Place of an overhead on the small scale, 190 wide: linear near zero, logarithmic beyond."""
-    size = min(away(value), 1000.0 if value > 0 else 70.0)
-    return round(70 + math.copysign(19.2 * math.log1p(size / 2), value), 1)
-
-
-def _card(page, out) -> dict:
-    """What the index tells of a page; of those in `LAST`, which are about many comparisons, no
-    single one."""
+def _facts(page) -> dict:
+    """What lies beside a page as JSON."""
     beside = page.with_suffix(".json")
-    facts = json.loads(beside.read_text()) if beside.exists() else {}
-    margin, title = facts.get("margin_pct") or words.MARGIN, facts.get("title")
-    title = title or page.stem.replace("-", " ").capitalize()
+    return json.loads(beside.read_text()) if beside.exists() else {}
+
+
+def _yours(short) -> str:
+    """When the short campaigns of an index were made, and how long each took."""
+    if not short:
+        return ""
+    days = sorted({str(facts.get("date"))[:10] for facts in short})
+    took = max(facts.get("minutes") or 0 for facts in short)
+    return say(
+        "yours", days=" to ".join(dict.fromkeys((days[0], days[-1]))), minutes=max(1, round(took))
+    )
+
+
+def _x(value) -> float:
+    """Place of a change on the small scale, 200 wide: linear near zero, logarithmic beyond."""
+    size = min(away(value), FARTHEST)
+    return round(100 + math.copysign(15.3 * math.log1p(size / 2), value), 1)
+
+
+def _row(page, facts, out) -> dict:
+    """What the index tells of a page; of those in `LAST`, which are about many comparisons, their
+    sentence alone."""
+    title = facts.get("title") or page.stem.replace("-", " ").capitalize()
     leads = [] if page.stem in LAST else facts.get("leads", [])
+    answers = [*map(_answer, leads, facts.get("headlines", ()))]
     links = [(os.path.relpath(page.with_suffix(part), out), name) for part, name in NAMES.items()]
+    theirs = _published() / page.stem / f"{page.stem}.html"
+    repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
-        "name": page.stem,
         "href": os.path.relpath(page, out),
         "title": title,
-        "leads": [
-            (row, None if row["overhead_pct"] is None else drawing(row, margin, _x))
-            for row in leads
-        ],
-        "said": [*zip_longest([r["verdict"] for r in leads], facts.get("headlines", ()))],
-        "drawing": _drawing(facts, title) if leads else "",
-        "day": str(facts.get("date") or "–")[:10],
-        "where": " · ".join(str(facts[k]) for k in ("engine", "machine", "date") if facts.get(k)),
+        "answers": answers or [{"said": facts.get("headline") or ""}],
+        "measured": facts.get("measured") or "",
+        "day": str(facts.get("date") or "")[:10],
         "links": [link for link in links if (out / link[0]).exists()],
         "raw": raw_links(facts, out),
+        "published": _facts(theirs).get("headlines", []) if repeats else [],
+        "theirs": os.path.relpath(theirs, out),
     }
 
 
-def _drawing(facts, title):
-    """The main metric of a study: against threads where there are several, else row by row."""
-    main = facts["leads"][-1]  # throughput, of more thread counts
-    margin = facts.get("margin_pct") or words.MARGIN
-    rows = like(facts, main, "metric", "workload", "question")
-    if rows.loc[~is_joint(rows), "threads"].nunique() > 1 and rows["arm"].nunique() <= 4:
-        drawn = plots.overhead(rows, main["metric"], margin_pct=margin, by="metric", narrow=True)
-    else:
-        rows = rows[~is_control(rows)].head(8)
-        drawn = plots.dots(rows, by=("workload", "threads"), margin_pct=margin, narrow=True)
-    runs = rows.loc[~is_joint(rows), "n_arm"]
-    least, most = runs.min(), runs.max()
-    many = f"{least if least == most else f'{least} to {most}'} {'run' if most == 1 else 'runs'}"
-    said = f"{metric_label(main['metric'])}. Each point: {many} an arm."
-    shown = {"alt": plots.alt(rows), "caption": said, "title": title}
-    return plots.show(drawn, **shown, data=flat(rows), name=facts["study"]).markup
+def _answer(lead, said) -> dict:
+    """A lead of a page: its words, its sentence, and what is drawn of it: its thread counts and
+    processors, each with its name where there are several."""
+    counts = lead.get("counts") or [lead]
+    rows = [row for row in (*counts, *lead.get("others", [])) if row["change_pct"] is not None]
+    on = Counter(str(row.get("processor") or "") for row in rows)
+    short = dict(zip(on, words.short_names([*on]), strict=True)) if len(on) > 1 else {}
+    strips = []
+    for row in rows:
+        name = str(row.get("processor") or "")
+        at = words.counts(row) if on[name] > 1 else ""
+        strips.append((drawing(row, _x), ", ".join(filter(None, (short.get(name), at)))))
+    one = (lead["verdict"], words.word(lead), "")
+    badges = words.by_word(counts) if len(counts) > 1 else [one]
+    return {"badges": badges, "said": said, "strips": strips}
 
 
 # -- published -------------------------------------------------------------------------------------
@@ -335,41 +357,51 @@ def _drawing(facts, title):
 _FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
 
 
-def publish(study, out=None) -> Path:
-    """Copy a rendered page with its notebook and verdict table to
-    ``reports/published/<study>-<date of the measurement>/``; that folder's path. A second
-    measurement of the same day gets ``-2``. Their index and the README's findings are written anew.
+def _published() -> Path:
+    return paths.root() / "reports" / "published"
 
-    What is published stays: ReportError when this verdict table is there already."""
+
+def publish(study, out=None) -> tuple[Path, bool]:
+    """Put a rendered page with its notebook and verdict table in the place of what is published of
+    the study, ``reports/published/<study>/``: (that folder, whether anything in it changed). Their
+    index and the README's findings are written anew."""
     out = Path(out or paths.reports()).resolve()
-    table = (out / f"{study}.json").read_text()
-    date = (json.loads(table).get("date") or time.strftime("%Y-%m-%d"))[:10]
-    for n in count(1):
-        name = f"{study}-{date}" + (f"-{n}" if n > 1 else "")
-        target = paths.root() / "reports" / "published" / name
-        if not target.exists():
-            break
-        if (target / f"{study}.json").read_text() == table:
-            raise ReportError(f"{paths.shown(target)} is there already and is kept as it is", 1)
-    whole = target.with_name(f"{name}.partial")
-    shutil.rmtree(whole, ignore_errors=True)
+    target = _published() / study
+    whole, old = (target.with_name(f"{study}.{part}") for part in ("partial", "old"))
+    if old.exists() and not target.exists():  # what a killed command left
+        old.rename(target)
+    for left in (whole, old):
+        shutil.rmtree(left, ignore_errors=True)
     whole.mkdir(parents=True)
     for part in PARTS:
         shutil.copy2(out / f"{study}{part}", whole / f"{study}{part}")
     page = whole / f"{study}.html"
     page.write_text(_moved(page.read_text(), out, whole))
+    if target.exists() and _contents(whole) == _contents(target):
+        shutil.rmtree(whole)
+        return target, False
+    if target.exists():
+        target.rename(old)
     whole.rename(target)
-    newest = _newest()
+    shutil.rmtree(old, ignore_errors=True)
+    newest = [
+        (f.with_suffix(".html"), json.loads(f.read_text())) for f in _published().glob("*/*.json")
+    ]
+    newest = [(p, facts) for p, facts in newest if p.stem == p.parent.name == facts["study"]]
+    newest.sort(key=lambda one: _turn(one[0].stem, one[1]))
     index(target.parent, [page for page, _ in newest])
     lines = [
-        f"- **[{facts['title']}]({paths.shown(page)})**: "
-        f"{' '.join((facts['headline'], *facts.get('also', ())))}\n"
+        f"- **[{facts['title']}]({paths.shown(page)})**: {facts['headline']}\n"
         for page, facts in newest
         if facts.get("headline")
     ]
     readme = paths.root() / "README.md"
     readme.write_text(_FINDINGS.sub(lambda _: "".join(lines), readme.read_text()))
-    return target
+    return target, True
+
+
+def _contents(folder) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 def _moved(text, out, target) -> str:
@@ -384,19 +416,13 @@ def _moved(text, out, target) -> str:
     return re.sub(r'(?<=<a href=")((?!#|\w+:)[^"]+)', link, text)
 
 
-def _newest() -> list:
-    """The newest published page of every study, with its facts, the most striking first."""
-    found = {}
-    files = paths.root().glob("reports/published/*/*.json")
-    for file in sorted(files, key=lambda f: [int(n) for n in re.findall(r"\d+", f.parent.name)]):
-        facts = json.loads(file.read_text())
-        found[facts["study"]] = (file.with_suffix(".html"), facts)
-    return [found[study] for study in sorted(found, key=lambda s: _turn(s, found[s][1]))]
-
-
 def _turn(study, facts) -> tuple:
-    """Its place among the findings: what was measured here before archives, and these before `LAST`;
-    the largest difference that was decided first."""
-    decided = [r for r in facts.get("leads", ()) if r["verdict"] in (SLOWER, FASTER)]
-    largest = max((away(r["overhead_pct"]) for r in decided), default=0.0)
-    return study in LAST, study.startswith("archive-"), -largest, study
+    """The place of a page: what was measured here before archives, and these before `LAST`; the
+    largest difference first, what has a word before what has none."""
+    leads = facts.get("leads", ())
+    decided = [r for r in leads if differs(r["verdict"])]
+    largest = max(
+        (away(r["change_pct"]) for r in decided or leads if r["change_pct"] is not None),
+        default=0.0,
+    )
+    return study in LAST, study.startswith("archive-"), not decided, -largest, study

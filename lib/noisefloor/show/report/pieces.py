@@ -14,11 +14,12 @@ import pandas as pd
 from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.data.archive import in_order
-from noisefloor.schedule import CONTENDED, NOT_JUDGED
 from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
 from noisefloor.show.plots.canvas import away, mirror
 from noisefloor.show.report import words
-from noisefloor.show.rows import as_list, contended, is_control, metric_label
+from noisefloor.show.rows import as_list, is_control, joint, metric_label
+from noisefloor.stats.verdict import NOT_YET
+from noisefloor.stats.verdicts import APART
 from noisefloor.text import amounts, sheet
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
@@ -28,47 +29,48 @@ LONG = 40  # rows of a table above which it scrolls in a box of its own
 MOST = 100  # rows of a table that a page shows
 
 
-def badge(verdict):
-    """The verdict as a coloured word with its sign; never the colour alone."""
-    return piece("badge", verdict)
+def badge(verdict, said=""):
+    """The verdict as a coloured word with its sign, never the colour alone; or what is `said` in its
+    place."""
+    return piece("badge", verdict, said or verdict)
 
 
 # -- one comparison as a drawing -------------------------------------------------------------------
 
 
 def _numbers(row) -> list[float]:
-    """Overhead, both ends of its interval and noise floor; NaN for what is not known."""
-    columns = ("overhead_pct", "lo_pct", "hi_pct", "noise_floor_pct")
-    return [float(row[c]) if known(row.get(c)) else math.nan for c in columns]
+    """Change and both ends of its interval; NaN for what is not known."""
+    return [float(row[c]) if known(row.get(c)) else math.nan for c in _SIZES]
 
 
-def drawing(row, margin_pct, x) -> dict:
-    """A comparison in words, and the places of what is drawn of it: `x` gives the place of an
-    overhead on the scale."""
-    middle, lo, hi, _ = _numbers(row)
-    margin_pct = row.get("margin_pct") or margin_pct  # a duet's is narrower
+_SIZES = ("change_pct", "lo_pct", "hi_pct")
+
+
+def drawing(row, x) -> dict:
+    """A comparison in words, and the places of what is drawn of it: `x` gives the place of a change
+    on the scale."""
+    middle, lo, hi = _numbers(row)
+    ends = [x(mirror(row["margin_pct"])), x(row["margin_pct"])]
     return {
         "verdict": row["verdict"],
-        "words": f"Overhead {amounts.told(middle, lo, hi, row['metric'])}",
-        "left": x(-margin_pct),
-        "wide": round(x(margin_pct) - x(-margin_pct), 1),
+        "words": f"{words.word(row)}: {words.effect(row)}",
+        "left": ends[0],
+        "wide": round(ends[1] - ends[0], 1),
         "bar": None if math.isnan(lo) or math.isnan(hi) else (x(lo), x(hi)),
         "middle": x(middle),
     }
 
 
-def ruler(row, margin_pct=words.MARGIN):
-    """A small inline SVG of one comparison: interval, margin band and noise floor on a ruler, with
-    factors on a log scale where an overhead is told as a factor."""
-    middle, lo, hi, floor = _numbers(row)
-    margin_pct = row.get("margin_pct") or margin_pct
+def ruler(row):
+    """A small inline SVG of one comparison: interval and margin band on a ruler, with factors on a
+    log scale where a change is told as a factor; at its ends the metric's words."""
+    middle, lo, hi = _numbers(row)
+    margin = row["margin_pct"]
     if math.isnan(middle):
         return ""
-    judged = row["verdict"] != NOT_JUDGED
-    floor = floor if judged else math.nan
-    ends = [end for end in map(away, (lo, hi, middle, floor)) if math.isfinite(end)]
-    limit = max(2 * margin_pct, 1.15 * max(ends, default=0))
-    limit = min(limit, max(60, 4 * margin_pct, 3 * away(middle)))
+    ends = [end for end in map(away, (lo, hi, middle)) if math.isfinite(end)]
+    limit = max(2 * margin, 1.15 * max(ends, default=0))
+    limit = min(limit, max(60, 4 * margin, 3 * away(middle)))
     log = amounts.large(limit)
     if log:
         base = next((b for b in (2, 5, 10, 100) if 1 + limit / 100 <= b**3.5), 1000)
@@ -83,63 +85,78 @@ def ruler(row, margin_pct=words.MARGIN):
             share = math.log1p(max(value, -99.99) / 100) / math.log1p(limit / 100)
         return round(300 + 280 * max(-1.0, min(1.0, share)), 1)
 
-    drawn = drawing(row, margin_pct, x) | {
-        "judged": judged,
-        "margin": f"{margin_pct:.2g}",
+    larger, smaller = amounts.words(row["metric"])
+    drawn = drawing(row, x) | {
+        "margin": f"{margin:.2g}",
+        "larger": larger,
+        "smaller": smaller,
         "ticks": [(x(t), name) for t, name in ticks.items() if abs(x(t) - 300) < 264],
     }
-    if floor < limit:
-        low, high = drawn["floor"] = x(mirror(floor)), x(floor)
-        if lo > mirror(floor) and low > 120:
-            drawn["named"] = low - 5, True
-        elif hi < floor and high < 480:
-            drawn["named"] = high + 5, False
+    if row.get("ranged") and drawn["bar"]:
+        low, high = drawn["bar"]
+        n = int(row["sittings"])
+        drawn["note"] = (
+            (high + 9, "start") if high < 440 else (low - 9, "end"),
+            f"range of {n} sittings",
+        )
     return piece("ruler", drawn)
 
 
 # -- the box ---------------------------------------------------------------------------------------
 
 
-def verdict_box(verdicts, campaign=None, *, primary=None, answer=""):
+def verdict_box(verdicts, campaign=None, *, primary=None, answer="", r=None):
     """The box at the top of a page, moved there wherever the notebook shows it.
 
     `verdicts`: verdict table; `campaign`: the facts of campaign.json; `primary`: see `primary`, or
     a list of rows, each told by its own word and sentence; `answer`: sentences of the page's own,
-    made from its tables, below the verdicts."""
+    made from its tables, below the verdicts; `r`: the results that the rows are from."""
     rows, campaign = words.leading(verdicts, primary), campaign or {}
-    margin, several = words.margin_of(verdicts, campaign), len(rows) > 1
-    above = {why for row in rows for why in words.reasons(row, margin)}  # they are in the headlines
+    several = len(rows) > 1
+    above = {why for row in rows for why in words.doubts(row)}  # they are in the headlines
     notes: dict[str, list[str]] = {}
     for row in rows:
-        for note in as_list(row.get("warnings")):
+        for note in as_list(row.get("warnings"))[row["verdict"] == NOT_YET :]:
             notes.setdefault(note, []).append(words.cost(row["metric"]))
-    told = [
-        piece(
-            "told",
-            dict(row),
-            several,
-            row.get("margin_pct") or margin,
-            ruler(row, margin),
-            others,
-            words,
-            amounts,
-        )
-        for row, others in ((row, _others(row, verdicts, several)) for row in rows)
-    ]
+    told = [_told(row, verdicts, several, r) for row in rows]
     told += [piece("answer", answer)] if answer else []
     doubts = [
         note if len(of) == len(rows) else f"{of[0]}: {note}"
         for note, of in notes.items()
-        if note not in above
+        if note not in (*above, APART)  # and each thread count is told
     ]
-    said = "\n".join(f"{r['verdict']}: {words.sentence(r, margin)}" for r in rows)
+    said = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
     return Shown(piece("box", "nf-said", joined(told), words.where(campaign), doubts), said)
 
 
+def _told(row, verdicts, several, r):
+    """A row in the box: its words, its sentence, its drawing, how often it was measured, and others
+    like it. Where the thread counts of a row differ, the word of each and no drawing of one."""
+    counts = words.placed(row, r)[0][1]
+    whole = len(counts) == 1
+    badges = [(row["verdict"], words.word(row), "")] if whole else words.by_word(counts)
+    ahead = {**row, "lo_pct": row.get("next_lo_pct"), "hi_pct": row.get("next_hi_pct")}
+    ahead = words.interval(ahead) if known(row.get("next_lo_pct")) else ""
+    facts = [("Measured", words.measured(row, r)), ("Expected of the next campaign", ahead)]
+    chips = [
+        (
+            ", ".join(filter(None, [x["arm"] if x["arm"] != row["arm"] else "", words.counts(x)])),
+            x["verdict"],
+            "" if x["verdict"] == NOT_YET else x["verdict"],
+            words.limits(x) or words.change(x),
+        )
+        for x in _others(row, verdicts, several)
+        if whole or x["arm"] != row["arm"]  # those of its own arm are in the headline
+    ]
+    title = words.cost(row["metric"]) if several else ""
+    drawn = ruler(row) if whole else ""
+    return piece("told", title, badges, words.headline(row, r), drawn, facts, chips)
+
+
 def _others(row, verdicts, several) -> list[dict]:
-    """The first rows of the same question, metric and workload, those of its own arm before others;
-    where the box leads with `several` rows, no others."""
-    alike = ["question", "metric", "workload", *(["arm"] if several else [])]
+    """The first rows of the same question, metric, workload and processor, those of its own arm
+    before others; where the box leads with `several` rows, no others."""
+    alike = ["question", "metric", "workload", "processor", *(["arm"] if several else [])]
     found = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
     for column in filter(found.columns.__contains__, alike):
         found = found[found[column].astype(str).eq(str(row[column]))]
@@ -165,7 +182,7 @@ def table(frame, caption="", *, name="table", numbers=(), raw=()):
         number = types.is_numeric_dtype(frame[c]) and not types.is_bool_dtype(frame[c])
         told = [safe(v) if c in raw else cell(v) for v in frame[c]]
         if c in sizes:
-            told = [amounts.overhead(v) if known(v) else "–" for v in frame[c]]
+            told = [amounts.change(v) if known(v) else "–" for v in frame[c]]
         kind = "nf-r" if number or c in numbers else _kind([plain(v) for v in told])
         head = re.sub("_pct$", ", %", sizes.get(str(c), str(c))).replace("_", " ")
         columns.append((c if "=" in str(c) else head, kind, told))  # an arm, sync_binlog=0
@@ -181,38 +198,96 @@ def _kind(texts) -> str:
     return "nf-w" if widest > 30 else ""
 
 
+def _sittings(row) -> str:
+    """`2 of 3`, or how many there are."""
+    if not known(row["sittings"]):
+        return "–"
+    n, asked = int(row["sittings"]), int(row["asked"])
+    return f"{n} of {asked}" if n < asked else str(n)
+
+
+def _next(row) -> str:
+    """Where the next campaign is to be expected."""
+    if not known(row["next_lo_pct"]):
+        return "–"
+    return words.interval({**row, "lo_pct": row["next_lo_pct"], "hi_pct": row["next_hi_pct"]})
+
+
+# head, class, the column without which it is left out, what a cell shows
+_COLUMNS = (
+    ("Arm", "", "arm", lambda row: row["arm"]),
+    ("Processor", "", "processor", lambda row: row["processor"]),
+    ("Threads", "nf-r", "", lambda row: "all" if joint(row) else cell(row["threads"])),
+    ("Verdict", "", "", lambda row: badge(row["verdict"])),
+    ("Change", "nf-r", "", words.change),
+    ("Interval", "nf-i", "", words.interval),
+    ("Sittings", "nf-r", "sittings", _sittings),
+    ("Next", "nf-i", "sittings", _next),
+    ("n", "nf-r", "n", lambda row: cell(row["n_arm"])),
+)
+
+
 def verdict_table(verdicts, caption="Every comparison, in words and numbers.", name="verdicts"):
-    """The verdict table for reading: a group a question, workload and metric, one row a comparison,
-    the verdict as a word, all numbers, and what a row that cannot tell knows."""
-    works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
-    levels = {amounts.confidence(v) for v in verdicts.get("level", ())} - {"", amounts.USUAL}
-    margin = words.margin_of(verdicts)
-    if levels:
-        caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['level']}"
-    ordered = in_order(verdicts) if works else verdicts
-    if "question" in ordered:
-        turn = {q: n for n, q in enumerate(verdicts["question"].astype(str).unique())}
-        by = ordered["question"].astype(str).map(turn)
-        ordered = ordered.iloc[by.argsort(kind="stable").to_numpy()]
-    names = [ordered[c].astype(str) for c in ("question", "workload") if c in ordered]
-    names = [n for n in names if n.nunique() > 1]
+    """The verdict table for reading: a group a question, workload and metric, one row a comparison
+    and processor, the verdict as a word, all numbers, and what a row that cannot tell knows."""
+    ordered, several = _in_groups(verdicts), _several(verdicts)
     groups = []
-    for (metric, *named), group in ordered.groupby(["metric", *names], sort=False):
-        heading = ": ".join(filter(None, (", ".join(named), metric_label(metric))))
+    for heading, group in ordered:
         rows = zip(group.to_dict("records"), is_control(group), strict=True)
-        groups.append((heading, [(row, again, *_known(row, margin)) for row, again in rows]))
-    arms, link = verdicts["arm"].nunique() > 1, csv_link(flat(ordered), name)
-    shown = caption, groups, arms, bool(levels), link, words, amounts
-    return Shown(piece("verdicts", *shown), ordered.to_string())
+        groups.append(
+            (heading, [(again, _cells(row, several), _known(row)) for row, again in rows])
+        )
+    heads = [(head, kind) for head, kind, there, _ in _COLUMNS if there in ("", *several)]
+    if "sittings" in several:
+        caption = f"{caption.strip().removesuffix('.')}. {TOLD['says']['verdicts']}"
+    whole = pd.concat([group for _, group in ordered]) if ordered else verdicts
+    shown = caption, heads, groups, "arm" in several, csv_link(flat(whole), name)
+    return Shown(piece("verdicts", *shown), whole.to_string())
 
 
-def _known(row, margin) -> tuple[str, str]:
-    """Why a row has no word, in short, and all that is known beside its numbers."""
-    why = words.reasons(row, margin)
-    at_once = [CONTENDED] if contended(row) else []
-    at_once += ["both servers were loaded at once"] if row["verdict"] == NOT_JUDGED else []
-    said = [*at_once, *why, words.limits(row), words.settle(row, margin), words.same(row)]
-    return "; ".join(w.partition(":")[0] for w in why), words.upper("; ".join(filter(None, said)))
+def _several(verdicts) -> list[str]:
+    """Which columns tell rows apart; sittings where they are known, else how many runs."""
+    names = ("arm", "processor")
+    found = [c for c in names if c in verdicts and verdicts[c].astype(str).nunique() > 1]
+    there = "sittings" in verdicts and verdicts["sittings"].notna().any()
+    return [*found, "sittings" if there else "n"]
+
+
+def _cells(row, several) -> list:
+    return [(kind, show(row)) for _, kind, there, show in _COLUMNS if there in ("", *several)]
+
+
+def _in_groups(verdicts) -> list:
+    """[(heading, rows)]: a group a question, workload and metric, in the order of the questions, the
+    same comparison on several processors below each other."""
+    works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
+    frame = in_order(verdicts) if works else verdicts
+    if "processor" in frame:
+        on = frame["processor"].unique()
+        frame = frame.assign(
+            processor=frame["processor"].map(dict(zip(on, words.short_names(on), strict=True)))
+        )
+    names = [
+        c for c in ("question", "workload") if c in frame and frame[c].astype(str).nunique() > 1
+    ]
+    first = (
+        {q: n for n, q in enumerate(verdicts["question"].unique())} if "question" in names else {}
+    )
+    found = []
+    for (metric, *named), group in frame.groupby(["metric", *names], sort=False, dropna=False):
+        same = group.groupby(["arm", "joint", "threads"], sort=False, dropna=False).ngroup()
+        heading = ": ".join(filter(None, (", ".join(map(str, named)), metric_label(metric))))
+        found.append((heading, group.loc[same.sort_values(kind="stable").index]))
+    if "question" in names:
+        found.sort(key=lambda part: first[part[1]["question"].iloc[0]])
+    return found
+
+
+def _known(row) -> str:
+    """All that is known of a row beside its numbers."""
+    ranged = f"range of {row['sittings']} sittings" if row.get("ranged") else ""
+    said = [ranged, *words.doubts(row), words.limits(row), words.settle(row)]
+    return words.upper("; ".join(filter(None, said)))
 
 
 # -- provenance ------------------------------------------------------------------------------------
@@ -232,7 +307,7 @@ def provenance(campaign):
     names = ("noisefloor", "numpy", "pandas", "scipy", "statsmodels", "matplotlib", "nbconvert")
     software = {"python": platform.python_version()} | {n: metadata.version(n) for n in names}
     facts = {k: facts[k] for k in shown if k in facts} | {"software": software}
-    facts = {k: v for k, v in facts.items() if v not in (None, "", [], {})}
+    facts = {k: v for k, v in facts.items() if v not in (None, "", [], {}, 0)}
     return Shown(piece("facts", facts), "\n".join(f"{k}: {v}" for k, v in facts.items()))
 
 
@@ -289,11 +364,14 @@ def save(
     also=(),
     campaigns=None,
     raw=(),
+    r=None,
 ) -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
     campaign.json; `primary`: the row or the list of rows that the page leads with; `headline`: the
-    page's own sentence, where it is about more; `also`: rows that the findings tell besides.
+    page's own sentence, where it is about more; `also`: rows that the findings tell besides; `r`:
+    the results that the rows are from. A lead holds its other thread counts (`counts`, where no row
+    stands for all of them) and the same comparison on other processors (`others`).
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
     name campaigns (by default those that `campaign` is about), and a digest of each folder of raw
@@ -309,8 +387,8 @@ def save(
     folders = [*(f for v in campaigns.values() for f in results.named(v)), *raw]
     rows = words.leading(verdicts, primary) if len(verdicts) else []
     main = {row["workload"] for row in rows}
-    leads = [records(row.to_frame().T)[0] for row in rows]
-    headlines = [headline] if headline else [words.headline(row) for row in rows]
+    leads = [_lead(row, r) for row in rows]
+    headlines = [headline] if headline else [words.headline(row, r) for row in rows]
     facts = {
         "study": study,
         "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
@@ -319,16 +397,19 @@ def save(
         "date": words.when(campaign) or None,
         "machine": words.machine(campaign) or None,
         "engine": words.engine(campaign) or None,
-        "margin_pct": words.margin_of(verdicts, campaign),
+        "measured": words.measured(rows[0], r) if rows else None,
+        "minutes": round(sum(map(words.minutes, r.parts[:1])), 1)
+        if r is not None and rows
+        else None,
         "campaigns": campaigns,
         "raw": {paths.shown(f): tidy.digest(f) for f in folders if f.exists()},
         "verdict": rows[0]["verdict"] if rows else None,
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
         "also": [
-            words.headline(row)
+            words.headline(row, r)
             if row["workload"] in main
-            else f"{words.upper(row['workload'])}: {words.headline(row)}"
+            else f"{words.upper(row['workload'])}: {words.headline(row, r)}"
             for row in also
         ],
         "primary": leads[0] if leads else None,
@@ -337,3 +418,17 @@ def save(
     }
     (folder / f"{study}.json").write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
     sheet.cells(flat(verdicts)).to_csv(folder / f"{study}.csv", index=False, lineterminator="\n")
+
+
+def _lead(row, r) -> dict:
+    """A row that a page leads with, as JSON, with its thread counts and on other processors."""
+    here, *there = words.placed(row, r)
+    held = {
+        "counts": here[1] if len(here[1]) > 1 else [],
+        "others": [x for _, rows in there for x in rows],
+    }
+    table = {
+        k: pd.DataFrame(rows).reindex(columns=row.index.drop("does", errors="ignore"))
+        for k, rows in held.items()
+    }
+    return records(row.to_frame().T)[0] | {k: records(frame) for k, frame in table.items()}

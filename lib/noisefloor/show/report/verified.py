@@ -33,7 +33,7 @@ def pages(*given) -> list[Path]:
     if wrong or not found:
         raise ReportError(
             f"{wrong or given[-1]} is no page and no folder with a page, such as "
-            "reports/published/STUDY-DATE; nothing was verified",
+            "reports/published/STUDY; nothing was verified",
             2,
         )
     for page in found:

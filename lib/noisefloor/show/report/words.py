@@ -1,12 +1,14 @@
 """Words from a verdict table: every finding on a page is made here, none is written by hand."""
 
 import math
+from datetime import datetime
+from statistics import median
 
-from noisefloor.schedule import CONTENDED, NOT_JUDGED
-from noisefloor.show.markup import TOLD, known
+from noisefloor.data import design
+from noisefloor.data.results.campaign import SHORT
+from noisefloor.show.markup import TOLD, kind, known
 from noisefloor.show.rows import (
     as_list,
-    contended,
     counted,
     is_control,
     is_joint,
@@ -14,15 +16,13 @@ from noisefloor.show.rows import (
     metric_label,
     threads_label,
 )
-from noisefloor.stats import plan
-from noisefloor.stats.runs import ONE_BY_ONE
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
 
-MARGIN = 2.0  # percent, where a table does not say
-UNDECIDED = "cannot tell"
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
-QUIET = 1.0  # percent that a pair varies by on a quiet machine
+KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
+PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
 
 
 class ReportError(Exception):
@@ -36,58 +36,17 @@ class ReportError(Exception):
         return type(self), (str(self), self.code)
 
 
-def margin_of(verdicts, campaign=None) -> float:
-    """The margin by which verdicts were made, in percent."""
-    return (campaign or {}).get("margin_pct") or verdicts.attrs.get("margin_pct") or MARGIN
-
-
 # -- one comparison --------------------------------------------------------------------------------
 
 
-def sentence(row, margin_pct=MARGIN) -> str:
-    """One row of the verdict table in words: verdict, what is known, overhead, noise floor, what
-    would settle it."""
-    words = f"{_about(row)}: {row['verdict']}"
-    if row["verdict"] == NOT_JUDGED:
-        return f"{words}, both servers were loaded at once. Overhead {effect(row)}."
-    words += f" ({limits(row)})" if limits(row) else ""
-    more = "; ".join(filter(None, (effect(row), same(row), _floor(row))))
-    todo = settle(row, margin_pct)
-    return _sentences((words, *reasons(row, margin_pct), f"overhead {more}", todo))
-
-
-def headline(row, margin_pct=MARGIN) -> str:
-    """One row as a plain statement about the arm, for the top of a page."""
-    arm, base, metric = row["arm"], row["baseline"], row["metric"]
-    if row["verdict"] == NOT_JUDGED:
-        return (
-            f"{cost(metric)} beside it, with both servers loaded at once: {_overhead(row)}, "
-            f"{NOT_JUDGED}."
-        )
-    if (effects := TOLD["effects"].get(metric)) and (does := row.get("does")):
-        worse, better = (f"{does} {effect}" for effect in effects)  # as a DBA would say it
-        of = effects[0].removeprefix("costs ")
-        alike = f"{does} makes no difference to {of} that matters"
-    else:
-        than = TOLD["than"].get(metric, ("is slower than", "is faster than"))
-        worse, better = (f"{arm} {words} {base}" for words in than)
-        alike = f"{arm} or {base} makes no difference that matters"
-    claim = {"slower": worse, "faster": better, "same": alike}.get(row["verdict"])
-    why = reasons(row, margin_pct)
-    if claim and any(ONE_BY_ONE in w for w in why):
-        claim = f"on average, {claim}" if claim == alike else f"{claim} on average"
-    elif not claim:
-        claim, said = f"cannot tell whether {worse}", limits(row)
-        although = ", although the interval says " if said.startswith("between") else ": "
-        claim += f"{although}{said}" if said else ""
-    ends = "; ".join(filter(None, (_overhead(row), same(row))))
-    return _sentences((claim, *why, f"{_about(row)}: {ends}"))
-
-
-def _overhead(row) -> str:
-    """Its effect after the name of its metric, where `+5.4 %` alone would be taken for more TPS."""
-    told = effect(row)
-    return told if amounts.large(row["overhead_pct"], row["metric"]) else f"overhead {told}"
+def sentence(row) -> str:
+    """One row of the verdict table in words: verdict, change with its interval, what would decide
+    it."""
+    verdict = row["verdict"]
+    told = f"{verdict}, {effect(row).replace(f' {verdict} (', ' (')}"  # a direction is named once
+    if verdict == NOT_YET:
+        told = f"{change(row)} ({_inside([row])})"
+    return _sentences((f"{_about(row)}: {told}", *doubts(row), settle(row)))
 
 
 def _about(row) -> str:
@@ -105,20 +64,22 @@ def upper(text) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+def change(row) -> str:
+    """A row's change alone: `+14.0 %`, `8.4 times slower`."""
+    return amounts.change(row["change_pct"], row["metric"])
+
+
 def effect(row) -> str:
-    """A row's overhead with its interval and, where it is not 95 %, the interval's level."""
+    """A row's change with its interval: `+1.0 % (−1.2 to +3.4 %)`."""
     if not known(row.get("lo_pct")):
         n = f": {_counted(row)}" if known(row.get("n_arm")) else ""
-        return f"{size(row)} ({amounts.NONE}{n})"
-    ends = row["overhead_pct"], row["lo_pct"], row["hi_pct"]
-    told = amounts.told(*ends, row["metric"], row.get("level"))
-    return told.replace(" (", " under contention (", 1) if contended(row) else told
+        return f"{change(row)} ({amounts.NONE}{n})"
+    return amounts.told(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
 
 
-def size(row) -> str:
-    """A row's overhead alone: `+14 %`, `+14 % under contention`."""
-    told = amounts.overhead(row["overhead_pct"], row["metric"])
-    return f"{told} under contention" if contended(row) else told
+def interval(row) -> str:
+    """The interval as it stands behind a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
+    return effect(row).partition(" (")[2].removesuffix(")")
 
 
 def cost(metric) -> str:
@@ -131,52 +92,42 @@ def counts(row) -> str:
     return "all threads" if joint(row) else counted(row["threads"])
 
 
+def word(row) -> str:
+    """A row's verdict; of one without a word yet, why: `so far 1 of 3 sittings`, `range of 2
+    sittings`."""
+    if row["verdict"] != NOT_YET:
+        return row["verdict"]
+    return next(iter(as_list(row.get("warnings"))), NOT_YET).partition(":")[0]
+
+
 def limits(row) -> str:
-    """What a row that cannot tell knows all the same: "at most 4.1 % slower, at most 1.3 %
-    faster"."""
-    if row["verdict"] != UNDECIDED:
+    """What a row that cannot tell knows all the same: `between 1.3 % faster and 4.1 % slower`, the
+    better end first."""
+    lo, hi, metric = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
+    if row["verdict"] != CANNOT_TELL or not known(lo):
         return ""
-    return amounts.known(row.get("lo_pct"), row.get("hi_pct"), row["metric"])
+    if not lo <= 0 <= hi:
+        return amounts.known(lo, hi, metric)
+    larger, smaller = amounts.words(metric)
+    ends = [(lo, smaller), (hi, larger)]
+    if kind(smaller) == "worse":
+        ends.reverse()
+    sizes = [(amounts.size(end, metric), name) for end, name in ends]
+    none = amounts.size(0)
+    best, worst = ("no change" if size == none else f"{size} {name}" for size, name in sizes)
+    return f"between {best} and {worst}"
 
 
-def reasons(row, margin_pct=MARGIN) -> list[str]:
-    """Warnings that belong right beside the verdict: why a row cannot tell although its interval
-    excludes zero, lies within the margin, or does not exist; and that a joint effect does not
-    stand for its thread counts."""
-    notes = _notes(row)
-    found = [w for w in notes if ONE_BY_ONE in w]
-    if row["verdict"] == UNDECIDED and (_decides(row, margin_pct) or not known(row.get("lo_pct"))):
-        found += [w for w in notes if w not in found][:1]
-    return list(dict.fromkeys(found))
-
-
-def _notes(row) -> list:
-    """A row's warnings that are not said with its size."""
-    return [w for w in as_list(row.get("warnings")) if w != CONTENDED]
-
-
-def _decides(row, margin_pct=MARGIN) -> bool:
-    """Whether the printed intervals alone would give a word."""
+def doubts(row) -> list[str]:
+    """What belongs right beside a verdict: why there is no interval, or no word although the interval
+    would give one; and what it would be if the server was restarted between the runs."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
-    least = -100 * margin_pct / (100 + margin_pct)  # as far below, on the log scale
-    ends = (lo, hi), (row.get("same_lo_pct"), row.get("same_hi_pct"))
-    inside = any(known(low) and least < low and high < margin_pct for low, high in ends)
-    return inside or (known(lo) and (lo > 0 or hi < 0))
-
-
-def same(row) -> str:
-    """What decided `same`, with its interval: `two one-sided tests at 5 %: −0.8 to +2.4 %`."""
-    if row["verdict"] != "same" or not known(row.get("same_lo_pct")):
-        return ""
-    ends = amounts.interval(row["same_lo_pct"], row["same_hi_pct"], row["metric"])
-    return f"two one-sided tests at 5 %: {ends}"
-
-
-def _floor(row) -> str:
-    if not known(row.get("noise_floor_pct")):
-        return ""
-    runs = f"these {_counted(row)}" if known(row.get("n_arm")) else "what was measured"
-    return f"with {runs}, less than {amounts.size(row['noise_floor_pct'])} is noise"
+    unsaid = row["verdict"] == CANNOT_TELL and (not known(lo) or lo > 0 or hi < 0)
+    found = as_list(row.get("warnings"))[:1] if unsaid else []
+    if again := row.get("restarted"):
+        ends = amounts.interval(row["restarted_lo_pct"], row["restarted_hi_pct"], row["metric"])
+        found.append(f"{again} ({ends}) if the server was restarted between the runs")
+    return found
 
 
 def _counted(row, column="n_arm") -> str:
@@ -187,78 +138,258 @@ def _counted(row, column="n_arm") -> str:
 
 def unit(row, n=2) -> str:
     """What `n` and `runs_needed` of a row count, in the singular for one."""
-    pairs = row.get("design") in ("switched", "side by side", "duet", "pairs", "unknown")
+    pairs = row.get("design") != "unpaired"
     return f"{'pair' if pairs else 'run'}{'' if n == 1 else 's'}{'' if pairs else ' an arm'}"
 
 
-def measured(row) -> str:
-    """`12 blocks, 48 pairs`: what a row rests on."""
-    if not known(row.get("n_arm")):
+# -- the statement that leads a page ---------------------------------------------------------------
+
+
+def headline(row, r=None) -> str:
+    """One row as a plain statement about its arm, for the top of a page: what changes, with one
+    interval, on every processor, and what would decide it.
+
+    r: the results that the row is from. Where its thread counts have no joint row, each of them is
+    told, those with one verdict together: never a word over counts that differ."""
+    places = placed(row, r)
+    rows = places[0][1]
+    lead = _alike(rows)[0]
+    told = [_on(place, there, lead, row.get("does")) for place, there in places]
+    undecided = all(x["verdict"] == CANNOT_TELL for x in rows)
+    parted = undecided or any(len(_alike(there)) > 1 for _, there in places)
+    left = settle(row, r) if undecided else ""
+    return _sentences((("; " if parted else ", ").join(told), *doubts(row), left))
+
+
+def placed(row, r) -> list:
+    """[(processor, rows)] of a row's comparison, its own processor first, and without a name where
+    there is no other: the joint row, else those of all thread counts."""
+    if r is None:
+        return [("", [row])]
+    v = r.verdicts
+    for column in ("question", "workload", "metric", "baseline", "arm"):
+        v = v[v[column].eq(row[column])]
+    on = v["processor"] if "processor" in v else v["arm"].str[:0]
+    names = [*dict.fromkeys([row.get("processor", ""), *on])]
+    found = []
+    for name, short in zip(names, short_names(names), strict=True):
+        rows = v[on.eq(name)]
+        each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
+        over = whole.assign(over=[[*each["threads"]]] * len(whole))
+        kept = (over if len(whole) else each).to_dict("records")
+        found.append((short if len(names) > 1 else "", kept))
+    return found
+
+
+def short_names(processors) -> list[str]:
+    """Processors as a sentence names them: that a model is not recorded is said where another one
+    has the same name."""
+    bare = [name.removesuffix(f", {design.NOT_RECORDED}") for name in processors]
+    alone = [sum(other.startswith(name) for other in bare) == 1 for name in bare]
+    return [b if a else p for p, b, a in zip(processors, bare, alone, strict=True)]
+
+
+def _alike(rows) -> list[list]:
+    """Rows of thread counts, those with one verdict together, those that name a direction first."""
+    found: dict[str, list] = {}
+    for row in rows:
+        found.setdefault(word(row), []).append(row)
+    order = ["", *KINDS[2:]]
+    return sorted(found.values(), key=lambda part: order.index(_open(part[0]["verdict"])))
+
+
+def _open(verdict) -> str:
+    """A verdict that names no direction, else ""."""
+    return "" if differs(verdict) else verdict
+
+
+def by_word(rows) -> list:
+    """[(verdict, what its badge says, at which thread counts)] of rows that have no joint row."""
+    return [(part[0]["verdict"], word(part[0]), _at(part)) for part in _alike(rows)]
+
+
+def on_each(row, r) -> list[tuple[str, str]]:
+    """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU a transaction at 1, 4 and
+    64 threads (+4.5 to +9.8 %, so far 1 of 3 sittings)`."""
+    found = []
+    for _, rows in placed(row, r):
+        told = (
+            f"{PLAIN.get(part[0]['verdict']) or _amount(part)} {_at(part)} ({_inside(part)})"
+            for part in _alike(rows)
+        )
+        found.append((str(rows[0].get("processor") or ""), ", ".join(told)))
+    return found
+
+
+def _on(place, rows, lead, does) -> str:
+    """What is told of one processor: of the one with the rows `lead` a whole clause, of another what
+    differs from it."""
+    parts = []
+    for part in _alike(rows):
+        at, claims = _at(part), part[0] is lead[0]
+        at = "" if not parts and not claims and at == _at(lead) else at
+        on = f"on {place}" if place and not parts else ""
+        where = "".join(f" {said}" for said in (at, on) if said)
+        if claims:
+            parts.append(_claim(part, does, where))
+        else:
+            verdict, whole = part[0]["verdict"], lead[0]["verdict"] in PLAIN
+            said = PLAIN.get(verdict) or _amount(part, whole)
+            parts.append(f"{said}{where} ({_inside(part)})")
+    return ", ".join(parts)
+
+
+def _claim(part, does, where) -> str:
+    """The whole clause: who does what."""
+    row = part[0]
+    arm, base = row["arm"], row["baseline"]
+    verb, _, _, noun = _terms(row["metric"])
+    if row["verdict"] == CANNOT_TELL:
+        what = f"what {does} does to {noun}" if does else f"how {arm} differs from {base} in {noun}"
+        return f"cannot tell {what}{where}: {limits(_union(part)) or amounts.NONE}"
+    inside = _inside(part)
+    if row["verdict"] == SAME:
+        either = does or f"{arm} or {base}"
+        return f"{either} makes no difference to {noun} that matters{where} ({inside})"
+    if not differs(row["verdict"]):
+        return f"{does or f'{arm} against {base}'}: {_amount(part)}{where} ({inside})"
+    amount = _amount(part)
+    than = "" if does else f" {'of' if ' times the ' in amount else 'than'} {base}"
+    return f"{does or arm} {verb} {amount}{than}{where} ({inside})"
+
+
+def _terms(metric) -> list[str]:
+    """[verb, more of it, less of it, it] of a metric, as a sentence says it."""
+    label = metric_label(metric)
+    label = f"{label[:1].lower()}{label[1:]}"
+    return TOLD["terms"].get(metric, ["has", f"higher {label}", f"lower {label}", label])
+
+
+def _at(part) -> str:
+    """`at 1, 4 and 16 threads`: the thread counts that rows stand for."""
+    whole = joint(part[0])
+    if whole and not part[0].get("over"):
+        return threads_label(None, joint=True)
+    each = part[0]["over"] if whole else [row["threads"] for row in part if known(row["threads"])]
+    named = [str(t) for t in each]
+    if len(named) < 2:
+        return f"at {counted(each[0])}" if named else ""
+    return f"at {', '.join(named[:-1])} and {named[-1]} threads"
+
+
+def _union(part) -> dict:
+    """The first of rows with the ends of all their intervals together."""
+    lo, hi = ([x[end] for x in part] for end in ("lo_pct", "hi_pct"))
+    bare = not all(map(known, lo))
+    return {
+        **part[0],
+        "lo_pct": math.nan if bare else min(lo),
+        "hi_pct": math.nan if bare else max(hi),
+    }
+
+
+def _amount(part, whole=True) -> str:
+    """`3.1 to 6.5 % more TPS`, `8.6 times the CPU a connection`; without a word yet `+3.1 % TPS`.
+    whole: with what it is of."""
+    near, far = (f(part, key=lambda row: amounts.factor(row["change_pct"])) for f in (min, max))
+    metric, up = far["metric"], far["change_pct"] > 0
+    _, larger, smaller, noun = _terms(metric)
+    size, least = (amounts.size(row["change_pct"], metric) for row in (far, near))
+    what = larger if up else smaller
+    what = what if whole else what.split()[0]
+    if size.endswith(" times") and up:
+        what = f"the {noun}" if whole else ""
+    elif far["verdict"] == NOT_YET and not size.endswith(" times"):
+        ends = [f(row["change_pct"] for row in part) for f in (min, max)]
+        size = least = amounts.interval(*ends, metric) if len(part) > 1 else change(far)
+        what = noun if whole else ""
+    if least != size:
+        mark = size.lstrip("0123456789.,")
+        size = f"{least.removesuffix(mark)} to {size}"
+    return f"{size} {what}".strip()
+
+
+def _inside(part) -> str:
+    """What stands in the parentheses: the interval of rows together, and why there is no word yet."""
+    row = _union(part)
+    lo, hi = row["lo_pct"], row["hi_pct"]
+    ends = interval(row)
+    if differs(row["verdict"]) and known(lo) and (lo > 0 or hi < 0):
+        sized = amounts.known(lo, hi, row["metric"]).removeprefix("between ")
+        ends = sized.rpartition(" ")[0].replace(" and ", " to ")
+    if row["verdict"] != NOT_YET:
+        return ends
+    if not row.get("ranged"):
+        return f"{ends}, {word(row)}"
+    return f"{word(row)}{':' if word(row).startswith('range') else ', range'} {ends}"
+
+
+# -- how it was measured, and what would decide it -------------------------------------------------
+
+
+def campaigns(row, r) -> list:
+    """The campaigns of `r` that a row rests on; none of what is no campaign."""
+    if r is None or not known(row.get("sittings")):
+        return []
+    return r.by_processor.get((row["question"], row["processor"]), [])
+
+
+def minutes(campaign) -> float:
+    """Minutes of the clock that a campaign took."""
+    meta = campaign.meta
+    try:
+        began, ended = (datetime.fromisoformat(meta[k]) for k in ("created", "finished"))
+    except (KeyError, ValueError):
+        return meta.get("wall_s", 0.0) / 60
+    return (ended - began).total_seconds() / 60
+
+
+def measured(row, r=None) -> str:
+    """`3 times on 2 days, 46 minutes`; of what is no campaign `12 pairs`."""
+    found = campaigns(row, r)
+    if not found:
+        return _counted(row) if known(row.get("n_arm")) else ""
+    days = len({each.when[:10] for each in found})
+    times = "once" if len(found) == 1 else f"{len(found)} times on {days} day{'s' * (days > 1)}"
+    return f"{times}, {_clock(sum(map(minutes, found)))}"
+
+
+def settle(row, r=None) -> str:
+    """What would decide a row that cannot tell, as a clause; "" where nothing is known to."""
+    if row.get("verdict") != CANNOT_TELL:
         return ""
-    blocks = row.get("blocks")
-    return f"{int(blocks)} blocks, " * bool(known(blocks) and blocks > 1) + _counted(row)
-
-
-def settle(row, margin_pct=MARGIN) -> str:
-    """What would settle a row that cannot tell, as a clause."""
-    if row.get("verdict") != UNDECIDED:
+    found, n = campaigns(row, r), row.get("sittings")
+    longer = not found or r.study.profile.name in SHORT
+    if known(row.get("lo_pct")) and known(n) and (n > 1 or not longer):
+        half = math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2
+        left = amounts.size(100 * math.expm1(half * math.sqrt(n / (n + 1))))
+        took = f" ({_clock(median(map(minutes, found)))})" if found else ""
+        return f"another sitting{took} would narrow it to about ±{left}"
+    needed, clock = row.get("runs_needed"), row.get("minutes_needed")
+    if not known(needed) or not math.isfinite(needed):
         return ""
-    if planned := plan_text(row, margin_pct):
-        return f"about {planned} would settle it"
-    if joint(row):
-        return "see the thread counts for what would settle it"
-    if known(row.get("deciding_cv_pct")) and not _decides(row):
-        cv = amounts.percent(row["deciding_cv_pct"], 2, sign=False)
-        return f"significant only if run-to-run CV is below {cv}"
-    return "more runs of this kind will not settle it"
+    if unit(row).startswith("run"):
+        return f"{int(needed):,} runs an arm would decide it"
+    times = needed / row["n_arm"]
+    times = f"{times:.1f}".removesuffix(".0") if times < 10 else f"{times:,.0f}"
+    took = f" ({_clock(clock)} of measuring)" if known(clock) and math.isfinite(clock) else ""
+    return f"a campaign {times} times as long{took} would decide it"
 
 
-def plan_text(row, margin_pct=MARGIN) -> str:
-    """`48 pairs, 7 min (16 pairs, 2.3 min where a pair varies by 1 %)`: what would settle a row that
-    cannot tell, here and on a quiet machine."""
-    runs, minutes = row.get("runs_needed"), row.get("minutes_needed")
-    if row.get("verdict") != UNDECIDED or not known(runs) or not math.isfinite(runs):
-        return ""
-    if not known(minutes) or not math.isfinite(minutes):
-        return _counted(row, "runs_needed")
-    words, quiet = _planned(row, runs, minutes), _quiet_pairs(row, margin_pct)
-    if quiet and quiet < runs:
-        words += f" ({_planned(row, quiet, minutes * quiet / runs)} where a pair varies by "
-        words += f"{amounts.percent(QUIET, 0, sign=False)})"
-    return words
-
-
-def _planned(row, runs, minutes) -> str:
-    return f"{int(runs):,} {unit(row, int(runs))}, {_minutes(minutes)}"
-
-
-def _quiet_pairs(row, margin_pct) -> int | None:
-    """Pairs that would settle a row where a pair varies by QUIET, in blocks of as many as here; None
-    for what is no pairs."""
-    if unit(row) != "pairs" or not known(row.get("level")) or not known(row.get("blocks")):
-        return None
-    value, margin = (math.log1p(x / 100) for x in (row["overhead_pct"], margin_pct))
-    size, share = row["n_arm"] / row["blocks"], row["level"] / plan.OBRIEN
-    blocks = plan.units_needed(value, QUIET / 100 / math.sqrt(size), margin, share=share)
-    return blocks and math.ceil(blocks * size)
-
-
-def _minutes(value) -> str:
+def _clock(value) -> str:
     if value < 2:
-        return f"{60 * value:.0f} s"
-    if value < 10:
-        return f"{value:.1f} min"
-    return f"{value:.0f} min" if value < 180 else f"{value / 60:,.0f} h"
+        return f"{60 * value:.0f} seconds"
+    return f"{value:.0f} minutes" if value < 180 else f"{value / 60:,.0f} hours"
 
 
 # -- several comparisons ---------------------------------------------------------------------------
 
 
 def findings(verdicts) -> list[str]:
-    """The rows of a verdict table in words, one sentence a comparison, controls last; workload and
-    arm are named where there are several."""
+    """The rows of a verdict table in words, one sentence a comparison, controls last; workload, arm
+    and processor are named where there are several."""
     rows = verdicts.iloc[is_control(verdicts).to_numpy().argsort(kind="stable")]
-    said = (sentence(row, margin_of(verdicts)) for row in rows.to_dict("records"))
+    said = map(sentence, rows.to_dict("records"))
     named = zip(_names(rows, verdicts), said, strict=True)
     return [": ".join(filter(None, both)) for both in named]
 
@@ -267,42 +398,46 @@ def finding(verdicts) -> str:
     """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
     which verdict, and of the commonest verdict only how many did. The numbers are in the figure
     and in the data behind it."""
+    level = _level(verdicts)
     if len(verdicts) <= WHOLE:
-        return " ".join(findings(verdicts))
+        return " ".join(filter(None, [*findings(verdicts), level]))
     said = []
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
         few, many = [], []
-        for word in ("slower", "faster", "same", UNDECIDED, NOT_JUDGED):
-            chosen = rows[rows["verdict"].eq(word)]
+        names = rows.apply(word, axis=1)
+        turn = rows["verdict"].map(lambda verdict: KINDS.index(kind(verdict)))
+        for name in dict.fromkeys(names.loc[turn.sort_values(kind="stable").index]):
+            chosen = rows[names.eq(name)]
             if len(chosen) > max(FEW, len(rows) / 2):
                 who = f"{'all' if len(chosen) == len(rows) else 'the other'} {len(chosen)}"
-                many.append(f"{upper(word)}: {who}{_together(chosen)}.")
+                many.append(f"{upper(name)}: {who}{_together(chosen)}.")
             elif len(chosen):
-                who = "; ".join(filter(None, _places(chosen, verdicts, alike)))
-                few.append(f"{upper(word)}{who and f': {who}'}{_together(chosen)}.")
-        least, most = int(rows["n_arm"].min()), int(rows["n_arm"].max())
-        n = f"{f'{least} to ' if least < most else ''}{most} {unit(rows.iloc[0], most)}"
+                who = "; ".join(filter(None, _at_places(chosen, verdicts, alike)))
+                few.append(f"{upper(name)}{who and f': {who}'}{_together(chosen)}.")
         if bare := int(rows["lo_pct"].isna().sum()):
-            n += f", for {bare} of the {len(rows)} too few for an interval"
-        said.append(f"{metric_label(metric)}{where}. {' '.join(few + many)} Each from {n}.")
-    return " ".join(said)
+            many.append(
+                f"For {bare} of the {len(rows)} too few {unit(rows.iloc[0])} for an interval."
+            )
+        said.append(f"{metric_label(metric)}{where}. {' '.join(few + many)}")
+    return " ".join(filter(None, [*said, level]))
+
+
+def _level(verdicts) -> str:
+    """How often intervals hold the truth, where several do so together."""
+    several = "together" in verdicts and verdicts["together"].max() > 1
+    return "Intervals: 95 % for all of them together." if several else ""
 
 
 def _together(rows) -> str:
-    """What rows that cannot tell know together, and why some have no word although their intervals
-    exclude zero."""
-    rows = rows[rows["verdict"].eq(UNDECIDED) & rows["lo_pct"].notna()].to_dict("records")
-    if not rows:
-        return ""
-    ends = min(r["lo_pct"] for r in rows), max(r["hi_pct"] for r in rows)
-    why = [w for r in rows if _decides(r) for w in _notes(r)[:1]]
-    apart = f"; {len(why)} only for this reason: {'; '.join(dict.fromkeys(why))}" if why else ""
-    return f" ({amounts.known(*ends, rows[0]['metric'])}{apart})"
+    """What rows that cannot tell know together."""
+    rows = rows[rows["verdict"].eq(CANNOT_TELL) & rows["lo_pct"].notna()].to_dict("records")
+    told = limits(_union(rows)) if rows else ""
+    return f" ({told})" if told else ""
 
 
-def _places(rows, among, alike) -> list[str]:
+def _at_places(rows, among, alike) -> list[str]:
     """What the rows compare, in as few words as tell them apart `among` all; thread counts are
     left out where they are `alike`."""
     places: dict[str, list[str]] = {}
@@ -317,10 +452,11 @@ def _places(rows, among, alike) -> list[str]:
 
 
 def _names(rows, among) -> list[str]:
-    """What tells each of the rows from the others `among` all: workload and arm, where those have
-    several, and whether it is the control."""
+    """What tells each of the rows from the others `among` all: workload, arm and processor, where
+    there are several, and whether it is the control."""
     own = among[~is_control(among)]
-    names = [c for c in ("workload", "arm") if c in own and own[c].astype(str).nunique() > 1]
+    names = ("workload", "arm", "processor")
+    names = [c for c in names if c in own and own[c].astype(str).nunique() > 1]
     found = []
     for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
         told = [str(row[c]) for c in names if c != "arm" or not control]
@@ -336,7 +472,8 @@ def leading(verdicts, choice=None) -> list:
 def primary(verdicts, choice=None):
     """The row a page is about. `choice`: a dict of column values, or a metric's name; by default
     TPS (else the first metric), joint over thread counts where there is such a row, else the
-    highest thread count; never the A/A control. Raises ReportError where there is none."""
+    highest thread count; on the first processor, never the A/A control. Raises ReportError where
+    there is none."""
     frame = verdicts[~is_control(verdicts)]
     wanted = {"metric": choice} if isinstance(choice, str) else choice or {}
     for column, value in wanted.items():
@@ -346,8 +483,8 @@ def primary(verdicts, choice=None):
     if "metric" not in wanted:
         metric = "tps" if "tps" in set(frame["metric"]) else frame["metric"].iloc[0]
         frame = frame[frame["metric"].eq(metric)]
-    if "workload" in frame:
-        frame = frame[frame["workload"].astype(str).eq(str(frame["workload"].iloc[0]))]
+    for column in filter(frame.columns.__contains__, ("workload", "question", "processor")):
+        frame = frame[frame[column].astype(str).eq(str(frame[column].iloc[0]))]
     whole = frame[is_joint(frame)]
     each = frame.sort_values("threads", na_position="first")
     return whole.iloc[0] if len(whole) else each.iloc[-1]
@@ -392,8 +529,5 @@ def where(campaign) -> list[tuple[str, str]]:
     """When, where and on what a campaign was measured, by what each is called in a box."""
     first, last = str(campaign.get("first") or "")[:10], when(campaign)
     told = f"{first} to {last[:10]}" if "" < first < last[:10] else last
-    here, *others = machines(campaign)
-    if others:
-        here += f"; other questions: {'; '.join(others)}"
-    told = told, here, engine(campaign)
+    told = told, "; ".join(machines(campaign)), engine(campaign)
     return list(zip(("Date", "Machine", "Server"), told, strict=True))
