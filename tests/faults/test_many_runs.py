@@ -99,7 +99,7 @@ def test_ten_thousand_runs_are_opened_judged_and_continued(ten_thousand):
     assert sum(c.done().values()) == 5_000
     began = time.process_time()
     c.progress.show(c, "a pair")
-    assert not c.whole(0)
+    assert c.whole(0)
     took["next pair"] = time.process_time() - began
     took["MB"] = (own.memory_info().rss - memory) / 1e6
     print({k: round(v, 2) for k, v in took.items()})

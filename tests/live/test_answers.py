@@ -13,7 +13,8 @@ from conftest import DATA, ROOT
 from noisefloor import paths, stats
 from noisefloor.data import results
 from noisefloor.show import plots, report
-from noisefloor.show.report import answers, verified, words
+from noisefloor.show.markup import cell
+from noisefloor.show.report import answers, behind, verified
 from noisefloor.text import amounts
 from test_report import text
 from test_results import answering
@@ -124,7 +125,7 @@ def test_two_processors_stand_beside_each_other():
     names = ("headline-standard-20261125-022441", "headline-standard-20261126-133434")
     r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in names))
     lead = r.headlines()[0]
-    said = words.headline(lead, r)
+    said = report.headline(lead, r)
     assert " on AMD EPYC (" in said
     assert " on Intel Xeon (" in said
     assert "at 64, 200 and 500 threads" in said
@@ -155,7 +156,7 @@ def test_a_page_about_two_pairs_of_builds_keeps_their_campaigns_apart():
     assert "AMD" in rows[1]
     (also,) = r.also()
     assert also["does"] == "going from MariaDB 10.11.19 to 11.8"
-    assert "MariaDB 10.11.19" in words.headline(also, r)
+    assert "MariaDB 10.11.19" in report.headline(also, r)
 
 
 def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
@@ -171,11 +172,10 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
         base = base[base["pair_id"].isin(ids["pair_id"])]["value"].median()
         base = float(f"{base:.4g}")
         value, lo, hi = (
-            answers.cell(base * (1 + round(row[c], 1) / 100))
-            for c in ("change_pct", "lo_pct", "hi_pct")
+            cell(base * (1 + round(row[c], 1) / 100)) for c in ("change_pct", "lo_pct", "hi_pct")
         )
         change = amounts.plain(amounts.change(row["change_pct"], "tps"))
-        shown = f"{row['threads']} encrypted {answers.cell(base)} {value} ({lo} to {hi}) {change}"
+        shown = f"{row['threads']} encrypted {cell(base)} {value} ({lo} to {hi}) {change}"
         assert f"Transactions per second, TPS {shown}" in said
     assert "again" not in said  # the control is no arm
     assert "the campaign of 2026-11-25" in said
@@ -185,7 +185,7 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     ("value", "times"), [(739.0, 8.4), (-90.0, 0.1), (3.84, 1.038), (None, math.nan)]
 )
 def test_a_change_is_multiplied_as_it_is_printed(value, times):
-    assert answers._times(value, "tps") == pytest.approx(times, nan_ok=True)
+    assert behind._times(value, "tps") == pytest.approx(times, nan_ok=True)
 
 
 def test_the_rule_is_told_with_its_margins_and_how_many_words_there_are(r):
@@ -256,6 +256,7 @@ def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
 def test_a_page_of_several_campaigns_repeats_from_its_raw_files(folders):
     (paths.root() / "notebooks").mkdir()
     shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", paths.notebooks())
+    shutil.copytree(ROOT / "data" / "raw" / "published", paths.published())
     (paths.root() / "environment.yml").touch()
     ((study, values, _),) = report.plan(["binlog-encryption"], "recorded")
     assert len(values["campaign"].split(", ")) == 3
@@ -318,7 +319,7 @@ def test_what_it_depends_on_is_made_from_the_campaign(early):
     base = early.judged(early.main, "cpu_per_transaction")
     base = 1e6 * base[base["arm"] == "plain"]["value"].median()
     said = text(report.transfers(early))
-    assert f"encrypted: +{answers.cell(float(f'{base / 10:.3g}'))} µs a transaction" in said
+    assert f"encrypted: +{cell(float(f'{base / 10:.3g}'))} µs a transaction" in said
     assert "divided by the processor time of a transaction there" in said
     assert f"on {early.processor} Processor time: " in said
     assert "A file beside the server" in said

@@ -25,7 +25,7 @@ from rocrate import vocabs
 from conftest import DATA, ROOT, done, moved
 from noisefloor import paths
 from noisefloor.data import pack as packing
-from noisefloor.data import tidy
+from noisefloor.data import results, tidy
 from noisefloor.show import bundle, identity, report
 from noisefloor.show.markup import csv_data
 from test_report import write
@@ -312,7 +312,7 @@ def small(tmp_path):
     """A project with four notebooks and no campaign but the one of a study without a page."""
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "environment.yml").touch()
-    parameters = {STUDY: 'campaign = ""', "own-study": 'campaign = ""', "many": 'aa = ""'}
+    parameters = {STUDY: 'campaign = ""', "own-study": 'campaign = ""', "many": 'campaigns = ""'}
     for name, code in (parameters | {"broken": "x = 1"}).items():
         write(tmp_path, name, ["1 / 0"], code)
     with moved(tmp_path):
@@ -376,3 +376,11 @@ def test_names_are_hidden_and_numbers_are_not(text, clean):
 def test_a_campaign_is_chosen_by_its_name_and_a_study_by_its_newest(home):
     assert bundle.chosen(NAME) == (STUDY, (paths.campaign(NAME),))
     assert bundle.chosen(STUDY) == (STUDY, (paths.campaign(NAME),))
+
+
+def test_a_study_s_pack_holds_all_campaigns_of_its_page():
+    with moved(ROOT):
+        study, campaigns = bundle.chosen("binlog-encryption")
+        newest = paths.campaign(report.newest_campaign(study))
+        assert campaigns == results.beside(newest)
+    assert len({tidy.meta(c)["key"] for c in campaigns}) < len(campaigns)

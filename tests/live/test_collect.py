@@ -147,6 +147,26 @@ def test_a_campaign_says_on_which_processor_and_in_which_boot_it_was_measured(fi
     assert design.NOT_RECORDED not in named
 
 
+def test_every_metric_has_its_own_margin_and_words_and_an_interval_its_word(finished):
+    opened = results.load(finished)
+    rows = opened.verdicts
+    assert {"tps", "cpu_per_transaction"} <= set(rows["metric"]) <= set(MAIN.metrics)
+    for row in rows.itertuples():
+        metric = study.METRICS[row.metric]
+        assert row.margin_pct == metric.quick_pct
+        assert (row.together, row.sittings, row.asked) == (1, 1, 1)
+        assert row.lo_pct < row.change_pct < row.hi_pct
+        word = "cannot tell"
+        if row.lo_pct > 0 or row.hi_pct < 0:
+            word = metric.larger if row.lo_pct > 0 else metric.smaller
+        if 1 / (1 + row.margin_pct / 100) < 1 + row.lo_pct / 100 and row.hi_pct < row.margin_pct:
+            word = "same"
+        assert row.verdict == word
+        worse = metric.larger if metric.better == "lower" else metric.smaller
+        assert row.worse == (word == worse)
+    assert set(opened.judge(margin_pct=50)["margin_pct"]) == {50}
+
+
 def test_one_server_is_switched_from_slice_to_slice(finished, mysql):
     assert_whole(finished, "switched")
     differs = tidy.differences(finished)

@@ -244,8 +244,8 @@ def test_sittings_stand_by_processor_with_what_they_say_together(narrow):
     each = pd.concat([sat(-3.0, -4.0, -3.5), sat(-7.0, processor="B", steal_pct=math.nan)])
     both = pd.concat([whole(-3.5), whole(-7.0, processor="B", sittings=1, verdict="not yet")])
     shown = texts(figure := plots.sittings(each, both, narrow=narrow))
-    date = "2026-11-20" if narrow else "2026-11-20 10:00"
-    assert {"A", "B", f"{date}, MySQL 9.7.4, steal 3.1 %", f"{date}, MySQL 9.7.4"} <= set(shown)
+    row = "2026-11-20, MySQL 9.7.4"
+    assert {"A", "B", f"{row}, steal 3.1 %", row} <= set(shown)
     assert {"3 sittings together", "1 sitting", "expected of the next campaign"} <= set(shown)
     words = " ".join(shown)
     assert words.count("slower") == 2  # of all sittings, and the end of the axis
@@ -255,6 +255,13 @@ def test_sittings_stand_by_processor_with_what_they_say_together(narrow):
     assert [line.get_marker() for line in lines if line.get_marker() in "oD"] == [*"oooDoD"]
     ends = [tuple(line.get_xdata()) for line in lines if line.get_linewidth() == 2]
     assert (-7.5, 0.5) in ends  # the range of the next one: a thin bar
+
+
+def test_campaigns_of_one_day_are_told_by_the_hour():
+    each = sat(-3.0, -4.0)
+    each["date"] = ["2026-11-20T10:00", "2026-11-20T16:30"]
+    shown = texts(plots.sittings(each, whole(-3.5)))
+    assert "2026-11-20 16:30, MySQL 9.7.4, steal 3.1 %" in shown
 
 
 def test_a_range_of_sittings_is_no_interval():
@@ -464,7 +471,7 @@ def one(change, metric="p95"):
 
 def followed(change):
     campaign = {"campaign": "c", "date": "2026-11-20", "engine": "MySQL 9.7", "machine": "m"}
-    return one(change).assign(**campaign)
+    return one(change).assign(question="", **campaign)
 
 
 def stepped(change):

@@ -103,7 +103,9 @@ def test_more_pairs_and_less_noise_let_expect_a_narrower_interval(noise):
     side = replace(QUICK, design="side by side")  # two servers differ by more than their pairs do
     assert schedule.expected(side, declared)["tps"] > found["tps"]
     four = replace(QUICK, arms=(*QUICK.arms, *ARMS))  # whose intervals hold the truth together
-    assert schedule.expected(four, declared, 9)["tps"] > schedule.expected(QUICK, declared, 9)["tps"]
+    assert (
+        schedule.expected(four, declared, 9)["tps"] > schedule.expected(QUICK, declared, 9)["tps"]
+    )
     assert schedule.plan(STANDARD)["expected"].keys() == {"tps", "cpu_per_transaction"}
 
 

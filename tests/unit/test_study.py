@@ -164,8 +164,13 @@ def test_a_missing_profile_falls_back_in_a_study():
         p: s.profile.slice_s for p, s in by_profile("tablespace-encryption", "restart").items()
     }
     assert slices == {p: study.PROFILES[p].slice_s for p in slices} | {"standard": 6}
-    budget = {p: s.profile.budget_min for p, s in by_profile("backup-encryption", "restore").items()}
-    assert budget == {p: study.PROFILES[p].budget_min for p in budget} | {"quick": 9, "standard": 25}
+    budget = {
+        p: s.profile.budget_min for p, s in by_profile("backup-encryption", "restore").items()
+    }
+    assert budget == {p: study.PROFILES[p].budget_min for p in budget} | {
+        "quick": 9,
+        "standard": 25,
+    }
 
 
 def test_what_somebody_says_goes_before_what_a_study_declares():

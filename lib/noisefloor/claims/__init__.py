@@ -258,10 +258,10 @@ def over(ours, published):
         f.assign(workload=f["workload"].astype(str) + end)
         for f, end in ((ours[~is_control(ours)], ", here"), (theirs, ", published"))
     ]
-    kept = [c for c in ours.columns if c in theirs.columns]
-    return pd.concat([f[kept] for f in both], ignore_index=True).sort_values(
-        ["arm", "workload"], ignore_index=True
-    )
+    found = pd.concat(both, ignore_index=True).reindex(columns=ours.columns)
+    alone = {"sittings": 1, "asked": 1, "ranged": False}  # a document has no sittings
+    found = found.fillna({k: v for k, v in alone.items() if k in found})
+    return found.sort_values(["arm", "workload"], ignore_index=True)
 
 
 # --- what the numbers say about each other ----------------------------------------------------------

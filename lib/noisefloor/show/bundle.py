@@ -84,7 +84,7 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
     if campaign:
         return study, (campaign,)
     asked = report.parameters(source)
-    if "aa" in asked:
+    if "campaigns" in asked:
         raise _refused(f"{name} rests on campaigns of several kinds, and a pack holds a study's")
     if "campaign" not in asked:
         return name, ()

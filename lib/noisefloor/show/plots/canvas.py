@@ -212,7 +212,7 @@ def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6, metric=""):
         first, last = np.exp(ends)
         below = [1 / f for f in round_numbers(1, 1 / first, steps) if f > 1]
         at = [*below, *round_numbers(max(first, 1), last, steps)]
-        if len(at) <= most + 1:
+        if len(at) <= most + 2:
             break
     at = [100 * (f - 1) for f in at]
     ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: times(v))

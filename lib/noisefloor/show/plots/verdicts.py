@@ -141,7 +141,8 @@ def _against_threads(ax, panel, scale, ink, small, published) -> None:
         ax.plot(*point, "D", ms=6, mfc="none", mec=INK, mew=1.3, zorder=5)
     for words, point in named.items():
         side = "right" if point[0] > last - 0.5 * step and not len(joint) else "center"
-        canvas.note(ax, words, point, (0, 9), va="bottom", color=INK, ha=side)
+        style = {"va": "bottom", "color": INK, "ha": side}
+        ax.words = [*getattr(ax, "words", ()), canvas.note(ax, words, point, (0, 9), **style)]
     ax.set_xlim(begin, stop)
     metric = panel["metric"].iloc[0]
     canvas.scale(ax, low, high, 0.04, 0.2, metric=metric)  # room for points and words
@@ -230,7 +231,9 @@ def history(frame, *, narrow=False) -> Figure:
     named = []
     for row in frame.itertuples():
         label = SHORT.get(row.metric) if narrow else ""
-        what = f"{label or metric_label(row.metric)} {threads_label(row.threads, row.joint)}".strip()
+        what = (
+            f"{label or metric_label(row.metric)} {threads_label(row.threads, row.joint)}".strip()
+        )
         if pd.isna(row.campaign):
             parts = [together(row.sittings), row.processor]
         else:
@@ -259,12 +262,16 @@ def sittings(each, both, *, narrow=False) -> Figure:
 
     `each`: rows of `results.Results.forest`; `both`: rows of its verdict table, one a processor.
     """
+    unique = (
+        narrow
+        or not each.assign(day=each["date"].str[:10])[["processor", "day"]].duplicated().any()
+    )
     rows, named = [], []
     for whole in both.to_dict("records"):
         on = whole["processor"]
         mine = each[each["processor"] == on].sort_values("date", kind="stable")
         for row in mine.to_dict("records"):
-            date = row["date"][: 10 if narrow else 16].replace("T", " ")
+            date = row["date"][: 10 if unique else 16].replace("T", " ")
             named.append((on, ", ".join(filter(None, (date, row["series"], stolen(row))))))
             rows.append(row | {"verdict": "", "mark": "o"})  # the word is that of all together
         named.append((on, together(whole["sittings"])))
@@ -289,9 +296,8 @@ def _intervals(frame, named, narrow, marks, legend=()) -> Figure:
         (*names, *_sizes(row, mark))
         for names, row, mark in zip(named, frame.itertuples(), marks, strict=True)
     ]
-    right = 28 + 7.7 * max(len(row[3]) for row in rows) + 6.7 * max(len(row[4]) for row in rows)
-    right = min(310, right)
-    left = 34 + 7.4 * max(len(name) for _, name in named)
+    right = min(310, 28 + max(7.7 * len(row[3]) + 6.7 * len(row[4]) for row in rows))
+    left = 34 + 6.6 * max(len(name) for _, name in named)
     left = min(300, left, canvas.WIDE - right - 190)
     figure, ax, places = _forest(frame, rows, left, right, narrow, legend=legend)
     for place, row, mark in zip(places, frame.itertuples(), marks, strict=True):
@@ -350,15 +356,17 @@ def _forest(frame, rows, left, right, narrow, unit="", legend=()):
             continue
         room = (left - 28) / 5.6  # characters of a line at ten points
         name = name if len(name) <= 1.2 * room else textwrap.fill(name, int(room))
-        small = min(12, 12 * room / max(map(len, name.split("\n")))) - ("\n" in name)
+        small = min(12, 10.8 * room / max(map(len, name.split("\n"))))
         look = style | {"fontsize": small, "linespacing": 1.05}
         canvas.note(ax, name, (0, place), (start + 12 * bool(section), 0), at, **look)
         canvas.note(ax, verdict, (1, place), (12, 0), at, **bold)
         canvas.note(ax, numbers, (1, place), (right - 4, 0), at, **style | far | {"color": MUTED})
     larger, smaller = canvas.directions(frame["metric"])
     margins = frame["margin_pct"].unique()
-    middle = f"±{margins[0]:g}\u202f%" if len(margins) == 1 else "shaded:"
-    middle += f" {'counts as' if ax.bbox.width > 260 else 'is'} same"
+    shade = f"±{margins[0]:g}\u202f%" if len(margins) == 1 else "shaded:"
+    room = ax.bbox.width / 6.2 - len(f"← {smaller}{larger}{unit} →")  # characters between the ends
+    middles = (f"{shade} counts as same", f"{shade} is same", "same")
+    middle = next((words for words in middles if len(words) < room - 2), "")
     below = {"at": "axes fraction", "va": "top"}
     canvas.note(ax, f"← {smaller}", (0, 0), (0, -26), ha="left", **below)
     canvas.note(ax, f"{larger}{unit} →", (1, 0), (0, -26), ha="right", **below)

@@ -33,7 +33,7 @@ from noisefloor.show.report.pages import (
     shell,
     studies,
 )
-from noisefloor.show.report.pieces import drawing, raw_links
+from noisefloor.show.report.pieces import by_word, drawing, raw_links
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import SAME, differs
 from noisefloor.studies import STUDIES, load
@@ -348,7 +348,7 @@ def _answer(lead, said) -> dict:
         at = words.counts(row) if on[name] > 1 else ""
         strips.append((drawing(row, _x), ", ".join(filter(None, (short.get(name), at)))))
     one = (lead["verdict"], words.word(lead), "")
-    badges = words.by_word(counts) if len(counts) > 1 else [one]
+    badges = by_word(counts) if len(counts) > 1 else [one]
     return {"badges": badges, "said": said, "strips": strips}
 
 

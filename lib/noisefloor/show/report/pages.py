@@ -63,7 +63,7 @@ def method(source) -> str:
 
 # -- parameters ------------------------------------------------------------------------------------
 
-_CAMPAIGNS = ("campaign", "injected", "aa", "switched", "pilot")  # their names, or ""
+_CAMPAIGNS = ("campaign", "campaigns")  # their names, or ""
 _OPENED = ("source", "against")  # a campaign's name or the path of an archive
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError)

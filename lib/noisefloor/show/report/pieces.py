@@ -16,7 +16,7 @@ from noisefloor.data import results, tidy
 from noisefloor.data.archive import in_order
 from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
 from noisefloor.show.plots.canvas import away, mirror
-from noisefloor.show.report import words
+from noisefloor.show.report import statement, words
 from noisefloor.show.rows import as_list, is_control, joint, metric_label
 from noisefloor.stats.verdict import NOT_YET
 from noisefloor.stats.verdicts import APART
@@ -134,7 +134,7 @@ def _told(row, verdicts, several, r):
     like it. Where the thread counts of a row differ, the word of each and no drawing of one."""
     counts = words.placed(row, r)[0][1]
     whole = len(counts) == 1
-    badges = [(row["verdict"], words.word(row), "")] if whole else words.by_word(counts)
+    badges = [(row["verdict"], words.word(row), "")] if whole else by_word(counts)
     ahead = {**row, "lo_pct": row.get("next_lo_pct"), "hi_pct": row.get("next_hi_pct")}
     ahead = words.interval(ahead) if known(row.get("next_lo_pct")) else ""
     facts = [("Measured", words.measured(row, r)), ("Expected of the next campaign", ahead)]
@@ -150,7 +150,12 @@ def _told(row, verdicts, several, r):
     ]
     title = words.cost(row["metric"]) if several else ""
     drawn = ruler(row) if whole else ""
-    return piece("told", title, badges, words.headline(row, r), drawn, facts, chips)
+    return piece("told", title, badges, statement.headline(row, r), drawn, facts, chips)
+
+
+def by_word(rows) -> list:
+    """[(verdict, what its badge says, at which thread counts)] of rows that have no joint row."""
+    return [(p.verdict, words.word(p.row), p.at) for p in statement.parts(rows)]
 
 
 def _others(row, verdicts, several) -> list[dict]:
@@ -290,6 +295,28 @@ def _known(row) -> str:
     return words.upper("; ".join(filter(None, said)))
 
 
+# -- pieces of several ------------------------------------------------------------------------------
+
+
+def fold(title, *shown):
+    """These pieces of a page behind a line that opens them; without any, nothing."""
+    inner = together(*shown)
+    return Shown(piece("fold", title, inner.markup), f"{title}\n{inner.text}") if inner else None
+
+
+def together(*shown):
+    """Several pieces as one, for the last line of a cell; nothing where there is none."""
+    there = [s for s in shown if s is not None]
+    return (
+        Shown(joined(s.markup for s in there), "\n".join(s.text for s in there)) if there else None
+    )
+
+
+def remark(said, code=""):
+    """Instead of a figure: words, and a command behind them."""
+    return Shown(piece("sentence", said, code))
+
+
 # -- provenance ------------------------------------------------------------------------------------
 
 
@@ -388,7 +415,7 @@ def save(
     rows = words.leading(verdicts, primary) if len(verdicts) else []
     main = {row["workload"] for row in rows}
     leads = [_lead(row, r) for row in rows]
-    headlines = [headline] if headline else [words.headline(row, r) for row in rows]
+    headlines = [headline] if headline else [statement.headline(row, r) for row in rows]
     facts = {
         "study": study,
         "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
@@ -407,9 +434,9 @@ def save(
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
         "also": [
-            words.headline(row, r)
+            statement.headline(row, r)
             if row["workload"] in main
-            else f"{words.upper(row['workload'])}: {words.headline(row, r)}"
+            else f"{words.upper(row['workload'])}: {statement.headline(row, r)}"
             for row in also
         ],
         "primary": leads[0] if leads else None,

@@ -4,7 +4,7 @@ import math
 from datetime import datetime
 from statistics import median
 
-from noisefloor.data import design
+from noisefloor.data import design, question
 from noisefloor.data.results.campaign import SHORT
 from noisefloor.show.markup import TOLD, kind, known
 from noisefloor.show.rows import (
@@ -22,7 +22,6 @@ from noisefloor.text import amounts
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
-PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
 
 
 class ReportError(Exception):
@@ -45,8 +44,8 @@ def sentence(row) -> str:
     verdict = row["verdict"]
     told = f"{verdict}, {effect(row).replace(f' {verdict} (', ' (')}"  # a direction is named once
     if verdict == NOT_YET:
-        told = f"{change(row)} ({_inside([row])})"
-    return _sentences((f"{_about(row)}: {told}", *doubts(row), settle(row)))
+        told = f"{change(row)} ({inside(row)})"
+    return sentences((f"{_about(row)}: {told}", *doubts(row), settle(row)))
 
 
 def _about(row) -> str:
@@ -55,7 +54,8 @@ def _about(row) -> str:
     return f"{metric_label(row['metric'])} {where}".strip()
 
 
-def _sentences(parts) -> str:
+def sentences(parts) -> str:
+    """Clauses as sentences; those that are empty are left out."""
     return " ".join(f"{upper(part)}." for part in parts if part)
 
 
@@ -82,6 +82,20 @@ def interval(row) -> str:
     return effect(row).partition(" (")[2].removesuffix(")")
 
 
+def inside(row) -> str:
+    """What stands in the parentheses of a statement: the interval, where there is a direction without
+    signs, and why there is no word yet."""
+    lo, hi, ends = row["lo_pct"], row["hi_pct"], interval(row)
+    if differs(row["verdict"]) and known(lo) and (lo > 0 or hi < 0):
+        sized = amounts.known(lo, hi, row["metric"]).removeprefix("between ")
+        return sized.rpartition(" ")[0].replace(" and ", " to ")
+    if row["verdict"] != NOT_YET:
+        return ends
+    if not row.get("ranged"):
+        return f"{ends}, {word(row)}"
+    return f"{word(row)}{', range' if row['sittings'] < row['asked'] else ':'} {ends}"
+
+
 def cost(metric) -> str:
     """What a row is about, where it leads a page: `Processor time`."""
     return TOLD["costs"].get(metric, metric_label(metric))
@@ -97,7 +111,8 @@ def word(row) -> str:
     sittings`."""
     if row["verdict"] != NOT_YET:
         return row["verdict"]
-    return next(iter(as_list(row.get("warnings"))), NOT_YET).partition(":")[0]
+    n, asked = int(row["sittings"]), int(row["asked"])
+    return question.so_far(n, asked) if n < asked else f"range of {n} sittings"
 
 
 def limits(row) -> str:
@@ -130,6 +145,17 @@ def doubts(row) -> list[str]:
     return found
 
 
+def union(part) -> dict:
+    """The first of rows with the ends of all their intervals."""
+    lo, hi = ([x[end] for x in part] for end in ("lo_pct", "hi_pct"))
+    bare = not all(map(known, lo))
+    return {
+        **part[0],
+        "lo_pct": math.nan if bare else min(lo),
+        "hi_pct": math.nan if bare else max(hi),
+    }
+
+
 def _counted(row, column="n_arm") -> str:
     """`1,200 pairs`, `1 run an arm`: what `n_arm` or `runs_needed` of a row counts."""
     n = int(row[column])
@@ -140,188 +166,6 @@ def unit(row, n=2) -> str:
     """What `n` and `runs_needed` of a row count, in the singular for one."""
     pairs = row.get("design") != "unpaired"
     return f"{'pair' if pairs else 'run'}{'' if n == 1 else 's'}{'' if pairs else ' an arm'}"
-
-
-# -- the statement that leads a page ---------------------------------------------------------------
-
-
-def headline(row, r=None) -> str:
-    """One row as a plain statement about its arm, for the top of a page: what changes, with one
-    interval, on every processor, and what would decide it.
-
-    r: the results that the row is from. Where its thread counts have no joint row, each of them is
-    told, those with one verdict together: never a word over counts that differ."""
-    places = placed(row, r)
-    rows = places[0][1]
-    lead = _alike(rows)[0]
-    told = [_on(place, there, lead, row.get("does")) for place, there in places]
-    undecided = all(x["verdict"] == CANNOT_TELL for x in rows)
-    parted = undecided or any(len(_alike(there)) > 1 for _, there in places)
-    left = settle(row, r) if undecided else ""
-    return _sentences((("; " if parted else ", ").join(told), *doubts(row), left))
-
-
-def placed(row, r) -> list:
-    """[(processor, rows)] of a row's comparison, its own processor first, and without a name where
-    there is no other: the joint row, else those of all thread counts."""
-    if r is None:
-        return [("", [row])]
-    v = r.verdicts
-    for column in ("question", "workload", "metric", "baseline", "arm"):
-        v = v[v[column].eq(row[column])]
-    on = v["processor"] if "processor" in v else v["arm"].str[:0]
-    names = [*dict.fromkeys([row.get("processor", ""), *on])]
-    found = []
-    for name, short in zip(names, short_names(names), strict=True):
-        rows = v[on.eq(name)]
-        each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
-        over = whole.assign(over=[[*each["threads"]]] * len(whole))
-        kept = (over if len(whole) else each).to_dict("records")
-        found.append((short if len(names) > 1 else "", kept))
-    return found
-
-
-def short_names(processors) -> list[str]:
-    """Processors as a sentence names them: that a model is not recorded is said where another one
-    has the same name."""
-    bare = [name.removesuffix(f", {design.NOT_RECORDED}") for name in processors]
-    alone = [sum(other.startswith(name) for other in bare) == 1 for name in bare]
-    return [b if a else p for p, b, a in zip(processors, bare, alone, strict=True)]
-
-
-def _alike(rows) -> list[list]:
-    """Rows of thread counts, those with one verdict together, those that name a direction first."""
-    found: dict[str, list] = {}
-    for row in rows:
-        found.setdefault(word(row), []).append(row)
-    order = ["", *KINDS[2:]]
-    return sorted(found.values(), key=lambda part: order.index(_open(part[0]["verdict"])))
-
-
-def _open(verdict) -> str:
-    """A verdict that names no direction, else ""."""
-    return "" if differs(verdict) else verdict
-
-
-def by_word(rows) -> list:
-    """[(verdict, what its badge says, at which thread counts)] of rows that have no joint row."""
-    return [(part[0]["verdict"], word(part[0]), _at(part)) for part in _alike(rows)]
-
-
-def on_each(row, r) -> list[tuple[str, str]]:
-    """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU a transaction at 1, 4 and
-    64 threads (+4.5 to +9.8 %, so far 1 of 3 sittings)`."""
-    found = []
-    for _, rows in placed(row, r):
-        told = (
-            f"{PLAIN.get(part[0]['verdict']) or _amount(part)} {_at(part)} ({_inside(part)})"
-            for part in _alike(rows)
-        )
-        found.append((str(rows[0].get("processor") or ""), ", ".join(told)))
-    return found
-
-
-def _on(place, rows, lead, does) -> str:
-    """What is told of one processor: of the one with the rows `lead` a whole clause, of another what
-    differs from it."""
-    parts = []
-    for part in _alike(rows):
-        at, claims = _at(part), part[0] is lead[0]
-        at = "" if not parts and not claims and at == _at(lead) else at
-        on = f"on {place}" if place and not parts else ""
-        where = "".join(f" {said}" for said in (at, on) if said)
-        if claims:
-            parts.append(_claim(part, does, where))
-        else:
-            verdict, whole = part[0]["verdict"], lead[0]["verdict"] in PLAIN
-            said = PLAIN.get(verdict) or _amount(part, whole)
-            parts.append(f"{said}{where} ({_inside(part)})")
-    return ", ".join(parts)
-
-
-def _claim(part, does, where) -> str:
-    """The whole clause: who does what."""
-    row = part[0]
-    arm, base = row["arm"], row["baseline"]
-    verb, _, _, noun = _terms(row["metric"])
-    if row["verdict"] == CANNOT_TELL:
-        what = f"what {does} does to {noun}" if does else f"how {arm} differs from {base} in {noun}"
-        return f"cannot tell {what}{where}: {limits(_union(part)) or amounts.NONE}"
-    inside = _inside(part)
-    if row["verdict"] == SAME:
-        either = does or f"{arm} or {base}"
-        return f"{either} makes no difference to {noun} that matters{where} ({inside})"
-    if not differs(row["verdict"]):
-        return f"{does or f'{arm} against {base}'}: {_amount(part)}{where} ({inside})"
-    amount = _amount(part)
-    than = "" if does else f" {'of' if ' times the ' in amount else 'than'} {base}"
-    return f"{does or arm} {verb} {amount}{than}{where} ({inside})"
-
-
-def _terms(metric) -> list[str]:
-    """[verb, more of it, less of it, it] of a metric, as a sentence says it."""
-    label = metric_label(metric)
-    label = f"{label[:1].lower()}{label[1:]}"
-    return TOLD["terms"].get(metric, ["has", f"higher {label}", f"lower {label}", label])
-
-
-def _at(part) -> str:
-    """`at 1, 4 and 16 threads`: the thread counts that rows stand for."""
-    whole = joint(part[0])
-    if whole and not part[0].get("over"):
-        return threads_label(None, joint=True)
-    each = part[0]["over"] if whole else [row["threads"] for row in part if known(row["threads"])]
-    named = [str(t) for t in each]
-    if len(named) < 2:
-        return f"at {counted(each[0])}" if named else ""
-    return f"at {', '.join(named[:-1])} and {named[-1]} threads"
-
-
-def _union(part) -> dict:
-    """The first of rows with the ends of all their intervals together."""
-    lo, hi = ([x[end] for x in part] for end in ("lo_pct", "hi_pct"))
-    bare = not all(map(known, lo))
-    return {
-        **part[0],
-        "lo_pct": math.nan if bare else min(lo),
-        "hi_pct": math.nan if bare else max(hi),
-    }
-
-
-def _amount(part, whole=True) -> str:
-    """`3.1 to 6.5 % more TPS`, `8.6 times the CPU a connection`; without a word yet `+3.1 % TPS`.
-    whole: with what it is of."""
-    near, far = (f(part, key=lambda row: amounts.factor(row["change_pct"])) for f in (min, max))
-    metric, up = far["metric"], far["change_pct"] > 0
-    _, larger, smaller, noun = _terms(metric)
-    size, least = (amounts.size(row["change_pct"], metric) for row in (far, near))
-    what = larger if up else smaller
-    what = what if whole else what.split()[0]
-    if size.endswith(" times") and up:
-        what = f"the {noun}" if whole else ""
-    elif far["verdict"] == NOT_YET and not size.endswith(" times"):
-        ends = [f(row["change_pct"] for row in part) for f in (min, max)]
-        size = least = amounts.interval(*ends, metric) if len(part) > 1 else change(far)
-        what = noun if whole else ""
-    if least != size:
-        mark = size.lstrip("0123456789.,")
-        size = f"{least.removesuffix(mark)} to {size}"
-    return f"{size} {what}".strip()
-
-
-def _inside(part) -> str:
-    """What stands in the parentheses: the interval of rows together, and why there is no word yet."""
-    row = _union(part)
-    lo, hi = row["lo_pct"], row["hi_pct"]
-    ends = interval(row)
-    if differs(row["verdict"]) and known(lo) and (lo > 0 or hi < 0):
-        sized = amounts.known(lo, hi, row["metric"]).removeprefix("between ")
-        ends = sized.rpartition(" ")[0].replace(" and ", " to ")
-    if row["verdict"] != NOT_YET:
-        return ends
-    if not row.get("ranged"):
-        return f"{ends}, {word(row)}"
-    return f"{word(row)}{':' if word(row).startswith('range') else ', range'} {ends}"
 
 
 # -- how it was measured, and what would decide it -------------------------------------------------
@@ -433,7 +277,7 @@ def _level(verdicts) -> str:
 def _together(rows) -> str:
     """What rows that cannot tell know together."""
     rows = rows[rows["verdict"].eq(CANNOT_TELL) & rows["lo_pct"].notna()].to_dict("records")
-    told = limits(_union(rows)) if rows else ""
+    told = limits(union(rows)) if rows else ""
     return f" ({told})" if told else ""
 
 
@@ -462,6 +306,34 @@ def _names(rows, among) -> list[str]:
         told = [str(row[c]) for c in names if c != "arm" or not control]
         found.append(", ".join(["A/A control", *told] if control else told))
     return found
+
+
+def placed(row, r) -> list:
+    """[(processor, rows)] of a row's comparison, its own processor first, and without a name where
+    there is no other: the joint row, else those of all thread counts."""
+    if r is None:
+        return [("", [row])]
+    v = r.verdicts
+    for column in ("question", "workload", "metric", "baseline", "arm"):
+        v = v[v[column].eq(row[column])]
+    on = v["processor"] if "processor" in v else v["arm"].str[:0]
+    names = [*dict.fromkeys([row.get("processor", ""), *on])]
+    found = []
+    for name, short in zip(names, short_names(names), strict=True):
+        rows = v[on.eq(name)]
+        each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
+        over = whole.assign(over=[[*each["threads"]]] * len(whole))
+        kept = (over if len(whole) else each).to_dict("records")
+        found.append((short if len(names) > 1 else "", kept))
+    return found
+
+
+def short_names(processors) -> list[str]:
+    """Processors as a sentence names them: that a model is not recorded is said where another one
+    has the same name."""
+    bare = [name.removesuffix(f", {design.NOT_RECORDED}") for name in processors]
+    alone = [sum(other.startswith(name) for other in bare) == 1 for name in bare]
+    return [b if a else p for p, b, a in zip(processors, bare, alone, strict=True)]
 
 
 def leading(verdicts, choice=None) -> list:
