@@ -145,7 +145,7 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
 
 def test_a_caption_says_which_rows_have_no_word_yet():
     rows = [("tps", t, "encrypted", -1.0, 2.0, "not yet") for t in (1, 2, 4)]
-    table = verdicts(rows, warnings=["so far 1 of 3 sittings", "ended early"])
+    table = verdicts(rows, asked=3, warnings=["so far 1 of 3 sittings", "ended early"])
     said = "Transactions per second. So far 1 of 3 sittings: 1, 2, 4 threads."
     assert report.finding(table) == said
 
@@ -215,7 +215,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
             " threads (-1.5 to +2.5 %).",
         ),
         (
-            [("EPYC", at({1: -3.0, 4: 2.0}, "not yet", warnings=["so far 1 of 3 sittings"]))],
+            [("EPYC", at({1: -3.0, 4: 2.0}, "not yet", asked=3))],
             "Encrypted against plain: -3.0 to +2.0 % TPS at 1 and 4 threads (-5.0 to +4.0 %, so far 1"
             " of 3 sittings).",
         ),
@@ -244,7 +244,7 @@ def test_the_box_tells_both_costs_each_by_its_word_sentence_and_facts():
         ("tps", 16, "encrypted", 1.0, 3.0, "cannot tell"),
     ]
     table = verdicts(rows, next_lo_pct=-2.0, next_hi_pct=4.0)
-    table.at[1, "warnings"] = ["so far 1 of 3 sittings"]
+    table.at[1, "asked"] = 3
     leads = [table.loc[n] for n in range(3)]
     shown = report.verdict_box(table, primary=leads[:2], answer="And 7 % more.")
     said = text(shown)
@@ -510,7 +510,7 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
         ("tps", 4, "encrypted", 1.0, 3.0, "not yet"),
     ]
     table = verdicts(rows)
-    table.at[1, "warnings"] = ["so far 1 of 3 sittings"]
+    table.at[1, "asked"] = 3
     leads = [table.loc[0], table.loc[1]]
     report.save(
         table, "both", {"finished": "2026-11-22"}, title="Both", primary=leads, also=leads[:1]

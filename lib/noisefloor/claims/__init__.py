@@ -171,8 +171,8 @@ def shown(verdicts, source):
     caption = f"{TITLES[source]}. Scatter from: {scatter}. {_level(kept)}"
     right = ("change", "interval")
     name, frame = f"claims-{source}", pd.DataFrame(rows)
-    if frame["by chance"].eq("–").all():
-        frame = frame.drop(columns="by chance")
+    if not kept["chance"].lt(1).any():
+        frame = frame.drop(columns="by chance", errors="ignore")
     else:
         caption += " By chance: how often two runs of the same, unchanged server differ by as much."
     table = report.table(frame, caption, name=name, numbers=right, raw=("verdict",))

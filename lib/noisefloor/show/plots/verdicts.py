@@ -230,10 +230,8 @@ def history(frame, *, narrow=False) -> Figure:
     machines = list(pd.unique(own["machine"]))
     named = []
     for row in frame.itertuples():
-        label = SHORT.get(row.metric) if narrow else ""
-        what = (
-            f"{label or metric_label(row.metric)} {threads_label(row.threads, row.joint)}".strip()
-        )
+        label = (narrow and SHORT.get(row.metric)) or metric_label(row.metric)
+        what = f"{label} {threads_label(row.threads, row.joint)}".strip()
         if pd.isna(row.campaign):
             parts = [together(row.sittings), row.processor]
         else:
@@ -262,16 +260,14 @@ def sittings(each, both, *, narrow=False) -> Figure:
 
     `each`: rows of `results.Results.forest`; `both`: rows of its verdict table, one a processor.
     """
-    unique = (
-        narrow
-        or not each.assign(day=each["date"].str[:10])[["processor", "day"]].duplicated().any()
-    )
+    days = each["processor"] + each["date"].str[:10]
+    shown = 10 if narrow or days.is_unique else 16  # characters of a date
     rows, named = [], []
     for whole in both.to_dict("records"):
         on = whole["processor"]
         mine = each[each["processor"] == on].sort_values("date", kind="stable")
         for row in mine.to_dict("records"):
-            date = row["date"][: 10 if unique else 16].replace("T", " ")
+            date = row["date"][:shown].replace("T", " ")
             named.append((on, ", ".join(filter(None, (date, row["series"], stolen(row))))))
             rows.append(row | {"verdict": "", "mark": "o"})  # the word is that of all together
         named.append((on, together(whole["sittings"])))
