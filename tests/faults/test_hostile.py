@@ -172,7 +172,7 @@ def tables(folder: Path):
 
 def harmless(text: str) -> bool:
     """Whether a spreadsheet takes a cell for text or a number."""
-    number = re.fullmatch(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?( ?%)?", text)
+    number = re.fullmatch(r"[+-]?[0-9.,]+(e[+-]?[0-9]+)?([ \u202f]?%)?", text)
     return bool(number) or not re.match("\\s*[=+\\-@|\t\r\uff1d\uff0b\uff0d\uff20]", text)
 
 

@@ -412,7 +412,7 @@ def test_ranges_are_a_limit_that_a_larger_change_keeps(lo, hi, word):
 
 
 NEXT = {"next_lo_pct": 4.0, "next_hi_pct": 9.0}
-EARLY = {"warnings": ["so far 1 of 3 sittings"]}
+EARLY = {"warnings": ["so far 1 of 3 sittings"], "sittings": 1, "asked": 3, "ranged": False}
 
 
 @pytest.mark.parametrize(

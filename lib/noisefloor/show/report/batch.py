@@ -326,7 +326,7 @@ def _row(page, facts, out) -> dict:
         "href": os.path.relpath(page, out),
         "title": title,
         "answers": answers or [{"said": facts.get("headline") or ""}],
-        "measured": facts.get("measured") or "",
+        "measured": (facts.get("measured") or "") * bool(leads),
         "day": str(facts.get("date") or "")[:10],
         "links": [link for link in links if (out / link[0]).exists()],
         "raw": raw_links(facts, out),

@@ -23,6 +23,7 @@ from noisefloor.stats.verdicts import APART
 from noisefloor.text import amounts, sheet
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
+ROOM = 125  # of the 600 of a ruler, for a note beside an interval
 ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
 WHOLE = 60  # characters of a name that stays on one line
 LONG = 40  # rows of a table above which it scrolls in a box of its own
@@ -94,11 +95,11 @@ def ruler(row):
     }
     if row.get("ranged") and drawn["bar"]:
         low, high = drawn["bar"]
-        n = int(row["sittings"])
-        drawn["note"] = (
-            (high + 9, "start") if high < 440 else (low - 9, "end"),
-            f"range of {n} sittings",
-        )
+        told = f"range of {int(row['sittings'])} sittings"
+        if high < 600 - ROOM:
+            drawn["note"] = high + 9, "start", told
+        elif low > ROOM:
+            drawn["note"] = low - 9, "end", told
     return piece("ruler", drawn)
 
 
@@ -136,7 +137,8 @@ def _told(row, verdicts, several, r):
     whole = len(counts) == 1
     badges = [(row["verdict"], words.word(row), "")] if whole else by_word(counts)
     ahead = {**row, "lo_pct": row.get("next_lo_pct"), "hi_pct": row.get("next_hi_pct")}
-    ahead = words.interval(ahead) if known(row.get("next_lo_pct")) else ""
+    expected = known(ahead["lo_pct"]) and not row.get("ranged")  # else the scatter is not known
+    ahead = words.interval(ahead) if expected else ""
     facts = [("Measured", words.measured(row, r)), ("Expected of the next campaign", ahead)]
     chips = [
         (
