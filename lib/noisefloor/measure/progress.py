@@ -16,10 +16,9 @@ class Progress:
     def __init__(self):
         self._bar = self._display = None
         self._next = 0.0
-        if "ipykernel" in sys.modules:
-            from IPython.display import display
-
-            self._display = display({"text/plain": "measuring"}, raw=True, display_id=True)
+        notebook = sys.modules.get("IPython")  # which a library may have imported outside of one
+        if notebook and notebook.get_ipython():
+            self._display = notebook.display.display({"text/plain": "measuring"}, raw=True, display_id=True)
 
     def say(self, text: str) -> None:
         """One line."""
