@@ -18,7 +18,8 @@ class Progress:
         self._next = 0.0
         notebook = sys.modules.get("IPython")  # which a library may have imported outside of one
         if notebook and notebook.get_ipython():
-            self._display = notebook.display.display({"text/plain": "measuring"}, raw=True, display_id=True)
+            show = notebook.display.display
+            self._display = show({"text/plain": "measuring"}, raw=True, display_id=True)
 
     def say(self, text: str) -> None:
         """One line."""
