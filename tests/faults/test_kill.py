@@ -31,7 +31,7 @@ MARIADB = ("--engine", "mariadb")
 @pytest.mark.parametrize(
     ("name", "how", "times", "template", "minutes", "more", "longest"),
     [
-        ("noisefloor", KILL, 2, "mysql", 0.1, (), 7),
+        pytest.param("noisefloor", KILL, 2, "mysql", 0.1, (), 7, marks=slow),
         pytest.param("noisefloor", KILL, 4, "mysql", 0.15, (), 7, marks=slow),
         # while servers are initialised and loaded
         pytest.param("noisefloor", KILL, 2, "", 0.1, (), 7, marks=slow),

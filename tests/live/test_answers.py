@@ -253,6 +253,7 @@ def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
     assert said.count("seed") == 1
 
 
+@pytest.mark.slow
 def test_a_page_of_several_campaigns_repeats_from_its_raw_files(folders):
     (paths.root() / "notebooks").mkdir()
     shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", paths.notebooks())

@@ -262,6 +262,7 @@ def test_who_notices_damage_is_told_in_words(begun, mariadb):
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
 
 
+@pytest.mark.slow
 def test_an_arm_with_a_server_of_its_own_is_warmed_up_as_the_baseline_is(home):
     """The first backup of a server that has just started takes longer than the second."""
     asked = {"question": "encrypted-tables", "profile": "smoke", "budget_min": 0.3}

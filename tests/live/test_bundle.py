@@ -171,6 +171,7 @@ def test_the_raw_files_are_whole_after_what_names_somebody_was_taken_out(pack):
     assert text[1] == r"Copied from ~\logs by some-user on some-host"
 
 
+@pytest.mark.slow
 def test_one_command_computes_the_same_numbers_elsewhere(pack, tmp_path):
     assert " " in str(pack)
     done = subprocess.run(

@@ -272,6 +272,7 @@ def test_every_control_changes_figure_and_words_at_once(explorer, control, value
     assert explorer.status.value != before[1]
 
 
+@pytest.mark.slow
 def test_another_campaign_brings_its_own_choices(explorer):
     explorer.study.value = "calibration"
     explorer.campaign.value = AA

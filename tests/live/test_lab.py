@@ -45,6 +45,7 @@ def drawn(page, changed_from="") -> str:
     return figure.evaluate("e => e.outerHTML")
 
 
+@pytest.mark.slow
 def test_explore_answers_to_controls_clicks_and_keys(page, url):
     run_all(page, url("explore"))
     first = drawn(page)

@@ -17,7 +17,7 @@ from noisefloor.show import report
 
 QUICK = ("explore", "published-claims")  # the others read a whole campaign each
 FOLDERS = {"root": paths.root(), "notebooks": paths.notebooks()}
-BOOKS = [pytest.param(name, folder) for name in QUICK for folder in FOLDERS] + [
+BOOKS = list(zip(QUICK, FOLDERS, strict=True)) + [
     pytest.param(name, "notebooks", marks=pytest.mark.slow)  # papermill runs them in the root
     for name in report.studies(everything=True)
     if name not in QUICK

@@ -65,6 +65,7 @@ def test_a_restart_is_measured_up_to_the_first_answer_both_times(own, tmp_path):
     assert tidy.metrics(facts, tmp_path).keys() >= set(RESTART.metrics)
 
 
+@pytest.mark.slow
 def test_every_crash_has_the_same_redo_to_recover(one, tmp_path):
     ages = [restarted(one, tmp_path / str(n))["checkpoint_age_B"] / 1e6 for n in range(3)]
     assert max(ages) - min(ages) < 0.3 * RESTART.redo_mb

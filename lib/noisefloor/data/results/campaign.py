@@ -40,7 +40,7 @@ class Results(Tables):
     folder: Path
     more: tuple[Path, ...] = field(default=(), kw_only=True)
     others: tuple[Path, ...] = field(default=(), kw_only=True)
-    left: tuple[str, ...] = field(default=(), kw_only=True)  # campaigns of another design, in words
+    apart: tuple[Path, ...] = field(default=(), kw_only=True)  # campaigns of another design
 
     # -- what runs say, as the function of `tidy` of that name reads it
 
@@ -136,6 +136,13 @@ class Results(Tables):
         """The processor of the (leading) campaign, as `design.processor` names it."""
         return design.processor(self.parts[0].meta)
 
+    @cached_property
+    def left(self) -> tuple[str, ...]:
+        """Which campaigns are left out, and why."""
+        own = {p.study.key: p.design for p in self.parts}
+        found = ((f.name, Results(f)) for f in self.apart)
+        return tuple(f"{name} has another design: {_differ(r, own)}" for name, r in found)
+
     @property
     def design(self) -> design.Design:
         """What the campaign compares and under which load."""
@@ -177,7 +184,7 @@ class Results(Tables):
         if self.parts == (self,):
             return self._campaign.meta | {
                 "campaign": self.folder.name,
-                "campaigns": [self.folder.name],
+                "campaigns": [f.name for f in (self.folder, *self.apart)],
                 "raw_files": paths.shown(self.folder),
             }
         all_ = [p.meta for p in self.parts]
@@ -187,7 +194,8 @@ class Results(Tables):
         }
         if found := [m["upgrade"] for m in all_ if m.get("upgrade")]:
             merged["upgrade"] = found[0]
-        merged["campaigns"] = [*(m["campaign"] for m in all_), *(f.name for f in self.others)]
+        beside = (f.name for f in (*self.others, *self.apart))
+        merged["campaigns"] = [*(m["campaign"] for m in all_), *beside]
         ended = sorted(str(r.meta.get("finished") or "") for r in self.every)
         merged |= {"first": ended[0], "finished": ended[-1]}
         merged["hosts"] = [m.get("host") for m in all_]
@@ -465,7 +473,7 @@ def _sittings(asked: study.Study) -> int:
 def load(*folders: Path) -> Results:
     """The results of a campaign's folder, or of all campaigns of a study's page, one of its headline
     first. Of a question the newest campaign's design counts, and those of another design are left
-    out, in words (`left`); its newest campaign leads it, on the processor of the page's first.
+    out (`apart`); its newest campaign leads it, on the processor of the page's first.
 
     Raises StudyError where these belong to several studies."""
     if len(folders) == 1:
@@ -476,25 +484,26 @@ def load(*folders: Path) -> Results:
     questions: dict[str, list[Results]] = {}
     for r in opened:
         questions.setdefault(r.study.key, []).append(r)
-    leads, others, left, at = [], [], [], ""
+    leads, others, apart, at = [], [], [], ""
     for asked in questions.values():
         asked.sort(key=lambda r: (r.when, r.folder.name))
         own = asked[-1].design
         alike = [r for r in asked if r.design == own]
-        left += [_left(r, own) for r in asked if r not in alike]
+        apart += [r.folder for r in asked if r not in alike]
         there = Counter(design.processor(r.meta) for r in alike)
         at = at or max(there, key=lambda p: (there[p], p == alike[-1].processor))
         lead = next((r for r in reversed(alike) if r.processor == at), alike[-1])
         leads.append(lead.folder)
         others += [r.folder for r in alike if r is not lead]
-    return Results(leads[0], more=tuple(leads[1:]), others=tuple(others), left=tuple(left))
+    more = {"more": tuple(leads[1:]), "others": tuple(others), "apart": tuple(apart)}
+    return Results(leads[0], **more)
 
 
-def _left(r: Results, own: design.Design) -> str:
-    """Why a campaign is left out."""
-    differ = design.differences(r.design, own)
-    told = "; ".join(differ[:3]) + (f" and {len(differ) - 3} more" if len(differ) > 3 else "")
-    return f"{r.folder.name} has another design: {told}"
+def _differ(r: Results, own: dict[str, design.Design]) -> str:
+    """In what the design of a campaign differs from its question's."""
+    found = design.differences(r.design, own[r.study.key])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return "; ".join(found[:3]) + more
 
 
 # -- which campaigns stand on one page --------------------------------------------------------------
