@@ -94,7 +94,8 @@ class Workload:
     replica catches up with; `errors`: share of transactions that may be tried again, a deadlock's
     for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`:
     whether its script takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the
-    user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures.
+    user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures; `rate`:
+    transactions a second that are offered to each server, 0 for as many as it can do.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Workload:
     sized: bool = True
     digest: str = ""
     clients: int = 0
+    rate: int = 0
 
     @property
     def throttled(self) -> bool:

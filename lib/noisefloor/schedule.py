@@ -5,6 +5,7 @@ deals as an uninterrupted one would have."""
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,11 @@ CONTROL_SHARE = 0.08  # of the time, at the most
 WHOLE = 10  # blocks of a standard campaign, at least
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
+MOST_SATURATED = 0.1  # share of windows, for a word
+SATURATED = (
+    "{} of {} windows were saturated and count for neither arm",
+    "saturated in {} of {} windows: no word at this rate",
+)
 SPENT = "the budget is spent"  # why a campaign ended
 
 LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
@@ -132,7 +138,12 @@ def slice_s(study: Study, cell: Cell) -> int:
 
 def pair_s(study: Study, cell: Cell) -> float:
     """Seconds that a pair of a comparison takes, with what is lost between two slices."""
-    return 2 * (slice_s(study, cell) + LOST_S)
+    return (1 if at_once(study, cell.workload) else 2) * (slice_s(study, cell) + LOST_S)
+
+
+def at_once(study: Study, work: Workload) -> bool:
+    """Whether both servers are under load at the same time: at a rate, side by side."""
+    return bool(work.rate) and study.design == "side by side"
 
 
 def starting_s(study: Study) -> float:
@@ -228,7 +239,7 @@ def verdicts(
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
     part = tidy[np.array(kept, bool)]
     part.attrs["design"] = study.design
-    return stats.table(
+    found = stats.table(
         part,
         margin_pct=study.margin_pct,
         quick=study.profile.quick,
@@ -238,4 +249,32 @@ def verdicts(
         pair_seconds=pair_seconds,
         floor={m: {"cv_pct": cv, "df": df} for m, (cv, df) in study.floor.items()} or None,
         one_start=study.floor_from,
+        beside=_beside(study),
     )
+    return _at_the_knee(found, tidy.attrs.get("saturated", {}))
+
+
+def _beside(study: Study) -> dict[str, int]:
+    """Workload at a rate -> comparisons at the other rates, which share its figure."""
+    each = {
+        w.name: sum(not c.control for c in cells(study) if c.workload is w)
+        for w in study.workloads
+        if w.rate
+    }
+    return {name: sum(each.values()) - n for name, n in each.items()}
+
+
+def _at_the_knee(
+    rows: pd.DataFrame, saturated: Mapping[str, Mapping[str, list[int]]]
+) -> pd.DataFrame:
+    """The rows, without a word where too many windows were saturated. saturated: workload -> arm ->
+    windows that were, and all of them."""
+    said, words = rows["warnings"].tolist(), rows["verdict"].tolist()
+    for i, (workload, arm) in enumerate(zip(rows["workload"], rows["arm"], strict=True)):
+        full, windows = saturated.get(workload, {}).get(arm, (0, 0))
+        knee = full > MOST_SATURATED * windows
+        if full:
+            said[i] = [SATURATED[knee].format(full, windows), *said[i]]
+        if knee:
+            words[i] = stats.verdict.CANNOT_TELL
+    return rows.assign(verdict=words, warnings=said)

@@ -24,7 +24,7 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
         "study": study.name,
         "question": study.key,
         "profile": study.profile.name,
-        "instrument": f"in turn, {study.design}",
+        "instrument": f"{_how(study)}, {study.design}",
         "rows": study.profile.rows,
         "tables": study.tables,
         "seconds of a slice": study.profile.slice_s,
@@ -39,6 +39,10 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
     for work in study.workloads:
         found |= {f"{work.name}, {k}": v for k, v in _workload(work).items()}
     return {k: v for k, v in found.items() if v not in (None, "", (), {}, [], False)}
+
+
+def _how(study: Study) -> str:
+    return "at a rate" if any(w.rate for w in study.workloads) else "in turn"
 
 
 def _arm(arm: Arm) -> Design:
@@ -69,6 +73,7 @@ def _workload(work: Workload) -> Design:
         "distance, ms": work.distance_ms,
         "digest of the script": work.digest,
         "clients": work.clients,
+        "transactions offered a second": work.rate,
     }
 
 
@@ -133,5 +138,6 @@ def sitting(meta: Mapping[str, Any]) -> str:
 def instrument(study: Study, workload: str) -> str:
     """Whose scatter between sittings a comparison has: its tool's, or that of thread pools."""
     pools = any(a.expect.get("thread pool") == "on" for a in study.compared)
-    tool = study.workload(workload).tool
+    work = study.workload(workload)
+    tool = "at a rate" if work.rate else work.tool
     return "thread pool" if pools and tool == "sysbench" else tool

@@ -127,10 +127,16 @@ class Campaign(Folder):
             )
             for i, arm in enumerate(arms)
         ]  # fmt: skip
+        for s in runs if cell.workload.rate else ():  # arrivals of its own for each server
+            dealt = schedule.coin(self.seed, self.block, s.facts["run"], "arrivals")
+            s.facts["arrivals"] = int(dealt.integers(1, 2**31 - 1))
         try:
-            with self._connected(bench, runs):
-                for s in runs:
-                    self.run(bench, s)
+            if schedule.at_once(self.study, cell.workload):
+                self._made(bench, runs, ATTEMPTS, lambda: self._window(bench, runs))
+            else:
+                with self._connected(bench, runs):
+                    for s in runs:
+                        self.run(bench, s)
             self.lost = 0
             self.save()  # what was spent is known to who continues
         except PairLost as e:
@@ -259,9 +265,7 @@ class Campaign(Folder):
     def _measure(self, bench: Bench, s: tools.Slice) -> None:
         """One run in turn."""
         work, facts = s.workload, s.facts
-        pair = "warm-up" if facts["warmup"] else f"pair {facts['pair'] + 1}"
-        where = f"{work.name}, {s.threads} thread{'s' * (s.threads > 1)}"
-        self.progress.show(self, f"{where}, {pair}, {s.arm.name}")
+        self._show(s, s.arm.name)
         if work.tool == "replica":
             s.server, s.replica = bench.replica_pair(work)
             s.replica.only(s.variables)
@@ -284,11 +288,37 @@ class Campaign(Folder):
             bench.throttle(s.server)
         self._write(s, {"slice_s": s.seconds, **result})
 
+    def _show(self, s: tools.Slice, whose: str) -> None:
+        pair = "warm-up" if s.facts["warmup"] else f"pair {s.facts['pair'] + 1}"
+        where = f"{s.workload.name}, {s.threads} thread{'s' * (s.threads > 1)}"
+        self.progress.show(self, f"{where}, {pair}, {whose}")
+
+    def _window(self, bench: Bench, runs: list[tools.Slice]) -> None:
+        """Both runs of a pair at the same time, each server offered the rate of the workload. Their
+        clients are connected before the clock."""
+        self._show(runs[0], "both servers at once")
+        for s in runs:
+            s.server = bench.server_of(s.arm, s.facts["slot"], s.workload)
+            s.server.only(s.variables)
+            s.facts["settle"] = s.server.settle(self.study.profile.settle_s)
+        with bench.place("gates") as place, contextlib.ExitStack() as ends:
+            for i, s in enumerate(runs):
+                argv = tools.load_argv(s, s.seconds)
+                gate = tools.Gated(argv, s.threads, place / str(i), s.folder / "sysbench.txt")
+                s.gated = ends.enter_context(gate)
+            for s in runs:
+                s.gated.connected()
+            for s in runs:
+                s.facts["start"] = now()
+            results = tools.at_once(runs)
+        for s, result in zip(runs, results, strict=True):
+            self._write(s, {"slice_s": s.seconds, **result})
+
     def _write(self, s: tools.Slice, result: dict) -> None:
         """run.json of a run that is whole, and with the first one of an arm in a block (and of a
         server) its evidence and variables. Raises one of `FAILED` for a run that is not,
         EvidenceError."""
-        if code := result["exit_code"]:
+        if (code := result["exit_code"]) and not result.get("queue_full"):
             raise tools.ToolError(f"the tool ended with exit code {code}{_fatal(s.folder)}")
         proof = (s.arm.name, s.server.pid)
         if proof not in self.proved:
@@ -312,6 +342,7 @@ class Campaign(Folder):
             "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
             "warnings": _warnings(result, s.facts["settle"]),
             "errors_most": s.workload.errors,
+            **({"rate": s.workload.rate} if s.workload.rate else {}),
             **s.facts,
             **result,
         }

@@ -12,6 +12,7 @@ import secrets
 import signal
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -146,7 +147,7 @@ def _counters(s: Slice) -> dict[str, dict[str, float]]:
     if handling in _POOLS:
         (row,) = s.server.query(f"SELECT {_POOLS[handling]}")
         found["pool"] = {k: float(v or 0) for k, v in row.items()}
-    if s.workload.throttled:
+    if s.workload.throttled or s.workload.rate:
         said = s.server.status(*_WRITES.values())
         found["disk"] = {name: said[v] for name, v in _WRITES.items() if v in said}
     return found
@@ -158,7 +159,8 @@ def _counters(s: Slice) -> dict[str, dict[str, float]]:
 def load_argv(s: Slice, seconds: float, option_file: Path | None = None, **changes) -> list[str]:
     """argv of the sysbench that loads a slice's server."""
     asked = {"tables": s.study.tables, "rows": s.study.profile.rows, "threads": s.threads}
-    asked |= {"seconds": seconds, "options": s.arm.options} | changes
+    own = (f"--rand-seed={s.facts['arrivals']}",) if "arrivals" in s.facts else ()
+    asked |= {"seconds": seconds, "options": (*s.arm.options, *own)} | changes
     return workloads.sysbench(s.workload, option_file or s.server.folder / "sysbench.cnf", **asked)
 
 
@@ -186,6 +188,33 @@ def sysbench(s: Slice) -> dict:
         code, _, cpu = run(argv, patience, out, begun)
     found = told(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
     return found | (used(counted, _counters(s)) if counted else {})
+
+
+FULL = "event queue is full"  # what sysbench says when it cannot offer more
+
+
+def at_once(runs: list[Slice]) -> list[dict]:
+    """Sysbench on all these servers at the same time, each with clients that are connected already;
+    text in ``sysbench.txt``, usage of each server until its own load has ended."""
+    patience, stolen = 3 * runs[0].seconds + child.PATIENCE_S, steal()
+    for s in runs:
+        s.gated.go()
+    before = [(meter({"server": s.server}), _counters(s)) for s in runs]
+
+    def ended(s: Slice, was: tuple[dict, dict]) -> dict:
+        code, text, cpu = s.gated.wait(patience)
+        usage, counted = used(was[0], meter({"server": s.server})), used(was[1], _counters(s))
+        argv = workloads.shown(load_argv(s, s.seconds))
+        found = told(argv, code, usage, cpu, stolen) | counted
+        return found | ({"queue_full": True} if FULL in text else {})
+
+    with ThreadPoolExecutor(len(runs)) as pool:
+        try:
+            return list(pool.map(ended, runs, before))
+        except BaseException:  # nobody waits for the other one
+            for s in runs:
+                s.gated.process.kill()
+            raise
 
 
 # -- which functions a server spends its time in ---------------------------------------------------

@@ -51,7 +51,8 @@ def sysbench(
     arm's own."""
     length = [f"--events={events}", "--time=0"] if events else [f"--time={seconds:g}"]
     size = _size(tables, round(rows * workload.share), workload.sized)
-    own = (*size, *length, *PRINTED, *workload.options, *options)
+    rate = (f"--rate={workload.rate}",) if workload.rate else ()
+    own = (*size, *length, *rate, *PRINTED, *workload.options, *options)
     return call(workload.script, option_file, threads, *own, "run")
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Asked:
     one_start: str = ""  # no server was ever restarted: whose scatter of starts is added, in words
     series: Mapping[str, Any] | None = None  # {run: values per second}, for one run an arm
     pair_seconds: float | None = None  # what one pair takes
+    # workload -> comparisons of others that hold 95 % together with its own: of other rates
+    beside: Mapping[str, int] = field(default_factory=dict)
 
     def margin(self, metric: str) -> float:
         """The margin of a metric in percent."""
@@ -220,7 +222,8 @@ def _together(
             design=design,
         )
 
-    made = {name: judged(*name, cells[name], len(cells), rounding[name]) for name in cells}
+    many = len(cells) + (0 if arms[0].endswith(CONTROL) else asked.beside.get(key[1], 0))
+    made = {name: judged(*name, cells[name], many, rounding[name]) for name in cells}
     for arm in arms:
         own = {t: cells[arm, t] for a, t in cells if a == arm}
         mine = [made[arm, t] for t in sorted(own, key=lambda t: t or 0)]

@@ -27,6 +27,25 @@ SLOWLY = {"innodb_buffer_pool_size", "innodb_log_file_size", "innodb_redo_log_ca
 MOST_ARMS = 15
 
 
+CLIENTS = 64  # at a rate: so many that the queue stands in the server, not in sysbench
+RATE_MOST = 100_000  # sysbench's queue holds no more transactions
+WINDOW_S = 8  # under load at the same time
+
+
+def at_rate(work: Workload, rate: int, threads: tuple[int, ...] = ()) -> Workload:
+    """`work` with `rate` transactions a second offered to each server."""
+    many = threads or (CLIENTS,)
+    return replace(
+        work,
+        name=f"{work.name}, {rate:,} a second",
+        threads=many,
+        rate=rate,
+        slices={str(t): WINDOW_S for t in many},
+        metrics=("p99", "cpu_per_transaction", "mean_latency", "p95", "p50", "p999"),
+        deciding=("p99", "cpu_per_transaction"),
+    )
+
+
 def refused(why: str) -> StudyError:
     """What cannot be asked, and why, as an error."""
     return StudyError(f"{why}; nothing was measured")
@@ -78,6 +97,7 @@ def own(
     sized: bool = True,
     digest: str = "",
     guest: bool = False,
+    rate: int = 0,
 ) -> Study:
     """Settings of the reader's own: every combination of their values against the first one. A
     variable with one value is held at it in all arms.
@@ -85,7 +105,8 @@ def own(
     `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
     script takes the tables' number and size (both found out by `collect`). `guest`: on a server
-    that Noisefloor did not start, where nothing but variables can be set."""
+    that Noisefloor did not start, where nothing but variables can be set. `rate`: transactions a
+    second that each server is offered, both at once; 0: as many as it can do."""
     given = asked(settings)
     several = {n: v for n, v in given.items() if len(v) > 1}
     held = {n: v[0] for n, v in given.items() if len(v) == 1}
@@ -123,6 +144,7 @@ def own(
         sized=sized,
         digest=digest,
     )
+    load = at_rate(load, rate, threads) if rate else load
     return Study(
         name=f"ab-{'-'.join(several)[:48]}".replace("_", "-").replace(".", "-").rstrip("-"),
         title="; ".join(f"{n}: {' or '.join(v)}" for n, v in several.items()),
@@ -130,7 +152,7 @@ def own(
         baseline=arm(base),
         arms=tuple(map(arm, combinations[1:])),
         workloads=(load,),
-        design="side by side" if start else "switched",
+        design="side by side" if start or (rate and not guest) else "switched",
         profile=profile,
         settings=common | held,
         tables=1 if script.startswith("select_random_") else 5,  # these take no more

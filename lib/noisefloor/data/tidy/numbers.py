@@ -14,6 +14,7 @@ import pandas as pd
 
 from noisefloor import parse
 from noisefloor.data.packed import Damaged, Place, inside
+from noisefloor.data.tidy import rates
 from noisefloor.data.tidy.folders import (
     CLIENTS,
     COLUMNS,
@@ -110,6 +111,8 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
         if rate := cipher_rate((run / "openssl.txt").read_text()):
             return {"cipher_rate": rate}
         raise Unusable("openssl speed printed no rate")
+    if facts.get("queue_full"):
+        return {"saturated": 1.0}
     out = sysbench(run)
     if tool == "connect":
         return _connecting(out, facts)
@@ -131,6 +134,8 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     found |= {k: v / n for k, v in facts.get("disk", {}).items()}
     found |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
+    if rate := facts.get("rate"):
+        return found | rates.window(out, rate)
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
         counted = (out["histogram_s"], out["histogram_counts"])
         for q in (95, 99):
@@ -225,6 +230,8 @@ def table(campaign: Path | Opened) -> pd.DataFrame:
     half = set(pairs[pairs != 2].index)
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
     result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
+    full = rates.saturated(result, facts["baseline"])
+    result = rates.by_block(result, campaign.runs)
     problems += [f"{p.name}: it has no run.json; not judged" for p in strays(folder)]
     problems += [
         f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
@@ -232,6 +239,7 @@ def table(campaign: Path | Opened) -> pd.DataFrame:
         for p in sorted(inside(folder).glob(f"*.{why}*"))
     ]
     result.attrs |= {"design": facts["design"], "problems": problems + broken(folder)}
+    result.attrs |= {"saturated": full} if full else {}
     return result
 
 

@@ -1,0 +1,100 @@
+"""Windows at a rate: which are saturated, and the percentiles of a block."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisefloor.model import METRICS
+from noisefloor.parse import RESOLUTION
+
+LEAST = 0.99  # share of what was offered that a server has to finish
+PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+BEYOND = 10  # transactions that are slower than a percentile, at least
+DISTANT = 4.0  # standard deviations by which the arrivals of a window may fall short
+
+
+def window(out: dict[str, Any], rate: float) -> dict[str, float]:
+    """reached_rate (1/s), queue_length (mean number of transactions that no client had yet) and
+    saturated (0 or 1) of what sysbench printed of one window.
+
+    Saturated: less than 99 % of the transactions that arrived were finished, more waited and ran all
+    through the second half than ever in the first, or the client could not offer the rate."""
+    n, seconds, queue = out["transactions"], out["duration_s"], out["queue"]
+    waits = np.asarray(queue.get("length", ()), float)
+    inside = waits + np.asarray(queue.get("concurrency", ()), float)
+    arrived = n + (waits[-1] if waits.size else 0)
+    half = inside.size // 2
+    room = (1 - LEAST) * arrived
+    grows = half > 0 and inside[half:].min() > inside[:half].max() + room
+    wanted = rate * seconds
+    lacks = n < LEAST * arrived or arrived < wanted - DISTANT * math.sqrt(wanted)
+    return {
+        "reached_rate": n / seconds,
+        "queue_length": float(waits.mean()) if waits.size else 0.0,
+        "saturated": float(grows or lacks),
+    }
+
+
+def by_block(table: pd.DataFrame, runs: Iterable[Any]) -> pd.DataFrame:
+    """`table` with the percentiles of each block's transactions, all windows together, on the rows
+    of its first window; without the windows of which either arm's was saturated, except that they
+    were."""
+    if not table["metric"].eq("saturated").any():
+        return table
+    flags = table[table["metric"].eq("saturated") & ~table["warmup"]]
+    full = set(flags.loc[flags["value"] > 0, "pair_id"])
+    kept = table[~table["pair_id"].isin(full) | table["metric"].isin(["saturated", "steal"])]
+    windows = flags[~flags["pair_id"].isin(full)].set_index("run")
+    texts = {r.name: r.sysbench for r in runs if r.name in windows.index}
+    key = ["workload", "threads", "block", "arm"]
+    found = []
+    for _, rows in windows[windows.index.isin(texts)].groupby(key, sort=False):
+        values = _percentiles([texts[run] for run in rows.index])
+        first = rows.iloc[0].to_dict() | {"run": rows.index[0]}
+        found += [
+            first | {"metric": m, "value": v, "unit": METRICS[m].unit} for m, v in values.items()
+        ]
+    if not found:
+        return kept.reset_index(drop=True)
+    more = pd.DataFrame(found)[table.columns].astype(table.dtypes)
+    out = pd.concat([kept, more], ignore_index=True)
+    out.attrs = table.attrs
+    return out
+
+
+def _percentiles(texts: list[dict[str, Any]]) -> dict[str, float]:
+    """Percentile -> seconds, of all transactions of these windows; those with enough beyond them."""
+    values = np.concatenate([t["histogram_s"] for t in texts])
+    each = np.concatenate([t["histogram_counts"] for t in texts])
+    buckets, which = np.unique(values, return_inverse=True)
+    counts = np.bincount(which, weights=each)
+    n = counts.sum()
+    return {
+        name: within(buckets, counts, q)
+        for name, q in PERCENTILES.items()
+        if n * (1 - q) >= BEYOND - 1e-9
+    }
+
+
+def within(buckets_s: np.ndarray, counts: np.ndarray, q: float) -> float:
+    """Quantile `q` in s of a histogram of sysbench's. A bucket reaches half of RESOLUTION to either
+    side of its value, on the log scale; its transactions are taken to lie evenly in it."""
+    total = np.cumsum(counts)
+    rank = q * total[-1]
+    at = min(int(np.searchsorted(total, rank)), len(counts) - 1)
+    share = (rank - (total[at] - counts[at])) / counts[at]
+    return float(buckets_s[at] * (1 + RESOLUTION) ** (share - 0.5))
+
+
+def saturated(table: pd.DataFrame, baseline: str) -> dict[str, dict[str, list[int]]]:
+    """Workload -> arm -> [windows that were saturated for it or for the baseline, all of them]."""
+    flags = table[table["metric"].eq("saturated") & ~table["warmup"]]
+    full = flags[flags["value"] > 0].groupby("workload")["pair_id"].agg(set).to_dict()
+    found: dict[str, dict[str, list[int]]] = {}
+    for (workload, arm), rows in flags[flags["arm"] != baseline].groupby(["workload", "arm"]):
+        pairs = set(rows["pair_id"])
+        found.setdefault(workload, {})[arm] = [len(pairs & full.get(workload, set())), len(pairs)]
+    return found

@@ -1,0 +1,129 @@
+"""Windows at a rate: what saturates, and the percentiles of a block."""
+
+import math
+
+import numpy as np
+import pytest
+
+from noisefloor import schedule, studies
+from noisefloor.data import tidy
+from noisefloor.data.tidy import rates
+from noisefloor.parse import RESOLUTION
+from noisefloor.stats.verdict import CANNOT_TELL
+
+SECONDS, RATE = 8, 500
+
+
+def text(n=SECONDS * RATE, length=(0,) * SECONDS, concurrency=(3,) * SECONDS, seconds=SECONDS):
+    """What the parser gives of a window, as far as it is read."""
+    queue = {"length": np.array(length), "concurrency": np.array(concurrency)}
+    return {"transactions": n, "duration_s": float(seconds), "queue": queue}
+
+
+@pytest.mark.parametrize(
+    ("given", "saturated"),
+    [
+        ({}, 0),
+        ({"concurrency": (1, 9, 2, 30, 4, 1, 6, 25)}, 0),  # bursts
+        ({"length": (0, 0, 0, 0, 0, 0, 0, 39)}, 0),  # 99.03 % are finished
+        ({"length": (0, 0, 0, 0, 0, 0, 0, 41)}, 1),  # 98.98 %
+        ({"length": range(0, 320, 40), "n": 3_700}, 1),
+        ({"concurrency": (2, 4, 8, 9, 50, 55, 60, 64)}, 1),  # all through the second half
+        ({"n": SECONDS * RATE - 200}, 0),  # the arrivals are random: 3.2 standard deviations
+        ({"n": SECONDS * RATE - 260}, 1),  # 4.1: the client did not offer so many
+        ({"n": 0, "length": (), "concurrency": ()}, 1),
+    ],
+)
+def test_a_window_is_saturated_when_its_load_is_not_served(given, saturated):
+    found = rates.window(text(**given), RATE)
+    assert found["saturated"] == saturated
+    assert found["reached_rate"] == pytest.approx(given.get("n", 4_000) / SECONDS)
+
+
+def histogram(latencies_s):
+    """Sysbench's buckets of 1.8 % and the events in each."""
+    step = math.log1p(RESOLUTION)
+    at, counts = np.unique(np.round(np.log(latencies_s / 1e-6) / step), return_counts=True)
+    return {"histogram_s": 1e-6 * np.exp(at * step), "histogram_counts": counts}
+
+
+def test_a_percentile_is_interpolated_within_its_bucket():
+    drawn = np.random.default_rng(5).lognormal(math.log(0.01), 0.5, 200_000)
+    for q in (0.5, 0.95, 0.99):
+        h = histogram(drawn)
+        found = rates.within(h["histogram_s"], h["histogram_counts"], q)
+        assert found == pytest.approx(np.quantile(drawn, q), rel=0.002)  # a ninth of a bucket
+    one = rates.within(np.array([0.01]), np.array([4]), 0.5)
+    assert one == pytest.approx(0.01)
+
+
+class Run:
+    def __init__(self, name, out):
+        self.name, self.sysbench = name, out
+
+
+def block(*windows, arms=("OFF", "ON"), workload="load"):
+    """(tidy rows, runs) of one block: windows of (saturated of each arm, latencies of each arm)."""
+    rows, runs = [], []
+    for n, (full, drawn) in enumerate(windows):
+        for i, arm in enumerate(arms):
+            name = f"p{n}-{i}"
+            out = {"cpu_per_transaction": 0.001 * (1 + i), "saturated": float(full[i])}
+            key = {"study": "s", "campaign": "c", "workload": workload, "threads": 64, "block": 0}
+            key |= {"pair": n, "pair_id": f"p{n}", "position": i, "arm": arm, "warmup": False}
+            rows += [
+                key | {"metric": m, "value": v, "unit": "", "run": name} for m, v in out.items()
+            ]
+            runs.append(Run(name, histogram(drawn[i])))
+    return tidy.frame(rows, "side by side"), runs
+
+
+def test_the_percentiles_of_a_block_are_those_of_all_its_transactions():
+    draw = np.random.default_rng(6).lognormal
+    calm, busy = draw(-5, 0.3, 4_000), draw(-3, 0.3, 4_000)
+    table, runs = block(((0, 0), (calm, calm)), ((0, 0), (calm, busy)))
+    found = rates.by_block(table, runs)
+    p99 = found[found["metric"] == "p99"].set_index("arm")["value"]
+    assert p99["OFF"] == pytest.approx(np.quantile(calm, 0.99), rel=0.01)
+    assert p99["ON"] == pytest.approx(np.quantile(np.concatenate([calm, busy]), 0.99), rel=0.01)
+    each = np.mean([np.quantile(calm, 0.99), np.quantile(busy, 0.99)])
+    assert p99["ON"] > 1.3 * each, "the mean of two windows' percentiles is another number"
+    assert len(p99) == 2
+    assert found.loc[found["metric"] == "p99", "pair_id"].tolist() == ["p0", "p0"]
+    assert not found["metric"].eq("p999").any(), "8,000 transactions hold 8 beyond it"
+
+
+def test_a_saturated_window_counts_for_neither_arm():
+    draw = np.random.default_rng(7).lognormal
+    calm, wild = draw(-5, 0.3, 4_000), draw(-1, 0.3, 4_000)
+    table, runs = block(((0, 1), (calm, wild)), ((0, 0), (calm, calm)))
+    found = rates.by_block(table, runs)
+    assert set(found.loc[found["metric"] == "cpu_per_transaction", "pair_id"]) == {"p1"}
+    p99 = found[found["metric"] == "p99"]
+    assert set(p99["pair_id"]) == {"p1"}
+    assert p99["value"].max() < 0.02
+    assert rates.saturated(table, "OFF") == {"load": {"ON": [1, 2]}}
+
+
+@pytest.mark.parametrize(("full", "word"), [(2, "more"), (3, CANNOT_TELL)])
+def test_over_a_tenth_of_saturated_windows_there_is_no_word(full, word):
+    study = studies.load("own-study", settings=["sync_binlog=1,0"], rate=RATE, profile="quick")
+    (work,) = study.workloads
+    rng, rows = np.random.default_rng(8), []
+    for pair in range(20):
+        for i, arm in enumerate(study.compared):
+            key = {"study": study.name, "campaign": "c", "workload": work.name, "threads": 64}
+            key |= {"block": pair // 2, "pair": pair, "pair_id": f"p{pair}", "position": i}
+            key |= {"arm": arm.name, "warmup": False, "run": f"p{pair}-{i}", "unit": "s"}
+            value = 0.001 * (1 + 0.1 * i) * rng.normal(1, 0.005)
+            rows.append(key | {"metric": "cpu_per_transaction", "value": value})
+    table = tidy.frame(rows, study.design)
+    table.attrs["saturated"] = {work.name: {study.arms[0].name: [full, 20]}}
+    (row,) = schedule.verdicts(study, table, None, pair_seconds=8).to_dict("records")
+    assert row["verdict"] == word
+    assert row["warnings"][0].startswith(("2 of 20 windows", "saturated in 3 of 20 windows"))
+
+
+def test_comparisons_at_all_rates_hold_95_percent_together():
+    study = studies.load("own-study", settings=["sync_binlog=1,0"], rate=RATE, profile="quick")
+    assert schedule._beside(study) == {study.workloads[0].name: 0}
