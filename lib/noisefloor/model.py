@@ -95,7 +95,10 @@ class Workload:
     for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`:
     whether its script takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the
     user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures; `rate`:
-    transactions a second that are offered to each server, 0 for as many as it can do.
+    transactions a second that are offered to each server, 0 for as many as it can do. Of a rate:
+    `alone`: one server after the other; `arrivals`: ``own`` for each server, or ``same`` for both;
+    `cores`: ``shared``, or ``swapped``: each server and its client on a core of its own, and from pair
+    to pair on the other one.
     """
 
     name: str
@@ -126,6 +129,9 @@ class Workload:
     digest: str = ""
     clients: int = 0
     rate: int = 0
+    alone: bool = False
+    arrivals: str = "own"
+    cores: str = "shared"
 
     @property
     def throttled(self) -> bool:

@@ -143,7 +143,7 @@ def pair_s(study: Study, cell: Cell) -> float:
 
 def at_once(study: Study, work: Workload) -> bool:
     """Whether both servers are under load at the same time: at a rate, side by side."""
-    return bool(work.rate) and study.design == "side by side"
+    return bool(work.rate) and not work.alone and study.design == "side by side"
 
 
 def starting_s(study: Study) -> float:
@@ -156,16 +156,24 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
     recorded A/A noise of the first workload; without the metrics of which nothing is recorded."""
     work, blocks = study.workloads[0], declared["blocks"]
     fit = pairs or _fitting(study, blocks)
-    together = len(work.threads) * len(study.arms)
-    t = stats.student.quantile(1 - stats.verdict.ALPHA / together / 2, blocks - 1)
+    names = kin(study, work)
+    if work.rate:
+        names = (names[0], stats.scatter.AT_RATE[at_once(study, work)])
+    q = 1 - stats.verdict.ALPHA / (len(work.threads) * len(study.arms)) / 2
     found = {}
     for metric in work.deciding:
-        sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)
+        sds = stats.scatter.pair_sds(names, metric, work.threads)
         if not sds:
             continue
         start = stats.scatter.start(metric) if study.design != "switched" else None
         each = (max(sds.values()) / 100) ** 2 / fit + (2 * start.cv**2 if start else 0.0)
-        found[metric] = round(100 * math.expm1(t * math.sqrt(each / blocks)), 2)
+        half = stats.student.quantile(q, blocks - 1) * math.sqrt(each / blocks)
+        if metric in study.floor:  # of a server that is not restarted, as `rule.interval` has it
+            cv, df = study.floor[metric]
+            whole = each / blocks + (added := 2 * (cv / 100) ** 2)
+            df = whole**2 / ((each / blocks) ** 2 / (blocks - 1) + added**2 / df)
+            half = max(half, stats.student.quantile(q, df) * math.sqrt(whole))
+        found[metric] = round(100 * math.expm1(half), 2)
     return found
 
 

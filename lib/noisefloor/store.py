@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 import sqlalchemy as sa
 
-from noisefloor import model, paths
+from noisefloor import model, paths, studies
 from noisefloor.data import design, question, results, tidy
 from noisefloor.data.compare import aligned
 from noisefloor.show.markup import known
@@ -278,8 +278,9 @@ def history(
     kept = pd.concat([own, *_together(frame)], ignore_index=True)
     kept = kept if arm else kept[~kept["control"]]
     if not (metric or threads or arm):
-        leading = frame[frame["question"].isin(["", "headline"])]
-        newest = (leading if len(leading) else frame)["fingerprint"].iloc[-1]
+        keys = studies.headline(study) if study in studies.STUDIES else ()
+        wanted = (frame[frame["question"].isin(k)] for k in (keys, ("", "headline")))
+        newest = next((f for f in wanted if len(f)), frame)["fingerprint"].iloc[-1]
         one = primary(kept[kept["campaign"].isna() & (kept["fingerprint"] == newest)])
         same = ["question", "workload", "metric", "arm", "joint"]
         same += ["threads"] * known(one["threads"])

@@ -17,7 +17,7 @@ from noisefloor.measure import due as lacking
 from noisefloor.measure.folder import description, write_json
 from noisefloor.servers import doctor, engines
 
-LEAD = ("binlog-encryption", "headline")
+LEAD = ("binlog-encryption", "rate")
 FACTS = doctor.facts()
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -59,8 +59,8 @@ def test_questions_are_listed_with_sittings_and_minutes_most_wanted_first(home):
     listed = json.loads(done("due", "--json"))["due"]
     assert listed[0] == {
         "study": "binlog-encryption",
-        "question": "headline",
-        "asks": studies.questions("binlog-encryption")["headline"],
+        "question": "rate",
+        "asks": studies.questions("binlog-encryption")["rate"],
         "sittings": 0,
         "asked": 3,
         "minutes": 24.0,  # 20 of measuring, a tenth for the gate, two to begin
@@ -73,7 +73,7 @@ def test_questions_are_listed_with_sittings_and_minutes_most_wanted_first(home):
     assert order == sorted(order)
     said = done("due").splitlines()
     assert said[0].startswith(f"{len(listed)} questions lack a sitting on this processor, ")
-    assert re.fullmatch(r"  binlog-encryption, headline +0 of 3 sittings +24 min", said[1])
+    assert re.fullmatch(r"  binlog-encryption, rate +0 of 3 sittings +24 min", said[1])
     assert said[-1] == "to measure what fits into an hour: make measure MINUTES=60"
     assert list(home.iterdir()) == []
 
@@ -211,7 +211,7 @@ def test_what_was_measured_is_packed_and_no_longer_due(short):
     assert found()["asked"] == 1
     said = noisefloor("measure", "--minutes", "4")
     assert said.exit_code == 0, said.output
-    assert "binlog-encryption, headline: 2 minutes at the most\n" in said.stderr
+    assert "binlog-encryption, rate: 2 minutes at the most\n" in said.stderr
     (folder,) = paths.recorded().iterdir()
     name = folder.name
     assert said.stdout == (f"git add data/raw/recorded/{name} && git commit -m 'data: {name}'\n")

@@ -95,7 +95,9 @@ def stands(r, label, *, arm="", question="", claimed=None, least=False):
     numbers are ranges, of which the nearest ends are compared."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
-    rows = r.of("" if question else r.main, control=False, question=question or None)
+    part = r.capacity
+    asked = ("", question) if question else (part.main, part.study.key)
+    rows = r.of(asked[0], control=False, question=asked[1])
     rows = rows[rows["metric"].isin(theirs["metric"]) & (rows["arm"].eq(arm) | (not arm))]
     rows = rows[rows["lo_pct"].notna()]
     if theirs.empty or rows.empty:

@@ -74,6 +74,9 @@ def _workload(work: Workload) -> Design:
         "digest of the script": work.digest,
         "clients": work.clients,
         "transactions offered a second": work.rate,
+        "alone": work.alone,
+        "arrivals": work.arrivals if work.arrivals != "own" else None,
+        "cores": work.cores if work.cores != "shared" else None,
     }
 
 

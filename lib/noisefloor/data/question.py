@@ -16,7 +16,16 @@ from noisefloor.stats.row import percent
 from noisefloor.stats.student import quantile
 
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is combined
-MORE = ["question", "processor", "sittings", "asked", "ranged", "next_lo_pct", "next_hi_pct"]
+MORE = [
+    "question",
+    "rate",
+    "processor",
+    "sittings",
+    "asked",
+    "ranged",
+    "next_lo_pct",
+    "next_hi_pct",
+]
 _TAU = Path(__file__).parents[1] / "tau.json"
 
 

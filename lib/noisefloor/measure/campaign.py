@@ -27,7 +27,8 @@ from noisefloor.servers.server import Server, ServerError, SettingError
 
 _TOOLS = (
     *(tools.sysbench, tools.replica, tools.restart, tools.profile),
-    *(backup.backup, backup.restore, backup.speed, connections.connect, connections.pooled),
+    *(backup.backup, backup.restore, backup.beside, backup.speed),
+    *(connections.connect, connections.pooled),
 )
 TOOLS = {tool.__name__: tool for tool in _TOOLS}
 ATTEMPTS = 2
@@ -127,9 +128,12 @@ class Campaign(Folder):
             )
             for i, arm in enumerate(arms)
         ]  # fmt: skip
-        for s in runs if cell.workload.rate else ():  # arrivals of its own for each server
-            dealt = schedule.coin(self.seed, self.block, s.facts["run"], "arrivals")
+        for s in runs if cell.workload.rate else ():
+            whose = pair_id if cell.workload.arrivals == "same" else s.facts["run"]
+            dealt = schedule.coin(self.seed, self.block, whose, "arrivals")
             s.facts["arrivals"] = int(dealt.integers(1, 2**31 - 1))
+            if cell.workload.cores == "swapped":
+                s.facts["core"] = (s.facts["slot"] + number) % 2
         try:
             if schedule.at_once(self.study, cell.workload):
                 self._made(bench, runs, ATTEMPTS, lambda: self._window(bench, runs))
@@ -308,6 +312,9 @@ class Campaign(Folder):
                 s.gated = ends.enter_context(gate)
             for s in runs:
                 s.gated.connected()
+                if "core" in s.facts:
+                    for pid in (s.server.pid, s.gated.process.pid):
+                        tools.pin(pid, s.facts["core"])
             for s in runs:
                 s.facts["start"] = now()
             results = tools.at_once(runs)

@@ -4,6 +4,7 @@ A tool gets a `Slice`, writes its text into the run's folder and returns what st
 argv, exit code, CPU and bytes of each process.
 """
 
+import contextlib
 import csv
 import math
 import os
@@ -29,6 +30,7 @@ from noisefloor.stats.within import mser5
 
 LOADERS = 16  # threads that pile up what a replica has to catch up with
 SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
+FULL = "event queue is full"  # what sysbench says when it cannot offer more
 SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
 
 
@@ -177,6 +179,7 @@ def sysbench(s: Slice) -> dict:
         counted.update(_counters(s) if "pool" in counted else {})
 
     patience, out = 3 * s.seconds + child.PATIENCE_S, s.folder / "sysbench.txt"
+    text = ""
     if s.workload.clients:
         argv, code, cpu = s.kit.load(s, begun)
     elif s.gated:
@@ -185,12 +188,17 @@ def sysbench(s: Slice) -> dict:
         code, text, cpu = s.gated.wait(patience)
         out.write_text(text)
     else:
-        code, _, cpu = run(argv, patience, out, begun)
+        code, text, cpu = run(argv, patience, out, begun)
     found = told(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
-    return found | (used(counted, _counters(s)) if counted else {})
+    found |= used(counted, _counters(s)) if counted else {}
+    return found | ({"queue_full": True} if FULL in text else {})
 
 
-FULL = "event queue is full"  # what sysbench says when it cannot offer more
+def pin(pid: int, core: int) -> None:
+    """Let all threads of a process run on one core alone; those it starts later do as well."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.sched_setaffinity(int(thread), {core})
 
 
 def at_once(runs: list[Slice]) -> list[dict]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
-from noisefloor.studies.own import MANY, own, refused
+from noisefloor.studies.own import MANY, at_rate, own, refused
 
 _FIRST = (
     *("binlog-encryption", "tablespace-encryption", "version-upgrade", "backup-encryption"),
@@ -42,7 +42,7 @@ def load(
     budget_min: float = 0.0,
     **more: object,
 ) -> Study:
-    """One question of the study called `name` ("": its headline) with its parameters; margin 0: each
+    """One question of the study called `name` ("": its first) with its parameters; margin 0: each
     metric's own; budget 0: the profile's. Raises StudyError: given, allowed, nothing was measured."""
     _known(name)
     _allowed(margin_pct, budget_min, threads)
@@ -65,6 +65,8 @@ def load(
     base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
     works = file["workloads"]
     works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
+    if rates := asked.get("rates"):  # the first leads the page
+        works = tuple(at_rate(work, rate, threads) for work in works for rate in rates)
     lengths = _declared(profile, file) | _declared(profile, known[key])
     if budget_min:
         lengths.pop("budget_min", None)

@@ -1,12 +1,14 @@
 """A study of the reader's own settings: every combination of values against the first one."""
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
+from noisefloor import schedule
 from noisefloor.model import Arm, Profile, Study, StudyError, Workload
 
 # 2,048 clients, each with some fifty prepared statements
@@ -29,19 +31,45 @@ MOST_ARMS = 15
 
 CLIENTS = 64  # at a rate: so many that the queue stands in the server, not in sysbench
 RATE_MOST = 100_000  # sysbench's queue holds no more transactions
-WINDOW_S = 8  # under load at the same time
+SHARE_MOST = 90  # percent of a capacity that may be offered
+WINDOW_S = (8, 60)  # least and most seconds under load at the same time
+ENOUGH = 1_150  # transactions of a window: ten of them are slower than its 99th percentile, even
+# where fewer arrive by chance
+
+
+def offered(rate: int | str) -> tuple[int, int]:
+    """(transactions a second, percent) of a rate as it is given: one of them is 0. Raises
+    StudyError."""
+    said = re.fullmatch(r"([0-9]{1,6})(%?)", str(rate))
+    number, share = (int(said[1]), bool(said[2])) if said else (0, False)
+    if not 1 <= number <= (SHARE_MOST if share else RATE_MOST):
+        raise refused(
+            f"rate {rate}: a whole number of transactions a second from 1 to {RATE_MOST:,} is"
+            f" needed, or a share of what the baseline can do, from 1% to {SHARE_MOST}%"
+        )
+    return (0, number) if share else (number, 0)
+
+
+def share_of(tps: float, percent: int) -> int:
+    """That share of a capacity, in transactions a second, to two digits."""
+    return min(max(int(float(f"{tps * percent / 100:.1e}")), 1), RATE_MOST)
 
 
 def at_rate(work: Workload, rate: int, threads: tuple[int, ...] = ()) -> Workload:
     """`work` with `rate` transactions a second offered to each server."""
     many = threads or (CLIENTS,)
+    least, most = WINDOW_S
+    seconds = min(max(least, math.ceil(ENOUGH / rate)), most)
     return replace(
         work,
         name=f"{work.name}, {rate:,} a second",
         threads=many,
         rate=rate,
-        slices={str(t): WINDOW_S for t in many},
-        metrics=("p99", "cpu_per_transaction", "mean_latency", "p95", "p50", "p999"),
+        slices={str(t): seconds for t in many},
+        metrics=(
+            *("p99", "cpu_per_transaction", "mean_latency", "p95", "p50", "p999"),
+            *(m for m in work.metrics if m.endswith("_bytes_per_transaction")),
+        ),
         deciding=("p99", "cpu_per_transaction"),
     )
 
@@ -97,7 +125,7 @@ def own(
     sized: bool = True,
     digest: str = "",
     guest: bool = False,
-    rate: int = 0,
+    rate: int | str = 0,
 ) -> Study:
     """Settings of the reader's own: every combination of their values against the first one. A
     variable with one value is held at it in all arms.
@@ -106,7 +134,8 @@ def own(
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
     script takes the tables' number and size (both found out by `collect`). `guest`: on a server
     that Noisefloor did not start, where nothing but variables can be set. `rate`: transactions a
-    second that each server is offered, both at once; 0: as many as it can do."""
+    second that each server is offered, both at once, or a share of the baseline's capacity
+    ("25%"), whose study is the closed loop that measures it; 0: as many as it can do."""
     given = asked(settings)
     several = {n: v for n, v in given.items() if len(v) > 1}
     held = {n: v[0] for n, v in given.items() if len(v) == 1}
@@ -144,18 +173,30 @@ def own(
         sized=sized,
         digest=digest,
     )
-    load = at_rate(load, rate, threads) if rate else load
-    return Study(
+    if rate != 0:
+        number, share = offered(rate)
+        if share and guest:
+            raise refused(
+                f"rate {rate}: to find out the capacity of a server that Noisefloor did not start"
+                " would load it to the full; a number of transactions a second is needed"
+            )
+        # a share: in a closed loop, in windows of the least length
+        load = replace(at_rate(load, number or RATE_MOST, threads), rate=number)
+    study = Study(
         name=f"ab-{'-'.join(several)[:48]}".replace("_", "-").replace(".", "-").rstrip("-"),
         title="; ".join(f"{n}: {' or '.join(v)}" for n, v in several.items()),
         question=f"What does {'changing ' * (len(combinations) > 2)}{names} cost?",
         baseline=arm(base),
         arms=tuple(map(arm, combinations[1:])),
         workloads=(load,),
-        design="side by side" if start or (rate and not guest) else "switched",
+        design="side by side" if start or (rate != 0 and not guest) else "switched",
         profile=profile,
         settings=common | held,
         tables=1 if script.startswith("select_random_") else 5,  # these take no more
         keyring=True,
         margin_pct=margin_pct,
     )
+    if rate != 0 and not declared:  # a window is longer than a slice
+        minutes = max(profile.budget_min, schedule.quickest_min(study))
+        study = replace(study, profile=replace(profile, budget_min=minutes))
+    return study

@@ -2,4 +2,4 @@
 # ruff: noqa: F401
 
 from noisefloor.data.results.campaign import Results, beside, cut, load, named, names
-from noisefloor.data.results.tables import PROCESSOR, THROUGHPUT, advice, apart
+from noisefloor.data.results.tables import LATENCY, PROCESSOR, THROUGHPUT, advice, apart

@@ -13,7 +13,7 @@ import pandas as pd
 from noisefloor import model as study
 from noisefloor import paths, schedule, stats, studies
 from noisefloor.data import design, question, tidy
-from noisefloor.data.results.tables import PROCESSOR, THROUGHPUT, Tables, only
+from noisefloor.data.results.tables import LATENCY, PROCESSOR, THROUGHPUT, Tables, only
 
 LONGEST = 60_000  # characters of a raw file that are shown
 SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
@@ -267,7 +267,8 @@ class Results(Tables):
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:
         """The verdict table of this campaign by itself, as if nothing else had been measured; without
-        rows where it has no whole pair. Columns of `stats.row` and question."""
+        rows where it has no whole pair. Columns of `stats.row`, question and rate (offered,
+        1/s; 0: as many as it can do)."""
         if (asked := (workload, metric, margin_pct)) not in self._judgements:
             self._judgements[asked] = self._alone(*asked)
         return self._judgements[asked].copy()
@@ -281,7 +282,7 @@ class Results(Tables):
         slices = self.runs[~self.runs["warmup"]]["slice_s"]
         rows = self.judged(workload, metric)
         if rows.empty:
-            return pd.DataFrame(columns=[*stats.row.COLUMNS, "question"])
+            return pd.DataFrame(columns=[*stats.row.COLUMNS, "question", "rate"])
         try:
             found = schedule.verdicts(
                 asked,
@@ -295,7 +296,8 @@ class Results(Tables):
         group = found.groupby(["workload", "metric"], sort=False).ngroup()
         rank = group * len(turn) + found["arm"].map(turn)  # arms in the order of the study
         found = found.loc[rank.sort_values(kind="stable").index].reset_index(drop=True)
-        return found.assign(question=self.study.key)
+        rates = {w.name: w.rate for w in self.study.workloads}
+        return found.assign(question=self.study.key, rate=found["workload"].map(rates))
 
     @cached_property
     def forest(self) -> pd.DataFrame:
@@ -375,10 +377,10 @@ class Results(Tables):
 
     def headlines(self, arm: str = "") -> list[pd.Series]:
         """The rows that a page leads with, for `arm` where it was measured: processor time, then
-        throughput."""
-        by_key = {p.study.key: p for p in reversed(self.parts)}
-        first = by_key.get("headline", self.parts[0])
-        found = [self.lead(first, metrics, arm) for metrics in (PROCESSOR, THROUGHPUT)]
+        throughput, or at a rate latency."""
+        first = self.leading
+        then = LATENCY if first.study.workloads[0].rate else THROUGHPUT
+        found = [self.lead(first, metrics, arm) for metrics in (PROCESSOR, then)]
         if not any(row is not None for row in found):
             first = self.parts[0]
             found = [self.lead(first, (m,), arm) for m in first.study.workloads[0].deciding[:2]]
@@ -426,6 +428,18 @@ class Results(Tables):
     # -- what single figures are about
 
     @property
+    def leading(self) -> "Results":
+        """The leading campaign of the question that leads the study's page."""
+        name, by_key = self.study.name, {p.study.key: p for p in reversed(self.parts)}
+        wanted = studies.headline(name) if name in studies.STUDIES else ()
+        return next((by_key[k] for k in wanted if k in by_key), self.capacity)
+
+    @property
+    def capacity(self) -> "Results":
+        """The leading campaign that measured what a server can do at most; the first without one."""
+        return {p.study.key: p for p in reversed(self.parts)}.get("headline", self.parts[0])
+
+    @property
     def defaults(self) -> str:
         """Name of the arm that has nothing but another build: no value pinned, no setting."""
         bare = (a.name for a in self.study.arms if not a.pin and not a.settings)
@@ -435,6 +449,16 @@ class Results(Tables):
     def main(self) -> str:
         """Name of the study's first workload."""
         return self.study.workloads[0].name
+
+    @property
+    def most(self) -> float:
+        """Transactions a second that the baseline reaches at most, in the median of its runs at one
+        thread count; 0 where that was not measured."""
+        part = self.capacity
+        rows = only(part.judged(metric="tps"), arm=part.study.baseline.name)
+        rows = rows[rows["workload"].eq(part.main)]
+        closed = len(rows) and not part.study.workloads[0].rate
+        return float(rows.groupby("threads")["value"].median().max()) if closed else 0.0
 
     @property
     def metric(self) -> str:

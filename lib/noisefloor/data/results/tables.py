@@ -13,6 +13,7 @@ from noisefloor.model import METRICS
 # what a page leads with, the first of each that was measured
 PROCESSOR = ("cpu_per_transaction", "cpu_per_connection", "user_sys")
 THROUGHPUT = ("tps", "connections_per_second", "wall")
+LATENCY = ("p99",)  # in place of throughput at a rate, which both arms reach
 _CPU = "cpu_per_transaction"
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
 _STEPS = ["step", "arm", *_ENDS, "verdict", "blocks", "start_pct", "end_pct"]
@@ -130,6 +131,31 @@ class Tables:
         ends = {"more cores": "change_pct", "lo": "lo_pct", "hi": "hi_pct"}
         found = found.assign(**{k: (cores * rows[c] / 100).round(3) for k, c in ends.items()})
         return found.assign(verdict=rows["verdict"])
+
+    @property
+    def load(self) -> pd.DataFrame:
+        """What the leading campaign at a rate found at each rate: columns rate (offered, 1/s), arm,
+        windows, saturated_pct (of the windows, of either arm), p50_s, p99_s, cpu_s (a transaction;
+        medians, NaN where too many windows are saturated); empty without one."""
+        columns = ["rate", "arm", "windows", "saturated_pct", "p50_s", "p99_s", "cpu_s"]
+        at_rate = (p for p in self.parts if p.study.workloads[0].rate)
+        part = next((p for p in at_rate if p.study.workloads[0].tool == "sysbench"), None)
+        found = []
+        for work in part.study.workloads if part else ():
+            rows = part.judged(work.name)
+            full = part.tidy.attrs.get("saturated", {}).get(work.name, {})
+            pairs = rows.groupby(["metric", "pair_id"])["value"].transform("size")
+            middle = rows[pairs.gt(1)].groupby(["arm", "metric"])["value"].median()
+            for arm in (a.name for a in part.study.compared):
+                counts = [full[a] for a in full if arm in (a, part.study.baseline.name)]
+                windows = sum(n for _, n in counts)
+                share = sum(n for n, _ in counts) / windows if windows else math.nan
+                means = [
+                    middle.get((arm, m), math.nan) if share <= schedule.MOST_SATURATED else math.nan
+                    for m in ("p50", "p99", _CPU)
+                ]
+                found.append((work.rate, arm, windows, 100 * share, *means))
+        return pd.DataFrame(found, columns=columns).sort_values("rate", kind="stable")
 
     def expectation(self) -> pd.DataFrame:
         """What the cipher alone takes, beside what was measured (CPU per transaction): columns
@@ -258,9 +284,9 @@ class Tables:
     # -- arms set against each other
 
     def _joint(self, metric: str, one: list[str]) -> pd.DataFrame:
-        """Rows of the first workload, each `one` once: over all thread counts where every arm has
+        """Rows of the capacity's workload, each `one` once: over all thread counts where every arm has
         such a row, else at the most threads."""
-        rows = self.of(self.main, metric, control=False)
+        rows = self.of(self.capacity.main, metric, control=False)
         joint, each = rows[rows["joint"]], rows[~rows["joint"]].sort_values("threads")
         whole = len(joint.drop_duplicates(one)) == len(rows.drop_duplicates(one))
         return (joint if whole else each).drop_duplicates(one, keep="last")

@@ -145,7 +145,7 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
 
 
 def _connecting(out: dict, facts: dict) -> dict[str, float]:
-    """The metrics of a run that did nothing but connect."""
+    """The metrics of a run that made connections, as fast as it could or at a rate."""
     n = out["events"]
     if not n:
         raise Unusable("no connection was made")
@@ -155,6 +155,10 @@ def _connecting(out: dict, facts: dict) -> dict[str, float]:
         "connect_time": facts["threads"] * out["duration_s"] / n,  # finer than the printed mean
         "client_cpu_per_connection": facts["client_cpu_s"] / n,
     }
+    if rate := facts.get("rate"):  # so many connect as are offered
+        found = {m: found[m] for m in ("cpu_per_connection", "client_cpu_per_connection")}
+        found |= {f"{m}_latency": out["latency"][m] for m in ("mean", "max")}
+        found |= rates.window(out | {"transactions": n}, rate)
     found |= {"tunnel_setup": facts["tunnel_s"]} if "tunnel_s" in facts else {}
     return found | ({"round_trip": facts["rtt_s"]["median"]} if "rtt_s" in facts else {})
 
@@ -308,19 +312,28 @@ def warmups(campaign: Path | Opened) -> pd.DataFrame:
 
 
 def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFrame:
-    """Latency quantiles of each arm: columns arm q value_s lo hi (median run, and the range that
-    holds the middle half of the runs)."""
-    found = []
+    """Latency quantiles of each arm: columns arm q value_s lo hi (median run, at a rate block, and
+    the range that holds the middle half of them)."""
+    found: list[tuple[str, float, float]] = []
+    blocks: dict[tuple[str, int], list[dict]] = {}
     for facts, run in _runs(campaign, warmup=False):
-        if facts["workload"] == workload and facts["threads"] == threads:
-            out = run.sysbench
-            counted = (out["histogram_s"], out["histogram_counts"])
-            found += [
-                (facts["arm"], q, parse.quantile(*counted, q))
-                for q in QUANTILES
-                if counts_for(q, out["transactions"], threads)
-            ]
-    grouped = pd.DataFrame(found, columns=["arm", "q", "v"]).groupby(["arm", "q"], sort=False)["v"]
+        if facts["workload"] != workload or facts["threads"] != threads or facts.get("queue_full"):
+            continue
+        out = run.sysbench
+        if rate := facts.get("rate"):
+            if not rates.window(out, rate)["saturated"]:
+                blocks.setdefault((facts["arm"], facts["block"]), []).append(out)
+            continue
+        counted = (out["histogram_s"], out["histogram_counts"])
+        found += [
+            (facts["arm"], q, parse.quantile(*counted, q))
+            for q in QUANTILES
+            if counts_for(q, out["transactions"], threads)
+        ]
+    for (arm, _), texts in blocks.items():
+        found += [(arm, q, v) for q, v in rates.quantiles(texts, QUANTILES).items()]
+    table = pd.DataFrame(found, columns=["arm", "q", "v"]).astype({"q": float, "v": float})
+    grouped = table.groupby(["arm", "q"], sort=False)["v"]
     summary = grouped.quantile([0.25, 0.5, 0.75]).unstack()
     return summary.rename(columns={0.25: "lo", 0.5: "value_s", 0.75: "hi"}).reset_index()
 

@@ -52,7 +52,8 @@ def by_block(table: pd.DataFrame, runs: Iterable[Any]) -> pd.DataFrame:
     key = ["workload", "threads", "block", "arm"]
     found = []
     for _, rows in windows[windows.index.isin(texts)].groupby(key, sort=False):
-        values = _percentiles([texts[run] for run in rows.index])
+        known = quantiles([texts[run] for run in rows.index], PERCENTILES.values())
+        values = {name: known[q] for name, q in PERCENTILES.items() if q in known}
         first = rows.iloc[0].to_dict() | {"run": rows.index[0]}
         found += [
             first | {"metric": m, "value": v, "unit": METRICS[m].unit} for m, v in values.items()
@@ -65,18 +66,14 @@ def by_block(table: pd.DataFrame, runs: Iterable[Any]) -> pd.DataFrame:
     return out
 
 
-def _percentiles(texts: list[dict[str, Any]]) -> dict[str, float]:
-    """Percentile -> seconds, of all transactions of these windows; those with enough beyond them."""
+def quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dict[float, float]:
+    """Quantile -> seconds, of all transactions of these windows; those with enough beyond them."""
     values = np.concatenate([t["histogram_s"] for t in texts])
     each = np.concatenate([t["histogram_counts"] for t in texts])
     buckets, which = np.unique(values, return_inverse=True)
     counts = np.bincount(which, weights=each)
     n = counts.sum()
-    return {
-        name: within(buckets, counts, q)
-        for name, q in PERCENTILES.items()
-        if n * (1 - q) >= BEYOND - 1e-9
-    }
+    return {q: within(buckets, counts, q) for q in asked if n * (1 - q) >= BEYOND - 1e-9}
 
 
 def within(buckets_s: np.ndarray, counts: np.ndarray, q: float) -> float:

@@ -32,6 +32,7 @@ from noisefloor.show.plots.verdicts import (
     claims,
     dots,
     history,
+    load,
     sittings,
     stolen,
     threads,
@@ -102,7 +103,8 @@ def alt(verdicts) -> str:
     several = "workload" in verdicts and verdicts["workload"].nunique() > 1
     parts = []
     for row, joint in zip(verdicts.itertuples(), is_joint(verdicts), strict=True):
-        where = threads_label(row.threads, joint)
+        rate = getattr(row, "rate", 0)
+        where = f"at {rate:,.0f} a second" if rate else threads_label(row.threads, joint)
         parts.append(
             f"{f'{row.workload}: ' if several else ''}{metric_label(row.metric)}"
             f"{f' {where}' if where else ''}, {row.arm} against {row.baseline}: "

@@ -170,6 +170,61 @@ def _words(row, small) -> str:
     )
 
 
+# -- against load ----------------------------------------------------------------------------------
+
+
+@canvas.responsive
+def load(found, rows, *, capacity=0.0, narrow=False) -> Figure:
+    """Latency of every arm against the offered load, and below it the change of p99 with its interval.
+
+    `found`: rate, arm, p50_s, p99_s, as `results.Results.load` returns them, NaN where a rate is
+    saturated; `rows`: verdict rows of p99 with the column rate; `capacity`: transactions a second that
+    the baseline reaches at most, 0 where that was not measured.
+    """
+    ink = colours(rows if len(rows) else found)
+    figure, (top, low) = canvas.sheet(narrow, 470, 2, sharex=True, height_ratios=[1.5, 1])
+    rates = sorted(found["rate"].unique())
+    end = 1.08 * max(rates[-1], capacity)
+    names = {}
+    for arm, part in found.groupby("arm", sort=False):
+        line = {"color": ink[arm], "ms": 6, "lw": 1.8}
+        top.plot(part["rate"], 1e3 * part["p99_s"], "-o", **line)
+        top.plot(part["rate"], 1e3 * part["p50_s"], "--o", mfc="none", **line)
+        names[arm] = str(arm)
+    top.set_yscale("log")
+    values = 1e3 * found[["p50_s", "p99_s"]].to_numpy(float)
+    if np.isfinite(values).any():
+        ends = 0.7 * np.nanmin(values), 1.4 * np.nanmax(values)
+        top.set_ylim(*ends)
+        canvas.ticks(top.yaxis, canvas.round_numbers(*ends), "{x:g}\u202fms")
+    at_foot = top.get_xaxis_transform()
+    for rate in found.loc[found["p99_s"].isna(), "rate"].unique():
+        canvas.note(top, "saturated", (rate, 0), (0, 6), at_foot, ha="center", color=ARMS[1])
+    if capacity:
+        top.axvline(capacity, color=MUTED, lw=1.2, ls=(0, (4, 3)))
+        words = f"capacity of one alone: {capacity:,.0f}"
+        canvas.note(top, words, (capacity, 1), (-6, -4), at_foot, ha="right", va="top")
+    unit = "latency (filled: p99, open: p50)"
+    canvas.above(top, unit, "", names, ink, narrow)
+    own = rows[rows["rate"].isin(found.loc[found["p99_s"].notna(), "rate"])]
+    if len(own):
+        margin, limit = own["margin_pct"].max(), canvas.farthest(own)
+        canvas.band(low, margin)
+        arms = list(pd.unique(own["arm"]))
+        place = {arm: 0.02 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
+        for row in own.itertuples():
+            x, words = row.rate + place[row.arm], _words(row, narrow or len(own) > 4)
+            canvas.judged(low, x, row, limit, ink[row.arm], "o", words, narrow)
+        canvas.scale(low, *canvas.span(own[canvas.SIZES], margin, limit), 0.08, 0.3, metric="p99")
+        shade = "" if narrow else f"; shaded: {_same(margin)}"
+        canvas.above(low, f"p99: {canvas.shows(low, 'p99', shade)}")
+    low.set_xlim(0, end)
+    canvas.ticks(low.xaxis, rates, "{x:,.0f}")
+    low.set_xlabel("transactions a second that each server is offered")
+    canvas.apart(figure)
+    return figure
+
+
 # -- row by row ------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from noisefloor.show.report.answers import (
     dots,
     figure,
     latency,
+    load,
     opened,
     pairs,
     processor,

@@ -1,6 +1,7 @@
 """What a study's page says of its questions: which were answered and how, and which were not; and the
 figures that every such page has."""
 
+import json
 import shlex
 
 import pandas as pd
@@ -17,6 +18,7 @@ from noisefloor.show.rows import SHORT, is_control, is_joint, joint, metric_labe
 FEW = 6  # comparisons that the table of questions tells one by one
 MANY = 20  # more of them are drawn over all thread counts alone
 COSTS = ["tps", "cpu_per_transaction"]
+ENDS = ("change_pct", "lo_pct", "hi_pct")
 _LISTS = TOLD["lists"]
 
 
@@ -88,11 +90,61 @@ def figure(drawn, rows, name, caption="", *, alt="", data=None):
 
 
 def threads(r, rows=None, name="threads", caption="", *, alt="", metrics=COSTS, published=None):
-    """The change against thread counts, of `rows` or of both costs that the first question is about,
+    """The change against thread counts, of `rows` or of both costs of what the servers can do at most,
     and over it what was `published`."""
-    rows = r.costs(r.main, r.parts[0].study.key) if rows is None else rows
+    part = r.capacity
+    rows = r.costs(part.main, part.study.key) if rows is None else rows
     drawn = plots.threads(rows, metrics, published=published) if len(rows) else None
     return figure(drawn, rows, name, caption, alt=alt)
+
+
+def load(r):
+    """Latency against the offered load with the change of p99, and a field that takes the reader's own
+    load; where it was not measured, the command that would."""
+    found, key = r.load, "rate"
+    if found.empty:
+        asked = key in r.questions
+        return remark("Not measured here. To measure it:", command(r, key)) if asked else None
+    rows = r.of(control=False)
+    rows = rows[rows["rate"].gt(0)]
+    p99, cpu = (rows[rows["metric"] == m] for m in ("p99", PROCESSOR[0]))
+    if found["rate"].nunique() == 1:
+        alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]
+        return together(dots(r, alone, "load"), reader(found, cpu, p99))
+    drawn = plots.load(found, p99, capacity=r.most)
+    told = say("load", words.finding(p99))
+    full = found[found["saturated_pct"] > 0]
+    told += "".join(
+        f" At {rate:,} a second {share:.0f} % of the windows were saturated."
+        for rate, share in full.groupby("rate")["saturated_pct"].max().items()
+    )
+    shown = figure(drawn, p99, "load", told, alt=say("load-alt"), data=found)
+    return together(shown, reader(found, cpu, p99))
+
+
+def reader(found, cpu, p99):
+    """The field into which a reader types transactions a second: cores and milliseconds of each arm.
+    An arm is the baseline times its change. found: as `Results.load`; cpu, p99: verdict rows with the
+    column rate."""
+    found = found[found["p99_s"].notna()]
+    if found.empty or cpu.empty:
+        return None
+    base = cpu["baseline"].iloc[0]
+    plain = found[found["arm"] == base].set_index("rate")
+    arms = []
+    for arm in pd.unique(cpu["arm"]):
+        points = []
+        for rate in plain.index:
+            changes = []
+            for of in (cpu, p99):
+                one = of[of["arm"].eq(arm) & of["rate"].eq(rate)]
+                changes += [1 + one[c].iloc[0] / 100 if len(one) else None for c in ENDS]
+            points.append([int(rate), *changes])
+        arms.append({"name": arm, "points": points})
+    points = [[int(rate), row["cpu_s"], 1e3 * row["p99_s"]] for rate, row in plain.iterrows()]
+    data = {"name": base, "points": points, "arms": arms}
+    first = int(found["rate"].iloc[len(found) // 2])
+    return Shown(piece("reader", json.dumps(data), first), "")
 
 
 def sittings(r, arm=""):

@@ -46,17 +46,19 @@ FARTHEST = 1000.0  # percent, which the small scale ends at
 
 
 def recorded_campaign(study) -> str | None:
-    """The newest campaign of a study under ``data/raw/recorded`` that a page can lead with, by its
-    own date, then name: one of the headline or of all questions, else any."""
-    return newest_campaign(study, paths.recorded(), leading=("", "headline"))
+    """The newest campaign of a study under ``data/raw/recorded`` that a page can lead with: one of its
+    leading question, else of an earlier leading one or of all questions, else any."""
+    leading = studies.headline(study)[:1] if study in STUDIES else ()
+    return newest_campaign(study, paths.recorded(), leading=(*leading, "headline", ""))
 
 
 def newest_campaign(study, *folders, leading=()) -> str | None:
     """The newest finished campaign of a study that is judged, by its own date, then name: recorded or
-    live, or in the `folders` alone; one of the `leading` questions where there is any."""
+    live, or in the `folders` alone; one of the first of the `leading` questions that has any."""
+    turn = {key: -n for n, key in reversed([*enumerate(leading)])}
     every = finished(study, *(folders or (paths.recorded(), paths.runs())))
     found = [
-        (facts.get("key", "") in leading, when(facts), f.name)
+        (turn.get(facts.get("key", ""), -len(turn)), when(facts), f.name)
         for facts, f in every
         if not all(w.get("at_once") for w in facts.get("workloads") or [{}])
     ]

@@ -75,8 +75,11 @@ class Part:
 
     @property
     def at(self) -> str:
-        """`at 1, 4 and 16 threads`: the thread counts that they stand for."""
+        """`at 1, 4 and 16 threads`: the thread counts that they stand for; `at 200 transactions a
+        second`."""
         first = self.rows[0]
+        if first.get("rate"):
+            return f"at {words.counts(first)}"
         each = [row["threads"] for row in self.rows if known(row["threads"])]
         if joint(first):
             each = first.get("over", [])

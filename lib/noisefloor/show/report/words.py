@@ -50,8 +50,12 @@ def sentence(row) -> str:
 
 def _about(row) -> str:
     """`Transactions per second at 16 threads`."""
-    where = threads_label(row["threads"], joint(row))
-    return f"{metric_label(row['metric'])} {where}".strip()
+    return f"{metric_label(row['metric'])} {_place(row)}".strip()
+
+
+def _place(row) -> str:
+    """`at 200 transactions a second`, `at 16 threads`, or nothing."""
+    return f"at {counts(row)}" if row.get("rate") else threads_label(row["threads"], joint(row))
 
 
 def sentences(parts) -> str:
@@ -102,7 +106,9 @@ def cost(metric) -> str:
 
 
 def counts(row) -> str:
-    """`16 threads`, `all threads`, or nothing."""
+    """`200 transactions a second`, `16 threads`, `all threads`, or nothing."""
+    if rate := row.get("rate"):
+        return f"{rate:,.0f} transactions a second"
     return "all threads" if joint(row) else counted(row["threads"])
 
 
@@ -248,7 +254,7 @@ def finding(verdicts) -> str:
     said = []
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
-        where = f" {threads_label(rows['threads'].iloc[0])}" if alike else ""
+        where = f" {_place(rows.iloc[0])}" if alike else ""
         few, many = [], []
         names = rows.apply(word, axis=1)
         turn = rows["verdict"].map(lambda verdict: KINDS.index(kind(verdict)))
