@@ -223,6 +223,7 @@ def test_what_is_measured_on_this_machine_is_what_is_read_here(recorded, tmp_pat
         "switched": identical("switched", sd=0.03, threads=(1, 4)),
         "injected": campaign(sd=0.002),
     }
+    opened |= {q: at_once(q, 1.0) for q in studies.questions("calibration") if "rate-" in q}
     monkeypatch.setattr(results, "load", {r.folder: r for r in opened.values()}.get)
     monkeypatch.setattr(
         collect, "measured", lambda study, question, profile: (opened[question].folder,)
@@ -336,6 +337,36 @@ def test_known_slowdowns_follow_from_the_heaviest_arm():
     assert cpu["verdict"] == "more"
     tps = table[(table["arm"] == "+15 %") & (table["metric"] == "tps")].iloc[0]
     assert (tps["truth_pct"], tps["verdict"]) == (pytest.approx(-13, abs=0.5), "slower")
+
+
+def at_once(question, share, sizes={"+10 %": 0.1, "+30 %": 0.3, "+100 %": 0.7}):  # noqa: B006
+    """A campaign at a rate that tells this share of the true log changes."""
+    effect = lambda arm, metric: share * sizes.get(arm.name, 0.0)  # noqa: E731
+    return campaign(question, effect, metrics=live.SIZES, threads=(64,), sd=0.002)
+
+
+def test_how_much_of_known_work_two_servers_at_once_tell():
+    opened = [at_once("rate-work", 0.8), at_once("rate-cores", 1.0), at_once("rate-alone", 1.0)]
+    table = live.at_rate(opened).set_index(["arrangement", "arm", "metric"])
+    for arm in ("+30 %", "+100 %"):
+        for metric in live.SIZES:
+            assert table.loc[("shared cores", arm, metric), "told_pct"] == pytest.approx(80, abs=3)
+            apart = table.loc[("a core for each, swapped", arm, metric)]
+            assert apart["told_pct"] == pytest.approx(100, abs=3)
+            assert apart["truth_pct"] == pytest.approx(apart["change_pct"], rel=0.05)
+    alone = live.at_rate([opened[0]])
+    assert alone["told_pct"].isna().all(), "nothing says how large the work is"
+
+
+def test_a_sleep_is_known_by_construction():
+    r = at_once("rate-sleep", 1.0, {"1 ms of sleep": math.log(1.001)})
+    row = live.at_rate([r]).set_index("metric").loc["mean_latency"]
+    assert row["truth_pct"] == pytest.approx(0.1, rel=0.02)  # a mean of a second, here
+    assert row["told_pct"] == pytest.approx(100, abs=150)
+    same = live.at_rate([at_once("rate-same", 0.0)])
+    assert (same["truth_pct"] == 0).all()
+    with pytest.raises(live.TooShort, match="two servers at once"):
+        live.at_rate([])
 
 
 def test_identical_servers_are_called_by_their_joint_rows_or_thread_counts():
@@ -464,6 +495,7 @@ def test_the_shipped_tables_are_those_of_the_recorded_campaigns(tmp_path):
 def whole(recorded):
     """With campaigns of every kind but an A/A control."""
     built = [identical(block_sd=0.005, threads=(1, 4)), campaign(sd=0.005), identical("switched")]
+    built += [at_once("rate-sleep", 1.0), at_once("rate-work", 0.9)]
     c = page.Calibration(recorded.figures, tuple(built))
     vars(c).update(
         repeats=heldout.held_out(
@@ -488,7 +520,7 @@ def test_sections_show_what_there_is_and_say_what_there_is_not(whole, recorded, 
         assert "nf-table" in markup
         assert "nan" not in markup.split("</table>")[0].lower()
     bare = recorded.table(name, "Words.").markup
-    live_ones = ("identical", "controls", "slowdowns", "repeats", "scatter")
+    live_ones = ("identical", "controls", "slowdowns", "repeats", "scatter", "at-a-rate")
     assert ("nf-table" in bare) is not name.startswith(live_ones)
 
 

@@ -22,6 +22,7 @@ SYNTHETIC = "calibration-synthetic"  # under data/raw/recorded
 INSTRUMENTS = {
     "sysbench": "sysbench", "connect": "connections", "backup": "backups", "replica": "replicas",
     "restart": "restarts", "thread pool": "thread pools",
+    "at a rate": "at a rate",
 }  # fmt: skip
 OLD = (
     "The synthetic figures are those of an earlier version of the rule: run `noisefloor calibrate`."
@@ -39,6 +40,7 @@ class Calibration:
     identical = cached_property(lambda c: live.called(c.opened, control=False))
     controls = cached_property(lambda c: live.called(c.opened, control=True))
     slowdowns = cached_property(lambda c: live.slowdowns(c.opened))
+    at_rate = cached_property(lambda c: live.at_rate(c.opened))
     goals = cached_property(goals.table)
 
     @cached_property
@@ -238,10 +240,16 @@ def _changes(frame):
     shown = frame.assign(metric=[METRICS[m].label for m in frame["metric"]])
     shown = shown.drop(columns=["lo_pct", "hi_pct"]).rename(columns={"change_pct": "change"})
     if "truth_pct" in shown:
-        shown["truth_pct"] = shown["truth_pct"].map(amounts.percent)
+        known = shown["truth_pct"].notna()
+        shown["truth_pct"] = shown["truth_pct"].map(amounts.percent).where(known, "–")
         shown = shown.rename(columns={"truth_pct": "true change"})
     shown["change"] = [amounts.told(*row) for row in rows]
     return shown
+
+
+def _share(frame):
+    """How much of a true size was told."""
+    return ["–" if pd.isna(x) else f"{x:.0f} %" for x in frame["told_pct"]]
 
 
 def _wrong(verdicts):
@@ -359,6 +367,7 @@ TABLES = {
     "identical": lambda c: _changes(c.identical.drop(columns="workload")),
     "controls": lambda c: _changes(c.controls.sort_values("verdict", key=_wrong, kind="stable")),
     "slowdowns": lambda c: _changes(c.slowdowns),
+    "at-a-rate": lambda c: _changes(c.at_rate.assign(told=_share)).drop(columns="told_pct"),
     "repeats-by-instrument": _by("instrument"),
     "repeats-by-study": _by("study"),
     "scatter-between-sittings": _scatter,
