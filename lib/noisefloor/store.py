@@ -38,6 +38,10 @@ class StoreError(Refusal):
     """A database that cannot be used."""
 
 
+class NothingToJudge(StoreError):
+    """A campaign without a pair."""
+
+
 class _Number(sa.types.TypeDecorator):
     """A number of a verdict table; infinity is kept as +-1e308."""
 
@@ -223,7 +227,7 @@ def _rows(folder: Path) -> tuple[dict, list[dict]]:
     builds = {arm: e["label"] for arm, e in facts.get("engines", {}).items()}
     table = opened.alone()
     if table.empty:
-        raise StoreError(f"{folder.name} holds no pair to judge; it was not stored")
+        raise NothingToJudge(f"{folder.name} holds no pair to judge; it was not stored")
     row["asked"] = int(opened.verdicts["asked"].max())
     table = table.assign(campaign=row["id"], position=table.index)
     table["engine"] = [builds.get(arm, row["engine"]) for arm in table["arm"]]

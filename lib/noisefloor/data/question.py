@@ -69,7 +69,7 @@ def combined(
     controls of the newest are kept, its changes replaced by what all sittings say. A joint row stays
     where every campaign has one."""
     newest = tables[-1][1]
-    held = [(s, {_key(r): r for _, r in t.iterrows()}) for s, t in tables]
+    held = [(s, {_key(r): r for r in t.to_dict("records")}) for s, t in tables]
     rows = []
     for key, row in held[-1][1].items():
         found = [(s, table[key]) for s, table in held if key in table]
@@ -83,14 +83,17 @@ def combined(
     return out.astype({"joint": bool, "control": bool, "worse": bool, "ranged": bool})
 
 
-def _key(row: pd.Series) -> tuple[Any, ...]:
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a row compares."""
     return tuple(None if pd.isna(row[c]) else row[c] for c in COMPARISON)
 
 
 def _row(
-    row: pd.Series, found: Sequence[tuple[str, pd.Series]], study: Study, processor: str
-) -> pd.Series:
+    row: Mapping[str, Any],
+    found: Sequence[tuple[str, Mapping[str, Any]]],
+    study: Study,
+    processor: str,
+) -> dict[str, Any]:
     """One comparison of all sittings."""
     sat: dict[str, list[combine.Campaign]] = {}
     for name, each in found:
@@ -99,7 +102,7 @@ def _row(
     known = [combine.sitting(c) for c in sat.values()]
     sittings = len({name for name, _ in found})
     asked = 1 if row["control"] else study.sittings
-    out = row.copy()
+    out = dict(row)
     out["question"], out["processor"] = study.key, processor
     out["sittings"], out["asked"], out["ranged"] = sittings, asked, False
     out["next_lo_pct"] = out["next_hi_pct"] = math.nan

@@ -50,13 +50,6 @@ def percent(value: Amount, digits: int = 1, sign: bool = True) -> str:
     return f"{mark}{text}{THIN}%"
 
 
-def ratio(value: Amount, lo: Amount = math.nan, hi: Amount = math.nan) -> str:
-    """A change as a number on an axis of factors, for figures: `5.3× (1.7 to 16.3×)`."""
-    lo, hi = _float(lo), _float(hi)
-    ends = "" if math.isnan(lo) or math.isnan(hi) else f" ({_ratio(lo)} to {_ratio(hi)}×)"
-    return f"{_ratio(value)}×{ends}"
-
-
 def size(value: Amount, metric: str = "") -> str:
     """The size of a change without its direction: `4.1 %`, `8.4 times`."""
     value = _float(value)
@@ -130,11 +123,6 @@ def _interval(lo: float, hi: float, metric: str) -> tuple[str, str]:
         return f"{_bare(hi)} to {_bare(lo)} times", smaller
     low, high = change(lo, metric), change(hi, metric)
     return f"{low.removesuffix(f'{THIN}%') if high.endswith('%') else low} to {high}", ""
-
-
-def _ratio(value: Amount) -> str:
-    r = 1 + value / 100
-    return f"{r:.3g}" if r < 0.1 else f"{r:.2f}" if r < 2 else f"{r:.1f}" if r < 20 else f"{r:,.0f}"
 
 
 def _bare(value: float) -> str:

@@ -36,7 +36,7 @@ from noisefloor.show.report.pages import (
 from noisefloor.show.report.pieces import by_word, drawing, raw_links
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import SAME, differs
-from noisefloor.studies import STUDIES, load
+from noisefloor.studies import STUDIES, headline, load
 from noisefloor.text import amounts
 
 LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
@@ -48,7 +48,7 @@ FARTHEST = 1000.0  # percent, which the small scale ends at
 def recorded_campaign(study) -> str | None:
     """The newest campaign of a study under ``data/raw/recorded`` that a page can lead with: one of its
     leading question, else of an earlier leading one or of all questions, else any."""
-    leading = studies.headline(study)[:1] if study in STUDIES else ()
+    leading = headline(study)[:1] if study in STUDIES else ()
     return newest_campaign(study, paths.recorded(), leading=(*leading, "headline", ""))
 
 
