@@ -190,6 +190,7 @@ def test_it_is_left_as_it_was_and_asked_nothing_else(theirs):
     assert table[~table["warmup"]]["pair_id"].nunique() >= 1
 
 
+@slow
 def test_a_dry_run_prints_every_statement_and_sends_none_that_changes_anything(theirs):
     said: list[str] = []
     assert measured(theirs.url, dry=said.append) is None

@@ -274,6 +274,7 @@ def test_mariadb_side_by_side(loaded, mariadb):
     assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
 
 
+@pytest.mark.slow
 def test_a_restart_has_no_warm_up_slices(loaded, mysql):
     loaded(mysql)
     chosen = studies.load("tablespace-encryption", question="restart", profile="smoke")

@@ -651,6 +651,7 @@ def test_nothing_outlives_a_killed_command(home, tmp_path):
     until(lambda: not any(alive(int(pid)) for pid in told.split()), "end of both")
 
 
+@pytest.mark.slow
 def test_what_jupyter_itself_says_is_not_in_the_terminal(home, tmp_path):
     write(home, "loud", ["import os\nos.write(2, b'a traceback of the kernel')"])
     argv = (*COMMAND, "report", "loud", "--out", tmp_path)
