@@ -10,7 +10,7 @@ import pytest
 
 from conftest import command_lines
 from noisefloor import model as study
-from noisefloor import studies
+from noisefloor import schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import backup, collect, loading, tools, workloads
 from noisefloor.parse import time as time_text
@@ -167,16 +167,30 @@ def test_a_speed_that_was_not_printed_is_no_number(tmp_path):
 
 
 @pytest.fixture
-def begun(campaign):
-    """A block of a question in progress: (study, bench)."""
+def begun_whole(campaign):
+    """A block of a question in progress: (study, campaign, bench)."""
 
-    def begin(template, question):
+    def begin(template, question, **work):
         if template.engine.kind == "mariadb" and not shutil.which("mariabackup"):
             pytest.skip("no mariadb-backup here")
         chosen = studies.load(
             "backup-encryption", question=question, profile="smoke", engine=template.engine.kind
         )
-        return chosen, campaign(chosen, template)[1]
+        first = study.replace(chosen.workloads[0], **work)
+        profile = study.replace(chosen.profile, rows=1_000)
+        chosen = study.replace(chosen, workloads=(first,), profile=profile)
+        return chosen, *campaign(chosen, template)
+
+    return begin
+
+
+@pytest.fixture
+def begun(begun_whole):
+    """The same without the campaign."""
+
+    def begin(template, question):
+        chosen, _, bench = begun_whole(template, question)
+        return chosen, bench
 
     return begin
 
@@ -250,6 +264,38 @@ def test_a_restore_without_a_backup_makes_its_own(begun, mariadb, tmp_path):
     assert [x["name"] for x in found["stages"]] == ["openssl", "zstd", "mbstream"]
     assert metric["backup_size"] == bench.kit.archives[arm.name].stat().st_size
     assert found["evidence"][0]["found"] == "equal"
+
+
+def test_a_load_beside_backups(begun_whole, template):
+    """Backups go on for as long as the load does; what their processes use is not the server's; one
+    that fails fails the run."""
+    load = {"rate": 20, "threads": (64,), "slices": {"64": 3}, "errors": 0.1}
+    chosen, c, bench = begun_whole(template, "beside", **load)
+    cells = {x.arm.name: x for x in schedule.cells(chosen) if not x.control}
+    for name in ("plain backup", "aes-128-cbc backup"):
+        c.pair(bench, cells[name])
+    copier = {"mysql": "tar", "mariadb": "mariabackup"}[template.engine.kind]
+    runs = [tidy.read(run) for run in tidy.run_folders(c.folder)]
+    assert [f["rate"] for f in runs] == 4 * [20]
+    for f in runs:
+        kind = {"no backup": "none", "plain backup": "plain"}.get(f["arm"], "encrypted")
+        assert [x["found"] for x in f["evidence"]] == [kind]
+        stages = {"none": [], "plain": [copier, "zstd"]}.get(kind, [copier, "zstd", "openssl"])
+        assert [x["name"] for x in f["stages"][: len(stages)]] == stages
+        assert len(f["stages"]) >= len(stages)
+        assert str(bench.folder) not in str(f)
+    table = tidy.table(c.folder)
+    assert table.attrs["problems"] == []
+    assert {"p50", "mean_latency", "cpu_per_transaction"} <= set(table["metric"])
+    assert set(tidy.stages(c.folder)["arm"]) == {"plain backup", "aes-128-cbc backup"}
+    assert list(bench.kit.folder.glob("archive*")) == []
+
+    bench.kit.password.unlink()
+    c.pair(bench, cells["aes-128-cbc backup"])
+    assert len(list(tidy.run_folders(c.folder))) == 4
+    said = [f.read_text() for f in c.folder.glob("*aes*.failed*/failure.txt")]
+    assert len(said) == 2
+    assert all("ended with exit code" in x for x in said)
 
 
 def test_who_notices_damage_is_told_in_words(begun, mariadb):

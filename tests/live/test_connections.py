@@ -5,6 +5,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -165,6 +167,43 @@ def test_pooled_sessions_say_what_they_are(bench, tmp_path):
         )
         assert found["exit_code"] == 0
         assert [c["found"] for c in found["evidence"]] == [wanted]
+
+
+def test_connections_at_a_rate(campaign, mysql, tmp_path):
+    """In turn on one server, each offered the rate. A connection counts from the moment at which it
+    was to begin: one client alone sees all that wait for it while the server stands still."""
+    chosen = studies.load("ssl-connections", question="rate", profile="smoke")
+    c, bench = campaign(chosen, mysql)
+    work = chosen.workload("connections, 50 a second")
+    cells = {x.arm.name: x for x in schedule.cells(chosen) if x.workload is work}
+    arms = [n for n in cells if here(wire.sshd_program) or "SSH" not in n]
+    for name in arms:
+        c.pair(bench, cells[name])
+    runs = [tidy.read(run) for run in tidy.run_folders(c.folder)]
+    assert len({f["arrivals"] for f in runs}) == len(runs) == 2 * len(arms)
+    assert all("--rate=50" in f["argv"] and f["rate"] == 50 for f in runs)
+    table = tidy.table(c.folder)
+    assert table.attrs["problems"] == []
+    found = table.groupby(["metric", "arm"])["value"].mean()
+    plain, tls = "plain TCP", "TLS 1.3, RSA 2048"
+    for metric in ("cpu_per_connection", "client_cpu_per_connection", "mean_latency", "p50"):
+        assert found[metric, tls] > found[metric, plain] > 0
+    for arm in (plain, *arms):
+        assert found["reached_rate", arm] == pytest.approx(50, rel=0.4)
+        assert found["saturated", arm] == 0
+
+    work = chosen.workload("connections, 100 a second")
+    one = replace(slice_of(bench, BY_NAME[plain], tmp_path / "still", workload=work), seconds=3)
+    pid = bench.servers[0].pid
+    harm = [threading.Timer(1.0, os.kill, (pid, signal.SIGSTOP))]
+    harm += [threading.Timer(1.3, os.kill, (pid, signal.SIGCONT))]
+    for timer in harm:
+        timer.start()
+    told = connections.connect(one)
+    took = tidy.metrics({"workload_tool": "connect", "threads": 1, "rate": 100} | told, one.folder)
+    # 30 of 300 arrive meanwhile and wait 0.15 s on average: 15 ms in all; a closed loop has 1
+    assert took["max_latency"] > 0.2
+    assert took["mean_latency"] > 0.005
 
 
 def test_a_tunnel_is_the_one_that_its_arm_says(bench):

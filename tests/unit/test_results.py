@@ -388,7 +388,7 @@ def test_a_question_is_answered_by_its_campaign_or_by_one_that_asked_everything(
     assert set(r.about("no-sync")["workload"]) == {"y"}
     assert not r.about("no-sync")["control"].any()
     assert r.about("replica").empty
-    assert list(r.questions)[:2] == ["headline", "no-sync"]
+    assert list(r.questions)[:3] == ["headline", "rate", "no-sync"]
     assert set(r.questions) == set(studies.questions("binlog-encryption"))
     old = results.load(recorded)
     assert set(old.about("headline")["workload"]) == {"in memory"}

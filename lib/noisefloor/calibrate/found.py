@@ -5,6 +5,8 @@ Works on opened campaigns (`results.load`)."""
 
 import json
 import math
+import tomllib
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,8 @@ from scipy import stats as scipy_stats
 
 from noisefloor import schedule, stats
 from noisefloor.calibrate import heldout, live
-from noisefloor.stats import combine
+from noisefloor.data.tidy.rates import PERCENTILES
+from noisefloor.stats import combine, scatter
 
 WHOLE = 12  # blocks without which a campaign decides nothing about a machine
 PAIRS = 10  # without which a scatter is known too badly
@@ -22,7 +25,8 @@ FREE = 4  # degrees of freedom inside blocks, before they stand for it
 
 def write_tables(opened, folder, *, machine=False):
     """Write what campaigns say into `folder`: ``noise.json``, ``floor.json`` and ``tau.json``. machine:
-    they were all made on one machine, which has no repeats: without the last.
+    they were all made on one machine, which has no repeats: without the last, and without what a
+    pilot says of windows at a rate.
 
     Raises TooShort for a machine whose A/A campaign has fewer than WHOLE blocks: it would decide what
     later ones say."""
@@ -34,6 +38,8 @@ def write_tables(opened, folder, *, machine=False):
             raise live.TooShort(f"{r.folder.name} has {n} blocks of {WHOLE}: nothing is written")
     tables = {"noise": noise(opened), "floor": floor(*aa)}
     if not machine:
+        pilot = tomllib.loads(Path(__file__).with_name("pilot.toml").read_text(encoding="utf-8"))
+        tables["noise"] |= {k: v | tables["noise"].get(k, {}) for k, v in pilot.items()}
         tables["tau"] = tau(opened)
     for name, entries in tables.items():
         text = json.dumps(entries, indent=1, ensure_ascii=False)
@@ -59,9 +65,14 @@ def noise(opened):
         for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
             parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
             total, df = map(sum, zip(*parts, strict=True))
-            if df < PAIRS - 1:
+            load = r.study.workload(work)
+            pooled = load.rate and metric in PERCENTILES  # a value a block, not a window
+            if df < PAIRS - 1 or pooled:
                 continue
-            for name in schedule.kin(r.study, r.study.workload(work)):
+            names = schedule.kin(r.study, load)
+            if load.rate:
+                names = (names[0], scatter.AT_RATE[schedule.at_once(r.study, load)])
+            for name in names:
                 sums.setdefault((name, metric, int(threads)), []).append((total, df))
     out = {"source": f"pairs of {counted} campaigns"}
     for (workload, metric, threads), parts in sorted(sums.items()):

@@ -106,18 +106,6 @@ def run(study, question, old, clients, seed, as_json, **given):
         _tell(found, as_json)
 
 
-def _rate(text):
-    """Transactions a second."""
-    from noisefloor.studies.own import RATE_MOST
-
-    if not (text.isdecimal() and 0 < int(text) <= RATE_MOST):
-        raise Sentence(
-            f"--rate {text}: a whole number of transactions a second from 1 to {RATE_MOST:,} is"
-            " needed; nothing was measured"
-        )
-    return int(text)
-
-
 def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
     """(parameters that all studies share, what `collect` takes of a server that is not ours)."""
     counts = (t.strip() for t in threads.split(",") if t.strip())
@@ -198,7 +186,7 @@ def measure(minutes):
     "--workload", default="oltp_read_write", show_default=True, help="A script of sysbench."
 )
 @click.option("--lua", default="", metavar="FILE", help="A Lua script of your own instead.")
-@click.option("--rate", default="", help="Transactions a second that each server is offered, both at once. [as many as it can do]")  # fmt: skip
+@click.option("--rate", help="Transactions a second that each server is offered, both at once, or a share of what the baseline can do, such as 25%. [as many as it can do]")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
 @_measuring
 def ab(settings, workload, lua, rate, out, as_json, **given):
@@ -208,6 +196,7 @@ def ab(settings, workload, lua, rate, out, as_json, **given):
     noisefloor ab binlog_encryption=OFF,ON --threads 1,4,16
     noisefloor ab sync_binlog=1,0 innodb_flush_log_at_trx_commit=1,2
     noisefloor ab innodb_doublewrite=ON,OFF sync_binlog=0 --workload oltp_write_only
+    noisefloor ab sync_binlog=1,0 --rate 500
     noisefloor ab sync_binlog=1,0 --server 'mysql://me@db.example/?read_default_file=me.cnf' --dry-run
 
     The first value of a variable is the baseline's. With several variables every combination is
@@ -222,7 +211,7 @@ def ab(settings, workload, lua, rate, out, as_json, **given):
 
     asked, whose = _asked(**given | {"engine": given["engine"] or "mysql"})
     asked |= {"settings": list(settings), "workload": workload, "lua": lua}
-    asked |= {"rate": _rate(rate)} if rate else {}
+    asked |= {"rate": rate} if rate is not None else {}
     found, folders = _obtained("own-study", **whose, **asked)
     if found is None:
         return

@@ -1,7 +1,7 @@
 """Backups through a pipe of processes: made, restored, proved; what each process did meanwhile.
 
-`Kit` is what a campaign keeps between its runs; `backup`, `restore` and `speed` are the measuring
-tools.
+`Kit` is what a campaign keeps between its runs; `backup`, `restore`, `beside` and `speed` are the
+measuring tools.
 """
 
 import contextlib
@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -25,12 +26,15 @@ from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.measure.workloads import Stage
 from noisefloor.model import AGAIN, Arm, Study, Workload
 from noisefloor.servers import engines
-from noisefloor.servers.evidence import check
+from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.workshop import clock, ctrl_c, die_with_parent, secret_file
 
 ALIASES = {"sm4": "sm4-cbc"}  # one cipher under two names
 SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
+SELDOM_S = 0.2  # the same beside a load, which a look takes time from
+COMPRESSING = 2  # threads of zstd beside a load
+_FIRST_BYTES = {b"Salted__": "encrypted", b"\x28\xb5\x2f\xfd": "plain"}  # openssl's, zstd's
 _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
 
 
@@ -56,6 +60,8 @@ class Kit(tools.Kit):
 
     def ready(self, arm: Arm, workload: Workload) -> None:
         """Make sure that its programs and its cipher are on this machine. Raises NotHere."""
+        if "cipher" not in arm.how:  # no backup
+            return
         stages = workloads.restore("tar", self.folder, arm.how, self.password)
         if workload.tool == "speed":
             stages = [workloads.speed(arm.how, 1)]
@@ -134,13 +140,14 @@ def pipe(
     source: Path | str = os.devnull,
     target: Path | str = os.devnull,
     size: int = 0,
+    every_s: float = SAMPLE_S,
 ) -> dict:
     """Run the stages connected by pipes: {"wall_s", "stages": [{name, user_s, sys_s, wall_s,
     exit_code, said, states}]}.
 
     `said`: the last line of its stderr, kept in `folder`. `states`: how often it was seen running,
-    waiting for input, for output or for something else. `size`: bytes that each pipe can hold (0:
-    the system's own 64 KiB). All children die with this process. Raises ToolError when none of
+    waiting for input, for output or for something else, a look every `every_s`. `size`: bytes that
+    each pipe can hold (0: the system's own 64 KiB). All children die with this process. Raises ToolError when none of
     them uses the processor any more."""
     ends = [os.pipe() for _ in stages[1:]]
     for _, into in ends if size else ():
@@ -171,7 +178,7 @@ def pipe(
         endings = [waiters.submit(_ending, c, began) for c in children]
         used, moved = 0.0, began
         try:
-            while wait(endings, SAMPLE_S).not_done:
+            while wait(endings, every_s).not_done:
                 ctrl_c()
                 for c, ending, seen in zip(children, endings, states, strict=True):
                     if not ending.done() and (doing := _doing(c.pid)):
@@ -263,6 +270,47 @@ def _restored(kit: Kit, server: Server, arm: Arm, threads: int) -> dict:
     return took | own | {"archive_B": archive.stat().st_size, "evidence": checks}
 
 
+def beside(s: Slice) -> dict:
+    """A load at a rate, its text in ``sysbench.txt``, with one backup after the other beside it; with
+    none where the arm has no cipher.
+
+    The backups begin before the load, and the last one ends after it: all count among the `stages`.
+    A clone is no process, but a part of what the server used."""
+    argv, over = tools.load_argv(s, s.seconds), threading.Event()
+    with (
+        s.kit.bench.place("gate") as place,
+        tools.Gated(argv, s.threads, place / "0", place / "0.txt") as s.gated,
+        ThreadPoolExecutor(1) as other,
+    ):
+        s.gated.connected()
+        going = other.submit(_backups, s, over)
+        try:
+            found = tools.sysbench(s)
+        finally:
+            over.set()
+        made = going.result()
+    wanted = {None: "none", "none": "plain"}.get(s.arm.how.get("cipher"), "encrypted")
+    said = ", ".join(sorted({kind for kind, _ in made})) or "none"
+    proof = check("backups beside the load", "first bytes of every archive", wanted, said)
+    stages = [x for _, stages in made for x in stages if x["name"] != "clone"]
+    return found | {"stages": stages, "evidence": agree([proof])}
+
+
+def _backups(s: Slice, over: threading.Event) -> list[tuple[str, list[dict]]]:
+    """Backups of a slice's server under its arm, if it has any, one after the other until `over`:
+    what the archive is, and what its processes did."""
+    made = []
+    while "cipher" in s.arm.how and not over.is_set():
+        archive = s.kit.new("archive")
+        took = _backup(s.kit, s.server, s.arm, COMPRESSING, archive, SELDOM_S)
+        with open(archive, "rb") as file:
+            head = file.read(8)
+        archive.unlink()
+        kinds = (k for first, k in _FIRST_BYTES.items() if head.startswith(first))
+        made.append((next(kinds, "unknown"), took["stages"]))
+    return made
+
+
 def speed(s: Slice) -> dict:
     """`openssl speed` of the arm's cipher alone, for whole seconds; text in ``openssl.txt``."""
     stage = workloads.speed(s.arm.how, round(s.seconds), "-decrypt" in s.workload.options)
@@ -285,13 +333,16 @@ def _must(took: dict) -> None:
             raise ToolError(f"{x['name']} ended with exit code {x['exit_code']}: {x['said']}")
 
 
-def _backup(kit: Kit, server: Server, arm: Arm, threads: int, archive: Path) -> dict:
+def _backup(
+    kit: Kit, server: Server, arm: Arm, threads: int, archive: Path, every_s: float = SAMPLE_S
+) -> dict:
     copy, data, stolen = copier(server), kit.new("scratch"), steal()
     clone = [_clone(server, data)] if copy == "tar" else []
     data.mkdir(mode=0o700, exist_ok=bool(clone))
     try:
         stages = workloads.backup(copy, _options(kit, server), data, arm.how, kit.password, threads)
-        took = pipe(stages, kit.folder, target=archive, size=int(arm.how.get("pipe", 0)))
+        size = int(arm.how.get("pipe", 0))
+        took = pipe(stages, kit.folder, target=archive, size=size, every_s=every_s)
         _must(took)
     except ToolError:
         archive.unlink()
@@ -310,7 +361,7 @@ def _clone(server: Server, data: Path) -> dict:
     """A physical copy by MySQL's clone plugin, as a stage: the server's CPU, to a hundredth of a
     second."""
     with contextlib.suppress(Exception):  # installed by an earlier run
-        server.query("INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+        server.patient("INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
     before, began = server.usage()["cpu_s"], time.monotonic()
     server.patient("CLONE LOCAL DATA DIRECTORY = :where", where=str(data))
     return {

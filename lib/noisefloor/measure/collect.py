@@ -10,11 +10,12 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 from noisefloor import parse, paths, schedule, stats, studies
 from noisefloor.data import results, tidy
+from noisefloor.measure import child, loading, loop, tools
 from noisefloor.measure import clients as client_hosts
-from noisefloor.measure import loading, loop
 from noisefloor.measure.bench import Bench
 from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.child import ToolError
@@ -28,7 +29,7 @@ from noisefloor.servers import engines, evidence, guest
 from noisefloor.servers.address import address as address_of
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.workshop import workshop
-from noisefloor.studies.own import SLOWLY
+from noisefloor.studies.own import SLOWLY, offered, share_of
 
 # what can go wrong with a measurement, each one sentence for its reader
 FAILURES = (
@@ -41,6 +42,7 @@ FAILURES = (
     paths.NotFound,
 )
 _FOUND = {"sized", "digest", "guest"}  # parameters that nobody gives
+WINDOWS = 3  # in a closed loop, whose median is a capacity
 
 
 # -- one campaign ----------------------------------------------------------------------------------
@@ -129,6 +131,7 @@ def measure_as_guest(
             bench = Bench(shop, {}, study)
             bench.servers = [theirs]
             with _ended(campaign, bench):
+                progress.say(planned(campaign))
                 loop.as_guest(campaign, bench)
         _finish(campaign)
     return campaign.folder
@@ -196,6 +199,23 @@ def _finish(c: Campaign) -> None:
             f"{said}, and no pair of runs was whole: nothing can be judged; the same command"
             " measures anew"
         )
+    if full := _saturated(c):
+        raise CampaignError(f"{said}: {full}")
+
+
+def _saturated(c: Campaign) -> str:
+    """What is said of a campaign with no window that was not saturated; "" of another."""
+    table = c.table[~c.table["warmup"]]
+    full = table[table["metric"].eq("saturated") & table["value"].gt(0)]["pair_id"].nunique()
+    if full < table["pair_id"].nunique():
+        return ""
+    texts = (file.read_text() for file in c.folder.glob("*-p[0-9]*/sysbench.txt"))
+    reached = [float(tps) for text in texts for tps in re.findall(r"\btps: ([\d.]+)", text)]
+    rate = min(w.rate for w in c.study.workloads)
+    return (
+        f"{schedule.SATURATED[True].format(full, full)}; a server finished about"
+        f" {median(reached or [0]):,.0f} of {rate:,} transactions a second"
+    )
 
 
 def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
@@ -248,7 +268,7 @@ def measured(
     if name == "own-study":
         parameters |= _script(parameters.get("workload", ""), lua)
         parameters |= {"guest": True} if server else {}
-    keys = _keys(name, question, engine)
+    keys = _keys(name, question, engine, guest=bool(server))
     if server and clients:
         raise StudyError("--clients needs a server of its own; nothing was measured")
     several = client_hosts.count(clients) if clients else 0
@@ -274,6 +294,8 @@ def measured(
         kind = {"engine": found["engine"].kind}
         if name == "own-study":
             kind["static"] = _static(chosen, found["engine"])
+            if "%" in str(parameters.get("rate")):
+                parameters["rate"] = _frozen(parameters | kind, found["engine"])
     if question == "all":  # a path may be of the other kind, which has other questions
         keys = _keys(name, question, kind.get("engine", engine))
     asked = [studies.load(name, question=key, **(parameters | kind)) for key in keys]
@@ -297,10 +319,12 @@ def _lacks(study: Study, engine: str) -> str:
     return ""
 
 
-def _keys(name: str, question: str, engine: str) -> tuple[str, ...]:
-    """The questions to answer."""
+def _keys(name: str, question: str, engine: str, *, guest: bool) -> tuple[str, ...]:
+    """The questions to answer; on a guest the first, where the arms take turns."""
     if question == "all":
         return tuple(studies.questions(name, engine)) or ("",)
+    if guest and not question:
+        return tuple(studies.questions(name, engine))[:1] or ("",)
     return (question,) if question else studies.headline(name, engine)
 
 
@@ -345,3 +369,50 @@ def _static(study: Study, build: engines.Engine) -> tuple[str, ...]:
         except ServerError as e:
             raise StudyError(f"{e}; nothing was measured") from None
     return static
+
+
+def _frozen(parameters: dict, build: engines.Engine) -> int:
+    """The transactions a second that a share of a capacity ("25%") stands for: those of the
+    campaign that is continued, else of the capacity as it is measured now."""
+    share = parameters["rate"]
+    for file in sorted(paths.runs().glob("ab-*/campaign.json"), reverse=True):
+        with contextlib.suppress(tidy.Damaged, StudyError, LookupError, TypeError):
+            begun = tidy.meta(file.parent)
+            if begun["parameters"]["rate"] == share:
+                rate = begun["workloads"][0]["rate"]
+                study = studies.load("own-study", **(parameters | {"rate": rate}))
+                if resumable(study, build, lambda _: None):
+                    return rate
+    _, percent = offered(share)
+    study = studies.load("own-study", **parameters)
+    tps = _capacity(study, build, parameters.get("lua", ""))
+    rate = share_of(tps, percent)
+    Progress().say(
+        f"capacity {tps:,.0f} transactions a second; {percent} % of it, to two digits: {rate:,}"
+    )
+    return rate
+
+
+def _capacity(study: Study, build: engines.Engine, lua: str) -> float:
+    """Transactions a second of the baseline alone in a closed loop, with the study's clients, data
+    and length of windows: the median of some, after a warm-up. Raises CampaignError."""
+    (work,), base, progress = study.workloads, study.baseline, Progress()
+    clients = max(work.threads)
+    length = schedule.slice_s(study, schedule.Cell(work, clients, base))
+    with _machine(progress) as shop:
+        progress.say(f"{engines.label(build)}: measuring its capacity, {clients} clients")
+        if lua:
+            shutil.copyfile(lua, shop / work.script)
+        template = templates(study, {"": build}, shop)[""]
+        with template.trial(shop / "capacity", base.settings) as server:
+            server.only(dict(work.settings) | dict(base.switch))
+            s = tools.Slice(study, server, base, work, clients, length, shop)
+            texts = [
+                child.run(tools.load_argv(s, seconds), 3 * seconds + child.PATIENCE_S)[1]
+                for seconds in (study.profile.warmup_s, *[length] * WINDOWS)
+            ]
+    try:
+        found = [parse.sysbench(text) for text in texts[1:]]
+    except parse.ParseError as e:
+        raise CampaignError(f"the capacity is not known: {e}; nothing was measured") from None
+    return median(f["transactions"] / f["duration_s"] for f in found)

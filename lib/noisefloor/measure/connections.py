@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from noisefloor.measure import child, tools, workloads
-from noisefloor.measure.child import run
+from noisefloor.measure.child import Child, run
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines, wire
@@ -20,7 +20,7 @@ from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.wire import Link, Sshd, Tunnel
-from noisefloor.servers.workshop import secret_file
+from noisefloor.servers.workshop import clock, secret_file
 
 DEFAULT_KEY = "RSA 2048"
 STRANGERS = 3000  # users that log in once each, more than a slice has time for
@@ -220,7 +220,8 @@ def connect(s: Slice) -> dict:
     """Connections made and ended by sysbench with our own script; text in ``sysbench.txt``.
 
     Before the clock starts the address is known (the round trips are measured) and the server has
-    the password in its cache (the script's own session)."""
+    the password in its cache (the script's own session). At a rate, what is used counts from there,
+    too: many clients start, and few of them work."""
     kit, route, result = s.kit, s.kit.route(s.server, s.arm), {}
     kit.serve(s.server, s.arm.how.get("key"))
     if s.workload.distance_ms is not None:
@@ -230,8 +231,17 @@ def connect(s: Slice) -> dict:
     argv = _argv(s, route)
     stolen, tunnel = steal(), route.tunnel
     before, own = s.server.usage(), tunnel.usage() if tunnel else {}
-    limit = 3 * s.seconds + 2 * child.PATIENCE_S
-    code, text, cpu = run(argv, limit, s.folder / "sysbench.txt", env=kit.client(s.arm))
+    limit, starting = 3 * s.seconds + 2 * child.PATIENCE_S, 0.0
+    client = Child(argv, s.folder / "sysbench.txt", env=kit.client(s.arm))
+
+    def begun() -> None:
+        nonlocal starting
+        starting = clock(client.process.pid)
+        before.update(s.server.usage())
+        own.update(tunnel.usage() if tunnel else {})
+
+    code, text, cpu = client.wait(limit, begun if s.workload.rate else None)
+    cpu -= starting
     used = {k: round(v - before[k], 6) for k, v in s.server.usage().items()}
     if tunnel:  # what the ends of a tunnel spend is spent for the connections
         result["tunnel_s"] = tunnel.took_s
@@ -263,6 +273,8 @@ def _argv(s: Slice, route: Route) -> list[str]:
         *workloads.PRINTED,
         *s.workload.options,
     ]
+    client += [f"--rate={s.workload.rate}"] if s.workload.rate else []
+    client += [f"--rand-seed={s.facts['arrivals']}"] if "arrivals" in s.facts else []
     file = s.kit.options(s.server, route)
     return [*route.enter, *workloads.call(name, file, s.threads, *client, "run")]
 

@@ -85,7 +85,8 @@ def planned(c: Campaign) -> str:
     if len(c.study.arms) > 1:
         said += f", of which the arms need {math.ceil(schedule.least_min(c.study, c.plan))} or more"
     half = ", ".join(
-        f"{METRICS[m].label} ±{pct:.1f} %" for m, pct in c.plan.get("expected", {}).items()
+        f"{METRICS[m].label} {f'±{pct:.1f}' if pct < 100 else 'over ±100'} %"
+        for m, pct in c.plan.get("expected", {}).items()
     )
     return f"{said}; expected: {half or 'not known, no A/A noise is recorded for it'}"
 

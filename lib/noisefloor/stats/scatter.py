@@ -16,6 +16,7 @@ from noisefloor import paths
 KIN = {"apply_cpu": "cpu_per_transaction", "cpu_per_connection": "cpu_per_transaction"}
 KIN |= {"user_sys": "cpu_per_transaction", "p99": "p95"}
 TIMED = ("wall", "wall_prepared", "user_sys")  # of a command: how long its runs are, about
+AT_RATE = {True: "at a rate, at once", False: "at a rate, in turn"}  # names in noise.json
 NO_SERVER = (*TIMED, "backup_size")  # a command is not started like a server
 SIZES = ("backup_size", "data_size")  # nothing is published of how they scatter
 Floor = float | Mapping[str, Any] | None  # start-to-start CV in percent, or entries by metric
@@ -65,9 +66,9 @@ def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[
     """{threads: scatter of a pair in percent at the nearest thread count that is known}, as measured
     on this machine, else as recorded; {} where none is. names: of workloads, the first that is known
     counts."""
-    found = _read(paths.known("noise", own=False)) | _read(paths.known("noise"))
-    own = [found[n][metric] for n in names if metric in found.get(n, {})]
-    sds = {int(t): float(sd) for t, sd in own[0].items() if sd > 0} if own else {}
+    tables = [_read(paths.known("noise", own)) for own in (True, False)]
+    known = [t[n][metric] for n in names for t in tables if metric in t.get(n, {})]
+    sds = {int(t): float(sd) for t, sd in known[0].items() if sd > 0} if known else {}
     return {t: sds[min(sds, key=lambda k: abs(math.log(k / t)))] for t in threads if sds}
 
 

@@ -88,7 +88,7 @@ def load(
         keyring=file.get("keyring", False),
         margin_pct=margin_pct,
         sittings=_sittings(file, key, profile),
-        upgrade=file.get("upgrade", False) and key in file["headline"],
+        upgrade=asked.get("upgrade", False),
         kit=asked.get("kit", file.get("kit", "")),
         facts=tuple(asked.get("facts", ())),
         cipher=file.get("cipher", {}),

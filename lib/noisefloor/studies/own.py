@@ -67,7 +67,7 @@ def at_rate(work: Workload, rate: int, threads: tuple[int, ...] = ()) -> Workloa
         rate=rate,
         slices={str(t): seconds for t in many},
         metrics=(
-            *("p99", "cpu_per_transaction", "mean_latency", "p95", "p50", "p999"),
+            *("p99", "cpu_per_transaction", "mean_latency", "p95"),
             *(m for m in work.metrics if m.endswith("_bytes_per_transaction")),
         ),
         deciding=("p99", "cpu_per_transaction"),

@@ -462,8 +462,10 @@ class Results(Tables):
 
     @property
     def metric(self) -> str:
-        """The metric that decides about the first workload."""
-        return self.study.workloads[0].deciding[0]
+        """The metric that decides about the first workload, of those that were measured."""
+        first = self.study.workloads[0]
+        there = set(self.parts[0].judged(first.name)["metric"])
+        return next((m for m in first.deciding if m in there), first.deciding[0])
 
     @property
     def threads(self) -> int:

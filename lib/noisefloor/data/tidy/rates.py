@@ -27,10 +27,10 @@ def window(out: dict[str, Any], rate: float) -> dict[str, float]:
     inside = waits + np.asarray(queue.get("concurrency", ()), float)
     arrived = n + (waits[-1] if waits.size else 0)
     half = inside.size // 2
-    room = (1 - LEAST) * arrived
+    room = max((1 - LEAST) * arrived, 1.0)
     grows = half > 0 and inside[half:].min() > inside[:half].max() + room
     wanted = rate * seconds
-    lacks = n < LEAST * arrived or arrived < wanted - DISTANT * math.sqrt(wanted)
+    lacks = not n or n < arrived - room or arrived < wanted - DISTANT * math.sqrt(wanted)
     return {
         "reached_rate": n / seconds,
         "queue_length": float(waits.mean()) if waits.size else 0.0,
@@ -39,9 +39,9 @@ def window(out: dict[str, Any], rate: float) -> dict[str, float]:
 
 
 def by_block(table: pd.DataFrame, runs: Iterable[Any]) -> pd.DataFrame:
-    """`table` with the percentiles of each block's transactions, all windows together, on the rows
-    of its first window; without the windows of which either arm's was saturated, except that they
-    were."""
+    """`table` with the percentiles of each block's transactions, all windows of a comparison
+    together, on the rows of its first window; without the windows of which either arm's was
+    saturated, except that they were."""
     if not table["metric"].eq("saturated").any():
         return table
     flags = table[table["metric"].eq("saturated") & ~table["warmup"]]
@@ -49,9 +49,12 @@ def by_block(table: pd.DataFrame, runs: Iterable[Any]) -> pd.DataFrame:
     kept = table[~table["pair_id"].isin(full) | table["metric"].isin(["saturated", "steal"])]
     windows = flags[~flags["pair_id"].isin(full)].set_index("run")
     texts = {r.name: r.sysbench for r in runs if r.name in windows.index}
-    key = ["workload", "threads", "block", "arm"]
+    windows = windows[windows.index.isin(texts)]
+    # in turn a block holds pairs of several arms: each is compared with the baseline beside it
+    sides = windows.groupby("pair_id")["arm"].agg(lambda arms: " ".join(sorted(arms)))
+    key = ["workload", "threads", "block", windows["pair_id"].map(sides).rename("sides"), "arm"]
     found = []
-    for _, rows in windows[windows.index.isin(texts)].groupby(key, sort=False):
+    for _, rows in windows.groupby(key, sort=False):
         known = quantiles([texts[run] for run in rows.index], PERCENTILES.values())
         values = {name: known[q] for name, q in PERCENTILES.items() if q in known}
         first = rows.iloc[0].to_dict() | {"run": rows.index[0]}

@@ -75,7 +75,7 @@ class Part:
 
     @property
     def at(self) -> str:
-        """`at 1, 4 and 16 threads`: the thread counts that they stand for; `at 200 transactions a
+        """`at 1, 4 and 16 threads`: the thread counts that they stand for; `at 200 a
         second`."""
         first = self.rows[0]
         if first.get("rate"):

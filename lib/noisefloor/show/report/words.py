@@ -54,7 +54,7 @@ def _about(row) -> str:
 
 
 def _place(row) -> str:
-    """`at 200 transactions a second`, `at 16 threads`, or nothing."""
+    """`at 200 a second`, `at 16 threads`, or nothing."""
     return f"at {counts(row)}" if row.get("rate") else threads_label(row["threads"], joint(row))
 
 
@@ -106,9 +106,9 @@ def cost(metric) -> str:
 
 
 def counts(row) -> str:
-    """`200 transactions a second`, `16 threads`, `all threads`, or nothing."""
+    """`200 a second`, `16 threads`, `all threads`, or nothing."""
     if rate := row.get("rate"):
-        return f"{rate:,.0f} transactions a second"
+        return f"{rate:,.0f} a second"
     return "all threads" if joint(row) else counted(row["threads"])
 
 
