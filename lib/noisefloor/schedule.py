@@ -158,7 +158,7 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
     fit = pairs or _fitting(study, blocks)
     names = kin(study, work)
     if work.rate:
-        names = (names[0], stats.scatter.AT_RATE[at_once(study, work)])
+        names = (names[0], stats.scatter.AT_RATE[at_once(study, work)])[: len(names)]
     q = 1 - stats.verdict.ALPHA / (len(work.threads) * len(study.arms)) / 2
     found = {}
     for metric in work.deciding:

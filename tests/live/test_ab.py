@@ -194,6 +194,23 @@ def test_from_question_to_page_with_a_script_of_ones_own(home):
 
 
 @pytest.mark.slow
+def test_from_question_to_page_at_a_share_of_the_capacity(home):
+    words = ["sync_binlog=1,0", "--rate", "25%", "--engine", "mariadb", "--profile", "smoke"]
+    ran = ab(home, *words, "--budget", "0.6", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"capacity [\d,]+ transactions a second; 25 % of it, to two", ran.stderr)
+    assert re.search(
+        r"; expected: 99th percentile latency (over )?±[\d.]+ %, Server CPU", ran.stderr
+    )
+    rows = json.loads(ran.stdout)["comparisons"]
+    assert {"p99", "cpu_per_transaction"} <= {r["metric"] for r in rows}
+    (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
+    (work,) = tidy.meta(folder)["workloads"]
+    page = (home / "reports" / "ab-sync-binlog.html").read_text()
+    assert f"at {work['rate']:,} a second" in page
+
+
+@pytest.mark.slow
 def test_a_factorial_that_needs_starts_stands_side_by_side(home):
     words = ["innodb_read_io_threads=4,8", "sync_binlog=1,0", "--profile", "smoke"]
     ran = ab(home, *words, "--budget", "0.4", "--workload", "oltp_point_select")

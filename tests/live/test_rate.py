@@ -2,29 +2,35 @@
 
 import json
 import os
+import re
 import signal
+import sys
 import threading
 import time
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
 
 from conftest import signalled
-from noisefloor import schedule, studies
+from noisefloor import calibrate, paths, schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import campaign as campaigns
-from noisefloor.measure import tools
+from noisefloor.measure import collect, tools
+from noisefloor.model import as_guest
 from noisefloor.servers.server import ServerError
+from noisefloor.studies.own import RATE_MOST, share_of
 from test_campaign import aside, no_data, whole
 
 RATE, SECONDS = 80, 4
 
 
-def study(rate=RATE, clients=64):
+def study(rate=RATE, clients=64, seconds=SECONDS):
     asked = studies.load("own-study", settings=["sync_binlog=1,0"], rate=rate, profile="smoke")
     (work,) = asked.workloads
-    work = replace(work, threads=(clients,), slices={str(clients): SECONDS})
+    work = replace(work, threads=(clients,), slices={str(clients): seconds})
     profile = replace(asked.profile, rows=1_000)
     return replace(asked, workloads=(work,), profile=profile, settings={}, keyring=False)
 
@@ -71,12 +77,14 @@ def test_both_servers_are_under_load_at_the_same_time(pair):
         assert f"--rate={RATE}" in facts["argv"]
         assert facts["usage"]["server"]["cpu_s"] > 0
         assert facts["slice_s"] == SECONDS
+        assert facts["disk"]["log_syncs"] > 0  # of both engines
     began = sorted(f["start"] for f in runs)
     ended = sorted(f["end"] for f in runs)
     assert began[1] < ended[0], "the second window begins before the first one ends"
     assert len({f["arrivals"] for f in runs}) == 4, "each has arrivals of its own"
     table = tidy.table(c.folder)
     assert table.attrs["problems"] == []
+    assert {"log_syncs", "written_bytes_per_transaction"} <= set(table["metric"])
     found = table[~table["warmup"]].set_index(["metric", "arm"])["value"]
     for arm in (a.name for a in c.study.compared):
         assert found["reached_rate", arm].mean() == pytest.approx(RATE, rel=0.15)
@@ -89,35 +97,24 @@ def test_both_servers_are_under_load_at_the_same_time(pair):
     assert verdict["n_arm"] == 2
 
 
-def test_latency_counts_from_the_intended_start(pair):
-    c, bench = pair
-    c.pair(bench, cell(c))
-    calm = tidy.table(c.folder)
-    (slow,) = [s for s in bench.servers if s is bench.servers[1]]
-    harm = None
+def test_latency_counts_from_the_intended_start(campaign, mariadb, monkeypatch):
+    asked = study(rate=100, seconds=11)
+    c, bench = campaign(asked, mariadb, *asked.compared)
 
     def at_once(runs, measured=tools.at_once):
-        nonlocal harm
-        harm = stopped(slow, 0.2, 1.0)
-        return measured(runs)
+        harm = stopped(bench.servers[1], 0.2, 1.0)
+        found = measured(runs)
+        harm.join()
+        return found
 
-    c.block += 1
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tools, "at_once", at_once)
-        c.pair(bench, cell(c))
-    harm.join()
-    both = tidy.table(c.folder)
+    monkeypatch.setattr(tools, "at_once", at_once)
+    c.pair(bench, cell(c))
+    found = tidy.table(c.folder).set_index(["metric", "arm"])["value"]
     arm = c.study.arms[0].name
-
-    def of(table, metric, block):
-        rows = table[(table["metric"] == metric) & (table["block"] == block)]
-        return rows[rows["arm"] == arm]["value"].item()
-
-    # 16 of 320 transactions arrive while it stands still, and wait 0.1 s on average: 5 ms in all
-    assert of(both, "p95", c.block) > of(calm, "p95", 0) + 0.03
-    assert of(both, "max_latency", c.block) > 0.19
-    slower = of(both, "mean_latency", c.block) - of(calm, "mean_latency", 0)
-    assert slower > 0.003, "64 clients in a closed loop would see far less"
+    assert found["max_latency", arm] > 0.19
+    # 20 of 1,100 transactions arrive while it stands still, 11 of them wait half of it or more;
+    # clients in a closed loop would have sent it one or two
+    assert found["p99", arm] > 0.06
 
 
 def test_a_rate_above_the_capacity_is_saturated_for_both_arms(campaign, mariadb):
@@ -179,3 +176,68 @@ def test_what_a_window_says_stands_in_its_run(pair):
     facts = json.loads((run / "run.json").read_text())
     assert facts["gate"] or c.study.floor
     assert "Target transaction rate: 80/sec" in (run / "sysbench.txt").read_text()
+
+
+# -- the rate that is asked for, and what it lets expect ---------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("tps", "percent", "rate"),
+    [(1940, 25, 480), (9999, 90, 9000), (12.4, 50, 6), (0.3, 1, 1), (10**6, 90, RATE_MOST)],
+)
+def test_a_share_is_rounded_to_two_digits(tps, percent, rate):
+    assert share_of(tps, percent) == rate
+
+
+@pytest.mark.slow
+def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monkeypatch, capsys):
+    monkeypatch.setattr(sys.modules["noisefloor.studies.own"], "WINDOW_S", (2, 2))
+    monkeypatch.setattr(collect, "templates", lambda *given: {"": mariadb})
+    measured, looks = collect._capacity, []
+    monkeypatch.setattr(collect, "_capacity", lambda *given: looks.append(measured(*given)) or looks[-1])  # fmt: skip
+    asked = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
+    asked |= {"rate": "25%", "budget_min": 0.3}
+
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(campaigns.Campaign, "pair", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            collect.measured("own-study", **asked)
+    said = re.search(r"capacity ([\d,]+) .*; 25 % of it, to two digits: ([\d,]+)", capsys.readouterr().err)  # fmt: skip
+    capacity, rate = (int(n.replace(",", "")) for n in said.groups())
+    assert rate == pytest.approx(capacity / 4, rel=0.05)
+    (folder,) = (home / "runs").iterdir()
+    (work,) = tidy.meta(folder)["workloads"]
+    assert (work["rate"], work["name"]) == (rate, f"oltp_read_write, {rate:,} a second")
+    assert tidy.meta(folder)["parameters"]["rate"] == "25%"
+    assert collect.measured("own-study", **asked) == (folder,)
+    assert len(looks) == 1
+    assert {tidy.read(run)["rate"] for run in tidy.run_folders(folder)} == {rate}
+    collect.measured("own-study", **asked)  # that one has ended
+    assert len(looks) == 2
+
+
+def test_the_half_width_to_expect_at_once_and_in_turn():
+    asked = {"settings": ["sync_binlog=1,0"], "rate": 500}
+    at_once = schedule.plan(studies.load("own-study", **asked))["expected"]
+    assert at_once["p99"] == pytest.approx(6, abs=1)
+    assert at_once["cpu_per_transaction"] == pytest.approx(1.2, abs=0.2)
+    floor = {"p99": (1.0, 5.0), "cpu_per_transaction": (0.7, 5.0)}
+    theirs = as_guest(studies.load("own-study", guest=True, **asked), floor, "", cpu=True)
+    in_turn = schedule.plan(theirs)["expected"]
+    assert in_turn["p99"] > 8 * at_once["p99"]
+    assert in_turn["cpu_per_transaction"] > 3 * at_once["cpu_per_transaction"]
+    declared = schedule.plan(theirs)
+    wide = replace(theirs, floor=floor | {"cpu_per_transaction": (20.0, 5.0)})
+    one_start = schedule.expected(wide, declared)["cpu_per_transaction"]
+    assert one_start > 50, "a server that is not restarted shows nothing of its starts"
+
+
+def test_what_is_expected_has_its_source():
+    file = Path(calibrate.__file__).with_name("pilot.toml")
+    noise = json.loads(paths.known("noise", own=False).read_text())
+    for name, entries in tomllib.loads(file.read_text()).items():
+        assert noise[name].keys() >= entries.keys()
+        assert noise[name]["source"] == entries["source"]

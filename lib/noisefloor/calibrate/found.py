@@ -71,7 +71,7 @@ def noise(opened):
                 continue
             names = schedule.kin(r.study, load)
             if load.rate:
-                names = (names[0], scatter.AT_RATE[schedule.at_once(r.study, load)])
+                names = (names[0], scatter.AT_RATE[schedule.at_once(r.study, load)])[: len(names)]
             for name in names:
                 sums.setdefault((name, metric, int(threads)), []).append((total, df))
     out = {"source": f"pairs of {counted} campaigns"}

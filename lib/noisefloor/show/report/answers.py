@@ -321,6 +321,7 @@ def command(r, question) -> str:
         script = "lua" if given.get("lua") else "workload"
         line += [f"--{script}", given[script]] if given.get(script) else []
         line += ["--engine", engine] if (engine := r.meta["engine"]["kind"]) != "mysql" else []
+        line += ["--rate", str(rate)] if (rate := given.get("rate")) else []
         return shlex.join([*line, "--profile", s.profile.name])
     line = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
