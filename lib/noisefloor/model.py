@@ -259,7 +259,7 @@ def from_clients(study: Study, n: int) -> Study:
 
 
 # of these metrics a client sees enough; CPU per transaction where the server's process can be seen
-_SEEN = ("tps", "p95", "p99", "cpu_per_transaction")
+_SEEN = ("tps", "p95", "p99", "mean_latency", "cpu_per_transaction")
 
 
 def as_guest(

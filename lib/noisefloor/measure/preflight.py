@@ -64,7 +64,7 @@ def dry_run(study: Study, server: guest.Guest, say: Callable[[str], None]) -> No
         for threads in w.threads:
             argv = workloads.sysbench(
                 w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
-                seconds=study.profile.slice_s,
+                seconds=schedule.slice_s(study, schedule.Cell(w, threads, arms[0])),
             )  # fmt: skip
             say(f"-- {' '.join(workloads.shown(argv))}")
     say(f"-- what sysbench sends stands in its scripts; it uses the schema {workloads.SCHEMA}")
