@@ -27,6 +27,7 @@ ITEMS = {  # name: (heading, module, function)
     "start": ("Command start", "bench_answers", "start"),
     "harness": ("Harness", "bench_servers", "harness"),
     "verdict": ("Machine time to a verdict", "bench_servers", "verdict"),
+    "rate": ("At a rate", "bench_rate", "at_rate"),
     "scale": ("Scale", "bench_ingest", "scale"),
 }
 TARGET = paths.root() / "BENCHMARKS.md"
