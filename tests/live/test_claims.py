@@ -374,9 +374,13 @@ def campaign_of(study, metric, arm, *rows):
             "change_pct": (lo + hi) / 2, "lo_pct": lo, "hi_pct": hi, "next_lo_pct": math.nan,
             "next_hi_pct": math.nan, "warnings": [], "ranged": False, **more,
         })  # fmt: skip
-    measured, study = pd.DataFrame(made), SimpleNamespace(name=study, margin_pct=0.0)
+    measured = pd.DataFrame(made)
+    study = SimpleNamespace(name=study, margin_pct=0.0, key="")
     lead = measured[measured["processor"] == "A"]
-    return SimpleNamespace(study=study, main="one", verdicts=measured, of=lambda *_, **__: lead)
+    part = SimpleNamespace(study=study, main="one")
+    return SimpleNamespace(
+        study=study, main="one", verdicts=measured, of=lambda *_, **__: lead, capacity=part
+    )
 
 
 @pytest.mark.parametrize(

@@ -358,7 +358,7 @@ def test_a_path_is_the_build_that_lies_there(measured):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"question": "cost"}, "it has: headline, no-sync, throttled, replica"),
+        ({"question": "cost"}, "it has: headline, rate, no-sync, throttled"),
         ({"question": "all", "profile": "slow"}, "profile 'slow' is not one of"),
         ({"question": "all", "server": "mysql://u@h"}, "--server takes one question at a time"),
     ],

@@ -159,7 +159,7 @@ def test_what_does_not_fit_is_not_begun(home, monkeypatch):
         "nothing was measured: `noisefloor due` lists what is due and the minutes that it takes\n"
     )
     lines = said.stderr.splitlines()
-    assert lines[0] == "binlog-encryption, headline: 24 minutes, 1 are left"
+    assert lines[0] == "binlog-encryption, rate: 24 minutes, 1 are left"
     assert len(lines) == len(lacking.due())
     assert list(home.iterdir()) == []
 

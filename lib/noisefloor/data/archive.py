@@ -84,9 +84,6 @@ class Archive(results.Results):
     floor: float | None = None
     margin_pct: float = 0.0  # 0: each metric's own
 
-    def __post_init__(self):
-        del self.__dict__["left"]  # a campaign is given it; here it is counted when asked for
-
     @cached_property
     def manifest(self) -> dict:
         """What `noisefloor ingest` says of the tables."""

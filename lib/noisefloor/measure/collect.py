@@ -319,7 +319,7 @@ def _lacks(study: Study, engine: str) -> str:
     return ""
 
 
-def _keys(name: str, question: str, engine: str, *, guest: bool) -> tuple[str, ...]:
+def _keys(name: str, question: str, engine: str, *, guest: bool = False) -> tuple[str, ...]:
     """The questions to answer; on a guest the first, where the arms take turns."""
     if question == "all":
         return tuple(studies.questions(name, engine)) or ("",)

@@ -28,7 +28,8 @@ def window(out: dict[str, Any], rate: float) -> dict[str, float]:
     arrived = n + (waits[-1] if waits.size else 0)
     half = inside.size // 2
     room = max((1 - LEAST) * arrived, 1.0)
-    grows = half > 0 and inside[half:].min() > inside[:half].max() + room
+    grown = max(room, BEYOND)  # short windows have bursts
+    grows = half > 0 and inside[half:].min() > inside[:half].max() + grown
     wanted = rate * seconds
     lacks = not n or n < arrived - room or arrived < wanted - DISTANT * math.sqrt(wanted)
     return {
