@@ -56,7 +56,7 @@ if os.environ.get("DUE"):  # one question is due, and takes seconds
     from noisefloor.measure import due
     model.PROFILES["smoke"] = replace(model.PROFILES["smoke"], budget_min=0.12)
     due.PROFILE, due.STARTING_MIN, every = "smoke", 0.5, due._questions
-    lead = ("binlog-encryption", "rate")
+    lead = ("binlog-encryption", "headline")
     due._questions = lambda: (q for q in every() if (q[0].name, q[0].key) == lead)
 """
 DRIVER = PATCHES + "from noisefloor.cli import main\nmain(prog_name='noisefloor')\n"
