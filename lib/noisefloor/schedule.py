@@ -117,8 +117,10 @@ def plan(study: Study) -> dict:
 
 def kin(study: Study, work: Workload) -> tuple[str, ...]:
     """Under which names the scatter of a workload's pairs may be recorded, its own first, then that
-    of its script."""
+    of its script, or at a rate of all windows like its."""
     script = "oltp_read_write" if work.script == "work.lua" else work.script  # which it adds to
+    if work.rate:
+        script = stats.scatter.AT_RATE[at_once(study, work)]
     alike = work.tool == "sysbench" and not work.throttled and work.share == 1
     return (f"{study.name}: {work.name}", *((script,) if alike else ()))
 
@@ -156,13 +158,10 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
     recorded A/A noise of the first workload; without the metrics of which nothing is recorded."""
     work, blocks = study.workloads[0], declared["blocks"]
     fit = pairs or _fitting(study, blocks)
-    names = kin(study, work)
-    if work.rate:
-        names = (names[0], stats.scatter.AT_RATE[at_once(study, work)])[: len(names)]
     q = 1 - stats.verdict.ALPHA / (len(work.threads) * len(study.arms)) / 2
     found = {}
     for metric in work.deciding:
-        sds = stats.scatter.pair_sds(names, metric, work.threads)
+        sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)
         if not sds:
             continue
         start = stats.scatter.start(metric) if study.design != "switched" else None
@@ -275,14 +274,15 @@ def _beside(study: Study) -> dict[str, int]:
 def _at_the_knee(
     rows: pd.DataFrame, saturated: Mapping[str, Mapping[str, list[int]]]
 ) -> pd.DataFrame:
-    """The rows, without a word where too many windows were saturated. saturated: workload -> arm ->
-    windows that were, and all of them."""
-    said, words = rows["warnings"].tolist(), rows["verdict"].tolist()
-    for i, (workload, arm) in enumerate(zip(rows["workload"], rows["arm"], strict=True)):
-        full, windows = saturated.get(workload, {}).get(arm, (0, 0))
+    """The rows, with neither interval nor word where too many windows were saturated. saturated:
+    workload -> arm -> windows that were, and all of them."""
+    nothing = {"verdict": stats.verdict.CANNOT_TELL, "worse": False, "known": ""}
+    nothing |= dict.fromkeys(("lo_pct", "hi_pct", "runs_needed", "minutes_needed"), math.nan)
+    judged = rows.to_dict("records")
+    for row in judged:
+        full, windows = saturated.get(row["workload"], {}).get(row["arm"], (0, 0))
         knee = full > MOST_SATURATED * windows
         if full:
-            said[i] = [SATURATED[knee].format(full, windows), *said[i]]
-        if knee:
-            words[i] = stats.verdict.CANNOT_TELL
-    return rows.assign(verdict=words, warnings=said)
+            row["warnings"] = [SATURATED[knee].format(full, windows), *row["warnings"]]
+        row |= nothing if knee else {}
+    return pd.DataFrame(judged, columns=rows.columns).astype({"threads": "Int64"})

@@ -1,15 +1,17 @@
 """Windows at a rate: what saturates, and the percentiles of a block."""
 
 import math
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
 from noisefloor import schedule, studies
-from noisefloor.data import tidy
+from noisefloor.data import question, tidy
 from noisefloor.data.tidy import rates
 from noisefloor.parse import RESOLUTION
-from noisefloor.stats.verdict import CANNOT_TELL
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
 
 SECONDS, RATE = 8, 500
 
@@ -105,25 +107,52 @@ def test_a_saturated_window_counts_for_neither_arm():
     assert rates.saturated(table, "OFF") == {"load": {"ON": [1, 2]}}
 
 
-@pytest.mark.parametrize(("full", "word"), [(2, "more"), (3, CANNOT_TELL)])
-def test_over_a_tenth_of_saturated_windows_there_is_no_word(full, word):
-    study = studies.load("own-study", settings=["sync_binlog=1,0"], rate=RATE, profile="quick")
-    (work,) = study.workloads
-    rng, rows = np.random.default_rng(8), []
-    for pair in range(20):
-        for i, arm in enumerate(study.compared):
-            key = {"study": study.name, "campaign": "c", "workload": work.name, "threads": 64}
-            key |= {"block": pair // 2, "pair": pair, "pair_id": f"p{pair}", "position": i}
-            key |= {"arm": arm.name, "warmup": False, "run": f"p{pair}-{i}", "unit": "s"}
-            value = 0.001 * (1 + 0.1 * i) * rng.normal(1, 0.005)
-            rows.append(key | {"metric": "cpu_per_transaction", "value": value})
+def judged(study, full=0, windows=20, seed=8):
+    """The verdict row of processor time of a study at one rate: 10 % more, so many of its windows
+    saturated."""
+    (work,), arms = study.workloads[:1], study.compared
+    rng, rows = np.random.default_rng(seed), []
+    for pair, (i, arm) in product(range(windows), enumerate(arms)):
+        key = {"study": study.name, "campaign": "c", "workload": work.name, "threads": 64}
+        key |= {"block": pair // 2, "pair": pair, "pair_id": f"p{pair}", "position": i}
+        key |= {"arm": arm.name, "warmup": False, "run": f"p{pair}-{i}", "unit": "s"}
+        value = 0.001 * (1 + 0.1 * i) * rng.normal(1, 0.005)
+        rows.append(key | {"metric": "cpu_per_transaction", "value": value})
     table = tidy.frame(rows, study.design)
-    table.attrs["saturated"] = {work.name: {study.arms[0].name: [full, 20]}}
-    (row,) = schedule.verdicts(study, table, None, pair_seconds=8).to_dict("records")
-    assert row["verdict"] == word
-    assert row["warnings"][0].startswith(("2 of 20 windows", "saturated in 3 of 20 windows"))
+    table.attrs["saturated"] = {work.name: {study.arms[0].name: [full, windows]}} if full else {}
+    return schedule.verdicts(study, table, None, pair_seconds=8)
+
+
+@pytest.fixture
+def ab():
+    return studies.load("own-study", settings=["sync_binlog=1,0"], rate=RATE, profile="quick")
+
+
+def test_up_to_a_tenth_of_saturated_windows_is_said(ab):
+    (row,) = judged(ab, full=2).to_dict("records")
+    assert (row["verdict"], row["worse"]) == ("more", True)
+    assert row["warnings"][0].startswith("2 of 20 windows were saturated")
+
+
+def test_over_a_tenth_of_saturated_windows_there_is_neither_interval_nor_word(ab):
+    table = judged(ab, full=3)
+    alone = table.iloc[0]
+    whole = question.combined([("boot", table)], ab, "a CPU").iloc[0]
+    for row in (alone, whole):  # of the campaign, and of all sittings of the question
+        assert (row["verdict"], bool(row["worse"])) == (CANNOT_TELL, False)
+        assert math.isnan(row["lo_pct"])
+        assert row["warnings"][0] == "saturated in 3 of 20 windows: no word at this rate"
+        assert (row["known"], math.isnan(row["minutes_needed"])) == ("", True)
+
+
+def test_a_sitting_that_saturated_says_nothing_beside_another(ab):
+    asked = replace(ab, sittings=2)
+    both = [("one", judged(ab)), ("two", judged(ab, full=3, seed=9))]
+    row = question.combined(both, asked, "a CPU").iloc[0]
+    assert (row["sittings"], row["verdict"]) == (1, NOT_YET)
 
 
 def test_comparisons_at_all_rates_hold_95_percent_together():
-    study = studies.load("own-study", settings=["sync_binlog=1,0"], rate=RATE, profile="quick")
-    assert schedule._beside(study) == {study.workloads[0].name: 0}
+    study = studies.load("binlog-encryption", question="rate", profile="standard")
+    assert len(study.workloads) == 4
+    assert judged(study)["together"].tolist() == [4]

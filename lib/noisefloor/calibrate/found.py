@@ -16,7 +16,7 @@ from scipy import stats as scipy_stats
 from noisefloor import schedule, stats
 from noisefloor.calibrate import heldout, live
 from noisefloor.data.tidy.rates import PERCENTILES
-from noisefloor.stats import combine, scatter
+from noisefloor.stats import combine
 
 WHOLE = 12  # blocks without which a campaign decides nothing about a machine
 PAIRS = 10  # without which a scatter is known too badly
@@ -69,10 +69,7 @@ def noise(opened):
             pooled = load.rate and metric in PERCENTILES  # a value a block, not a window
             if df < PAIRS - 1 or pooled:
                 continue
-            names = schedule.kin(r.study, load)
-            if load.rate:
-                names = (names[0], scatter.AT_RATE[schedule.at_once(r.study, load)])[: len(names)]
-            for name in names:
+            for name in schedule.kin(r.study, load):
                 sums.setdefault((name, metric, int(threads)), []).append((total, df))
     out = {"source": f"pairs of {counted} campaigns"}
     for (workload, metric, threads), parts in sorted(sums.items()):

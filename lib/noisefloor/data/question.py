@@ -100,7 +100,8 @@ def _row(
         if one := campaign(each):
             sat.setdefault(name, []).append(one)
     known = [combine.sitting(c) for c in sat.values()]
-    sittings = len({name for name, _ in found})
+    # a rate that saturated has no interval: that sitting says nothing
+    sittings = len(sat or {name for name, _ in found})
     asked = 1 if row["control"] else study.sittings
     out = dict(row)
     out["question"], out["processor"] = study.key, processor

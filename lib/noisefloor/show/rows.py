@@ -25,6 +25,12 @@ def counted(threads) -> str:
     return "" if pd.isna(threads) else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
 
 
+def offered(row) -> float:
+    """Transactions a second that a row is about; 0 for as many as a server can do, or none known."""
+    rate = row.get("rate")
+    return rate if known(rate) else 0
+
+
 def is_control(frame) -> pd.Series:
     """Which rows of a verdict table compare the baseline with itself."""
     return frame["arm"].astype(str) == frame["baseline"].astype(str) + AGAIN

@@ -6,7 +6,7 @@ from typing import Any
 
 from noisefloor.show.markup import TOLD, known
 from noisefloor.show.report import words
-from noisefloor.show.rows import counted, joint, metric_label, threads_label
+from noisefloor.show.rows import counted, joint, metric_label, offered, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
 
@@ -78,7 +78,7 @@ class Part:
         """`at 1, 4 and 16 threads`: the thread counts that they stand for; `at 200 a
         second`."""
         first = self.rows[0]
-        if first.get("rate"):
+        if offered(first):
             return f"at {words.counts(first)}"
         each = [row["threads"] for row in self.rows if known(row["threads"])]
         if joint(first):

@@ -14,6 +14,7 @@ from noisefloor.show.rows import (
     is_joint,
     joint,
     metric_label,
+    offered,
     threads_label,
 )
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
@@ -55,7 +56,7 @@ def _about(row) -> str:
 
 def _place(row) -> str:
     """`at 200 a second`, `at 16 threads`, or nothing."""
-    return f"at {counts(row)}" if row.get("rate") else threads_label(row["threads"], joint(row))
+    return f"at {counts(row)}" if offered(row) else threads_label(row["threads"], joint(row))
 
 
 def sentences(parts) -> str:
@@ -107,7 +108,7 @@ def cost(metric) -> str:
 
 def counts(row) -> str:
     """`200 a second`, `16 threads`, `all threads`, or nothing."""
-    if rate := row.get("rate"):
+    if rate := offered(row):
         return f"{rate:,.0f} a second"
     return "all threads" if joint(row) else counted(row["threads"])
 
