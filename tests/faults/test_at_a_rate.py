@@ -25,11 +25,12 @@ from noisefloor import model, paths
 from noisefloor.data import tidy
 from noisefloor.measure import child, collect, tools
 from noisefloor.measure.child import ToolError
-from noisefloor.servers import engines, session
+from noisefloor.servers import session
 from noisefloor.servers.server import ServerError
 from test_ab import ab
 from test_campaign import aside, no_data, whole
-from test_disk import fill
+from test_clock import stepped
+from test_disk import fill, text_meets_a_full_disk
 from test_own_server import kept, measured, on, theirs
 from test_rate import cell, study
 
@@ -160,14 +161,7 @@ def test_the_text_of_a_window_meets_a_full_disk(tmp_path, mariadb, command, moun
     mounts.small(home / "runs", "30m")
     at_work = command(home, mariadb, 0.4, enter=mounts.enter)
     at_work.runs = mounts.seen(home / "runs")
-    at_work.start()
-    at_work.until_whole(2)
-    ballast = fill(at_work.runs)
-    assert at_work.end() == 1
-    assert "whole runs are kept, the same command continues" in at_work.said
-    ballast.unlink()
-    at_work.finish()
-    assert len(list(at_work.runs.iterdir())) == 1
+    text_meets_a_full_disk(at_work)
 
 
 @slow
@@ -187,17 +181,10 @@ def test_both_servers_meet_a_full_disk(tmp_path, mariadb, command, mounts):
 
 
 @slow
-def test_the_clock_is_stepped_in_the_middle_of_a_window(tmp_path, mariadb, command):
+def test_the_clock_is_stepped_in_the_middle_of_a_window(tmp_path, mariadb, command, stepped):
     """As in test_clock: no length and no latency comes from a clock that is stepped."""
-    try:
-        library = next(engines.unpacked("libfaketime").glob("usr/lib/**/libfaketimeMT.so.1"))
-    except (engines.EngineMissing, StopIteration) as e:
-        pytest.skip(f"no libfaketime here: {e}")
-    clock = tmp_path / "clock"
-    clock.write_text("+0")
-    stepped = dict(FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1")
-    stepped |= dict(DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1", FAKETIME_FORCE_MONOTONIC_FIX="0")
-    at_work = command(tmp_path / "home", mariadb, 1.5, LD_PRELOAD=str(library), **stepped)
+    clock, environment = stepped
+    at_work = command(tmp_path / "home", mariadb, 1.5, **environment)
     at_work.start()
     for n, step in enumerate(("-3600", "+86400", "-7200"), 1):
         at_work.until_whole(4 * n - 2)

@@ -16,21 +16,30 @@ from noisefloor.servers import engines
 from noisefloor.stats import verdict
 
 
-@pytest.mark.slow
-def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql):
+@pytest.fixture
+def stepped(tmp_path):
+    """(file that says how far the clock is off, environment of a command that has that clock)."""
     try:
         library = next(engines.unpacked("libfaketime").glob("usr/lib/**/libfaketimeMT.so.1"))
     except (engines.EngineMissing, StopIteration) as e:
         pytest.skip(f"no libfaketime here: {e}")
     clock = tmp_path / "clock"
     clock.write_text("+0")
-    live = Live(
-        tmp_path / "home", mysql, *asked(3),
-        LD_PRELOAD=str(library), FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION="1",
-        DONT_FAKE_MONOTONIC="1", NO_FAKE_STAT="1",
+    return clock, {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_CACHE_DURATION": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+        "NO_FAKE_STAT": "1",
         # or InnoDB's timed waits are over at once: as root its page cleaner (nice -20) takes a processor
-        FAKETIME_FORCE_MONOTONIC_FIX="0",
-    )  # fmt: skip
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+    }
+
+
+@pytest.mark.slow
+def test_the_clock_is_stepped_and_nothing_is_lost(tmp_path, mysql, stepped):
+    clock, environment = stepped
+    live = Live(tmp_path / "home", mysql, *asked(3), **environment)
     live.home.mkdir()
     began = time.monotonic()
     live.start()

@@ -41,6 +41,11 @@ def test_raw_text_meets_a_full_disk(tmp_path, mysql, mounts):
     mounts.small(tmp_path / "runs", "30m")
     live = Live(tmp_path, mysql, *asked(0.3), enter=mounts.enter)
     live.runs = mounts.seen(tmp_path / "runs")
+    text_meets_a_full_disk(live)
+
+
+def text_meets_a_full_disk(live):
+    """The folder of a command's runs fills up; it ends, and finishes when there is room again."""
     live.start()
     live.until_whole(2)
     ballast = fill(live.runs)

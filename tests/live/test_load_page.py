@@ -2,11 +2,13 @@
 
 import json
 import math
+from itertools import product
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from noisefloor import schedule
+from noisefloor import schedule, studies
 from noisefloor.data import results
 from noisefloor.show import plots
 from noisefloor.show.markup import piece
@@ -97,6 +99,36 @@ def test_names_in_the_field_are_text():
     load = {"name": "<script>alert(1)</script>\"'", "points": [], "arms": []}
     markup = str(piece("reader", json.dumps(load), 100))
     assert "alert(1)</script>" not in markup
+
+
+def test_the_load_is_the_median_of_whole_pairs_and_nothing_where_too_many_saturated():
+    asked = studies.load("binlog-encryption", question="rate", profile="standard")
+    (plain, encrypted), rows = asked.compared, []
+    full = {
+        w.name: {encrypted.name: [n, 10]}
+        for w, n in zip(asked.workloads, (1, 2, 0, 0), strict=True)
+    }
+    for work, pair in product(asked.workloads, range(3)):
+        for arm, worse in ((plain, 1.0), (encrypted, 1.1)):
+            for metric, value in (("p50", 0.01), ("p99", 0.05), ("cpu_per_transaction", 0.002)):
+                if metric == "p99" and pair == 2 and arm is plain:
+                    continue  # half a pair
+                rows.append(
+                    {"workload": work.name, "arm": arm.name, "metric": metric, "pair_id": f"{pair}",
+                     "value": value * worse * (1 + pair), "warmup": False}
+                )  # fmt: skip
+    tidy = pd.DataFrame(rows)
+    tidy.attrs = {"saturated": full, "problems": []}
+    r = results.Results(Path("built"))
+    vars(r).update(study=asked, tidy=tidy)
+    load = r.load.set_index(["rate", "arm"])
+    assert load.index.get_level_values("rate").unique().tolist() == [100, 200, 300, 400]
+    assert load.loc[(200, "encrypted"), "saturated_pct"] == 10  # which is not over a tenth
+    found = load.loc[(200, "encrypted"), ["p50_s", "p99_s", "cpu_s"]].tolist()
+    assert found == pytest.approx([0.022, 0.0825, 0.0044])  # p99: of the two whole pairs
+    assert load.loc[(200, "plain"), "p99_s"] == pytest.approx(0.075)
+    assert load.loc[[100], ["p50_s", "p99_s", "cpu_s"]].isna().all(axis=None)
+    assert load.loc[[300, 400], ["p50_s", "p99_s", "cpu_s"]].notna().all(axis=None)
 
 
 def test_a_campaign_at_a_rate_gives_its_load(campaign, template):

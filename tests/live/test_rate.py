@@ -75,6 +75,7 @@ def test_both_servers_are_under_load_at_the_same_time(pair):
         counted = table.loc[table["metric"] == "cpu_per_transaction", "pair_id"].nunique()
         if counted == 2:
             break
+    assert counted == 2
     runs = [tidy.read(run) for run in tidy.run_folders(c.folder)]
     for facts in runs:
         assert facts["rate"] == RATE
