@@ -403,6 +403,7 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
     assert not list(bench.folder.glob("gates-*"))
     with signalled("sysbench"):
         c.pair(bench, cell)
-    (failed,) = aside(c)
-    assert failed.endswith(".failed1")
+    failed = aside(c)  # more than one where a transaction met a deadlock as well
+    assert failed
+    assert all(".failed" in name for name in failed)
     assert c.done() == {"in-memory-t40-encrypted": 2}
