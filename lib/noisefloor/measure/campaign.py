@@ -22,7 +22,7 @@ from noisefloor.measure.gate import Gate
 from noisefloor.measure.loading import pinned, without_effect
 from noisefloor.model import Arm, Workload, with_pinned
 from noisefloor.schedule import Cell
-from noisefloor.servers import engines, evidence
+from noisefloor.servers import disk, engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
 
 _TOOLS = (
@@ -35,6 +35,7 @@ ATTEMPTS = 2
 # of a run; it is tried again
 FAILED = (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError)
 GIVE_UP = 3  # pairs lost one after the other
+DISK_S = 5.0  # of each of four jobs of fio, at most
 MANY = 32  # connections that are made before the clock
 
 
@@ -57,19 +58,33 @@ class Campaign(Folder):
             self.meta["pinned"] = pinned(study, templates, shop)
             self.meta["skipped"] |= without_effect(study, templates, shop)
             if study.cipher:
-                self.meta["cipher_B_per_s"] = loading.cipher_rates(study.cipher)
+                engine = templates[""].engine
+                self.meta["cipher_B_per_s"] = loading.cipher_rates(study.cipher, engine)
+                self.meta["cipher_library"] = loading.openssl(engine)
             if study.keys:
                 self.meta["signatures_per_s"] = loading.signature_rates(study.keys)
             if study.upgrade:
                 new = templates[study.arms[0].name]
                 self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)
-                self.meta["builds"] = {}
-                for template in (templates[""], new):
-                    with template.trial(shop / "look") as server:
-                        self.meta["builds"][engines.label(server.engine)] = loading.built(server)
+            self._disk(shop)
             self.save()
         self.study = with_pinned(study, self.meta["pinned"])
         self.turns = schedule.turns(self.seed, self.study, self.plan)  # of the arms as they are now
+
+    def _disk(self, folder: Path) -> None:
+        """How fast the disk is, into ``fio.json`` as it was printed."""
+        seconds = {"smoke": 0.0, "quick": 0.5}.get(self.study.profile.name, DISK_S)
+        if not seconds:
+            return
+        self.progress.say("measuring the disk with fio")
+        try:
+            if printed := disk.measured(folder, seconds):
+                self.meta["disk"] = disk.facts(printed)
+                (self.folder / "fio.json").write_text(printed)
+            else:
+                self.meta["disk"] = {"skipped": "fio is missing: apt-get install fio"}
+        except ServerError as e:
+            self.meta["disk"] = {"skipped": str(e)}
 
     def stock(self, bench: Bench) -> None:
         """What takes long and is not measured, on a running server before the clock starts: what the
@@ -332,6 +347,10 @@ class Campaign(Folder):
             asked = dict(s.arm.expect) | dict(s.arm.prove)
             write_json(s.folder / "evidence.json", evidence.collect(s.server, asked))
             write_json(s.folder / "variables.json", self._variables(s.server))
+            name = engines.label(s.server.engine)
+            builds = self.meta.setdefault("builds", {})
+            if s.server.datadir and name not in builds:
+                builds[name] = loading.built(s.server)
         facts = {
             "format": tidy.FORMAT,
             "study": self.study.name,

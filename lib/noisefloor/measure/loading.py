@@ -12,8 +12,8 @@ from noisefloor.data import tidy
 from noisefloor.measure import child, workloads
 from noisefloor.measure.child import ToolError, last_words, run
 from noisefloor.model import Arm, Study
-from noisefloor.servers import evidence
-from noisefloor.servers.engines import Engine, label
+from noisefloor.servers import evidence, kept
+from noisefloor.servers.engines import Engine, beside, label
 from noisefloor.servers.server import Server, ServerError, pin
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.workshop import secret_file
@@ -22,33 +22,55 @@ from noisefloor.servers.workshop import secret_file
 
 
 def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[str, Server]:
-    """Loaded data directories to copy from, by arm name ("": the baseline's). Initialised and
-    loaded once; two at a time, nothing is measured yet."""
+    """Loaded data directories to copy from, by arm name ("": the baseline's); they are never
+    started again. Two are made at a time, nothing is measured yet. What takes long to load is kept
+    in ``.loaded/`` for the campaigns after this one."""
     arms = study.compared
-    bases = {
-        name: Server(builds[name], folder / f"base{n}", study.settings, keyring=study.keyring)
-        for n, name in enumerate(dict.fromkeys(a.engine for a in arms))
-    }
+    names = {name: n for n, name in enumerate(dict.fromkeys(a.engine for a in arms))}
 
-    def loaded(base: Server) -> None:
-        base.initialise()
-        with base:
-            load(base, study)
-            base.stop()
+    def loaded(name: str) -> Server:
+        server = Server(
+            builds[name], folder / f"base{names[name]}", study.settings, keyring=study.keyring
+        )
 
-    def prepared(arm: Arm) -> Server:
-        if not arm.prepare:
-            return bases[arm.engine]
-        own = bases[arm.engine].copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
-        with own:
-            own.script(*workloads.statements(arm.prepare, study.tables))
-            own.stop()
-        return own
+        def make() -> None:
+            server.initialise()
+            with server:
+                load(server, study)
+                server.stop()
+
+        kept.taken(server, _content(study, server), make)
+        return server
 
     with ThreadPoolExecutor(2) as both:
-        list(both.map(loaded, bases.values()))
+        bases = dict(zip(names, both.map(loaded, names), strict=True))
+
+        def prepared(arm: Arm) -> Server:
+            base = bases[arm.engine]
+            if not arm.prepare:
+                return base
+            own = base.sibling(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
+
+            def make() -> None:
+                base.copy_to(own)
+                with own:
+                    own.script(*workloads.statements(arm.prepare, study.tables))
+                    own.stop()
+
+            kept.taken(own, [*_content(study, own), *arm.prepare], make)
+            return own
+
         found = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
     return found | dict.fromkeys(("", study.control.name), found[study.baseline.name])
+
+
+def _content(study: Study, server: Server) -> list[object]:
+    """What a loaded data directory depends on."""
+    first, engine = study.workloads[0], server.engine
+    script = Path(workloads.script(first.script, server.folder / "sysbench.cnf"))
+    text = script.read_text(errors="replace") if script.suffix == ".lua" else str(script)
+    size = (study.tables, study.profile.rows, first.sized, max(first.threads), study.keyring)
+    return [label(engine), engine.command, sorted(server.settings.items()), text, *map(str, size)]
 
 
 def load(server: Server, study: Study) -> None:
@@ -199,11 +221,20 @@ def _thrice(*argv: str) -> list[str]:
     return [run([*argv], child.PATIENCE_S)[1] for _ in range(3)]
 
 
-def cipher_rates(cipher: Mapping[str, str]) -> list[float]:
-    """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` three times
-    for a second; [] where this machine's openssl does not have it."""
-    stage = workloads.speed({"cipher": cipher["name"]}, 1, cipher.get("option") == "-decrypt")
-    return [r for r in map(tidy.cipher_rate, _thrice(*stage.argv)) if r]
+def cipher_rates(cipher: Mapping[str, str], engine: Engine) -> list[float]:
+    """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` with the
+    libraries of a build, three times for a second; [] where these do not have it."""
+    decrypt = cipher.get("option") == "-decrypt"
+    stage = workloads.speed({"cipher": cipher["name"]}, 1, decrypt)
+    argv = beside(engine, *stage.argv)
+    return [r for r in map(tidy.cipher_rate, _thrice(*argv)) if r]
+
+
+def openssl(engine: Engine) -> str:
+    """The version of the library that `cipher_rates` measures: ``3.6.0``."""
+    said = run(beside(engine, "openssl", "version"), child.PATIENCE_S)[1]
+    found = re.findall(r"OpenSSL (\d+\.\d+\.\w+)", said)  # the program's, then its library's
+    return found[-1] if found else ""
 
 
 def signature_rates(keys: set[str]) -> dict[str, list[float]]:

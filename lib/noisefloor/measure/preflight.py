@@ -12,6 +12,7 @@ from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.progress import minutes
 from noisefloor.model import METRICS, Study, StudyError
 from noisefloor.servers import guest
+from noisefloor.servers.kept import size_of
 from noisefloor.servers.server import SettingError
 from noisefloor.studies.own import SLOWLY
 
@@ -122,8 +123,3 @@ def room(c: Campaign, bench: Bench) -> str:
     memory = MEMORY_B + RUN_MEMORY_B * (c.table["run"].nunique() + runs)
     said.append(f"{memory / 1e9:.2f} GB of memory beside its servers")
     return f"takes at most {', '.join(said)}"
-
-
-def size_of(folder: Path) -> int:
-    """Bytes that a folder takes on disk."""
-    return sum(p.lstat().st_blocks * 512 for p in folder.rglob("*") if p.is_file())

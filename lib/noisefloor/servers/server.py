@@ -152,8 +152,17 @@ class Server(Session):
         """A stopped copy of this stopped server: data directory, keyring and password (reflink
         where the file system has it); `settings` are added to this server's. `data`: a data
         directory that becomes the copy's, in place of this one's."""
+        other = self.sibling(folder, settings, **options)
+        self.copy_to(other, data)
+        return other
+
+    def sibling(self, folder: Path, settings: Mapping[str, object] = {}, **options) -> "Server":
+        """A server like this one in another folder, with more `settings`; nothing is made yet."""
         options = {"tcp": self.port is not None, "keyring": self.keyring, **options}
-        other = Server(self.engine, folder, self.settings | dict(settings), **options)
+        return Server(self.engine, folder, self.settings | dict(settings), **options)
+
+    def copy_to(self, other: "Server", data: Path | None = None) -> None:
+        """Make the files of `other`, as `copy` does."""
         other._make_folders()
         if data:
             data.rename(other.datadir)
@@ -163,15 +172,19 @@ class Server(Session):
             if done.returncode:
                 raise ServerError(f"the data directory was not copied: {last_words(done)[-200:]}")
         (other.datadir / "auto.cnf").unlink(missing_ok=True)
+        other.take_over(self.datadir.parent)
+
+    def take_over(self, folder: Path) -> None:
+        """Passwords and keyring from the folder of a stopped server whose data this one has."""
         for name in ("client.cnf", "sysbench.cnf"):
-            if (self.folder / name).exists():
-                text = (self.folder / name).read_text()
-                secret_file(other.folder / name, text.replace(str(self.socket), str(other.socket)))
-        if other.keyring:
-            if (self.folder / "keyring").exists():
-                shutil.copy2(self.folder / "keyring", other.folder / "keyring")
-            other._write_keyring()
-        return other
+            if (folder / name).exists():
+                text = (folder / name).read_text()
+                own = re.sub(r"(?m)^((?:mysql-)?socket=).*$", rf"\g<1>{self.socket}", text)
+                secret_file(self.folder / name, own)
+        if self.keyring:
+            if (folder / "keyring").exists():
+                shutil.copy2(folder / "keyring", self.folder / "keyring")
+            self._write_keyring()
 
     @contextlib.contextmanager
     def trial(self, folder: Path, *settings: Mapping[str, object], **options) -> Iterator["Server"]:

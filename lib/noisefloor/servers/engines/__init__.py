@@ -16,6 +16,7 @@ from noisefloor.servers.engines import build, packages
 from noisefloor.servers.engines.build import (
     Engine,
     EngineMissing,
+    beside,
     first_words,
     label,
     last_words,
@@ -25,7 +26,7 @@ from noisefloor.servers.engines.build import (
 from noisefloor.servers.engines.packages import unpacked
 
 __all__ = [
-    "FINDERS", "Engine", "EngineMissing", "find", "first_words", "label", "last_words", "output",
+    "FINDERS", "Engine", "EngineMissing", "beside", "find", "first_words", "label", "last_words", "output",
     "pins", "unpacked", "which",
 ]  # fmt: skip
 

@@ -58,6 +58,12 @@ def label(engine: Engine) -> str:
     return f"{MAKERS[engine.kind]} {engine.version}"
 
 
+def beside(engine: Engine, program: str, *options: str) -> list[str]:
+    """argv of another program with the libraries that came with a build: it is started by the same
+    loader. One that uses the machine's own libraries changes nothing."""
+    return [*engine.command[:-1], which(program) or program, *options]
+
+
 # -- programs --------------------------------------------------------------------------------------
 
 
