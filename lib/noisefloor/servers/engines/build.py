@@ -18,6 +18,8 @@ from noisefloor import paths
 
 MAKERS = {"mysql": "MySQL", "mariadb": "MariaDB"}
 REAL = "real"  # folder of the programs whose places wrappers have
+# where packages that were unpacked keep their C library, and the others
+LOADER, LIBRARIES = "usr/lib*/ld-linux-*.so.*", "usr/lib/*-linux-gnu"
 # mysqld looks for these two beside itself before it reads the ones in a data directory
 MANIFEST = '{"read_local_manifest": true}\n'
 CONFIG = '{"read_local_config": true}\n'
@@ -60,8 +62,13 @@ def label(engine: Engine) -> str:
 
 def beside(engine: Engine, program: str, *options: str) -> list[str]:
     """argv of another program with the libraries that came with a build: it is started by the same
-    loader. One that uses the machine's own libraries changes nothing."""
-    return [*engine.command[:-1], which(program) or program, *options]
+    loader. Of a build that uses the machine's own libraries: the program as it is."""
+    argv = [which(program) or program, *options]
+    prefix = Path(engine.basedir or "/").parent
+    if not (prefix / REAL).is_dir():
+        return argv
+    loader, libraries = first(prefix, LOADER), first(prefix, LIBRARIES)
+    return [str(loader), "--inhibit-cache", "--library-path", str(libraries), *argv]
 
 
 # -- programs --------------------------------------------------------------------------------------
