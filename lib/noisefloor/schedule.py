@@ -144,8 +144,9 @@ def pair_s(study: Study, cell: Cell) -> float:
 
 
 def at_once(study: Study, work: Workload) -> bool:
-    """Whether both servers are under load at the same time: at a rate, side by side."""
-    return bool(work.rate) and not work.alone and study.design == "side by side"
+    """Whether both servers are under load at the same time: at a rate or catching up, side by side."""
+    beside = work.tool == "replica" or (work.rate and not work.alone)
+    return bool(beside) and study.design == "side by side"
 
 
 def starting_s(study: Study) -> float:

@@ -9,13 +9,14 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 
 from noisefloor import parse, paths, schedule
 from noisefloor.data import tidy
-from noisefloor.measure import backup, connections, loading, tools
+from noisefloor.measure import backup, connections, loading, replication, tools
 from noisefloor.measure.bench import Bench
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
@@ -26,7 +27,7 @@ from noisefloor.servers import disk, engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
 
 _TOOLS = (
-    *(tools.sysbench, tools.replica, tools.restart, tools.profile),
+    *(tools.sysbench, tools.restart, tools.profile),
     *(backup.backup, backup.restore, backup.beside, backup.speed),
     *(connections.connect, connections.pooled),
 )
@@ -35,6 +36,7 @@ ATTEMPTS = 2
 # of a run; it is tried again
 FAILED = (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError)
 GIVE_UP = 3  # pairs lost one after the other
+FLUSH_S = 5.0  # for pages to be written back, at most
 DISK_S = 5.0  # of each of four jobs of fio, at most
 MANY = 32  # connections that are made before the clock
 
@@ -171,9 +173,11 @@ class Campaign(Folder):
                 ) from None
 
     def warm(self, bench: Bench, slots: list[tuple[int, Arm]]) -> None:
-        """A warm-up slice per server, of two servers at once: kept, marked, never judged. It has the
-        most threads that are connected in no time."""
+        """A warm-up slice per server, of two servers at once: as much as they can do, on a disk that is
+        not made slow; kept, marked, never judged. It has the most threads that are connected in no
+        time."""
         first, seconds = self.study.workloads[0], self.study.profile.warmup_s
+        first = replace(first, rate=0, writes_per_s=None, reads_per_s=None)
         quick = [t for t in first.threads if t < MANY] or [min(first.threads)]
         cell = Cell(first, max(quick), self.study.baseline)
         runs = []
@@ -188,6 +192,9 @@ class Campaign(Folder):
         else:
             for s in runs:
                 self.run(bench, s)
+        if self.study.workloads[0].rate:  # which leaves time to write nothing back
+            for s in runs:
+                s.server.flush(FLUSH_S)
 
     def _plain(self, work: Workload) -> bool:
         """Whether it is a load of sysbench on two servers that nothing but the load slows."""
@@ -285,18 +292,14 @@ class Campaign(Folder):
         """One run in turn."""
         work, facts = s.workload, s.facts
         self._show(s, s.arm.name)
-        if work.tool == "replica":
-            s.server, s.replica = bench.replica_pair(work)
-            s.replica.only(s.variables)
-        else:
-            s.server = bench.server_of(s.arm, facts["slot"], work)
+        s.server = bench.server_of(s.arm, facts["slot"], work)
         s.server.only(s.variables)
         if work.throttled:
-            facts["settle"] = s.server.flush(5)
+            facts["settle"] = s.server.flush(FLUSH_S)
             bench.throttle(s.server, work)
         else:
             facts["settle"] = s.server.settle(self.study.profile.settle_s)
-        s.idle = {} if facts["warmup"] else bench.idle(s.server, s.replica)
+        s.idle = {} if facts["warmup"] else bench.idle(s.server)
         s.kit, facts["start"] = bench.kit, now()
         try:
             with contextlib.ExitStack() as still:
@@ -313,13 +316,32 @@ class Campaign(Folder):
         self.progress.show(self, f"{where}, {pair}, {whose}")
 
     def _window(self, bench: Bench, runs: list[tools.Slice]) -> None:
-        """Both runs of a pair at the same time, each server offered the rate of the workload. Their
-        clients are connected before the clock."""
+        """Both runs of a pair at the same time: each server offered the rate of the workload, or each
+        replica behind its source."""
         self._show(runs[0], "both servers at once")
         for s in runs:
-            s.server = bench.server_of(s.arm, s.facts["slot"], s.workload)
+            s.server, s.kit = bench.server_of(s.arm, s.facts["slot"], s.workload), bench.kit
             s.server.only(s.variables)
-            s.facts["settle"] = s.server.settle(self.study.profile.settle_s)
+            slow = s.workload.throttled
+            wait = s.server.flush if slow else s.server.settle
+            s.facts["settle"] = wait(FLUSH_S if slow else self.study.profile.settle_s)
+        try:
+            for s in runs if runs[0].workload.throttled else ():
+                bench.throttle(s.server, s.workload)
+            if runs[0].workload.tool == "replica":
+                for s in runs:
+                    s.facts["start"] = now()
+                results = replication.catch_up(runs)
+            else:
+                results = self._offered(bench, runs)
+        finally:
+            for s in runs:
+                bench.throttle(s.server)
+        for s, result in zip(runs, results, strict=True):
+            self._write(s, {"slice_s": s.seconds, **result})
+
+    def _offered(self, bench: Bench, runs: list[tools.Slice]) -> list[dict]:
+        """What `tools.at_once` finds, of clients that were connected before the clock."""
         with bench.place("gates") as place, contextlib.ExitStack() as ends:
             for i, s in enumerate(runs):
                 argv = tools.load_argv(s, s.seconds)
@@ -332,9 +354,7 @@ class Campaign(Folder):
                         tools.pin(pid, s.facts["core"])
             for s in runs:
                 s.facts["start"] = now()
-            results = tools.at_once(runs)
-        for s, result in zip(runs, results, strict=True):
-            self._write(s, {"slice_s": s.seconds, **result})
+            return tools.at_once(runs)
 
     def _write(self, s: tools.Slice, result: dict) -> None:
         """run.json of a run that is whole, and with the first one of an arm in a block (and of a

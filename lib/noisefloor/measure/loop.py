@@ -99,8 +99,8 @@ def side_by_side(c: Campaign, bench: Bench) -> None:
             for old in gone:
                 old.result()  # nothing else runs while something is measured
             works = [x.workload for x in c.cells(arm)]
-            # a restart is under load before its clock
-            if not all(w.tool == "restart" for w in works):
+            # a restart is under load before its clock, a replica catches up once
+            if not all(w.tool in ("restart", "replica") for w in works):
                 c.warm(bench, [(i, arms[i]) for i in dealt])
             block(c, bench, arm)
             c.closing(bench, list(enumerate(arms)))

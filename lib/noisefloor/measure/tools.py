@@ -9,7 +9,6 @@ import csv
 import math
 import os
 import re
-import secrets
 import signal
 import time
 from collections.abc import Mapping
@@ -22,13 +21,11 @@ import psutil
 from noisefloor.measure import child, workloads
 from noisefloor.measure.child import Child, Gated, ToolError, last_words, run
 from noisefloor.model import Arm, Study, Workload
-from noisefloor.servers import evidence
 from noisefloor.servers.engines import which
 from noisefloor.servers.server import Server
 from noisefloor.servers.workshop import looks
 from noisefloor.stats.within import mser5
 
-LOADERS = 16  # threads that pile up what a replica has to catch up with
 SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
 FULL = "event queue is full"  # what sysbench says when it cannot offer more
 SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
@@ -261,71 +258,6 @@ def profile(s: Slice) -> dict:
     with open(s.folder / "perf.csv", "w", newline="") as file:
         csv.writer(file).writerows([("samples", "of", "function"), *rows])
     return found
-
-
-# -- a replica that catches up ---------------------------------------------------------------------
-
-
-def replica(s: Slice) -> dict:
-    """Transactions caught up by a replica that had been cut off: from the first event that its
-    source sends to the last one applied.
-
-    Text of the load in ``sysbench.txt``; the seconds to catch up stand in the result."""
-    source, replica = s.server, s.replica
-    replica.query("STOP REPLICA")
-    events = s.workload.events // (10 if s.facts.get("warmup") else 1)
-    argv = load_argv(s, 0, threads=LOADERS, events=events)
-    fast = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}  # nothing is measured yet
-    slow = {k: v for k, v in source.variables().items() if k in fast}
-    source.set(fast)
-    code, text, _ = run(argv, 5 * child.PATIENCE_S, s.folder / "sysbench.txt")
-    source.set(slow)
-    if code:
-        raise ToolError(last_words(text))
-    wanted = source.query("SELECT @@global.gtid_executed AS g")[0]["g"]
-    meters = {"replica": replica, "source": source, **s.idle}
-    stolen, before = steal(), meter(meters)
-    began, limit_s = time.monotonic(), 5 * child.PATIENCE_S
-    replica.query("START REPLICA")
-    if not any(_applied(replica, wanted) for _ in looks(limit_s)):
-        raise ToolError(f"the replica did not catch up within {limit_s:g} s")
-    took = round(time.monotonic() - began, 4)
-    result = told(workloads.shown(argv), code, used(before, meter(meters)), 0.0, stolen)
-    del result["client_cpu_s"]  # nobody loads while it is measured
-    proof = evidence.collect(replica, s.arm.expect | {"relay log": s.arm.expect["binlog"]})
-    for server in (source, replica):
-        server.purge()
-    return result | {"slice_s": took, "apply_s": took, "replica_evidence": proof["checks"]}
-
-
-def _applied(replica: Server, gtids: str) -> bool:
-    """Whether all of `gtids` are applied, waiting for them up to a second. Raises ToolError when
-    the applier stopped."""
-    late = replica.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(:g, 1) AS x", g=gtids)[0]["x"]
-    failed = late and replica.query(
-        "SELECT LAST_ERROR_MESSAGE AS e"
-        " FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_NUMBER <> 0"
-    )
-    if failed:
-        raise ToolError(f"the replica's applier stopped: {failed[0]['e']}")
-    return not late
-
-
-def attach(replica: Server, source: Server) -> None:
-    """Make `replica` follow `source` over loopback TCP, with a user of its own."""
-    password = secrets.token_urlsafe(18)
-    source.script(
-        f"CREATE USER replica@'127.0.0.1' IDENTIFIED BY '{password}'",
-        "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'",
-    )
-    replica.query(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=:port,"
-        " SOURCE_USER='replica', SOURCE_PASSWORD=:password, SOURCE_AUTO_POSITION=1,"
-        " GET_SOURCE_PUBLIC_KEY=1",
-        port=source.port,
-        password=password,
-    )
-    replica.query("START REPLICA")
 
 
 # -- clean restart, crash recovery, warm-up --------------------------------------------------------

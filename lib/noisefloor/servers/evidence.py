@@ -120,7 +120,7 @@ def binlog(server: Server) -> dict[str, str]:
         rows = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
         said = rows[path.name].get("Encrypted", "No")
         found["SHOW BINARY LOGS, Encrypted"] = ENCRYPTED if said == "Yes" else PLAIN
-        found |= _magic("first four bytes on disk", head)
+        found |= magic("first four bytes on disk", head)
     else:  # the second event: after the magic, and after the first one, which says how long it is
         second = 4 + int.from_bytes(head[13:17], "little") + 4
         started = head[second : second + 1] == _START_ENCRYPTION
@@ -130,14 +130,15 @@ def binlog(server: Server) -> dict[str, str]:
     return found
 
 
-def _magic(where: str, head: bytes) -> dict[str, str]:
+def magic(where: str, head: bytes) -> dict[str, str]:
+    """State of a binary or relay log by its first four bytes."""
     return {f"{where}, {head[:4].hex()}": _MAGIC.get(head[:4], "neither")}
 
 
 def relay_log(server: Server) -> dict[str, str]:
     """State of the relay log that the replica reads, by its first bytes."""
     newest = max(server.datadir.glob("*relay-bin.[0-9]*"), key=lambda p: p.stat().st_mtime_ns)
-    return _magic("first four bytes of the relay log", _read(newest, 4))
+    return magic("first four bytes of the relay log", _read(newest, 4))
 
 
 # -- what the server says --------------------------------------------------------------------------

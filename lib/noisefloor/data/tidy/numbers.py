@@ -111,6 +111,10 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
         if rate := cipher_rate((run / "openssl.txt").read_text()):
             return {"cipher_rate": rate}
         raise Unusable("openssl speed printed no rate")
+    if "applied" in facts:
+        n, used = facts["applied"], facts["usage"]
+        both = used["replica"]["cpu_s"] + used["source"]["cpu_s"]
+        return {"apply_rate": n / facts["apply_s"], "apply_cpu": both / n}
     if facts.get("queue_full"):
         return {"saturated": 1.0}
     out = sysbench(run)
