@@ -296,7 +296,7 @@ RESTARTED = pd.DataFrame(
 
 
 def test_a_warm_up_shows_the_median_run_of_each_arm():
-    lines = plots.warmup(RESTARTED).axes[0].lines
+    lines = plots.over_time(RESTARTED, "tps", "transactions per second", "the server answered again").axes[0].lines
     assert sorted(line.get_ydata()[-1] for line in lines) == [81, 101]
 
 
@@ -366,7 +366,7 @@ FIGURES = {
     "threads": lambda: plots.threads(TABLE, ["tps", "p99"]),
     "pairs": lambda: plots.pairs(paired()),
     "timeline": lambda: plots.timeline(seconds()),
-    "warmup": lambda: plots.warmup(RESTARTED),
+    "warmup": lambda: plots.over_time(RESTARTED, "tps", "transactions per second", "the server answered again"),
     "dots": lambda: plots.dots(TABLE),
     "sittings": lambda: plots.sittings(sat(-3.0, -4.0), whole(-3.5)),
     "runs": lambda: plots.runs(pd.DataFrame(RUNS), "tps"),

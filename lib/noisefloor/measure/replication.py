@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from noisefloor.data import tidy
 from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import ToolError, last_words, run
 from noisefloor.measure.tools import Slice
@@ -187,9 +186,3 @@ def follow(replica: Server, source: Server) -> None:
         port=source.port,
         password=password,
     )
-
-
-def lag(run: tidy.Run) -> list[tuple[float, int]]:
-    """(seconds, transactions behind) of a run, from its ``lag.csv``."""
-    lines = (run / "lag.csv").read_text().splitlines()[1:]
-    return [(float(t), int(n)) for t, n in (line.split(",") for line in lines)]

@@ -139,6 +139,7 @@ _POOLS = {
 _WRITES = {
     "log_syncs": ("Innodb_data_fsyncs", "Innodb_os_log_fsyncs"),
     "pages_written": ("Innodb_pages_written",),
+    "binlog_spills": ("Binlog_cache_disk_use",),
 }
 
 
@@ -150,7 +151,7 @@ def _counters(s: Slice) -> dict[str, dict[str, float]]:
     if handling in _POOLS:
         (row,) = s.server.query(f"SELECT {_POOLS[handling]}")
         found["pool"] = {k: float(v or 0) for k, v in row.items()}
-    if s.workload.throttled or s.workload.rate:
+    if s.workload.throttled or s.workload.rate or _WRITES.keys() & set(s.workload.metrics):
         said = s.server.status(*(v for names in _WRITES.values() for v in names))
         found["disk"] = {k: said[v] for k, names in _WRITES.items() for v in names if v in said}
     return found

@@ -1,5 +1,6 @@
 """Proof, kept with each run, that an arm is really in force. A contradiction is an error."""
 
+import re
 import secrets
 import statistics
 import time
@@ -229,6 +230,14 @@ def redo_capacity(server: Server) -> dict[str, str]:
     return {"capacity of the redo log": f"{round(size / 2**20)} MiB"}
 
 
+def allocator(server: Server) -> dict[str, str]:
+    """The library that gives the server its memory: the first that its process has loaded."""
+    maps = Path(f"/proc/{server.pid}/maps").read_text()
+    loaded = set(re.findall(r"/lib(jemalloc|tcmalloc|mimalloc)[^/\s]*$", maps, re.M))
+    first = [n for n in ("jemalloc", "mimalloc", "tcmalloc") if n in loaded]
+    return {"libraries of the process": (first or ["the C library's"])[0]}
+
+
 CHECKS = {
     "binlog": binlog,
     "relay log": relay_log,
@@ -240,4 +249,5 @@ CHECKS = {
     "measuring user": measuring_user,
     "memory": memory,
     "redo capacity": redo_capacity,
+    "allocator": allocator,
 }

@@ -25,6 +25,7 @@ from noisefloor.servers.engines import Engine, label, last_words, output
 from noisefloor.servers.session import ServerError, Session, SettingError, _value
 from noisefloor.servers.workshop import clock, die_with_parent, free_port, looks, secret_file
 
+_LIBRARIES = Path("/usr/lib")
 LONG_S = 3600  # where it copies, encrypts or reads whole tables
 # a server gives the files that it makes 0640, its keyring among them
 _PRIVATE = {"UMASK": "0600", "UMASK_DIR": "0700"}
@@ -209,10 +210,22 @@ class Server(Session):
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=os.environ | _PRIVATE | self.environment,
+                env=os.environ | _PRIVATE | self._environment(),
                 preexec_fn=die_with_parent,
             )
         workshop.running.add(self)
+
+    def _environment(self) -> dict[str, str]:
+        """The variables of its process, a library that is to be loaded first with its path. Raises
+        ServerError where that is not here."""
+        found, name = dict(self.environment), self.environment.get("LD_PRELOAD", "")
+        if name and "/" not in name:
+            places = [Path(os.environ.get("CONDA_PREFIX") or "/usr", "lib"), *_LIBRARIES.glob("*/")]
+            path = next((p / name for p in places if (p / name).exists()), None)
+            if not path:
+                raise ServerError(f"{name} is not here: apt-get install libjemalloc2")
+            found["LD_PRELOAD"] = str(path)
+        return found
 
     def ready(self, *, timeout: float = 120) -> float:
         """Wait for the first answered query; returns the seconds since the process was started.

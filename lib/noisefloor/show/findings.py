@@ -17,7 +17,7 @@ from noisefloor.measure.backup import ALIASES
 from noisefloor.show import plots
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.series import LIMITS
-from noisefloor.show.rows import threads_label
+from noisefloor.show.rows import metric_label, threads_label
 from noisefloor.stats import verdict
 from noisefloor.stats.estimate import Estimate, paired
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
@@ -174,6 +174,34 @@ def _cheapest(rows: pd.DataFrame) -> str:
     known = model.metric(first["metric"])
     word = f"not {known.word(known.worse_up)}" if min(rank) else first["verdict"]
     return f"Cheapest: {first['arm']}, the only one that is {word}."
+
+
+# -- two conditions against each other -------------------------------------------------------------
+
+
+def contrast(
+    tidy: pd.DataFrame, baseline: str, arm: str, one: str, other: str, metrics: list[str]
+) -> pd.DataFrame:
+    """The effect of `arm` in two workloads that one campaign measured, and how far they lie apart: a
+    row a metric, with the change in each workload and `apart_pct`, of `one` against `other`; all in
+    percent, with 95 % intervals by Student's t over the means of blocks. Without rows where there is
+    no such campaign."""
+    rows, found = _own(tidy), []
+    for metric in metrics:
+        part = rows[rows["metric"].eq(metric) & rows["workload"].isin([one, other])]
+        sides = (part[part["arm"].eq(a)] for a in (arm, baseline))
+        both = next(sides).merge(next(sides), on=["campaign", "pair_id"], suffixes=("", " there"))
+        logs = np.log(both["value"].astype(float) / both["value there"].astype(float))
+        means = logs.groupby([both["workload"], both["campaign"], both["block"]]).mean()
+        if means.index.get_level_values("workload").nunique() < 2:
+            continue
+        found.append(
+            {"metric": metric_label(metric)}
+            | _figure(f"{one}_pct", _mean(means[one]), _pct)
+            | _figure(f"{other}_pct", _mean(means[other]), _pct)
+            | _figure("apart_pct", _mean((means[one] - means[other]).dropna()), _pct)
+        )
+    return pd.DataFrame(found)
 
 
 # -- backups ---------------------------------------------------------------------------------------

@@ -197,13 +197,14 @@ def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> d
     kinds = {e: builds[e][0] if e in builds else e for e in (engine, old)}
     kind = next((k for k in ("mysql", "mariadb") if kinds[engine].startswith(k)), kinds[engine])
     file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))
+    names = {"cores": str(os.cpu_count())}
     if file.get("upgrade"):
         was, now = (_called(e, builds.get(e, ("", ""))[1]) for e in (old, engine))
         if was == now:
             was, now = f"{was} (old)", f"{now} (new)"
-        cores = str(os.cpu_count())
-        names = {"was": was, "now": now, "old": old, "engine": engine, "cores": cores}
-        file = _filled(file, names)
+        names |= {"was": was, "now": now, "old": old, "engine": engine}
+    file = _filled(file, names)
+    if file.get("upgrade"):
         if not all(k.startswith("mysql") for k in kinds.values()):  # only MySQL sizes its redo log
             for arm in file["arms"].values():
                 arm.get("expect", {}).pop("redo capacity", None)  # of a copy: it was filled in
@@ -259,7 +260,7 @@ def _tuples(fields: Mapping) -> dict:
 
 def _arm(name: str, arms: Mapping) -> Arm:
     fields = dict(arms[name])
-    if like := fields.pop("like", ""):
+    while like := fields.pop("like", ""):
         fields = arms[like] | fields
     fields.pop("does", None)  # words for the page
     return Arm(name, **_tuples(fields))

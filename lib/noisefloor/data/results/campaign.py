@@ -46,6 +46,7 @@ class Results(Tables):
 
     runs = _frame(tidy.runs)
     warmups = _frame(tidy.warmups)
+    lags = _frame(tidy.lags)
     profiles = _frame(tidy.profiles)
 
     @cached_property

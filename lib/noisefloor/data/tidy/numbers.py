@@ -309,10 +309,21 @@ def intervals(campaign: Path | Opened, workload: str = "") -> pd.DataFrame:
 
 def warmups(campaign: Path | Opened) -> pd.DataFrame:
     """Throughput after each clean restart: columns run arm workload threads t_s tps."""
-    keep, file = ["arm", "workload", "threads"], "throughput.csv"
+    return _samples(campaign, "throughput.csv", "tps")
+
+
+def lags(campaign: Path | Opened) -> pd.DataFrame:
+    """How many transactions each replica was behind while it caught up: columns run arm workload
+    threads t_s behind."""
+    return _samples(campaign, "lag.csv", "behind")
+
+
+def _samples(campaign: Path | Opened, file: str, column: str) -> pd.DataFrame:
+    """What a tool wrote over time into `file`, with the facts of each run."""
+    keep = ["arm", "workload", "threads"]
     found = _runs(campaign, warmup=False, file=file)
     parts = [_csv(run, file).assign(**{k: facts[k] for k in keep}) for facts, run in found]
-    return _joined(parts, ["run", *keep, "t_s", "tps"])
+    return _joined(parts, ["run", *keep, "t_s", column])
 
 
 def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFrame:

@@ -20,13 +20,13 @@ from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, colours, order, spots, theme
 from noisefloor.show.plots.series import (
     distance,
+    over_time,
     pairs,
     pooling,
     quantiles,
     runs,
     stages,
     timeline,
-    warmup,
 )
 from noisefloor.show.plots.verdicts import (
     claims,

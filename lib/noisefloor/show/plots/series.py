@@ -155,22 +155,22 @@ def timeline(intervals, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def warmup(frame, *, narrow=False) -> Figure:
-    """Throughput after a restart: the median run of each arm and the middle half of its runs.
+def over_time(frame, column, label, since, *, narrow=False) -> Figure:
+    """What was sampled in each run: the median run of each arm and the middle half of its runs.
 
-    `frame`: run, arm, t_s, tps."""
+    `frame`: run, arm, t_s and `column`; `label`: what it is; `since`: from when its seconds count."""
     ink = colours(frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
     step = frame.groupby("run")["t_s"].diff().median()
     names = {}
     for arm, part in frame.groupby("arm", sort=False):
         at = (part["t_s"] / step).round() * step
-        spread = part.groupby(at)["tps"].quantile([0.25, 0.5, 0.75]).unstack()
+        spread = part.groupby(at)[column].quantile([0.25, 0.5, 0.75]).unstack()
         ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **SHADE)
         ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
         names[arm] = f"{arm} ({part['run'].nunique()} runs)"
-    ax.set(ylim=(0, None), xlabel="seconds since the server answered again")
-    canvas.above(ax, "transactions per second", "", names, ink, narrow)
+    ax.set(ylim=(0, None), xlabel=f"seconds since {since}")
+    canvas.above(ax, label, "", names, ink, narrow)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return figure
 

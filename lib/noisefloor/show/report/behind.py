@@ -190,6 +190,14 @@ def transfers(r, arm=""):
         "rows": study.profile.rows * study.tables,
         "pool": f" The buffer pool has {pool}B." if pool else "",
         "virtual": disk.get("kind") == "virtual",
+        "disk": _disk(r.meta.get("disk") or {}),
+        "library": r.meta.get("cipher_library") or "of this machine",
+        "flags": ", ".join((r.meta.get("host") or {}).get("flags", ())),
+        "openssl": "; ".join(
+            f"{name}: {built['OpenSSL']}"
+            for name, built in r.meta.get("builds", {}).items()
+            if built.get("OpenSSL")
+        ),
         "keyring": study.keyring,
     }
     leads = r.headlines(arm)
@@ -204,6 +212,11 @@ def transfers(r, arm=""):
     rows += _prices(r, leads)
     frame = pd.DataFrame(rows, columns=["what", "here"])
     return table(frame, "What this was measured on", name="transfers")
+
+
+def _disk(facts) -> str:
+    """What fio found, or why it did not; "" of a campaign that did not ask."""
+    return facts.get("skipped") or (say("disk", **facts) if facts else "")
 
 
 def _saturation(r) -> str:
@@ -280,6 +293,18 @@ def settings(r):
     return table(frame, "Settings in force, read back from the servers", name="settings")
 
 
+def configured(r):
+    """What stands in each arm's my.cnf beside its folders, to be copied; and what is set while it
+    runs."""
+    blocks = []
+    for arm in r.study.compared:
+        lines = [f"{k} = {v}" for k, v in (dict(r.study.settings) | dict(arm.settings)).items()]
+        lines += [f"# {k}={v} in the environment" for k, v in arm.environment.items()]
+        lines += [f"# SET GLOBAL {k} = {v};" for k, v in arm.switch.items()]
+        blocks.append((arm.name, "\n".join(["[mysqld]", *lines])))
+    return Shown(piece("blocks", blocks))
+
+
 def _again(r):
     """The command that measures the page's first question again, with its versions and its seed."""
     s, meta = r.parts[0].study, r.meta
@@ -297,6 +322,7 @@ def details(r):
     return together(
         fold(f"Left out on this machine ({left})", table(r.skipped)) if left else None,
         fold(f"Warnings ({warned})", table(r.warnings)) if warned else None,
+        fold("my.cnf of each arm", configured(r)),
         fold("Settings of each arm", settings(r)),
         fold("Every variable that differs between the arms", table(r.differences)),
         fold("Proof that each arm was what it is called", table(r.evidence)),
