@@ -66,8 +66,7 @@ class Arm:
     what a tool with stages or routes is told (cipher, key, tunnel); `expect`: evidence name ->
     state that every run must show; `prove`: the same for evidence that takes its time, once for
     every start of the server; `engine`: the arm's own build, "" for the study's; `environment`:
-    variables of the server's process; `pin`: the arm whose values this one gets wherever the two
-    builds' defaults differ.
+    variables of the server's process.
     """
 
     name: str
@@ -80,7 +79,6 @@ class Arm:
     prove: Mapping[str, str] = field(default_factory=dict)
     engine: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    pin: str = ""
 
 
 @dataclass(frozen=True)
@@ -298,15 +296,6 @@ def as_guest(
         floor={m: f for m, f in floor.items() if m in seen},
         floor_from=floor_from,
     )
-
-
-def with_pinned(study: Study, pinned: Mapping[str, Any]) -> Study:
-    """The study with the settings that were found for its pinned arms."""
-    arms = (
-        replace(a, settings=dict(a.settings) | pinned.get(a.name, {}).get("settings", {}))
-        for a in study.arms
-    )
-    return replace(study, arms=tuple(arms))
 
 
 def _is(value: Any, kind: Any) -> bool:

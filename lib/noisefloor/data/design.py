@@ -53,7 +53,6 @@ def _arm(arm: Arm) -> Design:
         **{f"told {k}": v for k, v in arm.how.items()},
         "options": list(arm.options),
         "prepared by": list(arm.prepare),
-        "values of": arm.pin,
     }
 
 

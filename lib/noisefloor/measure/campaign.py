@@ -20,8 +20,7 @@ from noisefloor.measure import backup, connections, loading, replication, tools
 from noisefloor.measure.bench import Bench
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
-from noisefloor.measure.loading import pinned, without_effect
-from noisefloor.model import Arm, Workload, with_pinned
+from noisefloor.model import Arm, Workload
 from noisefloor.schedule import Cell
 from noisefloor.servers import disk, engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
@@ -53,25 +52,22 @@ class Campaign(Folder):
     """A campaign that measures into its folder."""
 
     def prepare(self, bench: Bench) -> None:
-        """What is found out once, before the first block: pinned values, arms that have no effect
-        here, the upgrade of a data directory."""
+        """What is found out once, before the first block: the speed of ciphers, keys and the disk, the
+        upgrade of a data directory."""
         study, shop, templates = self.study, bench.folder, bench.templates
-        if "pinned" not in self.meta:
-            self.meta["pinned"] = pinned(study, templates, shop)
-            self.meta["skipped"] |= without_effect(study, templates, shop)
-            if study.cipher:
-                engine = templates[""].engine
-                self.meta["cipher_B_per_s"] = loading.cipher_rates(study.cipher, engine)
-                self.meta["cipher_library"] = loading.openssl(engine)
-            if study.keys:
-                self.meta["signatures_per_s"] = loading.signature_rates(study.keys)
-            if study.upgrade:
-                new = templates[study.arms[0].name]
-                self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)
-            self._disk(shop)
-            self.save()
-        self.study = with_pinned(study, self.meta["pinned"])
-        self.turns = schedule.turns(self.seed, self.study, self.plan)  # of the arms as they are now
+        if "prepared" in self.meta:
+            return
+        if study.cipher:
+            engine = templates[""].engine
+            self.meta["cipher_B_per_s"] = loading.cipher_rates(study.cipher, engine)
+            self.meta["cipher_library"] = loading.openssl(engine)
+        if study.keys:
+            self.meta["signatures_per_s"] = loading.signature_rates(study.keys)
+        if study.upgrade:
+            new = templates[study.arms[0].name]
+            self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)
+        self._disk(shop)
+        self.save(prepared=now())
 
     def _disk(self, folder: Path) -> None:
         """How fast the disk is, into ``fio.json`` as it was printed."""

@@ -135,35 +135,6 @@ def checksums(server: Server) -> dict[str, object]:
 # -- what an arm is on this machine ----------------------------------------------------------------
 
 
-def pinned(study: Study, templates: Mapping[str, Server], folder: Path) -> dict:
-    """Arm name -> {"settings": values of the arm that it is pinned to, "refused": {name: why}}."""
-
-    def values(name: str) -> dict[str, str]:
-        with templates[name].trial(folder / "look") as server:
-            return server.variables()
-
-    found = {}
-    for arm in (a for a in study.arms if a.pin):
-        wanted = tidy.pinnable(values(arm.pin), values(arm.name))
-        kept, refused = pin(templates[arm.name], folder / "pin", wanted)
-        refused = {name: re.sub(r"/\S*/", "", said)[:200] for name, said in refused.items()}
-        found[arm.name] = {"settings": kept, "refused": refused}
-    return found
-
-
-def without_effect(study: Study, templates: Mapping[str, Server], folder: Path) -> dict[str, str]:
-    """Arms whose environment does nothing to this build on this machine -> the reason."""
-    found = {}
-    for arm in (a for a in study.arms if a.environment):
-        how = {"environment": arm.environment}
-        try:
-            with templates[arm.name].trial(folder / "look", arm.settings, **how) as own:
-                evidence.collect(own, {"AES": arm.prove["AES"]})
-        except evidence.EvidenceError as e:
-            found[arm.name] = str(e)
-    return found
-
-
 _TOLD = {
     "release": "version_comment",
     "machine": "version_compile_machine",

@@ -23,6 +23,7 @@ from noisefloor.measure.child import Child, Gated, ToolError, last_words, run
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.engines import which
 from noisefloor.servers.server import Server
+from noisefloor.servers.throttle import block_device
 from noisefloor.servers.workshop import looks
 from noisefloor.stats.within import mser5
 
@@ -106,6 +107,12 @@ def _binlog_bytes(server: Server) -> int:
     return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
 
 
+def disk_bytes(folder: Path) -> int:
+    """Bytes written so far to the disk under a folder, by anybody; 0 where no single disk is."""
+    device = block_device(folder)
+    return 512 * int((device / "stat").read_text().split()[6]) if device else 0
+
+
 def meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
     """What each server's process has used so far."""
     logs = {n: {"binlog_B": _binlog_bytes(s)} for n, s in servers.items() if s.datadir}
@@ -173,7 +180,8 @@ def sysbench(s: Slice) -> dict:
     …), usage of the measured and the idle servers."""
     argv, meters = load_argv(s, s.seconds), {"server": s.server, **s.idle}
     counted = _counters(s)
-    stolen, before = steal(), meter(meters)
+    place = s.server.datadir
+    stolen, before, disk_B = steal(), meter(meters), disk_bytes(place) if place else 0
 
     def begun() -> None:
         # five hundred connections with their statements cost as much as a second of transactions
@@ -193,6 +201,7 @@ def sysbench(s: Slice) -> dict:
         code, text, cpu = run(argv, patience, out, begun)
     found = told(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
     found |= used(counted, _counters(s)) if counted else {}
+    found |= {"disk_written_B": disk_bytes(place) - disk_B} if disk_B else {}
     return found | ({"queue_full": True} if FULL in text else {})
 
 

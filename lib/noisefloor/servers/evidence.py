@@ -177,22 +177,6 @@ def tls(server: Server) -> dict[str, str]:
     return {"Ssl_cipher of a connection like the tool's": server.cipher() or "off"}
 
 
-def aes(server: Server) -> dict[str, str]:
-    """Whether the server's OpenSSL uses the processor's AES instructions: AES against SHA-512 of
-    the same text, whose speed the mask does not change (0.2 with, 1.1 without, tried on MySQL 9.7
-    and MariaDB 10.11). In turn, so that a slow moment of the machine slows both; the median of 41."""
-    text = repr("a" * 16000)  # a function that makes it would take most of the time
-
-    def took(what: str) -> float:
-        began = time.perf_counter()
-        server.query(f"SELECT BENCHMARK(500, {what}) AS x")
-        return time.perf_counter() - began
-
-    asked = f"AES_ENCRYPT({text}, 'key')", f"SHA2({text}, 512)"
-    ratio = statistics.median(took(asked[0]) / took(asked[1]) for _ in range(41))
-    return {"time of AES_ENCRYPT over SHA2, 512 bits": "masked" if ratio > 0.5 else "instructions"}
-
-
 def thread_pool(server: Server) -> dict[str, str]:
     """Whether connections are served by a pool of threads."""
     how = server.variables()["thread_handling"]
@@ -244,7 +228,6 @@ CHECKS = {
     "keyring": keyring,
     "tablespace": tablespace,
     "TLS": tls,
-    "AES": aes,
     "thread pool": thread_pool,
     "measuring user": measuring_user,
     "memory": memory,

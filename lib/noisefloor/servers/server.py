@@ -409,20 +409,3 @@ class Server(Session):
         return used | {"written_B": io.write_bytes, "read_B": io.read_bytes}
 
 
-def pin(
-    template: Server, folder: Path, wanted: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Which of the `wanted` settings a server accepts at its start, tried on a copy of `template`:
-    (those in force, {name: why not} for the others)."""
-    kept, refused = dict(wanted), {}
-    while True:
-        try:
-            with template.trial(folder, kept):
-                return kept, refused
-        except ServerError as e:
-            said = str(e)
-            name = next((k for k in kept if re.search(rf"\b{k}\b", said.replace("-", "_"))), None)
-            if name is None:
-                raise
-            refused[name] = said
-            del kept[name]

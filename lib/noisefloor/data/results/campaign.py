@@ -191,7 +191,7 @@ class Results(Tables):
         all_ = [p.meta for p in self.parts]
         merged = {
             k: {name: v for m in reversed(all_) for name, v in m.get(k, {}).items()}
-            for k in ("engines", "pinned", "skipped", "builds")
+            for k in ("engines", "skipped", "builds")
         }
         if found := [m["upgrade"] for m in all_ if m.get("upgrade")]:
             merged["upgrade"] = found[0]
@@ -439,12 +439,6 @@ class Results(Tables):
     def capacity(self) -> "Results":
         """The leading campaign that measured what a server can do at most; the first without one."""
         return {p.study.key: p for p in reversed(self.parts)}.get("headline", self.parts[0])
-
-    @property
-    def defaults(self) -> str:
-        """Name of the arm that has nothing but another build: no value pinned, no setting."""
-        bare = (a.name for a in self.study.arms if not a.pin and not a.settings)
-        return next(bare, self.study.arms[0].name)
 
     @property
     def main(self) -> str:

@@ -137,6 +137,8 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
     found["read_bytes_per_transaction"] = found["read_bytes_per_transaction"] or np.nan
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     found |= {k: v / n for k, v in facts.get("disk", {}).items()}
+    if "disk_written_B" in facts:
+        found["disk_bytes_per_transaction"] = facts["disk_written_B"] / n
     found |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
     if rate := facts.get("rate"):
         return found | rates.window(out, rate)
@@ -462,12 +464,6 @@ def names_machine(variable: str) -> bool:
     return variable in _OWN or bool(_NAMES.search(variable))
 
 
-def pinnable(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """Values of `old` that `new` could be given: those that differ and belong to no build."""
-    differ = (k for k in sorted(old) if k in new and new[k] != old[k])
-    return {k: old[k] for k in differ if k not in _OWN and not _BUILD.fullmatch(k)}
-
-
 def _without_common(values: pd.Series) -> pd.Series:
     """Lists such as optimizer_switch with only the items that they do not share."""
     items = [str(v).split(",") for v in values if pd.notna(v)]
@@ -485,7 +481,7 @@ def differences(campaign: Path | Opened) -> pd.DataFrame:
     by_arm = by_arm[~by_arm.index.isin(_OWN)]
     values = by_arm.fillna("").to_numpy(object)
     differ = by_arm[(values != values[:, :1]).any(axis=1)]
-    told = [*campaign.meta["arms"].values(), *campaign.meta.get("pinned", {}).values()]
+    told = campaign.meta["arms"].values()
     asked = {k for arm in told for part in ("switch", "settings") for k in arm.get(part, ())}
     if len(differ):
         differ = differ.apply(_without_common, axis=1)

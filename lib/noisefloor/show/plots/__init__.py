@@ -37,7 +37,6 @@ from noisefloor.show.plots.verdicts import (
     stolen,
     threads,
     together,
-    waterfall,
 )
 from noisefloor.show.rows import is_joint, metric_label, threads_label
 from noisefloor.text import amounts

@@ -25,7 +25,6 @@ from noisefloor.show.report.answers import (
     some,
     threads,
     timeline,
-    waterfall,
 )
 from noisefloor.show.report.batch import (
     finished,

@@ -185,14 +185,6 @@ def dots(r, rows, name, caption="", *, alt="", **drawn):
     return figure(plots.dots(rows, **drawn), rows, name, caption, alt=alt)
 
 
-def waterfall(r, steps, rows, name="waterfall"):
-    """Steps that add up, drawn where there are more than two. rows: of the steps' metric."""
-    if len(steps) <= 2:
-        return None
-    of = rows.iloc[0][["metric", "margin_pct", "sittings", "asked", "ranged"]]
-    return figure(plots.waterfall(steps.assign(**of)), rows, name, data=steps)
-
-
 def pairs(r):
     """Every pair of the first comparison of the page, and the means of its blocks."""
     first = r.parts[0]
