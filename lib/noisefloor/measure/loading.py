@@ -12,9 +12,9 @@ from noisefloor.data import tidy
 from noisefloor.measure import child, workloads
 from noisefloor.measure.child import ToolError, last_words, run
 from noisefloor.model import Arm, Study
-from noisefloor.servers import evidence, kept
+from noisefloor.servers import kept
 from noisefloor.servers.engines import Engine, beside, label
-from noisefloor.servers.server import Server, ServerError, pin
+from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.workshop import secret_file
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from noisefloor.measure import child, workloads
-from noisefloor.measure.child import Child, Gated, ToolError, last_words, run
+from noisefloor.measure.child import Child, Gated, ToolError, run
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.engines import which
 from noisefloor.servers.server import Server

@@ -2,8 +2,6 @@
 
 import re
 import secrets
-import statistics
-import time
 from collections.abc import Mapping
 from pathlib import Path
 

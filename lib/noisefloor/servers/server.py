@@ -407,5 +407,3 @@ class Server(Session):
             raise ServerError(f"the server is not running: {self._tail()}") from None
         used = {"cpu_s": clock(self.pid)}
         return used | {"written_B": io.write_bytes, "read_B": io.read_bytes}
-
-

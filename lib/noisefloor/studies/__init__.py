@@ -203,12 +203,7 @@ def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> d
         if was == now:
             was, now = f"{was} (old)", f"{now} (new)"
         names |= {"was": was, "now": now, "old": old, "engine": engine}
-    file = _filled(file, names)
-    if file.get("upgrade"):
-        if not all(k.startswith("mysql") for k in kinds.values()):  # only MySQL sizes its redo log
-            for arm in file["arms"].values():
-                arm.get("expect", {}).pop("redo capacity", None)  # of a copy: it was filled in
-    return file
+    return _filled(file, names)
 
 
 def _over(file: dict, more: Mapping) -> dict:

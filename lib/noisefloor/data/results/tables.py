@@ -165,7 +165,9 @@ class Tables:
         metric, rates = self.study.cipher.get("bytes"), self.meta.get("cipher_B_per_s")
         columns = ["threads", "bytes", "MB_per_s", "cipher_us", "cpu_ms", "expected_pct"]
         ends = _ENDS
-        theirs = self.meta.get("builds", {}).get(self.meta["engine"]["label"], {}).get("OpenSSL", "")
+        theirs = (
+            self.meta.get("builds", {}).get(self.meta["engine"]["label"], {}).get("OpenSSL", "")
+        )
         if (own := self.meta.get("cipher_library", "")) and f" {own} " not in f"{theirs} ":
             rates = []  # the server links another library than the one that was timed
         lead = next((x for x in self.headlines() if x["metric"] == _CPU), None)

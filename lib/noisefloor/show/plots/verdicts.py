@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from noisefloor.model import AGAIN
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
+from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import SHORT, counted, is_control, is_joint, metric_label, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts
@@ -465,5 +465,3 @@ def claims(frame, *, narrow=False) -> Figure:
 
 
 # -- step by step ----------------------------------------------------------------------------------
-
-
