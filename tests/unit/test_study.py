@@ -49,7 +49,7 @@ def test_every_question_can_be_asked_and_is_restored(name, key, engine, monkeypa
         assert tidy.folders._is_plan(declared)
         assert schedule.turns(1, s, declared)
         for w in s.workloads:
-            assert w.tool in TOOLS
+            assert w.tool in {*TOOLS, "replica"}
             assert set(w.deciding) <= set(w.metrics) <= study.METRICS.keys()
             assert w.deciding
             assert all(study.METRICS[m].judged for m in w.metrics)
@@ -149,7 +149,7 @@ def test_a_missing_profile_falls_back_in_a_study():
     slices = {
         p: s.profile.slice_s for p, s in by_profile("tablespace-encryption", "restart").items()
     }
-    assert slices == {p: study.PROFILES[p].slice_s for p in slices} | {"standard": 6}
+    assert slices == {p: study.PROFILES[p].slice_s for p in slices} | {"standard": 20}
     budget = {
         p: s.profile.budget_min for p, s in by_profile("backup-encryption", "restore").items()
     }

@@ -42,6 +42,8 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
 
 
 def _how(study: Study) -> str:
+    if any(w.tool == "replica" for w in study.workloads):
+        return "at once"
     return "at a rate" if any(w.rate for w in study.workloads) else "in turn"
 
 

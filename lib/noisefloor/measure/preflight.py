@@ -91,7 +91,8 @@ def planned(c: Campaign) -> str:
     return f"{said}; expected: {half or 'not known, no A/A noise is recorded for it'}"
 
 
-SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, temporary tables
+SERVER_B = 400 << 20  # what a server may add to its data: undo, temporary tables
+REDO_B = 2 << 30  # of redo log that a server keeps, where it writes so much
 LOG_B_PER_S = 10 << 20  # that a server may write of binary log; it is removed after each pair
 LOG_B = 1 << 30  # when it begins a new one
 RUN_B = 200 << 10  # of what a tool printed, with what stands beside it
@@ -105,10 +106,11 @@ def room(c: Campaign, bench: Bench) -> str:
     study, profile = c.study, c.study.profile
     data = max(size_of(s.datadir) for s in bench.templates.values())
     servers = 1 if study.design == "switched" else 2
-    servers += 2 * any(w.tool == "replica" for w in study.workloads)
+    servers *= 2 if any(w.tool == "replica" for w in study.workloads) else 1  # a source for each
     servers += 4 if study.kit == "backup" else bool(study.kit)  # archive, restored copy, its server
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
-    logs = min(LOG_B, LOG_B_PER_S * profile.budget_min * 60) + 2 * LOG_B_PER_S * longest
+    written = LOG_B_PER_S * profile.budget_min * 60
+    logs = min(LOG_B, written) + min(REDO_B, written) + 2 * LOG_B_PER_S * longest
     needs = size_of(bench.folder) + servers * (data + SERVER_B + logs)
     runs = max(0.0, c.left_s) / profile.slice_s
     needs = {bench.folder.parent: int(needs), c.folder.parent: int(RUN_B * (20 + runs))}

@@ -151,16 +151,15 @@ _WRITES = {
 
 
 def _counters(s: Slice) -> dict[str, dict[str, float]]:
-    """pool: counters of the thread pool, of a server of ours that has one; disk: what a disk that
-    is made slow was asked for by commits (the log) and by the page cleaner."""
+    """pool: counters of the thread pool, of a server of ours that has one; disk: what the disk was asked
+    for by commits (the log), by transactions too large for their cache and by the page cleaner."""
     found = {}
     handling = s.server.variables().get("thread_handling") if s.server.datadir else None
     if handling in _POOLS:
         (row,) = s.server.query(f"SELECT {_POOLS[handling]}")
         found["pool"] = {k: float(v or 0) for k, v in row.items()}
-    if s.workload.throttled or s.workload.rate or _WRITES.keys() & set(s.workload.metrics):
-        said = s.server.status(*(v for names in _WRITES.values() for v in names))
-        found["disk"] = {k: said[v] for k, names in _WRITES.items() for v in names if v in said}
+    said = s.server.status(*(v for names in _WRITES.values() for v in names))
+    found["disk"] = {k: said[v] for k, names in _WRITES.items() for v in names if v in said}
     return found
 
 
