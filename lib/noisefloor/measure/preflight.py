@@ -107,7 +107,7 @@ def room(c: Campaign, bench: Bench) -> str:
     data = max(size_of(s.datadir) for s in bench.templates.values())
     servers = 1 if study.design == "switched" else 2
     servers += 2 * any(w.tool == "replica" for w in study.workloads)
-    servers += 4 if study.kit == "backup" else bool(study.kit)  # archive, restored copy, its server
+    servers += bench.kit.copies
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
     logs = min(LOG_B, LOG_B_PER_S * profile.budget_min * 60) + 2 * LOG_B_PER_S * longest
     needs = size_of(bench.folder) + servers * (data + SERVER_B + logs)
