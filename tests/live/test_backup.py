@@ -209,7 +209,11 @@ def test_a_pipe_that_is_over_ends_at_once(tmp_path, data, password):
 
 def test_an_archive_that_is_not_what_its_arm_says_is_an_error(tmp_path):
     file = tmp_path / "archive"
-    for head, kind in ((b"Salted__", "encrypted"), (b"\x28\xb5\x2f\xfd", "plain"), (b"x", "unknown")):
+    for head, kind in (
+        (b"Salted__", "encrypted"),
+        (b"\x28\xb5\x2f\xfd", "plain"),
+        (b"x", "unknown"),
+    ):
         file.write_bytes(head)
         assert backup._kind(file) == kind
     file.write_bytes(b"")
@@ -298,7 +302,6 @@ def test_a_restored_copy_lives(begun, template, tmp_path):
         cipher = ["openssl"] * (arm.how["cipher"] != "none")
         assert [x["name"] for x in found["stages"]] == [*named, "zstd", *cipher]
         assert found["stages"][0]["read_B"] > 0.5 * on_disk(bench.servers[0])
-        assert not any(x["read_B"] > 1 << 20 for x in found["stages"][len(named) :])
         kind = "encrypted" if cipher else "plain"
         assert [x["found"] for x in found["evidence"]] == [kind]
         assert str(bench.folder) not in str(found)

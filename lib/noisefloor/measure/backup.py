@@ -381,7 +381,9 @@ def _must(took: dict, cut: bool = False) -> None:
         own = [x for x in took["stages"] if x["exit_code"]]
     if own:
         first = min(own, key=lambda x: x["wall_s"])
-        raise ToolError(f"{first['name']} ended with exit code {first['exit_code']}: {first['said']}")
+        raise ToolError(
+            f"{first['name']} ended with exit code {first['exit_code']}: {first['said']}"
+        )
 
 
 def _backup(
@@ -506,7 +508,7 @@ def speed(kit: Kit) -> list[dict]:
         for direction, option in (("backup", ""), ("restore", "-decrypt")):
             if (cipher := arm.how.get("cipher", "none")) == "none":
                 continue
-            if rates := cipher_rates({"name": cipher, "option": option}, None):
+            if rates := cipher_rates({"name": cipher, "option": option}):
                 own = {"arm": arm.name, "cipher": cipher, "direction": direction}
                 rows.append(own | {"B_per_s": median(rates), "openssl": openssl()})
     return rows

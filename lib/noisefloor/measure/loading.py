@@ -223,7 +223,7 @@ def _thrice(*argv: str) -> list[str]:
     return [run([*argv], child.PATIENCE_S)[1] for _ in range(3)]
 
 
-def cipher_rates(cipher: Mapping[str, str], engine: Engine | None) -> list[float]:
+def cipher_rates(cipher: Mapping[str, str], engine: Engine | None = None) -> list[float]:
     """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` with the
     libraries of a build (None: the machine's own), three times for a second; [] where these do not
     have it."""

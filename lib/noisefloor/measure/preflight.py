@@ -3,7 +3,6 @@
 import math
 import shutil
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from noisefloor import paths, schedule
 from noisefloor.measure import workloads

@@ -183,9 +183,7 @@ def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
     return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
 
 
-def busy(
-    stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int = 0
-) -> pd.DataFrame:
+def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int = 0) -> pd.DataFrame:
     """Who is the bottleneck, from `tidy.stages`: means by arm and stage at a thread count (0: the
     most), columns arm, stage, cpu_s with its interval, wall_s, read_MB (from disk, where it is
     known), and the share of its time in each of `STATES` in percent. Of a run with several backups:
@@ -196,7 +194,7 @@ def busy(
     part = stages[stages["workload"] == workload]
     part = _placed(part[part["threads"] == (threads or part["threads"].max())], tidy)
     part = part.assign(arm=part["arm"].str.removesuffix(model.AGAIN))
-    states = [c for c in STATES if c in part]
+    states, known = [c for c in STATES if c in part], part["read_B"].notna().any()
     how = dict.fromkeys(("cpu_s", "wall_s", "read_B"), "sum") | dict.fromkeys(states, "mean")
     key = ["arm", "stage", "campaign", "block", "run"]
     part = part.groupby(key, sort=False).agg(how).reset_index()
@@ -204,8 +202,7 @@ def busy(
         cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
         row = {"arm": arm, "stage": stage} | _figure("cpu_s", cpu)
         row |= {"wall_s": round(runs["wall_s"].mean(), 3)}
-        read = runs["read_B"].mean()
-        row |= {"read_MB": round(read / 1e6)} if np.isfinite(read) else {}
+        row |= {"read_MB": round(runs["read_B"].mean() / 1e6)} if known else {}
         found.append(row | {c: round(100 * runs[c].mean()) for c in states})
     return pd.DataFrame(found)
 
@@ -216,7 +213,7 @@ def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) ->
     s, and with their intervals archive_MB, predicted_s, measured_s; empty where no speed is known."""
     rows, found = _own(tidy), []
     sizes = rows[rows["metric"] == "backup_size"]
-    if stages.empty or "B_per_s" not in speeds:
+    if stages.empty or not {"arm", "direction", "B_per_s"} <= set(speeds):
         return pd.DataFrame()
     cpu = _placed(stages, tidy)
     cpu = cpu[cpu["stage"] == "openssl"]  # of every run, as rows of the tidy table
