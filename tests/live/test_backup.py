@@ -333,8 +333,12 @@ def test_a_restored_copy_lives(begun, template, tmp_path):
     assert backup.revive(bench.kit, server, into) == "CHECKSUM TABLE differs"
 
 
+PAGE_B = 16 << 10
+
+
 def test_rows_compress_as_those_of_the_source(mariadb, copy):
-    """7.6 to 1; as sysbench makes them they compress 2.4 to 1."""
+    """7.6 to 1, pages left out that hold nothing yet; as sysbench makes them they compress 2.4 to
+    1."""
     chosen = studies.load("backup-encryption", profile="smoke")
     chosen = study.replace(chosen, profile=study.replace(chosen.profile, rows=40_000), tables=1)
     own = copy(mariadb)
@@ -342,9 +346,11 @@ def test_rows_compress_as_those_of_the_source(mariadb, copy):
         own.query("DROP TABLE noisefloor.sbtest1")
         loading.fill(own, chosen)
         own.stop()
-    file = own.datadir / "noisefloor" / "sbtest1.ibd"
-    packed = subprocess.run(["zstd", "-q", "-c", file], capture_output=True, check=True).stdout
-    assert 6.5 < file.stat().st_size / len(packed) < 9
+    whole = (own.datadir / "noisefloor" / "sbtest1.ibd").read_bytes()
+    pages = (whole[at : at + PAGE_B] for at in range(0, len(whole), PAGE_B))
+    full = b"".join(p for p in pages if p.strip(b"\0"))
+    packed = subprocess.run(["zstd", "-q", "-c"], input=full, capture_output=True, check=True)
+    assert 6.5 < len(full) / len(packed.stdout) < 9
 
 
 @pytest.mark.slow
