@@ -90,7 +90,8 @@ class Workload:
     part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
     few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions that a
     replica catches up with; `errors`: share of transactions that may be tried again, a deadlock's
-    for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`:
+    for example, before a run is no data; `arms`: those it is measured for, () for all;
+    `only_at`: thread count -> the one arm that is measured there, where not all of them are; `sized`:
     whether its script takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the
     user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures; `rate`:
     transactions a second that are offered to each server, 0 for as many as it can do. Of a rate:
@@ -122,6 +123,7 @@ class Workload:
     events: int = 0
     errors: float = 0.001
     arms: tuple[str, ...] = ()
+    only_at: Mapping[str, str] = field(default_factory=dict)
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
     sized: bool = True
     digest: str = ""
@@ -230,10 +232,6 @@ class StudyError(ValueError):
     """A parameter that a study does not allow: given, allowed, what was done."""
 
     code = 2  # of the command's exit
-
-
-# OpenSSL's word for the processor's abilities, without AES-NI and carry-less multiplication
-MASK_AES = {"OPENSSL_ia32cap": "~0x200000200000000"}
 
 
 def from_clients(study: Study, n: int) -> Study:

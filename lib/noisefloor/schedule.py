@@ -58,16 +58,16 @@ def slug(text: str) -> str:
 
 def cells(study: Study) -> list[Cell]:
     """All comparisons, the study's own first, then the A/A control: the cell of the first workload
-    with the fewest threads, which costs least."""
+    at its first thread count."""
     own = [
         Cell(w, t, a)
         for a in study.arms
         for w in study.workloads
         for t in w.threads
-        if not w.arms or a.name in w.arms
+        if (not w.arms or a.name in w.arms) and w.only_at.get(str(t), a.name) == a.name
     ]
     first = study.workloads[0]
-    return [*own, Cell(first, min(first.threads), study.control)]
+    return [*own, Cell(first, first.threads[0], study.control)]
 
 
 def check(study: Study) -> None:

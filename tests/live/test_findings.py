@@ -297,7 +297,7 @@ def test_first_line_of_the_whole_connections_page():
 def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, warning, said):
     rows = verdicts(("backup", "wall", "aes", 9.0, 8.0, 10.0, "not yet"), ranged=ranged)
     rows["warnings"] = [[warning]]
-    found = findings.backup_answer(rows, pd.DataFrame(), pd.DataFrame())
+    found = findings.backup_answer(rows)
     assert found.replace("\u202f", " ") == f"Backup time: {said}."
 
 
@@ -327,8 +327,9 @@ def test_one_baseline_a_sentence():
     ids=str,
 )
 def test_cheapest_is_what_one_verdict_says(words, said):
-    rows = [("backup", "wall", arm, 1.0, 0.5, 1.5, w) for arm, w in zip("AB", words, strict=False)]
-    found = findings.backup_answer(verdicts(*rows), pd.DataFrame(), pd.DataFrame())
+    named = zip("AB", words, strict=False)
+    rows = [("sustained", RATE, arm, 1.0, 0.5, 1.5, word) for arm, word in named]
+    found = findings.connection_answer(verdicts(*rows), pd.DataFrame(), pd.DataFrame())
     _, cheapest, which = found.partition("Cheapest")
     assert cheapest + which == said
 
@@ -345,8 +346,9 @@ def backups(workload="backup"):
     cpu = {"none": {}, "aes": {"openssl": 0.1}, "sm4": {"openssl": 1.0}}
     stages = pd.DataFrame(
         [
-            {"run": r.run, "workload": workload, "arm": r.arm, "stage": stage}
+            {"run": r.run, "workload": workload, "threads": 2, "arm": r.arm, "stage": stage}
             | {"cpu_s": c * r.value / 2, "wall_s": 2.0, "runs": c / 2, "waits for input": 1 - c / 2}
+            | {"read_B": 5e6}
             for r in runs.itertuples()
             for stage, c in ({"zstd": 1.2} | cpu[r.arm.removesuffix(" again")]).items()
         ]
@@ -361,39 +363,56 @@ def test_who_is_busy():
     assert row["cpu_s"] == pytest.approx(1.0, rel=1e-3)
     lo, hi = interval(row, "cpu_s")
     assert 0.97 < lo < 1 < hi < 1.03
-    assert row["runs"] == 50
+    assert (row["runs"], row["read_MB"]) == (50, 5)
     assert ("none", "openssl") not in found.index
     assert "none again" not in found.index
     assert findings.busy(stages, "restore", t).empty
+    assert findings.busy(stages, "backup", t, threads=1).empty
     assert findings.busy(pd.DataFrame(), "backup", t).empty
     assert plots.stages(found.reset_index())
+    assert "read_MB" not in findings.busy(stages.assign(read_B=np.nan), "backup", t)  # not known
+
+
+def test_each_number_of_threads_has_its_own_bottleneck_and_several_backups_of_a_run_add_up():
+    t, stages = backups()
+    more = joined(stages, stages.assign(threads=1, cpu_s=3 * stages["cpu_s"]))
+    by = {n: findings.busy(more, "backup", t, threads=n) for n in (0, 1, 2)}
+    assert by[0].equals(by[2])  # the most
+    for n, times in ((1, 3), (2, 1)):
+        row = by[n].set_index(["arm", "stage"]).loc[("sm4", "openssl")]
+        assert row["cpu_s"] == pytest.approx(times, rel=1e-3)
+    twice = findings.busy(joined(stages, stages), "backup", t).set_index(["arm", "stage"])
+    assert twice.loc[("sm4", "openssl"), "cpu_s"] == pytest.approx(2.0, rel=1e-3)
+    assert twice.loc[("sm4", "openssl"), "runs"] == 50
+
+
+def speeds(*rows):
+    """The fact `speed` of a campaign."""
+    return pd.DataFrame(rows, columns=["arm", "direction", "B_per_s"])
 
 
 def test_predicted_from_the_speed_in_memory():
-    """The speed comes from a campaign of its own, where sm4 has its other name."""
     t, stages = backups()
-    memory = tidy("encrypt in memory", of("cipher_rate", aes=9e8, **{"sm4-cbc": 1.1e8}))
-    found = findings.predicted(joined(t, memory.assign(campaign="m")), stages)
-    row = found.set_index("arm").loc["sm4"]
-    assert row["direction"] == "backup"
-    assert row["archive_MB"] == pytest.approx(99)
-    assert row["MB per s"] == pytest.approx(110)
-    assert (row["predicted_s"], row["measured_s"]) == pytest.approx((0.9, 1.0))
-    speed, size, both = (
-        np.ptp(np.log(interval(row, k))) / 2 for k in ("MB per s", "archive_MB", "predicted_s")
-    )
-    assert max(speed, size) < both < speed + size  # independent: their squares add
+    known = speeds(("aes", "backup", 9e8), ("sm4", "backup", 1.1e8), ("sm4", "restore", 1.1e8))
+    found = findings.predicted(t, stages, known)
     assert found["arm"].tolist() == ["aes", "sm4"]
-    assert findings.predicted(t, stages).empty  # without a speed
-    assert findings.predicted(memory, pd.DataFrame()).empty
+    row = found.set_index("arm").loc["sm4"]
+    assert row["direction"] == "backup"  # nothing was restored
+    assert row["archive_MB"] == pytest.approx(99)
+    assert row["MB per s"] == 110
+    assert (row["predicted_s"], row["measured_s"]) == pytest.approx((0.9, 1.0))
+    size, both = (np.ptp(np.log(interval(row, k))) for k in ("archive_MB", "predicted_s"))
+    assert both == pytest.approx(size)
+    assert findings.predicted(t, stages, pd.DataFrame()).empty  # without a speed
+    assert findings.predicted(t, pd.DataFrame(), known).empty
 
 
 def test_the_size_is_that_of_the_restored_archive_where_it_is_known():
     t, stages = backups()
     back, undone = backups("restore")
     back.loc[back["metric"] == "backup_size", "value"] *= 2
-    memory = tidy("decrypt in memory", of("cipher_rate", aes=9e8), campaign="m")
-    found = findings.predicted(joined(t, back, memory), joined(stages, undone))
+    known = speeds(("aes", "restore", 9e8))
+    found = findings.predicted(joined(t, back), joined(stages, undone), known)
     assert found["direction"].tolist() == ["restore"]
     assert found["archive_MB"].tolist() == pytest.approx([180])
 
@@ -410,31 +429,40 @@ def test_sizes_are_compared_in_pairs():
 
 
 def test_first_line_of_the_backup_page():
-    """Ciphers by their verdicts, each with what is known of it; the variants of a cipher are left to
-    the figure; the process that pays with its interval."""
-    t, stages = backups()
-    rows = (
+    """Backup, restore, the archive of encrypted tables before what it costs, and the load beside it:
+    each arm with what is known of it, at the most threads of the compressor."""
+    tables = "none, encrypted tables"
+    own = verdicts(
         ("backup", "wall", "aes", 1.0, -0.5, 1.9, "same"),
         ("backup", "wall", "sm4", 40.0, 35.0, 45.0, "slower"),
-        ("backup", "wall", "masked", 130.0, 110.0, 150.0, "slower"),
-        ("backup", "wall", "sm4, 1 MiB pipes", -9.0, -12.0, -6.0, "faster"),
         ("backup", "user_sys", "sm4", 90.0, 80.0, 99.0, "more"),
+        baseline="none",
     )
-    said = findings.backup_answer(verdicts(*rows, baseline="none", threads=2), stages, t)
-    first, second, third = said.split(". ")
-    assert first == (
-        "Backup time: slower with sm4 (+40.0\u202f%, +35.0 to +45.0\u202f%), masked (2.3 times, 2.1"
-        " to 2.5 times); same with aes (+1.0\u202f%, −0.5 to +1.9\u202f%)"
+    single = verdicts(
+        ("backup", "wall", "aes", 9.0, 8.0, 9.9, "slower"), baseline="none", threads=1
     )
-    assert second.startswith("Processor time of a backup with aes: openssl 0.1000 (0.098")
-    assert ") s, zstd 1.200 (1.1" in second
-    assert third == "Cheapest: aes, the only one that is not slower."
+    apart = verdicts(
+        ("backup", "user_sys", tables, -20.0, -25.0, -15.0, "less"),
+        ("backup", "backup_size", tables, 350.0, 340.0, 360.0, "larger"),
+        baseline="none, copied tables",
+        question="encrypted-tables",
+    )
+    load = ("oltp_read_write, 100 a second", "p99")
+    beside = verdicts(
+        (*load, "plain backup", 50.0, 40.0, 60.0, "slower"), baseline="no backup", question="beside"
+    )
+    said = findings.backup_answer(joined(single, own, apart, beside)).replace("\u202f", " ")
+    assert said == (
+        "Backup time: slower with sm4 (+40.0 %, +35.0 to +45.0 %); same with aes (+1.0 %, −0.5 to"
+        f" +1.9 %). Archive of encrypted tables: larger with {tables} (4.5 times, 4.4 to 4.6 times)."
+        f" Its processor time: less with {tables} (−20.0 %, −25.0 to −15.0 %). 99th percentile beside"
+        " it: slower with plain backup (+50.0 %, +40.0 to +60.0 %)."
+    )
 
 
-def test_first_line_with_one_cipher_and_without_stages():
-    t, _ = backups()
+def test_first_line_of_a_restore_alone():
     rows = [("restore", "wall", "aes", 2.0, -1.3, 4.1, "cannot tell")]
-    said = findings.backup_answer(verdicts(*rows), pd.DataFrame(), t)
+    said = findings.backup_answer(verdicts(*rows))
     known = "at most 4.1\u202f% slower, at most 1.3\u202f% faster"
     assert said == f"Restore time: cannot tell with aes ({known})."
 

@@ -64,6 +64,7 @@ def _workload(work: Workload) -> Design:
         "script": work.script,
         "options": list(work.options),
         "threads": list(work.threads),
+        **{f"at {t} threads only": arm for t, arm in work.only_at.items()},
         **{f"variable {k}": v for k, v in work.settings.items()},
         "writes a second": work.writes_per_s,
         "reads a second": work.reads_per_s,

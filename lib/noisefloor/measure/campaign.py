@@ -27,7 +27,7 @@ from noisefloor.servers.server import Server, ServerError, SettingError
 
 _TOOLS = (
     *(tools.sysbench, tools.restart, tools.profile),
-    *(backup.backup, backup.restore, backup.beside, backup.speed),
+    *(backup.backup, backup.restore, backup.beside),
     *(connections.connect, connections.pooled),
 )
 TOOLS = {tool.__name__: tool for tool in _TOOLS}
@@ -90,7 +90,7 @@ class Campaign(Folder):
         this machine does not allow it."""
         if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
-        self.progress.say(f"{self.folder.name}: making the archives")
+        self.progress.say(f"{self.folder.name}: making what its runs need")
         bench.servers[0].start()
         bench.kit.stock()
         for name in self.study.facts:

@@ -54,7 +54,8 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
             def make() -> None:
                 base.copy_to(own)
                 with own:
-                    own.script(*workloads.statements(arm.prepare, study.tables))
+                    for statement in workloads.statements(arm.prepare, study.tables):
+                        own.patient(statement)
                     own.stop()
 
             kept.taken(own, [*_content(study, own), *arm.prepare], make)
@@ -69,7 +70,8 @@ def _content(study: Study, server: Server) -> list[object]:
     first, engine = study.workloads[0], server.engine
     script = Path(workloads.script(first.script, server.folder / "sysbench.cnf"))
     text = script.read_text(errors="replace") if script.suffix == ".lua" else str(script)
-    size = (study.tables, study.profile.rows, first.sized, max(first.threads), study.keyring)
+    several = not first.sized and max(first.threads)  # as `fill` has it
+    size = (study.tables, study.profile.rows, first.sized, several, study.keyring)
     return [label(engine), engine.command, sorted(server.settings.items()), text, *map(str, size)]
 
 
@@ -192,13 +194,13 @@ def _thrice(*argv: str) -> list[str]:
     return [run([*argv], child.PATIENCE_S)[1] for _ in range(3)]
 
 
-def cipher_rates(cipher: Mapping[str, str], engine: Engine) -> list[float]:
+def cipher_rates(cipher: Mapping[str, str], engine: Engine | None = None) -> list[float]:
     """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` with the
-    libraries of a build, three times for a second; [] where these do not have it."""
-    decrypt = cipher.get("option") == "-decrypt"
-    stage = workloads.speed({"cipher": cipher["name"]}, 1, decrypt)
-    argv = beside(engine, *stage.argv)
-    return [r for r in map(tidy.cipher_rate, _thrice(*argv)) if r]
+    libraries of a build (None: the machine's own), three times for a second; [] where these do not
+    have it."""
+    argv = workloads.speed(cipher["name"], 1, cipher.get("option") == "-decrypt")
+    own = beside(engine, *argv) if engine else argv
+    return [r for r in map(tidy.cipher_rate, _thrice(*own)) if r]
 
 
 def openssl(engine: Engine) -> str:

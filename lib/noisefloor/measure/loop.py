@@ -9,6 +9,8 @@ from noisefloor.measure.bench import Bench, start
 from noisefloor.measure.campaign import Campaign
 from noisefloor.model import Arm
 
+COLD = ("backup", "restore")  # tools whose every run begins with nothing in a cache
+
 
 def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
     """What is missing of the block of an arm (None: of all): whole rounds of pairs, as many as the
@@ -68,9 +70,8 @@ def switched(c: Campaign, bench: Bench) -> None:
     c.stock(bench)
     for _ in blocks(c):
         bench.servers[0].restart()
-        if any(w.tool != "restore" for w in c.study.workloads):  # which no server takes part in
-            own = [x for x in arms[1:] if x[1].prepare]  # tables, and so a server of its own
-            c.warm(bench, arms[:1] + own)
+        if any(w.tool not in COLD for w in c.study.workloads):
+            c.warm(bench, arms[:1])
         block(c, bench, None)
         c.closing(bench, arms)
         bench.close(keep=True)

@@ -106,8 +106,7 @@ def room(c: Campaign, bench: Bench) -> str:
     study, profile = c.study, c.study.profile
     data = max(size_of(s.datadir) for s in bench.templates.values())
     servers = 1 if study.design == "switched" else 2
-    servers *= 2 if any(w.tool == "replica" for w in study.workloads) else 1  # a source for each
-    servers += 4 if study.kit == "backup" else bool(study.kit)  # archive, restored copy, its server
+    servers += bench.kit.copies
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
     written = LOG_B_PER_S * profile.budget_min * 60
     logs = min(LOG_B, written) + min(REDO_B, written) + 2 * LOG_B_PER_S * longest

@@ -27,6 +27,7 @@ class Kit(tools.Kit):
     the data from before the backlog, and catches up once."""
 
     tcp = True
+    copies = 4  # a backlog and a running source for each arm
 
     def __init__(self, bench, study):
         super().__init__(bench, study)

@@ -49,6 +49,11 @@ class Kit:
     def __init__(self, bench, study: Study):
         self.bench, self.study = bench, study
 
+    @property
+    def copies(self) -> int:
+        """How many data directories its runs need room for beside those of the measured servers."""
+        return int(bool(self.study.kit))
+
     def dress(self, server: Server) -> None:
         """What a fresh server needs before its start. Raises ServerError."""
 

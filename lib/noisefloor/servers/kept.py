@@ -14,7 +14,7 @@ from noisefloor import paths
 from noisefloor.servers.server import Server
 
 WORTH_S = 20  # what is loaded sooner is not kept
-MOST_B = 40 << 30  # of all that is kept
+MOST_B = 24 << 30  # of all that is kept
 _PARTS = ("data", "client.cnf", "sysbench.cnf", "keyring")
 
 

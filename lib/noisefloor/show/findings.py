@@ -13,7 +13,6 @@ import pandas as pd
 from scipy import stats
 
 from noisefloor import model
-from noisefloor.measure.backup import ALIASES
 from noisefloor.show import plots
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.series import LIMITS
@@ -212,49 +211,53 @@ def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
     return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
 
 
-def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFrame:
-    """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage, cpu_s
-    with its interval, wall_s, and the share of its time in each of `STATES` in percent."""
+def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int = 0) -> pd.DataFrame:
+    """Who is the bottleneck, from `tidy.stages`: means by arm and stage at a thread count (0: the
+    most), columns arm, stage, cpu_s with its interval, wall_s, read_MB (from disk, where it is
+    known), and the share of its time in each of `STATES` in percent. Of a run with several backups:
+    all of them together."""
     found = []
     if stages.empty:
         return pd.DataFrame()
-    part = _placed(stages[stages["workload"] == workload], tidy)
+    part = stages[stages["workload"] == workload]
+    part = _placed(part[part["threads"] == (threads or part["threads"].max())], tidy)
     part = part.assign(arm=part["arm"].str.removesuffix(model.AGAIN))
+    states, known = [c for c in STATES if c in part], part["read_B"].notna().any()
+    how = dict.fromkeys(("cpu_s", "wall_s", "read_B"), "sum") | dict.fromkeys(states, "mean")
+    key = ["arm", "stage", "campaign", "block", "run"]
+    part = part.groupby(key, sort=False).agg(how).reset_index()
     for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
         cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
         row = {"arm": arm, "stage": stage} | _figure("cpu_s", cpu)
         row |= {"wall_s": round(runs["wall_s"].mean(), 3)}
-        found.append(row | {c: round(100 * runs[c].mean()) for c in STATES if c in runs})
+        row |= {"read_MB": round(runs["read_B"].mean() / 1e6)} if known else {}
+        found.append(row | {c: round(100 * runs[c].mean()) for c in states})
     return pd.DataFrame(found)
 
 
-def predicted(tidy: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
+def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
     """CPU of the openssl process: what the archive's bytes should take by the speed of the cipher in
-    memory, against the one measured. Columns arm, direction, and with their intervals archive_MB,
-    MB per s, predicted_s, measured_s; empty where no speed was measured."""
+    memory, against the one measured. speeds: arm, direction, B_per_s. Columns arm, direction, MB per
+    s, and with their intervals archive_MB, predicted_s, measured_s; empty where no speed is known."""
     rows, found = _own(tidy), []
-    speeds, sizes = (rows[rows["metric"] == m] for m in ("cipher_rate", "backup_size"))
-    if speeds.empty or stages.empty:
+    sizes = rows[rows["metric"] == "backup_size"]
+    if stages.empty or not {"arm", "direction", "B_per_s"} <= set(speeds):
         return pd.DataFrame()
     cpu = _placed(stages, tidy)
     cpu = cpu[cpu["stage"] == "openssl"]  # of every run, as rows of the tidy table
     cpu = _own(cpu.assign(warmup=False, value=cpu["cpu_s"]))
-    for memory, direction in (("encrypt in memory", "backup"), ("decrypt in memory", "restore")):
-        for arm in plots.colours(cpu):
-            name = arm if arm in set(speeds["arm"]) else ALIASES.get(arm, arm)
-            speed = _log(speeds[(speeds["workload"] == memory) & (speeds["arm"] == name)])
-            size = sizes[sizes["arm"] == arm]
-            own = size[size["workload"] == direction]
-            size = _log(own if len(own) else size)
-            used = _log(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
-            if np.isfinite([speed.value, size.value, used.value]).all():
-                found.append(
-                    {"arm": arm, "direction": direction}
-                    | _figure("archive_MB", size, _times(1e-6))
-                    | _figure("MB per s", speed, _times(1e-6))
-                    | _figure("predicted_s", _less(size, speed), math.exp)
-                    | _figure("measured_s", used, math.exp)
-                )
+    for arm, direction, rate in speeds[["arm", "direction", "B_per_s"]].itertuples(index=False):
+        size = sizes[sizes["arm"] == arm]
+        own = size[size["workload"] == direction]
+        size = _log(own if len(own) else size)
+        used = _log(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
+        if np.isfinite([size.value, used.value]).all():
+            found.append(
+                {"arm": arm, "direction": direction, "MB per s": round(rate / 1e6)}
+                | _figure("archive_MB", size, _times(1e-6))
+                | _figure("predicted_s", size, _times(1 / rate))
+                | _figure("measured_s", used, math.exp)
+            )
     return pd.DataFrame(found)
 
 
@@ -278,22 +281,28 @@ def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame, tidy: pd.DataFrame) -> str:
-    """What it costs, which process pays it, what makes it cheaper: short sentences from the tables."""
-    own = verdicts[~verdicts["arm"].str.contains(", ")]  # the ciphers, without their variants
-    said = []
-    for workload in ("backup", "restore"):
-        if len(rows := _judged(own, "wall", (workload,))):
-            said.append(f"{workload.capitalize()} time: {_words(rows)}.")
-    rows = _judged(own, "wall", ("backup", "restore"))
-    if len(rows):
-        work, arm = rows[["workload", "arm"]].iloc[0]
-        part = busy(stages, work, tidy)
-        cpu = part[part["arm"] == arm].set_index("stage") if len(part) else part
-        paid = [s for s in ("openssl", "zstd") if s in cpu.index]
-        used = ", ".join(f"{s} {_text(*cpu.loc[s, _keys('cpu_s')])} s" for s in paid)
-        said += [f"Processor time of a {work} with {arm}: {used}."] if used else []
-    return " ".join(filter(None, [*said, _cheapest(rows)]))
+def backup_answer(verdicts: pd.DataFrame) -> str:
+    """What it costs, in short sentences: the time of a backup and of a restore; how large the archive
+    of encrypted tables is, and only then its processor time; the latency beside a backup."""
+    rows = verdicts[verdicts["joint"].astype(bool) | _at_most(verdicts)]
+    ciphers = rows[~rows["arm"].str.contains(", ")]
+    tables = rows[rows["arm"].str.endswith("encrypted tables")]
+    asked = (
+        ("Backup time", ciphers, "wall", ("backup",)),
+        ("Restore time", ciphers, "wall", ("restore",)),
+        ("Archive of encrypted tables", tables, "backup_size", ("backup",)),
+        ("Its processor time", tables, "user_sys", ("backup",)),
+        ("99th percentile beside it", rows, "p99", tuple(rows["workload"].unique())),
+    )
+    found = ((about, _judged(of, metric, works)) for about, of, metric, works in asked)
+    return " ".join(f"{about}: {_words(said)}." for about, said in found if len(said))
+
+
+def _at_most(verdicts: pd.DataFrame) -> pd.Series:
+    """Which rows are of the most threads of their question and workload."""
+    threads = pd.to_numeric(verdicts["threads"], errors="coerce").astype("Float64")
+    most = threads.groupby([verdicts["question"], verdicts["workload"]]).transform("max")
+    return threads.eq(most).fillna(False).astype(bool)
 
 
 # -- profiles --------------------------------------------------------------------------------------

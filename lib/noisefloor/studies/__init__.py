@@ -263,5 +263,7 @@ def _arm(name: str, arms: Mapping) -> Arm:
 
 def _workload(name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...]) -> Workload:
     known = {k: _of(profile.name, v) for k, v in fields.items()}
-    known["threads"] = threads or known.get("threads", profile.threads)
+    if threads:  # whoever names them measures every arm at each
+        known |= {"threads": threads, "only_at": {}}
+    known.setdefault("threads", profile.threads)
     return Workload(name, **_tuples(known))

@@ -367,14 +367,16 @@ def runs(campaign: Path | Opened) -> pd.DataFrame:
 
 
 def stages(campaign: Path | Opened) -> pd.DataFrame:
-    """What every process of a pipe did: run workload arm stage cpu_s wall_s, and the share of its
-    looks in each state (runs, waits for input, waits for output, waits otherwise)."""
+    """What every process of a pipe did: run workload threads arm stage cpu_s wall_s, the share of its
+    looks in each state (runs, waits for input, waits for output, waits otherwise), and read_B, the
+    bytes that it read from disk (NaN in earlier campaigns)."""
     rows = []
     for facts, run in _runs(campaign, warmup=False):
         for x in facts.get("stages", ()):
             looks = sum(x["states"].values()) or 1
             rows.append(
-                {"run": run.name, "workload": facts["workload"], "arm": facts["arm"]}
+                {c: facts[c] for c in ("workload", "threads", "arm")}
+                | {"run": run.name, "read_B": x.get("read_B", np.nan)}
                 | {"stage": x["name"], "cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
                 | {k: n / looks for k, n in x["states"].items()}
             )
