@@ -30,6 +30,7 @@ from noisefloor.show.report.answers import (
 from noisefloor.show.report.batch import (
     finished,
     index,
+    measures,
     newest_campaign,
     plan,
     plan_archive,
@@ -49,7 +50,15 @@ from noisefloor.show.report.behind import (
     settings,
     transfers,
 )
-from noisefloor.show.report.pages import PARTS, checked, notebook, parameters, render, studies
+from noisefloor.show.report.pages import (
+    PARTS,
+    checked,
+    notebook,
+    of_questions,
+    parameters,
+    render,
+    studies,
+)
 from noisefloor.show.report.pieces import (
     OUT,
     badge,
