@@ -46,6 +46,7 @@ from noisefloor.show.report.behind import (
     details,
     expectation,
     outcome,
+    paragraph,
     rule,
     settings,
     transfers,
