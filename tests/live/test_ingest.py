@@ -536,6 +536,20 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     assert told["a tenth"].startswith("that is 0.0 to +11.1 %; disagrees: +")
 
 
+@pytest.mark.parametrize(
+    "fields",
+    ['leader = "nobody"', 'word = "faster"', 'leader = "mysql"\nby = [5]',
+     'leader = "mysql"\nby = [5, 120]\nof = "mysql"', 'leader = "mysql"\nof = "me"'],
+)  # fmt: skip
+def test_a_claim_that_cannot_be_read_is_one_sentence(tree, out, fields):
+    _ingest(_percona_2026(tree), out)
+    told = f'said = "so"\narm = "percona-server"\n{fields}\nat = {{ "buffer pool 2G" = [1, 64] }}\n'
+    (out / "about.toml").write_text(f'title = "Two servers"\n[[claims]]\n{told}')
+    found = archives.load(out, "mysql", label="server")
+    with pytest.raises(archives.Unknown, match=r"about.toml, 'so': `leader` and `of` name one of"):
+        assert found.claimed
+
+
 def _versions(tree: Path, rates: dict, runs: int = 1) -> Path:
     """Versions of one server, at two thread counts."""
     contents = {}

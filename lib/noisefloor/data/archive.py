@@ -440,11 +440,18 @@ def _asserted(rows: pd.DataFrame, claim: dict) -> pd.DataFrame:
 def _theirs(claim: dict, baseline: str) -> agree.Range:
     """The change that a claim names, of its arm against the baseline, in percent. leader: who is
     ahead; by: from and to how many percent; of: whose number they are a share of. Without numbers:
-    any change in that direction."""
-    ahead, whose = claim["leader"] == claim["arm"], claim.get("of", baseline)
+    any change in that direction. Raises Unknown for a claim that cannot be read."""
+    arms, whose = (claim["arm"], baseline), claim.get("of", baseline)
+    leader, by = claim.get("leader"), claim.get("by", [0, 0])
+    own = whose == leader
+    if leader not in arms or whose not in arms or len(by) != 2 or (own and max(by) >= 100):
+        raise Unknown(
+            f"about.toml, {claim['said']!r}: `leader` and `of` name one of {' and '.join(arms)}, `by`"
+            " holds from and to how many percent, below 100 of the leader's own; nothing was judged"
+        )
+    ahead = leader == claim["arm"]
     if "by" not in claim:
         return (0.0, math.inf) if ahead else (-100.0, 0.0)
-    own = whose == claim["leader"]
     ends = sorted(agree.changed(p, ahead=ahead, own=own) for p in claim["by"])
     return ends[0], ends[1]
 
