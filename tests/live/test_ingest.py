@@ -550,6 +550,25 @@ def test_a_claim_that_cannot_be_read_is_one_sentence(tree, out, fields):
         assert found.claimed
 
 
+def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
+    """Their "Intel ahead by up to 35 %" is Intel's +55 % over Graviton, and Graviton's -35 %."""
+    folder = paths.published() / "archives" / "2021-arm"
+    r = archives.load(folder, "m5", label="host", restarts=True)
+    told = {said: amounts.plain(answer) for said, answer in r.claimed}
+    (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
+    assert most.startswith("that is -35.0 to 0.0 %; agrees at all 13: here -35.5 to +12.6 %")
+    (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
+    assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
+    for answer in told.values():
+        assert ("times" in answer) != ("%" in answer), answer
+    assert amounts.plain(r.counts[0]).startswith("m5a against m5, TPS, 56 comparisons: 55 slower (")
+    # one rented machine of the baseline was 21 % faster than the two others, at one thread count
+    apart = r.outliers.set_index(["workload", "threads", "arm"])
+    row = apart.loc[("OLTP_READ_only, 8 vCPU", 8, "m5")]
+    assert (row["this run"], row["the others"]) == ("4,940.2", "3,792, 4,079")
+    assert {arm for *_, arm in apart.index} == {"m5", "m6g"}
+
+
 def _versions(tree: Path, rates: dict, runs: int = 1) -> Path:
     """Versions of one server, at two thread counts."""
     contents = {}

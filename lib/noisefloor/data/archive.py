@@ -473,10 +473,9 @@ def _answer(rows: pd.DataFrame, claim: dict, baseline: str) -> str:
     unit = amounts.spread(*theirs, metric, times=times) if "by" in claim else ""
     that = f"that is {unit}; " if unit else ""
     if claim.get("mean") or len(rows) == 1:
-        r = rows.iloc[0]
-        return f"{that}{said[0]}: {amounts.told(*(r[c] for c in ends), metric)}"
+        return f"{that}{said[0]}: {_told(rows.iloc[0], times)}"
     broken = rows[[w == agree.DISAGREES for w in said]]
-    here = f"here {_spread(rows, times)}{_farthest(rows, theirs)}"
+    here = f"here {_spread(rows, times)}{_farthest(rows, theirs, times)}"
     if broken.empty:
         return f"{that}{agree.AGREES} at all {len(rows)}: {here}"
     places = ", ".join(
@@ -487,16 +486,14 @@ def _answer(rows: pd.DataFrame, claim: dict, baseline: str) -> str:
     return f"{that}{agree.DISAGREES} at {len(broken)} of {len(rows)} ({places}{more}): {here}"
 
 
-def _farthest(rows: pd.DataFrame, theirs: agree.Range) -> str:
+def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
     """The interval of the change that lies farthest outside of what is claimed; "" where none
     does."""
     change = rows["change_pct"].astype(float)
     out = np.maximum(theirs[0] - change, change - theirs[1])
     if out.max() <= 0:
         return ""
-    row = rows.loc[out.idxmax()]
-    size = amounts.told(*(row[c] for c in ("change_pct", "lo_pct", "hi_pct")), row["metric"])
-    return f"; farthest from it {size}"
+    return f"; farthest from it {_told(rows.loc[out.idxmax()], times)}"
 
 
 def _counted(threads) -> str:
@@ -510,6 +507,14 @@ def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:
     return amounts.spread(*ends, rows["metric"].iloc[0], times=times)
 
 
+def _told(row: pd.Series, times: bool | None = None) -> str:
+    """A change with its interval, all in one unit: `-3.4 % (-9.4 to +2.9 %)`."""
+    metric, change, ends = row["metric"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
+    times = amounts.in_times(change, *ends, metric=metric) if times is None else times
+    first = amounts.spread(change, change, metric, times=times)
+    return f"{first} ({amounts.spread(*ends, metric, times=times)})"
+
+
 def _row_of(table: pd.DataFrame, arm: str, threads) -> str:
     """`cannot tell, +0.7 % (-4.0 to +5.6 %)` of an arm at a thread count; "" where it has no row."""
     alone = ~table["joint"].astype(bool) & table["arm"].eq(arm)
@@ -518,9 +523,7 @@ def _row_of(table: pd.DataFrame, arm: str, threads) -> str:
     ]
     if rows.empty:
         return ""
-    r = rows.iloc[0]
-    size = amounts.told(r["change_pct"], r["lo_pct"], r["hi_pct"], r["metric"])
-    return f"{r['verdict']}, {size}"
+    return f"{rows['verdict'].iloc[0]}, {_told(rows.iloc[0])}"
 
 
 def _versions(arms: pd.Series, baseline: str) -> list[str]:
