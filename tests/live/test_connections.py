@@ -132,14 +132,10 @@ def test_certificates_that_a_client_reads(bench, tmp_path):
 
 def test_logins_of_users_that_the_server_does_not_know_yet(campaign, mysql, tmp_path):
     """A client ends with an error where the cache is not as its arm says; here it is."""
-    how = {"via": "tcp", "tls": "TLSv1.3", "key": "P-256", "keep": "context"}
-    known = study.Arm("password known", {"require_secure_transport": "ON"}, how=how)
-    asked_for = replace(known, name="password not known", how=how | {"cache": "cold"})
-    work = study.Workload("connecting", "Logins.", tool="connect", threads=(4,))
-    chosen = replace(CHOSEN, baseline=known, arms=(asked_for,), workloads=(work,))
+    chosen = studies.load("settings", question="password", profile="standard")
     _, bench = campaign(chosen, mysql)
-    for arm in chosen.compared:
-        ran = connected(bench, arm, tmp_path, workload=work)[1]
+    for arm in (chosen.baseline, *chosen.arms):
+        ran = connected(bench, arm, tmp_path, workload=chosen.workloads[0])[1]
         assert ran["connections_per_second"] > 0, arm.name
 
 

@@ -61,23 +61,17 @@ def load(
     key = question or next(iter(known))
     if key not in known:
         raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
+    if "compare" in known[key]:
+        return _compared(
+            name, key, file, chosen, engine or "mysql", threads, margin_pct, budget_min
+        )
     asked = {k: _of(profile, v) for k, v in known[key].items()}
-    lengths = _declared(profile, file) | _declared(profile, known[key])
-    if budget_min:
-        lengths.pop("budget_min", None)
-    if profile in ("smoke", "full"):  # one length for all
-        lengths.pop("slice_s", None)
-    chosen = replace(chosen, **lengths)
-    if "compare" in asked:
-        declared = bool(budget_min) or "budget_min" in lengths
-        study = _compared(asked, chosen, engine or "mysql", threads, margin_pct, declared)
-        told = {"name": name, "key": key, "title": asked["asks"], "question": asked["asks"]}
-        return replace(study, **told, sittings=_sittings(file, key, profile))
     base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
     works = file["workloads"]
     works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
     if rates := asked.get("rates"):  # the first leads the page
         works = tuple(at_rate(work, rate, threads) for work in works for rate in rates)
+    lengths = _lengths(profile, file, key, budget_min)
     settings = file["settings"] | asked.get("settings", {})
     study = Study(
         name=name,
@@ -88,7 +82,7 @@ def load(
         arms=tuple(arms),
         workloads=works,
         design=asked.get("design", file.get("design", "side by side")),
-        profile=chosen,
+        profile=replace(chosen, **lengths),
         settings={k: _of(profile, v) for k, v in settings.items()} | MANY,
         tables=file.get("tables", 5),
         keyring=file.get("keyring", False),
@@ -105,26 +99,41 @@ def load(
     return study
 
 
+def _lengths(profile: str, file: Mapping, key: str, budget_min: float) -> dict:
+    """What a question says of how to measure with a profile, where nobody gives a budget."""
+    found = _declared(profile, file) | _declared(profile, file["questions"][key])
+    if budget_min:
+        found.pop("budget_min", None)
+    if profile in ("smoke", "full"):  # one length for all
+        found.pop("slice_s", None)
+    return found
+
+
 def _compared(
-    asked: Mapping,
+    name: str,
+    key: str,
+    file: Mapping,
     profile: Profile,
     engine: str,
     threads: tuple[int, ...],
     margin_pct: float,
-    declared: bool,
+    budget_min: float,
 ) -> Study:
     """A question about settings, as `noisefloor ab` would ask it; every value stands in my.cnf."""
-    given = {k: asked[k] for k in ("workload", "rate") if k in asked}
-    return own(
-        profile,
+    asked = {k: _of(profile.name, v) for k, v in file["questions"][key].items()}
+    lengths = _lengths(profile.name, file, key, budget_min)
+    study = own(
+        replace(profile, **lengths),
         engine,
         threads,
         margin_pct,
-        declared=declared,
+        declared=bool(budget_min) or "budget_min" in lengths,
         settings=asked["compare"],
         static=tuple(text.partition("=")[0] for text in asked["compare"]),
-        **given,
+        **{k: asked[k] for k in ("workload", "rate") if k in asked},
     )
+    told = {"name": name, "key": key, "title": asked["asks"], "question": asked["asks"]}
+    return replace(study, **told, sittings=_sittings(file, key, profile.name))
 
 
 def _sittings(file: Mapping, key: str, profile: str) -> int:
