@@ -293,7 +293,8 @@ def measured(
     else:
         kind = {"engine": found["engine"].kind}
         if name == "own-study":
-            kind["static"] = _static(chosen, found["engine"])
+            own = studies.load(name, **(parameters | kind))  # with the settings of that kind
+            kind["static"] = _static(own, found["engine"])
             if "%" in str(parameters.get("rate")):
                 parameters["rate"] = _frozen(parameters | kind, found["engine"])
     if question == "all":  # a path may be of the other kind, which has other questions

@@ -61,17 +61,17 @@ def load(
     key = question or next(iter(known))
     if key not in known:
         raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
+    if "compare" in known[key]:
+        return _compared(
+            name, key, file, chosen, engine or "mysql", threads, margin_pct, budget_min
+        )
     asked = {k: _of(profile, v) for k, v in known[key].items()}
     base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
     works = file["workloads"]
     works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
     if rates := asked.get("rates"):  # the first leads the page
         works = tuple(at_rate(work, rate, threads) for work in works for rate in rates)
-    lengths = _declared(profile, file) | _declared(profile, known[key])
-    if budget_min:
-        lengths.pop("budget_min", None)
-    if profile in ("smoke", "full"):  # one length for all
-        lengths.pop("slice_s", None)
+    lengths = _lengths(profile, file, key, budget_min)
     settings = file["settings"] | asked.get("settings", {})
     study = Study(
         name=name,
@@ -97,6 +97,43 @@ def load(
         minutes = _minutes(study, leads=key in file.get("headline", list(known)[:1]))
         study = replace(study, profile=replace(study.profile, budget_min=minutes))
     return study
+
+
+def _lengths(profile: str, file: Mapping, key: str, budget_min: float) -> dict:
+    """What a question says of how to measure with a profile, where nobody gives a budget."""
+    found = _declared(profile, file) | _declared(profile, file["questions"][key])
+    if budget_min:
+        found.pop("budget_min", None)
+    if profile in ("smoke", "full"):  # one length for all
+        found.pop("slice_s", None)
+    return found
+
+
+def _compared(
+    name: str,
+    key: str,
+    file: Mapping,
+    profile: Profile,
+    engine: str,
+    threads: tuple[int, ...],
+    margin_pct: float,
+    budget_min: float,
+) -> Study:
+    """A question about settings, as `noisefloor ab` would ask it; every value stands in my.cnf."""
+    asked = {k: _of(profile.name, v) for k, v in file["questions"][key].items()}
+    lengths = _lengths(profile.name, file, key, budget_min)
+    study = own(
+        replace(profile, **lengths),
+        engine,
+        threads,
+        margin_pct,
+        declared=bool(budget_min) or "budget_min" in lengths,
+        settings=asked["compare"],
+        static=tuple(text.partition("=")[0] for text in asked["compare"]),
+        **{k: asked[k] for k in ("workload", "rate") if k in asked},
+    )
+    told = {"name": name, "key": key, "title": asked["asks"], "question": asked["asks"]}
+    return replace(study, **told, sittings=_sittings(file, key, profile.name))
 
 
 def _sittings(file: Mapping, key: str, profile: str) -> int:
@@ -128,6 +165,19 @@ def questions(name: str, engine: str = "") -> dict[str, str]:
     return {k: q["asks"] for k, q in _file(name, engine)["questions"].items()}
 
 
+def page_of(name: str, question: str) -> str:
+    """The name of the page that shows a question: its study's, or one of its own, such as
+    settings-doublewrite."""
+    alone = bool(question) and name in _FILES and _read(name).get("own_pages", False)
+    return f"{name}-{question}" if alone else name
+
+
+def own_pages() -> dict[str, tuple[str, str]]:
+    """{name of a page: (study, question)} of the questions that have a page of their own."""
+    every = ((n, q) for n in STUDIES for q in questions(n))
+    return {page: (n, q) for n, q in every if (page := page_of(n, q)) != n}
+
+
 def also(name: str) -> dict[str, str]:
     """{question: arm} that the findings tell besides the headline."""
     return _read(name).get("also", {}) if name in _FILES else {}
@@ -146,7 +196,7 @@ def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
     with {base} where the baseline's build is to stand; "" where the study's file does not say."""
     if name not in _FILES:
         return ""
-    return _file(name, engine, old)["arms"].get(arm, {}).get("does", "")
+    return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")
 
 
 def default_engine(name: str) -> str:

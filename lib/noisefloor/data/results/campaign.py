@@ -541,7 +541,7 @@ def named(text: str) -> tuple[Path, ...]:
 
 
 def beside(folder: Path) -> tuple[Path, ...]:
-    """The campaigns of the page of `folder`: itself, and of every question of its study the finished
+    """The campaigns of the page of `folder`: itself, and of every question on that page the finished
     ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
     A short campaign stands for itself: of other questions the newest. A campaign that asked all
     questions at once stands alone."""
@@ -572,7 +572,8 @@ def _alike(facts: dict) -> tuple:
     """What campaigns share that stand on one page."""
     given = facts.get("parameters") or {}
     builds = (facts.get("engine") or {}).get("label"), given.get("old") or "mysql-8.0"
-    return facts.get("study"), builds, _profile(facts), given.get("margin_pct") or 0.0
+    page = studies.page_of(facts.get("study") or "", facts.get("key") or "")
+    return page, builds, _profile(facts), given.get("margin_pct") or 0.0
 
 
 def _profile(facts: dict) -> str:

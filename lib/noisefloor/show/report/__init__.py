@@ -29,6 +29,7 @@ from noisefloor.show.report.answers import (
 from noisefloor.show.report.batch import (
     finished,
     index,
+    measures,
     newest_campaign,
     plan,
     plan_archive,
@@ -44,11 +45,20 @@ from noisefloor.show.report.behind import (
     details,
     expectation,
     outcome,
+    paragraph,
     rule,
     settings,
     transfers,
 )
-from noisefloor.show.report.pages import PARTS, checked, notebook, parameters, render, studies
+from noisefloor.show.report.pages import (
+    PARTS,
+    checked,
+    notebook,
+    of_questions,
+    parameters,
+    render,
+    studies,
+)
 from noisefloor.show.report.pieces import (
     OUT,
     badge,

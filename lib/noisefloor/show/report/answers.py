@@ -47,7 +47,7 @@ def begin(r, arm="", answer=""):
     leads, others = r.headlines(arm), r.also()
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
     told = {"title": r.study.title, "primary": leads, "also": others, "raw": r.sources}
-    save(r.verdicts, r.study.name, facts, r=r, **told)
+    save(r.verdicts, studies.page_of(r.study.name, r.study.key), facts, r=r, **told)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
 

@@ -2,6 +2,7 @@
 depends on, all comparisons, the settings of the arms, and proofs and runs, folded."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,36 @@ from noisefloor.text.amounts import percent
 SATURATED = 0.95  # of the highest throughput
 _LISTS = TOLD["lists"]
 _ENDS = ("change_pct", "lo_pct", "hi_pct")
+
+
+_SIZES = {"GiB": 1 << 30, "MiB": 1 << 20}  # in which a variable's bytes are told
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def paragraph(r, text):
+    """A paragraph in which every {variable} stands for the value that was read back from the servers
+    (of arms that differ all of them): "hashes it {caching_sha2_password_digest_rounds} times". Such a
+    text cannot disagree with its campaign. Raises ReportError for what was not read back."""
+
+    def value(name):
+        read = dict.fromkeys(v[name[1]] for v in r.variables.values() if name[1] in v)
+        if not read:
+            raise words.ReportError(
+                f"{name[1]}: no such variable was read back in {r.folder.name}; no text was made"
+            )
+        return " or ".join(map(_value, read))
+
+    return remark(re.sub(r"\{(\w+)\}", value, text))
+
+
+def _value(text):
+    """A variable's value as a page tells it: 10,000; 1 GiB; ON."""
+    if not re.fullmatch(r"\d+", text):
+        return text
+    unit = next((u for u, size in _SIZES.items() if int(text) and int(text) % size == 0), "")
+    return f"{int(text) // _SIZES[unit]:,} {unit}" if unit else f"{int(text):,}"
 
 
 # -- in units --------------------------------------------------------------------------------------
