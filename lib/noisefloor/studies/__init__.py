@@ -302,7 +302,9 @@ def _how(study: str, arm: Arm, kit: str) -> None:
             raise refused(f"{study}: the arm {arm.name!r} has {key!r} in how; {takes}")
         if known[key] and value not in known[key]:
             allowed = " or ".join(known[key])
-            raise refused(f"{study}: the arm {arm.name!r} has {key} = {value!r}: {allowed} is needed")
+            raise refused(
+                f"{study}: the arm {arm.name!r} has {key} = {value!r}: {allowed} is needed"
+            )
     for keys in _TOGETHER:
         if (given := keys & arm.how.keys()) and given != keys:
             lacks = " and ".join(sorted(keys - given))
