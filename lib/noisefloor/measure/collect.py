@@ -317,8 +317,8 @@ def lacks(study: Study, engine: str, find: Callable[[str], engines.Engine] | Non
         build = find(arm.engine or engine)
         if arm.expect.get("thread pool") == "on" and not build.thread_pool:
             return f"{engines.label(build)} has no thread pool, which {arm.name} needs"
-        client = find(arm.how["client"]) if "client" in arm.how else build
-        if client is not build and not engines.brings_libraries(client):
+        client = find(arm.how["client"]) if "client" in arm.how else None
+        if client and not engines.brings_libraries(client):
             return f"{engines.label(client)} brings no libraries for the client of {arm.name}"
     return ""
 

@@ -333,7 +333,7 @@ def _sessions(text: str, arm: Arm, made: int, checks: list[dict]) -> dict:
     wanted = f"{how['tls']}, {how['group']}" if "tls" in how else "no TLS"
     several = len(kinds) > 1
     found = " and ".join(f"{kind} ({n:,} times)" if several else kind for kind, n in kinds.items())
-    proof = check("key exchange", "the client's own sessions, every one", wanted, found)
+    proof = check("key exchange", "each session of the client", wanted, found)
     return {"sessions": dict(kinds), "evidence": agree([*checks, proof])}
 
 
