@@ -119,6 +119,12 @@ def mariadb(shop):
     return _template(shop, "mariadb")
 
 
+@pytest.fixture(scope="session")
+def newer(shop):
+    """As `mysql`, a MariaDB 11.8."""
+    return _template(shop, "mariadb-11.8")
+
+
 @pytest.fixture(params=["mysql", "mariadb"])
 def template(request):
     """Both servers in turn."""

@@ -115,7 +115,7 @@ FAR = {"plain TCP": (3, 5e-4), "TLS 1.3, RSA 2048": (5, 3e-3)}  # round trips, s
 
 def away(longest=170, slower=1.0, threads=1):
     parts = []
-    for ms in (0, 40, longest):
+    for ms in (1, 40, longest):
         rtt = (ms + 0.1) / 1e3
         by = slower if ms == longest else 1
         values = {
@@ -152,7 +152,7 @@ def test_the_scatter_of_round_trips_is_that_of_blocks():
     row = findings.round_trips(far).iloc[0]
     points = findings.distances(far)
     points = points[points["kind"] == "plain TCP"].pivot(index="block", columns="distance_ms")
-    took, trip = (points[c][40] - points[c][0] for c in ("connect_s", "rtt_s"))
+    took, trip = (points[c][40] - points[c][1] for c in ("connect_s", "rtt_s"))
     slope = took / trip
     expected = stats.t.interval(0.95, 3, slope.mean(), stats.sem(slope))
     assert interval(row, "round trips") == pytest.approx(expected)
@@ -174,16 +174,15 @@ def test_two_distances_predict_nothing_and_one_has_no_round_trips(recorded):
     ("rate", "under_5", "under_1"),
     [(1000, 41, 306), (990, 52, math.inf), (900, math.inf, math.inf)],
 )
-@pytest.mark.parametrize("workload", ["one after the other", "100 connections", "sustained"])
-def test_break_even(rate, under_5, under_1, workload):
-    """A connection costs 1 ms, with TLS 4; a query 1 ms at one thread, with TLS 1/rate."""
-    made = tidy(workload, of("connect_time", plain=1e-3, TLS=4e-3))
+def test_break_even(rate, under_5, under_1):
+    """A connection costs 1 ms, with TLS 4; a transaction 1 ms at one thread, with TLS 1/rate."""
+    made = tidy("sustained", of("connect_time", plain=1e-3, TLS=4e-3))
     used = tidy("pooled", of("tps", plain=1000.0, TLS=float(rate)), campaign="another")
     more = tidy("pooled", of("tps", plain=1.0, TLS=1.0), 16, "another")  # at more threads
     (row,) = findings.break_even(joined(made, used, more), "TLS", "plain").to_dict("records")
     assert row["counted in"] == "time"
     assert (row["connect_ms"], row["extra_ms"]) == pytest.approx((1, 3))
-    assert row["query_extra_pct"] == pytest.approx(100 * (1000 / rate - 1))
+    assert row["transaction_extra_pct"] == pytest.approx(100 * (1000 / rate - 1))
     for name, limit in (("under 5 %", 0.05), ("under 1 %", 0.01)):
         if math.isfinite(n := row[name]):
             # by definition: at that many the cost is under the limit, not at one less
@@ -198,7 +197,7 @@ def test_break_even(rate, under_5, under_1, workload):
 
 def test_break_even_needs_both_arms_and_a_pool():
     made = tidy("sustained", of("connect_time", plain=1e-3, TLS=4e-3), 4)
-    used = tidy("pooled", of("tps", plain=1000.0, socket=1100.0))
+    used = tidy("pooled", of("tps", plain=1000.0, SSH=900.0))
     assert findings.break_even(made, "TLS", "plain").empty
     assert findings.break_even(joined(made, used), "TLS", "plain").empty
 
@@ -215,15 +214,33 @@ def test_rates_of_several_campaigns_stand_apart():
     assert findings.rates(one, "sustained").empty
 
 
-def test_an_old_campaign_is_still_told(recorded):
-    found = findings.rates(recorded.tidy, "100 connections")
-    assert len(found) == 12
-    assert set(found["threads"]) == {1}
-    assert (found["connect_ms lo"] < found["connect_ms"]).all()
-    assert set(findings.rates(recorded.tidy, "sustained")["threads"]) == {1, 4, 16, 32}
+def test_a_table_has_what_was_measured(recorded):
+    """As fast as it goes a connection has a time, at a rate a latency."""
+    fast = findings.rates(tidy("sustained", TWICE), "sustained")
+    assert not {"mean_ms", "p99_ms", "connections per second"} & set(fast)
+    offered = of("mean_latency", plain_TCP=2e-3, TLS=5e-3)
+    row = findings.rates(tidy("connections, 200 a second", offered, 8), "connections, 200 a second")
+    assert row["mean_ms"].tolist() == pytest.approx([2, 5])
+    assert "connect_ms" not in row
+    old = findings.rates(recorded.tidy, "sustained")
+    assert set(old["threads"]) == {1, 4, 16, 32}
     even = findings.break_even(recorded.tidy, "TLS 1.3, RSA 2048", "plain TCP")
     assert even["counted in"].tolist() == ["time", "server CPU"]
     assert plots.pooling(even)
+
+
+def test_a_tunnel_against_a_key_of_4096_bits():
+    """As the source compared them, at each thread count, from pairs with a third arm."""
+    values = {"plain TCP": 4000.0, "TLS 1.3, RSA 4096": 150.0, "SSH aes256-ctr": 1500.0}
+    made = {arm: {RATE: value} for arm, value in values.items()}
+    t = joined(*(tidy("sustained", made, threads) for threads in (1, 16)))
+    found = findings.native(t)
+    assert found["threads"].tolist() == [1, 16]
+    assert found["times"].tolist() == pytest.approx([10, 10], rel=1e-3)
+    assert (found["times lo"] < 10).all()
+    assert (found["times hi"] > 10).all()
+    del made["TLS 1.3, RSA 4096"]
+    assert findings.native(tidy("sustained", made)).empty
 
 
 def verdicts(*rows, **more):
@@ -236,55 +253,57 @@ def verdicts(*rows, **more):
 
 
 RATE, CPU = "connections_per_second", "cpu_per_connection"
-QUICK = (
-    ("sustained", RATE, "TLS 1.3, P-256", -88.24, -88.89, -87.5, "slower"),
-    ("sustained", CPU, "TLS 1.3, P-256", 400.0, 350.0, 450.0, "more"),
+NOTHING = pd.DataFrame()
+OFFERED, MLKEM, X25519 = "connections, 200 a second", "TLS 1.3, X25519MLKEM768", "TLS 1.3, X25519"
+POOLED = (
+    ("pooled", "tps", "SSH aes256-ctr", 5.0, 4.0, 6.0, "faster"),
+    ("pooled", "tps", "TLS 1.3, RSA 2048", -0.3, -1.5, 0.9, "same"),
 )
 
 
-def test_first_line_of_a_quick_campaign():
-    said = findings.connection_answer(verdicts(*QUICK), pd.DataFrame(), pd.DataFrame())
-    assert said == (
-        "Connections per second at 4 threads, against plain TCP: slower with TLS 1.3, P-256 (8.5"
-        " times, 8 to 9 times). Server CPU per connection: more with TLS 1.3, P-256 (5 times, 4.5"
-        " to 5.5 times)."
-    )
+def test_a_quick_campaign_has_nothing_more_to_say():
+    """It answers one question, whose answer stands above."""
+    quick = verdicts((OFFERED, CPU, "TLS 1.3, RSA 2048", 400.0, 350.0, 450.0, "more"))
+    made = tidy(OFFERED, of("mean_latency", plain_TCP=2e-3, TLS=5e-3), 8)
+    assert findings.connection_answer(quick, made, NOTHING) == ""
 
 
-def test_first_line_of_the_whole_connections_page():
-    """The joint effect stands for its thread counts, other questions and processors do not crowd in,
-    and what is not decided has no size."""
-    rows = verdicts(
-        *QUICK,
-        ("pooled", "tps", "socket", 5.0, 4.0, 6.0, "faster"),
-        ("pooled", "tps", "TLS 1.3, RSA 2048", -0.3, -1.5, 0.9, "same"),
-        ("one after the other", RATE, "socket", 20.0, 15.0, 25.0, "faster"),
-    )
+def test_what_the_whole_connections_page_says_first():
+    """Two tunnels; open connections, of TLS alone; a post-quantum exchange beside the other one. The
+    joint effect stands for its thread counts, and other processors do not crowd in."""
+    rows = verdicts(*POOLED)
     joint = verdicts(
-        ("sustained", RATE, "TLS 1.3, P-256", -90.0, -90.91, -88.89, "slower"),
-        ("sustained", RATE, "TLS 1.3, RSA 2048", -1.0, -4.0, 2.0, "cannot tell"),
-        joint=True, threads=None,
-    )  # fmt: skip
-    control = verdicts(
-        ("sustained", RATE, "plain TCP again", -9.0, -10.0, -8.0, "slower"), control=True
+        ("pooled", "tps", "TLS 1.3, RSA 2048", -2.9, -4.0, -1.8, "slower"), joint=True, threads=None
     )
+    control = verdicts(("pooled", "tps", "TLS again", -9.0, -10.0, -8.0, "slower"), control=True)
+    hybrid = verdicts(
+        (OFFERED, CPU, MLKEM, 9.0, 8.0, 10.0, "more"),
+        (OFFERED, CPU, "plain TCP, OpenSSL 3.6", -70.0, -71.0, -69.0, "less"),
+        baseline=X25519, question="post-quantum",
+    )  # fmt: skip
     elsewhere = joint.assign(processor="B", verdict="same")
     even = pd.DataFrame([{"under 5 %": 51.0, "under 5 % lo": 40.0, "under 5 % hi": 70.0}])
-    trips = findings.round_trips(away())
-    said = findings.connection_answer(joined(rows, joint, control, elsewhere), trips, even)
-    first, second, third = said.removesuffix(".").split(". ")
-    assert first == (
-        "Connections per second over all thread counts, against plain TCP: slower with TLS 1.3, P-256"
-        " (10 times, 9 to 11 times); cannot tell with TLS 1.3, RSA 2048 (at most 4.0\u202f% slower,"
-        " at most 2.0\u202f% faster)"
+    ways = {"plain TCP": 1e-3, "SSH aes256-ctr": 2e-3, "ssh -N aes256-ctr": 58e-3}
+    ways = {arm: {"connect_time": s} for arm, s in ways.items()}
+    made = joined(*(tidy("sustained", ways, n, wobble=1e-3) for n in (1, 16)))
+    every = joined(rows, joint, control, hybrid, elsewhere)
+    first, second, third = (
+        findings.connection_answer(every, made, even).removesuffix(".").split(". ")
     )
-    assert second.startswith("Server CPU per connection: more with TLS 1.3, P-256")
-    assert re.search(r"; round trips far away: 3\.0+ \(.*\) with plain TCP, 5\.0+ \(", second)
+    assert re.fullmatch(
+        r"Through ssh -N a connection takes 58\.\d+ \(.*\) ms, through a tunnel with a command at its"
+        r" far end 2\.\d+ \(.*\) ms",
+        first,
+    )
+    assert second == (
+        "Over open connections, transactions per second: slower with TLS 1.3, RSA 2048"
+        " (−2.9\u202f%, −4.0 to −1.8\u202f%); under 5 % of the time in all from 51 (40 to 70)"
+        " transactions a connection"
+    )
     assert third == (
-        "Over open connections, transactions per second: same with TLS 1.3, RSA 2048 (−0.3\u202f%,"
-        " −1.5 to +0.9\u202f%); under 5 % of the time in all from 51 (40 to 70) queries a connection"
+        "Server CPU per connection, against TLS 1.3, X25519: more with TLS 1.3, X25519MLKEM768"
+        " (+9.0\u202f%, +8.0 to +10.0\u202f%)"
     )
-    assert "Cheapest" not in said
 
 
 @pytest.mark.parametrize(
@@ -302,14 +321,12 @@ def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, warning
 
 
 def test_one_baseline_a_sentence():
-    """A tunnel is compared with another tunnel: not in one sentence with plain TCP."""
-    known = "one after the other", RATE
-    one = verdicts((*known, "TLS", -87.5, -88.9, -85.7, "slower"))
-    two = verdicts((*known, "ssh -N", -75.0, -80.0, -66.7, "slower"), baseline="SSH")
-    said = findings.connection_answer(joined(one, two), pd.DataFrame(), pd.DataFrame())
-    assert "against plain TCP: slower with TLS" in said
-    assert "ssh -N" not in said
-    assert "against SSH" in findings.connection_answer(two, pd.DataFrame(), pd.DataFrame())
+    """A pool that is held against another one does not stand in one sentence with the first."""
+    one = verdicts(POOLED[1])
+    two = verdicts(("pooled", "tps", "TLS 1.2", -75.0, -80.0, -66.7, "slower"), baseline="TLS 1.3")
+    said = findings.connection_answer(joined(one, two), tidy("sustained", TWICE), NOTHING)
+    assert "same with TLS 1.3, RSA 2048" in said
+    assert "TLS 1.2" not in said
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What is compared: studies and profiles are data."""
 
+import copy
 import json
 import os
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import folder
+from noisefloor.measure import collect, folder
 from noisefloor.measure.campaign import TOOLS
 from noisefloor.servers import engines
 
@@ -207,6 +208,85 @@ def test_what_somebody_says_goes_before_what_a_study_declares():
 def test_a_wrong_parameter_is_one_sentence(name, parameters, message):
     with pytest.raises(study.StudyError, match=message):
         studies.load(name, **parameters)
+
+
+# -- what arms tell the tools ----------------------------------------------------------------------
+
+TLS = {"via": "tcp", "tls": "TLSv1.3", "key": "P-256", "group": "P-256"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "how", "says"),
+    [
+        ("backup-encryption", "none", {"cypher": "none"}, "has 'cypher' in how; cipher.* are allowed"),
+        ("ssl-connections", "plain TCP", {"vai": "tcp"}, "has 'vai' in how; via, tls, .* are allowed"),
+        ("ssl-connections", "plain TCP", {"via": "socket"}, "has via = 'socket': tcp or tunnel is needed"),
+        ("ssl-connections", "plain TCP", TLS | {"key": "RSA 1024"}, "has key = 'RSA 1024': RSA 2048 or"),
+        ("ssl-connections", "plain TCP", {"tls": "TLSv1.3"}, "has tls in how, and no group and key"),
+        ("tablespace-encryption", "plain", {"cipher": "none"}, "has 'cipher' in how; its tools take none"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_how_is_one_sentence(name, arm, how, says, monkeypatch):
+    file = copy.deepcopy(studies._read(name))
+    file["arms"][arm]["how"] = how
+    monkeypatch.setattr(studies, "_read", lambda _: file)
+    told = f"^{name}: the arm '{arm}' {says}.*; nothing was measured$"
+    with pytest.raises(study.StudyError, match=told):
+        [studies.load(name, question=key, profile="standard") for key in studies.questions(name)]
+
+
+def test_what_how_takes_is_written_down():
+    text = (paths.root() / "docs" / "add-a-study.md").read_text()
+    for kit, known in studies.HOW.items():
+        assert f"`{kit}`" in text
+        for key, values in known.items():
+            assert f"`{key}`" in text
+            assert all(f"`{v}`" in text for v in values), key
+
+
+# -- connections -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_connections_ask_six_questions_at_most(engine):
+    assert len(studies.questions("ssl-connections", engine)) <= 6
+    for key in studies.questions("ssl-connections", engine):
+        for arm in asked("ssl-connections", key, engine=engine).compared:
+            assert ("group" in arm.how) == ("tls" in arm.how)
+            assert arm.switch == {"require_secure_transport": "ON" if "tls" in arm.how else "OFF"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_post_quantum_exchange_has_its_own_server_and_client(engine):
+    """Whatever the study's engine: its server, that server's settings, a client that knows the group."""
+    s = asked("ssl-connections", "post-quantum", engine=engine)
+    assert {a.engine for a in (*s.compared, s.control)} == {"mariadb-11.8"}
+    assert {a.how["client"] for a in s.compared} == {"mysql"}
+    assert {a.how.get("groups") for a in s.compared} == {"X25519", "X25519MLKEM768", None}
+    assert all(a.how.get("groups") == a.how.get("group") for a in s.compared)
+    assert "innodb_log_file_size" in s.settings
+    assert "innodb_redo_log_capacity" not in s.settings
+
+
+def test_a_question_whose_build_is_absent_is_left_out(monkeypatch):
+    """Beside others with its reason; alone it is an error. So is a client's build that would leave the
+    client with the machine's own libraries."""
+    hybrid, rate = (asked("ssl-connections", key) for key in ("post-quantum", "rate"))
+
+    def find(name):
+        if name == "mariadb-11.8":
+            raise engines.EngineMissing("mariadb-11.8 is not fetched yet")
+        return engines.Engine("mysql", "9.7.4", ("mysqld",))
+
+    monkeypatch.setattr(engines, "find", find)
+    found = collect._lacking([rate, hybrid], "mysql")
+    assert found == {"post-quantum": "mariadb-11.8 is not fetched yet"}
+    with pytest.raises(engines.EngineMissing, match="is not fetched yet"):
+        collect._lacking([hybrid], "mysql")
+    monkeypatch.setattr(engines, "find", lambda _: engines.Engine("mysql", "9.7.4", ("mysqld",)))
+    assert collect.lacks(rate, "mysql") == ""
+    said = "MySQL 9.7.4 brings no libraries for the client of TLS 1.3, X25519"
+    assert collect.lacks(hybrid, "mysql") == said
 
 
 def test_profiles_keep_their_promises():

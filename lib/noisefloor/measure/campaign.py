@@ -57,12 +57,12 @@ class Campaign(Folder):
         study, shop, templates = self.study, bench.folder, bench.templates
         if "prepared" in self.meta:
             return
+        engine = templates[""].engine
         if study.cipher:
-            engine = templates[""].engine
             self.meta["cipher_B_per_s"] = loading.cipher_rates(study.cipher, engine)
             self.meta["cipher_library"] = loading.openssl(engine)
         if study.keys:
-            self.meta["signatures_per_s"] = loading.signature_rates(study.keys)
+            self.meta["signatures_per_s"] = loading.signature_rates(study.keys, engine)
         if study.upgrade:
             new = templates[study.arms[0].name]
             self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)

@@ -203,20 +203,22 @@ def cipher_rates(cipher: Mapping[str, str], engine: Engine | None = None) -> lis
     return [r for r in map(tidy.cipher_rate, _thrice(*own)) if r]
 
 
-def openssl(engine: Engine) -> str:
-    """The version of the library that `cipher_rates` measures: ``3.6.0``."""
-    said = run(beside(engine, "openssl", "version"), child.PATIENCE_S)[1]
+def openssl(engine: Engine | None) -> str:
+    """The version of the OpenSSL of a program with the libraries of a build, of None with the
+    machine's own: ``3.6.0``."""
+    argv = beside(engine, "openssl", "version") if engine else ["openssl", "version"]
+    said = run(argv, child.PATIENCE_S)[1]
     found = re.findall(r"OpenSSL (\d+\.\d+\.\w+)", said)  # the program's, then its library's
     return found[-1] if found else ""
 
 
-def signature_rates(keys: set[str]) -> dict[str, list[float]]:
-    """{key: signatures a second of processor time, by `openssl speed` three times for a second};
-    without the keys that this machine's openssl does not have."""
+def signature_rates(keys: set[str], engine: Engine) -> dict[str, list[float]]:
+    """{key: signatures a second of processor time, by `openssl speed` with the libraries of a build,
+    three times for a second}; without the keys that these do not have."""
     found = {}
     for key in sorted(keys):
         name = "ecdsap256" if key == "P-256" else key.lower().replace(" ", "")
-        texts = _thrice("openssl", "speed", "-mr", "-seconds", "1", name)
+        texts = _thrice(*beside(engine, "openssl", "speed", "-mr", "-seconds", "1", name))
         told = (re.search(r"^\+F[24]:\d+:\d+:([\d.]+):", t, re.M) for t in texts)
         rates = [float(m[1]) for m in told if m]
         found |= {key: rates} if len(rates) == len(texts) else {}

@@ -22,7 +22,8 @@ from noisefloor.stats.estimate import Estimate, paired
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
 from noisefloor.text import amounts
 
-ONE_CLIENT = ("one after the other", "100 connections", "sustained")  # the first that is there
+CONNECTING = "sustained"  # the workload of connections alone, as fast as they are made
+TUNNELS = ("SSH aes256-ctr", "ssh -N aes256-ctr")  # with a command at the far end, and without
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 MOST = 12  # functions that are shown
 ORDER = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # kinds of verdicts
@@ -394,38 +395,38 @@ def round_trips(tidy: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _both(tidy: pd.DataFrame, workloads, metric: str, arm: str, baseline: str):
-    """(Estimate of the baseline, of the ratio), on the log scale, where both were measured: the first
-    of `workloads`, at its fewest threads; None for nowhere. A rate is turned into a time."""
-    rows = _own(tidy[tidy["metric"] == metric])
-    for workload in workloads:
-        part = rows[(rows["workload"] == workload) & rows["arm"].isin([arm, baseline])]
-        same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
-        part = part[same] if same.any() else part
-        threads = part.groupby("threads")["arm"].nunique()
-        if (threads == 2).any():
-            part = part[part["threads"] == threads.index[threads == 2].min()]
-            if metric == "tps":
-                part = part.assign(value=part["threads"].astype(float) / part["value"])
-            return _log(part[part["arm"] == baseline]), _ratio(part, arm, baseline)
-    return None
+def _both(tidy: pd.DataFrame, workload: str, metric: str, arm: str, baseline: str):
+    """(Estimate of the baseline, of the ratio), on the log scale, at the fewest threads at which both
+    were measured; None where they were not. A rate is turned into a time."""
+    part = _own(tidy[(tidy["metric"] == metric) & (tidy["workload"] == workload)])
+    part = part[part["arm"].isin([arm, baseline])]
+    same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
+    part = part[same] if same.any() else part
+    threads = part.groupby("threads")["arm"].nunique()
+    if not (threads == 2).any():
+        return None
+    part = part[part["threads"] == threads.index[threads == 2].min()]
+    if metric == "tps":
+        part = part.assign(value=part["threads"].astype(float) / part["value"])
+    return _log(part[part["arm"] == baseline]), _ratio(part, arm, baseline)
 
 
 def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
-    """How many queries a connection must serve before `arm` costs less than each of `LIMITS`
+    """How many transactions a connection must serve before `arm` costs less than each of `LIMITS`
     percent, in time and in server CPU, both at the fewest threads. Columns counted in, and with their
-    intervals connect_ms and query_ms (the baseline's), extra_ms (of a connection, at the baseline's
-    mean), query_extra_pct, then one column a limit; infinite where each query alone costs more.
+    intervals connect_ms and transaction_ms (the baseline's), extra_ms (of a connection, at the
+    baseline's mean), transaction_extra_pct, then one column a limit; infinite where each transaction
+    alone costs more.
 
     The ends of the last ones are those of the worst and the best case that the four intervals of a
     row allow: they hold the truth at least as often as each of these."""
     found = []
-    for counted, connecting, query in (
+    for counted, connecting, serving in (
         ("time", "connect_time", "tps"),
         ("server CPU", "cpu_per_connection", "cpu_per_transaction"),
     ):
-        made = _both(tidy, ONE_CLIENT, connecting, arm, baseline)
-        used = _both(tidy, ("pooled",), query, arm, baseline)
+        made = _both(tidy, CONNECTING, connecting, arm, baseline)
+        used = _both(tidy, "pooled", serving, arm, baseline)
         if not made or not used:
             continue
         base = 1e3 * math.exp(made[0].value)
@@ -433,8 +434,8 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
             {"counted in": counted}
             | _figure("connect_ms", made[0], _times(1e3))
             | _figure("extra_ms", made[1], lambda x, base=base: base * math.expm1(x))
-            | _figure("query_ms", used[0], _times(1e3))
-            | _figure("query_extra_pct", used[1], _pct)
+            | _figure("transaction_ms", used[0], _times(1e3))
+            | _figure("transaction_extra_pct", used[1], _pct)
         )
         connect, more, (q, q_lo, q_hi), each = map(_ends, (*made, *used))
         cases = list(zip(connect, more, (q, q_hi, q_lo), each, strict=True))
@@ -445,12 +446,12 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _needed(limit: float, connect: float, more: float, query: float, each: float) -> float:
-    """Queries that bring the extra cost under `limit`, from four logarithms."""
-    if not np.isfinite([connect, more, query, each]).all():
+def _needed(limit: float, connect: float, more: float, served: float, each: float) -> float:
+    """Transactions that bring the extra cost under `limit`, from four logarithms."""
+    if not np.isfinite([connect, more, served, each]).all():
         return math.nan
     over = math.exp(connect) * (math.expm1(more) - limit)
-    spare = math.exp(query) * (limit - max(math.expm1(each), 0.0))
+    spare = math.exp(served) * (limit - max(math.expm1(each), 0.0))
     if over <= 0:
         return 0.0
     return float(math.ceil(over / spare)) if spare > 0 else math.inf
@@ -461,7 +462,7 @@ def signed(verdicts: pd.DataFrame, tidy: pd.DataFrame, rates: dict, arms) -> pd.
     columns arm, key, expected_ms, and with its interval server CPU more_ms, against the baseline of
     the first comparison. rates: signatures a second by key; arms: those of the study."""
     keys = {a.name: a.how["key"] for a in arms if "key" in a.how}
-    rows = _judged(verdicts, "cpu_per_connection", ("sustained", *ONE_CLIENT))
+    rows = _judged(verdicts, "cpu_per_connection", (CONNECTING,))
     found = []
     for row in rows.to_dict("records"):
         if (key := keys.get(row["arm"])) in rates:
@@ -481,6 +482,8 @@ def signed(verdicts: pd.DataFrame, tidy: pd.DataFrame, rates: dict, arms) -> pd.
 _RATES = {
     "connections per second": ("connections_per_second", 1.0),
     "connect_ms": ("connect_time", 1e3),
+    "mean_ms": ("mean_latency", 1e3),
+    "p99_ms": ("p99", 1e3),
     "server CPU_ms": ("cpu_per_connection", 1e3),
     "client CPU_ms": ("client_cpu_per_connection", 1e3),
     "tunnel opened in_ms": ("tunnel_setup", 1e3),
@@ -489,42 +492,57 @@ _RATES = {
 
 def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
     """A workload by campaign, thread count and arm: columns threads, arm, blocks, and with their
-    intervals connections per second and what one takes: time, and CPU of the server and the client
-    (with a tunnel both include its ends); a column campaign where there are several, because only
+    intervals, as far as they were measured, connections per second and what one takes: time, and CPU
+    of the server and of the client (with a tunnel both include its ends); a column campaign where there are several, because only
     arms of one campaign were measured beside each other."""
     rows = _own(tidy[tidy["workload"] == workload])
     rows = rows.assign(arm=pd.Categorical(rows["arm"], list(plots.colours(tidy))))
     found, key = [], ["campaign", "threads", "arm"]
+    known = {name: of for name, of in _RATES.items() if of[0] in set(rows["metric"])}
     for which, part in rows.groupby(key, observed=True):
         row = dict(zip(key, which, strict=True)) | {"blocks": part["block"].nunique()}
-        for name, (metric, scale) in _RATES.items():
+        for name, (metric, scale) in known.items():
             row |= _figure(name, _log(part[part["metric"] == metric]), _times(scale))
         found.append(row)
     single = ["campaign"] if rows["campaign"].nunique() < 2 else []
     return pd.DataFrame(found).drop(columns=single, errors="ignore")
 
 
-def connection_answer(verdicts: pd.DataFrame, trips: pd.DataFrame, even: pd.DataFrame) -> str:
-    """What a connection costs, what pays it, what makes it cheaper: short sentences from the tables of
-    `round_trips` and `break_even`, which may be empty, and the verdicts."""
-    works = ("sustained", *ONE_CLIENT)
-    rows = _judged(verdicts, "connections_per_second", works)
-    said, pays, kinds = [], [], trips.set_index("kind") if len(trips) else trips
-    for first in rows[:1].itertuples():
-        at = threads_label(first.threads, first.joint)
-        said.append(f"Connections per second {at}, against {first.baseline}: {_words(rows)}.")
-    if len(cpu := _judged(verdicts, "cpu_per_connection", works)):
-        pays.append(f"server CPU per connection: {_words(cpu[:1])}")
-    if both := [k for k in (*rows["baseline"][:1], *rows["arm"]) if k in kinds.index][:2]:
-        needs = (f"{_text(*kinds.loc[k, _keys('round trips')])} with {k}" for k in both)
-        pays.append(f"round trips far away: {', '.join(needs)}")
-    text = "; ".join(pays)
-    said += [f"{text[0].upper()}{text[1:]}."] if text else []
+def native(tidy: pd.DataFrame) -> pd.DataFrame:
+    """How many times as many connections a tunnel makes as TLS with a key of 4096 bits, which is what
+    the source compares: columns threads, and with its interval times."""
+    arms, found = (TUNNELS[0], "TLS 1.3, RSA 4096"), []
+    rows = tidy[tidy["workload"].eq(CONNECTING) & tidy["metric"].eq("connections_per_second")]
+    rows = _own(rows[rows["arm"].isin(arms)])
+    for threads, part in rows.groupby("threads"):
+        if part["arm"].nunique() == len(arms):
+            found.append(
+                {"threads": int(threads)} | _figure("times", _ratio(part, *arms), math.exp)
+            )
+    return pd.DataFrame(found)
+
+
+def connection_answer(verdicts: pd.DataFrame, tidy: pd.DataFrame, even: pd.DataFrame) -> str:
+    """What else a reader has to know of connections, as far as it was measured: short sentences on the
+    two tunnels, on open connections (`even`: as `break_even`, which may be empty), on a post-quantum
+    key exchange."""
+    made, said = rates(tidy, CONNECTING), []
+    ways = made.drop_duplicates("arm").set_index("arm") if len(made) else made  # the fewest threads
+    if set(TUNNELS) <= set(ways.index):
+        command, without = (_text(*ways.loc[a, _keys("connect_ms")]) for a in TUNNELS)
+        said.append(
+            f"Through ssh -N a connection takes {without} ms, through a tunnel with a command at its"
+            f" far end {command} ms."
+        )
     encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
     if len(pool := _judged(encrypted, "tps", ("pooled",))):
         text = f"Over open connections, transactions per second: {_words(pool)}"
         if len(even) and math.isfinite(even["under 5 % hi"].iloc[0]):
             needed = _text(*even[_keys("under 5 %")].iloc[0])
-            text += f"; under 5 % of the time in all from {needed} queries a connection"
+            text += f"; under 5 % of the time in all from {needed} transactions a connection"
         said.append(f"{text}.")
-    return " ".join(filter(None, [*said, _cheapest(rows)]))
+    hybrid = encrypted[encrypted["question"].eq("post-quantum")]
+    for first in hybrid[:1].itertuples():
+        cpu = _judged(hybrid, "cpu_per_connection", (first.workload,))
+        said.append(f"Server CPU per connection, against {first.baseline}: {_words(cpu)}.")
+    return " ".join(said)

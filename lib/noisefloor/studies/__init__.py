@@ -27,6 +27,24 @@ _BUILDS = {
     "mariadb": "MariaDB",
     "mariadb-11.8": "MariaDB 11.8",
 }
+# what `how` of an arm takes, by what the study's tools keep between their runs: key -> its values, ()
+# for any; docs/add-a-study.md says what they mean
+HOW: dict[str, dict[str, tuple[str, ...]]] = {
+    "backup": {"cipher": (), "mask": ("AES",), "bufsize": (), "pipe": ()},
+    "connections": {
+        "via": ("tcp", "tunnel"),
+        "tls": ("TLSv1.2", "TLSv1.3"),
+        "key": ("RSA 2048", "RSA 4096", "P-256"),
+        "group": (),
+        "groups": (),
+        "client": (),
+        "keep": ("nothing", "context", "session"),
+        "cache": ("cold",),
+        "cipher": (),
+        "command": ("no",),
+    },
+}
+_TOGETHER = ({"tls", "key", "group"},)  # all of them, or none
 _OF_PROFILE = {"budget_min", "slice_s", "warmup_s", "rows", "blocks"}
 HEADLINE_SITTINGS = 3  # of a study's headline; another question declares its own, or one
 
@@ -66,7 +84,12 @@ def load(
             name, key, file, chosen, engine or "mysql", threads, margin_pct, budget_min
         )
     asked = {k: _of(profile, v) for k, v in known[key].items()}
-    base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
+    kit, its = asked.get("kit", file.get("kit", "")), asked.get("engine", "")
+    if its:  # whatever the study's own is
+        file = _file(name, its)
+    base, *arms = (_arm(n, file["arms"], its) for n in asked.get("arms", file["arms"]))
+    for arm in (base, *arms):
+        _how(name, arm, kit)
     works = file["workloads"]
     works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
     if rates := asked.get("rates"):  # the first leads the page
@@ -89,7 +112,7 @@ def load(
         margin_pct=margin_pct,
         sittings=_sittings(file, key, profile),
         upgrade=asked.get("upgrade", False),
-        kit=asked.get("kit", file.get("kit", "")),
+        kit=kit,
         facts=tuple(asked.get("facts", ())),
         cipher=file.get("cipher", {}),
     )
@@ -199,6 +222,11 @@ def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
     return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")
 
 
+def builds(name: str) -> bool:
+    """Whether a study compares two builds, whose names stand in its questions."""
+    return name in _FILES and bool(_read(name).get("upgrade"))
+
+
 def default_engine(name: str) -> str:
     """The engine that a study is about where nobody says otherwise."""
     return "mysql" if name == "own-study" else _read(name).get("engine", "mysql")
@@ -303,12 +331,32 @@ def _tuples(fields: Mapping) -> dict:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
 
 
-def _arm(name: str, arms: Mapping) -> Arm:
-    fields = dict(arms[name])
+def _arm(name: str, arms: Mapping, engine: str = "") -> Arm:
+    fields = ({"engine": engine} if engine else {}) | arms[name]
     while like := fields.pop("like", ""):
         fields = arms[like] | fields
     fields.pop("does", None)  # words for the page
     return Arm(name, **_tuples(fields))
+
+
+def _how(study: str, arm: Arm, kit: str) -> None:
+    """Raise StudyError for what an arm's tools are told and do not know."""
+    known = HOW.get(kit, {})
+    for key, value in arm.how.items():
+        if key not in known:
+            takes = f"{', '.join(known)} are allowed" if known else "its tools take none"
+            raise refused(f"{study}: the arm {arm.name!r} has {key!r} in how; {takes}")
+        if known[key] and value not in known[key]:
+            allowed = " or ".join(known[key])
+            raise refused(
+                f"{study}: the arm {arm.name!r} has {key} = {value!r}: {allowed} is needed"
+            )
+    for keys in _TOGETHER:
+        if (given := keys & arm.how.keys()) and given != keys:
+            lacks = " and ".join(sorted(keys - given))
+            raise refused(
+                f"{study}: the arm {arm.name!r} has {' and '.join(sorted(given))} in how, and no {lacks}"
+            )
 
 
 def _workload(name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...]) -> Workload:

@@ -17,7 +17,6 @@ from noisefloor.data.results.tables import LATENCY, PROCESSOR, THROUGHPUT, Table
 
 LONGEST = 60_000  # characters of a raw file that are shown
 SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
-_RENAMED = {"one after the other": "100 connections"}  # how old campaigns call a workload
 
 
 def cut(text: str) -> str:
@@ -372,7 +371,6 @@ class Results(Tables):
         except study.StudyError:
             return self.verdicts[:0]
         works = {w.name for w in asked.workloads}
-        works |= {_RENAMED[w] for w in works & set(_RENAMED)}
         v = self.of(control=False)
         return v[v["workload"].isin(works) & v["arm"].isin([a.name for a in asked.arms])]
 

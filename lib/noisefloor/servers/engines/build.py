@@ -60,13 +60,18 @@ def label(engine: Engine) -> str:
     return f"{MAKERS[engine.kind]} {engine.version}"
 
 
+def brings_libraries(engine: Engine) -> bool:
+    """Whether a build came with libraries of its own, its C library among them."""
+    return (Path(engine.basedir or "/").parent / REAL).is_dir()
+
+
 def beside(engine: Engine, program: str, *options: str) -> list[str]:
     """argv of another program with the libraries that came with a build: it is started by the same
     loader. Of a build that uses the machine's own libraries: the program as it is."""
     argv = [which(program) or program, *options]
-    prefix = Path(engine.basedir or "/").parent
-    if not (prefix / REAL).is_dir():
+    if not brings_libraries(engine):
         return argv
+    prefix = Path(engine.basedir or "/").parent
     loader, libraries = first(prefix, LOADER), first(prefix, LIBRARIES)
     return [str(loader), "--inhibit-cache", "--library-path", str(libraries), *argv]
 
