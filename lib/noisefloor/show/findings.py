@@ -16,7 +16,7 @@ from noisefloor import model
 from noisefloor.show import plots
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.series import LIMITS
-from noisefloor.show.rows import metric_label, threads_label
+from noisefloor.show.rows import metric_label
 from noisefloor.stats import verdict
 from noisefloor.stats.estimate import Estimate, paired
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
