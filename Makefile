@@ -2,6 +2,8 @@
 PROFILE ?= quick
 BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
+# what failed on real servers while three workers shared the machine is tried once more, alone
+AGAIN = $(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none --maxfail 5
 # whole modules for the workers, as they come: what starts servers first, what is quick last
 SHARED = --dist loadfile --no-loadscope-reorder
 # what loads the whole machine, and what counts: after all others
@@ -23,7 +25,7 @@ measure: setup ## measure what lacks a sitting on this processor (MINUTES=60), a
 
 test: ## run the tests, but for the slow ones
 	@lib/setup.sh tests/apt.txt
-	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED)
+	$(BIN)/python -m pytest -m "not slow" -n 3 $(SHARED) || $(AGAIN)
 
 unit: setup ## the tests that need no server and draw nothing (15 seconds)
 	$(BIN)/python -m pytest -n 2 $(SHARED) tests/unit

@@ -38,7 +38,7 @@ def at_rate(quick: bool) -> Item:
                 f" {found['at once']['minutes']:.1f}",
             )
         )
-    text = "Two identical servers, 250 transactions a second each (work.lua), 64 clients."
+    text = "Two identical servers, 80 transactions a second each (work.lua), 64 clients."
     return Item(figures, text)
 
 

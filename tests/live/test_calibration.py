@@ -358,6 +358,19 @@ def test_how_much_of_known_work_two_servers_at_once_tell():
     assert alone["told_pct"].isna().all(), "nothing says how large the work is"
 
 
+def test_the_share_that_is_told_is_that_of_all_arms_with_its_interval():
+    work, alone = at_once("rate-work", 0.7), at_once("rate-alone", 1.0)
+    told = live.told([work, alone])
+    assert told.pop("source") == f"{work.folder.name} against {alone.folder.name}"
+    assert told.keys() == set(live.SIZES)
+    for share in told.values():
+        assert share["lo_pct"] < 70 < share["hi_pct"]
+        assert share["share_pct"] == pytest.approx(70, abs=1)
+    nothing = at_once("rate-alone", 0.001)  # an effect of which nobody knows how large it is
+    assert live.told([work, nothing]).keys() == {"source"}
+    assert live.told([work]) == {}
+
+
 def test_a_sleep_is_known_by_construction():
     r = at_once("rate-sleep", 1.0, {"1 ms of sleep": math.log(1.001)})
     row = live.at_rate([r]).set_index("metric").loc["mean_latency"]
@@ -484,7 +497,7 @@ def test_the_shipped_tables_are_read():
 @pytest.mark.slow
 def test_the_shipped_tables_are_those_of_the_recorded_campaigns(tmp_path):
     calibration.write_tables(calibration.load().opened, tmp_path)
-    for name in ("floor", "noise", "tau"):
+    for name in ("floor", "noise", "tau", "told"):
         assert json.loads((tmp_path / f"{name}.json").read_text()) == shipped(name)
 
 

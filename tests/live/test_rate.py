@@ -226,13 +226,14 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
 def test_the_half_width_to_expect_at_once_and_in_turn():
     asked = {"settings": ["sync_binlog=1,0"], "rate": 500}
     at_once = schedule.plan(studies.load("own-study", **asked))["expected"]
-    assert at_once["p99"] == pytest.approx(6, abs=1)
-    assert at_once["cpu_per_transaction"] == pytest.approx(1.2, abs=0.2)
+    known = json.loads(paths.known("noise", own=False).read_text())["at a rate, at once"]
+    for metric, half in at_once.items():  # two-sided t of eight blocks, some windows each
+        assert 0.3 < half / known[metric]["64"] < 1.1
     floor = {"p99": (1.0, 5.0), "cpu_per_transaction": (0.7, 5.0)}
     theirs = as_guest(studies.load("own-study", guest=True, **asked), floor, "", cpu=True)
     in_turn = schedule.plan(theirs)["expected"]
-    assert in_turn["p99"] > 8 * at_once["p99"]
-    assert in_turn["cpu_per_transaction"] > 3 * at_once["cpu_per_transaction"]
+    assert in_turn["p99"] > 2 * at_once["p99"]
+    assert in_turn["cpu_per_transaction"] > 1.5 * at_once["cpu_per_transaction"]
     declared = schedule.plan(theirs)
     wide = replace(theirs, floor=floor | {"cpu_per_transaction": (20.0, 5.0)})
     one_start = schedule.expected(wide, declared)["cpu_per_transaction"]

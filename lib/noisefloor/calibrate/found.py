@@ -24,9 +24,9 @@ FREE = 4  # degrees of freedom inside blocks, before they stand for it
 
 
 def write_tables(opened, folder, *, machine=False):
-    """Write what campaigns say into `folder`: ``noise.json``, ``floor.json`` and ``tau.json``. machine:
-    they were all made on one machine, which has no repeats: without the last, and without what a
-    pilot says of windows at a rate.
+    """Write what campaigns say into `folder`: ``noise.json``, ``floor.json``, ``tau.json`` and
+    ``told.json``. machine: they were all made on one machine, which has no repeats: without the last
+    two, and without what a pilot says of windows at a rate.
 
     Raises TooShort for a machine whose A/A campaign has fewer than WHOLE blocks: it would decide what
     later ones say."""
@@ -40,7 +40,7 @@ def write_tables(opened, folder, *, machine=False):
     if not machine:
         pilot = tomllib.loads(Path(__file__).with_name("pilot.toml").read_text(encoding="utf-8"))
         tables["noise"] |= {k: v | tables["noise"].get(k, {}) for k, v in pilot.items()}
-        tables["tau"] = tau(opened)
+        tables |= {"tau": tau(opened), "told": live.told(opened)}
     for name, entries in tables.items():
         text = json.dumps(entries, indent=1, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n")
@@ -63,11 +63,16 @@ def noise(opened):
             equal |= {a.name for a in r.study.arms}
         found = stats.pairs(r.judged(), baseline=r.study.baseline.name)
         for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
-            parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
-            total, df = map(sum, zip(*parts, strict=True))
             load = r.study.workload(work)
-            pooled = load.rate and metric in PERCENTILES  # a value a block, not a window
-            if df < PAIRS - 1 or pooled:
+            if load.rate and metric in PERCENTILES:  # a value a block, of all its windows
+                beside = found[found["workload"].eq(work) & found["metric"].eq(live.CPU)]
+                parts = [
+                    _of_blocks(p, beside[beside["arm"].eq(arm)]) for arm, p in part.groupby("arm")
+                ]
+            else:
+                parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
+            total, df = map(sum, zip(*parts, strict=True))
+            if df < PAIRS - 1:
                 continue
             for name in schedule.kin(r.study, load):
                 sums.setdefault((name, metric, int(threads)), []).append((total, df))
@@ -87,6 +92,13 @@ def _around(pairs, equal):
     if df < FREE and equal:
         middle, df = d.mean(), len(d) - 1
     return float(((d - middle) ** 2).sum()), df
+
+
+def _of_blocks(pooled, windows):
+    """(sum of squares, degrees of freedom) that a window would scatter by, of a metric that has one
+    value a block: its blocks scatter less, by the root of their windows."""
+    d, each = pooled["change"], len(windows) / max(1, windows["block"].nunique())
+    return float(each * ((d - d.mean()) ** 2).sum()), len(d) - 1
 
 
 # -- from start to start -----------------------------------------------------------------------------

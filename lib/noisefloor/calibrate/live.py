@@ -153,3 +153,36 @@ def at_rate(opened):
             found.append((AT_ONCE[question], arm, metric, *answer, truth, told))
     columns = "arrangement arm metric change_pct lo_pct hi_pct verdict truth_pct told_pct"
     return pd.DataFrame(found, columns=columns.split())
+
+
+def told(opened):
+    """The share of a known difference that two servers on shared cores tell: {"source", metric:
+    {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval; without a metric whose
+    size is not known to a half. Each arm of known work is held against the same work measured one server
+    after the other, and the arms are weighted by what is known of each. {} without both campaigns."""
+    newest = {q: c[-1] for q in ("rate-work", ALONE) if (c := asks(opened, q))}
+    if len(newest) < 2:
+        return {}
+    beside, alone = (newest[q].alone().set_index(["arm", "metric"]) for q in ("rate-work", ALONE))
+    found = {"source": " against ".join(r.folder.name for r in newest.values())}
+    for metric in SIZES:
+        shares, weights = [], []
+        for arm in (a.name for a in newest[ALONE].study.arms if (a.name, metric) in beside.index):
+            (x, dx), (t, dt) = (_size(table.loc[(arm, metric)]) for table in (beside, alone))
+            if t > 2 * dt:  # else nobody knows how large it is
+                shares.append(x / t)
+                weights.append(1 / ((dx / t) ** 2 + (x * dt / t**2) ** 2))
+        if shares:
+            share, half = np.average(shares, weights=weights), 1 / math.sqrt(sum(weights))
+            numbers = (share, share - half, share + half)
+            keys = ("share_pct", "lo_pct", "hi_pct")
+            found[metric] = {
+                k: round(100 * float(n), 1) for k, n in zip(keys, numbers, strict=True)
+            }
+    return found
+
+
+def _size(row):
+    """A change on the log scale, and half its interval."""
+    lo, hi = math.log1p(row["lo_pct"] / 100), math.log1p(row["hi_pct"] / 100)
+    return math.log1p(row["change_pct"] / 100), (hi - lo) / 2

@@ -269,7 +269,9 @@ def calibrate(small, seed, live, profile, tables, out, cluster, as_json):
     if tables:
         folder = paths.known("noise", own=False).parent
         calibration.write_tables(calibration.load().opened, folder)
-        return _say(f"noise.json, floor.json and tau.json are written into {paths.shown(folder)}")
+        return _say(
+            f"noise.json, floor.json, tau.json and told.json are written into {paths.shown(folder)}"
+        )
     opened = []
     if live:
         try:

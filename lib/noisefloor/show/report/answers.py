@@ -6,7 +6,7 @@ import shlex
 
 import pandas as pd
 
-from noisefloor import studies
+from noisefloor import paths, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.results import PROCESSOR, THROUGHPUT
 from noisefloor.show import plots
@@ -112,7 +112,7 @@ def load(r):
         alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]
         return together(dots(r, alone, "load"), reader(found, cpu, p99))
     drawn = plots.load(found, p99, capacity=r.most)
-    told = say("load", words.finding(p99))
+    told = say("load", words.finding(p99)) + shared()
     full = found[found["saturated_pct"] > 0]
     told += "".join(
         f" At {rate:,} a second {share:.0f} % of the windows were saturated."
@@ -120,6 +120,17 @@ def load(r):
     )
     shown = figure(drawn, p99, "load", told, alt=say("load-alt"), data=found)
     return together(shown, reader(found, cpu, p99))
+
+
+def shared():
+    """How much of a known difference two servers that share the cores tell, as calibrated: a sentence;
+    "" before that is known."""
+    known = json.loads(paths.known("told", own=False).read_text(encoding="utf-8"))
+    both = [known.get(m) for m in ("mean_latency", PROCESSOR[0])]
+    if not all(both):
+        return ""
+    latency, cpu = ({k.removesuffix("_pct"): v for k, v in x.items()} for x in both)
+    return say("shared", cpu=cpu["share"], **latency)
 
 
 def reader(found, cpu, p99):
