@@ -130,7 +130,7 @@ def answering(source, folder, key, workload="in memory", day=20, **changes):
 @pytest.fixture
 def three(recorded, tmp_path):
     """Campaigns of three questions, in the order of their dates."""
-    asked = (("b", "headline", "in memory"), ("a", "masked", "x"), ("c", "throttled", "y"))
+    asked = (("b", "headline", "in memory"), ("a", "profile", "x"), ("c", "throttled", "y"))
     return [
         answering(recorded, tmp_path / name, key, work, 20 + n)
         for n, (name, key, work) in enumerate(asked)
@@ -141,7 +141,7 @@ def test_each_question_is_judged_by_itself(three):
     from noisefloor.show.report import words
 
     r, parts = results.load(*three), [results.load(f) for f in three]
-    assert list(r.verdicts["question"].unique()) == ["headline", "masked", "throttled"]
+    assert list(r.verdicts["question"].unique()) == ["headline", "profile", "throttled"]
     for judge in (lambda p: p.verdicts, lambda p: p.judge(margin_pct=30.0)):
         alone = pd.concat(map(judge, parts), ignore_index=True)
         pd.testing.assert_frame_equal(judge(r), alone)
@@ -205,7 +205,7 @@ def test_what_notebooks_show_comes_from_the_leading_campaigns(three):
 def test_a_damaged_run_is_named_with_its_question(three):
     (next(three[1].glob("*p001-0-*")) / "sysbench.txt").write_text("edited")
     r = results.load(*three)
-    assert "masked/in-memory-t2" in " ".join(r.warnings["warning"])
+    assert "profile/in-memory-t2" in " ".join(r.warnings["warning"])
     alone = results.load(three[1])
     said = " ".join(alone.warnings["warning"])
     assert "was changed after the run" in said
@@ -217,7 +217,7 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
     for run in three[2].glob("*/run.json"):
         shutil.rmtree(run.parent)
     r = results.load(*three)
-    assert list(r.verdicts["question"].unique()) == ["headline", "masked"]
+    assert list(r.verdicts["question"].unique()) == ["headline", "profile"]
     assert r.lead(r.parts[2], ("tps",)) is None
     with pytest.raises(results.campaign.tidy.Damaged, match="holds no whole pair"):
         results.load(three[2]).verdicts  # noqa: B018
@@ -225,7 +225,7 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
 
 @pytest.mark.parametrize(
     ("kept", "questions"),
-    [((0, 1, 2), "headline"), ((0, 2), "headline"), ((1,), "masked"), ((2,), "throttled")],
+    [((0, 1, 2), "headline"), ((0, 2), "headline"), ((1,), "profile"), ((2,), "throttled")],
 )
 def test_a_page_leads_with_both_costs(three, kept, questions):
     r = results.load(*(three[i] for i in kept))

@@ -141,10 +141,10 @@ def test_a_quick_campaign_asks_as_few_questions_as_a_page_needs(name):
 
 def test_a_quick_question_has_two_minutes_a_comparison():
     quick = study.PROFILES["quick"].budget_min
-    parts = studies.load("tablespace-encryption", question="writes")
+    parts = studies.load("version-upgrade", question="thread-pool")
     assert parts.profile.budget_min == len(parts.arms) * quick
     assert studies.load("tablespace-encryption").profile.budget_min == quick
-    given = studies.load("tablespace-encryption", question="writes", budget_min=3)
+    given = studies.load("version-upgrade", question="thread-pool", budget_min=3)
     assert given.profile.budget_min == 3
 
 

@@ -42,7 +42,7 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
 
 
 def _how(study: Study) -> str:
-    if any(w.tool == "replica" for w in study.workloads):
+    if any(w.tool == "replica" for w in study.workloads) and study.design == "side by side":
         return "at once"
     return "at a rate" if any(w.rate for w in study.workloads) else "in turn"
 
@@ -93,6 +93,8 @@ def of(meta: Mapping[str, Any]) -> Design:
     study, engines = restored(meta), meta.get("engines") or {}
     usual = meta.get("engine") or {}
     found = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
+    for name, arm in meta["arms"].items():  # of campaigns before 0.3
+        found |= {f"{name}, values of": arm["pin"]} if arm.get("pin") else {}
     if any(w.get("at_once") for w in meta["workloads"]):  # of campaigns before 0.3
         found["instrument"] = f"{found['instrument']}, and both at once in a closed loop"
     return found
