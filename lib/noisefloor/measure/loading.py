@@ -56,6 +56,7 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
                 with own:
                     for statement in workloads.statements(arm.prepare, study.tables):
                         own.patient(statement)
+                    own.shrink_redo()
                     own.stop()
 
             kept.taken(own, [*_content(study, own), *arm.prepare], make)
@@ -91,6 +92,7 @@ def load(server: Server, study: Study) -> None:
         engine = server.engine
         newer = engine.kind == "mysql" and not engine.version.startswith("8.0")
         server.script("RESET BINARY LOGS AND GTIDS" if newer else "RESET MASTER")
+    server.shrink_redo()
 
 
 def fill(server: Server, study: Study) -> None:

@@ -60,6 +60,7 @@ class Kit(tools.Kit):
                 code, text, _ = run(argv, workload.events / 50 + child.PATIENCE_S)
                 if code:
                     raise ToolError(f"the backlog was not made: {last_words(text)}")
+                made.shrink_redo()
                 made.stop()
 
         content = [template.folder.name, workload.script, workload.events, *variables.items()]

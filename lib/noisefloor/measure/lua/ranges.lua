@@ -8,6 +8,8 @@ function event()
    local opt = sysbench.opt
    local rows = math.min(opt.rows, opt.table_size)
    local first = sysbench.rand.uniform(1, opt.table_size - rows + 1)
+   con:query("BEGIN")
    con:query(string.format("UPDATE sbtest%d SET c = REVERSE(c) WHERE id BETWEEN %d AND %d",
                            sysbench.rand.uniform(1, opt.tables), first, first + rows - 1))
+   con:query("COMMIT")
 end
