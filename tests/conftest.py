@@ -95,10 +95,12 @@ def _template(shop: Path, name: str):
     from noisefloor.servers.server import Server
 
     chosen = studies.load("binlog-encryption", profile="smoke", engine=name)
-    server = Server(engines.find(name), shop / name, chosen.settings, keyring=True).initialise()
+    engine = engines.find(name)
+    server = Server(engine, shop / name, chosen.settings, keyring=engine.keyring).initialise()
     with server:
         loading.load(server, chosen)
         clause = "ENCRYPTION='Y'" if server.engine.kind == "mysql" else "ENCRYPTED=YES"
+        clause = clause if engine.keyring else ""
         server.script(
             f"CREATE TABLE noisefloor.hidden (word VARCHAR(80)) {clause}",
             "INSERT INTO noisefloor.hidden VALUES ('under the key')",
@@ -117,6 +119,12 @@ def mysql(shop):
 def mariadb(shop):
     """As `mysql`, a MariaDB."""
     return _template(shop, "mariadb")
+
+
+@pytest.fixture(scope="session")
+def newer(shop):
+    """As `mysql`, a MariaDB 11.8."""
+    return _template(shop, "mariadb-11.8")
 
 
 @pytest.fixture(params=["mysql", "mariadb"])

@@ -19,12 +19,12 @@ import traitlets
 from noisefloor import paths, schedule
 from noisefloor.data import archive, results, tidy
 from noisefloor.data.archive import Unknown
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, Study
 from noisefloor.show import plots, report
 from noisefloor.show.markup import TEMPLATE, joined, piece
 from noisefloor.show.report.words import short_names, when
 from noisefloor.show.rows import counted, is_control, is_joint, metric_label
-from noisefloor.studies import STUDIES
+from noisefloor.studies import STUDIES, page_of
 from noisefloor.text import Refusal
 
 PROBLEMS = (Refusal, paths.NotFound, tidy.Damaged, ValueError, OSError)
@@ -81,6 +81,10 @@ def _campaign(folder: Path, _changed: int) -> Campaign:
     return Campaign(folder)
 
 
+def _page(study: Study) -> str:
+    return page_of(study.name, study.key)
+
+
 def _is_page(source: results.Results) -> bool:
     return not isinstance(source, (Campaign, archive.Archive))
 
@@ -94,10 +98,11 @@ def listed() -> pd.DataFrame:
         with contextlib.suppress(tidy.Damaged, paths.NotFound):
             facts = tidy.meta(paths.campaign(name))
             words = (when(facts), facts["profile"]["name"], report.engine(facts))
-            rows.append((name, facts["study"], facts["title"], ", ".join(filter(None, words))))
+            page = page_of(facts["study"], facts.get("key", ""))
+            rows.append((name, page, facts["title"], ", ".join(filter(None, words))))
             if facts.get("finished") != "":
-                pages[facts["study"]] = facts["title"]
-    rows = [(study, study, title, PAGE) for study, title in pages.items()] + rows
+                pages[page] = facts["title"]
+    rows = [(page, page, title, PAGE) for page, title in pages.items()] + rows
     for file in sorted(paths.processed().glob("*/manifest.json")):
         source = paths.shown(file.parent)
         rows.append((source, source, f"Archive {file.parent.name}", file.parent.name))
@@ -375,7 +380,7 @@ class Explorer:
         if not source:
             raise paths.NotFound("there is no recorded campaign; nothing was opened")
         self._texts, self._listed, self._held = texts, listed(), {}
-        study = source if is_archive(source) else self._open(source).study.name
+        study = source if is_archive(source) else _page(self._open(source).study)
         for name in filter(is_archive, (source, against)):
             self._open(name)
             if not (self._listed[["source", "study"]] == [name, study]).all(axis=1).any():

@@ -66,8 +66,7 @@ class Arm:
     what a tool with stages or routes is told (cipher, key, tunnel); `expect`: evidence name ->
     state that every run must show; `prove`: the same for evidence that takes its time, once for
     every start of the server; `engine`: the arm's own build, "" for the study's; `environment`:
-    variables of the server's process; `pin`: the arm whose values this one gets wherever the two
-    builds' defaults differ.
+    variables of the server's process.
     """
 
     name: str
@@ -80,7 +79,6 @@ class Arm:
     prove: Mapping[str, str] = field(default_factory=dict)
     engine: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    pin: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,8 @@ class Workload:
     part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
     few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions that a
     replica catches up with; `errors`: share of transactions that may be tried again, a deadlock's
-    for example, before a run is no data; `arms`: those it is measured for, () for all; `sized`:
+    for example, before a run is no data; `arms`: those it is measured for, () for all;
+    `only_at`: thread count -> the one arm that is measured there, where not all of them are; `sized`:
     whether its script takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the
     user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures; `rate`:
     transactions a second that are offered to each server, 0 for as many as it can do. Of a rate:
@@ -124,6 +123,7 @@ class Workload:
     events: int = 0
     errors: float = 0.001
     arms: tuple[str, ...] = ()
+    only_at: Mapping[str, str] = field(default_factory=dict)
     distance_ms: int | None = None  # of a link between client and server; None: the same machine
     sized: bool = True
     digest: str = ""
@@ -234,10 +234,6 @@ class StudyError(ValueError):
     code = 2  # of the command's exit
 
 
-# OpenSSL's word for the processor's abilities, without AES-NI and carry-less multiplication
-MASK_AES = {"OPENSSL_ia32cap": "~0x200000200000000"}
-
-
 def from_clients(study: Study, n: int) -> Study:
     """`study` with the load of its sysbench workloads divided over `n` client hosts.
 
@@ -298,15 +294,6 @@ def as_guest(
         floor={m: f for m, f in floor.items() if m in seen},
         floor_from=floor_from,
     )
-
-
-def with_pinned(study: Study, pinned: Mapping[str, Any]) -> Study:
-    """The study with the settings that were found for its pinned arms."""
-    arms = (
-        replace(a, settings=dict(a.settings) | pinned.get(a.name, {}).get("settings", {}))
-        for a in study.arms
-    )
-    return replace(study, arms=tuple(arms))
 
 
 def _is(value: Any, kind: Any) -> bool:

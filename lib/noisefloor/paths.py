@@ -67,6 +67,11 @@ def known(name: str, own: bool = True) -> Path:
     return mine if own and mine.exists() else Path(__file__).with_name(f"{name}.json")
 
 
+def loaded() -> Path:
+    """Folder of loaded data directories that are kept for the next campaigns: ``.loaded``."""
+    return root() / ".loaded"
+
+
 def engines() -> Path:
     """Folder of fetched server builds: $NOISEFLOOR_ENGINES, else ``.engines``."""
     return Path(os.environ.get("NOISEFLOOR_ENGINES") or root() / ".engines")

@@ -58,16 +58,16 @@ def slug(text: str) -> str:
 
 def cells(study: Study) -> list[Cell]:
     """All comparisons, the study's own first, then the A/A control: the cell of the first workload
-    with the fewest threads, which costs least."""
+    at its first thread count."""
     own = [
         Cell(w, t, a)
         for a in study.arms
         for w in study.workloads
         for t in w.threads
-        if not w.arms or a.name in w.arms
+        if (not w.arms or a.name in w.arms) and w.only_at.get(str(t), a.name) == a.name
     ]
     first = study.workloads[0]
-    return [*own, Cell(first, min(first.threads), study.control)]
+    return [*own, Cell(first, first.threads[0], study.control)]
 
 
 def check(study: Study) -> None:
@@ -144,8 +144,9 @@ def pair_s(study: Study, cell: Cell) -> float:
 
 
 def at_once(study: Study, work: Workload) -> bool:
-    """Whether both servers are under load at the same time: at a rate, side by side."""
-    return bool(work.rate) and not work.alone and study.design == "side by side"
+    """Whether both servers are under load at the same time: at a rate or catching up, side by side."""
+    beside = work.tool == "replica" or (work.rate and not work.alone)
+    return bool(beside) and study.design == "side by side"
 
 
 def starting_s(study: Study) -> float:

@@ -129,7 +129,6 @@ def read_all(campaign):
         getattr(opened, name)
     opened.pairs(opened.main, "tps")
     opened.medians(opened.main, ("tps",))
-    opened.steps()
     tidy.intervals(campaign)
     tidy.differences(campaign)
     report.verdict_box(opened.verdicts, opened.meta)

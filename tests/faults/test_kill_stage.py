@@ -14,7 +14,7 @@ import pytest
 from live import SEED, promise, send
 from noisefloor import schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import child, workloads
+from noisefloor.measure import child
 from noisefloor.measure.backup import pipe
 
 HERE = all(map(shutil.which, ("zstd", "openssl", "mariabackup")))
@@ -85,8 +85,8 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
 def test_a_pipe_that_stands_still_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(child, "PATIENCE_S", 0.5)
     stages = [
-        workloads.Stage(("head", "-c", "1500000000", "/dev/zero")),
-        workloads.Stage(("sleep", "1000")),
+        ("head", "-c", "1500000000", "/dev/zero"),
+        ("sleep", "1000"),
     ]
     with pytest.raises(child.ToolError, match=r"the pipe stood still for 0\.5 s"):
         pipe(stages, tmp_path)

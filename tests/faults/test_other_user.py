@@ -148,7 +148,8 @@ def test_no_key_is_open_at_any_moment_of_a_campaign_with_tls_and_ssh(tmp_path):
     env = environment(tmp_path, TMPDIR=str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    argv = (*COMMAND, "run", "ssl-connections", "--profile", "smoke", "--budget", "0.1")
+    argv = (*COMMAND, "run", "ssl-connections", "--question", "headline")
+    argv += ("--profile", "smoke", "--budget", "0.1")
     seen: dict[Path, set[int]] = {}
     said = tmp_path / "said.txt"
     with said.open("w") as out, subprocess.Popen(argv, env=env, stdout=out, stderr=out) as command:

@@ -19,7 +19,7 @@ from noisefloor.text import amounts
 from test_report import text
 from test_results import answering
 
-COMMAND = "noisefloor run binlog-encryption --question no-sync --profile standard"
+COMMAND = "noisefloor run binlog-encryption --question throttled --profile standard"
 STUDIES = {
     path.stem: book
     for path in paths.notebooks().glob("*.ipynb")
@@ -54,7 +54,7 @@ def early(recorded):
 def test_every_question_has_its_verdicts_or_its_command(r, early):
     said = text(report.questions(r))
     assert [words for words in r.questions.values() if words not in said] == []
-    assert f"no-sync Does the cost appear where commits wait for nothing? {COMMAND}" in said
+    assert f"throttled Does waiting for a slow disk hide the cost? {COMMAND}" in said
     assert "masked?" in said  # as the campaign itself asked
     assert re.search(r"headline\? ○ so far 2 of 3 sittings CPU a transaction: [-+]", said)
     assert "asked all questions at once" in text(report.questions(early))
@@ -62,9 +62,9 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
     assert "<svg" in shown.markup
     assert "<figcaption><span>headline? " in shown.markup
     for opened in (r, early):
-        said = text(report.answer(opened, "no-sync"))
+        said = text(report.answer(opened, "throttled"))
         assert said.startswith("Not measured here. To measure it: noisefloor run binlog")
-        assert "--question no-sync" in said
+        assert "--question throttled" in said
 
 
 def test_an_answer_is_of_the_metrics_that_are_named_and_of_many_rows_over_all_threads():
@@ -224,7 +224,7 @@ def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(early):
 )
 def test_the_command_measures_what_fits_on_the_page(home, given, more):
     folder = answering(DATA / "campaign", home / "a", "headline", parameters=given)
-    assert answers.command(results.load(folder), "no-sync") == COMMAND + more
+    assert answers.command(results.load(folder), "throttled") == COMMAND + more
 
 
 def test_a_figure_takes_words_and_data_from_its_rows(early):

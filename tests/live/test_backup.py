@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,8 +15,9 @@ from noisefloor import schedule, studies
 from noisefloor.data import tidy
 from noisefloor.measure import backup, collect, loading, tools, workloads
 from noisefloor.parse import time as time_text
-from noisefloor.servers import server
+from noisefloor.servers import evidence, server
 
+AES = {"cipher": "aes-128-cbc"}
 HERE = all(map(shutil.which, ("zstd", "openssl", "tar")))
 pytestmark = pytest.mark.skipif(not HERE, reason="zstd, openssl or tar is missing")
 
@@ -52,9 +54,7 @@ def unpacked(folder, how, archive, password, name="into"):
     [
         {"cipher": "none"},
         {"cipher": "aes-128-cbc"},
-        {"cipher": "aes-128-cbc", "mask": "AES"},
-        {"cipher": "aes-256-ctr", "bufsize": "1048576"},
-        {"cipher": "chacha20", "pipe": "1048576"},
+        {"cipher": "chacha20"},
     ],
     ids=str,
 )
@@ -76,9 +76,9 @@ def test_states_of_a_slow_stage(tmp_path):
     """A stage that is slower than both its neighbours: one waits to write, the other to read."""
     slow = "import sys, time\nwhile sys.stdin.buffer.read(1 << 16): time.sleep(0.03)"
     stages = [
-        workloads.Stage(("head", "-c", "1500000", "/dev/zero")),
-        workloads.Stage(("python3", "-c", slow)),
-        workloads.Stage(("cat",)),
+        ("head", "-c", "1500000", "/dev/zero"),
+        ("python3", "-c", slow),
+        ("cat",),
     ]
     took = backup.pipe(stages, tmp_path)["stages"]
     most = [max(s["states"], key=s["states"].get) for s in took]
@@ -125,39 +125,121 @@ def test_who_notices_damage(cipher, what, openssl_notices, data, tmp_path, passw
 
 def test_command_lines(tmp_path):
     """xtrabackup is in no registry: its command line is what can be tested."""
-    how = {"cipher": "sm4", "bufsize": "65536"}
-    key = tmp_path / "key"
-    made = [s.argv for s in workloads.backup("xtrabackup", tmp_path / "cnf", tmp_path, how, key, 4)]
+    how, key = {"cipher": "sm4-cbc"}, tmp_path / "key"
+    made = workloads.backup("xtrabackup", tmp_path / "cnf", tmp_path, how, key, 4)
     assert made[0][:4] == (
         "xtrabackup", f"--defaults-file={tmp_path / 'cnf'}", "--backup", "--stream=xbstream"
     )  # fmt: skip
     assert made[1] == ("zstd", "-q", "-T4", "-c")
-    assert made[2] == (
-        "openssl", "enc", "-sm4", "-pbkdf2", "-salt", "-pass", f"file:{key}", "-bufsize", "65536"
-    )  # fmt: skip
-    back = [s.argv[0] for s in workloads.restore("xtrabackup", tmp_path, how, key)]
+    assert made[2] == ("openssl", "enc", "-sm4-cbc", "-pbkdf2", "-salt", "-pass", f"file:{key}")
+    back = [argv[0] for argv in workloads.restore("xtrabackup", tmp_path, how, key)]
     assert back == ["openssl", "zstd", "xbstream"]
 
 
-def speed(arm, folder, workload="encrypt in memory"):
-    """One run of `openssl speed`: what stands in its run.json, and its metric."""
-    asked = studies.load("backup-encryption", question="speed", profile="standard")
-    folder.mkdir()
-    how = tools.Slice(asked, None, asked.arm(arm), asked.workload(workload), 1, 1, folder)
-    found = backup.speed(how)
-    return found, tidy.metrics({"workload_tool": "speed"} | found, folder)
+def test_what_is_cold_is_read_from_disk(data, tmp_path):
+    """Read back from the counters of the system: nothing of a file that was just written, all of it
+    once it is cold. Of a folder as of a file."""
+    big = data / "deep" / "big"
+    big.parent.mkdir()
+    big.write_bytes(os.urandom(1 << 24))
+
+    def read(file):
+        (stage,) = backup.pipe([("cat",)], tmp_path, source=file)["stages"]
+        return stage["read_B"]
+
+    assert read(big) < 1 << 20
+    for place in (data, big):
+        backup.cold(place)
+        assert read(big) >= 1 << 24
+    assert read(big) < 1 << 20  # it was read, and is in the cache again
 
 
-def test_speed_of_this_processor(tmp_path):
-    found, fast = speed("aes-128-cbc", tmp_path / "fast")
-    assert found["argv"][-2:] == ["-evp", "aes-128-cbc"]
-    assert (found["exit_code"], found["usage"]) == (0, {})
-    assert 0 < found["client_cpu_s"] < 2
-    _, slow = speed("aes-128-cbc, no AES instructions", tmp_path / "slow")
-    assert fast["cipher_rate"] > slow["cipher_rate"] > 1e6
-    found, back = speed("aes-128-cbc", tmp_path / "back", "decrypt in memory")
-    assert found["argv"][-1] == "-decrypt"
-    assert back["cipher_rate"] > fast["cipher_rate"]  # CBC decrypts several blocks at once
+# -- which process is to blame ---------------------------------------------------------------------
+
+
+def ended(name, code, wall_s, said=""):
+    return {"name": name, "exit_code": code, "wall_s": wall_s, "said": said}
+
+
+BROKEN = "zstd: error 70 : Write error : Broken pipe (cannot write compressed block)"
+
+
+@pytest.mark.parametrize(
+    ("stages", "named"),
+    [
+        # tar lost its reader, which lost its own
+        ([("tar", -13, 2.0), ("zstd", -13, 1.5), ("openssl", 1, 1.0, "no key")], "openssl"),
+        ([("tar", -13, 1.0), ("zstd", 70, 1.0, BROKEN), ("openssl", 1, 1.0, "no key")], "openssl"),
+        # zstd's input ended too soon because openssl had failed
+        ([("openssl", 1, 1.0, "bad decrypt"), ("zstd", 1, 1.2, "premature end")], "openssl"),
+        ([("openssl", -9, 1.0), ("zstd", 1, 1.0, "premature end"), ("tar", 2, 1.1)], "openssl"),
+        # openssl wrote to nobody because zstd had failed
+        ([("openssl", 1, 1.3, "error writing output file"), ("zstd", 1, 1.2, "format")], "zstd"),
+        # nobody says that it failed
+        ([("tar", -13, 1.0), ("zstd", 0, 2.0)], "tar"),
+    ],
+    ids=str,
+)
+def test_the_process_that_failed_first_is_named(stages, named):
+    with pytest.raises(tools.ToolError, match=f"^{named} ended with exit code"):
+        backup._must({"stages": [ended(*s) for s in stages]})
+
+
+def test_what_a_pipe_does_that_is_cut_is_no_failure_but_what_failed_before_is():
+    killed = [ended("mariabackup", -9, 2.0), ended("zstd", -13, 2.0), ended("openssl", -9, 2.0)]
+    backup._must({"stages": killed}, cut=True)
+    backup._must({"stages": [ended("tar", 0, 1.0)]})
+    with pytest.raises(tools.ToolError, match="mariabackup ended with exit code -9"):
+        backup._must({"stages": killed})
+    with pytest.raises(tools.ToolError, match="openssl ended with exit code 1"):
+        backup._must({"stages": [*killed[:2], ended("openssl", 1, 0.1)]}, cut=True)
+
+
+def test_a_pipe_that_is_over_ends_at_once(tmp_path, data, password):
+    over = threading.Event()
+    threading.Timer(0.3, over.set).start()
+    stages = [("cat", "/dev/urandom"), *workloads.backup("tar", None, data, AES, password, 1)[1:]]
+    began = time.monotonic()
+    took = backup.pipe(stages, tmp_path, target=tmp_path / "archive", over=over)
+    assert time.monotonic() - began < 3
+    assert all(x["exit_code"] in (-9, -13) for x in took["stages"])
+    assert backup._kind(tmp_path / "archive") == "encrypted"
+    backup._must(took, cut=True)
+
+
+def test_an_archive_that_is_not_what_its_arm_says_is_an_error(tmp_path):
+    file = tmp_path / "archive"
+    for head, kind in (
+        (b"Salted__", "encrypted"),
+        (b"\x28\xb5\x2f\xfd", "plain"),
+        (b"x", "unknown"),
+    ):
+        file.write_bytes(head)
+        assert backup._kind(file) == kind
+    file.write_bytes(b"")
+    assert backup._kind(file) == ""
+    aes = study.Arm("aes", how=AES)
+    assert backup._proof(aes, ["encrypted", "encrypted"])[0]["found"] == "encrypted"
+    for found in (["plain"], ["encrypted", "plain"], [""], []):
+        with pytest.raises(evidence.EvidenceError, match="the archive should be encrypted"):
+            backup._proof(aes, found)
+
+
+# -- how fast a cipher is --------------------------------------------------------------------------
+
+
+def test_speed_of_this_processor(begun, mariadb):
+    """Both directions of every cipher of the arms, by the openssl that the pipe starts."""
+    chosen, bench = begun(mariadb, "headline")
+    assert chosen.facts == ("speed",)
+    rows = bench.kit.fact("speed")
+    assert [(x["arm"], x["direction"]) for x in rows] == [
+        ("aes-128-cbc", "backup"),
+        ("aes-128-cbc", "restore"),
+    ]
+    there, back = (x["B_per_s"] for x in rows)
+    assert back > there > 1e6  # CBC decrypts several blocks at once
+    assert {x["openssl"] for x in rows} == {backup.openssl()}
 
 
 def test_a_speed_that_was_not_printed_is_no_number(tmp_path):
@@ -204,6 +286,11 @@ def run(bench, chosen, tool, arm, folder):
     return found, tidy.metrics({"workload_tool": tool.__name__} | found, folder)
 
 
+def on_disk(server):
+    """Bytes that the tables take on disk."""
+    return sum(p.stat().st_blocks * 512 for p in server.datadir.glob("noisefloor/*.ibd"))
+
+
 def test_a_restored_copy_lives(begun, template, tmp_path):
     """On both engines: every restored copy is started, or has the bytes of one that was; a copy with
     other rows is found out."""
@@ -214,6 +301,9 @@ def test_a_restored_copy_lives(begun, template, tmp_path):
         named = {"mysql": ["clone", "tar"], "mariadb": ["mariabackup"]}[template.engine.kind]
         cipher = ["openssl"] * (arm.how["cipher"] != "none")
         assert [x["name"] for x in found["stages"]] == [*named, "zstd", *cipher]
+        assert found["stages"][0]["read_B"] > 0.5 * on_disk(bench.servers[0])
+        kind = "encrypted" if cipher else "plain"
+        assert [x["found"] for x in found["evidence"]] == [kind]
         assert str(bench.folder) not in str(found)
         (took,) = time_text((tmp_path / "backup" / "time.txt").read_text())
         assert took["real_s"] == pytest.approx(found["slice_s"], abs=0.001)
@@ -221,6 +311,7 @@ def test_a_restored_copy_lives(begun, template, tmp_path):
         for _ in range(2):
             found, metric = run(bench, chosen, backup.restore, arm, tmp_path / "restore")
             assert metric["backup_size"] == sizes[arm.name]  # of this very archive
+            assert found["stages"][0]["read_B"] >= sizes[arm.name]  # and none of it was in a cache
             if template.engine.kind == "mariadb":  # its prepare has a clock of its own
                 assert metric["wall_prepared"] == pytest.approx(metric["wall"] + found["prepare_s"])
                 assert found["prepare_s"] > 0
@@ -242,8 +333,12 @@ def test_a_restored_copy_lives(begun, template, tmp_path):
     assert backup.revive(bench.kit, server, into) == "CHECKSUM TABLE differs"
 
 
+PAGE_B = 16 << 10
+
+
 def test_rows_compress_as_those_of_the_source(mariadb, copy):
-    """7.6 to 1; as sysbench makes them they compress 2.4 to 1."""
+    """7.6 to 1, pages left out that hold nothing yet; as sysbench makes them they compress 2.4 to
+    1."""
     chosen = studies.load("backup-encryption", profile="smoke")
     chosen = study.replace(chosen, profile=study.replace(chosen.profile, rows=40_000), tables=1)
     own = copy(mariadb)
@@ -251,9 +346,24 @@ def test_rows_compress_as_those_of_the_source(mariadb, copy):
         own.query("DROP TABLE noisefloor.sbtest1")
         loading.fill(own, chosen)
         own.stop()
-    file = own.datadir / "noisefloor" / "sbtest1.ibd"
-    packed = subprocess.run(["zstd", "-q", "-c", file], capture_output=True, check=True).stdout
-    assert 6.5 < file.stat().st_size / len(packed) < 9
+    whole = (own.datadir / "noisefloor" / "sbtest1.ibd").read_bytes()
+    pages = (whole[at : at + PAGE_B] for at in range(0, len(whole), PAGE_B))
+    full = b"".join(p for p in pages if p.strip(b"\0"))
+    packed = subprocess.run(["zstd", "-q", "-c"], input=full, capture_output=True, check=True)
+    assert 6.5 < len(full) / len(packed.stdout) < 9
+
+
+@pytest.mark.slow
+def test_an_archive_is_as_small_as_that_of_the_source(begun, mariadb, tmp_path):
+    """Of all files of a server, with as many rows as a quick campaign has."""
+    chosen, bench = begun(mariadb, "headline")
+    quick = studies.load("backup-encryption", profile="quick")
+    (server,) = bench.servers
+    server.script(*(f"DROP TABLE IF EXISTS noisefloor.sbtest{n}" for n in range(1, 9)))
+    loading.fill(server, quick)
+    server.restart()
+    found, _ = run(bench, chosen, backup.backup, chosen.baseline, tmp_path / "backup")
+    assert 6.5 < found["data_B"] / found["archive_B"] < 9
 
 
 def test_a_restore_without_a_backup_makes_its_own(begun, mariadb, tmp_path):
@@ -267,8 +377,8 @@ def test_a_restore_without_a_backup_makes_its_own(begun, mariadb, tmp_path):
 
 
 def test_a_load_beside_backups(begun_whole, template):
-    """Backups go on for as long as the load does; what their processes use is not the server's; one
-    that fails fails the run."""
+    """Backups go on for as long as the load does, and are ended with it; what their processes use is
+    not the server's; one that fails fails the run, and the process is named that failed."""
     load = {"rate": 20, "threads": (64,), "slices": {"64": 3}, "errors": 0.1}
     chosen, c, bench = begun_whole(template, "beside", **load)
     cells = {x.arm.name: x for x in schedule.cells(chosen) if not x.control}
@@ -283,6 +393,8 @@ def test_a_load_beside_backups(begun_whole, template):
         stages = {"none": [], "plain": [copier, "zstd"]}.get(kind, [copier, "zstd", "openssl"])
         assert [x["name"] for x in f["stages"][: len(stages)]] == stages
         assert len(f["stages"]) >= len(stages)
+        assert f["slice_s"] == 3
+        assert {x["exit_code"] for x in f["stages"]} <= {0, -9, -13}
         assert str(bench.folder) not in str(f)
     table = tidy.table(c.folder)
     assert table.attrs["problems"] == []
@@ -295,39 +407,42 @@ def test_a_load_beside_backups(begun_whole, template):
     assert len(list(tidy.run_folders(c.folder))) == 4
     said = [f.read_text() for f in c.folder.glob("*aes*.failed*/failure.txt")]
     assert len(said) == 2
-    assert all("ended with exit code" in x for x in said)
+    assert all("openssl ended with exit code" in x for x in said)
 
 
 def test_who_notices_damage_is_told_in_words(begun, mariadb):
     chosen, bench = begun(mariadb, "restore")
     assert chosen.facts == ("damage",)
     found = {(x["cipher"], x["damage"]): x for x in bench.kit.fact("damage")}
-    assert {"none", "aes-128-cbc", "chacha20"} <= {c for c, _ in found}
+    assert {c for c, _ in found} == {"none", "aes-128-cbc", "chacha20"}
     assert not [x for x in found.values() if x["noticed by"] == "nobody"]
     assert "exit 0" in found["aes-128-cbc", "one bit flipped"]["openssl alone"]
     assert all(isinstance(v, str) for x in found.values() for v in x.values())
 
 
 @pytest.mark.slow
-def test_an_arm_with_a_server_of_its_own_is_warmed_up_as_the_baseline_is(home):
-    """The first backup of a server that has just started takes longer than the second."""
-    asked = {"question": "encrypted-tables", "profile": "smoke", "budget_min": 0.3}
+def test_an_arm_with_other_tables_has_a_server_of_its_own(home):
+    """It starts when the baseline's does, and nobody is warmed up: every run begins cold. What it
+    makes is larger, and its tables are encrypted."""
+    asked = {"question": "encrypted-tables", "profile": "smoke", "budget_min": 0.5}
     (folder,) = collect.obtain("backup-encryption", **asked)
     runs = [tidy.read(r) for r in tidy.run_folders(folder)]
-    names = {"none, copied tables", "none, encrypted tables"}
-    for block in {r["block"] for r in runs if not r["warmup"]}:
-        assert {r["arm"] for r in runs if r["warmup"] and r["block"] == block} == names
+    assert not [r for r in runs if r["warmup"]]
+    plain, encrypted = "none, copied tables", "none, encrypted tables"
+    assert {r["arm"].removesuffix(study.AGAIN) for r in runs} == {plain, encrypted}
+    by_arm = {r["arm"]: r["archive_B"] for r in runs}
+    assert by_arm[encrypted] > 2 * by_arm[plain]
+    seen = tidy.evidence(folder)
+    seen = seen[seen["evidence"] == "tablespace"].set_index("arm")["found"]
+    assert (seen[plain], seen[encrypted]) == ("plain", "encrypted")
 
 
 def test_what_this_machine_lacks_is_skipped(begun, mariadb, monkeypatch):
     chosen, bench = begun(mariadb, "headline")
     odd, aes = study.Arm("rot13", how={"cipher": "rot13"}), chosen.arm("aes-128-cbc")
-    memory = studies.load("backup-encryption", question="speed").workloads[0]
-    for workload in (chosen.workloads[0], memory):
-        with pytest.raises(tools.NotHere, match="rot13") as why:
-            bench.kit.ready(odd, workload)
-        assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")
+    with pytest.raises(tools.NotHere, match="rot13") as why:
+        bench.kit.ready(odd, chosen.workloads[0])
+    assert why.value.reason.startswith("the local openssl has no rot13 (OpenSSL")
     monkeypatch.setattr(backup.engines, "which", lambda n: n if n == "openssl" else "")
-    bench.kit.ready(aes, memory)  # which needs openssl alone
     with pytest.raises(tools.NotHere, match="zstd is not on this machine"):
         bench.kit.ready(aes, chosen.workloads[0])

@@ -451,9 +451,9 @@ def test_campaigns_of_one_sitting_count_once_and_those_of_another_design_apart()
 
 
 def test_a_repeat_is_predicted_from_those_before_it_and_never_from_itself():
-    near, far = sat("headline", 0.0, 0.01, 0.01), sat("no-sync", 0.0, 0.3)
+    near, far = sat("headline", 0.0, 0.01, 0.01), sat("throttled", 0.0, 0.3)
     repeats = heldout.held_out(heldout.comparisons([*near, *far]))
-    assert repeats["question"].tolist() == ["headline"] * 2 + ["no-sync"]
+    assert repeats["question"].tolist() == ["headline"] * 2 + ["throttled"]
     assert repeats["inside"].tolist() == [True, True, False]
     assert repeats["inside_tau"].tolist() == [True, True, False]  # the others scatter little
     assert repeats["half_pct"].iloc[0] == pytest.approx(2 * math.sqrt(2), rel=0.1)
@@ -464,7 +464,7 @@ def test_a_repeat_is_predicted_from_those_before_it_and_never_from_itself():
 
 
 def test_tau_is_that_of_all_questions_with_repeats():
-    opened = [*sat("headline", 0.0, 0.1), *sat("no-sync", 0.0, 0.12), *sat("masked", 0.05)]
+    opened = [*sat("headline", 0.0, 0.1), *sat("throttled", 0.0, 0.12), *sat("masked", 0.05)]
     table = found.tau(opened)
     entry = table["sysbench"]["tps"]
     assert (entry["questions"], entry["sittings"]) == (2, 4)

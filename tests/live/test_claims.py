@@ -333,20 +333,76 @@ def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
         claims.headline(v)
 
 
-def test_the_headline_counts():
+def test_the_headline_counts_and_says_how_large():
     counts = VERDICTS["verdict"].value_counts()
     worse = counts["slower"] + counts["more"]
     text = claims.headline(VERDICTS)
     assert f"{len(VERDICTS)} comparisons from 9 published sources" in text
-    assert f"for {counts['cannot tell']} of them" in text
-    assert f"{worse} are changes for the worse, {counts['faster'] + counts['less']} for" in text
-    assert f"and {counts['same']} too small to matter" in text
+    assert f"for the worse {worse} (1.05 to 4.7 times), for the better" in text
+    assert f"for the better {counts['faster'] + counts['less']} (1.14 to 2.32 times)" in text
+    assert f"too small to matter {counts['same']}, and" in text
+    steps = VERDICTS["study"].eq("mdcallag-versions") & VERDICTS["verdict"].eq("cannot tell")
+    assert f"and {counts['cannot tell'] - steps.sum()} (" in text
+    assert f"; {steps.sum()} more are steps of an order that is no chance." in text
     assert claims.box(VERDICTS).markup.startswith('<section class="nf-verdict')
-    first, second, third = claims.findings(VERDICTS)
+    first, second, third, fourth = map(amounts.plain, claims.findings(VERDICTS))
     assert "cannot tell, +3.7" in first
     assert "differ by at least that much about one time in five" in first
     assert "if the server was restarted between the runs" in second
     assert "more, +7.8" in third
+    assert "each slower than the one before, -36.9 % from 5.6.51 to 9.7.0" in fourth
+
+
+def test_versions_in_falling_order_are_not_nothing():
+    """No pair of neighbours can be told; the order of five can: two of its 120 are so steady."""
+    found, said = claims.trend(FACTS, "mdcallag-versions")
+    assert found.p == pytest.approx(2 / math.factorial(5))
+    assert found.tau == pytest.approx(-1)
+    assert "about one time in 60" in said
+    assert said in claims.shown(VERDICTS, "mdcallag-versions").text + str(
+        claims.shown(VERDICTS, "mdcallag-versions").markup
+    )
+    swapped = FACTS.copy()
+    here = swapped["arm"].eq("8.0.45") & swapped["source"].eq("mdcallag-versions")
+    swapped.loc[here, "value"] = 30_000
+    found, said = claims.trend(swapped, "mdcallag-versions")
+    assert not found.decided
+    assert said.startswith("no order can be told, ")
+    assert claims.trend(FACTS, "star-bnl") == (None, "")
+
+
+def test_what_a_source_says_and_what_its_numbers_say_stand_in_one_unit():
+    for each in VERDICTS.to_dict("records"):
+        sizes = [told for told in claims._sizes(each).values() if told != "–"]
+        assert len({"times" in told for told in sizes}) <= 1, each["label"]
+    up_to, ratio, null = (
+        claims._sizes(row("tablespace-encryption", label))
+        for label in ("1 to 16 threads together", "1 thread", "64 to 2048 threads together")
+    )
+    assert amounts.plain(up_to["that is"]) == "-9.0 to 0.0 %"  # "up to 9 % penalty"
+    assert amounts.plain(ratio["that is"]) == "-8.3 %"  # "ratio 1.09"
+    assert amounts.plain(null["that is"]) == "0.0 %"  # a claim, too
+
+
+@pytest.mark.parametrize(
+    ("study", "label", "word"),
+    [
+        ("binlog-encryption", "TPS", "agrees"),
+        ("binlog-encryption", "maximum latency", "not comparable"),
+        ("tablespace-encryption", "1 to 16 threads together", "agrees"),
+        ("tablespace-encryption", "64 to 2048 threads together", "agrees"),
+        ("backup-encryption", "size of the backup", "agrees"),
+        ("star-bnl", "weak cipher, time", "–"),
+        ("version-upgrade", "32 cores", "not comparable"),
+    ],
+)
+def test_a_claim_is_held_against_its_own_numbers(study, label, word):
+    assert claims._itself(row(study, label)) == word
+
+
+def test_a_claim_that_is_not_what_the_numbers_say_disagrees():
+    told = dict(row("backup-encryption", "backup with sm4, time")) | {"claimed_pct": 40.0}
+    assert claims._itself(told) == "disagrees"
 
 
 def test_each_source_can_be_shown_and_drawn():
@@ -383,63 +439,121 @@ def campaign_of(study, metric, arm, *rows):
     )
 
 
+HOLDS, BREAKS = "Agrees with what was measured here", "Disagrees with what was measured here"
+
+
 @pytest.mark.parametrize(
     ("lo", "hi", "verdict", "word"),
     [
-        (-7.0, -3.9, "slower", "That holds here"),
-        (-1.5, 0.5, "same", "That holds here"),
-        (-12.0, -9.5, "slower", "That does not hold here"),
-        (-4.0, 3.0, "cannot tell", "That cannot be told apart from what was measured here"),
+        (-7.0, -3.9, "slower", HOLDS),
+        (-1.5, 0.5, "same", HOLDS),
+        (-12.0, -9.5, "slower", BREAKS),
+        (-4.0, 3.0, "cannot tell", HOLDS),
+        (2.5, 4.0, "faster", BREAKS),
     ],
 )
 def test_up_to_nine_percent_is_a_limit_that_a_smaller_change_keeps(lo, hi, verdict, word):
     r = campaign_of("tablespace-encryption", "tps", "tables only", (lo, hi, verdict, {}))
-    said = claims.stands(r, "1 to 16 threads together", arm="tables only")
-    assert f"up to 9 % penalty (1 to 16 threads together). {word}: " in said
+    said = amounts.plain(claims.stands(r, "1 to 16 threads together", arm="tables only"))
+    label = "1 to 16 threads together; that is -9.0 to 0.0 %"
+    assert f"up to 9 % penalty ({label}). {word}: " in said
 
 
 @pytest.mark.parametrize(
     ("lo", "hi", "word"),
     [
-        (-85.7, -83.3, "That holds here"),  # the nearest ends are 4.7 times apart: -78.7 %
-        (-80.0, -77.8, "That holds here"),
-        (-75.0, -66.7, "That does not hold here"),
+        (-85.7, -83.3, HOLDS),  # the nearest ends are 4.7 times apart: -78.7 %
+        (-80.0, -77.8, HOLDS),
+        (-75.0, -66.7, BREAKS),
     ],
 )
 def test_ranges_are_a_limit_that_a_larger_change_keeps(lo, hi, word):
     metric, label = "connections_per_second", "native, against an SSH tunnel"
     r = campaign_of("ssl-connections", metric, "TLS 1.3, RSA 4096", (lo, hi, "slower", {}))
     said = claims.stands(r, label, question="native", least=True)
-    assert (
-        f"100 or 22 connections a second, through a tunnel 470 to 480 ({label}). {word}: " in said
-    )
+    told = f"{label}; that is 4.7 times slower or more"
+    assert f"22 connections a second, through a tunnel 470 to 480 ({told}). {word}: " in said
 
 
 NEXT = {"next_lo_pct": 4.0, "next_hi_pct": 9.0}
 EARLY = {"warnings": ["so far 1 of 3 sittings"], "sittings": 1, "asked": 3, "ranged": False}
+EXPECTED = "+6.5 % (+5.5 to +7.5 %; next campaign +4.0 to +9.0 %)"
 
 
 @pytest.mark.parametrize(
     ("rows", "answer"),
     [
-        ([(5.5, 7.5, "slower", {})], "That is not what was measured here: +6.5 % (+5.5 to +7.5 %)."),
-        ([(5.5, 7.5, "slower", NEXT)], "That fits what was measured here: +6.5 % (+5.5 to +7.5 %)."),
+        ([(5.5, 7.5, "slower", {})], f"{BREAKS}: +6.5 % (+5.5 to +7.5 %)."),
+        ([(5.5, 7.5, "slower", NEXT)], f"{HOLDS}: {EXPECTED}."),
         (
             [(5.5, 7.5, "slower", NEXT), (3.0, 7.0, "slower", {})],
-            "That fits what was measured here: +6.5 % (+5.5 to +7.5 %) on A; +5.0 % (+3.0 to +7.0 %) on B.",
+            f"{HOLDS}: {EXPECTED} on A; +5.0 % (+3.0 to +7.0 %) on B.",
         ),
         (
             [(5.5, 7.5, "slower", {}), (1.0, 7.0, "not yet", EARLY)],
-            "That is not what was measured here: +6.5 % (+5.5 to +7.5 %) on A. Measured here: +4.0 % "
-            "(+1.0 to +7.0 %) on B, so far 1 of 3 sittings.",
+            f"{BREAKS}: +6.5 % (+5.5 to +7.5 %) on A. Measured here: +4.0 % (+1.0 to +7.0 %) on B, so "
+            "far 1 of 3 sittings.",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_claim_is_held_against_every_processor_and_what_comes_next(rows, answer):
     r = campaign_of("backup-encryption", "wall", "aes-128-cbc", *rows)
-    said = amounts.plain(claims.stands(r, "backup with aes-128-cbc, time", arm="aes-128-cbc"))
     label = "backup with aes-128-cbc, time"
-    assert said == f"The source says: 5.23 % longer ({label}). {answer}"
+    said = amounts.plain(claims.stands(r, label, arm="aes-128-cbc"))
+    assert said == f"The source says: 5.23 % longer ({label}; that is +5.2 %). {answer}"
+
+
+@pytest.mark.parametrize(
+    ("ends", "verdict", "word"),
+    [
+        ((-1.5, 0.5), "same", HOLDS),
+        ((0.3, 0.9), "same", HOLDS),  # smaller than what matters
+        ((-4.0, 3.0), "cannot tell", HOLDS),
+        ((-9.0, -4.0), "slower", BREAKS),
+        ((-3.0, -0.5), "slower", BREAKS),
+    ],
+)
+def test_that_there_is_no_difference_is_a_claim(ends, verdict, word):
+    r = campaign_of("tablespace-encryption", "tps", "tables only", (*ends, verdict, {}))
+    said = claims.stands(r, "64 to 2048 threads together", arm="tables only")
+    assert f"(64 to 2048 threads together; that is no change). {word}: " in said
+
+
+def test_another_version_is_not_comparable_and_says_why():
+    r = campaign_of("version-upgrade", "tps", "9.7", (-3.0, -1.0, "slower", {}))
+    said = amounts.plain(claims.stands(r, "4 cores", arm="9.7"))
+    why = "another version (8.4.5), both arms with a thread pool, which this 8.0 has not, and other cores"
+    told = f"Not comparable ({why}); measured here: -2.0 % (-3.0 to -1.0 %)."
+    assert said == f"The source says: about 16 % faster (4 cores; that is +16.0 %). {told}"
+
+
+def at(threads, lo, hi, verdict):
+    """A row of one thread count, as `campaign_of` takes it."""
+    return (lo, hi, verdict, {"joint": False, "threads": threads})
+
+
+def counted(*rows):
+    """An opened campaign with a row for each thread count."""
+    each = [campaign_of("tablespace-encryption", "tps", "tables only", row) for row in rows]
+    first = each[0]
+    first.verdicts = pd.concat([r.verdicts for r in each], ignore_index=True)
+    first.of = lambda *_, **__: first.verdicts
+    return first
+
+
+def test_a_claim_about_thread_counts_is_held_against_these():
+    r = counted(
+        at(4, -7.0, -4.0, "slower"), at(64, -0.5, 0.5, "same"), at(128, -3.0, -2.1, "slower")
+    )
+    low, high = (
+        amounts.plain(claims.stands(r, label, arm="tables only"))
+        for label in ("1 to 16 threads together", "64 to 2048 threads together")
+    )
+    assert low.endswith(f"{HOLDS}: -5.5 % (-7.0 to -4.0 %).")
+    assert f"{HOLDS}: 0.0 % (-0.5 to +0.5 %) at 64 threads." in high
+    assert high.endswith(f"{BREAKS}: -2.5 % (-3.0 to -2.1 %) at 128 threads.")
+    r = counted(at(4, -7.0, -4.0, "slower"))
+    assert claims.stands(r, "64 to 2048 threads together", arm="tables only") == ""
 
 
 def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
@@ -449,7 +563,6 @@ def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
     r.verdicts = pd.concat([r.verdicts, more], ignore_index=True)
     said = amounts.plain(claims.stands(r, "TPS", claimed=0.0))
     assert said == (
-        "The source says: similar, within the error (TPS). That cannot be told apart from what was "
-        "measured here: -1.0 % (-3.0 to +1.0 %) at 4 threads. That does not hold here: +2.0 % "
-        "(+1.0 to +3.0 %) at 16 threads."
+        f"The source says: similar, within the error (TPS; that is no change). {HOLDS}: -1.0 % "
+        f"(-3.0 to +1.0 %) at 4 threads. {BREAKS}: +2.0 % (+1.0 to +3.0 %) at 16 threads."
     )

@@ -14,7 +14,6 @@ from conftest import ENGINES, moved, planned
 from noisefloor import model as study
 from noisefloor import schedule, studies
 from noisefloor.data import design, results, tidy
-from noisefloor.measure import campaign as campaigns
 from noisefloor.measure import collect
 from noisefloor.measure.folder import resumable, write_json
 from noisefloor.measure.gate import FIRST, WAITING
@@ -191,7 +190,7 @@ def test_a_finished_campaign_is_not_continued_and_another_study_neither(
     write_json(unfinished / "campaign.json", meta | {"finished": ""})
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(home / "runs"))
     assert resumable(chosen, build, said.append) == unfinished
-    other = studies.load("binlog-encryption", question="no-sync", **ASKED)
+    other = studies.load("binlog-encryption", question="throttled", **ASKED)
     for different in (replace(chosen, margin_pct=1), other):
         assert resumable(different, build, said.append) is None
     assert resumable(chosen, replace(build, version="9.9.9"), said.append) is None
@@ -288,26 +287,6 @@ def test_a_restart_has_no_warm_up_slices(loaded, mysql):
     assert not any(f["warmup"] for f in runs)
 
 
-def test_an_arm_with_pinned_values_is_measured(loaded, mysql, monkeypatch):
-    """Its settings are found before the first block, and are those of the arm that is dealt."""
-    loaded(mysql)
-    chosen = studies.load("version-upgrade", question="old-values", profile="smoke", old="mysql")
-    bare = {"engine": "", "expect": {}}
-    chosen = replace(
-        chosen,
-        baseline=replace(chosen.baseline, name="old", **bare),
-        arms=(replace(chosen.arms[0], name="pinned", pin="old", **bare),),
-        workloads=(replace(chosen.workloads[0], threads=(2,)),),
-        profile=replace(chosen.profile, budget_min=0.15),
-    )
-    settings = {"pinned": {"settings": {"innodb_purge_threads": "2"}, "refused": {}}}
-    monkeypatch.setattr(campaigns, "pinned", lambda *a: settings)
-    folder = collect.measure(chosen)
-    arms = Counter(tidy.read(r)["arm"] for r in tidy.run_folders(folder) if "-p0" in r.name)
-    assert arms["pinned"] == arms["old"] > 0
-    assert tidy.variables(folder)["pinned"]["innodb_purge_threads"] == "2"
-
-
 # -- which questions are measured ------------------------------------------------------------------
 
 
@@ -346,19 +325,19 @@ def test_a_path_is_the_build_that_lies_there(measured):
     maria, old = (str(engines.find(name).basedir) for name in ("mariadb", "mysql-8.0"))
     every = list(studies.questions("binlog-encryption", "mariadb"))
     assert keys(measured("binlog-encryption", question="all", engine=maria)) == every
-    for question in ("headline", "old-values"):
+    for question in ("headline", "rate"):
         (s,) = measured("version-upgrade", question=question, engine=maria, old=old)
         assert (s.baseline.engine, s.arms[0].engine) == (old, maria)
         assert s.baseline.name.startswith("MySQL 8.0")
         assert s.arms[0].name.startswith("MariaDB")
-    (s,) = measured("version-upgrade", question="old-values", engine=old)
+    (s,) = measured("version-upgrade", question="headline", engine=old)
     assert s.arms[0].engine == old
 
 
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"question": "cost"}, "it has: headline, rate, no-sync, throttled"),
+        ({"question": "cost"}, "it has: headline, rate, throttled, replica"),
         ({"question": "all", "profile": "slow"}, "profile 'slow' is not one of"),
         ({"question": "all", "server": "mysql://u@h"}, "--server takes one question at a time"),
     ],

@@ -102,7 +102,7 @@ def test_with_everything_every_part_of_every_study_can_be_measured():
         ({"allowed": ALLOWED | {"throttled disk": (False, "Read-only file system")}}, ("binlog-encryption", "throttled disk"), "Read-only file system", ""),
         ({"allowed": ALLOWED | {"netem": (False, "unknown"), "network taps": (False, "no /dev/net/tun")}}, DISTANCE, "wirefilter: no /dev/net/tun", ""),
         (lacks("mysql-8.0") | {"had": TOOLS | {"mvn": None}}, ("version-upgrade", "8.0 against 9.7"), "no mysql-8.0 server", "apt-get install maven && noisefloor doctor --fetch mysql-8.0"),
-        (lacks("mariadb-11.8"), ("version-upgrade", "MariaDB, one packager"), "no mariadb-11.8 server", "noisefloor doctor --fetch mariadb-11.8"),
+        (lacks("mariadb-11.8"), ("mariadb-upgrade", "one packager"), "no mariadb-11.8 server", "noisefloor doctor --fetch mariadb-11.8"),
     ],
 )  # fmt: skip
 def test_what_is_missing_comes_with_its_reason_and_its_command(change, part, why, add):

@@ -85,14 +85,14 @@ def test_a_question_is_due_until_it_has_its_sittings_and_never_twice_in_a_boot(r
     assert found()["sittings"] == 2  # one sitting twice is one
     recorded(boot="three")
     assert found() is None
-    alone = ("binlog-encryption", "no-sync")
+    alone = ("binlog-encryption", "throttled")
     assert found(alone)["asked"] == 1
 
 
 def test_what_this_boot_has_measured_is_not_due(recorded):
     recorded()
     assert found() is None
-    assert found(("binlog-encryption", "no-sync"))
+    assert found(("binlog-encryption", "throttled"))
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ FAR = {"plain TCP": (3, 5e-4), "TLS 1.3, RSA 2048": (5, 3e-3)}  # round trips, s
 
 def away(longest=170, slower=1.0, threads=1):
     parts = []
-    for ms in (0, 40, longest):
+    for ms in (1, 40, longest):
         rtt = (ms + 0.1) / 1e3
         by = slower if ms == longest else 1
         values = {
@@ -152,7 +152,7 @@ def test_the_scatter_of_round_trips_is_that_of_blocks():
     row = findings.round_trips(far).iloc[0]
     points = findings.distances(far)
     points = points[points["kind"] == "plain TCP"].pivot(index="block", columns="distance_ms")
-    took, trip = (points[c][40] - points[c][0] for c in ("connect_s", "rtt_s"))
+    took, trip = (points[c][40] - points[c][1] for c in ("connect_s", "rtt_s"))
     slope = took / trip
     expected = stats.t.interval(0.95, 3, slope.mean(), stats.sem(slope))
     assert interval(row, "round trips") == pytest.approx(expected)
@@ -174,16 +174,15 @@ def test_two_distances_predict_nothing_and_one_has_no_round_trips(recorded):
     ("rate", "under_5", "under_1"),
     [(1000, 41, 306), (990, 52, math.inf), (900, math.inf, math.inf)],
 )
-@pytest.mark.parametrize("workload", ["one after the other", "100 connections", "sustained"])
-def test_break_even(rate, under_5, under_1, workload):
-    """A connection costs 1 ms, with TLS 4; a query 1 ms at one thread, with TLS 1/rate."""
-    made = tidy(workload, of("connect_time", plain=1e-3, TLS=4e-3))
+def test_break_even(rate, under_5, under_1):
+    """A connection costs 1 ms, with TLS 4; a transaction 1 ms at one thread, with TLS 1/rate."""
+    made = tidy("sustained", of("connect_time", plain=1e-3, TLS=4e-3))
     used = tidy("pooled", of("tps", plain=1000.0, TLS=float(rate)), campaign="another")
     more = tidy("pooled", of("tps", plain=1.0, TLS=1.0), 16, "another")  # at more threads
     (row,) = findings.break_even(joined(made, used, more), "TLS", "plain").to_dict("records")
     assert row["counted in"] == "time"
     assert (row["connect_ms"], row["extra_ms"]) == pytest.approx((1, 3))
-    assert row["query_extra_pct"] == pytest.approx(100 * (1000 / rate - 1))
+    assert row["transaction_extra_pct"] == pytest.approx(100 * (1000 / rate - 1))
     for name, limit in (("under 5 %", 0.05), ("under 1 %", 0.01)):
         if math.isfinite(n := row[name]):
             # by definition: at that many the cost is under the limit, not at one less
@@ -198,7 +197,7 @@ def test_break_even(rate, under_5, under_1, workload):
 
 def test_break_even_needs_both_arms_and_a_pool():
     made = tidy("sustained", of("connect_time", plain=1e-3, TLS=4e-3), 4)
-    used = tidy("pooled", of("tps", plain=1000.0, socket=1100.0))
+    used = tidy("pooled", of("tps", plain=1000.0, SSH=900.0))
     assert findings.break_even(made, "TLS", "plain").empty
     assert findings.break_even(joined(made, used), "TLS", "plain").empty
 
@@ -215,15 +214,33 @@ def test_rates_of_several_campaigns_stand_apart():
     assert findings.rates(one, "sustained").empty
 
 
-def test_an_old_campaign_is_still_told(recorded):
-    found = findings.rates(recorded.tidy, "100 connections")
-    assert len(found) == 12
-    assert set(found["threads"]) == {1}
-    assert (found["connect_ms lo"] < found["connect_ms"]).all()
-    assert set(findings.rates(recorded.tidy, "sustained")["threads"]) == {1, 4, 16, 32}
+def test_a_table_has_what_was_measured(recorded):
+    """As fast as it goes a connection has a time, at a rate a latency."""
+    fast = findings.rates(tidy("sustained", TWICE), "sustained")
+    assert not {"mean_ms", "p99_ms", "connections per second"} & set(fast)
+    offered = of("mean_latency", plain_TCP=2e-3, TLS=5e-3)
+    row = findings.rates(tidy("connections, 200 a second", offered, 8), "connections, 200 a second")
+    assert row["mean_ms"].tolist() == pytest.approx([2, 5])
+    assert "connect_ms" not in row
+    old = findings.rates(recorded.tidy, "sustained")
+    assert set(old["threads"]) == {1, 4, 16, 32}
     even = findings.break_even(recorded.tidy, "TLS 1.3, RSA 2048", "plain TCP")
     assert even["counted in"].tolist() == ["time", "server CPU"]
     assert plots.pooling(even)
+
+
+def test_a_tunnel_against_a_key_of_4096_bits():
+    """As the source compared them, at each thread count, from pairs with a third arm."""
+    values = {"plain TCP": 4000.0, "TLS 1.3, RSA 4096": 150.0, "SSH aes256-ctr": 1500.0}
+    made = {arm: {RATE: value} for arm, value in values.items()}
+    t = joined(*(tidy("sustained", made, threads) for threads in (1, 16)))
+    found = findings.native(t)
+    assert found["threads"].tolist() == [1, 16]
+    assert found["times"].tolist() == pytest.approx([10, 10], rel=1e-3)
+    assert (found["times lo"] < 10).all()
+    assert (found["times hi"] > 10).all()
+    del made["TLS 1.3, RSA 4096"]
+    assert findings.native(tidy("sustained", made)).empty
 
 
 def verdicts(*rows, **more):
@@ -236,55 +253,57 @@ def verdicts(*rows, **more):
 
 
 RATE, CPU = "connections_per_second", "cpu_per_connection"
-QUICK = (
-    ("sustained", RATE, "TLS 1.3, P-256", -88.24, -88.89, -87.5, "slower"),
-    ("sustained", CPU, "TLS 1.3, P-256", 400.0, 350.0, 450.0, "more"),
+NOTHING = pd.DataFrame()
+OFFERED, MLKEM, X25519 = "connections, 200 a second", "TLS 1.3, X25519MLKEM768", "TLS 1.3, X25519"
+POOLED = (
+    ("pooled", "tps", "SSH aes256-ctr", 5.0, 4.0, 6.0, "faster"),
+    ("pooled", "tps", "TLS 1.3, RSA 2048", -0.3, -1.5, 0.9, "same"),
 )
 
 
-def test_first_line_of_a_quick_campaign():
-    said = findings.connection_answer(verdicts(*QUICK), pd.DataFrame(), pd.DataFrame())
-    assert said == (
-        "Connections per second at 4 threads, against plain TCP: slower with TLS 1.3, P-256 (8.5"
-        " times, 8 to 9 times). Server CPU per connection: more with TLS 1.3, P-256 (5 times, 4.5"
-        " to 5.5 times)."
-    )
+def test_a_quick_campaign_has_nothing_more_to_say():
+    """It answers one question, whose answer stands above."""
+    quick = verdicts((OFFERED, CPU, "TLS 1.3, RSA 2048", 400.0, 350.0, 450.0, "more"))
+    made = tidy(OFFERED, of("mean_latency", plain_TCP=2e-3, TLS=5e-3), 8)
+    assert findings.connection_answer(quick, made, NOTHING) == ""
 
 
-def test_first_line_of_the_whole_connections_page():
-    """The joint effect stands for its thread counts, other questions and processors do not crowd in,
-    and what is not decided has no size."""
-    rows = verdicts(
-        *QUICK,
-        ("pooled", "tps", "socket", 5.0, 4.0, 6.0, "faster"),
-        ("pooled", "tps", "TLS 1.3, RSA 2048", -0.3, -1.5, 0.9, "same"),
-        ("one after the other", RATE, "socket", 20.0, 15.0, 25.0, "faster"),
-    )
+def test_what_the_whole_connections_page_says_first():
+    """Two tunnels; open connections, of TLS alone; a post-quantum exchange beside the other one. The
+    joint effect stands for its thread counts, and other processors do not crowd in."""
+    rows = verdicts(*POOLED)
     joint = verdicts(
-        ("sustained", RATE, "TLS 1.3, P-256", -90.0, -90.91, -88.89, "slower"),
-        ("sustained", RATE, "TLS 1.3, RSA 2048", -1.0, -4.0, 2.0, "cannot tell"),
-        joint=True, threads=None,
-    )  # fmt: skip
-    control = verdicts(
-        ("sustained", RATE, "plain TCP again", -9.0, -10.0, -8.0, "slower"), control=True
+        ("pooled", "tps", "TLS 1.3, RSA 2048", -2.9, -4.0, -1.8, "slower"), joint=True, threads=None
     )
+    control = verdicts(("pooled", "tps", "TLS again", -9.0, -10.0, -8.0, "slower"), control=True)
+    hybrid = verdicts(
+        (OFFERED, CPU, MLKEM, 9.0, 8.0, 10.0, "more"),
+        (OFFERED, CPU, "plain TCP, OpenSSL 3.6", -70.0, -71.0, -69.0, "less"),
+        baseline=X25519, question="post-quantum",
+    )  # fmt: skip
     elsewhere = joint.assign(processor="B", verdict="same")
     even = pd.DataFrame([{"under 5 %": 51.0, "under 5 % lo": 40.0, "under 5 % hi": 70.0}])
-    trips = findings.round_trips(away())
-    said = findings.connection_answer(joined(rows, joint, control, elsewhere), trips, even)
-    first, second, third = said.removesuffix(".").split(". ")
-    assert first == (
-        "Connections per second over all thread counts, against plain TCP: slower with TLS 1.3, P-256"
-        " (10 times, 9 to 11 times); cannot tell with TLS 1.3, RSA 2048 (at most 4.0\u202f% slower,"
-        " at most 2.0\u202f% faster)"
+    ways = {"plain TCP": 1e-3, "SSH aes256-ctr": 2e-3, "ssh -N aes256-ctr": 58e-3}
+    ways = {arm: {"connect_time": s} for arm, s in ways.items()}
+    made = joined(*(tidy("sustained", ways, n, wobble=1e-3) for n in (1, 16)))
+    every = joined(rows, joint, control, hybrid, elsewhere)
+    first, second, third = (
+        findings.connection_answer(every, made, even).removesuffix(".").split(". ")
     )
-    assert second.startswith("Server CPU per connection: more with TLS 1.3, P-256")
-    assert re.search(r"; round trips far away: 3\.0+ \(.*\) with plain TCP, 5\.0+ \(", second)
+    assert re.fullmatch(
+        r"Through ssh -N a connection takes 58\.\d+ \(.*\) ms, through a tunnel with a command at its"
+        r" far end 2\.\d+ \(.*\) ms",
+        first,
+    )
+    assert second == (
+        "Over open connections, transactions per second: slower with TLS 1.3, RSA 2048"
+        " (−2.9\u202f%, −4.0 to −1.8\u202f%); under 5 % of the time in all from 51 (40 to 70)"
+        " transactions a connection"
+    )
     assert third == (
-        "Over open connections, transactions per second: same with TLS 1.3, RSA 2048 (−0.3\u202f%,"
-        " −1.5 to +0.9\u202f%); under 5 % of the time in all from 51 (40 to 70) queries a connection"
+        "Server CPU per connection, against TLS 1.3, X25519: more with TLS 1.3, X25519MLKEM768"
+        " (+9.0\u202f%, +8.0 to +10.0\u202f%)"
     )
-    assert "Cheapest" not in said
 
 
 @pytest.mark.parametrize(
@@ -297,19 +316,17 @@ def test_first_line_of_the_whole_connections_page():
 def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, warning, said):
     rows = verdicts(("backup", "wall", "aes", 9.0, 8.0, 10.0, "not yet"), ranged=ranged)
     rows["warnings"] = [[warning]]
-    found = findings.backup_answer(rows, pd.DataFrame(), pd.DataFrame())
+    found = findings.backup_answer(rows)
     assert found.replace("\u202f", " ") == f"Backup time: {said}."
 
 
 def test_one_baseline_a_sentence():
-    """A tunnel is compared with another tunnel: not in one sentence with plain TCP."""
-    known = "one after the other", RATE
-    one = verdicts((*known, "TLS", -87.5, -88.9, -85.7, "slower"))
-    two = verdicts((*known, "ssh -N", -75.0, -80.0, -66.7, "slower"), baseline="SSH")
-    said = findings.connection_answer(joined(one, two), pd.DataFrame(), pd.DataFrame())
-    assert "against plain TCP: slower with TLS" in said
-    assert "ssh -N" not in said
-    assert "against SSH" in findings.connection_answer(two, pd.DataFrame(), pd.DataFrame())
+    """A pool that is held against another one does not stand in one sentence with the first."""
+    one = verdicts(POOLED[1])
+    two = verdicts(("pooled", "tps", "TLS 1.2", -75.0, -80.0, -66.7, "slower"), baseline="TLS 1.3")
+    said = findings.connection_answer(joined(one, two), tidy("sustained", TWICE), NOTHING)
+    assert "same with TLS 1.3, RSA 2048" in said
+    assert "TLS 1.2" not in said
 
 
 @pytest.mark.parametrize(
@@ -327,8 +344,9 @@ def test_one_baseline_a_sentence():
     ids=str,
 )
 def test_cheapest_is_what_one_verdict_says(words, said):
-    rows = [("backup", "wall", arm, 1.0, 0.5, 1.5, w) for arm, w in zip("AB", words, strict=False)]
-    found = findings.backup_answer(verdicts(*rows), pd.DataFrame(), pd.DataFrame())
+    named = zip("AB", words, strict=False)
+    rows = [("sustained", RATE, arm, 1.0, 0.5, 1.5, word) for arm, word in named]
+    found = findings.connection_answer(verdicts(*rows), pd.DataFrame(), pd.DataFrame())
     _, cheapest, which = found.partition("Cheapest")
     assert cheapest + which == said
 
@@ -345,8 +363,9 @@ def backups(workload="backup"):
     cpu = {"none": {}, "aes": {"openssl": 0.1}, "sm4": {"openssl": 1.0}}
     stages = pd.DataFrame(
         [
-            {"run": r.run, "workload": workload, "arm": r.arm, "stage": stage}
+            {"run": r.run, "workload": workload, "threads": 2, "arm": r.arm, "stage": stage}
             | {"cpu_s": c * r.value / 2, "wall_s": 2.0, "runs": c / 2, "waits for input": 1 - c / 2}
+            | {"read_B": 5e6}
             for r in runs.itertuples()
             for stage, c in ({"zstd": 1.2} | cpu[r.arm.removesuffix(" again")]).items()
         ]
@@ -361,39 +380,56 @@ def test_who_is_busy():
     assert row["cpu_s"] == pytest.approx(1.0, rel=1e-3)
     lo, hi = interval(row, "cpu_s")
     assert 0.97 < lo < 1 < hi < 1.03
-    assert row["runs"] == 50
+    assert (row["runs"], row["read_MB"]) == (50, 5)
     assert ("none", "openssl") not in found.index
     assert "none again" not in found.index
     assert findings.busy(stages, "restore", t).empty
+    assert findings.busy(stages, "backup", t, threads=1).empty
     assert findings.busy(pd.DataFrame(), "backup", t).empty
     assert plots.stages(found.reset_index())
+    assert "read_MB" not in findings.busy(stages.assign(read_B=np.nan), "backup", t)  # not known
+
+
+def test_each_number_of_threads_has_its_own_bottleneck_and_several_backups_of_a_run_add_up():
+    t, stages = backups()
+    more = joined(stages, stages.assign(threads=1, cpu_s=3 * stages["cpu_s"]))
+    by = {n: findings.busy(more, "backup", t, threads=n) for n in (0, 1, 2)}
+    assert by[0].equals(by[2])  # the most
+    for n, times in ((1, 3), (2, 1)):
+        row = by[n].set_index(["arm", "stage"]).loc[("sm4", "openssl")]
+        assert row["cpu_s"] == pytest.approx(times, rel=1e-3)
+    twice = findings.busy(joined(stages, stages), "backup", t).set_index(["arm", "stage"])
+    assert twice.loc[("sm4", "openssl"), "cpu_s"] == pytest.approx(2.0, rel=1e-3)
+    assert twice.loc[("sm4", "openssl"), "runs"] == 50
+
+
+def speeds(*rows):
+    """The fact `speed` of a campaign."""
+    return pd.DataFrame(rows, columns=["arm", "direction", "B_per_s"])
 
 
 def test_predicted_from_the_speed_in_memory():
-    """The speed comes from a campaign of its own, where sm4 has its other name."""
     t, stages = backups()
-    memory = tidy("encrypt in memory", of("cipher_rate", aes=9e8, **{"sm4-cbc": 1.1e8}))
-    found = findings.predicted(joined(t, memory.assign(campaign="m")), stages)
-    row = found.set_index("arm").loc["sm4"]
-    assert row["direction"] == "backup"
-    assert row["archive_MB"] == pytest.approx(99)
-    assert row["MB per s"] == pytest.approx(110)
-    assert (row["predicted_s"], row["measured_s"]) == pytest.approx((0.9, 1.0))
-    speed, size, both = (
-        np.ptp(np.log(interval(row, k))) / 2 for k in ("MB per s", "archive_MB", "predicted_s")
-    )
-    assert max(speed, size) < both < speed + size  # independent: their squares add
+    known = speeds(("aes", "backup", 9e8), ("sm4", "backup", 1.1e8), ("sm4", "restore", 1.1e8))
+    found = findings.predicted(t, stages, known)
     assert found["arm"].tolist() == ["aes", "sm4"]
-    assert findings.predicted(t, stages).empty  # without a speed
-    assert findings.predicted(memory, pd.DataFrame()).empty
+    row = found.set_index("arm").loc["sm4"]
+    assert row["direction"] == "backup"  # nothing was restored
+    assert row["archive_MB"] == pytest.approx(99)
+    assert row["MB per s"] == 110
+    assert (row["predicted_s"], row["measured_s"]) == pytest.approx((0.9, 1.0))
+    size, both = (np.ptp(np.log(interval(row, k))) for k in ("archive_MB", "predicted_s"))
+    assert both == pytest.approx(size)
+    assert findings.predicted(t, stages, pd.DataFrame()).empty  # without a speed
+    assert findings.predicted(t, pd.DataFrame(), known).empty
 
 
 def test_the_size_is_that_of_the_restored_archive_where_it_is_known():
     t, stages = backups()
     back, undone = backups("restore")
     back.loc[back["metric"] == "backup_size", "value"] *= 2
-    memory = tidy("decrypt in memory", of("cipher_rate", aes=9e8), campaign="m")
-    found = findings.predicted(joined(t, back, memory), joined(stages, undone))
+    known = speeds(("aes", "restore", 9e8))
+    found = findings.predicted(joined(t, back), joined(stages, undone), known)
     assert found["direction"].tolist() == ["restore"]
     assert found["archive_MB"].tolist() == pytest.approx([180])
 
@@ -410,31 +446,40 @@ def test_sizes_are_compared_in_pairs():
 
 
 def test_first_line_of_the_backup_page():
-    """Ciphers by their verdicts, each with what is known of it; the variants of a cipher are left to
-    the figure; the process that pays with its interval."""
-    t, stages = backups()
-    rows = (
+    """Backup, restore, the archive of encrypted tables before what it costs, and the load beside it:
+    each arm with what is known of it, at the most threads of the compressor."""
+    tables = "none, encrypted tables"
+    own = verdicts(
         ("backup", "wall", "aes", 1.0, -0.5, 1.9, "same"),
         ("backup", "wall", "sm4", 40.0, 35.0, 45.0, "slower"),
-        ("backup", "wall", "masked", 130.0, 110.0, 150.0, "slower"),
-        ("backup", "wall", "sm4, 1 MiB pipes", -9.0, -12.0, -6.0, "faster"),
         ("backup", "user_sys", "sm4", 90.0, 80.0, 99.0, "more"),
+        baseline="none",
     )
-    said = findings.backup_answer(verdicts(*rows, baseline="none", threads=2), stages, t)
-    first, second, third = said.split(". ")
-    assert first == (
-        "Backup time: slower with sm4 (+40.0\u202f%, +35.0 to +45.0\u202f%), masked (2.3 times, 2.1"
-        " to 2.5 times); same with aes (+1.0\u202f%, −0.5 to +1.9\u202f%)"
+    single = verdicts(
+        ("backup", "wall", "aes", 9.0, 8.0, 9.9, "slower"), baseline="none", threads=1
     )
-    assert second.startswith("Processor time of a backup with aes: openssl 0.1000 (0.098")
-    assert ") s, zstd 1.200 (1.1" in second
-    assert third == "Cheapest: aes, the only one that is not slower."
+    apart = verdicts(
+        ("backup", "user_sys", tables, -20.0, -25.0, -15.0, "less"),
+        ("backup", "backup_size", tables, 350.0, 340.0, 360.0, "larger"),
+        baseline="none, copied tables",
+        question="encrypted-tables",
+    )
+    load = ("oltp_read_write, 100 a second", "p99")
+    beside = verdicts(
+        (*load, "plain backup", 50.0, 40.0, 60.0, "slower"), baseline="no backup", question="beside"
+    )
+    said = findings.backup_answer(joined(single, own, apart, beside)).replace("\u202f", " ")
+    assert said == (
+        "Backup time: slower with sm4 (+40.0 %, +35.0 to +45.0 %); same with aes (+1.0 %, −0.5 to"
+        f" +1.9 %). Archive of encrypted tables: larger with {tables} (4.5 times, 4.4 to 4.6 times)."
+        f" Its processor time: less with {tables} (−20.0 %, −25.0 to −15.0 %). 99th percentile beside"
+        " it: slower with plain backup (+50.0 %, +40.0 to +60.0 %)."
+    )
 
 
-def test_first_line_with_one_cipher_and_without_stages():
-    t, _ = backups()
+def test_first_line_of_a_restore_alone():
     rows = [("restore", "wall", "aes", 2.0, -1.3, 4.1, "cannot tell")]
-    said = findings.backup_answer(verdicts(*rows), pd.DataFrame(), t)
+    said = findings.backup_answer(verdicts(*rows))
     known = "at most 4.1\u202f% slower, at most 1.3\u202f% faster"
     assert said == f"Restore time: cannot tell with aes ({known})."
 

@@ -32,6 +32,7 @@ from noisefloor import paths
 from noisefloor.data import archive as archives
 from noisefloor.data import tidy
 from noisefloor.data.ingest import TABLES, NotATable, build, files, frame, labels, manifest
+from noisefloor.text import amounts
 
 SECRET = "hunter2-geheim"
 
@@ -514,17 +515,112 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     at = {"both": '"buffer pool 2G" = [1, 64], "buffer pool 12G" = [1, 64]'}
     at |= {"one": '"buffer pool 2G" = [16, 16]', "none": '"buffer pool 2G" = [8, 8]'}
     claims = (
-        f'[[claims]]\nsaid = "{said}"\narm = "percona-server"\nword = "faster"\nat = {{ {where} }}\n'
+        f'[[claims]]\nsaid = "{said}"\narm = "percona-server"\nleader = "percona-server"\n'
+        f"at = {{ {where} }}\n"
         for said, where in at.items()
     )
-    (out / "about.toml").write_text('title = "Two servers"\n' + "".join(claims))
+    more = '[[claims]]\nsaid = "a third"\narm = "percona-server"\nleader = "percona-server"\n'
+    more += f'by = [33, 34]\nof = "percona-server"\nmean = true\nat = {{ {at["both"]} }}\n'
+    wrong = more.replace("a third", "a tenth").replace("[33, 34]", "[0, 10]")
+    (out / "about.toml").write_text('title = "Two servers"\n' + "".join(claims) + more + wrong)
     found = archives.load(out, "mysql", label="server")
     assert found.study.title == "Two servers"
-    assert found.counts == ["percona-server against mysql, TPS, 2 comparisons: 2 faster."]
-    told = dict(found.claimed)
-    assert told["both"].startswith("2 of 2 faster; from +")
-    assert told["one"].startswith("faster, +")
-    assert told["none"] == "not compared"
+    (said,) = found.counts
+    assert said.startswith("percona-server against mysql, TPS, 2 comparisons: 2 faster (+")
+    told = {name: amounts.plain(answer) for name, answer in found.claimed}
+    assert told["both"].startswith("agrees at all 2: here +")
+    assert told["one"].startswith("agrees: +")
+    assert told["none"] == "not comparable: no runs of both with an interval"
+    # a third of the faster one's number is half of the other one's
+    assert told["a third"].startswith("that is +49.3 to +51.5 %; agrees: +")
+    assert told["a tenth"].startswith("that is 0.0 to +11.1 %; disagrees: +")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ['leader = "nobody"', 'word = "faster"', 'leader = "mysql"\nby = [5]',
+     'leader = "mysql"\nby = [5, 120]\nof = "mysql"', 'leader = "mysql"\nof = "me"'],
+)  # fmt: skip
+def test_a_claim_that_cannot_be_read_is_one_sentence(tree, out, fields):
+    _ingest(_percona_2026(tree), out)
+    told = f'said = "so"\narm = "percona-server"\n{fields}\nat = {{ "buffer pool 2G" = [1, 64] }}\n'
+    (out / "about.toml").write_text(f'title = "Two servers"\n[[claims]]\n{told}')
+    found = archives.load(out, "mysql", label="server")
+    with pytest.raises(archives.Unknown, match=r"about.toml, 'so': `leader` and `of` name one of"):
+        assert found.claimed
+
+
+def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
+    """Their "Intel ahead by up to 35 %" is Intel's +55 % over Graviton, and Graviton's -35 %."""
+    folder = paths.published() / "archives" / "2021-arm"
+    r = archives.load(folder, "m5", label="host", restarts=True)
+    told = {said: amounts.plain(answer) for said, answer in r.claimed}
+    (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
+    assert most.startswith("that is -35.0 to 0.0 %; agrees at all 13: here -35.5 to +12.6 %")
+    (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
+    assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
+    for answer in told.values():
+        assert ("times" in answer) != ("%" in answer), answer
+    assert amounts.plain(r.counts[0]).startswith("m5a against m5, TPS, 56 comparisons: 55 slower (")
+    # one rented machine of the baseline was 21 % faster than the two others, at one thread count
+    apart = r.outliers.set_index(["workload", "threads", "arm"])
+    row = apart.loc[("OLTP_READ_only, 8 vCPU", 8, "m5")]
+    assert (row["this run"], row["the others"]) == ("4,940.2", "3,792, 4,079")
+    assert {arm for *_, arm in apart.index} == {"m5", "m6g"}
+
+
+def _versions(tree: Path, rates: dict, runs: int = 1) -> Path:
+    """Versions of one server, at two thread counts."""
+    contents = {}
+    for n, (version, tps) in enumerate(rates.items()):
+        for threads in (4, 16):
+            for run in range(1, runs + 1):
+                name = f"benchmark_logs/mysql/{version}/run{run}_Tier2G_RW_{threads}th.sysbench.txt"
+                seed = 100 * n + 10 * run + threads
+                contents[name] = _text(seed, threads, tps=tps * threads / 4, seconds=60)
+    return _write(tree, contents)
+
+
+FIVE = {"5.6.51": 247.0, "5.7.44": 216.0, "8.0.45": 170.0, "8.4.8": 164.0, "9.7.0": 156.0}
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        (FIVE, "each slower than the one before, "),
+        (FIVE | {"5.7.44": 150.0, "9.7.0": 230.0}, "no order can be told, "),
+    ],
+)
+def test_versions_are_tested_in_their_order(tree, out, rates, said):
+    """No pair of single runs tells anything; the order of five versions may. 10.0 comes after 9.7."""
+    _ingest(_versions(tree, rates), out)
+    found = archives.load(out, "5.6.51", label="version").trends
+    assert len(found) == 1
+    (told,) = found["in this order"]
+    assert told.startswith(f"{', '.join(FIVE)}: {said}")
+    assert archives._versions(pd.Series(["10.0.1", "9.7.0", "8.4.8"]), "8.4.8") == [
+        *("8.4.8", "9.7.0", "10.0.1"),
+    ]
+
+
+def test_arms_that_are_no_versions_have_no_order(tree, out):
+    _ingest(_percona_2026(tree), out)
+    assert archives.load(out, "mysql", label="server").trends.empty
+
+
+def test_a_run_that_lies_apart_is_named_with_what_the_others_say(tree, out):
+    _percona_2026(tree)
+    name = "benchmark_logs/mysql/8.4.8/run3_Tier2G_RW_16th.sysbench.txt"
+    _write(tree, {name: _text(3, 16, tps=330, seconds=20)})  # of about 200
+    _ingest(tree, out)
+    found = archives.load(out, "mysql", label="server").outliers
+    assert list(found["arm"]) == ["mysql"]  # the baseline's
+    (row,) = found.to_dict("records")
+    assert row["workload"].endswith("buffer pool 2G")
+    assert row["it lies"].startswith("+6")
+    assert len(row["the others"].split(", ")) == 4
+    assert row["without it"].startswith("percona-server: faster, +")
+    assert ", with it " in row["without it"]
 
 
 def _arms(n: int, faster: float = 0.0) -> dict:

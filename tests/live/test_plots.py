@@ -296,7 +296,11 @@ RESTARTED = pd.DataFrame(
 
 
 def test_a_warm_up_shows_the_median_run_of_each_arm():
-    lines = plots.warmup(RESTARTED).axes[0].lines
+    lines = (
+        plots.over_time(RESTARTED, "tps", "transactions per second", "the server answered again")
+        .axes[0]
+        .lines
+    )
     assert sorted(line.get_ydata()[-1] for line in lines) == [81, 101]
 
 
@@ -324,33 +328,6 @@ def test_runs_draw_the_median_in_shown_units_without_warm_ups():
     assert any("Server CPU per transaction, ms" in t for t in texts(ax.figure))
 
 
-STEPS = pd.DataFrame(
-    {
-        "step": ["pinned", "new", "pool", "all together"],
-        "arm": ["pinned", "new", "pool", "pool"],
-        "metric": "p95",
-        "margin_pct": 10.0,
-        "change_pct": [5.0, -8.6, -27.1, -30.0],
-        "lo_pct": [3.0, -7.0, math.nan, -33.0],
-        "hi_pct": [7.0, -1.0, math.nan, -26.0],
-        "verdict": ["slower", "faster", "cannot tell", "faster"],
-        "start_pct": [0.0, 5.0, -4.0, 0.0],
-        "end_pct": [5.0, -4.0, -30.0, -30.0],
-    }
-)
-
-
-@pytest.mark.parametrize("narrow", [False, True])
-def test_a_waterfall_hangs_each_step_on_the_one_before(narrow):
-    figure = plots.waterfall(STEPS, narrow=narrow)
-    bars = [p for p in figure.axes[0].patches if p.get_width() == 0.56]
-    ends = [sorted((b.get_y(), b.get_y() + b.get_height())) for b in bars]
-    steps = zip(STEPS.start_pct, STEPS.end_pct, strict=True)
-    assert ends == [pytest.approx(sorted(e)) for e in steps]
-    words = " ".join(texts(figure))
-    assert all(w in words for w in ("slower", "faster", "cannot tell", "+5.0", "−30.0"))
-
-
 @pytest.mark.parametrize(
     "draw", [plots.timeline, plots.dots, plots.pairs, plots.runs, plots.threads]
 )
@@ -366,7 +343,9 @@ FIGURES = {
     "threads": lambda: plots.threads(TABLE, ["tps", "p99"]),
     "pairs": lambda: plots.pairs(paired()),
     "timeline": lambda: plots.timeline(seconds()),
-    "warmup": lambda: plots.warmup(RESTARTED),
+    "warmup": lambda: plots.over_time(
+        RESTARTED, "tps", "transactions per second", "the server answered again"
+    ),
     "dots": lambda: plots.dots(TABLE),
     "sittings": lambda: plots.sittings(sat(-3.0, -4.0), whole(-3.5)),
     "runs": lambda: plots.runs(pd.DataFrame(RUNS), "tps"),
@@ -474,17 +453,11 @@ def followed(change):
     return one(change).assign(question="", **campaign)
 
 
-def stepped(change):
-    steps = STEPS.iloc[:2].assign(start_pct=[0, change], end_pct=[change, change / 2])
-    return steps.assign(change_pct=change, lo_pct=change, hi_pct=change)
-
-
 DRAWN = {
     "threads": lambda v: plots.threads(one(v), "p95"),
     "dots": lambda v: plots.dots(one(v)),
     "history": lambda v: plots.history(followed(v)),
     "pairs": lambda v: plots.pairs(paired(move=math.log1p(v / 100))),
-    "waterfall": lambda v: plots.waterfall(stepped(v)),
 }
 
 

@@ -591,12 +591,12 @@ def test_recorded_means_the_newest_recorded_campaign_that_is_judged(home):
 def test_a_recorded_page_holds_all_campaigns_of_all_its_questions(home):
     write(home, "asked", ["1"], 'campaign = ""\nquestion = ""\n')
     told = {"profile": {"name": "standard"}, "workloads": [{}]}
-    for key, day in (("headline", 20), ("headline", 18), ("masked", 21), ("no-sync", 22)):
+    for key, day in (("headline", 20), ("headline", 18), ("masked", 21), ("throttled", 22)):
         recorded(f"asked-{key}-{day}", "asked", f"2026-11-{day}", key=key, **told)
     ((_, values, live),) = report.plan(["asked"], "recorded")
     assert not live
     names = values["campaign"].split(", ")
-    every = ["asked-headline-18", "asked-headline-20", "asked-masked-21", "asked-no-sync-22"]
+    every = ["asked-headline-18", "asked-headline-20", "asked-masked-21", "asked-throttled-22"]
     assert sorted(names) == every
     earlier = recorded("asked-earlier", "asked", "2026-11-19")  # of all questions at once
     assert report.recorded_campaign("asked") == "asked-headline-20"
@@ -604,7 +604,7 @@ def test_a_recorded_page_holds_all_campaigns_of_all_its_questions(home):
         shutil.rmtree(paths.recorded() / name)
     assert report.recorded_campaign("asked") == "asked-earlier"
     shutil.rmtree(earlier)
-    assert report.recorded_campaign("asked") == "asked-no-sync-22"
+    assert report.recorded_campaign("asked") == "asked-throttled-22"
 
 
 @pytest.fixture

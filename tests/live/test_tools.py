@@ -16,7 +16,6 @@ from noisefloor import parse, studies
 from noisefloor.data import tidy
 from noisefloor.measure import child, loading, tools
 from noisefloor.servers import engines
-from noisefloor.servers.server import ServerError, pin
 
 STUDY = studies.load("tablespace-encryption", question="restart", profile="smoke")
 STUDY = replace(STUDY, profile=replace(STUDY.profile, rows=1_000))
@@ -98,11 +97,12 @@ def test_a_build_that_refuses_the_data_directory_is_quoted(shop, mysql):
     assert not [s for s in found["said"] if str(shop) in s]
 
 
-def test_a_cipher_is_timed_three_times():
-    found = loading.cipher_rates({"name": "aes-256-ctr"})
+def test_a_cipher_is_timed_three_times_with_the_library_of_the_server(running):
+    found = loading.cipher_rates({"name": "aes-256-ctr"}, running.engine)
     assert len(found) == 3
     assert min(found) > 1e7
-    assert loading.cipher_rates({"name": "no-such-cipher"}) == []
+    assert loading.cipher_rates({"name": "no-such-cipher"}, running.engine) == []
+    assert f"OpenSSL {loading.openssl(running.engine)} " in loading.built(running)["OpenSSL"] + " "
 
 
 def test_how_a_build_was_made_is_read_from_it(running):
@@ -111,19 +111,6 @@ def test_how_a_build_was_made_is_read_from_it(running):
     assert found["machine"]
     assert re.search(r"\blibc\.so", found["libraries"])
     assert "OpenSSL 3" in found["OpenSSL"] or "OpenSSL 1.1" in found["OpenSSL"]
-
-
-def test_a_pinned_value_that_a_build_refuses_is_left_out_with_its_reason(mysql, shop):
-    wanted = {"innodb_io_capacity": "300", "innodb_purge_threads": "999"}
-    kept, refused = pin(mysql, shop / "pin", wanted)
-    assert kept == {"innodb_io_capacity": "300"}
-    assert refused == {"innodb_purge_threads": "innodb_purge_threads: wanted 999, got 32"}
-    # a server that cannot start for another reason is an error
-    broken = mysql.copy(shop / "broken")
-    (broken.datadir / "mysql.ibd").write_bytes(b"no tablespace")
-    with pytest.raises(ServerError):
-        pin(broken, shop / "pin", {"innodb_io_capacity": "300"})
-    broken.remove()
 
 
 def test_pool_counters_are_kept_with_a_run(mysql, copy, tmp_path):

@@ -208,7 +208,7 @@ def test_every_page_of_the_project_comes_out_the_same_again(site):
     with moved(site):
         again = paths.root() / "again"
         rows = report.render_all(report.plan((), "recorded"), again)
-        pages = {*report.studies(), *report.published_archives()}
+        pages = {*report.studies(), *report.of_questions(), *report.published_archives()}
         assert {study for study, _, _ in rows} == pages
         for file in sorted(again.iterdir()):
             assert file.read_bytes() == (paths.reports() / file.name).read_bytes(), file.name

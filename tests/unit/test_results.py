@@ -95,77 +95,6 @@ def test_advice_follows_the_verdict(metric, verdict, lo, hi, strict, other):
 # -- the two sweeps --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def upgraded(recorded):
-    """Verdicts of the three arms of an upgrade, over all thread counts; each was a question of its
-    own, the one with the defaults first."""
-    found = results.load(recorded)
-    asked = [
-        studies.load("version-upgrade", question=q, profile="standard")
-        for q in ("headline", "old-values", "thread-pool")
-    ]
-    now, old, pool = (s.arms[0] for s in asked)
-    s = replace(asked[0], arms=(now, old, pool))
-    was = s.baseline.name
-    pooled = 100 * (0.70 / 0.96 - 1)  # of what the new build reached
-    rows = [
-        (old.name, 5.0, 3.0, 7.0, "faster", was),
-        (now.name, -4.0, -6.0, -2.0, "slower", was),
-        (pool.name, pooled, pooled - 3, pooled + 4, "slower", now.name),
-    ]
-    columns = ["arm", "change_pct", "lo_pct", "hi_pct", "verdict", "baseline"]
-    same = {"metric": "tps", "workload": s.workloads[0].name, "control": False, "joint": True}
-    same |= {"blocks": 8, "threads": pd.NA, "question": s.key, "processor": found.processor}
-    table = pd.DataFrame(rows, columns=columns).assign(**same)
-    vars(found).update(study=s, verdicts=table)  # where cached properties are kept
-    return found
-
-
-def test_steps_of_an_upgrade_multiply_up_to_the_whole(upgraded):
-    steps = upgraded.steps()
-    now, old, pool = (a.name for a in upgraded.study.arms)
-    assert list(steps["step"]) == [old, now, pool, "all together"]  # the build alone comes first
-    factors = 1 + steps["change_pct"] / 100
-    assert factors[:3].prod() == pytest.approx(factors[3])
-    assert steps["end_pct"].tolist() == pytest.approx([5.0, -4.0, -30.0, -30.0])
-    assert steps["start_pct"].tolist() == pytest.approx([0.0, 5.0, -4.0, 0.0])
-    assert steps["verdict"].tolist() == ["faster", "slower", "slower", "slower"]
-    first, second = steps.iloc[0], steps.iloc[1]
-    assert (first["lo_pct"], first["hi_pct"]) == pytest.approx((3.0, 7.0))
-    wide = second["hi_pct"] - second["lo_pct"]
-    assert 4.0 < wide < 8.0  # more than the arm's own interval, less than the sum of both
-    third, whole = steps.iloc[2], steps.iloc[3]
-    assert third["change_pct"] == pytest.approx(100 * (0.70 / 0.96 - 1))  # as it was judged
-    assert whole["hi_pct"] - whole["lo_pct"] > 0.96 * 7  # and what its start is not known by
-
-
-def test_a_step_that_was_measured_as_such_has_the_verdict_of_its_comparison(upgraded):
-    upgraded.verdicts["verdict"] = "same"
-    words = upgraded.steps()["verdict"].tolist()
-    assert words == ["same", "slower", "same", "slower"]  # the others are told from two of them
-
-
-def test_parts_add_up_beside_the_whole(upgraded):
-    arms = pd.DataFrame({"arm": ["redo log", "tables", "everything"]})
-    of = pd.Series([2.0, 6.0, 8.5])
-    table = arms.assign(change_pct=of, lo_pct=of - 1, hi_pct=of + 1, verdict="more", blocks=10)
-    same = {"metric": "cpu_per_transaction", "question": "parts", "control": False, "workload": "w"}
-    same |= {"processor": upgraded.processor}
-    study_ = replace(upgraded.study, key="parts")
-    vars(upgraded).update(verdicts=table.assign(**same), study=study_)
-    found = upgraded.added_up("parts", "everything")
-    assert list(found["step"]) == ["redo log", "tables", "everything, measured"]
-    assert found["start_pct"].tolist() == pytest.approx([0, 2.0, 0])
-    assert found["end_pct"].tolist() == pytest.approx([2.0, 100 * (1.02 * 1.06 - 1), 8.5])
-    assert upgraded.added_up("none", "everything").empty
-
-
-def test_a_step_whose_ends_are_not_known_cannot_be_told(upgraded):
-    ends = ["lo_pct", "hi_pct", "verdict"]
-    upgraded.verdicts.loc[0, ends] = [float("nan"), float("nan"), "cannot tell"]
-    assert upgraded.steps()["verdict"].tolist()[:3] == ["cannot tell", "cannot tell", "slower"]
-
-
 def test_the_price_in_cores_is_throughput_times_cpu(opened):
     price = opened.price(opened.main)
     cpu = opened.of(opened.main, "cpu_per_transaction", control=False).iloc[0]
@@ -174,14 +103,6 @@ def test_the_price_in_cores_is_throughput_times_cpu(opened):
     assert 0 < row["baseline cores"] < 64
     share = row["more cores"] / row["baseline cores"]
     assert share == pytest.approx(cpu["change_pct"] / 100, abs=0.01)
-
-
-@pytest.mark.parametrize("profile", ["smoke", "quick", "standard"])
-def test_the_arm_that_changes_the_build_alone_is_found_in_every_profile(profile):
-    chosen = studies.load("version-upgrade", profile=profile)
-    found = results.Results(paths.root())
-    vars(found)["study"] = chosen  # as a campaign would have it
-    assert found.study.arm(found.defaults).engine == "mysql"
 
 
 # -- several campaigns on one page -----------------------------------------------------------------
@@ -209,7 +130,7 @@ def answering(source, folder, key, workload="in memory", day=20, **changes):
 @pytest.fixture
 def three(recorded, tmp_path):
     """Campaigns of three questions, in the order of their dates."""
-    asked = (("b", "headline", "in memory"), ("a", "masked", "x"), ("c", "no-sync", "y"))
+    asked = (("b", "headline", "in memory"), ("a", "profile", "x"), ("c", "throttled", "y"))
     return [
         answering(recorded, tmp_path / name, key, work, 20 + n)
         for n, (name, key, work) in enumerate(asked)
@@ -220,7 +141,7 @@ def test_each_question_is_judged_by_itself(three):
     from noisefloor.show.report import words
 
     r, parts = results.load(*three), [results.load(f) for f in three]
-    assert list(r.verdicts["question"].unique()) == ["headline", "masked", "no-sync"]
+    assert list(r.verdicts["question"].unique()) == ["headline", "profile", "throttled"]
     for judge in (lambda p: p.verdicts, lambda p: p.judge(margin_pct=30.0)):
         alone = pd.concat(map(judge, parts), ignore_index=True)
         pd.testing.assert_frame_equal(judge(r), alone)
@@ -238,30 +159,30 @@ def test_each_question_is_judged_by_itself(three):
 
 def test_the_sittings_of_a_question_stand_beside_each_other(three, recorded, tmp_path):
     """Another day, another processor, another design."""
-    again = answering(recorded, tmp_path / "d", "no-sync", "y", 23)
-    away = answering(recorded, tmp_path / "e", "no-sync", "y", 24, host={"cpu": "another"})
-    odd = answering(recorded, tmp_path / "f", "no-sync", "y", 10, tables=7)
+    again = answering(recorded, tmp_path / "d", "throttled", "y", 23)
+    away = answering(recorded, tmp_path / "e", "throttled", "y", 24, host={"cpu": "another"})
+    odd = answering(recorded, tmp_path / "f", "throttled", "y", 10, tables=7)
     r = results.load(*three, again, away, odd)
     assert [p.folder.name for p in r.parts] == ["b", "a", "d"]
     assert [x.folder.name for x in r.every] == ["b", "a", "c", "d", "e"]
     assert r.left == ("f has another design: tables (7, here 5)",) or "tables (7" in r.left[0]
-    rows = r.verdicts[r.verdicts["question"] == "no-sync"]
+    rows = r.verdicts[r.verdicts["question"] == "throttled"]
     here, there = (rows[rows["processor"] == p] for p in dict.fromkeys(rows["processor"]))
     assert set(here[~here["control"]]["sittings"]) == {2}
     assert set(there["sittings"]) == {1}
-    row = r.of(question="no-sync", metric="tps", control=False).iloc[0]
+    row = r.of(question="throttled", metric="tps", control=False).iloc[0]
     assert row["processor"] == here["processor"].iloc[0]
     (other,) = r.elsewhere(row)
     assert other["processor"] == "another, model not recorded"
-    forest = r.forest[r.forest["question"].eq("no-sync")]
+    forest = r.forest[r.forest["question"].eq("throttled")]
     assert forest["campaign"].nunique() == 3
     assert list(dict.fromkeys(forest["date"])) == [DAY.format(d)[:16] for d in (22, 23, 24)]
 
 
 def test_campaigns_of_one_day_are_one_sitting(three, recorded, tmp_path):
-    same = answering(recorded, tmp_path / "d", "no-sync", "y", 22)
+    same = answering(recorded, tmp_path / "d", "throttled", "y", 22)
     r = results.load(*three, same)
-    rows = r.of(question="no-sync", control=False)
+    rows = r.of(question="throttled", control=False)
     assert set(rows["sittings"]) == {1}
     assert not rows["ranged"].any()
 
@@ -284,7 +205,7 @@ def test_what_notebooks_show_comes_from_the_leading_campaigns(three):
 def test_a_damaged_run_is_named_with_its_question(three):
     (next(three[1].glob("*p001-0-*")) / "sysbench.txt").write_text("edited")
     r = results.load(*three)
-    assert "masked/in-memory-t2" in " ".join(r.warnings["warning"])
+    assert "profile/in-memory-t2" in " ".join(r.warnings["warning"])
     alone = results.load(three[1])
     said = " ".join(alone.warnings["warning"])
     assert "was changed after the run" in said
@@ -296,7 +217,7 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
     for run in three[2].glob("*/run.json"):
         shutil.rmtree(run.parent)
     r = results.load(*three)
-    assert list(r.verdicts["question"].unique()) == ["headline", "masked"]
+    assert list(r.verdicts["question"].unique()) == ["headline", "profile"]
     assert r.lead(r.parts[2], ("tps",)) is None
     with pytest.raises(results.campaign.tidy.Damaged, match="holds no whole pair"):
         results.load(three[2]).verdicts  # noqa: B018
@@ -304,7 +225,7 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
 
 @pytest.mark.parametrize(
     ("kept", "questions"),
-    [((0, 1, 2), "headline"), ((0, 2), "headline"), ((1,), "masked"), ((2,), "no-sync")],
+    [((0, 1, 2), "headline"), ((0, 2), "headline"), ((1,), "profile"), ((2,), "throttled")],
 )
 def test_a_page_leads_with_both_costs(three, kept, questions):
     r = results.load(*(three[i] for i in kept))
@@ -324,10 +245,10 @@ def test_a_headline_that_asks_for_three_sittings_has_no_word_after_one(three):
 def test_findings_tell_the_throughput_of_the_questions_that_a_study_names(three, monkeypatch):
     r = results.load(*three)
     assert r.also() == []
-    named = {"no-sync": r.study.arms[0].name, "replica": "not measured"}
+    named = {"throttled": r.study.arms[0].name, "replica": "not measured"}
     monkeypatch.setattr(studies, "also", lambda study: named)
     (row,) = r.also()
-    assert (row["metric"], row["question"]) == ("tps", "no-sync")
+    assert (row["metric"], row["question"]) == ("tps", "throttled")
 
 
 def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
@@ -343,9 +264,9 @@ def test_a_page_holds_all_campaigns_of_every_question(three, recorded, tmp_path)
     mysql = {"engine": {"label": "MySQL 9.9", "kind": "mysql"}}
     loop = {"workloads": [{"name": "x", "at_once": True}]}
     for name, key, day, facts in (
-        ("d", "no-sync", 23, {}),
+        ("d", "throttled", 23, {}),
         ("e", "replica", 24, {"finished": ""}),  # not ended
-        ("f", "no-sync", 24, away),
+        ("f", "throttled", 24, away),
         ("g", "throttled", 23, {"parameters": {"margin_pct": 5.0}}),
         ("h", "throttled", 23, mysql),
         ("i", "throttled", 23, loop),  # not judged
@@ -364,12 +285,12 @@ def test_a_short_campaign_stands_for_itself(recorded, tmp_path):
     quick = {"profile": {"name": "quick"}}
     for name, day in (("a", 20), ("b", 21), ("c", 22)):
         answering(recorded, tmp_path / name, "headline", "x", day, **quick)
-    answering(recorded, tmp_path / "d", "no-sync", "y", 19, **quick)
+    answering(recorded, tmp_path / "d", "throttled", "y", 19, **quick)
     assert [f.name for f in results.beside(tmp_path / "b")] == ["b", "d"]
 
 
 def test_a_page_is_about_one_study(three, recorded, tmp_path):
-    other = answering(recorded, tmp_path / "e", "no-sync", study="tablespace-encryption")
+    other = answering(recorded, tmp_path / "e", "throttled", study="tablespace-encryption")
     with pytest.raises(study.StudyError, match="one study"):
         results.load(three[0], other)
 
@@ -385,14 +306,14 @@ def test_campaigns_are_named_with_commas(home):
 
 def test_a_question_is_answered_by_its_campaign_or_by_one_that_asked_everything(three, recorded):
     r = results.load(*three)
-    assert set(r.about("no-sync")["workload"]) == {"y"}
-    assert not r.about("no-sync")["control"].any()
+    assert set(r.about("throttled")["workload"]) == {"y"}
+    assert not r.about("throttled")["control"].any()
     assert r.about("replica").empty
-    assert list(r.questions)[:3] == ["headline", "rate", "no-sync"]
+    assert list(r.questions)[:3] == ["headline", "rate", "throttled"]
     assert set(r.questions) == set(studies.questions("binlog-encryption"))
     old = results.load(recorded)
     assert set(old.about("headline")["workload"]) == {"in memory"}
-    assert old.about("no-sync").empty
+    assert old.about("throttled").empty
     assert old.about("unheard of").empty
     assert old.questions == {}
 

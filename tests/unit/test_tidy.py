@@ -226,12 +226,3 @@ def test_a_difference_that_nobody_asked_for_is_shown(recorded):
         change(run / "run.json", sha256=found)
     found = tidy.differences(recorded).set_index("variable")["asked"].to_dict()
     assert found == {"binlog_encryption": True, "sync_binlog": False}
-
-
-def test_what_can_be_pinned_is_a_default_and_not_a_place():
-    defaults = {"gtid_mode": "OFF", "innodb_adaptive_hash_index": "ON"}
-    defaults |= {"innodb_buffer_pool_in_core_file": "ON"}
-    places = {"datadir": "/a/", "version": "8", "basedir": "/a"}
-    old = defaults | places | {"same": "x", "only_old": "1"}
-    new = dict.fromkeys(defaults | places, "other") | {"same": "x", "only_new": "1"}
-    assert tidy.pinnable(old, new) == defaults

@@ -6,10 +6,12 @@ document, the two names of one cipher in the backup document, the repetitions of
 numbers without a control it is predicted what such runs may differ by, as `noisefloor judge` does.
 """
 
+import itertools
 import math
 import os
 import tomllib
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -17,26 +19,58 @@ import pandas as pd
 from noisefloor import paths
 from noisefloor.claims.judged import COLUMNS as COLUMNS
 from noisefloor.claims.judged import FACTS as FACTS
-from noisefloor.claims.judged import TITLES, by_threads, facts, judge, of, stated, times
+from noisefloor.claims.judged import (
+    SOURCES,
+    TITLES,
+    by_threads,
+    facts,
+    judge,
+    of,
+    stated,
+    times,
+    trend,
+)
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
-from noisefloor.show.rows import is_control, threads_label
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, kind
+from noisefloor.show.rows import is_control, is_joint, threads_label
+from noisefloor.stats import agree
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs, kind
 from noisefloor.text import amounts, answers
 
 
 def headline(verdicts):
-    """How many comparisons have which verdict, in one sentence. Raises paths.NotFound."""
+    """How many comparisons have which verdict, and how large they are, in one sentence. Raises
+    paths.NotFound."""
     if verdicts.empty:
         raise paths.NotFound(f"no published numbers are in {paths.shown(paths.published())}")
-    counts = Counter(map(kind, verdicts["verdict"], verdicts["metric"]))
+    kinds = verdicts.apply(lambda r: kind(r["verdict"], r["metric"]), axis=1)
+    ordered = [s for s in pd.unique(verdicts["study"]) if _falls_or_rises(s)]
+    steps = kinds.eq(CANNOT_TELL) & verdicts["study"].isin(ordered)
+    kinds[steps] = "steps"
+    counts = Counter(kinds)
+    by = {k: _factors(verdicts.loc[kinds.eq(k), "change_pct"]) for k in counts}
+    told = {k: f"{counts[k]}{by.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL)}
+    more = f"; {counts['steps']} more are steps of an order that is no chance" if any(steps) else ""
     return (
-        f"{len(verdicts)} comparisons from {verdicts['study'].nunique()} published sources: for "
-        f"{counts[CANNOT_TELL]} of them nobody can tell whether the difference is noise; "
-        f"{counts['worse']} are changes for the worse, {counts['better']} for the better, and "
-        f"{counts[SAME]} too small to matter."
+        f"{len(verdicts)} comparisons from {verdicts['study'].nunique()} published sources: changes "
+        f"for the worse {told['worse']}, for the better {told['better']}, too small to matter "
+        f"{counts[SAME]}, and {told[CANNOT_TELL]} of which nobody can tell whether they are "
+        f"noise{more}."
     )
+
+
+def _falls_or_rises(source):
+    """Whether the arms of a source stand in an order that is no chance."""
+    found, _ = trend(facts(), source)
+    return found is not None and found.decided
+
+
+def _factors(changes):
+    """From how small to how large changes of any metric are, in one unit: ` (1.05 to 4.7 times)`."""
+    sizes = sorted(map(amounts.factor, changes.dropna().astype(float)))
+    ends = dict.fromkeys(f"{v:.3g}" for v in sizes[:: max(1, len(sizes) - 1)])
+    return f" ({' to '.join(ends)} times)" if ends else ""
 
 
 def box(verdicts):
@@ -76,6 +110,7 @@ def findings(verdicts):
         f"{said(mid)}. From 64 threads on: {said(high)}{again}.",
         f"A backup through aes-128-cbc: {backup}. The restore: {restore}. The document does not mention "
         "CPU time.",
+        f"Point queries of five versions: {trend(facts(), 'mdcallag-versions')[1]}.",
     ]
 
 
@@ -86,9 +121,10 @@ def here(r):
 
 
 def stands(r, label, *, arm="", question="", claimed=None, least=False):
-    """Whether a claim of a study's source holds in opened campaigns, processor by processor, in
-    words; "" where nothing comparable was measured. Its number has to lie in the range in which the
-    next campaign is to be expected, where that is known, else in the interval.
+    """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
+    words, by the rule of `stats.agree`; "" where nothing comparable was measured. Its number is held
+    against the range in which the next campaign is to be expected, where that is known, else against
+    the interval; that there is no difference agrees where our word names none.
 
     label: of the claim; arm: where it is looked for, by default the first; question: that answers
     it, by default the headline's; claimed: in percent, where the source prints none; least: its
@@ -102,21 +138,46 @@ def stands(r, label, *, arm="", question="", claimed=None, least=False):
     rows = rows[rows["lo_pct"].notna()]
     if theirs.empty or rows.empty:
         return ""
-    source = theirs.iloc[0]
+    source = theirs.iloc[0].to_dict()
+    rows, seen = _about(source, rows, r)
+    if rows.empty:
+        return ""
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
-    most = source["said"].startswith("up to ")  # a smaller change does not break it
+    limits = {"most": source["limit"] == "most", "least": least or source["limit"] == "least"}
     found = {}
-    for processor, measured in words.placed(rows.iloc[0], r):
+    for processor, measured in words.placed(rows.iloc[0], seen):
         alike = {}
         for row in (row for row in measured if pd.notna(row["lo_pct"])):
-            alike.setdefault(_holds(row, claimed, most, least), []).append(row)
+            alike.setdefault(_agrees(row, source, claimed, limits), []).append(row)
         for word, part in alike.items():
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             found.setdefault(word, []).append(_measured(part, where))
     told = (f"{word}: {'; '.join(parts)}." for word, parts in found.items())
-    return " ".join([f"The source says: {source['said']} ({label}).", *told])
+    unit = _unit(claimed, source["metric"], limits)
+    return " ".join([f"The source says: {source['said']} ({label}; {unit}).", *told])
+
+
+def _about(source, rows, r):
+    """(rows, what holds all rows) of the thread counts that a claim is about."""
+    each = rows[~is_joint(rows)]
+    if pd.isna(source["from_threads"]) or each.empty:
+        return rows, r
+    low, high = source["from_threads"], source["to_threads"]
+    every = r.verdicts[~is_joint(r.verdicts)]
+    there = every[every["threads"].between(low, high).fillna(False)]
+    return each[each["threads"].between(low, high)], SimpleNamespace(verdicts=there)
+
+
+def _unit(claimed, metric, limits):
+    """A claimed change in the unit of ours: `that is -9.0 to 0.0 %`."""
+    if not claimed:
+        return "that is no change"
+    low, high = agree.claimed(claimed, **limits)
+    if limits["least"]:
+        return f"that is {amounts.change(claimed, metric)} or more"
+    return f"that is {amounts.spread(low, high, metric)}"
 
 
 def _at(part):
@@ -126,44 +187,45 @@ def _at(part):
 
 
 def _measured(part, where):
-    """The change of rows of thread counts; without a word yet, why."""
+    """The change of rows of thread counts, of one with the range of the next campaign; without a
+    word yet, why."""
     first, *others = sorted(part, key=lambda row: row["change_pct"])
-    told = f"{words.change(first)} to {words.change(others[-1])}" if others else words.effect(first)
+    if others:
+        told = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
+    else:
+        told = words.effect(first)
+        if pd.notna(first["next_lo_pct"]):
+            ends = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
+            told = f"{told.removesuffix(')')}; next campaign {amounts.interval(*ends)})"
     return f"{told}{where}" + f", {words.word(first)}" * (first["verdict"] == NOT_YET)
 
 
-def _holds(row, claimed, most, least):
-    """What a row says of a claimed change in percent. most: a limit that a smaller change keeps;
-    least: one that a larger change keeps."""
+def _agrees(row, source, claimed, limits):
+    """What a row says of a claimed change in percent."""
+    if source["not_comparable"]:
+        return f"Not comparable ({source['not_comparable']}); measured here"
     if row["verdict"] == NOT_YET:
         return "Measured here"
-    lo, hi = (row[end] for end in ("lo_pct", "hi_pct"))
+    ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
-        lo, hi = (row[end] for end in ("next_lo_pct", "next_hi_pct"))
-    near, far = (lo, hi) if claimed >= 0 else (-hi, -lo)  # in the direction of the claim
-    inside = (least or near <= abs(claimed)) and (most or abs(claimed) <= far)
-    if row["verdict"] == CANNOT_TELL:
-        return f"That {'cannot be told apart from' if inside else 'does not fit'} what was measured here"
-    if most or least or not claimed:
-        holds = inside if most or least else row["verdict"] == SAME
-        return "That holds here" if holds else "That does not hold here"
-    return f"That {'fits' if inside else 'is not'} what was measured here"
+        ours = row["next_lo_pct"], row["next_hi_pct"]
+    word = agree.word(agree.claimed(claimed, **limits), ours)
+    if not claimed:  # our own word says whether there is a difference
+        word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
+    return f"{word.capitalize()} with what was measured here"
 
 
 def shown(verdicts, source):
     """The claims of one source as a table for reading, with the reasons below it."""
     kept = verdicts[verdicts["study"] == source]
 
-    def told(form, *values):
-        return form(*values) if pd.notna(values[0]) else "–"
-
     rows = [
         {
             "compared": r["label"],
+            "they say": r["said"],
+            **_sizes(r),
             "verdict": report.badge(r["verdict"]),
-            "change": told(amounts.change, r["change_pct"], r["metric"]),
-            "claimed": r["said"],
-            "interval": told(amounts.interval, r["lo_pct"], r["hi_pct"], r["metric"]),
+            "their claim": _itself(r),
             "by chance": answers.often(r["chance"]) if r["chance"] < 1 else "–",
             "to settle it": r["settle"] if r["settle"][:1].isdigit() else "–",
         }
@@ -171,14 +233,48 @@ def shown(verdicts, source):
     ]
     scatter = "; ".join(dict.fromkeys("; ".join(kept["scatter_from"]).split("; ")))
     caption = f"{TITLES[source]}. Scatter from: {scatter}. {_level(kept)}"
-    right = ("change", "interval")
+    right = ("that is", "change", "interval")
     name, frame = f"claims-{source}", pd.DataFrame(rows)
     if not kept["chance"].lt(1).any():
         frame = frame.drop(columns="by chance", errors="ignore")
     else:
         caption += " By chance: how often two runs of the same, unchanged server differ by as much."
     table = report.table(frame, caption, name=name, numbers=right, raw=("verdict",))
-    return Shown(joined((table.markup, piece("notes", reasons(kept)))), table.text)
+    return Shown(
+        joined((table.markup, piece("notes", [*_together(source), *reasons(kept)]))), table.text
+    )
+
+
+def _sizes(row):
+    """What a source says, what its numbers say, and the interval of that: changes of the metric's own
+    value, all three in one unit."""
+    low, high = agree.claimed(row["claimed_pct"], most=row["limit"] == "most")
+    both = {
+        "that is": (low, high),
+        "change": (row["change_pct"],) * 2,
+        "interval": (row["lo_pct"], row["hi_pct"]),
+    }
+    times = amounts.in_times(*itertools.chain(*both.values()), metric=row["metric"])
+    return {
+        name: amounts.spread(*ends, row["metric"], times=times) if all(map(pd.notna, ends)) else "–"
+        for name, ends in both.items()
+    }
+
+
+def _itself(row):
+    """Whether what a source says agrees with its own numbers, by the rule for all claims."""
+    if pd.isna(row["claimed_pct"]):
+        return "–"
+    if pd.isna(row["lo_pct"]):
+        return agree.NOT_COMPARABLE  # why stands below the table
+    theirs = agree.claimed(row["claimed_pct"], most=row["limit"] == "most")
+    return agree.word(theirs, (row["lo_pct"], row["hi_pct"]))
+
+
+def _together(source):
+    """What arms that stand in an order say together, beside their pairs."""
+    _, said = trend(facts(), source)
+    return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {said}."] if said else []
 
 
 def _level(kept):

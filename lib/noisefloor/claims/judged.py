@@ -14,11 +14,14 @@ import pandas as pd
 from noisefloor import parse, paths
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, row, runs, scatter, two
+from noisefloor.stats import trend as order
 from noisefloor.stats.verdict import CANNOT_TELL
+from noisefloor.text import answers
 
 COLUMNS = [
     *row.COLUMNS,
-    "key", "title", "claim_id", "label", "said", "claimed_pct", "scatter_from", "why", "settle",
+    "key", "title", "claim_id", "label", "said", "claimed_pct", "limit", "from_threads", "to_threads",
+    "not_comparable", "scatter_from", "why", "settle",
 ]  # fmt: skip
 FACTS = [
     "source", "claim_id", "arm", "threads", "metric", "value", "unit", "n", "seconds", "where_in_source",
@@ -26,7 +29,9 @@ FACTS = [
 ]  # fmt: skip
 SOURCES = tomllib.loads(Path(__file__).with_name("claims.toml").read_text())  # in the page's order
 TITLES = {study: source["title"] for study, source in SOURCES.items()}
-DEFAULTS = dict(by="single", joint=False, settle="{plan}", warnings=(), runs=1)
+DEFAULTS = dict(
+    by="single", joint=False, settle="{plan}", warnings=(), runs=1, limit="", not_comparable=""
+)
 CHANGES = {  # what a source prints instead of its numbers -> log change of a rate
     "claimed_change": lambda x: math.log1p(x / 100),
     "claimed_ratio": math.log,
@@ -59,19 +64,19 @@ def times(folder=None):
 
 def judge(facts, times, margin_pct=0.0, start=None):
     """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
-    claim and `claimed_pct` the source's own arithmetic.
+    claim and `claimed_pct` the source's own arithmetic as a change of the metric's own value.
 
     The intervals of one metric of one source hold 95 % together (Bonferroni): those of single numbers
     and thread counts, and those of means over thread counts; `refused` claims do not count.
     margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
     recorded one of throughput by default), which all numbers of one server start share."""
     if facts.empty:
-        return pd.DataFrame(columns=COLUMNS).astype({"threads": "Int64"})
+        counts = {c: "Int64" for c in ("threads", "from_threads", "to_threads")}
+        return pd.DataFrame(columns=COLUMNS).astype(counts)
     published = _Published(facts, times, start or scatter.start("tps", own=False))
     rows = [_row(c, margin_pct) for c in published.claims()]
     out = pd.DataFrame(rows, columns=COLUMNS)
-    out["threads"] = out["threads"].astype("Int64")
-    return out
+    return out.astype({c: "Int64" for c in ("threads", "from_threads", "to_threads")})
 
 
 def _row(c, margin_pct):
@@ -110,6 +115,21 @@ def _limit(cell, metric, margin_pct, together):
             "holds unless what no repetition here shows (server start, cache, time of day) scatters "
             f"by more than {100 * spare:.1f} % (CV)"
         )
+
+
+def trend(facts, source):
+    """(`stats.trend` of the arms of a source that stand in an order, what they say together); (None,
+    "") for a source without any. The order was declared before its answer was looked at."""
+    names, metric = SOURCES[source].get("ordered", ()), SOURCES[source].get("metric")
+    rows = of(facts, source, metric=metric)
+    values = [rows.loc[rows["arm"].eq(name), "value"].dropna() for name in names]
+    found = order.trend([list(v) for v in values])
+    if found is None:
+        return None, ""
+    middle = [float(v.mean()) for v in values]
+    changes = [100 * (m / middle[0] - 1) for m in middle]
+    told = {"decided": found.decided, "tau": found.tau, "chance": found.p}
+    return found, answers.in_order(names, changes, metric, **told)
 
 
 # --- numbers of a source ----------------------------------------------------------------------------
@@ -207,8 +227,10 @@ class _Published:
         }
         claimed = c.get("claimed", math.nan)
         drawn = c.get("drawn", True) and c["arm"] not in c.get("undrawn", ())
+        low, high = c.get("between", (None, None))
         return words | {
-            "cell": cell, "key": drawn, "claimed_pct": percent.get(claimed, claimed)
+            "cell": cell, "key": drawn, "claimed_pct": percent.get(claimed, claimed),
+            "from_threads": low, "to_threads": high,
         }  # fmt: skip
 
     def _runs(self, c):

@@ -6,12 +6,14 @@ have makes arms of their own.
 """
 
 import json
+import math
 import re
 import tomllib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 
@@ -19,13 +21,17 @@ from noisefloor import paths, stats
 from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import AGAIN, METRICS, PROFILES, Arm, Study, Workload
-from noisefloor.text import Refusal, amounts
+from noisefloor.stats import agree, trend
+from noisefloor.text import Refusal, amounts, answers
 
 OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
 LABELS = (*OF_PATHS, "variant", "buffer_pool", "host")  # what runs of one arm agree in
 LABELS += ("folder", "arm", "study", "campaign", "tool_version")
 CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
 MOST_VALUES = 12  # of a label that a refusal names
+MOST_OUTLIERS = 12  # runs that are told one by one
+APART = 6.0  # times the usual distance of a run from the median of its arm
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
 HARD = ("campaign", "tool", *compare.REFUSED)  # across which nothing can be compared
 
 
@@ -181,14 +187,7 @@ class Archive(results.Results):
         metric and an arm, one a thread count, hold 95 % together. margin_pct: 0 for the archive's."""
         rows = self.judged(workload, metric)
         rows = rows[rows["workload"].isin([w.name for w in self.study.workloads])]
-        found = stats.table(
-            rows,
-            margin_pct=margin_pct or self.study.margin_pct,
-            baseline=self.study.baseline.name,
-            series=self._series(rows) if metric in ("", *compare.HIGHER) else None,
-            restarts=self.restarts,
-            floor=self.floor,
-        )
+        found = self._table(rows, metric, margin_pct)
         key = ["workload", "arm"]
         differ = rows.drop_duplicates(key).set_index(key)["differ"]
         pairs = found[key].itertuples(index=False, name=None)
@@ -196,6 +195,17 @@ class Archive(results.Results):
             if what := differ.get(pair):
                 said.append(f"the arms differ in {what}, too")
         return found.assign(question=self.study.key, processor=self.processor)
+
+    def _table(self, rows: pd.DataFrame, metric: str, margin_pct: float = 0.0) -> pd.DataFrame:
+        """The verdict table of these rows."""
+        return stats.table(
+            rows,
+            margin_pct=margin_pct or self.study.margin_pct,
+            baseline=self.study.baseline.name,
+            series=self._series(rows) if metric in ("", *compare.HIGHER) else None,
+            restarts=self.restarts,
+            floor=self.floor,
+        )
 
     def _series(self, rows: pd.DataFrame) -> dict:
         """The transactions per second of the runs that stand alone, as far as they are known."""
@@ -247,23 +257,101 @@ class Archive(results.Results):
     @property
     def counts(self) -> list[str]:
         """A sentence an arm: how many of its comparisons, each at one thread count, have which
-        verdict."""
+        verdict, and from which change to which."""
         rows, said = self.of(metric=self.lead_metric, control=False), []
         for arm, mine in rows[~rows["joint"]].groupby("arm", sort=False):
-            words = ", ".join(f"{n} {w}" for w, n in mine["verdict"].value_counts().items())
+            times = amounts.in_times(*mine["change_pct"], metric=self.lead_metric)
+            words = [
+                f"{len(of)} {word} ({_spread(of, times)})"
+                for word, of in sorted(mine.groupby("verdict"), key=lambda x: -len(x[1]))
+            ]
             label = compare.LABEL.get(self.lead_metric, self.lead_metric)
             many = f"{len(mine)} comparison{'s' * (len(mine) > 1)}"
-            said.append(f"{arm} against {self.baseline}, {label}, {many}: {words}.")
+            said.append(f"{arm} against {self.baseline}, {label}, {many}: {', '.join(words)}.")
         return said
 
     @property
     def claimed(self) -> list[tuple[str, str]]:
-        """What the authors of the runs say, and what the runs say of it: (claim, answer) of each."""
+        """What the authors of the runs say, and whether their runs agree: (claim, answer) of each."""
         rows = self.of(metric=self.lead_metric, control=False)
         return [
-            (c["said"], _answer(_asserted(rows, c), c["word"]))
+            (c["said"], _answer(_asserted(rows, c), c, self.baseline))
             for c in self.about.get("claims", ())
         ]
+
+    @cached_property
+    def outliers(self) -> pd.DataFrame:
+        """Runs that lie apart from the others of their arm at their thread count, farthest first, and
+        what would be said without them: a row a run. What is apart is told by how far runs of all arms
+        lie from the median of theirs (`APART`)."""
+        metric, key = self.lead_metric, ["workload", "threads", "arm"]
+        names = [w.name for w in self.study.workloads]
+        rows = self.judged(metric=metric)
+        rows = rows[rows["workload"].isin(names)]
+        logs = np.log(rows["value"].astype(float))
+        groups = logs.groupby([rows[c] for c in key], dropna=False)
+        away = logs - groups.transform("median")
+        scale = 1.4826 * away[away.ne(0)].abs().median()
+        margin = math.log1p(METRICS[metric].margin_pct / 100) if metric in METRICS else 0.0
+        far = away.abs()[(away.abs() > max(APART * scale, margin)) & groups.transform("size").ge(3)]
+        far = rows.loc[far.sort_values(ascending=False).index[:MOST_OUTLIERS]]
+        found = []
+        for index, row in far.iterrows():
+            others = rows.drop(index=index)
+            mine = others[(others[key] == row[key]).all(axis=1)]["value"].astype(float)
+            found.append(
+                {c: row[c] for c in key}
+                | {
+                    "this run": f"{row['value']:,.5g}",
+                    "the others": ", ".join(f"{v:,.5g}" for v in mine),
+                    "it lies": amounts.change(100 * math.expm1(away[index]), metric),
+                    "without it": self._without(row, others, metric),
+                }
+            )
+        return pd.DataFrame(
+            found, columns=[*key, "this run", "the others", "it lies", "without it"]
+        )
+
+    def _without(self, run: pd.Series, others: pd.DataFrame, metric: str) -> str:
+        """What the other runs of a workload say where one is left out: `m6g: faster, +4.7 %, with it
+        cannot tell, +0.7 %` for each arm."""
+        mine = others[others["workload"].eq(run["workload"])]
+        mine.attrs["design"] = next(iter(mine["design"].dropna()), "")
+        now, then = self._table(mine, metric), self.of(run["workload"], metric, control=False)
+        told = []
+        for arm in (
+            [a.name for a in self.study.arms] if run["arm"] == self.baseline else [run["arm"]]
+        ):
+            here = (_row_of(table, arm, run["threads"]) for table in (now, then))
+            told += [f"{arm}: {a}, with it {b}" for a, b in [tuple(here)] if a and b]
+        return "; ".join(told)
+
+    @cached_property
+    def trends(self) -> pd.DataFrame:
+        """Of arms that are versions, three or more, what each workload says of all of them in their
+        order: columns workload, runs, in this order. A thread count that not every version has is
+        left out, and throughput is taken against its mean over versions; where versions may have had
+        one start each, a version is one number. The order is that of the version numbers, and so
+        declared before anything was looked at."""
+        metric, found = self.lead_metric, []
+        rows = self.judged(metric=metric)
+        for name in (w.name for w in self.study.workloads if "version" in self.label.split(",")):
+            mine = rows[rows["workload"].eq(name)]
+            arms = _versions(mine["arm"], self.baseline)
+            mine = mine[mine["arm"].isin(arms)]
+            there = mine.groupby("threads", dropna=False)["arm"].transform("nunique").eq(len(arms))
+            mine = mine[there]
+            logs = np.log(mine["value"].astype(float))
+            logs -= logs.groupby(mine["threads"], dropna=False).transform("mean")
+            each = [logs[mine["arm"].eq(a)] for a in arms]
+            means = [float(v.mean()) for v in each]
+            values = [list(v) if self.restarts else [m] for v, m in zip(each, means, strict=True)]
+            if len(mine) and (told := trend.trend(values)):
+                changes = [100 * math.expm1(m - means[0]) for m in means]
+                how = {"decided": told.decided, "tau": told.tau, "chance": told.p}
+                said = f"{', '.join(arms)}: {answers.in_order(arms, changes, metric, **how)}"
+                found.append((name, len(mine), said))
+        return pd.DataFrame(found, columns=["workload", "runs", "in this order"])
 
     def largest(self, rows: pd.DataFrame, most: int = 8) -> pd.DataFrame:
         """Rows of the workloads that rest on most runs, those with several thread counts first, in
@@ -349,19 +437,104 @@ def _asserted(rows: pd.DataFrame, claim: dict) -> pd.DataFrame:
     return pd.concat(found)
 
 
-def _answer(rows: pd.DataFrame, word: str) -> str:
-    """What rows say of a claim that their verdict is `word`."""
+def _theirs(claim: dict, baseline: str) -> agree.Range:
+    """The change that a claim names, of its arm against the baseline, in percent. leader: who is
+    ahead; by: from and to how many percent; of: whose number they are a share of. Without numbers:
+    any change in that direction. Raises Unknown for a claim that cannot be read."""
+    arms, whose = (claim["arm"], baseline), claim.get("of", baseline)
+    leader, by = claim.get("leader"), claim.get("by", [0, 0])
+    own = whose == leader
+    if leader not in arms or whose not in arms or len(by) != 2 or (own and max(by) >= 100):
+        raise Unknown(
+            f"about.toml, {claim['said']!r}: `leader` and `of` name one of {' and '.join(arms)}, `by`"
+            " holds from and to how many percent, below 100 of the leader's own; nothing was judged"
+        )
+    ahead = leader == claim["arm"]
+    if "by" not in claim:
+        return (0.0, math.inf) if ahead else (-100.0, 0.0)
+    ends = sorted(agree.changed(p, ahead=ahead, own=own) for p in claim["by"])
+    return ends[0], ends[1]
+
+
+def _answer(rows: pd.DataFrame, claim: dict, baseline: str) -> str:
+    """Whether rows agree with a claim, by the rule for all claims, both told as changes of the arm
+    against the baseline in one unit. A claim about an average is held against the mean change, whose
+    interval is as wide as if the rows shared all of their errors."""
+    theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
     if rows.empty:
-        return "not compared"
-    if len(rows) == 1:
-        r = rows.iloc[0]
-        size = amounts.told(r["change_pct"], r["lo_pct"], r["hi_pct"], r["metric"])
-        return f"{r['verdict']}, {size}"
-    counts = rows["verdict"].value_counts()
-    others = ", ".join(f"{n} {w}" for w, n in counts.items() if w != word)
-    ends = (amounts.change(f(rows["change_pct"]), rows["metric"].iloc[0]) for f in (min, max))
-    share = f"{counts.get(word, 0)} of {len(rows)} {word}"
-    return f"{share}{others and ', '}{others}; from {' to '.join(ends)}"
+        return f"{agree.NOT_COMPARABLE}: no runs of both with an interval"
+    metric, ends = rows["metric"].iloc[0], ["change_pct", "lo_pct", "hi_pct"]
+    if claim.get("mean"):
+        mean = 100 * np.expm1(np.log1p(rows[ends].astype(float) / 100).mean())
+        rows = rows.head(1).assign(**mean.to_dict())
+    said = [agree.word(theirs, (r["lo_pct"], r["hi_pct"])) for r in rows.to_dict("records")]
+    limits = theirs if "by" in claim else ()
+    times = amounts.in_times(*rows["change_pct"], *limits, metric=metric)
+    unit = amounts.spread(*theirs, metric, times=times) if "by" in claim else ""
+    that = f"that is {unit}; " if unit else ""
+    if claim.get("mean") or len(rows) == 1:
+        return f"{that}{said[0]}: {_told(rows.iloc[0], times)}"
+    broken = rows[[w == agree.DISAGREES for w in said]]
+    here = f"here {_spread(rows, times)}{_farthest(rows, theirs, times)}"
+    if broken.empty:
+        return f"{that}{agree.AGREES} at all {len(rows)}: {here}"
+    places = ", ".join(
+        f"{r['workload'].split(', ')[-1]} with {_counted(r['threads'])} {_spread(part, times)}"
+        for (_, r), part in ((row, broken.loc[[row[0]]]) for row in broken.head(3).iterrows())
+    )
+    more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+    return f"{that}{agree.DISAGREES} at {len(broken)} of {len(rows)} ({places}{more}): {here}"
+
+
+def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
+    """The interval of the change that lies farthest outside of what is claimed; "" where none
+    does."""
+    change = rows["change_pct"].astype(float)
+    out = np.maximum(theirs[0] - change, change - theirs[1])
+    if out.max() <= 0:
+        return ""
+    return f"; farthest from it {_told(rows.loc[out.idxmax()], times)}"
+
+
+def _counted(threads) -> str:
+    """`1 thread`, `16 threads`."""
+    return f"{threads} thread{'s' * (threads != 1)}"
+
+
+def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:
+    """From which change to which rows of one metric go."""
+    ends = (f(rows["change_pct"].astype(float)) for f in (min, max))
+    return amounts.spread(*ends, rows["metric"].iloc[0], times=times)
+
+
+def _told(row: pd.Series, times: bool | None = None) -> str:
+    """A change with its interval, all in one unit: `-3.4 % (-9.4 to +2.9 %)`."""
+    metric, change, ends = row["metric"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
+    times = amounts.in_times(change, *ends, metric=metric) if times is None else times
+    first = amounts.spread(change, change, metric, times=times)
+    return f"{first} ({amounts.spread(*ends, metric, times=times)})"
+
+
+def _row_of(table: pd.DataFrame, arm: str, threads) -> str:
+    """`cannot tell, +0.7 % (-4.0 to +5.6 %)` of an arm at a thread count; "" where it has no row."""
+    alone = ~table["joint"].astype(bool) & table["arm"].eq(arm)
+    rows = table[
+        alone & (table["threads"].isna() if pd.isna(threads) else table["threads"].eq(threads))
+    ]
+    if rows.empty:
+        return ""
+    return f"{rows['verdict'].iloc[0]}, {_told(rows.iloc[0])}"
+
+
+def _versions(arms: pd.Series, baseline: str) -> list[str]:
+    """The arms that are versions of what the baseline is a version of, in the order of their
+    numbers."""
+
+    def bare(name: str) -> str:
+        return _VERSION.sub("", name)
+
+    names = [a for a in pd.unique(arms) if bare(a) == bare(baseline) and _VERSION.search(a)]
+    return sorted(names, key=lambda a: [int(n) for n in re.findall(r"\d+", _VERSION.search(a)[0])])
 
 
 def _few(names) -> str:

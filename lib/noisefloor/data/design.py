@@ -42,6 +42,8 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
 
 
 def _how(study: Study) -> str:
+    if any(w.tool == "replica" for w in study.workloads) and study.design == "side by side":
+        return "at once"
     return "at a rate" if any(w.rate for w in study.workloads) else "in turn"
 
 
@@ -53,7 +55,6 @@ def _arm(arm: Arm) -> Design:
         **{f"told {k}": v for k, v in arm.how.items()},
         "options": list(arm.options),
         "prepared by": list(arm.prepare),
-        "values of": arm.pin,
     }
 
 
@@ -63,6 +64,7 @@ def _workload(work: Workload) -> Design:
         "script": work.script,
         "options": list(work.options),
         "threads": list(work.threads),
+        **{f"at {t} threads only": arm for t, arm in work.only_at.items()},
         **{f"variable {k}": v for k, v in work.settings.items()},
         "writes a second": work.writes_per_s,
         "reads a second": work.reads_per_s,
@@ -91,6 +93,8 @@ def of(meta: Mapping[str, Any]) -> Design:
     study, engines = restored(meta), meta.get("engines") or {}
     usual = meta.get("engine") or {}
     found = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
+    for name, arm in meta["arms"].items():  # of campaigns before 0.3
+        found |= {f"{name}, values of": arm["pin"]} if arm.get("pin") else {}
     if any(w.get("at_once") for w in meta["workloads"]):  # of campaigns before 0.3
         found["instrument"] = f"{found['instrument']}, and both at once in a closed loop"
     return found

@@ -6,12 +6,18 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from noisefloor.measure import backup, clients, connections, tools
+from noisefloor.measure import backup, clients, connections, replication, tools
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.throttle import Throttle
 
-KITS = {"": tools.Kit, "backup": backup.Kit, "connections": connections.Kit, "clients": clients.Kit}
+KITS = {
+    "": tools.Kit,
+    "backup": backup.Kit,
+    "connections": connections.Kit,
+    "clients": clients.Kit,
+    "replication": replication.Kit,
+}
 
 
 class Bench:
@@ -24,8 +30,7 @@ class Bench:
         self.folder, self.templates, self.address = folder, templates, address
         self.kit = KITS[study.kit](self, study)
         self.servers: list[Server] = []
-        self.pair: tuple[Server, ...] = ()  # a source and its replica
-        self._throttle: tuple[Server, subprocess.Popen, Throttle] | None = None
+        self._slow: dict[subprocess.Popen, Throttle] = {}  # by process of a server
         self._count = 0
 
     def new(self, name: str) -> Path:
@@ -58,46 +63,30 @@ class Bench:
 
     def idle(self, *active: Server | None) -> dict[str, Server]:
         """Servers that run but are not being measured."""
-        up = [s for s in (*self.servers, *self.pair) if s.process and s not in active]
+        up = [s for s in self.servers if s.process and s not in active]
         return {f"idle{i}": s for i, s in enumerate(up)}
-
-    def replica_pair(self, workload: Workload) -> tuple[Server, ...]:
-        """A source and its replica, started when first needed in a block."""
-        if not self.pair:
-            source = self.fresh(Arm(""), server_id=11)
-            replica = self.fresh(Arm(""), server_id=12, skip_replica_start="ON")
-            start(source, replica)
-            for s in (source, replica):
-                s.set(workload.settings)
-            self.pair = (source, replica)
-            tools.attach(replica, source)
-        return self.pair
 
     def throttle(self, server: Server, workload: Workload | None = None) -> None:
         """Limit the server's disk as the workload says; None lifts the limit. Raises NotHere."""
-        if self._throttle and self._throttle[:2] != (server, server.process):
-            self._release()
-        if workload and not self._throttle:
+        slow = self._slow.get(server.process)
+        if workload and not slow:
             try:
-                self._throttle = (server, server.process, Throttle(server.datadir, server.pid))
+                slow = self._slow[server.process] = Throttle(server.datadir, server.pid)
             except ServerError as e:
                 raise tools.NotHere(workload.name, str(e)) from None
-        if self._throttle:
-            limits = (workload.writes_per_s, workload.reads_per_s) if workload else ()
-            self._throttle[2].limit(*limits)
-
-    def _release(self) -> None:
-        if self._throttle:
-            self._throttle[2].close()
-            self._throttle = None
+        if slow:
+            slow.limit(*((workload.writes_per_s, workload.reads_per_s) if workload else ()))
 
     def close(self, *, keep: bool = False) -> None:
-        """End the replica pair, and the measured servers unless `keep`."""
-        self._release()
+        """End the measured servers unless `keep`."""
+        for slow in self._slow.values():
+            slow.close()
+        self._slow = {}
         self.kit.end_block() if keep else self.kit.close()
-        for s in (*self.pair, *(() if keep else self.servers)):
-            s.remove()
-        self.pair, self.servers = (), self.servers if keep else []
+        if not keep:
+            for s in self.servers:
+                s.remove()
+            self.servers = []
 
 
 def start(*servers: Server) -> None:

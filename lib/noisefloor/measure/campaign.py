@@ -9,25 +9,25 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
 
 from noisefloor import parse, paths, schedule
 from noisefloor.data import tidy
-from noisefloor.measure import backup, connections, loading, tools
+from noisefloor.measure import backup, connections, loading, replication, tools
 from noisefloor.measure.bench import Bench
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
-from noisefloor.measure.loading import pinned, without_effect
-from noisefloor.model import Arm, Workload, with_pinned
+from noisefloor.model import Arm, Workload
 from noisefloor.schedule import Cell
-from noisefloor.servers import engines, evidence
+from noisefloor.servers import disk, engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
 
 _TOOLS = (
-    *(tools.sysbench, tools.replica, tools.restart, tools.profile),
-    *(backup.backup, backup.restore, backup.beside, backup.speed),
+    *(tools.sysbench, tools.restart, tools.profile),
+    *(backup.backup, backup.restore, backup.beside),
     *(connections.connect, connections.pooled),
 )
 TOOLS = {tool.__name__: tool for tool in _TOOLS}
@@ -35,6 +35,8 @@ ATTEMPTS = 2
 # of a run; it is tried again
 FAILED = (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError)
 GIVE_UP = 3  # pairs lost one after the other
+FLUSH_S = 5.0  # for pages to be written back, at most
+DISK_S = 5.0  # of each of four jobs of fio, at most
 MANY = 32  # connections that are made before the clock
 
 
@@ -50,26 +52,37 @@ class Campaign(Folder):
     """A campaign that measures into its folder."""
 
     def prepare(self, bench: Bench) -> None:
-        """What is found out once, before the first block: pinned values, arms that have no effect
-        here, the upgrade of a data directory."""
+        """What is found out once, before the first block: the speed of ciphers, keys and the disk, the
+        upgrade of a data directory."""
         study, shop, templates = self.study, bench.folder, bench.templates
-        if "pinned" not in self.meta:
-            self.meta["pinned"] = pinned(study, templates, shop)
-            self.meta["skipped"] |= without_effect(study, templates, shop)
-            if study.cipher:
-                self.meta["cipher_B_per_s"] = loading.cipher_rates(study.cipher)
-            if study.keys:
-                self.meta["signatures_per_s"] = loading.signature_rates(study.keys)
-            if study.upgrade:
-                new = templates[study.arms[0].name]
-                self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)
-                self.meta["builds"] = {}
-                for template in (templates[""], new):
-                    with template.trial(shop / "look") as server:
-                        self.meta["builds"][engines.label(server.engine)] = loading.built(server)
-            self.save()
-        self.study = with_pinned(study, self.meta["pinned"])
-        self.turns = schedule.turns(self.seed, self.study, self.plan)  # of the arms as they are now
+        if "prepared" in self.meta:
+            return
+        engine = templates[""].engine
+        if study.cipher:
+            self.meta["cipher_B_per_s"] = loading.cipher_rates(study.cipher, engine)
+            self.meta["cipher_library"] = loading.openssl(engine)
+        if study.keys:
+            self.meta["signatures_per_s"] = loading.signature_rates(study.keys, engine)
+        if study.upgrade:
+            new = templates[study.arms[0].name]
+            self.meta["upgrade"] = loading.upgrade(templates[""], new.engine, shop)
+        self._disk(shop)
+        self.save(prepared=now())
+
+    def _disk(self, folder: Path) -> None:
+        """How fast the disk is, into ``fio.json`` as it was printed."""
+        seconds = {"smoke": 0.0, "quick": 0.5}.get(self.study.profile.name, DISK_S)
+        if not seconds:
+            return
+        self.progress.say("measuring the disk with fio")
+        try:
+            if printed := disk.measured(folder, seconds):
+                self.meta["disk"] = disk.facts(printed)
+                (self.folder / "fio.json").write_text(printed)
+            else:
+                self.meta["disk"] = {"skipped": "fio is missing: apt-get install fio"}
+        except ServerError as e:
+            self.meta["disk"] = {"skipped": str(e)}
 
     def stock(self, bench: Bench) -> None:
         """What takes long and is not measured, on a running server before the clock starts: what the
@@ -77,7 +90,7 @@ class Campaign(Folder):
         this machine does not allow it."""
         if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
-        self.progress.say(f"{self.folder.name}: making the archives")
+        self.progress.say(f"{self.folder.name}: making what its runs need")
         bench.servers[0].start()
         bench.kit.stock()
         for name in self.study.facts:
@@ -156,9 +169,11 @@ class Campaign(Folder):
                 ) from None
 
     def warm(self, bench: Bench, slots: list[tuple[int, Arm]]) -> None:
-        """A warm-up slice per server, of two servers at once: kept, marked, never judged. It has the
-        most threads that are connected in no time."""
+        """A warm-up slice per server, of two servers at once: as much as they can do, on a disk that is
+        not made slow; kept, marked, never judged. It has the most threads that are connected in no
+        time."""
         first, seconds = self.study.workloads[0], self.study.profile.warmup_s
+        first = replace(first, rate=0, writes_per_s=None, reads_per_s=None)
         quick = [t for t in first.threads if t < MANY] or [min(first.threads)]
         cell = Cell(first, max(quick), self.study.baseline)
         runs = []
@@ -173,6 +188,9 @@ class Campaign(Folder):
         else:
             for s in runs:
                 self.run(bench, s)
+        if self.study.workloads[0].rate:  # which leaves time to write nothing back
+            for s in runs:
+                s.server.flush(FLUSH_S)
 
     def _plain(self, work: Workload) -> bool:
         """Whether it is a load of sysbench on two servers that nothing but the load slows."""
@@ -270,18 +288,14 @@ class Campaign(Folder):
         """One run in turn."""
         work, facts = s.workload, s.facts
         self._show(s, s.arm.name)
-        if work.tool == "replica":
-            s.server, s.replica = bench.replica_pair(work)
-            s.replica.only(s.variables)
-        else:
-            s.server = bench.server_of(s.arm, facts["slot"], work)
+        s.server = bench.server_of(s.arm, facts["slot"], work)
         s.server.only(s.variables)
         if work.throttled:
-            facts["settle"] = s.server.flush(5)
+            facts["settle"] = s.server.flush(FLUSH_S)
             bench.throttle(s.server, work)
         else:
             facts["settle"] = s.server.settle(self.study.profile.settle_s)
-        s.idle = {} if facts["warmup"] else bench.idle(s.server, s.replica)
+        s.idle = {} if facts["warmup"] else bench.idle(s.server)
         s.kit, facts["start"] = bench.kit, now()
         try:
             with contextlib.ExitStack() as still:
@@ -298,13 +312,32 @@ class Campaign(Folder):
         self.progress.show(self, f"{where}, {pair}, {whose}")
 
     def _window(self, bench: Bench, runs: list[tools.Slice]) -> None:
-        """Both runs of a pair at the same time, each server offered the rate of the workload. Their
-        clients are connected before the clock."""
+        """Both runs of a pair at the same time: each server offered the rate of the workload, or each
+        replica behind its source."""
         self._show(runs[0], "both servers at once")
         for s in runs:
-            s.server = bench.server_of(s.arm, s.facts["slot"], s.workload)
+            s.server, s.kit = bench.server_of(s.arm, s.facts["slot"], s.workload), bench.kit
             s.server.only(s.variables)
-            s.facts["settle"] = s.server.settle(self.study.profile.settle_s)
+            slow = s.workload.throttled
+            wait = s.server.flush if slow else s.server.settle
+            s.facts["settle"] = wait(FLUSH_S if slow else self.study.profile.settle_s)
+        try:
+            for s in runs if runs[0].workload.throttled else ():
+                bench.throttle(s.server, s.workload)
+            if runs[0].workload.tool == "replica":
+                for s in runs:
+                    s.facts["start"] = now()
+                results = replication.catch_up(runs)
+            else:
+                results = self._offered(bench, runs)
+        finally:
+            for s in runs:
+                bench.throttle(s.server)
+        for s, result in zip(runs, results, strict=True):
+            self._write(s, {"slice_s": s.seconds, **result})
+
+    def _offered(self, bench: Bench, runs: list[tools.Slice]) -> list[dict]:
+        """What `tools.at_once` finds, of clients that were connected before the clock."""
         with bench.place("gates") as place, contextlib.ExitStack() as ends:
             for i, s in enumerate(runs):
                 argv = tools.load_argv(s, s.seconds)
@@ -317,9 +350,7 @@ class Campaign(Folder):
                         tools.pin(pid, s.facts["core"])
             for s in runs:
                 s.facts["start"] = now()
-            results = tools.at_once(runs)
-        for s, result in zip(runs, results, strict=True):
-            self._write(s, {"slice_s": s.seconds, **result})
+            return tools.at_once(runs)
 
     def _write(self, s: tools.Slice, result: dict) -> None:
         """run.json of a run that is whole, and with the first one of an arm in a block (and of a
@@ -332,6 +363,10 @@ class Campaign(Folder):
             asked = dict(s.arm.expect) | dict(s.arm.prove)
             write_json(s.folder / "evidence.json", evidence.collect(s.server, asked))
             write_json(s.folder / "variables.json", self._variables(s.server))
+            name = engines.label(s.server.engine)
+            builds = self.meta.setdefault("builds", {})
+            if s.server.datadir and name not in builds:
+                builds[name] = loading.built(s.server)
         facts = {
             "format": tidy.FORMAT,
             "study": self.study.name,

@@ -287,19 +287,20 @@ def measured(
     # a path, or a fall-back: the build says what it is
     kind = {}
     found = {p: engines.find(parameters[p]) for p in ("engine", "old") if p in parameters}
-    if any(a.engine for a in chosen.arms):  # two builds are compared, whatever the question
+    if studies.builds(name):  # two of them are compared, whatever the question
         builds = {parameters[p]: (b.kind, engines.label(b)) for p, b in found.items()}
         kind = {"builds": builds}
     else:
         kind = {"engine": found["engine"].kind}
         if name == "own-study":
-            kind["static"] = _static(chosen, found["engine"])
+            own = studies.load(name, **(parameters | kind))  # with the settings of that kind
+            kind["static"] = _static(own, found["engine"])
             if "%" in str(parameters.get("rate")):
                 parameters["rate"] = _frozen(parameters | kind, found["engine"])
     if question == "all":  # a path may be of the other kind, which has other questions
         keys = _keys(name, question, kind.get("engine", engine))
     asked = [studies.load(name, question=key, **(parameters | kind)) for key in keys]
-    lacking = {one.key: why for one in asked if (why := _lacks(one, engine))}
+    lacking = _lacking(asked, engine)
     if lacking and question != "all":
         raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")
     for key, why in lacking.items():
@@ -309,14 +310,32 @@ def measured(
     return tuple(measure(one, **more) for one in asked if one.key not in lacking)
 
 
-def _lacks(study: Study, engine: str) -> str:
-    """What a build of the study cannot do that its arms need, in words; "" for nothing."""
+def lacks(study: Study, engine: str, find: Callable[[str], engines.Engine] | None = None) -> str:
+    """What a build of the study cannot do that its arms need, in words; "" for nothing. find: a build
+    by its name. Raises EngineMissing for one that is not there."""
+    find = find or engines.find
     for arm in study.compared:
-        if arm.expect.get("thread pool") == "on":
-            build = engines.find(arm.engine or engine)
-            if not build.thread_pool:
-                return f"{engines.label(build)} has no thread pool, which {arm.name} needs"
+        build = find(arm.engine or engine)
+        if arm.expect.get("thread pool") == "on" and not build.thread_pool:
+            return f"{engines.label(build)} has no thread pool, which {arm.name} needs"
+        client = find(arm.how["client"]) if "client" in arm.how else None
+        if client and not engines.brings_libraries(client):
+            return f"{engines.label(client)} brings no libraries for the client of {arm.name}"
     return ""
+
+
+def _lacking(asked: list[Study], engine: str) -> dict[str, str]:
+    """Question -> why it cannot be measured here. Raises EngineMissing where one alone is asked."""
+    found = {}
+    for one in asked:
+        try:
+            why = lacks(one, engine)
+        except engines.EngineMissing as e:
+            if len(asked) == 1:
+                raise
+            why = str(e)
+        found |= {one.key: why} if why else {}
+    return found
 
 
 def _keys(name: str, question: str, engine: str, *, guest: bool = False) -> tuple[str, ...]:

@@ -1,18 +1,19 @@
-"""Connections to a server by every route: socket, TCP, TLS, SSH tunnel, near and far.
+"""Connections to a server by every route: TCP, TLS, SSH tunnel, near and far.
 
 `Kit` is what a campaign keeps between its runs; `connect` and `pooled` are the measuring tools.
 """
 
+import functools
 import os
 import re
 import shutil
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from noisefloor.measure import child, tools, workloads
-from noisefloor.measure.child import Child, run
+from noisefloor import parse
+from noisefloor.measure import child, loading, tools, workloads
+from noisefloor.measure.child import Child, ToolError, run
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines, wire
@@ -23,6 +24,8 @@ from noisefloor.servers.wire import Link, Sshd, Tunnel
 from noisefloor.servers.workshop import clock, secret_file
 
 DEFAULT_KEY = "RSA 2048"
+# groups of the key exchange by the names that OpenSSL prints, in lower case; of others that name
+GROUPS = {"x25519": "X25519", "secp256r1": "P-256", "prime256v1": "P-256"}
 STRANGERS = 3000  # users that log in once each, more than a slice has time for
 
 
@@ -30,9 +33,8 @@ STRANGERS = 3000  # users that log in once each, more than a slice has time for
 class Route:
     """How a client reaches a server: `enter` is the argv prefix of its namespace."""
 
-    socket: Path
-    host: str = ""
-    port: int | None = None
+    host: str
+    port: int
     enter: tuple[str, ...] = ()
     tunnel: Tunnel | None = None
 
@@ -57,23 +59,18 @@ class Kit(tools.Kit):
         self.opened: set[int] = set()
         self.strangers: set[int] = set()
         self.serving: dict[int, str] = {}  # server's process -> the key that it presents
-        self.proved: set[tuple[int, str]] = set()  # (process, arm) whose key was seen
 
     def client(self, arm: Arm) -> dict[str, str]:
-        """The client's environment under `arm`: which groups it offers for the key exchange, and
-        whether there are authorities for it to read."""
-        env = dict(self.env)
-        if groups := arm.how.get("groups"):
-            config = wire.configuration(self.keys / f"openssl-{groups}.cnf", groups)
-            env["OPENSSL_CONF"] = str(config)
-        if arm.how.get("ca") == "none":  # libmariadb would read the system's instead
-            env |= {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
-        return env
+        """The client's environment under `arm`: which groups it offers for the key exchange."""
+        if not (groups := arm.how.get("groups")):
+            return self.env
+        config = wire.configuration(self.keys / f"openssl-{groups}.cnf", groups)
+        return self.env | {"OPENSSL_CONF": str(config)}
 
     # -- servers ---------------------------------------------------------------------------------
 
     def dress(self, server: Server) -> None:
-        """Before its start: our certificates, and the security level that lets RSA 1024 in."""
+        """Before its start: our certificates, and our configuration of OpenSSL, not the machine's."""
         server.settings |= dict(self.study.settings)  # no name is looked up while a client waits
         server.environment |= {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
         self._place(server, DEFAULT_KEY)
@@ -100,13 +97,12 @@ class Kit(tools.Kit):
         except Exception as e:
             raise ServerError(f"the server refused the certificate: {e.__cause__ or e}") from None
         self.serving[server.pid] = key
-        self.proved = {(pid, arm) for pid, arm in self.proved if pid != server.pid}
 
     def server(self, arm: Arm, workload: Workload) -> Server | None:
         """The server at the far end of the link, where the workload has a distance."""
         return None if workload.distance_ms is None else self._far(workload.distance_ms)
 
-    def _far(self, distance_ms: float) -> Server:
+    def _far(self, distance_ms: int) -> Server:
         if self.link is None and not self.no_link:
             try:
                 if os.geteuid():
@@ -155,6 +151,7 @@ class Kit(tools.Kit):
         except ServerError as e:
             raise NotHere(workload.name, str(e)) from None
         try:
+            openssl(arm.how.get("client", ""))
             self.route(server, arm)
             self.serve(server, arm.how.get("key"))
         except (ServerError, engines.EngineMissing) as e:
@@ -167,10 +164,8 @@ class Kit(tools.Kit):
         far = server is self.far
         enter = self.link.client if far else ()
         host = self.link.hosts[1] if far else "127.0.0.1"
-        if arm.how["via"] == "socket":
-            return Route(server.socket)
         if arm.how["via"] == "tcp":
-            return Route(server.socket, host, server.port, enter)
+            return Route(host, server.port, enter)
         if far not in self.sshds:
             place = self.folder / f"sshd-{'far' if far else 'near'}"
             self.sshds[far] = Sshd(place, host, self.link.server if far else ())
@@ -181,11 +176,11 @@ class Kit(tools.Kit):
             self.tunnels[key] = Tunnel(
                 self.sshds[far], arm.how["cipher"], there, enter=enter, command=command
             )
-        return Route(server.socket, "127.0.0.1", self.tunnels[key].port, enter, self.tunnels[key])
+        return Route("127.0.0.1", self.tunnels[key].port, enter, self.tunnels[key])
 
     def options(self, server: Server, route: Route) -> Path:
         """The option file of the measuring user for a route."""
-        where = (route.socket, route.port, route.host)
+        where = (server.socket, route.port, route.host)
         text = option_file("noisefloor", server.password, *where)
         return secret_file(self.folder / "client.cnf", text)
 
@@ -193,7 +188,7 @@ class Kit(tools.Kit):
 
     def end_block(self) -> None:
         """The far server and all tunnels go; the next block makes them anew."""
-        self.serving, self.proved = {}, set()
+        self.serving = {}
         for tunnel in self.tunnels.values():
             tunnel.close()
         self.tunnels = {}
@@ -211,6 +206,30 @@ class Kit(tools.Kit):
             self.link.close()
             self.link = None
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# -- the client ------------------------------------------------------------------------------------
+
+
+@functools.cache
+def openssl(client: str) -> str:
+    """The version of the OpenSSL that a client has: of the build called `client`, "" for the
+    machine's own. Raises EngineMissing where there is no such build, or none with libraries."""
+    if not client:
+        return loading.openssl(None)
+    build = engines.find(client)
+    if not engines.brings_libraries(build):
+        raise engines.EngineMissing(
+            f"{engines.label(build)} ({client}) brings no libraries, which a client should be started"
+            " with"
+        )
+    return loading.openssl(build)
+
+
+def started(arm: Arm, argv: list[str]) -> list[str]:
+    """argv with the libraries of the build whose client the arm has."""
+    name = arm.how.get("client")
+    return engines.beside(engines.find(name), *argv) if name else argv
 
 
 # -- the measuring tools ---------------------------------------------------------------------------
@@ -232,7 +251,8 @@ def connect(s: Slice) -> dict:
     stolen, tunnel = steal(), route.tunnel
     before, own = s.server.usage(), tunnel.usage() if tunnel else {}
     limit, starting = 3 * s.seconds + 2 * child.PATIENCE_S, 0.0
-    client = Child(argv, s.folder / "sysbench.txt", env=kit.client(s.arm))
+    call = [*route.enter, *started(s.arm, argv)]
+    client = Child(call, s.folder / "sysbench.txt", env=kit.client(s.arm))
 
     def begun() -> None:
         nonlocal starting
@@ -250,12 +270,9 @@ def connect(s: Slice) -> dict:
         used["cpu_s"] = round(used["cpu_s"] + used["sshd_cpu_s"], 6)
         cpu += now["client"] - own["client"]
     if not code:
-        checks = [*_session(text, s.arm), _required(s.server, s.arm)]
-        seen = (s.server.pid, s.arm.name)
-        if seen not in kit.proved:  # nobody changes it but `serve`
-            checks += _served(kit, s.server, route, s.arm)
-        result["evidence"] = agree(checks)
-        kit.proved.add(seen)
+        made = parse.sysbench(text)["events"]
+        checks = [*_first(text, s.arm), _required(s.server, s.arm)]
+        result |= _sessions(text, s.arm, made, checks)
     return result | tools.told(_shown(kit, argv), code, {"server": used}, round(cpu, 6), stolen)
 
 
@@ -267,7 +284,7 @@ def _argv(s: Slice, route: Route) -> list[str]:
     if how.get("cache") == "cold":
         client.append(f"--strangers={STRANGERS}")
     client += [
-        f"--ca={'' if 'ca' in how else s.kit.keys / 'cacert.pem'}",
+        f"--ca={s.kit.keys / 'cacert.pem'}",
         f"--table-size={s.study.profile.rows}",
         f"--time={s.seconds:g}",
         *workloads.PRINTED,
@@ -276,23 +293,48 @@ def _argv(s: Slice, route: Route) -> list[str]:
     client += [f"--rate={s.workload.rate}"] if s.workload.rate else []
     client += [f"--rand-seed={s.facts['arrivals']}"] if "arrivals" in s.facts else []
     file = s.kit.options(s.server, route)
-    return [*route.enter, *workloads.call(name, file, s.threads, *client, "run")]
+    return workloads.call(name, file, s.threads, *client, "run")
 
 
 def _shown(kit: Kit, argv: list[str]) -> list[str]:
     return [a.replace(f"{kit.keys}/", "") for a in workloads.shown(argv)]
 
 
-def _session(text: str, arm: Arm) -> list[dict]:
-    """Evidence from the session that the script opened before the clock started: TLS version and
-    cipher as the server names them."""
+def _first(text: str, arm: Arm) -> list[dict]:
+    """Evidence from the session that the script opened before the clock started: TLS version as the
+    server names it, the key of the certificate that the client got, and the client's OpenSSL."""
     m = re.search(r"^session: (\S*) (\S*)$", text, re.M)
     version, cipher = (m[1], m[2]) if m else ("not asked", "")
     wanted = arm.how.get("tls", "no TLS")
     asked = f"Ssl_version of a session, cipher {cipher}" if cipher else "Ssl_version of a session"
-    client = re.search(r"^client: (.+)$", text, re.M)
-    known = [check("client", "its own version", client[1], client[1])] if client else []
-    return [check("session", asked, wanted, version or "no TLS"), *known]
+    key, client = (
+        re.search(pattern, text, re.M)
+        for pattern in (r"^certificate: (.+)$", r"^client: .*\bOpenSSL (\d+\.\d+\.\w+)")
+    )
+    found, own = (x[1] if x else "not told" for x in (key, client))
+    return [
+        check("session", asked, wanted, version or "no TLS"),
+        check("certificate", "the one that the client got", arm.how.get("key", "none"), found),
+        check("client's OpenSSL", "in its process", openssl(arm.how.get("client", "")), own),
+    ]
+
+
+def _sessions(text: str, arm: Arm, made: int, checks: list[dict]) -> dict:
+    """What stands in run.json of the client's own sessions, all `made` of them: how many of each
+    kind; and as evidence, beside `checks`, that all are what the arm says: the TLS version and the
+    group of the key exchange. Raises ToolError where not every one was looked at, EvidenceError."""
+    kinds: Counter[str] = Counter()
+    for n, version, group in re.findall(r"^sessions: (\d+) (\S+) (\S+)$", text, re.M):
+        own = f"{version}, {GROUPS.get(group.lower(), group)}"
+        kinds["no TLS" if version == "none" else own] += int(n)
+    if kinds.total() != made:
+        raise ToolError(f"the sessions of {kinds.total()} of {made} connections were looked at")
+    how = arm.how
+    wanted = f"{how['tls']}, {how['group']}" if "tls" in how else "no TLS"
+    several = len(kinds) > 1
+    found = " and ".join(f"{kind} ({n:,} times)" if several else kind for kind, n in kinds.items())
+    proof = check("key exchange", "each session of the client", wanted, found)
+    return {"sessions": dict(kinds), "evidence": agree([*checks, proof])}
 
 
 def _required(server: Server, arm: Arm) -> dict:
@@ -303,62 +345,17 @@ def _required(server: Server, arm: Arm) -> dict:
     return check("connections taken", "require_secure_transport", wanted, said)
 
 
-def _served(kit: Kit, server: Server, route: Route, arm: Arm) -> list[dict]:
-    """Evidence of the key that the server really presents, of the group of the key exchange and of
-    the library that made it; none for arms without TLS. `openssl s_client` asks as the arm's
-    client."""
-    if "key" not in arm.how:
-        return []
-    argv = [*route.enter, "openssl", "s_client", "-starttls", "mysql"]
-    argv += ["-connect", f"{route.host}:{route.port}"]
-    argv += ["-tls1_2"] if arm.how["tls"] == "TLSv1.2" else []
-    _, said, _ = run(argv, 30, env=kit.client(arm))
-    group = re.search(r"^(?:Server Temp Key|Negotiated TLS1.3 group): (.+)$", said, re.M)
-    group = group[1].strip() if group else "not told"
-    bits = re.search(r"Server public key is (\d+) bit", said)
-    curve = re.search(r"Peer signature type: (ECDSA|ecdsa_\w+)", said)
-    found = f"{'P-' if curve else 'RSA '}{bits[1] if bits else 'unknown'}"
-    ssl = "SHOW GLOBAL STATUS LIKE 'Tls_library_version'"
-    if server.engine.kind != "mysql":
-        ssl = "SHOW GLOBAL VARIABLES LIKE 'version_ssl_library'"
-    theirs = [r["Value"] for r in server.query(ssl)] or ["not told"]
-    return [
-        check("server's OpenSSL", "as it says itself", theirs[0], theirs[0]),
-        check("certificate", "the one served to openssl s_client", arm.how["key"], found),
-        check("key exchange", "the group agreed with openssl s_client", group, group),
-    ]
-
-
 def pooled(s: Slice) -> dict:
-    """A stock sysbench script over connections that stay open; text in ``sysbench.txt``."""
+    """A script of sysbench's over connections that stay open; text in ``sysbench.txt``."""
     kit, route = s.kit, s.kit.route(s.server, s.arm)
     kit.serve(s.server, s.arm.how.get("key"))
-    wanted = s.arm.how.get("tls", "no TLS")
     ssl = ("--mysql-ssl=on",) if "tls" in s.arm.how else ()
     argv = tools.load_argv(s, s.seconds, kit.options(s.server, route), options=ssl)
+    call = [*route.enter, *started(s.arm, argv)]
     limit, out = 3 * s.seconds + child.PATIENCE_S, s.folder / "sysbench.txt"
-    with ThreadPoolExecutor(1) as beside:
-        stolen, before = steal(), tools.meter({"server": s.server})
-        look = beside.submit(_at_work, s.server, s.seconds / 2)
-        # sysbench takes its certificates from the working directory
-        code, _, cpu = run([*route.enter, *argv], limit, out, env=kit.env, cwd=kit.keys)
-        used = tools.used(before, tools.meter({"server": s.server}))
+    stolen, before = steal(), tools.meter({"server": s.server})
+    # sysbench takes its certificates from the working directory
+    code, text, cpu = run(call, limit, out, env=kit.client(s.arm), cwd=kit.keys)
+    used = tools.used(before, tools.meter({"server": s.server}))
     result = tools.told(_shown(kit, argv), code, used, cpu, stolen)
-    if code or (found := look.result()) == {"unknown"}:
-        return result | {"evidence": []}
-    said = ", ".join(sorted(found)) or "no session"
-    proof = check("session", "Ssl_version of the sessions at work", wanted, said)
-    return result | {"evidence": agree([proof])}
-
-
-def _at_work(server: Server, after_s: float) -> set[str]:
-    """TLS versions of the measuring user's sessions, as the server has them after `after_s`."""
-    time.sleep(after_s)
-    if server.engine.kind != "mysql":  # MariaDB shows a session's cipher to that session only
-        return {"unknown"}
-    rows = server.query(
-        "SELECT s.VARIABLE_VALUE AS v FROM performance_schema.status_by_thread s"
-        " JOIN performance_schema.threads t USING (THREAD_ID)"
-        " WHERE t.PROCESSLIST_USER = 'noisefloor' AND s.VARIABLE_NAME = 'Ssl_version'"
-    )
-    return {r["v"] or "no TLS" for r in rows}
+    return result if code else result | _sessions(text, s.arm, s.threads, [])

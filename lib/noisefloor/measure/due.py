@@ -80,13 +80,13 @@ def _builds(study: Study, find: Callable[[str], engines.Engine]) -> dict[str, di
     """The build of each arm, as campaign.json would hold it. Raises EngineMissing, StudyError for
     one that lacks what an arm needs."""
     found = {}
+    if why := collect.lacks(study, studies.default_engine(study.name), find):
+        raise StudyError(why)
     for arm in study.compared:
         name = arm.engine or studies.default_engine(study.name)
         build = find(name)
         if build.kind != name.partition("-")[0]:  # a fall-back answers another question
             raise StudyError(build.note)
-        if arm.expect.get("thread pool") == "on" and not build.thread_pool:
-            raise StudyError(f"{engines.label(build)} has no thread pool")
         found[arm.name] = {"kind": build.kind, "version": build.version}
     return found
 

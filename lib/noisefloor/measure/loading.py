@@ -12,9 +12,9 @@ from noisefloor.data import tidy
 from noisefloor.measure import child, workloads
 from noisefloor.measure.child import ToolError, last_words, run
 from noisefloor.model import Arm, Study
-from noisefloor.servers import evidence
-from noisefloor.servers.engines import Engine, label
-from noisefloor.servers.server import Server, ServerError, pin
+from noisefloor.servers import kept
+from noisefloor.servers.engines import Engine, beside, label
+from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.workshop import secret_file
 
@@ -22,33 +22,58 @@ from noisefloor.servers.workshop import secret_file
 
 
 def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[str, Server]:
-    """Loaded data directories to copy from, by arm name ("": the baseline's). Initialised and
-    loaded once; two at a time, nothing is measured yet."""
+    """Loaded data directories to copy from, by arm name ("": the baseline's); they are never
+    started again. Two are made at a time, nothing is measured yet. What takes long to load is kept
+    in ``.loaded/`` for the campaigns after this one."""
     arms = study.compared
-    bases = {
-        name: Server(builds[name], folder / f"base{n}", study.settings, keyring=study.keyring)
-        for n, name in enumerate(dict.fromkeys(a.engine for a in arms))
-    }
+    names = {name: n for n, name in enumerate(dict.fromkeys(a.engine for a in arms))}
 
-    def loaded(base: Server) -> None:
-        base.initialise()
-        with base:
-            load(base, study)
-            base.stop()
+    def loaded(name: str) -> Server:
+        server = Server(
+            builds[name], folder / f"base{names[name]}", study.settings, keyring=study.keyring
+        )
 
-    def prepared(arm: Arm) -> Server:
-        if not arm.prepare:
-            return bases[arm.engine]
-        own = bases[arm.engine].copy(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
-        with own:
-            own.script(*workloads.statements(arm.prepare, study.tables))
-            own.stop()
-        return own
+        def make() -> None:
+            server.initialise()
+            with server:
+                load(server, study)
+                server.stop()
+
+        kept.taken(server, _content(study, server), make)
+        return server
 
     with ThreadPoolExecutor(2) as both:
-        list(both.map(loaded, bases.values()))
+        bases = dict(zip(names, both.map(loaded, names), strict=True))
+
+        def prepared(arm: Arm) -> Server:
+            base = bases[arm.engine]
+            if not arm.prepare:
+                return base
+            own = base.sibling(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
+
+            def make() -> None:
+                base.copy_to(own)
+                with own:
+                    for statement in workloads.statements(arm.prepare, study.tables):
+                        own.patient(statement)
+                    own.shrink_redo()
+                    own.stop()
+
+            kept.taken(own, [*_content(study, own), *arm.prepare], make)
+            return own
+
         found = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
     return found | dict.fromkeys(("", study.control.name), found[study.baseline.name])
+
+
+def _content(study: Study, server: Server) -> list[object]:
+    """What a loaded data directory depends on."""
+    first, engine = study.workloads[0], server.engine
+    script = Path(workloads.script(first.script, server.folder / "sysbench.cnf"))
+    text = script.read_text(errors="replace") if script.suffix == ".lua" else str(script)
+    several = not first.sized and max(first.threads)  # as `fill` has it
+    size = (study.tables, study.profile.rows, first.sized, several, study.keyring)
+    return [label(engine), engine.command, sorted(server.settings.items()), text, *map(str, size)]
 
 
 def load(server: Server, study: Study) -> None:
@@ -67,6 +92,7 @@ def load(server: Server, study: Study) -> None:
         engine = server.engine
         newer = engine.kind == "mysql" and not engine.version.startswith("8.0")
         server.script("RESET BINARY LOGS AND GTIDS" if newer else "RESET MASTER")
+    server.shrink_redo()
 
 
 def fill(server: Server, study: Study) -> None:
@@ -111,35 +137,6 @@ def checksums(server: Server) -> dict[str, object]:
 
 
 # -- what an arm is on this machine ----------------------------------------------------------------
-
-
-def pinned(study: Study, templates: Mapping[str, Server], folder: Path) -> dict:
-    """Arm name -> {"settings": values of the arm that it is pinned to, "refused": {name: why}}."""
-
-    def values(name: str) -> dict[str, str]:
-        with templates[name].trial(folder / "look") as server:
-            return server.variables()
-
-    found = {}
-    for arm in (a for a in study.arms if a.pin):
-        wanted = tidy.pinnable(values(arm.pin), values(arm.name))
-        kept, refused = pin(templates[arm.name], folder / "pin", wanted)
-        refused = {name: re.sub(r"/\S*/", "", said)[:200] for name, said in refused.items()}
-        found[arm.name] = {"settings": kept, "refused": refused}
-    return found
-
-
-def without_effect(study: Study, templates: Mapping[str, Server], folder: Path) -> dict[str, str]:
-    """Arms whose environment does nothing to this build on this machine -> the reason."""
-    found = {}
-    for arm in (a for a in study.arms if a.environment):
-        how = {"environment": arm.environment}
-        try:
-            with templates[arm.name].trial(folder / "look", arm.settings, **how) as own:
-                evidence.collect(own, {"AES": arm.prove["AES"]})
-        except evidence.EvidenceError as e:
-            found[arm.name] = str(e)
-    return found
 
 
 _TOLD = {
@@ -199,20 +196,31 @@ def _thrice(*argv: str) -> list[str]:
     return [run([*argv], child.PATIENCE_S)[1] for _ in range(3)]
 
 
-def cipher_rates(cipher: Mapping[str, str]) -> list[float]:
-    """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` three times
-    for a second; [] where this machine's openssl does not have it."""
-    stage = workloads.speed({"cipher": cipher["name"]}, 1, cipher.get("option") == "-decrypt")
-    return [r for r in map(tidy.cipher_rate, _thrice(*stage.argv)) if r]
+def cipher_rates(cipher: Mapping[str, str], engine: Engine | None = None) -> list[float]:
+    """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` with the
+    libraries of a build (None: the machine's own), three times for a second; [] where these do not
+    have it."""
+    argv = workloads.speed(cipher["name"], 1, cipher.get("option") == "-decrypt")
+    own = beside(engine, *argv) if engine else argv
+    return [r for r in map(tidy.cipher_rate, _thrice(*own)) if r]
 
 
-def signature_rates(keys: set[str]) -> dict[str, list[float]]:
-    """{key: signatures a second of processor time, by `openssl speed` three times for a second};
-    without the keys that this machine's openssl does not have."""
+def openssl(engine: Engine | None) -> str:
+    """The version of the OpenSSL of a program with the libraries of a build, of None with the
+    machine's own: ``3.6.0``."""
+    argv = beside(engine, "openssl", "version") if engine else ["openssl", "version"]
+    said = run(argv, child.PATIENCE_S)[1]
+    found = re.findall(r"OpenSSL (\d+\.\d+\.\w+)", said)  # the program's, then its library's
+    return found[-1] if found else ""
+
+
+def signature_rates(keys: set[str], engine: Engine) -> dict[str, list[float]]:
+    """{key: signatures a second of processor time, by `openssl speed` with the libraries of a build,
+    three times for a second}; without the keys that these do not have."""
     found = {}
     for key in sorted(keys):
         name = "ecdsap256" if key == "P-256" else key.lower().replace(" ", "")
-        texts = _thrice("openssl", "speed", "-mr", "-seconds", "1", name)
+        texts = _thrice(*beside(engine, "openssl", "speed", "-mr", "-seconds", "1", name))
         told = (re.search(r"^\+F[24]:\d+:\d+:([\d.]+):", t, re.M) for t in texts)
         rates = [float(m[1]) for m in told if m]
         found |= {key: rates} if len(rates) == len(texts) else {}

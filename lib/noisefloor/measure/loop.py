@@ -9,6 +9,8 @@ from noisefloor.measure.bench import Bench, start
 from noisefloor.measure.campaign import Campaign
 from noisefloor.model import Arm
 
+COLD = ("backup", "restore")  # tools whose every run begins with nothing in a cache
+
 
 def block(c: Campaign, bench: Bench, arm: Arm | None) -> None:
     """What is missing of the block of an arm (None: of all): whole rounds of pairs, as many as the
@@ -68,9 +70,8 @@ def switched(c: Campaign, bench: Bench) -> None:
     c.stock(bench)
     for _ in blocks(c):
         bench.servers[0].restart()
-        if any(w.tool != "restore" for w in c.study.workloads):  # which no server takes part in
-            own = [x for x in arms[1:] if x[1].prepare]  # tables, and so a server of its own
-            c.warm(bench, arms[:1] + own)
+        if any(w.tool not in COLD for w in c.study.workloads):
+            c.warm(bench, arms[:1])
         block(c, bench, None)
         c.closing(bench, arms)
         bench.close(keep=True)
@@ -99,8 +100,8 @@ def side_by_side(c: Campaign, bench: Bench) -> None:
             for old in gone:
                 old.result()  # nothing else runs while something is measured
             works = [x.workload for x in c.cells(arm)]
-            # a restart is under load before its clock
-            if not all(w.tool == "restart" for w in works):
+            # a restart is under load before its clock, a replica catches up once
+            if not all(w.tool in ("restart", "replica") for w in works):
                 c.warm(bench, [(i, arms[i]) for i in dealt])
             block(c, bench, arm)
             c.closing(bench, list(enumerate(arms)))

@@ -3,7 +3,6 @@
 import math
 import shutil
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from noisefloor import paths, schedule
 from noisefloor.measure import workloads
@@ -12,6 +11,7 @@ from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.progress import minutes
 from noisefloor.model import METRICS, Study, StudyError
 from noisefloor.servers import guest
+from noisefloor.servers.kept import size_of
 from noisefloor.servers.server import SettingError
 from noisefloor.studies.own import SLOWLY
 
@@ -91,7 +91,8 @@ def planned(c: Campaign) -> str:
     return f"{said}; expected: {half or 'not known, no A/A noise is recorded for it'}"
 
 
-SERVER_B = 400 << 20  # what a server may add to its data: redo log, undo, temporary tables
+SERVER_B = 400 << 20  # what a server may add to its data: undo, temporary tables
+REDO_B = 2 << 30  # of redo log that a server keeps, where it writes so much
 LOG_B_PER_S = 10 << 20  # that a server may write of binary log; it is removed after each pair
 LOG_B = 1 << 30  # when it begins a new one
 RUN_B = 200 << 10  # of what a tool printed, with what stands beside it
@@ -105,10 +106,10 @@ def room(c: Campaign, bench: Bench) -> str:
     study, profile = c.study, c.study.profile
     data = max(size_of(s.datadir) for s in bench.templates.values())
     servers = 1 if study.design == "switched" else 2
-    servers += 2 * any(w.tool == "replica" for w in study.workloads)
-    servers += 4 if study.kit == "backup" else bool(study.kit)  # archive, restored copy, its server
+    servers += bench.kit.copies
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
-    logs = min(LOG_B, LOG_B_PER_S * profile.budget_min * 60) + 2 * LOG_B_PER_S * longest
+    written = LOG_B_PER_S * profile.budget_min * 60
+    logs = min(LOG_B, written) + min(REDO_B, written) + 2 * LOG_B_PER_S * longest
     needs = size_of(bench.folder) + servers * (data + SERVER_B + logs)
     runs = max(0.0, c.left_s) / profile.slice_s
     needs = {bench.folder.parent: int(needs), c.folder.parent: int(RUN_B * (20 + runs))}
@@ -122,8 +123,3 @@ def room(c: Campaign, bench: Bench) -> str:
     memory = MEMORY_B + RUN_MEMORY_B * (c.table["run"].nunique() + runs)
     said.append(f"{memory / 1e9:.2f} GB of memory beside its servers")
     return f"takes at most {', '.join(said)}"
-
-
-def size_of(folder: Path) -> int:
-    """Bytes that a folder takes on disk."""
-    return sum(p.lstat().st_blocks * 512 for p in folder.rglob("*") if p.is_file())

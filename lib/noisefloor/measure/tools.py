@@ -9,7 +9,6 @@ import csv
 import math
 import os
 import re
-import secrets
 import signal
 import time
 from collections.abc import Mapping
@@ -20,15 +19,14 @@ from pathlib import Path
 import psutil
 
 from noisefloor.measure import child, workloads
-from noisefloor.measure.child import Child, Gated, ToolError, last_words, run
+from noisefloor.measure.child import Child, Gated, ToolError, run
 from noisefloor.model import Arm, Study, Workload
-from noisefloor.servers import evidence
 from noisefloor.servers.engines import which
 from noisefloor.servers.server import Server
+from noisefloor.servers.throttle import block_device
 from noisefloor.servers.workshop import looks
 from noisefloor.stats.within import mser5
 
-LOADERS = 16  # threads that pile up what a replica has to catch up with
 SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
 FULL = "event queue is full"  # what sysbench says when it cannot offer more
 SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
@@ -50,6 +48,11 @@ class Kit:
 
     def __init__(self, bench, study: Study):
         self.bench, self.study = bench, study
+
+    @property
+    def copies(self) -> int:
+        """How many data directories its runs need room for beside those of the measured servers."""
+        return int(bool(self.study.kit))
 
     def dress(self, server: Server) -> None:
         """What a fresh server needs before its start. Raises ServerError."""
@@ -109,6 +112,12 @@ def _binlog_bytes(server: Server) -> int:
     return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
 
 
+def disk_bytes(folder: Path) -> int:
+    """Bytes written so far to the disk under a folder, by anybody; 0 where no single disk is."""
+    device = block_device(folder)
+    return 512 * int((device / "stat").read_text().split()[6]) if device else 0
+
+
 def meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
     """What each server's process has used so far."""
     logs = {n: {"binlog_B": _binlog_bytes(s)} for n, s in servers.items() if s.datadir}
@@ -142,20 +151,20 @@ _POOLS = {
 _WRITES = {
     "log_syncs": ("Innodb_data_fsyncs", "Innodb_os_log_fsyncs"),
     "pages_written": ("Innodb_pages_written",),
+    "binlog_spills": ("Binlog_cache_disk_use",),
 }
 
 
 def _counters(s: Slice) -> dict[str, dict[str, float]]:
-    """pool: counters of the thread pool, of a server of ours that has one; disk: what a disk that
-    is made slow was asked for by commits (the log) and by the page cleaner."""
+    """pool: counters of the thread pool, of a server of ours that has one; disk: what the disk was asked
+    for by commits (the log), by transactions too large for their cache and by the page cleaner."""
     found = {}
     handling = s.server.variables().get("thread_handling") if s.server.datadir else None
     if handling in _POOLS:
         (row,) = s.server.query(f"SELECT {_POOLS[handling]}")
         found["pool"] = {k: float(v or 0) for k, v in row.items()}
-    if s.workload.throttled or s.workload.rate:
-        said = s.server.status(*(v for names in _WRITES.values() for v in names))
-        found["disk"] = {k: said[v] for k, names in _WRITES.items() for v in names if v in said}
+    said = s.server.status(*(v for names in _WRITES.values() for v in names))
+    found["disk"] = {k: said[v] for k, names in _WRITES.items() for v in names if v in said}
     return found
 
 
@@ -175,7 +184,8 @@ def sysbench(s: Slice) -> dict:
     …), usage of the measured and the idle servers."""
     argv, meters = load_argv(s, s.seconds), {"server": s.server, **s.idle}
     counted = _counters(s)
-    stolen, before = steal(), meter(meters)
+    place = s.server.datadir
+    stolen, before, disk_B = steal(), meter(meters), disk_bytes(place) if place else 0
 
     def begun() -> None:
         # five hundred connections with their statements cost as much as a second of transactions
@@ -195,6 +205,7 @@ def sysbench(s: Slice) -> dict:
         code, text, cpu = run(argv, patience, out, begun)
     found = told(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
     found |= used(counted, _counters(s)) if counted else {}
+    found |= {"disk_written_B": disk_bytes(place) - disk_B} if disk_B else {}
     return found | ({"queue_full": True} if FULL in text else {})
 
 
@@ -261,71 +272,6 @@ def profile(s: Slice) -> dict:
     with open(s.folder / "perf.csv", "w", newline="") as file:
         csv.writer(file).writerows([("samples", "of", "function"), *rows])
     return found
-
-
-# -- a replica that catches up ---------------------------------------------------------------------
-
-
-def replica(s: Slice) -> dict:
-    """Transactions caught up by a replica that had been cut off: from the first event that its
-    source sends to the last one applied.
-
-    Text of the load in ``sysbench.txt``; the seconds to catch up stand in the result."""
-    source, replica = s.server, s.replica
-    replica.query("STOP REPLICA")
-    events = s.workload.events // (10 if s.facts.get("warmup") else 1)
-    argv = load_argv(s, 0, threads=LOADERS, events=events)
-    fast = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}  # nothing is measured yet
-    slow = {k: v for k, v in source.variables().items() if k in fast}
-    source.set(fast)
-    code, text, _ = run(argv, 5 * child.PATIENCE_S, s.folder / "sysbench.txt")
-    source.set(slow)
-    if code:
-        raise ToolError(last_words(text))
-    wanted = source.query("SELECT @@global.gtid_executed AS g")[0]["g"]
-    meters = {"replica": replica, "source": source, **s.idle}
-    stolen, before = steal(), meter(meters)
-    began, limit_s = time.monotonic(), 5 * child.PATIENCE_S
-    replica.query("START REPLICA")
-    if not any(_applied(replica, wanted) for _ in looks(limit_s)):
-        raise ToolError(f"the replica did not catch up within {limit_s:g} s")
-    took = round(time.monotonic() - began, 4)
-    result = told(workloads.shown(argv), code, used(before, meter(meters)), 0.0, stolen)
-    del result["client_cpu_s"]  # nobody loads while it is measured
-    proof = evidence.collect(replica, s.arm.expect | {"relay log": s.arm.expect["binlog"]})
-    for server in (source, replica):
-        server.purge()
-    return result | {"slice_s": took, "apply_s": took, "replica_evidence": proof["checks"]}
-
-
-def _applied(replica: Server, gtids: str) -> bool:
-    """Whether all of `gtids` are applied, waiting for them up to a second. Raises ToolError when
-    the applier stopped."""
-    late = replica.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(:g, 1) AS x", g=gtids)[0]["x"]
-    failed = late and replica.query(
-        "SELECT LAST_ERROR_MESSAGE AS e"
-        " FROM performance_schema.replication_applier_status_by_worker WHERE LAST_ERROR_NUMBER <> 0"
-    )
-    if failed:
-        raise ToolError(f"the replica's applier stopped: {failed[0]['e']}")
-    return not late
-
-
-def attach(replica: Server, source: Server) -> None:
-    """Make `replica` follow `source` over loopback TCP, with a user of its own."""
-    password = secrets.token_urlsafe(18)
-    source.script(
-        f"CREATE USER replica@'127.0.0.1' IDENTIFIED BY '{password}'",
-        "GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'",
-    )
-    replica.query(
-        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=:port,"
-        " SOURCE_USER='replica', SOURCE_PASSWORD=:password, SOURCE_AUTO_POSITION=1,"
-        " GET_SOURCE_PUBLIC_KEY=1",
-        port=source.port,
-        password=password,
-    )
-    replica.query("START REPLICA")
 
 
 # -- clean restart, crash recovery, warm-up --------------------------------------------------------

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from noisefloor.model import MASK_AES, Workload
+from noisefloor.model import Workload
 from noisefloor.servers.session import SCHEMA
 
 PRINTED = ("--report-interval=1", "--histogram=on", "--percentile=99")  # what is read of a run
@@ -59,53 +58,42 @@ def sysbench(
 # -- a backup as a pipe of processes ---------------------------------------------------------------
 
 
-class Stage(NamedTuple):
-    """One process of a pipe. `env` is added to its environment."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = {}
-
-
 def backup(
     copy: str, option_file: Path, data: Path, how: Mapping[str, str], password: Path, threads: int
-) -> list[Stage]:
-    """The stages whose last one prints the archive.
+) -> list[tuple[str, ...]]:
+    """argv of the processes whose last one prints the archive.
 
     copy: `mariabackup` or `xtrabackup` (the server in `option_file`, `data` for scratch files), or
-    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none) and optionally
-    `bufsize`, `mask`. password: a file with the passphrase; it never stands in argv."""
+    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none). password: a file with
+    the passphrase; it never stands in argv. threads: of the compressor."""
     first = ("tar", "-c", "-C", str(data), ".")
     if copy != "tar":
         first = (copy, f"--defaults-file={option_file}", "--backup", "--stream=xbstream")
         first += (f"--target-dir={data}",)
-    return [Stage(first), Stage(("zstd", "-q", f"-T{threads}", "-c")), *_enc(how, password)]
+    return [first, ("zstd", "-q", f"-T{threads}", "-c"), *_enc(how, password)]
 
 
-def restore(copy: str, folder: Path, how: Mapping[str, str], password: Path) -> list[Stage]:
-    """The stages that read an archive of `backup` and unpack it into `folder`."""
+def restore(
+    copy: str, folder: Path, how: Mapping[str, str], password: Path
+) -> list[tuple[str, ...]]:
+    """argv of the processes that read an archive of `backup` and unpack it into `folder`."""
     unpack = {"tar": "tar", "mariabackup": "mbstream", "xtrabackup": "xbstream"}[copy]
-    stages = [Stage(("zstd", "-q", "-d", "-c")), Stage((unpack, "-x", "-C", str(folder)))]
-    return [*_enc(how, password, "-d"), *stages]
+    last = [("zstd", "-q", "-d", "-c"), (unpack, "-x", "-C", str(folder))]
+    return [*_enc(how, password, "-d"), *last]
 
 
-def _enc(how: Mapping[str, str], password: Path, *direction: str) -> list[Stage]:
+def _enc(how: Mapping[str, str], password: Path, *direction: str) -> list[tuple[str, ...]]:
     if how["cipher"] == "none":
         return []
     argv = ("openssl", "enc", *direction, f"-{how['cipher']}", "-pbkdf2", "-salt")
-    size = ("-bufsize", how["bufsize"]) if "bufsize" in how else ()
-    return [Stage((*argv, "-pass", f"file:{password}", *size), _masked(how))]
+    return [(*argv, "-pass", f"file:{password}")]
 
 
-def _masked(how: Mapping[str, str]) -> Mapping[str, str]:
-    return MASK_AES if how.get("mask") == "AES" else {}
-
-
-def speed(how: Mapping[str, str], seconds: int, decrypt: bool = False) -> Stage:
-    """A cipher alone in memory, in blocks of 8 KiB as `openssl enc` reads them. It prints bytes a
-    second of its own processor time (user)."""
+def speed(cipher: str, seconds: int, decrypt: bool = False) -> tuple[str, ...]:
+    """argv that times a cipher alone in memory, in blocks of 8 KiB as `openssl enc` reads them. It
+    prints bytes a second of its own processor time (user)."""
     argv = ("openssl", "speed", "-mr", "-seconds", str(seconds), "-bytes", "8192")
-    more = ("-decrypt",) if decrypt else ()
-    return Stage((*argv, "-evp", how["cipher"], *more), _masked(how))
+    return (*argv, "-evp", cipher, *(("-decrypt",) if decrypt else ()))
 
 
 def script(name: str, option_file: Path | None = None) -> str:

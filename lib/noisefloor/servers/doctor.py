@@ -22,6 +22,11 @@ _PROCESSOR = {  # lines of /proc/cpuinfo, those of x86 and those of ARM
     "model": ("model", "CPU part"),
     "stepping": ("stepping", "CPU variant"),
 }
+# instructions that encryption and checksums use, of x86 and of ARM
+_CRYPTO = {
+    *("aes", "vaes", "pclmulqdq", "vpclmulqdq", "sha_ni", "avx2", "avx512f", "sse4_2"),
+    *("pmull", "sha1", "sha2", "sha512", "sm3", "sm4", "crc32"),
+}
 
 
 # -- the host --------------------------------------------------------------------------------------
@@ -42,6 +47,7 @@ def facts() -> dict:
         "cores": len(os.sched_getaffinity(0)),
         "memory_B": int(memory[1]) * 1024 if memory else None,
         "aes": "aes" in flags,
+        "flags": sorted(flags & _CRYPTO),
         "virtual": "hypervisor" in flags,
         "kernel": platform.release(),
         "boot": _read("/proc/sys/kernel/random/boot_id").strip(),

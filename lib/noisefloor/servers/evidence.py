@@ -1,8 +1,7 @@
 """Proof, kept with each run, that an arm is really in force. A contradiction is an error."""
 
+import re
 import secrets
-import statistics
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -120,7 +119,7 @@ def binlog(server: Server) -> dict[str, str]:
         rows = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
         said = rows[path.name].get("Encrypted", "No")
         found["SHOW BINARY LOGS, Encrypted"] = ENCRYPTED if said == "Yes" else PLAIN
-        found |= _magic("first four bytes on disk", head)
+        found |= magic("first four bytes on disk", head)
     else:  # the second event: after the magic, and after the first one, which says how long it is
         second = 4 + int.from_bytes(head[13:17], "little") + 4
         started = head[second : second + 1] == _START_ENCRYPTION
@@ -130,14 +129,15 @@ def binlog(server: Server) -> dict[str, str]:
     return found
 
 
-def _magic(where: str, head: bytes) -> dict[str, str]:
+def magic(where: str, head: bytes) -> dict[str, str]:
+    """State of a binary or relay log by its first four bytes."""
     return {f"{where}, {head[:4].hex()}": _MAGIC.get(head[:4], "neither")}
 
 
 def relay_log(server: Server) -> dict[str, str]:
     """State of the relay log that the replica reads, by its first bytes."""
     newest = max(server.datadir.glob("*relay-bin.[0-9]*"), key=lambda p: p.stat().st_mtime_ns)
-    return _magic("first four bytes of the relay log", _read(newest, 4))
+    return magic("first four bytes of the relay log", _read(newest, 4))
 
 
 # -- what the server says --------------------------------------------------------------------------
@@ -173,22 +173,6 @@ def tablespace(server: Server) -> dict[str, str]:
 def tls(server: Server) -> dict[str, str]:
     """Whether a connection like the measuring tool's is encrypted."""
     return {"Ssl_cipher of a connection like the tool's": server.cipher() or "off"}
-
-
-def aes(server: Server) -> dict[str, str]:
-    """Whether the server's OpenSSL uses the processor's AES instructions: AES against SHA-512 of
-    the same text, whose speed the mask does not change (0.2 with, 1.1 without, tried on MySQL 9.7
-    and MariaDB 10.11). In turn, so that a slow moment of the machine slows both; the median of 41."""
-    text = repr("a" * 16000)  # a function that makes it would take most of the time
-
-    def took(what: str) -> float:
-        began = time.perf_counter()
-        server.query(f"SELECT BENCHMARK(500, {what}) AS x")
-        return time.perf_counter() - began
-
-    asked = f"AES_ENCRYPT({text}, 'key')", f"SHA2({text}, 512)"
-    ratio = statistics.median(took(asked[0]) / took(asked[1]) for _ in range(41))
-    return {"time of AES_ENCRYPT over SHA2, 512 bits": "masked" if ratio > 0.5 else "instructions"}
 
 
 def thread_pool(server: Server) -> dict[str, str]:
@@ -228,15 +212,23 @@ def redo_capacity(server: Server) -> dict[str, str]:
     return {"capacity of the redo log": f"{round(size / 2**20)} MiB"}
 
 
+def allocator(server: Server) -> dict[str, str]:
+    """The library that gives the server its memory: the first that its process has loaded."""
+    maps = Path(f"/proc/{server.pid}/maps").read_text()
+    loaded = set(re.findall(r"/lib(jemalloc|tcmalloc|mimalloc)[^/\s]*$", maps, re.M))
+    first = [n for n in ("jemalloc", "mimalloc", "tcmalloc") if n in loaded]
+    return {"libraries of the process": (first or ["the C library's"])[0]}
+
+
 CHECKS = {
     "binlog": binlog,
     "relay log": relay_log,
     "keyring": keyring,
     "tablespace": tablespace,
     "TLS": tls,
-    "AES": aes,
     "thread pool": thread_pool,
     "measuring user": measuring_user,
     "memory": memory,
     "redo capacity": redo_capacity,
+    "allocator": allocator,
 }

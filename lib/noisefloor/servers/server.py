@@ -25,6 +25,7 @@ from noisefloor.servers.engines import Engine, label, last_words, output
 from noisefloor.servers.session import ServerError, Session, SettingError, _value
 from noisefloor.servers.workshop import clock, die_with_parent, free_port, looks, secret_file
 
+_LIBRARIES = Path("/usr/lib")
 LONG_S = 3600  # where it copies, encrypts or reads whole tables
 # a server gives the files that it makes 0640, its keyring among them
 _PRIVATE = {"UMASK": "0600", "UMASK_DIR": "0700"}
@@ -152,8 +153,17 @@ class Server(Session):
         """A stopped copy of this stopped server: data directory, keyring and password (reflink
         where the file system has it); `settings` are added to this server's. `data`: a data
         directory that becomes the copy's, in place of this one's."""
+        other = self.sibling(folder, settings, **options)
+        self.copy_to(other, data)
+        return other
+
+    def sibling(self, folder: Path, settings: Mapping[str, object] = {}, **options) -> "Server":
+        """A server like this one in another folder, with more `settings`; nothing is made yet."""
         options = {"tcp": self.port is not None, "keyring": self.keyring, **options}
-        other = Server(self.engine, folder, self.settings | dict(settings), **options)
+        return Server(self.engine, folder, self.settings | dict(settings), **options)
+
+    def copy_to(self, other: "Server", data: Path | None = None) -> None:
+        """Make the files of `other`, as `copy` does."""
         other._make_folders()
         if data:
             data.rename(other.datadir)
@@ -163,15 +173,19 @@ class Server(Session):
             if done.returncode:
                 raise ServerError(f"the data directory was not copied: {last_words(done)[-200:]}")
         (other.datadir / "auto.cnf").unlink(missing_ok=True)
+        other.take_over(self.datadir.parent)
+
+    def take_over(self, folder: Path) -> None:
+        """Passwords and keyring from the folder of a stopped server whose data this one has."""
         for name in ("client.cnf", "sysbench.cnf"):
-            if (self.folder / name).exists():
-                text = (self.folder / name).read_text()
-                secret_file(other.folder / name, text.replace(str(self.socket), str(other.socket)))
-        if other.keyring:
-            if (self.folder / "keyring").exists():
-                shutil.copy2(self.folder / "keyring", other.folder / "keyring")
-            other._write_keyring()
-        return other
+            if (folder / name).exists():
+                text = (folder / name).read_text()
+                own = re.sub(r"(?m)^((?:mysql-)?socket=).*$", rf"\g<1>{self.socket}", text)
+                secret_file(self.folder / name, own)
+        if self.keyring:
+            if (folder / "keyring").exists():
+                shutil.copy2(folder / "keyring", self.folder / "keyring")
+            self._write_keyring()
 
     @contextlib.contextmanager
     def trial(self, folder: Path, *settings: Mapping[str, object], **options) -> Iterator["Server"]:
@@ -196,10 +210,22 @@ class Server(Session):
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env=os.environ | _PRIVATE | self.environment,
+                env=os.environ | _PRIVATE | self._environment(),
                 preexec_fn=die_with_parent,
             )
         workshop.running.add(self)
+
+    def _environment(self) -> dict[str, str]:
+        """The variables of its process, a library that is to be loaded first with its path. Raises
+        ServerError where that is not here."""
+        found, name = dict(self.environment), self.environment.get("LD_PRELOAD", "")
+        if name and "/" not in name:
+            places = [Path(os.environ.get("CONDA_PREFIX") or "/usr", "lib"), *_LIBRARIES.glob("*/")]
+            path = next((p / name for p in places if (p / name).exists()), None)
+            if not path:
+                raise ServerError(f"{name} is not here: apt-get install libjemalloc2")
+            found["LD_PRELOAD"] = str(path)
+        return found
 
     def ready(self, *, timeout: float = 120) -> float:
         """Wait for the first answered query; returns the seconds since the process was started.
@@ -350,6 +376,20 @@ class Server(Session):
             raise ServerError("the server does not say where its redo log stands")
         return found[names[0]], found[names[1]]
 
+    def shrink_redo(self) -> None:
+        """Let the redo log take little room in a data directory that is to be copied: a server whose
+        settings ask for more makes more at its start."""
+        names = {"mysql": "innodb_redo_log_capacity", "mariadb": "innodb_log_file_size"}
+        name, small = names[self.engine.kind], 96 << 20
+        if name not in self.settings:
+            return
+        self.query(f"SET GLOBAL {name} = {small}")
+        size = "Innodb_redo_log_physical_size"
+        for _ in looks(20):
+            if self.status(size).get(size, 0) <= small:  # MariaDB has waited for it
+                return
+        raise ServerError("the redo log did not become smaller within 20 s")
+
     def write_out(self) -> None:
         """Wait until every page changed so far stands in its file: a checkpoint beyond now."""
         wanted, _ = self.redo()
@@ -381,22 +421,3 @@ class Server(Session):
             raise ServerError(f"the server is not running: {self._tail()}") from None
         used = {"cpu_s": clock(self.pid)}
         return used | {"written_B": io.write_bytes, "read_B": io.read_bytes}
-
-
-def pin(
-    template: Server, folder: Path, wanted: Mapping[str, str]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Which of the `wanted` settings a server accepts at its start, tried on a copy of `template`:
-    (those in force, {name: why not} for the others)."""
-    kept, refused = dict(wanted), {}
-    while True:
-        try:
-            with template.trial(folder, kept):
-                return kept, refused
-        except ServerError as e:
-            said = str(e)
-            name = next((k for k in kept if re.search(rf"\b{k}\b", said.replace("-", "_"))), None)
-            if name is None:
-                raise
-            refused[name] = said
-            del kept[name]

@@ -33,7 +33,8 @@ class Throttle:
         self.device = (device / "dev").read_text().strip()
         self.v1 = (_GROUPS / "blkio").is_dir()
         parent = _GROUPS / "blkio" if self.v1 else _GROUPS
-        self.group, self._home = parent / f"noisefloor-{os.getpid()}", parent / "cgroup.procs"
+        self.group = parent / f"noisefloor-{os.getpid()}-{pid or 'try'}"
+        self._home = parent / "cgroup.procs"
         try:
             if not self.v1:
                 (_GROUPS / "cgroup.subtree_control").write_text("+io")

@@ -21,19 +21,17 @@ from noisefloor.servers import engines, workshop
 from noisefloor.servers.workshop import ServerError, clock, die_with_parent, free_port, secret_file
 
 KEYS = {
-    "RSA 1024": ("rsa:1024",),
     "RSA 2048": ("rsa:2048",),
     "RSA 4096": ("rsa:4096",),
     "P-256": ("ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
 }
-# level 0 lets RSA 1024 in, on both sides; it changes no order of ciphers
-_LEVEL = """openssl_conf = all
+_OFFERED = """openssl_conf = all
 [all]
 ssl_conf = ssl
 [ssl]
-system_default = level
-[level]
-CipherString = DEFAULT:@SECLEVEL=0
+system_default = offered
+[offered]
+Groups = {}
 """
 
 
@@ -53,8 +51,9 @@ def certificates(folder: Path, names: list[str]) -> Path:
 
 
 def configuration(path: Path, groups: str = "") -> Path:
-    """A configuration of OpenSSL at `path`, which offers only `groups` for the key exchange."""
-    return secret_file(path, _LEVEL + (f"Groups = {groups}\n" if groups else ""))
+    """A configuration of OpenSSL at `path` in place of the machine's own: of a client that offers
+    only `groups` for the key exchange, where any are named."""
+    return secret_file(path, _OFFERED.format(groups) if groups else "")
 
 
 def _certificate(folder: Path, name: str, key: tuple[str, ...], *signed: str) -> None:
@@ -97,7 +96,6 @@ def _end(process: subprocess.Popen) -> None:
 _SSH = ("-F", "none", "-o", "IdentitiesOnly=yes", "-o", "StrictHostKeyChecking=no", "-o",
         "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR", "-o", "ExitOnForwardFailure=yes",
         "-o", "Compression=no")  # fmt: skip
-FULL = {n: f"{n}@openssh.com" for n in ("chacha20-poly1305", "aes256-gcm")}
 
 
 def sshd_program() -> str:
@@ -120,7 +118,6 @@ class Sshd:
             "HostKey": folder / "host",
             "AuthorizedKeysFile": folder / "client.pub",
             "ListenAddress": f"{host}:{self.port}",
-            "Ciphers": ",".join(["aes256-cbc", "aes256-ctr", *FULL.values()]),
             "PermitRootLogin": "prohibit-password",
             "PasswordAuthentication": "no",
             "StrictModes": "no",
@@ -190,7 +187,7 @@ class Tunnel:
     ):
         self.sshd, self.port = sshd, free_port()
         log = sshd.folder / f"ssh-{self.port}.log"
-        argv = ["ssh", *_SSH, "-i", str(sshd.folder / "client"), "-c", FULL.get(cipher, cipher)]
+        argv = ["ssh", *_SSH, "-i", str(sshd.folder / "client"), "-c", cipher]
         argv += ["-L", f"127.0.0.1:{self.port}:{target[0]}:{target[1]}", "-p", str(sshd.port)]
         argv += [] if command else ["-N"]
         argv += [f"{getpass.getuser()}@{sshd.host}"]
@@ -246,13 +243,13 @@ class Link:
                 self.ends.append(_start(["unshare", "-n", "cat"], log, _apart, "a namespace"))
             self.client, self.server = (("nsenter", "-t", str(e.pid), "-n") for e in self.ends)
             self._cable()
-            for enter, host, name in (
-                (self.client, self.hosts[0], "nf0"),
-                (self.server, self.hosts[1], "nf1"),
-            ):
-                _ip(enter, f"ip addr add {host}/24 dev {name}")
-                for up in ("lo", name):
+            for end, enter in enumerate((self.client, self.server)):
+                here, there = self.hosts[end], self.hosts[1 - end]
+                _ip(enter, f"ip addr add {here}/24 dev nf{end}")
+                for up in ("lo", f"nf{end}"):
                     _ip(enter, f"ip link set {up} up")
+                if self.wire:  # past the cable that waits for nothing
+                    _ip(enter, f"ip route replace {there}/32 dev slow{end} src {here}")
         except BaseException:
             self.close()
             raise
@@ -272,7 +269,7 @@ class Link:
             (self.folder / name).write_text(f"tap://{name}\n")
         argv = [*self.client, program, "-v", f"{self.folder / 'slow0'}:{self.folder / 'slow1'}"]
         log, env = self.folder / "wirefilter.log", {**os.environ, "LD_LIBRARY_PATH": libraries}
-        self.wire = _start(argv, log, self._has_far, "wirefilter", env=env)
+        self.wire = _start(argv, log, self._has_far, "wirefilter", env=env, cwd=self.folder)
         _ip(self.client, f"ip link set slow1 netns {far}")
         for enter, name in ((self.client, "slow0"), (self.server, "slow1")):
             _ip(enter, f"ip link set {name} up")
@@ -283,19 +280,20 @@ class Link:
             return True
         return False
 
-    def delay(self, round_trip_ms: float) -> None:
-        """Delay every packet by half of `round_trip_ms` from now on."""
-        half = round_trip_ms / 2
-        if self.wire and half:
-            self.wire.stdin.write(f"delay {half:g}\n".encode())
+    def delay(self, round_trip_ms: int) -> None:
+        """Let packets wait from now on, `round_trip_ms` there and back together. wirefilter counts
+        whole milliseconds, so an odd one is paid on the way there; it takes a command at a time, or
+        a file of them."""
+        if self.wire:
+            there = (round_trip_ms + 1) // 2
+            delays = f"delay LR{there}\ndelay RL{round_trip_ms - there}\n"
+            (self.folder / "delays").write_text(delays)
+            self.wire.stdin.write(b"load delays\n")
             self.wire.stdin.flush()
+            return
         for end, enter in enumerate((self.client, self.server)):
-            if not self.wire:
-                _ip(enter, f"tc qdisc replace dev nf{end} root netem delay {half:g}ms")
-            else:  # a packet that is not to wait goes past the wire
-                device = f"slow{end}" if half else f"nf{end}"
-                here, there = self.hosts[end], self.hosts[1 - end]
-                _ip(enter, f"ip route replace {there}/32 dev {device} src {here}")
+            half = f"{round_trip_ms / 2:g}ms"
+            _ip(enter, f"tc qdisc replace dev nf{end} root netem delay {half}")
 
     def rtt(self, port: int) -> dict[str, float]:
         """Seconds that connect() takes to a port of the server's end: the median of five."""

@@ -74,7 +74,7 @@ def sweep() -> list[Path]:
     gone = []
     groups = Path("/sys/fs/cgroup")
     for group in (g for n in ("", "blkio/", "cpu/") for g in groups.glob(f"{n}noisefloor-*")):
-        if not Path("/proc", group.name.partition("-")[2]).exists():
+        if not Path("/proc", group.name.split("-")[1]).exists():
             with contextlib.suppress(OSError):  # the kernel keeps one that is in use
                 for inner in group.glob("*/"):
                     inner.rmdir()

@@ -26,6 +26,7 @@ from noisefloor.show import identity, report
 from noisefloor.show.markup import TEMPLATE, csv_data, environment, piece, safe
 from noisefloor.show.plots import FIGURES
 from noisefloor.show.report import ReportError
+from noisefloor.studies import page_of
 from noisefloor.text import sheet
 
 STEPS = 4  # how often `make` tells what it does next
@@ -79,7 +80,8 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
     """(study, its campaigns' folders) of a study's or a campaign's name; no folder for a study that
     rests on published numbers alone. ReportError for anything else."""
     campaign = paths.campaign(name) if name in paths.campaigns() else None
-    study = tidy.meta(campaign)["study"] if campaign else name
+    facts = tidy.meta(campaign) if campaign else {}
+    study = page_of(facts["study"], facts.get("key", "")) if campaign else name
     source = report.notebook(study)
     if campaign:
         return study, (campaign,)
@@ -90,8 +92,8 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
         return name, ()
     if newest := report.newest_campaign(name):
         return name, results.beside(paths.campaign(newest))
-    line = "ab VARIABLE=OFF,ON" if source.stem == "own-study" else f"run {name}"
-    words = f"has no campaign, measured or recorded: `noisefloor {line}` measures one"
+    line = report.measures(name) if source.stem == "own-study" else f"noisefloor run {name}"
+    words = f"has no campaign, measured or recorded: `{line}` measures one"
     raise _refused(f"{name} {words}")
 
 

@@ -13,17 +13,17 @@ import pandas as pd
 from scipy import stats
 
 from noisefloor import model
-from noisefloor.measure.backup import ALIASES
 from noisefloor.show import plots
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.series import LIMITS
-from noisefloor.show.rows import threads_label
+from noisefloor.show.rows import metric_label
 from noisefloor.stats import verdict
 from noisefloor.stats.estimate import Estimate, paired
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
 from noisefloor.text import amounts
 
-ONE_CLIENT = ("one after the other", "100 connections", "sustained")  # the first that is there
+CONNECTING = "sustained"  # the workload of connections alone, as fast as they are made
+TUNNELS = ("SSH aes256-ctr", "ssh -N aes256-ctr")  # with a command at the far end, and without
 STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
 MOST = 12  # functions that are shown
 ORDER = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # kinds of verdicts
@@ -176,6 +176,34 @@ def _cheapest(rows: pd.DataFrame) -> str:
     return f"Cheapest: {first['arm']}, the only one that is {word}."
 
 
+# -- two conditions against each other -------------------------------------------------------------
+
+
+def contrast(
+    tidy: pd.DataFrame, baseline: str, arm: str, one: str, other: str, metrics: list[str]
+) -> pd.DataFrame:
+    """The effect of `arm` in two workloads that one campaign measured, and how far they lie apart: a
+    row a metric, with the change in each workload and `apart_pct`, of `one` against `other`; all in
+    percent, with 95 % intervals by Student's t over the means of blocks. Without rows where there is
+    no such campaign."""
+    rows, found = _own(tidy), []
+    for metric in metrics:
+        part = rows[rows["metric"].eq(metric) & rows["workload"].isin([one, other])]
+        sides = (part[part["arm"].eq(a)] for a in (arm, baseline))
+        both = next(sides).merge(next(sides), on=["campaign", "pair_id"], suffixes=("", " there"))
+        logs = np.log(both["value"].astype(float) / both["value there"].astype(float))
+        means = logs.groupby([both["workload"], both["campaign"], both["block"]]).mean()
+        if means.index.get_level_values("workload").nunique() < 2:
+            continue
+        found.append(
+            {"metric": metric_label(metric)}
+            | _figure(f"{one}_pct", _mean(means[one]), _pct)
+            | _figure(f"{other}_pct", _mean(means[other]), _pct)
+            | _figure("apart_pct", _mean((means[one] - means[other]).dropna()), _pct)
+        )
+    return pd.DataFrame(found)
+
+
 # -- backups ---------------------------------------------------------------------------------------
 
 
@@ -184,49 +212,53 @@ def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
     return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
 
 
-def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame) -> pd.DataFrame:
-    """Who is the bottleneck, from `tidy.stages`: means by arm and stage, columns arm, stage, cpu_s
-    with its interval, wall_s, and the share of its time in each of `STATES` in percent."""
+def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int = 0) -> pd.DataFrame:
+    """Who is the bottleneck, from `tidy.stages`: means by arm and stage at a thread count (0: the
+    most), columns arm, stage, cpu_s with its interval, wall_s, read_MB (from disk, where it is
+    known), and the share of its time in each of `STATES` in percent. Of a run with several backups:
+    all of them together."""
     found = []
     if stages.empty:
         return pd.DataFrame()
-    part = _placed(stages[stages["workload"] == workload], tidy)
+    part = stages[stages["workload"] == workload]
+    part = _placed(part[part["threads"] == (threads or part["threads"].max())], tidy)
     part = part.assign(arm=part["arm"].str.removesuffix(model.AGAIN))
+    states, known = [c for c in STATES if c in part], part["read_B"].notna().any()
+    how = dict.fromkeys(("cpu_s", "wall_s", "read_B"), "sum") | dict.fromkeys(states, "mean")
+    key = ["arm", "stage", "campaign", "block", "run"]
+    part = part.groupby(key, sort=False).agg(how).reset_index()
     for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
         cpu = _mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
         row = {"arm": arm, "stage": stage} | _figure("cpu_s", cpu)
         row |= {"wall_s": round(runs["wall_s"].mean(), 3)}
-        found.append(row | {c: round(100 * runs[c].mean()) for c in STATES if c in runs})
+        row |= {"read_MB": round(runs["read_B"].mean() / 1e6)} if known else {}
+        found.append(row | {c: round(100 * runs[c].mean()) for c in states})
     return pd.DataFrame(found)
 
 
-def predicted(tidy: pd.DataFrame, stages: pd.DataFrame) -> pd.DataFrame:
+def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
     """CPU of the openssl process: what the archive's bytes should take by the speed of the cipher in
-    memory, against the one measured. Columns arm, direction, and with their intervals archive_MB,
-    MB per s, predicted_s, measured_s; empty where no speed was measured."""
+    memory, against the one measured. speeds: arm, direction, B_per_s. Columns arm, direction, MB per
+    s, and with their intervals archive_MB, predicted_s, measured_s; empty where no speed is known."""
     rows, found = _own(tidy), []
-    speeds, sizes = (rows[rows["metric"] == m] for m in ("cipher_rate", "backup_size"))
-    if speeds.empty or stages.empty:
+    sizes = rows[rows["metric"] == "backup_size"]
+    if stages.empty or not {"arm", "direction", "B_per_s"} <= set(speeds):
         return pd.DataFrame()
     cpu = _placed(stages, tidy)
     cpu = cpu[cpu["stage"] == "openssl"]  # of every run, as rows of the tidy table
     cpu = _own(cpu.assign(warmup=False, value=cpu["cpu_s"]))
-    for memory, direction in (("encrypt in memory", "backup"), ("decrypt in memory", "restore")):
-        for arm in plots.colours(cpu):
-            name = arm if arm in set(speeds["arm"]) else ALIASES.get(arm, arm)
-            speed = _log(speeds[(speeds["workload"] == memory) & (speeds["arm"] == name)])
-            size = sizes[sizes["arm"] == arm]
-            own = size[size["workload"] == direction]
-            size = _log(own if len(own) else size)
-            used = _log(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
-            if np.isfinite([speed.value, size.value, used.value]).all():
-                found.append(
-                    {"arm": arm, "direction": direction}
-                    | _figure("archive_MB", size, _times(1e-6))
-                    | _figure("MB per s", speed, _times(1e-6))
-                    | _figure("predicted_s", _less(size, speed), math.exp)
-                    | _figure("measured_s", used, math.exp)
-                )
+    for arm, direction, rate in speeds[["arm", "direction", "B_per_s"]].itertuples(index=False):
+        size = sizes[sizes["arm"] == arm]
+        own = size[size["workload"] == direction]
+        size = _log(own if len(own) else size)
+        used = _log(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
+        if np.isfinite([size.value, used.value]).all():
+            found.append(
+                {"arm": arm, "direction": direction, "MB per s": round(rate / 1e6)}
+                | _figure("archive_MB", size, _times(1e-6))
+                | _figure("predicted_s", size, _times(1 / rate))
+                | _figure("measured_s", used, math.exp)
+            )
     return pd.DataFrame(found)
 
 
@@ -250,22 +282,28 @@ def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def backup_answer(verdicts: pd.DataFrame, stages: pd.DataFrame, tidy: pd.DataFrame) -> str:
-    """What it costs, which process pays it, what makes it cheaper: short sentences from the tables."""
-    own = verdicts[~verdicts["arm"].str.contains(", ")]  # the ciphers, without their variants
-    said = []
-    for workload in ("backup", "restore"):
-        if len(rows := _judged(own, "wall", (workload,))):
-            said.append(f"{workload.capitalize()} time: {_words(rows)}.")
-    rows = _judged(own, "wall", ("backup", "restore"))
-    if len(rows):
-        work, arm = rows[["workload", "arm"]].iloc[0]
-        part = busy(stages, work, tidy)
-        cpu = part[part["arm"] == arm].set_index("stage") if len(part) else part
-        paid = [s for s in ("openssl", "zstd") if s in cpu.index]
-        used = ", ".join(f"{s} {_text(*cpu.loc[s, _keys('cpu_s')])} s" for s in paid)
-        said += [f"Processor time of a {work} with {arm}: {used}."] if used else []
-    return " ".join(filter(None, [*said, _cheapest(rows)]))
+def backup_answer(verdicts: pd.DataFrame) -> str:
+    """What it costs, in short sentences: the time of a backup and of a restore; how large the archive
+    of encrypted tables is, and only then its processor time; the latency beside a backup."""
+    rows = verdicts[verdicts["joint"].astype(bool) | _at_most(verdicts)]
+    ciphers = rows[~rows["arm"].str.contains(", ")]
+    tables = rows[rows["arm"].str.endswith("encrypted tables")]
+    asked = (
+        ("Backup time", ciphers, "wall", ("backup",)),
+        ("Restore time", ciphers, "wall", ("restore",)),
+        ("Archive of encrypted tables", tables, "backup_size", ("backup",)),
+        ("Its processor time", tables, "user_sys", ("backup",)),
+        ("99th percentile beside it", rows, "p99", tuple(rows["workload"].unique())),
+    )
+    found = ((about, _judged(of, metric, works)) for about, of, metric, works in asked)
+    return " ".join(f"{about}: {_words(said)}." for about, said in found if len(said))
+
+
+def _at_most(verdicts: pd.DataFrame) -> pd.Series:
+    """Which rows are of the most threads of their question and workload."""
+    threads = pd.to_numeric(verdicts["threads"], errors="coerce").astype("Float64")
+    most = threads.groupby([verdicts["question"], verdicts["workload"]]).transform("max")
+    return threads.eq(most).fillna(False).astype(bool)
 
 
 # -- profiles --------------------------------------------------------------------------------------
@@ -357,38 +395,38 @@ def round_trips(tidy: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _both(tidy: pd.DataFrame, workloads, metric: str, arm: str, baseline: str):
-    """(Estimate of the baseline, of the ratio), on the log scale, where both were measured: the first
-    of `workloads`, at its fewest threads; None for nowhere. A rate is turned into a time."""
-    rows = _own(tidy[tidy["metric"] == metric])
-    for workload in workloads:
-        part = rows[(rows["workload"] == workload) & rows["arm"].isin([arm, baseline])]
-        same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
-        part = part[same] if same.any() else part
-        threads = part.groupby("threads")["arm"].nunique()
-        if (threads == 2).any():
-            part = part[part["threads"] == threads.index[threads == 2].min()]
-            if metric == "tps":
-                part = part.assign(value=part["threads"].astype(float) / part["value"])
-            return _log(part[part["arm"] == baseline]), _ratio(part, arm, baseline)
-    return None
+def _both(tidy: pd.DataFrame, workload: str, metric: str, arm: str, baseline: str):
+    """(Estimate of the baseline, of the ratio), on the log scale, at the fewest threads at which both
+    were measured; None where they were not. A rate is turned into a time."""
+    part = _own(tidy[(tidy["metric"] == metric) & (tidy["workload"] == workload)])
+    part = part[part["arm"].isin([arm, baseline])]
+    same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
+    part = part[same] if same.any() else part
+    threads = part.groupby("threads")["arm"].nunique()
+    if not (threads == 2).any():
+        return None
+    part = part[part["threads"] == threads.index[threads == 2].min()]
+    if metric == "tps":
+        part = part.assign(value=part["threads"].astype(float) / part["value"])
+    return _log(part[part["arm"] == baseline]), _ratio(part, arm, baseline)
 
 
 def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
-    """How many queries a connection must serve before `arm` costs less than each of `LIMITS`
+    """How many transactions a connection must serve before `arm` costs less than each of `LIMITS`
     percent, in time and in server CPU, both at the fewest threads. Columns counted in, and with their
-    intervals connect_ms and query_ms (the baseline's), extra_ms (of a connection, at the baseline's
-    mean), query_extra_pct, then one column a limit; infinite where each query alone costs more.
+    intervals connect_ms and transaction_ms (the baseline's), extra_ms (of a connection, at the
+    baseline's mean), transaction_extra_pct, then one column a limit; infinite where each transaction
+    alone costs more.
 
     The ends of the last ones are those of the worst and the best case that the four intervals of a
     row allow: they hold the truth at least as often as each of these."""
     found = []
-    for counted, connecting, query in (
+    for counted, connecting, serving in (
         ("time", "connect_time", "tps"),
         ("server CPU", "cpu_per_connection", "cpu_per_transaction"),
     ):
-        made = _both(tidy, ONE_CLIENT, connecting, arm, baseline)
-        used = _both(tidy, ("pooled",), query, arm, baseline)
+        made = _both(tidy, CONNECTING, connecting, arm, baseline)
+        used = _both(tidy, "pooled", serving, arm, baseline)
         if not made or not used:
             continue
         base = 1e3 * math.exp(made[0].value)
@@ -396,8 +434,8 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
             {"counted in": counted}
             | _figure("connect_ms", made[0], _times(1e3))
             | _figure("extra_ms", made[1], lambda x, base=base: base * math.expm1(x))
-            | _figure("query_ms", used[0], _times(1e3))
-            | _figure("query_extra_pct", used[1], _pct)
+            | _figure("transaction_ms", used[0], _times(1e3))
+            | _figure("transaction_extra_pct", used[1], _pct)
         )
         connect, more, (q, q_lo, q_hi), each = map(_ends, (*made, *used))
         cases = list(zip(connect, more, (q, q_hi, q_lo), each, strict=True))
@@ -408,12 +446,12 @@ def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def _needed(limit: float, connect: float, more: float, query: float, each: float) -> float:
-    """Queries that bring the extra cost under `limit`, from four logarithms."""
-    if not np.isfinite([connect, more, query, each]).all():
+def _needed(limit: float, connect: float, more: float, served: float, each: float) -> float:
+    """Transactions that bring the extra cost under `limit`, from four logarithms."""
+    if not np.isfinite([connect, more, served, each]).all():
         return math.nan
     over = math.exp(connect) * (math.expm1(more) - limit)
-    spare = math.exp(query) * (limit - max(math.expm1(each), 0.0))
+    spare = math.exp(served) * (limit - max(math.expm1(each), 0.0))
     if over <= 0:
         return 0.0
     return float(math.ceil(over / spare)) if spare > 0 else math.inf
@@ -424,7 +462,7 @@ def signed(verdicts: pd.DataFrame, tidy: pd.DataFrame, rates: dict, arms) -> pd.
     columns arm, key, expected_ms, and with its interval server CPU more_ms, against the baseline of
     the first comparison. rates: signatures a second by key; arms: those of the study."""
     keys = {a.name: a.how["key"] for a in arms if "key" in a.how}
-    rows = _judged(verdicts, "cpu_per_connection", ("sustained", *ONE_CLIENT))
+    rows = _judged(verdicts, "cpu_per_connection", (CONNECTING,))
     found = []
     for row in rows.to_dict("records"):
         if (key := keys.get(row["arm"])) in rates:
@@ -444,6 +482,8 @@ def signed(verdicts: pd.DataFrame, tidy: pd.DataFrame, rates: dict, arms) -> pd.
 _RATES = {
     "connections per second": ("connections_per_second", 1.0),
     "connect_ms": ("connect_time", 1e3),
+    "mean_ms": ("mean_latency", 1e3),
+    "p99_ms": ("p99", 1e3),
     "server CPU_ms": ("cpu_per_connection", 1e3),
     "client CPU_ms": ("client_cpu_per_connection", 1e3),
     "tunnel opened in_ms": ("tunnel_setup", 1e3),
@@ -452,42 +492,57 @@ _RATES = {
 
 def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
     """A workload by campaign, thread count and arm: columns threads, arm, blocks, and with their
-    intervals connections per second and what one takes: time, and CPU of the server and the client
-    (with a tunnel both include its ends); a column campaign where there are several, because only
+    intervals, as far as they were measured, connections per second and what one takes: time, and CPU
+    of the server and of the client (with a tunnel both include its ends); a column campaign where there are several, because only
     arms of one campaign were measured beside each other."""
     rows = _own(tidy[tidy["workload"] == workload])
     rows = rows.assign(arm=pd.Categorical(rows["arm"], list(plots.colours(tidy))))
     found, key = [], ["campaign", "threads", "arm"]
+    known = {name: of for name, of in _RATES.items() if of[0] in set(rows["metric"])}
     for which, part in rows.groupby(key, observed=True):
         row = dict(zip(key, which, strict=True)) | {"blocks": part["block"].nunique()}
-        for name, (metric, scale) in _RATES.items():
+        for name, (metric, scale) in known.items():
             row |= _figure(name, _log(part[part["metric"] == metric]), _times(scale))
         found.append(row)
     single = ["campaign"] if rows["campaign"].nunique() < 2 else []
     return pd.DataFrame(found).drop(columns=single, errors="ignore")
 
 
-def connection_answer(verdicts: pd.DataFrame, trips: pd.DataFrame, even: pd.DataFrame) -> str:
-    """What a connection costs, what pays it, what makes it cheaper: short sentences from the tables of
-    `round_trips` and `break_even`, which may be empty, and the verdicts."""
-    works = ("sustained", *ONE_CLIENT)
-    rows = _judged(verdicts, "connections_per_second", works)
-    said, pays, kinds = [], [], trips.set_index("kind") if len(trips) else trips
-    for first in rows[:1].itertuples():
-        at = threads_label(first.threads, first.joint)
-        said.append(f"Connections per second {at}, against {first.baseline}: {_words(rows)}.")
-    if len(cpu := _judged(verdicts, "cpu_per_connection", works)):
-        pays.append(f"server CPU per connection: {_words(cpu[:1])}")
-    if both := [k for k in (*rows["baseline"][:1], *rows["arm"]) if k in kinds.index][:2]:
-        needs = (f"{_text(*kinds.loc[k, _keys('round trips')])} with {k}" for k in both)
-        pays.append(f"round trips far away: {', '.join(needs)}")
-    text = "; ".join(pays)
-    said += [f"{text[0].upper()}{text[1:]}."] if text else []
+def native(tidy: pd.DataFrame) -> pd.DataFrame:
+    """How many times as many connections a tunnel makes as TLS with a key of 4096 bits, which is what
+    the source compares: columns threads, and with its interval times."""
+    arms, found = (TUNNELS[0], "TLS 1.3, RSA 4096"), []
+    rows = tidy[tidy["workload"].eq(CONNECTING) & tidy["metric"].eq("connections_per_second")]
+    rows = _own(rows[rows["arm"].isin(arms)])
+    for threads, part in rows.groupby("threads"):
+        if part["arm"].nunique() == len(arms):
+            found.append(
+                {"threads": int(threads)} | _figure("times", _ratio(part, *arms), math.exp)
+            )
+    return pd.DataFrame(found)
+
+
+def connection_answer(verdicts: pd.DataFrame, tidy: pd.DataFrame, even: pd.DataFrame) -> str:
+    """What else a reader has to know of connections, as far as it was measured: short sentences on the
+    two tunnels, on open connections (`even`: as `break_even`, which may be empty), on a post-quantum
+    key exchange."""
+    made, said = rates(tidy, CONNECTING), []
+    ways = made.drop_duplicates("arm").set_index("arm") if len(made) else made  # the fewest threads
+    if set(TUNNELS) <= set(ways.index):
+        command, without = (_text(*ways.loc[a, _keys("connect_ms")]) for a in TUNNELS)
+        said.append(
+            f"Through ssh -N a connection takes {without} ms, through a tunnel with a command at its"
+            f" far end {command} ms."
+        )
     encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
     if len(pool := _judged(encrypted, "tps", ("pooled",))):
         text = f"Over open connections, transactions per second: {_words(pool)}"
         if len(even) and math.isfinite(even["under 5 % hi"].iloc[0]):
             needed = _text(*even[_keys("under 5 %")].iloc[0])
-            text += f"; under 5 % of the time in all from {needed} queries a connection"
+            text += f"; under 5 % of the time in all from {needed} transactions a connection"
         said.append(f"{text}.")
-    return " ".join(filter(None, [*said, _cheapest(rows)]))
+    hybrid = encrypted[encrypted["question"].eq("post-quantum")]
+    for first in hybrid[:1].itertuples():
+        cpu = _judged(hybrid, "cpu_per_connection", (first.workload,))
+        said.append(f"Server CPU per connection, against {first.baseline}: {_words(cpu)}.")
+    return " ".join(said)

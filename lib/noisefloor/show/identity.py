@@ -10,7 +10,18 @@ from noisefloor import paths
 from noisefloor.parse import secrets
 
 HOST_FACTS = {  # what `doctor.facts` records of a machine; anything else may name it
-    *("cpu", "processor", "cores", "memory_B", "aes", "virtual", "kernel", "system", "disk"),
+    *(
+        "cpu",
+        "processor",
+        "cores",
+        "memory_B",
+        "aes",
+        "flags",
+        "virtual",
+        "kernel",
+        "system",
+        "disk",
+    ),
     "boot",  # random: it names a sitting, and neither machine nor person
 }
 _BEFORE, _AFTER = r"(?<![a-z0-9])", r"(?![a-z0-9])"

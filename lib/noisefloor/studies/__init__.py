@@ -27,6 +27,24 @@ _BUILDS = {
     "mariadb": "MariaDB",
     "mariadb-11.8": "MariaDB 11.8",
 }
+# what `how` of an arm takes, by what the study's tools keep between their runs: key -> its values, ()
+# for any; docs/add-a-study.md says what they mean
+HOW: dict[str, dict[str, tuple[str, ...]]] = {
+    "backup": {"cipher": (), "mask": ("AES",), "bufsize": (), "pipe": ()},
+    "connections": {
+        "via": ("tcp", "tunnel"),
+        "tls": ("TLSv1.2", "TLSv1.3"),
+        "key": ("RSA 2048", "RSA 4096", "P-256"),
+        "group": (),
+        "groups": (),
+        "client": (),
+        "keep": ("nothing", "context", "session"),
+        "cache": ("cold",),
+        "cipher": (),
+        "command": ("no",),
+    },
+}
+_TOGETHER = ({"tls", "key", "group"},)  # all of them, or none
 _OF_PROFILE = {"budget_min", "slice_s", "warmup_s", "rows", "blocks"}
 HEADLINE_SITTINGS = 3  # of a study's headline; another question declares its own, or one
 
@@ -61,17 +79,22 @@ def load(
     key = question or next(iter(known))
     if key not in known:
         raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
+    if "compare" in known[key]:
+        return _compared(
+            name, key, file, chosen, engine or "mysql", threads, margin_pct, budget_min
+        )
     asked = {k: _of(profile, v) for k, v in known[key].items()}
-    base, *arms = (_arm(n, file["arms"]) for n in asked.get("arms", file["arms"]))
+    kit, its = asked.get("kit", file.get("kit", "")), asked.get("engine", "")
+    if its:  # whatever the study's own is
+        file = _file(name, its)
+    base, *arms = (_arm(n, file["arms"], its) for n in asked.get("arms", file["arms"]))
+    for arm in (base, *arms):
+        _how(name, arm, kit)
     works = file["workloads"]
     works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
     if rates := asked.get("rates"):  # the first leads the page
         works = tuple(at_rate(work, rate, threads) for work in works for rate in rates)
-    lengths = _declared(profile, file) | _declared(profile, known[key])
-    if budget_min:
-        lengths.pop("budget_min", None)
-    if profile in ("smoke", "full"):  # one length for all
-        lengths.pop("slice_s", None)
+    lengths = _lengths(profile, file, key, budget_min)
     settings = file["settings"] | asked.get("settings", {})
     study = Study(
         name=name,
@@ -89,7 +112,7 @@ def load(
         margin_pct=margin_pct,
         sittings=_sittings(file, key, profile),
         upgrade=asked.get("upgrade", False),
-        kit=asked.get("kit", file.get("kit", "")),
+        kit=kit,
         facts=tuple(asked.get("facts", ())),
         cipher=file.get("cipher", {}),
     )
@@ -97,6 +120,43 @@ def load(
         minutes = _minutes(study, leads=key in file.get("headline", list(known)[:1]))
         study = replace(study, profile=replace(study.profile, budget_min=minutes))
     return study
+
+
+def _lengths(profile: str, file: Mapping, key: str, budget_min: float) -> dict:
+    """What a question says of how to measure with a profile, where nobody gives a budget."""
+    found = _declared(profile, file) | _declared(profile, file["questions"][key])
+    if budget_min:
+        found.pop("budget_min", None)
+    if profile in ("smoke", "full"):  # one length for all
+        found.pop("slice_s", None)
+    return found
+
+
+def _compared(
+    name: str,
+    key: str,
+    file: Mapping,
+    profile: Profile,
+    engine: str,
+    threads: tuple[int, ...],
+    margin_pct: float,
+    budget_min: float,
+) -> Study:
+    """A question about settings, as `noisefloor ab` would ask it; every value stands in my.cnf."""
+    asked = {k: _of(profile.name, v) for k, v in file["questions"][key].items()}
+    lengths = _lengths(profile.name, file, key, budget_min)
+    study = own(
+        replace(profile, **lengths),
+        engine,
+        threads,
+        margin_pct,
+        declared=bool(budget_min) or "budget_min" in lengths,
+        settings=asked["compare"],
+        static=tuple(text.partition("=")[0] for text in asked["compare"]),
+        **{k: asked[k] for k in ("workload", "rate") if k in asked},
+    )
+    told = {"name": name, "key": key, "title": asked["asks"], "question": asked["asks"]}
+    return replace(study, **told, sittings=_sittings(file, key, profile.name))
 
 
 def _sittings(file: Mapping, key: str, profile: str) -> int:
@@ -128,6 +188,19 @@ def questions(name: str, engine: str = "") -> dict[str, str]:
     return {k: q["asks"] for k, q in _file(name, engine)["questions"].items()}
 
 
+def page_of(name: str, question: str) -> str:
+    """The name of the page that shows a question: its study's, or one of its own, such as
+    settings-doublewrite."""
+    alone = bool(question) and name in _FILES and _read(name).get("own_pages", False)
+    return f"{name}-{question}" if alone else name
+
+
+def own_pages() -> dict[str, tuple[str, str]]:
+    """{name of a page: (study, question)} of the questions that have a page of their own."""
+    every = ((n, q) for n in STUDIES for q in questions(n))
+    return {page: (n, q) for n, q in every if (page := page_of(n, q)) != n}
+
+
 def also(name: str) -> dict[str, str]:
     """{question: arm} that the findings tell besides the headline."""
     return _read(name).get("also", {}) if name in _FILES else {}
@@ -146,7 +219,12 @@ def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
     with {base} where the baseline's build is to stand; "" where the study's file does not say."""
     if name not in _FILES:
         return ""
-    return _file(name, engine, old)["arms"].get(arm, {}).get("does", "")
+    return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")
+
+
+def builds(name: str) -> bool:
+    """Whether a study compares two builds, whose names stand in its questions."""
+    return name in _FILES and bool(_read(name).get("upgrade"))
 
 
 def default_engine(name: str) -> str:
@@ -197,17 +275,13 @@ def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> d
     kinds = {e: builds[e][0] if e in builds else e for e in (engine, old)}
     kind = next((k for k in ("mysql", "mariadb") if kinds[engine].startswith(k)), kinds[engine])
     file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))
+    names = {"cores": str(os.cpu_count())}
     if file.get("upgrade"):
         was, now = (_called(e, builds.get(e, ("", ""))[1]) for e in (old, engine))
         if was == now:
             was, now = f"{was} (old)", f"{now} (new)"
-        cores = str(os.cpu_count())
-        names = {"was": was, "now": now, "old": old, "engine": engine, "cores": cores}
-        file = _filled(file, names)
-        if not all(k.startswith("mysql") for k in kinds.values()):  # only MySQL sizes its redo log
-            for arm in file["arms"].values():
-                arm.get("expect", {}).pop("redo capacity", None)  # of a copy: it was filled in
-    return file
+        names |= {"was": was, "now": now, "old": old, "engine": engine}
+    return _filled(file, names)
 
 
 def _over(file: dict, more: Mapping) -> dict:
@@ -257,15 +331,37 @@ def _tuples(fields: Mapping) -> dict:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
 
 
-def _arm(name: str, arms: Mapping) -> Arm:
-    fields = dict(arms[name])
-    if like := fields.pop("like", ""):
+def _arm(name: str, arms: Mapping, engine: str = "") -> Arm:
+    fields = ({"engine": engine} if engine else {}) | arms[name]
+    while like := fields.pop("like", ""):
         fields = arms[like] | fields
     fields.pop("does", None)  # words for the page
     return Arm(name, **_tuples(fields))
 
 
+def _how(study: str, arm: Arm, kit: str) -> None:
+    """Raise StudyError for what an arm's tools are told and do not know."""
+    known = HOW.get(kit, {})
+    for key, value in arm.how.items():
+        if key not in known:
+            takes = f"{', '.join(known)} are allowed" if known else "its tools take none"
+            raise refused(f"{study}: the arm {arm.name!r} has {key!r} in how; {takes}")
+        if known[key] and value not in known[key]:
+            allowed = " or ".join(known[key])
+            raise refused(
+                f"{study}: the arm {arm.name!r} has {key} = {value!r}: {allowed} is needed"
+            )
+    for keys in _TOGETHER:
+        if (given := keys & arm.how.keys()) and given != keys:
+            lacks = " and ".join(sorted(keys - given))
+            raise refused(
+                f"{study}: the arm {arm.name!r} has {' and '.join(sorted(given))} in how, and no {lacks}"
+            )
+
+
 def _workload(name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...]) -> Workload:
     known = {k: _of(profile.name, v) for k, v in fields.items()}
-    known["threads"] = threads or known.get("threads", profile.threads)
+    if threads:  # whoever names them measures every arm at each
+        known |= {"threads": threads, "only_at": {}}
+    known.setdefault("threads", profile.threads)
     return Workload(name, **_tuples(known))

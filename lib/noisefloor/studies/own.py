@@ -74,6 +74,13 @@ def at_rate(work: Workload, rate: int, threads: tuple[int, ...] = ()) -> Workloa
     )
 
 
+def usual(engine: str) -> dict[str, str]:
+    """my.cnf of every server where nobody asks about it: a gigabyte of memory, two of redo log, no
+    cache of the system's."""
+    redo = "innodb_log_file_size" if engine == "mariadb" else "innodb_redo_log_capacity"
+    return {"innodb_buffer_pool_size": "1G", redo: "2G", "innodb_flush_method": "O_DIRECT"}
+
+
 def refused(why: str) -> StudyError:
     """What cannot be asked, and why, as an error."""
     return StudyError(f"{why}; nothing was measured")
@@ -159,7 +166,7 @@ def own(
 
     if not declared:
         profile = replace(profile, budget_min=profile.budget_min * (len(combinations) - 1))
-    common = {"innodb_buffer_pool_size": "256M"} | MANY
+    common = {k: v for k, v in usual(engine).items() if k not in several} | MANY
     if engine == "mariadb" and any("binlog" in n for n in given):
         common |= {"log_bin": "binlog"}  # its default is none
     script = Path(lua).name if lua else workload
@@ -173,6 +180,9 @@ def own(
         sized=sized,
         digest=digest,
     )
+    apart = start or (rate != 0 and not guest)
+    if apart:  # switched, a server may write what the other arm has changed
+        load = replace(load, metrics=(*load.metrics, "written_bytes_per_transaction"))
     if rate != 0:
         number, share = offered(rate)
         if share and guest:
@@ -189,7 +199,7 @@ def own(
         baseline=arm(base),
         arms=tuple(map(arm, combinations[1:])),
         workloads=(load,),
-        design="side by side" if start or (rate != 0 and not guest) else "switched",
+        design="side by side" if apart else "switched",
         profile=profile,
         settings=common | held,
         tables=1 if script.startswith("select_random_") else 5,  # these take no more

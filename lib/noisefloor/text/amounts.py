@@ -71,6 +71,31 @@ def interval(lo: Amount, hi: Amount, metric: str = "") -> str:
     return " ".join(filter(None, _interval(_float(lo), _float(hi), metric)))
 
 
+def in_times(*changes: Amount, metric: str = "") -> bool:
+    """Whether changes that stand side by side are all told as factors: one of them is beyond a factor
+    of two, and none so small that it would be "1 times"."""
+    known = [v for v in map(_float, changes) if not math.isnan(v)]
+    small = any(factor(v) < 1 + NEAR / 200 for v in known)
+    return any(large(v, metric) for v in known) and not small
+
+
+def spread(lo: Amount, hi: Amount, metric: str = "", *, times: bool | None = None) -> str:
+    """From one change to another, both in one unit: `-8.9 to +1.4 %`, `1.2 to 2.9 times slower`.
+    times: whether as factors, None where these two decide (`in_times`)."""
+    lo, hi = _float(lo), _float(hi)
+    if math.isnan(lo) or math.isnan(hi):
+        return NONE
+    if not (in_times(lo, hi, metric=metric) if times is None else times):
+        low, high = percent(lo), percent(hi)
+        return high if low == high else f"{low.removesuffix(f'{THIN}%')} to {high}"
+    larger, smaller = words(metric)
+    if lo < 0 < hi:
+        return f"{_bare(lo)} times {smaller} to {_bare(hi)} times {larger}"
+    near, far = (_bare(lo), _bare(hi)) if lo >= 0 else (_bare(hi), _bare(lo))
+    ends = far if near == far else f"{near} to {far}"
+    return f"{ends} times {larger if lo >= 0 else smaller}"
+
+
 def told(value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "") -> str:
     """A change with its interval: `+1.0 % (-1.2 to +3.4 %)`, `8.4 times slower (7 to 10.9 times)`."""
     first, (ends, word) = change(value, metric), _interval(_float(lo), _float(hi), metric)

@@ -2,6 +2,7 @@
 
 Plain Python; a row is one of a verdict table. In the characters that every terminal has."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +34,27 @@ def by_chance(row: Mapping[str, Any]) -> str:
         return ""
     rate = often(row["chance"])
     return f"Two runs of the same, unchanged server differ by at least that much {rate}."
+
+
+def in_order(
+    names: Sequence[str],
+    changes: Sequence[float],
+    metric: str,
+    *,
+    decided: bool,
+    tau: float,
+    chance: float,
+) -> str:
+    """What groups that stand in an order say together. changes: of each against the first, in
+    percent; decided, tau, chance: of their `stats.trend`."""
+    steps = [after - before for before, after in itertools.pairwise(changes)]
+    steady = all(s > 0 for s in steps) or all(s < 0 for s in steps)
+    whole = f"{amounts.change(changes[-1], metric)} from {names[0]} to {names[-1]}"
+    many = NUMBERS[len(names) - 2] if len(names) <= 10 else f"{len(names):,}"
+    rate = f"{many} equal ones would fall or rise as steadily {often(chance)} (Kendall)"
+    word = amounts.words(metric)[tau < 0]
+    how = f"each {word} than the one before" if steady else f"{word} along their order"
+    return f"{how if decided else 'no order can be told'}, {whole}; {rate}"
 
 
 def restarted(row: Mapping[str, Any]) -> str:

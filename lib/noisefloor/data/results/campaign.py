@@ -17,7 +17,6 @@ from noisefloor.data.results.tables import LATENCY, PROCESSOR, THROUGHPUT, Table
 
 LONGEST = 60_000  # characters of a raw file that are shown
 SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
-_RENAMED = {"one after the other": "100 connections"}  # how old campaigns call a workload
 
 
 def cut(text: str) -> str:
@@ -46,6 +45,7 @@ class Results(Tables):
 
     runs = _frame(tidy.runs)
     warmups = _frame(tidy.warmups)
+    lags = _frame(tidy.lags)
     profiles = _frame(tidy.profiles)
 
     @cached_property
@@ -190,7 +190,7 @@ class Results(Tables):
         all_ = [p.meta for p in self.parts]
         merged = {
             k: {name: v for m in reversed(all_) for name, v in m.get(k, {}).items()}
-            for k in ("engines", "pinned", "skipped", "builds")
+            for k in ("engines", "skipped", "builds")
         }
         if found := [m["upgrade"] for m in all_ if m.get("upgrade")]:
             merged["upgrade"] = found[0]
@@ -371,7 +371,6 @@ class Results(Tables):
         except study.StudyError:
             return self.verdicts[:0]
         works = {w.name for w in asked.workloads}
-        works |= {_RENAMED[w] for w in works & set(_RENAMED)}
         v = self.of(control=False)
         return v[v["workload"].isin(works) & v["arm"].isin([a.name for a in asked.arms])]
 
@@ -438,12 +437,6 @@ class Results(Tables):
     def capacity(self) -> "Results":
         """The leading campaign that measured what a server can do at most; the first without one."""
         return {p.study.key: p for p in reversed(self.parts)}.get("headline", self.parts[0])
-
-    @property
-    def defaults(self) -> str:
-        """Name of the arm that has nothing but another build: no value pinned, no setting."""
-        bare = (a.name for a in self.study.arms if not a.pin and not a.settings)
-        return next(bare, self.study.arms[0].name)
 
     @property
     def main(self) -> str:
@@ -546,7 +539,7 @@ def named(text: str) -> tuple[Path, ...]:
 
 
 def beside(folder: Path) -> tuple[Path, ...]:
-    """The campaigns of the page of `folder`: itself, and of every question of its study the finished
+    """The campaigns of the page of `folder`: itself, and of every question on that page the finished
     ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
     A short campaign stands for itself: of other questions the newest. A campaign that asked all
     questions at once stands alone."""
@@ -577,7 +570,8 @@ def _alike(facts: dict) -> tuple:
     """What campaigns share that stand on one page."""
     given = facts.get("parameters") or {}
     builds = (facts.get("engine") or {}).get("label"), given.get("old") or "mysql-8.0"
-    return facts.get("study"), builds, _profile(facts), given.get("margin_pct") or 0.0
+    page = studies.page_of(facts.get("study") or "", facts.get("key") or "")
+    return page, builds, _profile(facts), given.get("margin_pct") or 0.0
 
 
 def _profile(facts: dict) -> str:

@@ -165,6 +165,11 @@ class Tables:
         metric, rates = self.study.cipher.get("bytes"), self.meta.get("cipher_B_per_s")
         columns = ["threads", "bytes", "MB_per_s", "cipher_us", "cpu_ms", "expected_pct"]
         ends = _ENDS
+        theirs = (
+            self.meta.get("builds", {}).get(self.meta["engine"]["label"], {}).get("OpenSSL", "")
+        )
+        if (own := self.meta.get("cipher_library", "")) and f" {own} " not in f"{theirs} ":
+            rates = []  # the server links another library than the one that was timed
         lead = next((x for x in self.headlines() if x["metric"] == _CPU), None)
         if not (metric and rates) or lead is None:
             return pd.DataFrame(columns=[*columns, *ends])
@@ -231,14 +236,6 @@ class Tables:
         return " ".join(said) or "No arm that encrypts anything left rows readable elsewhere."
 
     @property
-    def pinned(self) -> pd.DataFrame:
-        """Values of the old version given to the new one: columns arm, variable, value, refused."""
-        pinned = self.meta.get("pinned", {}).items()
-        rows = [(arm, k, v, "") for arm, part in pinned for k, v in part["settings"].items()]
-        rows += [(arm, k, "", why) for arm, part in pinned for k, why in part["refused"].items()]
-        return pd.DataFrame(rows, columns=["arm", "variable", "value", "refused"])
-
-    @property
     def builds(self) -> pd.DataFrame:
         """How the compared builds were made: columns fact, one a build."""
         found = pd.DataFrame(self.meta.get("builds", {})).fillna("")
@@ -290,55 +287,6 @@ class Tables:
         joint, each = rows[rows["joint"]], rows[~rows["joint"]].sort_values("threads")
         whole = len(joint.drop_duplicates(one)) == len(rows.drop_duplicates(one))
         return (joint if whole else each).drop_duplicates(one, keep="last")
-
-    def steps(self, metric: str = "tps", baseline: str = "") -> pd.DataFrame:
-        """What each arm adds to the arm before it, from `baseline` ("": the study's) on, those that
-        are pinned before the others: columns step arm change_pct lo_pct hi_pct verdict blocks
-        start_pct end_pct.
-
-        An arm that was measured against the first is told from the one before it: their blocks are
-        their own, so their errors are independent and add as squares. One that was measured against
-        the last of these is a step by itself. A step that was measured as such has the verdict of its
-        comparison. `lo_pct` and `hi_pct` are where the step ends, given
-        where it starts; the last row is where the chain ends, seen from the first: as judged,
-        where its arm was measured against that."""
-        rows = self._joint(metric, ["baseline", "arm"])
-        margin = schedule.margin_pct(self.study, metric)
-        first, at = baseline or self.study.baseline.name, (0.0, 0.0, 0.0)
-        pins = {a.name for a in self.study.arms if a.pin}
-        links: list = []  # (row, start, step, end, word)
-        own = rows[rows["baseline"] == first].to_dict("records")
-        for row in sorted(own, key=lambda row: row["arm"] not in pins):
-            now = _logs(row)
-            step = _apart(at, now)
-            links.append(
-                (row, at, step, now, _word(step, margin, metric) if links else row["verdict"])
-            )
-            at = now
-        after = rows["baseline"].isin([row["arm"] for row, *_ in links[-1:]])
-        for row in rows[after].head(1).to_dict("records"):
-            step = _logs(row)
-            now = _apart((-step[0], -step[2], -step[1]), at)  # from its end to its start
-            links.append((row, at, step, now, row["verdict"]))
-        found = [_step(row["arm"], row, step, word, at[0]) for row, at, step, _, word in links]
-        for row, _, _, end, _ in links[-1:]:
-            word = row["verdict"] if row["baseline"] == first else _word(end, margin, metric)
-            found.append(_step("all together", row, end, word))
-        return pd.DataFrame(found, columns=_STEPS)
-
-    def added_up(self, question: str, whole: str) -> pd.DataFrame:
-        """The arms of a question one on top of the other, and `whole`, the arm that has them all,
-        as it was measured, beside them: columns as `steps`. Empty where it was not answered."""
-        rows = self.about(question)
-        metric = next((m for m in PROCESSOR if m in set(rows["metric"])), "")
-        rows = rows[rows["metric"].eq(metric) & rows["lo_pct"].notna()].drop_duplicates("arm")
-        found, at = [], 0.0
-        for row in rows[rows["arm"] != whole].to_dict("records"):
-            found.append(_step(row["arm"], row, _logs(row), row["verdict"], at))
-            at += _logs(row)[0]
-        for row in rows[rows["arm"] == whole].to_dict("records"):
-            found.append(_step(f"{whole}, measured", row, _logs(row), row["verdict"]))
-        return pd.DataFrame(found, columns=_STEPS)
 
     def effects(self, metric: str = "tps") -> pd.DataFrame:
         """What each variable changes on average over the values of the others, and what two of two

@@ -111,6 +111,10 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
         if rate := cipher_rate((run / "openssl.txt").read_text()):
             return {"cipher_rate": rate}
         raise Unusable("openssl speed printed no rate")
+    if "applied" in facts:
+        n, used = facts["applied"], facts["usage"]
+        both = used["replica"]["cpu_s"] + used["source"]["cpu_s"]
+        return {"apply_rate": n / facts["apply_s"], "apply_cpu": both / n}
     if facts.get("queue_full"):
         return {"saturated": 1.0}
     out = sysbench(run)
@@ -133,6 +137,8 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
     found["read_bytes_per_transaction"] = found["read_bytes_per_transaction"] or np.nan
     found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
     found |= {k: v / n for k, v in facts.get("disk", {}).items()}
+    if "disk_written_B" in facts:
+        found["disk_bytes_per_transaction"] = facts["disk_written_B"] / n
     found |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
     if rate := facts.get("rate"):
         return found | rates.window(out, rate)
@@ -305,10 +311,21 @@ def intervals(campaign: Path | Opened, workload: str = "") -> pd.DataFrame:
 
 def warmups(campaign: Path | Opened) -> pd.DataFrame:
     """Throughput after each clean restart: columns run arm workload threads t_s tps."""
-    keep, file = ["arm", "workload", "threads"], "throughput.csv"
+    return _samples(campaign, "throughput.csv", "tps")
+
+
+def lags(campaign: Path | Opened) -> pd.DataFrame:
+    """How many transactions each replica was behind while it caught up: columns run arm workload
+    threads t_s behind."""
+    return _samples(campaign, "lag.csv", "behind")
+
+
+def _samples(campaign: Path | Opened, file: str, column: str) -> pd.DataFrame:
+    """What a tool wrote over time into `file`, with the facts of each run."""
+    keep = ["arm", "workload", "threads"]
     found = _runs(campaign, warmup=False, file=file)
     parts = [_csv(run, file).assign(**{k: facts[k] for k in keep}) for facts, run in found]
-    return _joined(parts, ["run", *keep, "t_s", "tps"])
+    return _joined(parts, ["run", *keep, "t_s", column])
 
 
 def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFrame:
@@ -350,14 +367,16 @@ def runs(campaign: Path | Opened) -> pd.DataFrame:
 
 
 def stages(campaign: Path | Opened) -> pd.DataFrame:
-    """What every process of a pipe did: run workload arm stage cpu_s wall_s, and the share of its
-    looks in each state (runs, waits for input, waits for output, waits otherwise)."""
+    """What every process of a pipe did: run workload threads arm stage cpu_s wall_s, the share of its
+    looks in each state (runs, waits for input, waits for output, waits otherwise), and read_B, the
+    bytes that it read from disk (NaN in earlier campaigns)."""
     rows = []
     for facts, run in _runs(campaign, warmup=False):
         for x in facts.get("stages", ()):
             looks = sum(x["states"].values()) or 1
             rows.append(
-                {"run": run.name, "workload": facts["workload"], "arm": facts["arm"]}
+                {c: facts[c] for c in ("workload", "threads", "arm")}
+                | {"run": run.name, "read_B": x.get("read_B", np.nan)}
                 | {"stage": x["name"], "cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
                 | {k: n / looks for k, n in x["states"].items()}
             )
@@ -447,12 +466,6 @@ def names_machine(variable: str) -> bool:
     return variable in _OWN or bool(_NAMES.search(variable))
 
 
-def pinnable(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """Values of `old` that `new` could be given: those that differ and belong to no build."""
-    differ = (k for k in sorted(old) if k in new and new[k] != old[k])
-    return {k: old[k] for k in differ if k not in _OWN and not _BUILD.fullmatch(k)}
-
-
 def _without_common(values: pd.Series) -> pd.Series:
     """Lists such as optimizer_switch with only the items that they do not share."""
     items = [str(v).split(",") for v in values if pd.notna(v)]
@@ -470,7 +483,7 @@ def differences(campaign: Path | Opened) -> pd.DataFrame:
     by_arm = by_arm[~by_arm.index.isin(_OWN)]
     values = by_arm.fillna("").to_numpy(object)
     differ = by_arm[(values != values[:, :1]).any(axis=1)]
-    told = [*campaign.meta["arms"].values(), *campaign.meta.get("pinned", {}).values()]
+    told = campaign.meta["arms"].values()
     asked = {k for arm in told for part in ("switch", "settings") for k in arm.get(part, ())}
     if len(differ):
         differ = differ.apply(_without_common, axis=1)

@@ -2,6 +2,7 @@
 -- is the C library of sysbench itself (libmariadb), called directly: only so can TLS be asked for
 -- by version and checked on every connection. A connection that is not what the arm says is fatal.
 local ffi = require("ffi")
+local session = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "session.lua")
 ffi.cdef [[
 void *mysql_init(void *);
 int mysql_options(void *, int, const void *);
@@ -10,7 +11,6 @@ void *mysql_real_connect(void *, const char *, const char *, const char *, const
 const char *mysql_get_ssl_cipher(void *);
 const char *mysql_error(void *);
 const char *mysql_get_client_info(void);
-const char *OpenSSL_version(int);
 int mysql_query(void *, const char *);
 void *mysql_store_result(void *);
 char **mysql_fetch_row(void *);
@@ -38,11 +38,11 @@ local function connect()
    if o.tls ~= "none" then
       local on = ffi.new("char[1]", 1)
       lib.mysql_options(con, OPT_SSL_ENFORCE, on)
-      if o.ca ~= "" then lib.mysql_options(con, OPT_SSL_CA, o.ca) end  -- else it reads the system's
+      lib.mysql_options(con, OPT_SSL_CA, o.ca)
       lib.mysql_options(con, OPT_TLS_VERSION, o.tls)
    end
    if lib.mysql_real_connect(con, where.host, o.mysql_user, o.mysql_password, o.mysql_db,
-                             where.port, where.socket, 0) == nil then
+                             where.port, nil, 0) == nil then
       failed(con, "no connection")
    end
    if (lib.mysql_get_ssl_cipher(con) ~= nil) ~= (o.tls ~= "none") then
@@ -68,23 +68,27 @@ end
 
 function thread_init()
    o = sysbench.opt
-   local socket = one(o.mysql_socket)
-   where = {host = one(o.mysql_host), port = tonumber(one(o.mysql_port)), socket = nil}
-   if socket and socket ~= "" then where = {host = "localhost", port = 0, socket = socket} end
+   where = {host = one(o.mysql_host), port = tonumber(one(o.mysql_port))}
    if sysbench.tid == 0 then  -- before the clock starts: what the server says of such a session
       local con = connect()
       print("session: " .. first(con, "SHOW SESSION STATUS LIKE 'Ssl_version'") .. " " ..
             first(con, "SHOW SESSION STATUS LIKE 'Ssl_cipher'"))
+      print("certificate: " .. session.key(session.of(con)))
       print("client: libmariadb " .. ffi.string(lib.mysql_get_client_info()) .. ", " ..
-            ffi.string(ffi.load("libcrypto.so.3").OpenSSL_version(0)))
+            session.library())
       lib.mysql_close(con)
    end
 end
 
 function event()
    local con = connect()
+   session.count(session.of(con))
    for _ = 1, o.queries do
       first(con, "SELECT c FROM sbtest1 WHERE id=" .. sysbench.rand.uniform(1, o.table_size))
    end
    lib.mysql_close(con)
+end
+
+function thread_done()
+   session.print_counted()
 end

@@ -5,6 +5,7 @@
 -- caching_sha2_password, COM_QUIT.
 local ffi = require("ffi")
 local bit = require("bit")
+local tls = dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "session.lua")
 ffi.cdef [[
 typedef struct { uint16_t family; uint16_t port; uint32_t address; char zero[8]; } nf_address;
 int socket(int, int, int);
@@ -29,7 +30,6 @@ int SSL_shutdown(void *);
 int SSL_session_reused(const void *);
 void *SSL_get1_session(void *);
 void SSL_SESSION_free(void *);
-const char *SSL_get_version(const void *);
 const void *SSL_get_current_cipher(const void *);
 const char *SSL_CIPHER_get_name(const void *);
 unsigned char *SHA256(const unsigned char *, size_t, unsigned char *);
@@ -159,6 +159,8 @@ function thread_init()
    if sysbench.tid == 0 then
       print("session: " .. ffi.string(ssl.SSL_get_version(con)) .. " " ..
             ffi.string(ssl.SSL_CIPHER_get_name(ssl.SSL_get_current_cipher(con))))
+      print("certificate: " .. tls.key(con))
+      print("client: " .. tls.library())
    end
    leave(fd, con, own)
 end
@@ -175,5 +177,10 @@ function event()
       error(asked and "the server asked for a password that it should have in its cache" or
             "the server had a password in its cache that it should ask for")
    end
+   tls.count(con)
    leave(fd, con, own)
+end
+
+function thread_done()
+   tls.print_counted()
 end

@@ -16,6 +16,8 @@ from noisefloor.servers.engines import build, packages
 from noisefloor.servers.engines.build import (
     Engine,
     EngineMissing,
+    beside,
+    brings_libraries,
     first_words,
     label,
     last_words,
@@ -25,8 +27,8 @@ from noisefloor.servers.engines.build import (
 from noisefloor.servers.engines.packages import unpacked
 
 __all__ = [
-    "FINDERS", "Engine", "EngineMissing", "find", "first_words", "label", "last_words", "output",
-    "pins", "unpacked", "which",
+    "FINDERS", "Engine", "EngineMissing", "beside", "brings_libraries", "find", "first_words", "label",
+    "last_words", "output", "pins", "unpacked", "which",
 ]  # fmt: skip
 
 

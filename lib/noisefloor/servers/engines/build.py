@@ -18,6 +18,8 @@ from noisefloor import paths
 
 MAKERS = {"mysql": "MySQL", "mariadb": "MariaDB"}
 REAL = "real"  # folder of the programs whose places wrappers have
+# where packages that were unpacked keep their C library, and the others
+LOADER, LIBRARIES = "usr/lib*/ld-linux-*.so.*", "usr/lib/*-linux-gnu"
 # mysqld looks for these two beside itself before it reads the ones in a data directory
 MANIFEST = '{"read_local_manifest": true}\n'
 CONFIG = '{"read_local_config": true}\n'
@@ -56,6 +58,22 @@ class Engine:
 def label(engine: Engine) -> str:
     """The name to show: ``MySQL 9.7.4``."""
     return f"{MAKERS[engine.kind]} {engine.version}"
+
+
+def brings_libraries(engine: Engine) -> bool:
+    """Whether a build came with libraries of its own, its C library among them."""
+    return (Path(engine.basedir or "/").parent / REAL).is_dir()
+
+
+def beside(engine: Engine, program: str, *options: str) -> list[str]:
+    """argv of another program with the libraries that came with a build: it is started by the same
+    loader. Of a build that uses the machine's own libraries: the program as it is."""
+    argv = [which(program) or program, *options]
+    if not brings_libraries(engine):
+        return argv
+    prefix = Path(engine.basedir or "/").parent
+    loader, libraries = first(prefix, LOADER), first(prefix, LIBRARIES)
+    return [str(loader), "--inhibit-cache", "--library-path", str(libraries), *argv]
 
 
 # -- programs --------------------------------------------------------------------------------------

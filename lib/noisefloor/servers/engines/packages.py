@@ -145,8 +145,8 @@ def _debian(pin: dict, place: Path, folder: Path) -> str:
 def _dress(prefix: Path, kind: str) -> None:
     """Wrappers in place of the programs, which run them with the prefix's own C library; for MySQL
     also the two files that let a data directory bring its own keyring."""
-    loader = build.first(prefix, "usr/lib*/ld-linux-*.so.*")
-    libraries = build.first(prefix, "usr/lib/*-linux-gnu")
+    loader = build.first(prefix, build.LOADER)
+    libraries = build.first(prefix, build.LIBRARIES)
     server = build.first(prefix, "usr/sbin/mariadbd", "usr/sbin/mysqld")
     if not (loader and libraries and server):
         raise EngineMissing("the packages do not hold a server and its C library")

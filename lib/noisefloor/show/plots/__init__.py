@@ -20,13 +20,13 @@ from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, colours, order, spots, theme
 from noisefloor.show.plots.series import (
     distance,
+    over_time,
     pairs,
     pooling,
     quantiles,
     runs,
     stages,
     timeline,
-    warmup,
 )
 from noisefloor.show.plots.verdicts import (
     claims,
@@ -37,7 +37,6 @@ from noisefloor.show.plots.verdicts import (
     stolen,
     threads,
     together,
-    waterfall,
 )
 from noisefloor.show.rows import is_joint, metric_label, threads_label
 from noisefloor.text import amounts

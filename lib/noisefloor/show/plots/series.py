@@ -14,7 +14,7 @@ from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import counted, metric_label
 
-LIMITS = (5.0, 1.0)  # percent: from how many queries on TLS adds less
+LIMITS = (5.0, 1.0)  # percent: from how many transactions on TLS adds less
 
 
 SHADE = {"alpha": 0.18, "lw": 0}  # the range between two lines
@@ -155,22 +155,22 @@ def timeline(intervals, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def warmup(frame, *, narrow=False) -> Figure:
-    """Throughput after a restart: the median run of each arm and the middle half of its runs.
+def over_time(frame, column, label, since, *, narrow=False) -> Figure:
+    """What was sampled in each run: the median run of each arm and the middle half of its runs.
 
-    `frame`: run, arm, t_s, tps."""
+    `frame`: run, arm, t_s and `column`; `label`: what it is; `since`: from when its seconds count."""
     ink = colours(frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
     step = frame.groupby("run")["t_s"].diff().median()
     names = {}
     for arm, part in frame.groupby("arm", sort=False):
         at = (part["t_s"] / step).round() * step
-        spread = part.groupby(at)["tps"].quantile([0.25, 0.5, 0.75]).unstack()
+        spread = part.groupby(at)[column].quantile([0.25, 0.5, 0.75]).unstack()
         ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **SHADE)
         ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
         names[arm] = f"{arm} ({part['run'].nunique()} runs)"
-    ax.set(ylim=(0, None), xlabel="seconds since the server answered again")
-    canvas.above(ax, "transactions per second", "", names, ink, narrow)
+    ax.set(ylim=(0, None), xlabel=f"seconds since {since}")
+    canvas.above(ax, label, "", names, ink, narrow)
     ax.yaxis.set_major_formatter("{x:,.0f}")
     return figure
 
@@ -278,17 +278,19 @@ def distance(rows, trips, *, narrow=False) -> Figure:
 
 @canvas.responsive
 def pooling(even, *, narrow=False) -> Figure:
-    """What encryption costs by the queries that a connection serves, and the limits it falls under.
+    """What encryption costs by the transactions that a connection serves, and the limits it falls
+    under.
 
-    `even`: a row a way of counting: `counted in`, connect_ms and query_ms of the baseline, extra_ms
-    of a connection, query_extra_pct.
+    `even`: a row a way of counting: `counted in`, connect_ms and transaction_ms of the baseline,
+    extra_ms of a connection, transaction_extra_pct.
     """
     figure, (ax,) = canvas.sheet(narrow, 330)
     served = np.logspace(0, 5, 120)
     ink = dict(zip(even["counted in"], ARMS, strict=False))
     for row in even.to_dict("records"):
-        extra = row["extra_ms"] + served * row["query_ms"] * row["query_extra_pct"] / 100
-        cost = 100 * extra / (row["connect_ms"] + served * row["query_ms"])
+        work = served * row["transaction_ms"]
+        extra = row["extra_ms"] + work * row["transaction_extra_pct"] / 100
+        cost = 100 * extra / (row["connect_ms"] + work)
         ax.plot(served, cost, color=ink[row["counted in"]], lw=2)
     for limit in LIMITS:
         ax.axhline(limit, color=BAND, lw=1, ls=(0, (4, 3)))
@@ -296,9 +298,9 @@ def pooling(even, *, narrow=False) -> Figure:
         canvas.note(ax, words, (1, limit), (-4, 2), at, color=BAND, ha="right")
     ax.set_xscale("log")
     ax.set_yscale("symlog", linthresh=1, linscale=0.5)
-    ax.set_ylim(bottom=min(0, even["query_extra_pct"].min()))
+    ax.set_ylim(bottom=min(0, even["transaction_extra_pct"].min()))
     canvas.ticks(ax.yaxis, [0, 1, 5, 20, 100, 500, 2000], "{x:g}\u202f%")
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set_xlabel("queries that a connection serves")
+    ax.set_xlabel("transactions that a connection serves")
     canvas.above(ax, "what TLS adds", "", {k: f"counted in {k}" for k in ink}, ink, narrow)
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from noisefloor.model import AGAIN
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, BAND, BASE, CONTROL, INK, MUTED, colours
+from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, colours
 from noisefloor.show.rows import SHORT, counted, is_control, is_joint, metric_label, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts
@@ -465,38 +465,3 @@ def claims(frame, *, narrow=False) -> Figure:
 
 
 # -- step by step ----------------------------------------------------------------------------------
-
-
-@canvas.responsive
-def waterfall(steps, *, narrow=False) -> Figure:
-    """What each step adds to the change, one floating bar a step and the sum at the end.
-
-    `steps`: step, arm, metric, margin_pct, start_pct, end_pct (change against the baseline before and
-    after it), lo_pct, hi_pct (where the end may lie, given the start), change_pct (the step's own),
-    verdict; see `results.Results.steps`.
-    """
-    ink, metric = colours(steps), steps["metric"].iloc[0]
-    figure, (ax,) = canvas.sheet(narrow, 330)
-    ends = steps[["start_pct", "end_pct", "lo_pct", "hi_pct"]].astype(float)
-    away, margin = canvas.away(ends), steps["margin_pct"].max()
-    limit = max(2 * margin, 1.3 * away[["start_pct", "end_pct"]].max().max())
-    limit = np.nanmax([limit, min(1.1 * away.max().max(), 3 * limit)])
-    canvas.band(ax, margin)
-    style = {"ha": "center", "va": "bottom", "color": INK, "weight": "bold", "zorder": 6}
-    for x, row in enumerate(steps.itertuples()):
-        colour = ink[row.arm] if row.step != "all together" else BASE
-        low, high = sorted((row.start_pct, row.end_pct))
-        ax.bar(x, high - low, 0.56, low, color=colour, alpha=0.75, lw=0, zorder=2)
-        canvas.whisker(ax, x, (row.lo_pct, row.hi_pct), limit, color=INK, lw=2, alpha=1)
-        if x + 1 < len(steps) and steps["start_pct"].iloc[x + 1] == row.end_pct:
-            ax.plot([x - 0.28, x + 1.28], [row.end_pct] * 2, color=MUTED, lw=0.8, zorder=3)
-        top = np.nanmax([high, canvas.cut(row.hi_pct, limit)])
-        words, size = canvas.said(row, "\n"), 10 if narrow else 12
-        canvas.note(ax, words, (x, top), (0, 5), fontsize=size, **style)
-    canvas.scale(ax, *canvas.span(ends, margin, limit), 0.06, 0.25, metric=metric)
-    ax.set_xlim(-0.6, len(steps) - 0.4)
-    names = [textwrap.fill(s, 10 if narrow else 24) for s in steps["step"]]
-    ax.set_xticks(range(len(steps)), names)
-    more = "" if narrow else f"; {_same(margin)}"
-    canvas.above(ax, f"{canvas.shows(ax, metric)}{more}")
-    return figure

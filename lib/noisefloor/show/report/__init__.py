@@ -25,11 +25,11 @@ from noisefloor.show.report.answers import (
     some,
     threads,
     timeline,
-    waterfall,
 )
 from noisefloor.show.report.batch import (
     finished,
     index,
+    measures,
     newest_campaign,
     plan,
     plan_archive,
@@ -45,11 +45,20 @@ from noisefloor.show.report.behind import (
     details,
     expectation,
     outcome,
+    paragraph,
     rule,
     settings,
     transfers,
 )
-from noisefloor.show.report.pages import PARTS, checked, notebook, parameters, render, studies
+from noisefloor.show.report.pages import (
+    PARTS,
+    checked,
+    notebook,
+    of_questions,
+    parameters,
+    render,
+    studies,
+)
 from noisefloor.show.report.pieces import (
     OUT,
     badge,

@@ -47,7 +47,7 @@ def begin(r, arm="", answer=""):
     leads, others = r.headlines(arm), r.also()
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
     told = {"title": r.study.title, "primary": leads, "also": others, "raw": r.sources}
-    save(r.verdicts, r.study.name, facts, r=r, **told)
+    save(r.verdicts, studies.page_of(r.study.name, r.study.key), facts, r=r, **told)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
 
@@ -194,14 +194,6 @@ def _forest(r, row):
 def dots(r, rows, name, caption="", *, alt="", **drawn):
     """Comparisons below each other. `drawn`: what `plots.dots` takes besides."""
     return figure(plots.dots(rows, **drawn), rows, name, caption, alt=alt)
-
-
-def waterfall(r, steps, rows, name="waterfall"):
-    """Steps that add up, drawn where there are more than two. rows: of the steps' metric."""
-    if len(steps) <= 2:
-        return None
-    of = rows.iloc[0][["metric", "margin_pct", "sittings", "asked", "ranged"]]
-    return figure(plots.waterfall(steps.assign(**of)), rows, name, data=steps)
 
 
 def pairs(r):

@@ -26,6 +26,7 @@ from noisefloor.show.report.pages import (
     PARTS,
     checked,
     notebook,
+    of_questions,
     parameters,
     placed,
     render,
@@ -36,7 +37,7 @@ from noisefloor.show.report.pages import (
 from noisefloor.show.report.pieces import by_word, drawing, raw_links
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import SAME, differs
-from noisefloor.studies import STUDIES, headline, load
+from noisefloor.studies import STUDIES, headline, load, page_of
 from noisefloor.text import amounts
 
 LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
@@ -66,10 +67,12 @@ def newest_campaign(study, *folders, leading=()) -> str | None:
 
 
 def finished(study, *folders):
-    """(campaign.json, folder) of every campaign of a study in `folders` that came to its end."""
+    """(campaign.json, folder) of every campaign of a study's page in `folders` that came to its
+    end."""
     for file in (f for folder in folders for f in folder.glob("*/campaign.json")):
         facts = json.loads(file.read_text())
-        if facts.get("study", file.parent.name) == study and facts.get("finished") != "":
+        page = page_of(facts.get("study", file.parent.name), facts.get("key", ""))
+        if page == study and facts.get("finished") != "":
             yield facts, file.parent
 
 
@@ -79,9 +82,10 @@ def finished(study, *folders):
 def plan(names=(), profile=None, given=None) -> list:
     """What `render_all` will do: (study, parameters, live) for each, all checked before anything
     runs. Profile `recorded` stands for each study's recorded campaigns, all that stand beside its
-    newest one, and for the published archives; a study without one has None for parameters."""
+    newest one, for the questions with a page of their own, and for the published archives; one
+    without any has None for parameters."""
     archives = published_archives()
-    wanted = names or [*studies(), *(archives if profile == "recorded" else ())]
+    wanted = names or [*studies(), *((*of_questions(), *archives) if profile == "recorded" else ())]
     books = {study: set(parameters(notebook(study))) for study in wanted}
     every, given = set().union(*books.values()), given or {}
     if not names and (wrong := next((name for name in given if name not in every), None)):
@@ -128,8 +132,7 @@ def _job(study, has, profile, values, named):
         if not values["campaign"] or profile:
             raise ReportError(
                 f"{study} is shown again from its newest campaign, of which there is "
-                f"{values['campaign'] or 'none'}; `noisefloor ab VARIABLE=OFF,ON` measures; "
-                "nothing was run",
+                f"{values['campaign'] or 'none'}; `{measures(study)}` measures; nothing was run",
                 2,
             )
     elif profile and "profile" in has:
@@ -163,6 +166,13 @@ def plan_archive(given) -> list:
     return [(name, checked(notebook(name), given), False)]
 
 
+def measures(page) -> str:
+    """The command that measures what a page of the notebook own-study shows."""
+    study, question = of_questions().get(page, ("", ""))
+    one = f"run {study} --question {question}" if study else "ab VARIABLE=OFF,ON"
+    return f"noisefloor {one}"
+
+
 def _whole(study, values) -> dict:
     """A value for each parameter of a study's notebook."""
     return {name: p.default for name, p in parameters(notebook(study)).items()} | values
@@ -173,7 +183,8 @@ def _page_name(study, values) -> str:
     if study != "own-study" or not values.get("campaign"):
         return study
     values.pop("lua", None)  # the campaign knows it, and a path tells where
-    return tidy.meta(results.named(values["campaign"])[0])["study"]
+    facts = tidy.meta(results.named(values["campaign"])[0])
+    return page_of(facts["study"], facts.get("key", ""))
 
 
 # -- made ------------------------------------------------------------------------------------------

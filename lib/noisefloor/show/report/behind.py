@@ -2,6 +2,7 @@
 depends on, all comparisons, the settings of the arms, and proofs and runs, folded."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,36 @@ from noisefloor.text.amounts import percent
 SATURATED = 0.95  # of the highest throughput
 _LISTS = TOLD["lists"]
 _ENDS = ("change_pct", "lo_pct", "hi_pct")
+
+
+_SIZES = {"GiB": 1 << 30, "MiB": 1 << 20}  # in which a variable's bytes are told
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def paragraph(r, text):
+    """A paragraph in which every {variable} stands for the value that was read back from the servers
+    (of arms that differ all of them): "hashes it {caching_sha2_password_digest_rounds} times". Such a
+    text cannot disagree with its campaign. Raises ReportError for what was not read back."""
+
+    def value(name):
+        read = dict.fromkeys(v[name[1]] for v in r.variables.values() if name[1] in v)
+        if not read:
+            raise words.ReportError(
+                f"{name[1]}: no such variable was read back in {r.folder.name}; no text was made"
+            )
+        return " or ".join(map(_value, read))
+
+    return remark(re.sub(r"\{(\w+)\}", value, text))
+
+
+def _value(text):
+    """A variable's value as a page tells it: 10,000; 1 GiB; ON."""
+    if not re.fullmatch(r"\d+", text):
+        return text
+    unit = next((u for u, size in _SIZES.items() if int(text) and int(text) % size == 0), "")
+    return f"{int(text) // _SIZES[unit]:,} {unit}" if unit else f"{int(text):,}"
 
 
 # -- in units --------------------------------------------------------------------------------------
@@ -190,6 +221,14 @@ def transfers(r, arm=""):
         "rows": study.profile.rows * study.tables,
         "pool": f" The buffer pool has {pool}B." if pool else "",
         "virtual": disk.get("kind") == "virtual",
+        "disk": _disk(r.meta.get("disk") or {}),
+        "library": r.meta.get("cipher_library") or "of this machine",
+        "flags": ", ".join((r.meta.get("host") or {}).get("flags", ())),
+        "openssl": "; ".join(
+            f"{name}: {built['OpenSSL']}"
+            for name, built in r.meta.get("builds", {}).items()
+            if built.get("OpenSSL")
+        ),
         "keyring": study.keyring,
     }
     leads = r.headlines(arm)
@@ -204,6 +243,11 @@ def transfers(r, arm=""):
     rows += _prices(r, leads)
     frame = pd.DataFrame(rows, columns=["what", "here"])
     return table(frame, "What this was measured on", name="transfers")
+
+
+def _disk(facts) -> str:
+    """What fio found, or why it did not; "" of a campaign that did not ask."""
+    return facts.get("skipped") or (say("disk", **facts) if facts else "")
 
 
 def _saturation(r) -> str:
@@ -280,6 +324,18 @@ def settings(r):
     return table(frame, "Settings in force, read back from the servers", name="settings")
 
 
+def configured(r):
+    """What stands in each arm's my.cnf beside its folders, to be copied; and what is set while it
+    runs."""
+    blocks = []
+    for arm in r.study.compared:
+        lines = [f"{k} = {v}" for k, v in (dict(r.study.settings) | dict(arm.settings)).items()]
+        lines += [f"# {k}={v} in the environment" for k, v in arm.environment.items()]
+        lines += [f"# SET GLOBAL {k} = {v};" for k, v in arm.switch.items()]
+        blocks.append((arm.name, "\n".join(["[mysqld]", *lines])))
+    return Shown(piece("blocks", blocks))
+
+
 def _again(r):
     """The command that measures the page's first question again, with its versions and its seed."""
     s, meta = r.parts[0].study, r.meta
@@ -297,6 +353,7 @@ def details(r):
     return together(
         fold(f"Left out on this machine ({left})", table(r.skipped)) if left else None,
         fold(f"Warnings ({warned})", table(r.warnings)) if warned else None,
+        fold("my.cnf of each arm", configured(r)),
         fold("Settings of each arm", settings(r)),
         fold("Every variable that differs between the arms", table(r.differences)),
         fold("Proof that each arm was what it is called", table(r.evidence)),

@@ -29,21 +29,25 @@ from noisefloor.show.identity import without_folders
 from noisefloor.show.markup import TEMPLATE, environment, piece, plain, safe
 from noisefloor.show.report.pieces import OUT, raw_links
 from noisefloor.show.report.words import ReportError
+from noisefloor.studies import own_pages
 
 PARTS = (".html", ".ipynb", ".csv", ".json")  # what a finished study leaves in reports/
 _BOX = '<section class="nf-verdict'
-_SHARED = {"ab-": "own-study", "archive-": "archive"}  # how pages begin that share a notebook
-_NOT_PAGES = ("explore", "own-study", "archive")  # rendered when named, not with "all"
+_OWN = "own-study"
+_SHARED = {"ab-": _OWN, "archive-": "archive"}  # how pages begin that share a notebook
+_NOT_PAGES = ("explore", _OWN, "archive")  # rendered when named, not with "all"
 
 
 def notebook(study) -> Path:
     """The notebook of a study. Raises ReportError with the names that exist."""
     path = paths.notebooks() / f"{study}.ipynb"
+    if study in of_questions():
+        path = paths.notebooks() / f"{_OWN}.ipynb"
     for start, shared in _SHARED.items():
         if str(study).startswith(start) and not path.exists():
             path = paths.notebooks() / f"{shared}.ipynb"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(study)) or not path.exists():
-        known = ", ".join(studies(everything=True)) or "none"
+        known = ", ".join([*studies(everything=True), *of_questions()]) or "none"
         raise _refused(f"no study is called {study!r}; there are: {known}")
     return path
 
@@ -52,6 +56,12 @@ def studies(everything=False) -> list:
     """Names of the notebooks that make a page."""
     names = sorted(p.stem for p in paths.notebooks().glob("*.ipynb"))
     return names if everything else [n for n in names if n not in _NOT_PAGES]
+
+
+def of_questions() -> dict[str, tuple[str, str]]:
+    """{name of a page: (study, question)} of the questions that have a page of their own, made by the
+    notebook own-study."""
+    return own_pages() if (paths.notebooks() / f"{_OWN}.ipynb").exists() else {}
 
 
 def method(source) -> str:

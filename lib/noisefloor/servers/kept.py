@@ -1,0 +1,62 @@
+"""Loaded data directories that are kept in ``.loaded/``: a load of gigabytes takes minutes, a copy
+seconds. The oldest go where they would take too much room."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.servers.server import Server
+
+WORTH_S = 20  # what is loaded sooner is not kept
+MOST_B = 24 << 30  # of all that is kept
+_PARTS = ("data", "client.cnf", "sysbench.cnf", "keyring")
+
+
+def taken(server: Server, content: Iterable[object], make: Callable[[], None]) -> None:
+    """Give a stopped server, of which nothing is there yet, the data directory with this `content`:
+    one that was kept, which is to be copied and never started, else what `make` makes."""
+    key = hashlib.sha256(json.dumps(list(content), default=str).encode()).hexdigest()[:16]
+    folder = paths.loaded() / key
+    if not (folder / "data").is_dir():
+        began = time.monotonic()
+        make()
+        if time.monotonic() - began < WORTH_S or not _keep(server.folder, folder):
+            return
+    else:
+        server.folder.mkdir(mode=0o700)
+    os.utime(folder)
+    server.datadir = folder / "data"
+    server.take_over(folder)
+
+
+def _keep(made: Path, folder: Path) -> bool:
+    """Move what belongs to a loaded server there, whole or not at all; whether there was room."""
+    size = size_of(made)
+    olds = sorted(paths.loaded().glob("*/"), key=lambda p: p.stat().st_mtime)
+    sizes = {old: size_of(old) for old in olds}
+    for old in olds:
+        if sum(sizes.values()) + size <= MOST_B:
+            break
+        shutil.rmtree(old)
+        del sizes[old]
+    if sum(sizes.values()) + size > MOST_B:
+        return False
+    new = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o700, parents=True)
+    for name in _PARTS:
+        with contextlib.suppress(FileNotFoundError):
+            (made / name).rename(new / name)
+    new.rename(folder)
+    return True
+
+
+def size_of(folder: Path) -> int:
+    """Bytes that a folder takes on disk."""
+    return sum(p.lstat().st_blocks * 512 for p in folder.rglob("*") if p.is_file())

@@ -1,0 +1,83 @@
+"""One rule for every claim, one unit for both numbers; and whether an order falls or rises."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from noisefloor.stats import agree, trend
+
+
+@pytest.mark.parametrize(
+    ("percent", "ahead", "own", "expected"),
+    [
+        (35, False, True, -35.0),  # 35 % of the number of the one ahead
+        (35, False, False, 100 * (1 / 1.35 - 1)),  # 35 % of the arm's own
+        (15, True, False, 15.0),
+        (15, True, True, 100 * (1 / 0.85 - 1)),
+        (0, True, True, 0.0),
+    ],
+)
+def test_a_share_of_either_number_becomes_a_change_of_the_arm(percent, ahead, own, expected):
+    assert agree.changed(percent, ahead=ahead, own=own) == pytest.approx(expected)
+
+
+def test_up_to_35_percent_ahead_is_55_percent_on_the_other_base():
+    assert agree.turned(-35.5) == pytest.approx(55.0, abs=0.1)
+    assert agree.turned(agree.turned(-35.5)) == pytest.approx(-35.5)
+    assert agree.turned(-100) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("claimed", "ours", "word"),
+    [
+        (agree.claimed(5.0), (4.0, 6.0), agree.AGREES),
+        (agree.claimed(5.0), (5.0, 6.0), agree.AGREES),
+        (agree.claimed(5.0), (5.1, 6.0), agree.DISAGREES),
+        (agree.claimed(0.0), (-1.0, 2.0), agree.AGREES),
+        (agree.claimed(0.0), (0.5, 2.0), agree.DISAGREES),
+        (agree.claimed(-9.0, most=True), (-7.0, -4.0), agree.AGREES),
+        (agree.claimed(-9.0, most=True), (-12.0, -9.5), agree.DISAGREES),
+        (agree.claimed(-9.0, most=True), (1.0, 3.0), agree.DISAGREES),
+        (agree.claimed(-78.7, least=True), (-90.0, -80.0), agree.AGREES),
+        (agree.claimed(-78.7, least=True), (-75.0, -60.0), agree.DISAGREES),
+        (agree.claimed(50.0, least=True), (100.0, 400.0), agree.AGREES),
+    ],
+)
+def test_a_claim_agrees_where_its_number_lies_in_our_range(claimed, ours, word):
+    assert agree.word(claimed, ours) == word
+
+
+# -- an order --------------------------------------------------------------------------------------
+
+
+def test_five_in_falling_order_are_one_order_of_sixty():
+    found = trend.trend([[5.0], [4.0], [3.0], [2.0], [1.0]])
+    assert (found.tau, found.p) == (pytest.approx(-1), pytest.approx(1 / 60))
+    assert found.decided
+    counted = [kendalltau(range(5), order).statistic for order in itertools.permutations(range(5))]
+    assert found.p == pytest.approx(np.mean(np.abs(counted) > 1 - 1e-9))
+
+
+def test_four_cannot_be_told_and_two_are_no_order():
+    assert not trend.trend([[4.0], [3.0], [2.0], [1.0]]).decided
+    assert trend.trend([[2.0], [1.0]]) is None
+    assert trend.trend([[2.0], [], [1.0]]) is None
+    assert trend.trend([[1.0], [1.0], [1.0]]) is None  # all equal: no order either
+
+
+def test_equal_groups_rarely_look_like_an_order():
+    """At most one in twenty, with one value a group and with three."""
+    rng = np.random.default_rng(52)
+    for each in (1, 3):
+        draws = rng.normal(size=(400, 5, each))
+        falls = np.mean([trend.trend([list(g) for g in groups]).decided for groups in draws])
+        assert falls < 0.08
+
+
+def test_several_runs_a_group_count_as_such():
+    steady = trend.trend([[10.0, 10.2, 9.9], [9.5, 9.6, 9.4], [9.0, 9.1, 8.9]])
+    assert steady.decided
+    assert steady.tau < -0.8
