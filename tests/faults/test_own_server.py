@@ -657,7 +657,7 @@ def test_a_study_that_needs_its_own_servers_is_refused_before_anybody_is_asked(h
     with pytest.raises(study.StudyError, match="needs servers of its own"):
         collect.obtain("tablespace-encryption", server="mysql://bench@192.0.2.1")
     with pytest.raises(study.StudyError, match="needs servers of its own"):
-        collect.obtain("binlog-encryption", question="masked", server="mysql://bench@192.0.2.1")
+        collect.obtain("binlog-encryption", question="replica", server="mysql://bench@192.0.2.1")
 
 
 @slow

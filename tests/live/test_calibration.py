@@ -464,7 +464,7 @@ def test_a_repeat_is_predicted_from_those_before_it_and_never_from_itself():
 
 
 def test_tau_is_that_of_all_questions_with_repeats():
-    opened = [*sat("headline", 0.0, 0.1), *sat("throttled", 0.0, 0.12), *sat("masked", 0.05)]
+    opened = [*sat("headline", 0.0, 0.1), *sat("throttled", 0.0, 0.12), *sat("replica", 0.05)]
     table = found.tau(opened)
     entry = table["sysbench"]["tps"]
     assert (entry["questions"], entry["sittings"]) == (2, 4)
@@ -516,7 +516,7 @@ def whole(recorded):
                 [
                     *sat("headline", 0.0, 0.01),
                     *sat(
-                        "native", 0.0, 0.3, study="ssl-connections", metric="connections_per_second"
+                        "login", 0.0, 0.3, study="ssl-connections", metric="connections_per_second"
                     ),
                 ]
             )

@@ -329,28 +329,6 @@ def test_one_baseline_a_sentence():
     assert "TLS 1.2" not in said
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("slower", "slower"), ""),
-        (("slower", "cannot tell"), ""),
-        (("same", "cannot tell"), ""),
-        (("same", "same"), ""),
-        (("slower",), ""),
-        (("slower", "same"), "Cheapest: B, the only one that is not slower."),
-        (("slower", "faster"), "Cheapest: B, the only one that is faster."),
-        (("same", "faster"), "Cheapest: B, the only one that is faster."),
-    ],
-    ids=str,
-)
-def test_cheapest_is_what_one_verdict_says(words, said):
-    named = zip("AB", words, strict=False)
-    rows = [("sustained", RATE, arm, 1.0, 0.5, 1.5, word) for arm, word in named]
-    found = findings.connection_answer(verdicts(*rows), pd.DataFrame(), pd.DataFrame())
-    _, cheapest, which = found.partition("Cheapest")
-    assert cheapest + which == said
-
-
 # -- backups ---------------------------------------------------------------------------------------
 
 

@@ -122,13 +122,13 @@ def test_the_load_is_the_median_of_whole_pairs_and_nothing_where_too_many_satura
     r = results.Results(Path("built"))
     vars(r).update(study=asked, tidy=tidy)
     load = r.load.set_index(["rate", "arm"])
-    assert load.index.get_level_values("rate").unique().tolist() == [100, 200, 300, 400]
-    assert load.loc[(200, "encrypted"), "saturated_pct"] == 10  # which is not over a tenth
-    found = load.loc[(200, "encrypted"), ["p50_s", "p99_s", "cpu_s"]].tolist()
+    assert load.index.get_level_values("rate").unique().tolist() == [50, 100, 150, 200]
+    assert load.loc[(100, "encrypted"), "saturated_pct"] == 10  # which is not over a tenth
+    found = load.loc[(100, "encrypted"), ["p50_s", "p99_s", "cpu_s"]].tolist()
     assert found == pytest.approx([0.022, 0.0825, 0.0044])  # p99: of the two whole pairs
-    assert load.loc[(200, "plain"), "p99_s"] == pytest.approx(0.075)
-    assert load.loc[[100], ["p50_s", "p99_s", "cpu_s"]].isna().all(axis=None)
-    assert load.loc[[300, 400], ["p50_s", "p99_s", "cpu_s"]].notna().all(axis=None)
+    assert load.loc[(100, "plain"), "p99_s"] == pytest.approx(0.075)
+    assert load.loc[[50], ["p50_s", "p99_s", "cpu_s"]].isna().all(axis=None)
+    assert load.loc[[150, 200], ["p50_s", "p99_s", "cpu_s"]].notna().all(axis=None)
 
 
 def test_a_campaign_at_a_rate_gives_its_load(campaign, template):

@@ -183,7 +183,7 @@ def test_settings_are_compared_by_value(running):
     known = running.variables()
     running.check(
         {
-            "innodb_buffer_pool_size": "256M",
+            "innodb_buffer_pool_size": "1G",
             "max_connections": 2200,
             "performance_schema": known["performance_schema"].lower(),
             "log_bin": "any-name",

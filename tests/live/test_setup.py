@@ -20,7 +20,7 @@ ENGINES = "lib/noisefloor/servers/engines"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())
 # what pip cannot bring: the interpreter, the server and the tools of the backup pipeline
-NOT_PYTHON = {"python", "pip", "mysql-server", "zstd", "openssl"}
+NOT_PYTHON = {"python", "pip", "mysql-server", "zstd", "openssl", "fio", "jemalloc"}
 CONDA_S = {"playwright-python": "playwright", "python-duckdb": "duckdb"}  # other names for the same
 
 

@@ -120,15 +120,14 @@ def here(r):
     return judged[judged["study"].eq(r.study.name)]
 
 
-def stands(r, label, *, arm="", question="", claimed=None, least=False):
+def stands(r, label, *, arm="", question="", claimed=None):
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
     words, by the rule of `stats.agree`; "" where nothing comparable was measured. Its number is held
     against the range in which the next campaign is to be expected, where that is known, else against
     the interval; that there is no difference agrees where our word names none.
 
     label: of the claim; arm: where it is looked for, by default the first; question: that answers
-    it, by default the headline's; claimed: in percent, where the source prints none; least: its
-    numbers are ranges, of which the nearest ends are compared."""
+    it, by default the headline's; claimed: in percent, where the source prints none."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
     part = r.capacity
@@ -144,7 +143,7 @@ def stands(r, label, *, arm="", question="", claimed=None, least=False):
         return ""
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
-    limits = {"most": source["limit"] == "most", "least": least or source["limit"] == "least"}
+    limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
     found = {}
     for processor, measured in words.placed(rows.iloc[0], seen):
         alike = {}

@@ -164,18 +164,6 @@ def _size(row) -> str:
     return canvas.numbers(row).replace(" (", ", ").removesuffix(")")
 
 
-def _cheapest(rows: pd.DataFrame) -> str:
-    """Which arm's verdict alone is better than that of all others, as a sentence; "" for none."""
-    ranks = {"better": 0, SAME: 1, "worse": 2}
-    rank = [ranks.get(_kind(row), 3) for row in rows.itertuples()]
-    if len(rank) < 2 or 3 in rank or rank.count(min(rank)) != 1:
-        return ""
-    first = rows.iloc[rank.index(min(rank))]
-    known = model.metric(first["metric"])
-    word = f"not {known.word(known.worse_up)}" if min(rank) else first["verdict"]
-    return f"Cheapest: {first['arm']}, the only one that is {word}."
-
-
 # -- two conditions against each other -------------------------------------------------------------
 
 

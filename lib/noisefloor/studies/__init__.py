@@ -30,7 +30,7 @@ _BUILDS = {
 # what `how` of an arm takes, by what the study's tools keep between their runs: key -> its values, ()
 # for any; docs/add-a-study.md says what they mean
 HOW: dict[str, dict[str, tuple[str, ...]]] = {
-    "backup": {"cipher": (), "mask": ("AES",), "bufsize": (), "pipe": ()},
+    "backup": {"cipher": ()},
     "connections": {
         "via": ("tcp", "tunnel"),
         "tls": ("TLSv1.2", "TLSv1.3"),
