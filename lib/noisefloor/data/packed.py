@@ -1,5 +1,5 @@
-"""A packed campaign, read in place: one archive beside its campaign.json, a solid tar.xz (or a zip, as
-before). `inside` is the door to its files, and to those of a folder. It is read once, into memory;
+"""A packed campaign, read in place: one solid tar.xz beside its
+campaign.json. `inside` is the door to its files, and to those of a folder. It is read once, into memory;
 nothing is unpacked to disk, and an archive that could do harm is not opened."""
 
 import errno
@@ -8,25 +8,18 @@ import io
 import lzma
 import os
 import stat
-import struct
 import tarfile
-import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 BESIDE = ("campaign.json", "SHA256SUMS")  # the archive, where everybody can read them
-KINDS = (".tar.xz", ".zip")
+KIND = ".tar.xz"
 MOST_BYTES = 2 * 2**30  # that come out of one campaign
 MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much that may be of an archive's own size
 MOST_KEPT = 2**28  # of the archives that were read, in the memory of a process
 MOST_NAME, MOST_DEEP = 2**10, 8  # bytes of a name, and folders in it
 PIECE, MOST_DICTIONARY = 2**20, 2**27  # of what is decompressed at once, and to remember of it
-# RuntimeError: a zip with a password, or packed by a method that is not known
-WRONG = (
-    *(OSError, ValueError, EOFError, RuntimeError, struct.error),
-    *(zlib.error, zipfile.BadZipFile, lzma.LZMAError, tarfile.TarError),
-)
+WRONG = (OSError, ValueError, EOFError, lzma.LZMAError, tarfile.TarError)
 
 
 class Damaged(Exception):
@@ -70,8 +63,6 @@ class Member:
         content = self.archive.files.get(self.at)
         if content is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self))
-        if isinstance(content, str):
-            raise OSError(errno.EIO, f"it is damaged ({content})", str(self))
         return bytes(content)
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -82,16 +73,15 @@ Place = Path | Member
 
 
 class _Archive:
-    """The archive of a campaign: its files, what is wrong in the place of a damaged one, and
-    its folders with the names in each. Raises Damaged."""
+    """The archive of a campaign: its files, and its folders with the names in each. Raises Damaged."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.files: dict[str, memoryview | bytes | str] = {}
+        self.files: dict[str, memoryview] = {}
         self.folders: dict[str, dict[str, None]] = {"": {}}
         try:
             limit = min(MOST_BYTES, max(LEAST_LIMIT, MOST_RATIO * path.stat().st_size))
-            for name, content in (_zip if path.suffix == ".zip" else _tar)(path, limit):
+            for name, content in _tar(path, limit):
                 self._add(name, content)
         except Damaged as e:
             raise Damaged(f"{path.name} {e}; it was not opened") from None
@@ -99,7 +89,7 @@ class _Archive:
             raise Damaged(f"{path.name} cannot be read ({e}); it was not opened") from None
         self.size = sum(2**10 + len(content) for content in self.files.values())  # with headers
 
-    def _add(self, entry: str, content: memoryview | bytes | str) -> None:
+    def _add(self, entry: str, content: memoryview) -> None:
         """Add a file, or a folder, whose name ends in /."""
         name = entry.removesuffix("/")
         parts = name.split("/")
@@ -163,32 +153,6 @@ def _decompressed(path: Path, limit: int) -> bytearray:
     return data
 
 
-def _zip(path: Path, limit: int) -> Iterator[tuple[str, bytes | str]]:
-    """(name, content or what is wrong with it) of all that is in a zip. Raises Damaged, WRONG."""
-    with zipfile.ZipFile(path) as archive:
-        if sum(entry.file_size for entry in archive.infolist()) > limit:
-            raise Damaged(f"holds more than {limit:,} bytes, more than a campaign can hold")
-        for entry in archive.infolist():
-            if wrong := _wrong(entry):
-                raise Damaged(f"holds {entry.filename!r}, {wrong}")
-            try:
-                with archive.open(entry) as file:  # never more than it says; its CRC is checked
-                    content: bytes | str = file.read(entry.file_size + 1)
-            except WRONG as e:
-                content = str(e)
-            yield entry.filename, content
-
-
-def _wrong(entry: zipfile.ZipInfo) -> str:
-    if entry.flag_bits & 1:
-        return "which has a password"
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "which is not deflated"
-    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        return "which is no file and no folder"
-    return ""
-
-
 _kept: dict[tuple[object, ...], Member] = {}  # what was used last comes last
 
 
@@ -204,7 +168,7 @@ def _opened(path: Path, *changed: int) -> Member:
 
 def archive(campaign: Path) -> Path | None:
     """The archive of a packed campaign. Raises Damaged for several."""
-    found = sorted(p for p in campaign.glob("*") if p.name.endswith(KINDS))
+    found = sorted(p for p in campaign.glob("*") if p.name.endswith(KIND))
     if len(found) > 1:
         raise Damaged(f"{campaign.name} holds {len(found)} archives; a packed campaign has one")
     return found[0] if found else None
