@@ -163,8 +163,8 @@ PROFILES = {
     for p in (
         Profile("smoke", 0.35, 1, 1, 0.2, 2, 1_000, (4,), quick=True),
         Profile("quick", 2, 2, 1, 0.3, 8, 20_000, (4,), quick=True),
-        Profile("standard", 20, 3, 2, 0.3, 10, 100_000, (4,)),
-        Profile("full", 720, 300, 30, 10, 10, 100_000, (4,)),
+        Profile("standard", 20, 3, 60, 0.3, 10, 100_000, (4,)),
+        Profile("full", 720, 300, 60, 10, 10, 100_000, (4,)),
     )
 }
 

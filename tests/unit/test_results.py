@@ -87,7 +87,8 @@ def test_tables_for_the_page(opened):
 )
 def test_advice_follows_the_verdict(metric, verdict, lo, hi, strict, other):
     told = {"metric": metric, "verdict": verdict, "lo_pct": lo, "hi_pct": hi, "margin_pct": 2.0}
-    found = results.advice([pd.Series(told)])["measured here"]
+    latency = pd.Series(told | {"metric": "p99", "lo_pct": -90.0, "hi_pct": 90.0})
+    found = results.advice([pd.Series(told), latency])["measured here"]
     assert strict in found[0]
     assert other in found[1]
 

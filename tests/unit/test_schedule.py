@@ -165,7 +165,8 @@ def test_the_order_of_a_round_depends_on_seed_block_and_number_only():
 def test_side_by_side_every_round_holds_each_arm_and_the_control_is_spread():
     declared = schedule.plan(STANDARD)  # switched, every block holds all arms
     assert schedule.turns(1, STANDARD, declared) == [(k, None) for k in range(10)]
-    wide = replace(STANDARD, design="side by side", arms=ARMS)
+    brief = replace(STANDARD.profile, warmup_s=2)  # a long warm-up leaves no time for a control
+    wide = replace(STANDARD, design="side by side", arms=ARMS, profile=brief)
     declared = schedule.plan(wide)
     turns = schedule.turns(7, wide, declared)
     for k in range(declared["blocks"]):

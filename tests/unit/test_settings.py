@@ -61,8 +61,8 @@ def test_every_server_has_a_gigabyte_of_memory_and_two_of_redo(engine):
     assert "innodb_buffer_pool_size" not in own.settings  # what is asked about is not held
 
 
-def test_a_standard_campaign_takes_forty_minutes_at_most():
-    assert all(setting(key).profile.budget_min <= 40 for key in KEYS)
+def test_a_standard_campaign_takes_less_than_an_hour():
+    assert all(setting(key).profile.budget_min < 55 for key in KEYS)
     s = setting("doublewrite")
     assert s.tables * s.profile.rows * 240 > 3.5 * 2**30  # four times the pool
     assert s.profile.warmup_s == 60

@@ -6,13 +6,13 @@ A value of a file may be a table by profile (``{quick = 2, standard = 3}``); the
 import functools
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
-from noisefloor.studies.own import MANY, at_rate, own, refused
+from noisefloor.studies.own import LEADS, MANY, at_rate, own, refused
 
 _FIRST = (
     *("binlog-encryption", "tablespace-encryption", "version-upgrade", "backup-encryption"),
@@ -92,8 +92,8 @@ def load(
         _how(name, arm, kit)
     works = file["workloads"]
     works = tuple(_workload(n, works[n], chosen, threads) for n in asked["workloads"])
-    if rates := asked.get("rates"):  # the first leads the page
-        works = tuple(at_rate(work, rate, threads) for work in works for rate in rates)
+    if rates := asked.get("rates"):
+        works = tuple(w for work in works for w in _at_rates(work, rates, threads, arms))
     lengths = _lengths(profile, file, key, budget_min)
     settings = file["settings"] | asked.get("settings", {})
     study = Study(
@@ -120,6 +120,17 @@ def load(
         minutes = _minutes(study, leads=key in file.get("headline", list(known)[:1]))
         study = replace(study, profile=replace(study.profile, budget_min=minutes))
     return study
+
+
+def _at_rates(
+    work: Workload, rates: Sequence[int], threads: tuple[int, ...], arms: Sequence[Arm]
+) -> Iterator[Workload]:
+    """`work` at each rate. The first carries the answer, for all arms; the load figure has the other
+    ones, for the first arm."""
+    first, *others = rates
+    yield at_rate(work, first, threads, LEADS if others else 1)
+    for rate in others:
+        yield at_rate(work, rate, threads, only=arms[0].name if len(arms) > 1 else "")
 
 
 def _lengths(profile: str, file: Mapping, key: str, budget_min: float) -> dict:

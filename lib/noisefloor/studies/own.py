@@ -33,6 +33,7 @@ CLIENTS = 64  # at a rate: so many that the queue stands in the server, not in s
 RATE_MOST = 100_000  # sysbench's queue holds no more transactions
 SHARE_MOST = 90  # percent of a capacity that may be offered
 WINDOW_S = (8, 60)  # least and most seconds under load at the same time
+LEADS = 3  # times as long where other rates stand beside the first, which carries the answer
 ENOUGH = 1_150  # transactions of a window: ten of them are slower than its 99th percentile, even
 # where fewer arrive by chance
 
@@ -55,17 +56,21 @@ def share_of(tps: float, percent: int) -> int:
     return min(max(int(float(f"{tps * percent / 100:.1e}")), 1), RATE_MOST)
 
 
-def at_rate(work: Workload, rate: int, threads: tuple[int, ...] = ()) -> Workload:
-    """`work` with `rate` transactions a second offered to each server."""
+def at_rate(
+    work: Workload, rate: int, threads: tuple[int, ...] = (), longer: int = 1, only: str = ""
+) -> Workload:
+    """`work` with `rate` transactions a second offered to each server, in windows that are `longer`
+    times as long as is enough; `only`: the one arm that is measured at this rate."""
     many = threads or (CLIENTS,)
     least, most = WINDOW_S
-    seconds = min(max(least, math.ceil(ENOUGH / rate)), most)
+    seconds = min(max(least, math.ceil(longer * ENOUGH / rate)), most)
     return replace(
         work,
         name=f"{work.name}, {rate:,} a second",
         threads=many,
         rate=rate,
         slices={str(t): seconds for t in many},
+        only_at={str(t): only for t in many if only},
         metrics=(
             *("p99", "cpu_per_transaction", "mean_latency", "p95"),
             *(m for m in work.metrics if m.endswith("_bytes_per_transaction")),

@@ -30,9 +30,9 @@ def only(table: pd.DataFrame, **asked: str) -> pd.DataFrame:
 
 def advice(rows: list[pd.Series]) -> pd.DataFrame:
     """Who should switch it on: the two domains of the binlog document, each with what it advised
-    and what the last of `headlines` means for it. Columns domain, the document advised, measured
+    and what the first of `headlines` means for it. Columns domain, the document advised, measured
     here."""
-    row = rows[-1]
+    row = rows[0]  # processor time; the last one may be of latency
     sign = 1 if model.metric(row["metric"]).worse_up else -1  # a cost is a change for the worse
     least, most = sorted((sign * row["lo_pct"], sign * row["hi_pct"]))
     of = " of TPS" if row["metric"] == "tps" else " of processor time"
