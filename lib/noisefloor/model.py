@@ -1,4 +1,4 @@
-"""What to compare: metrics, arms, workloads, studies and profiles. Data only, no behaviour."""
+"""What to compare: metrics, arms, workloads, studies and profiles, and what follows from them alone."""
 
 import sys
 from collections.abc import Mapping

@@ -17,7 +17,7 @@ from noisefloor.stats.scatter import Floor, Start
 from noisefloor.stats.verdict import CANNOT_TELL
 
 PERCENTILES = ("p95", "p99")
-# sysbench's histogram, as `parse.histogram` has it (importing that would import numpy)
+# sysbench's histogram, of the width of `parse.RESOLUTION` (importing that would import numpy)
 BUCKET = math.log1p(0.01817)  # width of a bucket on the log scale
 CLIP_S = 100.0  # its end
 SHARED = "more runs under the same server starts cannot settle it"
