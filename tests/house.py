@@ -20,7 +20,7 @@ TEXT_METHODS = {
     *("startswith", "endswith", "replace", "removeprefix", "removesuffix"),
     *("partition", "rpartition", "split", "rsplit", "count", "index", "find", "contains"),
 }
-OF_ONE_PAGE = ("show/findings.py", "claims/", "calibrate/")  # analysis that one notebook alone uses
+OF_ONE_PAGE = ("claims/", "calibrate/")  # analysis that one notebook alone uses
 READS_TEXT = ("parse/", "data/ingest/")  # whose work is to read what others wrote
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
