@@ -3,6 +3,7 @@
 import re
 
 from noisefloor import parse
+from noisefloor.model import METRICS
 from noisefloor.parse.base import Result, plain
 from noisefloor.parse.forms import FORMS, compiled
 from noisefloor.parse.sysbench_text import EVENTS, FAILED, runs
@@ -54,11 +55,11 @@ def of(name: str, d: Result) -> Run:
     database = bool(d["transactions"])
     rate, latency = "tps" if database else "events_per_s", d["latency"]
     values = {rate: d[rate], "mean_latency": latency["mean"]}
-    for share in (95, 99):
-        values[f"p{share}"] = latency["percentile"].get(share)
+    for quantile in (m for m in METRICS.values() if m.quantile and m.judged):
+        values[quantile.name] = latency["percentile"].get(round(100 * quantile.quantile, 6))
         if d["histogram_counts"].size:
             counted = (d["histogram_s"], d["histogram_counts"])
-            values[f"p{share}"] = parse.quantile(*counted, share / 100)
+            values[quantile.name] = parse.quantile(*counted, quantile.quantile)
     more = {"min_latency": latency["min"], "max_latency": latency["max"]}
     more |= {k: d[k] for k in ("qps", "ignored_errors", "reconnects")}
     more |= {f"p{share:g}": value for share, value in latency["percentile"].items()}
