@@ -1,5 +1,6 @@
-"""What to compare: metrics, arms, workloads, studies and profiles. Data only, no behaviour."""
+"""What to compare: metrics, arms, workloads, studies and profiles, and what follows from them alone."""
 
+import csv
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -23,6 +24,8 @@ class Metric:
     quick_pct: float = 5.0  # the same for a quick campaign
     larger: str = "faster"  # what a larger value is called
     smaller: str = "slower"
+    quantile: float = 0.0  # of latency, that it is; 0: it is none
+    kin: str = ""  # the metric whose known scatter counts where its own is not known
 
     def word(self, up: bool) -> str:
         """What a change to a larger value (`up`), or to a smaller one, is called."""
@@ -35,19 +38,32 @@ class Metric:
 
 
 def _metrics() -> dict[str, Metric]:
-    text = Path(__file__).with_name("metrics.csv").read_text(encoding="utf-8")
-    rows = [line.split(",") for line in text.splitlines()[1:]]
+    """The table of all metrics: everything that is known of one stands in its row."""
+    with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
     return {
-        name: Metric(
-            name, label, unit, better, shown, float(scale), judged == "yes", short,
-            float(margin), float(quick), larger, smaller,
+        row["name"]: Metric(
+            row["name"],
+            row["label"],
+            row["unit"],
+            row["better"],
+            row["shown_unit"],
+            float(row["scale"]),
+            row["judged"] == "yes",
+            row["short"],
+            float(row["margin_pct"]),
+            float(row["quick_pct"]),
+            row["larger"],
+            row["smaller"],
+            float(row["quantile"] or 0),
+            row["kin"],
         )
-        for name, label, unit, better, shown, scale, judged, short, margin, quick, larger, smaller
-        in rows
-    }  # fmt: skip
+        for row in rows
+    }
 
 
 METRICS = _metrics()
+QUANTILES = {m.name: m.quantile for m in METRICS.values() if m.quantile}  # of latency
 UNKNOWN = Metric("", "", "", "higher")  # of somebody's archive: more is better
 
 

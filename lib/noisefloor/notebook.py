@@ -9,7 +9,6 @@ _PLACES = {
     "claims": "claims",
     "collect": "measure.collect",
     "explore": "explore",
-    "findings": "show.findings",
     "paths": "paths",
     "plots": "show.plots",
     "report": "show.report",

@@ -14,16 +14,16 @@ import re
 import sys
 import time
 import traceback
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from noisefloor import parse
+from noisefloor import parse, tools
 from noisefloor.parse.base import decoded
 
 DATA = Path(__file__).parents[1] / "data"
 BATCH = 5_000
+OUTCOMES = (*(tool.NAME for tool in tools.known()), "refused")
 SLOW_S = 0.25  # no input is longer than 200,000 characters: whatever takes this long is quadratic
 
 # -- real logs, and damage to them -----------------------------------------------------------------
@@ -36,7 +36,14 @@ def _few_buckets(text: str) -> str:
     return "\n".join(line for i, line in enumerate(lines) if i not in bars[12:])
 
 
-KINDS = ("sysbench", "sysbench/by-hand", "time")
+KINDS = (
+    "sysbench",
+    "sysbench/by-hand",
+    "time",
+    "tools/pgbench",
+    "tools/hammerdb",
+    "tools/mysqlslap",
+)
 LOGS = [p.read_text() for kind in KINDS for p in sorted((DATA / kind).glob("*.txt"))]
 SHORT = [log if len(log) < 5_000 else _few_buckets(log) for log in LOGS]
 SCRAPS = [
@@ -46,6 +53,14 @@ SCRAPS = [
     *("thds: ", "SQL statistics:\n", "total number of events:", "FATAL: x\n", "real", "user ", "{"),
     *("Latency histogram", "Checkpoint report:\n", "[ 1s ] ", "sysbench ", "</script>", "=1+1"),
     *("|", "h "),
+    *(
+        "tps = ",
+        "progress: 1.0 s, ",
+        "transaction type: ",
+        "TEST RESULT : ",
+        "Vuser 1:",
+        "Benchmark\n",
+    ),
 ]
 ENDS = ("\r\n", "\r", "\n\n", "\x0b", "\x85", " \n", "\r\r\n", "")
 LONG = (" ", "0", "[", "a_", "x", ".", "-p ")
@@ -215,6 +230,47 @@ def _in_time(text: str, found: list[dict]) -> None:
             raise Broken(f"exit code {code} is not in the text")
 
 
+def _in_log(text: str, run: tools.Run) -> None:
+    """Raise Broken for a number of a run of another tool that the text does not hold."""
+    told = {_same(float(t)) for t in LOOSE.findall(text)}
+    columns = [column for name, column in run.intervals.items() if name != "ok"]
+    values = [
+        *run.values.values(),
+        *run.more.values(),
+        run.threads,
+        *np.concatenate([*columns, []]),
+    ]
+    for value in values:  # as it is, in ms, or in minutes
+        said = value is not None and math.isfinite(value)
+        if said and not any(_same(value * scale) in told for scale in (1, 1e3, 60)):
+            raise Broken(f"{value!r} is not in the text")
+
+
+def _of_others(text: str | bytes) -> list[str]:
+    """The tools beside sysbench and `time` that read the text. Raises Broken."""
+    found = []
+    for tool in tools.known():
+        if tool.NAME in ("sysbench", "time"):
+            continue
+        try:
+            runs = [tool.run("x", piece) for _, piece in tool.runs(text)]
+        except parse.ParseError as e:
+            _fit(e, text)
+            continue
+        for run in runs:
+            _in_log(decoded(text), run)
+        found.append(tool.NAME)
+    return found
+
+
+def _fit(e: parse.ParseError, text: str | bytes) -> None:
+    """Raise Broken for an error that is not fit for a terminal."""
+    if not (e.text.isprintable() and str(e).isprintable() and len(str(e)) < 3_000):
+        raise Broken("an error that is not fit for a terminal") from None
+    if not 1 <= e.line <= 2 + len(text):
+        raise Broken(f"an error in line {e.line}") from None
+
+
 def _numbers(result):
     if isinstance(result, dict | list | tuple):
         for value in result.values() if isinstance(result, dict) else result:
@@ -224,20 +280,15 @@ def _numbers(result):
 
 
 def check(text: str | bytes) -> str:
-    """What the parsers made of one input: "sysbench", "time" or "refused". Raises Broken, or
+    """What the parsers made of one input: the first tool that read it, or "refused". Raises Broken, or
     whatever escaped from a parser."""
-    kind = parse.kind(text)
-    if kind not in ("sysbench", "time", None):
-        raise Broken(f"kind {kind!r}")
+    kind = tools.named(text)
     outcome, found = "refused", []
     for name, read in (("sysbench", parse.sysbench), ("time", parse.time)):
         try:
             result = read(text)
         except parse.ParseError as e:
-            if not (e.text.isprintable() and str(e).isprintable() and len(str(e)) < 3_000):
-                raise Broken("an error that is not fit for a terminal") from None
-            if not 1 <= e.line <= 2 + len(text):
-                raise Broken(f"an error in line {e.line}") from None
+            _fit(e, text)
             continue
         if name == "sysbench":
             _in_sysbench(decoded(text), result)
@@ -245,16 +296,20 @@ def check(text: str | bytes) -> str:
             _in_time(decoded(text), result)
         if not all(math.isfinite(n) for n in _numbers(result)):
             raise Broken("a number that is not finite")
-        outcome = name if outcome == "refused" else outcome
         found.append(name)
-    if "time" in found and kind is None:
-        raise Broken("read as time, but of no kind")
-    try:
-        pieces = parse.runs(text)
-    except parse.ParseError:
-        return outcome
-    if not (pieces[0][0] == 1 and all(a[0] <= b[0] for a, b in pairwise(pieces))):
-        raise Broken("runs: pieces out of order")
+    found += _of_others(text)
+    outcome = found[0] if found else outcome
+    if found and kind is None:
+        raise Broken(f"read as {found}, but of no tool")
+    for tool in tools.known():
+        tool.chore(text)
+        try:
+            pieces = tool.runs(text)
+        except parse.ParseError:
+            continue
+        lines = [line for line, _ in pieces]
+        if tool.NAME != "time" and not (lines[0] == 1 and lines == sorted(lines)):
+            raise Broken(f"{tool.NAME}: pieces out of order")
     return outcome
 
 
@@ -264,7 +319,7 @@ def check(text: str | bytes) -> str:
 def batch(seed: str, inputs: int = BATCH) -> dict:
     """Counts of one batch, its slowest input's seconds, and what broke (at most five)."""
     r = random.Random(seed)
-    counts, slowest, broken = {"sysbench": 0, "time": 0, "refused": 0}, 0.0, []
+    counts, slowest, broken = dict.fromkeys(OUTCOMES, 0), 0.0, []
     start = time.process_time()
     for _ in range(inputs):
         text = damaged(r)
@@ -291,7 +346,7 @@ def main() -> None:
     asked = asked.parse_args()
     from tqdm import tqdm
 
-    total = {"seed": asked.seed, "batches": 0, "inputs": 0, "sysbench": 0, "time": 0, "refused": 0}
+    total = {"seed": asked.seed, "batches": 0, "inputs": 0, **dict.fromkeys(OUTCOMES, 0)}
     total |= {"slowest_s": 0.0, "cpu_s": 0.0, "broken": 0}
     if asked.record and asked.record.exists():
         total |= json.loads(asked.record.read_text())

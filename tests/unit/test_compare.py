@@ -10,10 +10,12 @@ from scipy import stats
 from conftest import DATA
 from noisefloor import parse
 from noisefloor.data import compare
-from noisefloor.data.compare import Refused, Run
+from noisefloor.data.compare import Refused
 from noisefloor.stats import plan, scatter
 from noisefloor.stats import runs as judging
 from noisefloor.stats.within import within
+from noisefloor.tools import Run
+from noisefloor.tools.sysbench import MUST
 
 SLICES = sorted((DATA / "compare").glob("00-*.txt"))
 BEFORE = [p for p in SLICES if p.stem.endswith("A")]
@@ -24,7 +26,14 @@ MORE = [12.0, 12.05, 12.1, 11.95]
 
 def made(values, threads=4, seconds=10.0, metric="tps", **keys):
     return [
-        Run(f"{i}.txt", {metric: float(v)}, threads, {"tool": "sysbench", **keys}, seconds)
+        Run(
+            f"{i}.txt",
+            {metric: float(v)},
+            threads,
+            {"tool": "sysbench", **keys},
+            seconds,
+            must=MUST,
+        )
         for i, v in enumerate(values)
     ]
 

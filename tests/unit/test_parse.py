@@ -10,8 +10,9 @@ import pytest
 
 import archive
 from conftest import DATA
-from noisefloor import parse
+from noisefloor import parse, tools
 from noisefloor.parse import rows
+from noisefloor.tools import sysbench
 
 
 def texts(folder: str) -> dict[str, str]:
@@ -49,7 +50,7 @@ def test_real_run_is_read_without_a_warning(name):
     result = parse.sysbench(SYSBENCH[name])
     assert result["warnings"] == []
     assert result["version"] == "1.0.20"
-    assert parse.kind(SYSBENCH[name]) == "sysbench"
+    assert tools.named(SYSBENCH[name]) == "sysbench"
 
 
 def test_every_number_of_a_real_run():
@@ -143,7 +144,7 @@ def test_other_versions(name):
     assert {k: r["latency"][k] for k in ("mean", "max")} | {"percentile": shown} == latency
     last = {k: r["intervals"][k][-1] for k in row}
     assert last == {k: pytest.approx(value) for k, value in row.items()}
-    assert parse.kind(WRITTEN[name]) == "sysbench"
+    assert tools.named(WRITTEN[name]) == "sysbench"
     assert bool(r["warnings"]) == (name == "1.0-checkpoint-wrapped")
 
 
@@ -253,7 +254,7 @@ def test_failed_run_is_a_parse_error_naming_the_failure(name):
     failed = "FATAL" in text or "invalid option" in text
     assert (e.text if failed else "no summary") in e.reason
     assert str(pickle.loads(pickle.dumps(e))) == str(e)
-    assert parse.kind(text) == "sysbench"
+    assert tools.named(text) == "sysbench"
 
 
 BROKEN = {
@@ -372,7 +373,7 @@ def test_time_forms(case):
     text = told.pop("text")
     r, *_ = parse.time("some output\n" + text)
     assert {k: r[k] for k in told} == told
-    assert parse.kind(text) == "time"
+    assert tools.named(text) == "time"
 
 
 def test_several_results_keep_their_order_and_lines():
@@ -424,14 +425,14 @@ def test_time_refuses(text):
      " 1  0  0 123456  0.5 99.5\n", b"\x89PNG\r\n\x1a\n"],
 )  # fmt: skip
 def test_kind_of_something_else(text):
-    assert parse.kind(text) is None
+    assert tools.named(text) is None
 
 
 @pytest.mark.parametrize(
     "text", [RW[RW.index("SQL statistics:") :].split("General", 1)[0], RW + TIME["bash-time"]]
 )
 def test_what_a_cut_left_of_sysbench_and_what_ran_under_time_is_sysbench(text):
-    assert parse.kind(text) == "sysbench"
+    assert tools.named(text) == "sysbench"
 
 
 TABLE = "sysbench 1.0.20\n\nCreating table 'sbtest1'...\n"
@@ -450,22 +451,19 @@ TABLE = "sysbench 1.0.20\n\nCreating table 'sbtest1'...\n"
     ],
 )  # fmt: skip
 def test_a_log_of_prepare_or_cleanup_is_no_failed_run(text, what):
-    assert parse.chore(text) == what
+    assert sysbench.chore(text) == what
 
 
 @pytest.mark.parametrize(
     ("text", "tool"),
     [
-        ("TEST RESULT : System achieved 1000 NOPM from 2300 MySQL TPM", "HammerDB"),
-        ("Benchmark\n\tAverage number of seconds to run all queries: 0.5 seconds", "mysqlslap"),
-        ("number of transactions actually processed: 10", "pgbench"),
         ("[OVERALL], Throughput(ops/sec), 100", "YCSB"),
         ("                 <TpmC>\n", "tpcc-mysql"),
         (OLDER, None),
     ],
 )
 def test_other_tools_are_named(text, tool):
-    assert parse.foreign(text) == tool
+    assert tools.foreign(text) == tool
 
 
 # ---- secrets ---------------------------------------------------------------------------------

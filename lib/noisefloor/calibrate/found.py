@@ -15,7 +15,7 @@ from scipy import stats as scipy_stats
 
 from noisefloor import schedule, stats
 from noisefloor.calibrate import heldout, live
-from noisefloor.data.tidy.rates import PERCENTILES
+from noisefloor.model import QUANTILES
 from noisefloor.stats import combine
 
 WHOLE = 12  # blocks without which a campaign decides nothing about a machine
@@ -64,7 +64,7 @@ def noise(opened):
         found = stats.pairs(r.judged(), baseline=r.study.baseline.name)
         for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
             load = r.study.workload(work)
-            if load.rate and metric in PERCENTILES:  # a value a block, of all its windows
+            if load.rate and metric in QUANTILES:  # a value a block, of all its windows
                 beside = found[found["workload"].eq(work) & found["metric"].eq(live.CPU)]
                 parts = [
                     _of_blocks(p, beside[beside["arm"].eq(arm)]) for arm, p in part.groupby("arm")

@@ -57,7 +57,7 @@ class _TwoSides(click.Command):
 def compare(
     files, margin, baseline_name, arm_name, form, fail_on, archive, baseline, where, **rule
 ):
-    """Judge sysbench or `time` logs: two sets of files, two folders, or an ingested archive.
+    """Judge logs of benchmarks or of `time`: two sets of files, two folders, or an ingested archive.
 
     \b
     noisefloor compare before/*.txt -- after/*.txt
@@ -220,7 +220,7 @@ def judge(a, b, margin, lower_is_better, verbose, fail_on, as_json, **given):
 @_cluster
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
 def ingest(path, out, rules, jobs, cluster, as_json):
-    """Turn any tree of results into tables: sysbench and `time` logs, also compressed or in archives.
+    """Turn any tree of results into tables: logs of all tools that `compare` reads, also compressed or in archives.
 
     \b
     noisefloor ingest ~/Percona-Lab-results --out tables

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.dataset as ds
 
-from noisefloor import paths, stats
+from noisefloor import paths, stats, tools
 from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import AGAIN, METRICS, PROFILES, Arm, Study, Workload
@@ -32,7 +32,7 @@ MOST_VALUES = 12  # of a label that a refusal names
 MOST_OUTLIERS = 12  # runs that are told one by one
 APART = 6.0  # times the usual distance of a run from the median of its arm
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
-HARD = ("campaign", "tool", *compare.REFUSED)  # across which nothing can be compared
+HARD = ("campaign", "tool", *tools.must())  # across which nothing can be compared
 
 
 class Unknown(Refusal):

@@ -9,31 +9,20 @@ import math
 import re
 import textwrap
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
-from noisefloor import parse, stats
+from noisefloor import parse, stats, tools
 from noisefloor.parse.base import MOST
 from noisefloor.stats.row import COLUMNS
 from noisefloor.text import Refusal, amounts, answers, sheet
 
-REFUSED = ("tool", "test", "statements a transaction", "tables", "table-size", "rate")
-HIGHER = ("tps", "events_per_s")  # metrics of which more is better
+HIGHER = ("tps", "events_per_s", "new_orders_per_s")  # metrics of which more is better
 LABEL = {
-    "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
+    "new_orders_per_s": "new orders/s", "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
     "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
 }  # fmt: skip
 WIDE = 40  # characters of a workload's name that fit beside its numbers
 SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
-# options that say where and how long, not what; threads and duration are looked at by themselves
-_PRIVATE = {
-    "threads", "num-threads", "time", "max-time", "events", "max-requests", "report-interval",
-    "histogram", "percentile", "rand-seed", "test", "rate", "db-driver", "verbosity", "debug",
-    *(f"{server}-{what}" for server in ("mysql", "pgsql") for what in
-      ("host", "port", "socket", "user", "password", "db")),
-}  # fmt: skip
 
 
 class Refused(Refusal):
@@ -44,19 +33,6 @@ class Refused(Refusal):
 
 def _refused(why, code=2):
     return Refused(f"{why}; nothing was judged", code)
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one log says about one run; values in base units (s, 1/s)."""
-
-    name: str
-    values: dict
-    threads: int | None = None
-    keys: dict = field(default_factory=dict)  # must agree before runs are pooled
-    seconds: float | None = None
-    rows: np.ndarray | None = None  # transactions per second, row by row
-    notes: tuple = ()
 
 
 # -- reading ------------------------------------------------------------------------
@@ -107,69 +83,27 @@ def _texts(paths):
 
 def _runs(path, text):
     """The runs in one log."""
-    kind = parse.kind(text)
-    if kind is None:
+    tool = tools.of(text)
+    if tool is None:
         why = "binary data" if b"\0" in text[:8192] else "text of something else"
-        if tool := parse.foreign(text):
-            why = f"{tool} output"
+        if other := tools.foreign(text):
+            why = f"{other} output"
         why = why if text.strip() else "nothing"
-        raise _refused(f"{path} holds {why}: noisefloor reads sysbench and `time` output", 1)
-    if chore := parse.chore(text):
-        raise _refused(f"{path} is the log of a sysbench {chore}, not of a run", 1)
+        known = ", ".join(sorted(t.NAME for t in tools.known()))
+        raise _refused(f"{path} holds {why}: noisefloor reads what these print: {known}", 1)
+    if chore := tool.chore(text):
+        raise _refused(f"{path} is the log of a {tool.NAME} {chore}, not of a run", 1)
     first, found = 1, []
     try:
-        if kind == "time":
-            return [of_time(path.name, result) for result in parse.time(text)]
-        pieces = parse.runs(text)
+        pieces = tool.runs(text)
         for first, piece in pieces:
             name = path.name if len(pieces) == 1 else f"{path.name}:{first}"
-            found.append(of_sysbench(name, parse.sysbench(piece)))
+            found.append(tool.run(name, piece))
         return found
     except parse.ParseError as e:
         line = e.line + first - 1
         why = f"{path}, line {line}: {e.reason}; nothing was judged, give logs of whole runs"
         raise Refused(why, 1) from None
-
-
-def of_sysbench(name, d):
-    """The Run of a result of `parse.sysbench`."""
-    database = bool(d["transactions"])
-    rate = "tps" if database else "events_per_s"
-    values = {rate: d[rate], "mean_latency": d["latency"]["mean"]}
-    for share in (95, 99):
-        values[f"p{share}"] = d["latency"]["percentile"].get(share)
-        if d["histogram_counts"].size:
-            counted = (d["histogram_s"], d["histogram_counts"])
-            values[f"p{share}"] = parse.quantile(*counted, share / 100)
-    # rows of leaving threads are not used here, so that a word about them would only distract
-    notes = [w for w in d["warnings"] if not w.endswith("marked not ok")]
-    odd = ("ignored_errors", "reconnects")
-    notes += [f"{d[label]} {label.replace('_', ' ')}" for label in odd if d[label]]
-    keys = {"tool": "sysbench", "test": d["test"]}
-    if database and d["reads"] is not None:
-        each = (round(d[k] / d["transactions"]) for k in ("reads", "writes", "other"))
-        keys["statements a transaction"] = "{} read, {} write, {} other".format(*each)
-    keys |= {k: v for k, v in d["options"].items() if k not in _PRIVATE}
-    keys |= {"sysbench version": d["version"], "rate": d["rate"] or "none"}
-    rows = d["intervals"].get(rate)
-    return Run(
-        name,
-        {k: v for k, v in values.items() if v is not None},
-        d["threads"],
-        {k: v for k, v in keys.items() if v is not None},
-        d["duration_s"],
-        rows[d["intervals"]["ok"]] if rows is not None else None,
-        tuple(notes),
-    )
-
-
-def of_time(name, d):
-    """The Run of a result of `parse.time`. Raises Refused for a command that failed."""
-    if d["exit_code"]:
-        why = f"the timed command ended with {d['exit_code']}, a failed run"
-        raise _refused(f"{name}, line {d['line']}: {why}", 1)
-    values = {"wall": d["real_s"], "user_sys": d["user_s"] + d["sys_s"]}
-    return Run(name, {k: v for k, v in values.items() if v is not None}, keys={"tool": "time"})
 
 
 # -- judging ------------------------------------------------------------------------
@@ -243,7 +177,7 @@ def _together(found):
         if len(values) > 1:
             few = list(values.items())[:3]
             names = ", ".join(f"{value} in {_and(who, ' and {} more')}" for value, who in few)
-            if key in REFUSED:
+            if any(key in run.must for run in found):
                 raise _refused(f"the logs differ in {key}: {names}")
             notes.append(f"the logs differ in {key}: {names}")
     if set(seen.get("rate", {})) - {"none"}:

@@ -55,7 +55,7 @@ class Kit(tools.Kit):
 
     def dress(self, server: Server) -> None:
         """A fresh server needs nothing more than a program that copies it. Raises ServerError."""
-        if server.engine.kind == "mysql" and copier(server) == "tar" and not server.engine.clone:
+        if copier(server) == "tar" and not server.engine.clone:
             raise ServerError("this build of MySQL has no clone plugin, and xtrabackup is missing")
         if not engines.which(copier(server)):
             raise ServerError(f"{copier(server)} is missing (package mariadb-backup)")
@@ -76,7 +76,7 @@ class Kit(tools.Kit):
         """How many data directories its runs need room for beside the measured server's: archives,
         the copy that MySQL makes first, a restored one, and of each server with tables of its own
         also archives, which may not compress."""
-        copied = self.bench.templates[""].engine.kind == "mysql"
+        copied = copier(self.bench.templates[""]) == "tar"
         restored = any(w.tool == "restore" for w in self.study.workloads)
         return 1 + copied + restored + 2 * len(self._apart)
 
@@ -128,11 +128,10 @@ class Kit(tools.Kit):
 
 
 def copier(server: Server) -> str:
-    """The program that copies the server's files: mariabackup, xtrabackup where it is installed, or
-    tar after a local clone."""
-    if server.engine.kind == "mariadb":
-        return "mariabackup"
-    return "xtrabackup" if engines.which("xtrabackup") else "tar"
+    """The program that copies the server's files: the best that is installed, else the last; tar
+    after a local clone."""
+    *better, last = server.kind.COPIERS
+    return next((program for program in better if engines.which(program)), last)
 
 
 @functools.cache

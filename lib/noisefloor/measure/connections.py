@@ -75,10 +75,7 @@ class Kit(tools.Kit):
         server.environment |= {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
         self._place(server, DEFAULT_KEY)
         shutil.copyfile(self.keys / "cacert.pem", server.datadir / "ca.pem")
-        if server.engine.kind == "mariadb":
-            server.settings |= {
-                "ssl_ca": "ca.pem", "ssl_cert": "server-cert.pem", "ssl_key": "server-key.pem"
-            }  # fmt: skip
+        server.settings |= server.kind.TLS
 
     def _place(self, server: Server, key: str) -> None:
         for end in ("cert", "key"):
@@ -91,9 +88,8 @@ class Kit(tools.Kit):
         if key is None or self.serving.get(server.pid) == key:
             return
         self._place(server, key)
-        mysql = server.engine.kind == "mysql"
         try:
-            server.query("ALTER INSTANCE RELOAD TLS" if mysql else "FLUSH SSL")
+            server.query(server.kind.RELOAD_TLS)
         except Exception as e:
             raise ServerError(f"the server refused the certificate: {e.__cause__ or e}") from None
         self.serving[server.pid] = key

@@ -89,9 +89,7 @@ def load(server: Server, study: Study) -> None:
     secret_file(server.folder / "sysbench.cnf", option_file("noisefloor", secret, server.socket))
     fill(server, study)
     if server.variables()["log_bin"] == "ON":
-        engine = server.engine
-        newer = engine.kind == "mysql" and not engine.version.startswith("8.0")
-        server.script("RESET BINARY LOGS AND GTIDS" if newer else "RESET MASTER")
+        server.script(server.kind.reset_binlog(server.engine.version))
     server.shrink_redo()
 
 

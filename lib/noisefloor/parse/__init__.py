@@ -6,7 +6,6 @@ number comes back only when the text is whole where the number stands.
 """
 
 from noisefloor.parse.base import ParseError
-from noisefloor.parse.kinds import chore, foreign, kind
 from noisefloor.parse.rows import CLIP_S, RESOLUTION, quantile
 from noisefloor.parse.secrets import HIDDEN, scrub
 from noisefloor.parse.sysbench_text import runs, sysbench
@@ -14,6 +13,6 @@ from noisefloor.parse.time_text import time
 from noisefloor.parse.together import together
 
 __all__ = [
-    "CLIP_S", "HIDDEN", "RESOLUTION", "ParseError", "chore", "foreign", "kind", "quantile", "runs",
+    "CLIP_S", "HIDDEN", "RESOLUTION", "ParseError", "quantile", "runs",
     "scrub", "sysbench", "time", "together",
 ]  # fmt: skip

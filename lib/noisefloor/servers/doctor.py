@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 from noisefloor import paths
-from noisefloor.servers import engines
+from noisefloor.servers import engines, kinds
 from noisefloor.servers.throttle import Throttle, block_device
 from noisefloor.servers.workshop import ServerError
 
@@ -198,8 +198,8 @@ def _lacks(built: dict, had: dict, name: str, ability: str = "") -> tuple[str, s
     build = built[name]
     fetch = f"noisefloor doctor --fetch {name}"
     if "missing" in build:
-        if name == "mariadb":
-            fetch = _install("mariadb-server-core", "mariadb-client-core")
+        if name in kinds.known() and (packages := kinds.of(name).PACKAGES):  # the machine's own
+            fetch = _install(*packages)
         elif name == "mysql-8.0" and not had["mvn"]:
             fetch = f"{_install('maven')} && {fetch}"
         return f"no {name} server", fetch

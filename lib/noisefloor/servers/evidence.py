@@ -5,12 +5,12 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from noisefloor.servers import kinds
+from noisefloor.servers.kinds import mysql
 from noisefloor.servers.server import Server, SettingError
 from noisefloor.servers.session import SCHEMA
 
 PLAIN, ENCRYPTED = "plain", "encrypted"
-_MAGIC = {b"\xfebin": PLAIN, b"\xfdbin": ENCRYPTED}
-_START_ENCRYPTION = b"\xa4"
 AGAIN = 4  # times that a row is planted anew before a file is said not to hold it in clear
 # where a committed row could be read in clear: files of the data directory, and whether the place
 # holds what a row was before a change
@@ -109,29 +109,24 @@ def _read(path: Path, n: int = -1, at: int = 0) -> bytes:
 
 def binlog(server: Server) -> dict[str, str]:
     """State of the binary log being written, by three checks."""
-    mysql, found = server.engine.kind == "mysql", {}
-    word = "BINARY LOG" if mysql and not server.engine.version.startswith("8.0") else "MASTER"
-    at = server.query(f"SHOW {word} STATUS")[0]
+    kind = kinds.of(server.engine.kind)
+    at = server.query(kind.binlog_status(server.engine.version))[0]
     base = server.query("SELECT @@global.log_bin_basename AS b")[0]["b"]
     path = Path(base).parent / at["File"]
-    head = _read(path, 4096)
-    if mysql:
-        rows = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
-        said = rows[path.name].get("Encrypted", "No")
-        found["SHOW BINARY LOGS, Encrypted"] = ENCRYPTED if said == "Yes" else PLAIN
-        found |= magic("first four bytes on disk", head)
-    else:  # the second event: after the magic, and after the first one, which says how long it is
-        second = 4 + int.from_bytes(head[13:17], "little") + 4
-        started = head[second : second + 1] == _START_ENCRYPTION
-        found["START_ENCRYPTION event on disk"] = ENCRYPTED if started else PLAIN
+    found = _states(kind.binlog_encrypted(server, path.name, _read(path, 4096)))
     seen = plant(server).encode() in _read(path, at=int(at["Position"]) - 65536)
     found["canary row in the file"] = PLAIN if seen else ENCRYPTED
     return found
 
 
+def _states(checks: kinds.Checks) -> dict[str, str]:
+    """Check -> encrypted, plain or neither."""
+    return {k: {True: ENCRYPTED, False: PLAIN, None: "neither"}[v] for k, v in checks.items()}
+
+
 def magic(where: str, head: bytes) -> dict[str, str]:
-    """State of a binary or relay log by its first four bytes."""
-    return {f"{where}, {head[:4].hex()}": _MAGIC.get(head[:4], "neither")}
+    """State of MySQL's binary or relay log by its first four bytes."""
+    return _states(mysql.magic(where, head))
 
 
 def relay_log(server: Server) -> dict[str, str]:
@@ -145,27 +140,14 @@ def relay_log(server: Server) -> dict[str, str]:
 
 def keyring(server: Server) -> dict[str, str]:
     """Whether the keyring is active."""
-    if server.engine.kind == "mariadb":
-        return {"key management plugin": server.plugin("file_key_management") or "disabled"}
-    rows = server.query(
-        "SELECT STATUS_VALUE AS v FROM performance_schema.keyring_component_status"
-        " WHERE STATUS_KEY = 'Component_status'"
-    )
-    return {"keyring component": rows[0]["v"].lower() if rows else "disabled"}
+    check, state = kinds.of(server.engine.kind).keyring(server)
+    return {check: state}
 
 
 def tablespace(server: Server) -> dict[str, str]:
     """What the server says of the tables' files, all of them."""
-    if server.engine.kind == "mysql":
-        what, source = "ENCRYPTION", "information_schema.innodb_tablespaces"
-        check, asked = f"{source}, {what}", f"{what} = 'Y' AS v FROM {source} AS t"
-    else:
-        check = "INNODB_TABLESPACES_ENCRYPTION, scheme"
-        asked = (
-            "e.ENCRYPTION_SCHEME = 1 AS v FROM information_schema.innodb_sys_tablespaces AS t"
-            " LEFT JOIN information_schema.innodb_tablespaces_encryption AS e USING (SPACE)"
-        )
-    flags = server.query(f"SELECT {asked} WHERE t.NAME LIKE '{SCHEMA}/%'")
+    check, asked = kinds.of(server.engine.kind).tables_encrypted()
+    flags = server.query(f"{asked} WHERE t.NAME LIKE '{SCHEMA}/%'")
     found = {ENCRYPTED if r["v"] else PLAIN for r in flags}
     return {f"{check} of {len(flags)} tables": found.pop() if len(found) == 1 else "mixed"}
 

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 
 from noisefloor import paths
 from noisefloor.model import StudyError
-from noisefloor.servers import session
+from noisefloor.servers import kinds, session
 from noisefloor.servers.address import Address, address
 from noisefloor.servers.engines import Engine
 from noisefloor.servers.session import SCHEMA, Refused, ServerError, Session, SettingError
@@ -125,7 +125,7 @@ class Guest(Session):
         name = f"{row['host']} {row['port']} {row['datadir']}"
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]
         self.engine = Engine(
-            kind="mariadb" if "mariadb" in version.lower() else "mysql",
+            kind=kinds.printing(version).NAME,
             version=re.match(r"[\d.]+", version)[0],
             command=(),
             origin=f"guest {digest}",
@@ -255,8 +255,7 @@ class Guest(Session):
         return {k: v for k, v in found.items() if v}
 
     def _replication(self) -> str:
-        maria = self.engine.kind == "mariadb"
-        if self.query("SHOW ALL SLAVES STATUS" if maria else "SHOW REPLICA STATUS"):
+        if self.query(kinds.of(self.engine.kind).REPLICA):
             return "it is a replica: what is measured competes with its applier"
         self.query("SHOW ENGINE INNODB STATUS")  # without PROCESS only one's own threads are listed
         commands = {str(r["Command"]) for r in self.query("SHOW PROCESSLIST")}

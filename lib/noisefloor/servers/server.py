@@ -5,7 +5,6 @@ asked, and dies with the process that started it.
 """
 
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -20,8 +19,9 @@ from pathlib import Path
 
 import psutil
 
-from noisefloor.servers import session, workshop
+from noisefloor.servers import kinds, session, workshop
 from noisefloor.servers.engines import Engine, label, last_words, output
+from noisefloor.servers.kinds import Kind
 from noisefloor.servers.session import ServerError, Session, SettingError, _value
 from noisefloor.servers.workshop import clock, die_with_parent, free_port, looks, secret_file
 
@@ -56,6 +56,10 @@ class Server(Session):
         file = str(self.folder / "client.cnf")
         self.login = {"read_default_file": file, "unix_socket": str(self.socket)}
 
+    @property
+    def kind(self) -> Kind:
+        return kinds.of(self.engine.kind)
+
     # -- files ---------------------------------------------------------------------------------
 
     def _write_cnf(self, *, keys: bool = True) -> Path:
@@ -71,13 +75,8 @@ class Server(Session):
             "log_error": self.folder / "error.log",
             "user": "root" if os.geteuid() == 0 else None,
         }
-        if e.kind == "mysql":
-            lines |= {"secure_file_priv": "NULL", "loose_mysqlx": "OFF"}
-        elif self.keyring and keys:  # mariadb-install-db looks for plugins in /usr only
-            lines |= {
-                "plugin_load_add": "file_key_management",
-                "file_key_management_filename": self.folder / "keyring",
-            }
+        # without keys at first: mariadb-install-db looks for plugins in /usr only
+        lines |= self.kind.settings(self.folder, keyring=self.keyring and keys)
         tcp = {"bind_address": "127.0.0.1", "port": self.port}
         lines |= (tcp if self.port else {"skip_networking": "ON"}) | self.settings
         if "log_bin" in lines:  # asked for with a file's name, and not by any value
@@ -89,15 +88,8 @@ class Server(Session):
         return secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
 
     def _write_keyring(self) -> None:
-        """MariaDB: a key file. MySQL: the two manifests in the data directory, without which the
-        keyring stays disabled."""
-        if self.engine.kind == "mysql":
-            where = {"path": str(self.folder / "keyring"), "read_only": False}
-            manifest = {"components": "file://component_keyring_file"}
-            secret_file(self.datadir / "mysqld.my", json.dumps(manifest))
-            secret_file(self.datadir / "component_keyring_file.cnf", json.dumps(where))
-        elif not (self.folder / "keyring").exists():
-            secret_file(self.folder / "keyring", f"1;{secrets.token_hex(32)}\n")
+        for file, content in self.kind.write_keyring(self.folder, self.datadir).items():
+            secret_file(file, content)
 
     # -- life ----------------------------------------------------------------------------------
 
@@ -368,9 +360,7 @@ class Server(Session):
 
     def redo(self) -> tuple[float, float]:
         """Where the redo log is written, and where a recovery would begin, in bytes (LSN)."""
-        names = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
-        if self.engine.kind == "mariadb":
-            names = ("Innodb_lsn_current", "Innodb_lsn_last_checkpoint")
+        names = self.kind.LSN
         found = self.status(*names)
         if len(found) < 2:
             raise ServerError("the server does not say where its redo log stands")
@@ -379,8 +369,7 @@ class Server(Session):
     def shrink_redo(self) -> None:
         """Let the redo log take little room in a data directory that is to be copied: a server whose
         settings ask for more makes more at its start."""
-        names = {"mysql": "innodb_redo_log_capacity", "mariadb": "innodb_log_file_size"}
-        name, small = names[self.engine.kind], 96 << 20
+        name, small = self.kind.REDO, 96 << 20
         if name not in self.settings:
             return
         self.query(f"SET GLOBAL {name} = {small}")

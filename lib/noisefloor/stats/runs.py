@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noisefloor.model import AGAIN
+from noisefloor.model import AGAIN, QUANTILES
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, plan, scatter, student
 from noisefloor.stats.estimate import Estimate, Parts
@@ -16,8 +16,7 @@ from noisefloor.stats.row import Key, Row, row
 from noisefloor.stats.scatter import Floor, Start
 from noisefloor.stats.verdict import CANNOT_TELL
 
-PERCENTILES = ("p95", "p99")
-# sysbench's histogram, as `parse.histogram` has it (importing that would import numpy)
+# sysbench's histogram, of the width of `parse.RESOLUTION` (importing that would import numpy)
 BUCKET = math.log1p(0.01817)  # width of a bucket on the log scale
 CLIP_S = 100.0  # its end
 SHARED = "more runs under the same server starts cannot settle it"
@@ -115,7 +114,7 @@ def _repeated(
             "the runs do not say in which order they were made: a drift of the machine would look "
             "like a difference"
         )
-    if metric in PERCENTILES:
+    if metric in QUANTILES:
         if math.exp(max(*x, *y)) >= CLIP_S * 0.999:
             only = f"clipped at {CLIP_S:g} s, the end of sysbench's histogram"
     elif not sum(v for v, _ in parts) > 0:
@@ -130,7 +129,7 @@ def measured(
 ) -> Estimate:
     """The Estimate of n runs an arm. A percentile is known no better than sysbench's histogram has
     it: a variance for each run, and half a bucket at least."""
-    least = BUCKET / 2 if metric in PERCENTILES else 0.0
+    least = BUCKET / 2 if metric in QUANTILES else 0.0
     rounded = ((BUCKET**2 / 12 * sum(1 / k for k in n), math.inf),) if least else ()
     return Estimate(value, (*parts, *rounded), (start.part,) if start else (), least=least)
 

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from noisefloor import paths
+from noisefloor.model import metric as metric_of
 
-# a metric without an entry of its own takes that of its kin
-KIN = {"apply_cpu": "cpu_per_transaction", "cpu_per_connection": "cpu_per_transaction"}
-KIN |= {"user_sys": "cpu_per_transaction", "p99": "p95"}
 TIMED = ("wall", "wall_prepared", "user_sys")  # of a command: how long its runs are, about
 AT_RATE = {True: "at a rate, at once", False: "at a rate, in turn"}  # names in noise.json
 NO_SERVER = (*TIMED, "backup_size")  # a command is not started like a server
@@ -54,7 +52,7 @@ def start(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
     entries = floor or {
         k: v for k, v in _read(paths.known("floor", own)).items() if isinstance(v, dict)
     }
-    entry = entries.get(metric) or entries.get(KIN.get(metric, "tps")) or entries.get("tps")
+    entry = entries.get(metric) or entries.get(metric_of(metric).kin or "tps") or entries.get("tps")
     if entry and not entry["cv_pct"]:
         entry = max(entries.values(), key=lambda e: e["cv_pct"])
     if not entry or not entry["cv_pct"]:
@@ -119,7 +117,7 @@ def prediction(
     if metric in SIZES:
         return None
     length = "short" if seconds and seconds < LONG_S else "long"
-    kin = (metric, KIN.get(metric, "tps"), "tps")
+    kin = (metric, metric_of(metric).kin or "tps", "tps")
     fit = next(f for m in kin if (f := fits()["fits"].get(m, {}).get(length)))
     return Prediction(fit, math.sqrt(sum(1 / k for k in n) / 2))
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from noisefloor.model import AGAIN as CONTROL
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, QUANTILES
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import plan, rule, runs, scatter, verdict
 from noisefloor.stats.row import COLUMNS, KEY, Row, row
-from noisefloor.stats.runs import BUCKET, PERCENTILES, Side
+from noisefloor.stats.runs import BUCKET, Side
 from noisefloor.stats.scatter import Floor
 from noisefloor.stats.verdict import CANNOT_TELL
 
@@ -254,13 +254,13 @@ def _code(word: str, metric: str) -> int:
 
 def _rounding(metric: str, each: pd.DataFrame) -> float:
     """The variance that sysbench's histogram adds to the mean of percentiles."""
-    return BUCKET**2 / 6 / max(each["size"].sum(), 1) if metric in PERCENTILES else 0.0
+    return BUCKET**2 / 6 / max(each["size"].sum(), 1) if metric in QUANTILES else 0.0
 
 
 def _at_least(metric: str, logs: tuple[float, ...]) -> tuple[float, float, float]:
     """(mean, lo, hi), of a percentile no closer than half a bucket of the histogram."""
     mean, lo, hi = logs
-    if metric in PERCENTILES:
+    if metric in QUANTILES:
         lo, hi = min(lo, mean - BUCKET / 2), max(hi, mean + BUCKET / 2)
     return mean, lo, hi
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
+from noisefloor.servers.kinds import known as server_kinds
 from noisefloor.studies.own import LEADS, MANY, at_rate, own, refused
 
 _FIRST = (
@@ -284,7 +285,7 @@ def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> d
     file = _read(name)
     engine, old = engine or file.get("engine", "mysql"), old or "mysql-8.0"
     kinds = {e: builds[e][0] if e in builds else e for e in (engine, old)}
-    kind = next((k for k in ("mysql", "mariadb") if kinds[engine].startswith(k)), kinds[engine])
+    kind = next((k for k in server_kinds() if kinds[engine].startswith(k)), kinds[engine])
     file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))
     names = {"cores": str(os.cpu_count())}
     if file.get("upgrade"):

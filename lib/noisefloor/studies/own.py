@@ -10,6 +10,8 @@ from pathlib import Path
 
 from noisefloor import schedule
 from noisefloor.model import Arm, Profile, Study, StudyError, Workload
+from noisefloor.servers import kinds
+from noisefloor.servers.kinds import Kind
 
 # 2,048 clients, each with some fifty prepared statements
 MANY = {"max_connections": "2200", "max_prepared_stmt_count": "1000000"}
@@ -82,8 +84,16 @@ def at_rate(
 def usual(engine: str) -> dict[str, str]:
     """my.cnf of every server where nobody asks about it: a gigabyte of memory, two of redo log, no
     cache of the system's."""
-    redo = "innodb_log_file_size" if engine == "mariadb" else "innodb_redo_log_capacity"
-    return {"innodb_buffer_pool_size": "1G", redo: "2G", "innodb_flush_method": "O_DIRECT"}
+    return {
+        "innodb_buffer_pool_size": "1G",
+        kind_of(engine).REDO: "2G",
+        "innodb_flush_method": "O_DIRECT",
+    }
+
+
+def kind_of(engine: str) -> Kind:
+    """The kind of an engine called so: mysql-8.0 is a MySQL, and so is one that only a path names."""
+    return kinds.known().get(engine.partition("-")[0], kinds.of("mysql"))
 
 
 def refused(why: str) -> StudyError:
@@ -172,8 +182,8 @@ def own(
     if not declared:
         profile = replace(profile, budget_min=profile.budget_min * (len(combinations) - 1))
     common = {k: v for k, v in usual(engine).items() if k not in several} | MANY
-    if engine == "mariadb" and any("binlog" in n for n in given):
-        common |= {"log_bin": "binlog"}  # its default is none
+    if any("binlog" in n for n in given):
+        common |= kind_of(engine).LOGS
     script = Path(lua).name if lua else workload
     names = " and ".join(several)
     many = (1, 4, 16, 64) if profile.name == "standard" else profile.threads

@@ -111,6 +111,9 @@ def writer(path: Path, name: str) -> pq.ParquetWriter:
 def arrow(name: str, found: list[tuple[int, dict]]) -> pa.Table:
     """What `writer` takes: rows of one of TABLES as they are collected, (how many, {column: the
     value that all of them have, or an array with the value of each})."""
+    for _, held in found:
+        if strange := held.keys() - set(TABLES[name].names):
+            raise KeyError(f"{', '.join(sorted(strange))}: no column of the table {name}")
     counts, columns = [n for n, _ in found], []
     each = pa.array(np.repeat(np.arange(len(found)), counts))
     for field in _STORED[name]:

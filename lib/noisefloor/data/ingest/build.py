@@ -25,11 +25,12 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisefloor import parse
-from noisefloor.data import compare, ingest
+from noisefloor import parse, tools
+from noisefloor.data import ingest
 from noisefloor.data.compare import Refused
 from noisefloor.data.ingest import MANIFEST, TABLES, files, labels, parts
 from noisefloor.model import METRICS
+from noisefloor.tools import sysbench
 
 BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
 HERE_BYTES = 4 * 2**20  # of text that one process has read before others have started
@@ -121,7 +122,7 @@ def _begin(root: Path, out: Path) -> dict[int, str]:
 def _stamp(unit: tuple, given: tuple) -> int:
     """A number that says whether a file is still the one that was read, with the same patterns."""
     path, size, mtime_ns, what = unit
-    text = f"{labels.EDITION}{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
+    text = f"{labels.edition()}{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
     digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
@@ -300,67 +301,47 @@ class _Part:
             known = isinstance(data, files.TooMuch)
             why = str(data) if known else f"damaged ({files.shown(str(data))})"
             self._problem(file, member, 0, why)
-        elif what := None if files.binary(data[: files.HEAD]) else parse.kind(data):
-            digest = hashlib.sha256(data).hexdigest()
-            if what == "sysbench" and (chore := parse.chore(data)):
-                what = f"sysbench {chore}"
+        elif tool := None if files.binary(data[: files.HEAD]) else tools.of(data):
+            digest, what = hashlib.sha256(data).hexdigest(), tool.NAME
+            if chore := tool.chore(data):
+                what = f"{what} {chore}"
             else:
-                runs = self._log(file, member, data, what)
+                runs = self._log(file, member, data, tool)
         else:
             what = files.kind(data)
         self._file(file, member, what, size, mark, digest, runs)
 
-    def _log(self, file, member, data, tool) -> int:
-        """Add the runs in a text of sysbench or `time`; how many there are."""
+    def _log(self, file: str, member: str, data: bytes, tool: tools.Tool) -> int:
+        """Add the runs in a text of a tool; how many there are."""
         name = f"{file}//{member}" if member else file
-        told, whole = labels.labels(name.replace("//", "/"), self.given), 0
+        path, whole = labels.labels(name.replace("//", "/"), self.given), 0
         try:
-            if tool == "sysbench":
-                pieces = parse.runs(data)
-            else:
-                pieces = [(d["line"], d) for d in parse.time(data)]
+            pieces = tool.runs(data)
         except parse.ParseError as e:
             self._problem(file, member, e.line, str(e).partition(": ")[2])
             return 0
         for line, piece in pieces:
-            where = name if len(pieces) == 1 else f"{name}:{line}"
             try:
-                if tool == "sysbench":
-                    self._sysbench(file, where, line, piece, told)
-                else:
-                    run = compare.of_time(where, piece)
-                    workload = piece["label"] or told.get("workload")
-                    facts = {"workload": workload, "tool": tool, "duration_s": piece["real_s"]}
-                    self._run(file, line, told | facts, run)
-                whole += 1
+                run = tool.run(name if len(pieces) == 1 else f"{name}:{line}", piece)
             except parse.ParseError as e:
                 self._problem(file, member, line + e.line - 1, str(e).partition(": ")[2])
-            except Refused:
-                why = f"the timed command ended with {piece['exit_code']}"
-                self._problem(file, member, line, why)
+                continue
+            facts = {
+                **path,
+                **labels.settled(path, run),
+                "threads": run.threads,
+                "tool": tool.NAME,
+                "tool_version": run.version,
+                "host": run.host or path.get("host"),
+                "duration_s": run.seconds or run.values.get("wall"),
+            }
+            self._run(file, line, facts, run, labels.contradictions(path, run))
+            self._numbers(run)
+            whole += 1
         return whole
 
-    def _sysbench(self, file, where, line, text, told) -> None:
-        """Add one run. Raises ParseError."""
-        d = parse.sysbench(text)
-        run, latency = compare.of_sysbench(where, d), d["latency"]
-        run.values.update({"min_latency": latency["min"], "max_latency": latency["max"]})
-        run.values.update({name: d[name] for name in ("qps", "ignored_errors", "reconnects")})
-        for share, value in latency["percentile"].items():
-            run.values.setdefault(f"p{share:g}", value)
-        facts = {
-            **labels.settled(told, d),
-            "threads": d["threads"],
-            "tool": "sysbench",
-            "tool_version": d["version"],
-            "host": d["options"].get("mysql-host") or told.get("host"),
-            "duration_s": d["duration_s"],
-        }
-        self._run(file, line, told | facts, run, labels.contradictions(told, d))
-        self._numbers(where, d)
-
-    def _run(self, file, line, facts, run: compare.Run, notes=()) -> None:
-        values = {m: v for m, v in run.values.items() if v is not None}
+    def _run(self, file, line, facts, run: tools.Run, notes=()) -> None:
+        values = {**run.values, **run.more}
         units = [METRICS[m].unit if m in METRICS else _UNITS.get(m, "s") for m in values]
         facts = {
             "labels_from": "path",
@@ -378,17 +359,15 @@ class _Part:
         }
         self.found["tidy"].append((len(values), facts))
 
-    def _numbers(self, run: str, d: dict) -> None:
-        """The interval rows and the histogram of a result of `parse.sysbench`."""
-        rows, queue = d["intervals"], d["queue"]
-        if rows:
-            n = len(rows["t_s"])
-            if len(queue.get("length", ())) == n:
-                rows |= {"queue_length": queue["length"], "concurrency": queue["concurrency"]}
-            self.found["intervals"].append((n, {"run": run, **rows}))
-        if n := d["histogram_counts"].size:
-            held = {"run": run, "value_s": d["histogram_s"], "count": d["histogram_counts"]}
-            self.found["histograms"].append((n, held))
+    def _numbers(self, run: tools.Run) -> None:
+        """The interval rows and the histogram of a run."""
+        if run.intervals:
+            rows = {"run": run.name, **run.intervals}
+            self.found["intervals"].append((len(run.intervals["t_s"]), rows))
+        if run.histogram:
+            value_s, count = run.histogram
+            held = {"run": run.name, "value_s": value_s, "count": count}
+            self.found["histograms"].append((len(count), held))
 
     def _campaign(self, folder: Path, name: str, size: int, mark: int) -> None:
         """Add one of our own campaigns, as `tidy` reads it."""
@@ -421,8 +400,8 @@ class _Part:
                 "duration_s": facts.get("slice_s"),
             }
             keys = {"workload": facts["workload"]}
-            self._run(name, 1, told, compare.Run(where, values, keys=keys), warnings)
+            self._run(name, 1, told, tools.Run(where, values, keys=keys), warnings)
             if tidy.printed(run.place):
                 with contextlib.suppress(parse.ParseError):
-                    self._numbers(where, run.sysbench)
+                    self._numbers(sysbench.of(where, run.sysbench))
         self._file(name, "", "campaign", size, mark, runs=runs.ngroups)

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from noisefloor import parse
+from noisefloor import parse, tools
 from noisefloor.data.packed import LEAST_LIMIT, MOST_RATIO, WRONG
 from noisefloor.parse.base import MOST, shown
 
@@ -102,7 +102,7 @@ def kind(data: bytes) -> str:
         return "empty"
     if binary(data[:HEAD]):
         return "binary data"
-    if tool := parse.foreign(data):
+    if tool := tools.foreign(data):
         return f"{tool} output"
     head = data[:4096].lstrip()
     if head[:1] in b"{[" and data.rstrip()[-1:] in b"}]":
@@ -202,11 +202,20 @@ def printed(file: Path, name: str, run: str, line: int) -> str:
         with open(file, "rb") as opened:
             for inside, data in texts(opened, name, file.stat().st_size):
                 if isinstance(data, bytes) and run in (safe(inside), f"{safe(inside)}:{line}"):
-                    text = dict(parse.runs(data)).get(line) or data.decode(errors="replace")
-                    return parse.scrub(text)[0]
+                    return parse.scrub(_piece(data, line))[0]
     except OSError as e:
         return f"It cannot be read: {e.strerror}."
     return "The file is there, but not this run: it changed since it was ingested."
+
+
+def _piece(data: bytes, line: int) -> str:
+    """The text of the run that begins at a line; the whole text where it cannot be divided."""
+    tool = tools.of(data)
+    with contextlib.suppress(parse.ParseError):
+        piece = dict(tool.runs(data)).get(line) if tool else None
+        if isinstance(piece, str):
+            return piece
+    return data.decode(errors="replace")
 
 
 class _Header(tarfile.TarInfo):

@@ -12,6 +12,7 @@ import zlib
 from pathlib import Path
 
 from noisefloor.data.compare import Refused
+from noisefloor.tools import Run
 
 NAMES = (
     *("server", "version", "buffer_pool_B", "setting", "variant", "repetition", "host", "workload"),
@@ -20,11 +21,20 @@ GIVEN = (*(n.removesuffix("_B") for n in NAMES), "threads")
 _UNIT = {"m": 2**20, "g": 2**30, "t": 2**40}
 _DBMS = {"my": "mysql", "fbmy": "fbmysql", "ma": "mariadb", "pg": "postgresql"}
 _ACCESS = {"READ_ONLY": "RO", "READ_WRITE": "RW", "WRITE_ONLY": "WO"}
-_TEXT = Path(__file__).with_name("layouts.toml").read_text()
-_LAYOUTS = tomllib.loads(_TEXT)
-EDITION = f"{zlib.crc32(_TEXT.encode()):x}"  # with other rules, what was read is read again
+_LAYOUTS = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text())
 _PIECES = [re.compile(rule, re.I) for rule in (*_LAYOUTS.pop("pieces"), _LAYOUTS["access"])]
 _RULES = {name: re.compile(rule, re.I) for name, rule in _LAYOUTS.items()}
+
+
+@functools.cache
+def edition() -> str:
+    """What changes with anything that says how a text or a path is read: what was read by other rules
+    is read again."""
+    library, crc = Path(__file__).parents[2], 0
+    for folder in ("parse", "tools", "data/ingest"):
+        for file in sorted((library / folder).glob("*.[pt][yo]*")):
+            crc = zlib.crc32(file.read_bytes(), crc)
+    return f"{crc:x}"
 
 
 def patterns(file: str) -> tuple[str, ...]:
@@ -151,38 +161,27 @@ def _compact(dbms: str, digits: str) -> str:
     return ".".join(str(int(c)) for c in cuts if c)
 
 
-def _did(run: dict) -> str:
-    """What the text of a run says that it did: RO, RW or WO, or "" where it does not count it."""
-    reads, writes = run["reads"], run["writes"]
-    if not run["transactions"] or None in (reads, writes):
-        return ""
-    return "RW" if reads and writes else "WO" if writes else "RO"
-
-
-def settled(found: dict, run: dict) -> dict:
-    """The labels of a path that its text, a result of `parse.sysbench`, knows better: the workload
-    where it has a name, or is called by reads or writes that the text denies; the number of threads
-    in a variant."""
-    named, did = found.get("workload"), _did(run)
+def settled(found: dict, run: Run) -> dict:
+    """The labels of a path that its text knows better: the workload where it has a name, or is called
+    by reads or writes that the text denies; the number of threads in a variant."""
+    named = found.get("workload")
     said = _RULES["access"].search(named or "")
-    denied = said and did and _access(said[1]) != did
-    told = {"workload": run["test"] or (did if denied else named)}
-    if run["threads"] and "variant" in found:
-        told["variant"] = re.sub(rf" {run['threads']}(?=$| )", "", found["variant"])
+    denied = said and run.access and _access(said[1]) != run.access
+    told = {"workload": run.workload or (run.access if denied else named)}
+    if run.threads and "variant" in found:
+        told["variant"] = re.sub(rf" {run.threads}(?=$| )", "", found["variant"])
     return told
 
 
-def contradictions(found: dict, run: dict) -> list[str]:
-    """One sentence for each label in which the path of a result of `parse.sysbench` and its text
-    do not agree, with both values."""
+def contradictions(found: dict, run: Run) -> list[str]:
+    """One sentence for each label in which a path and its text do not agree, with both values."""
     said = []
-    threads, text = found.get("path_threads"), run["threads"]
-    if threads and text and threads != text:
-        said.append(f"the path says {threads} threads, the text {text}")
-    text = _did(run)
-    if text and text not in found.get("access", text).split():
-        said.append(f"the path says {found['access']}, the text {text}")
-    size = run["options"].get("range-size")
+    threads = found.get("path_threads")
+    if threads and run.threads and threads != run.threads:
+        said.append(f"the path says {threads} threads, the text {run.threads}")
+    if run.access and run.access not in found.get("access", run.access).split():
+        said.append(f"the path says {found['access']}, the text {run.access}")
+    size = run.options.get("range-size")
     if "range_size" in found and size and str(found["range_size"]) != size:
         said.append(f"the path says a range of {found['range_size']}, the text of {size}")
     return said

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from noisefloor import parse
+from noisefloor import model, parse
 from noisefloor.data.packed import Damaged, Place, inside
 from noisefloor.data.tidy import rates
 from noisefloor.data.tidy.folders import (
@@ -144,9 +144,9 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
         return found | rates.window(out, rate)
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
         counted = (out["histogram_s"], out["histogram_counts"])
-        for q in (95, 99):
-            if counts_for(q / 100, n, facts["threads"]):
-                found[f"p{q}"] = parse.quantile(*counted, q / 100)
+        for name, q in model.QUANTILES.items():
+            if METRICS[name].judged and counts_for(q, n, facts["threads"]):
+                found[name] = parse.quantile(*counted, q)
     return found
 
 
@@ -260,7 +260,7 @@ def _percentiles(rows: pd.DataFrame) -> pd.DataFrame:
     own, cell = rows[~rows["warmup"]], pd.MultiIndex.from_frame(rows[key])
     every = own.groupby(key)["run"].nunique()
     short = np.zeros(len(rows), bool)
-    for metric in ("p95", "p99"):
+    for metric in model.QUANTILES:
         there = own[own["metric"] == metric].groupby(key)["run"].nunique()
         few = every.index[every.gt(there.reindex(every.index, fill_value=0))]
         short |= rows["metric"].eq(metric).to_numpy() & cell.isin(few)

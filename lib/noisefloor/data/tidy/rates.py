@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, QUANTILES
 from noisefloor.parse import RESOLUTION
 
 LEAST = 0.99  # share of what was offered that a server has to finish
-PERCENTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 BEYOND = 10  # transactions that are slower than a percentile, at least
 DISTANT = 4.0  # standard deviations by which the arrivals of a window may fall short
 
@@ -56,8 +55,8 @@ def by_block(table: pd.DataFrame, runs: Iterable[Any]) -> pd.DataFrame:
     key = ["workload", "threads", "block", windows["pair_id"].map(sides).rename("sides"), "arm"]
     found = []
     for _, rows in windows.groupby(key, sort=False):
-        known = quantiles([texts[run] for run in rows.index], PERCENTILES.values())
-        values = {name: known[q] for name, q in PERCENTILES.items() if q in known}
+        known = quantiles([texts[run] for run in rows.index], QUANTILES.values())
+        values = {name: known[q] for name, q in QUANTILES.items() if q in known}
         first = rows.iloc[0].to_dict() | {"run": rows.index[0]}
         found += [
             first | {"metric": m, "value": v, "unit": METRICS[m].unit} for m, v in values.items()

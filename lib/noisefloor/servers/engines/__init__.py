@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from noisefloor import paths
+from noisefloor.servers import kinds
 from noisefloor.servers.engines import build, packages
 from noisefloor.servers.engines.build import (
     Engine,
@@ -98,7 +99,7 @@ def _fetched(name: str) -> Engine | None:
         note = prefix / "note.txt"
         said = note.read_text().strip() if note.exists() else ""
         pinned = prefix.name == f"{pin['kind']}-{pin['version']}"
-        if pinned or said.startswith(f"{build.MAKERS[pin['kind']]} {pin['version']} "):
+        if pinned or said.startswith(f"{kinds.of(pin['kind']).MAKER} {pin['version']} "):
             return replace(build.in_folder(prefix), origin="fetched", note="" if pinned else said)
     return None
 

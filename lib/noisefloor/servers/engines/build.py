@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from noisefloor import paths
+from noisefloor.servers import kinds
 
-MAKERS = {"mysql": "MySQL", "mariadb": "MariaDB"}
 REAL = "real"  # folder of the programs whose places wrappers have
 # where packages that were unpacked keep their C library, and the others
 LOADER, LIBRARIES = "usr/lib*/ld-linux-*.so.*", "usr/lib/*-linux-gnu"
@@ -25,7 +25,6 @@ MANIFEST = '{"read_local_manifest": true}\n'
 CONFIG = '{"read_local_config": true}\n'
 _VERSION = r"Ver (\d+\.\d+\.\d+)"
 ANSWER_S = 60  # a program that does not say its version meanwhile hangs
-_KEYRING = {"mysql": "component_keyring_file.so", "mariadb": "file_key_management.so"}
 _INSTALL = ("mariadb-install-db", "mysql_install_db")
 
 
@@ -57,7 +56,7 @@ class Engine:
 
 def label(engine: Engine) -> str:
     """The name to show: ``MySQL 9.7.4``."""
-    return f"{MAKERS[engine.kind]} {engine.version}"
+    return f"{kinds.of(engine.kind).MAKER} {engine.version}"
 
 
 def brings_libraries(engine: Engine) -> bool:
@@ -189,7 +188,7 @@ def in_folder(path: Path) -> Engine:
             f"{path.name} holds no bin/mysqld: name the folder of a server build or its mysqld"
         )
     printed = version(server)
-    kind = "mariadb" if "MariaDB" in printed else "mysql"
+    kind = kinds.printing(printed)
     base = server.parent.parent
     if (base / "usr/lib/mysql/plugin").is_dir():  # packages unpacked into a folder
         base = base / "usr"
@@ -201,20 +200,20 @@ def in_folder(path: Path) -> Engine:
         return plugins is not None and (plugins / plugin).exists()
 
     engine = Engine(
-        kind=kind,
+        kind=kind.NAME,
         version=re.search(_VERSION, printed)[1],
         command=(str(server),),
         basedir=base,
         plugin_dir=plugins,
         messages_dir=first(base, "share/mysql", "share", "share/*", holding="english/errmsg.sys"),
-        install_db=tuple(scripts[:1]) if kind == "mariadb" else (),
+        install_db=tuple(scripts[:1]) if kind.NAME == "mariadb" else (),
         origin="conda" if (base / "conda-meta").is_dir() else "folder",
-        keyring=has(_KEYRING[kind]),
-        thread_pool=kind == "mariadb" or has("thread_pool.so"),
+        keyring=has(kind.KEYRING),
+        thread_pool=not kind.POOL or has(kind.POOL),
         clone=has("mysql_clone.so"),
     )
     unpacked = base.parent / REAL / "mysqld.my"
-    if kind == "mariadb" or not engine.keyring or unpacked.exists():
+    if kind.NAME == "mariadb" or not engine.keyring or unpacked.exists():
         return engine
     return engine if server.resolve().with_name("mysqld.my").exists() else _view(engine, server)
 

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 from noisefloor import paths
+from noisefloor.servers import kinds
 from noisefloor.servers.engines import build
 from noisefloor.servers.engines.build import EngineMissing
 
@@ -36,7 +37,7 @@ def fetch(pin: dict, folder: Path) -> None:
     of its series, unpacked into `folder` and moved to ``.engines/``. Raises EngineMissing."""
     with tempfile.TemporaryDirectory(prefix="noisefloor-") as place:
         version = (_maven if "artifact" in pin else _debian)(pin, Path(place), folder)
-    maker, final = build.MAKERS[pin["kind"]], paths.engines() / f"{pin['kind']}-{version}"
+    maker, final = kinds.of(pin["kind"]).MAKER, paths.engines() / f"{pin['kind']}-{version}"
     if not final.exists():
         folder.rename(final)
     gone = f"{maker} {pin['version']} is no longer on the mirror: took {version}\n"
@@ -119,7 +120,7 @@ def _debian(pin: dict, place: Path, folder: Path) -> str:
     """Packages of the pinned version or the newest of its series, with all that they depend on,
     unpacked into `folder`: their version."""
     env, archives = _private_apt(place, pin["suite"]), place / "archives"
-    packages, version, maker = pin["packages"], pin["version"], build.MAKERS[pin["kind"]]
+    packages, version, maker = pin["packages"], pin["version"], kinds.of(pin["kind"]).MAKER
     listed = build.output("apt-cache", "madison", packages[0], env=env).stdout
     offered = [line.split("|")[1].strip() for line in listed.splitlines() if "|" in line]
     plain = {v.partition(":")[2] or v: v for v in offered}  # without its epoch, newest first

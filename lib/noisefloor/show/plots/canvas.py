@@ -3,6 +3,7 @@
 import math
 import re
 from functools import wraps
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -377,7 +378,7 @@ def size(row):
     return amounts.change(row.change_pct, row.metric).removesuffix(f" {row.verdict}")
 
 
-def numbers(row):
+def numbers(row: Any) -> str:
     """The change of a row with its interval, the word for its direction left out where that is the
     verdict; of a range its ends alone."""
     if pd.isna(row.change_pct) or is_range(row):

@@ -65,9 +65,11 @@ def of_questions() -> dict[str, tuple[str, str]]:
 
 
 def method(source) -> str:
-    """Fingerprint of all that makes a page from raw files: the library and its notebook."""
+    """Fingerprint of all that makes a page from raw files: the library, its notebook and the analysis
+    beside it."""
     library = sorted(Path(__file__).parents[2].rglob("*.*"))
-    files = [*(f for f in library if f.suffix in (".py", ".toml", ".j2")), source]
+    beside = sorted((source.parent / "analysis").glob("*.py"))
+    files = [*(f for f in library if f.suffix in (".py", ".toml", ".j2")), *beside, source]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12]
 
 
@@ -270,7 +272,7 @@ def _execute(source, target, values, timeout):
                 language="python",
                 progress_bar={"desc": name, "leave": False, "disable": None},  # in a terminal
                 execution_timeout=timeout,
-                cwd=paths.root(),
+                cwd=source.parent,  # as in JupyterLab: what stands beside it can be imported
                 kernel_manager_class=Kernel,
                 # unix sockets in our private folder: nobody else can talk to the kernel
                 config=Config({"KernelManager": {"transport": "ipc", "ip": sockets}}),

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from analysis import backups, binlog, connections, estimates
 from conftest import DATA
 from noisefloor import paths
 from noisefloor.data import results
-from noisefloor.show import findings, plots
+from noisefloor.show import plots
 
 FIGURES = tomllib.loads((DATA / "amounts.toml").read_text())["figures"]
 TURNS = {"base": (1, 1, -1, -1), "arm": (1, -1, 1, -1), "both": (1, -1, -1, 1)}  # add up to nothing
@@ -75,7 +76,7 @@ def test_an_interval_is_students_over_blocks():
     """Of the means of blocks on the log scale: pairs of one block do not count twice."""
     t = tidy("sustained", TWICE, 4)
     t = joined(t, t.assign(pair_id=t["pair_id"] + " once more"))
-    row = findings.rates(t, "sustained").set_index("arm").loc["TLS"]
+    row = connections.rates(t, "sustained").set_index("arm").loc["TLS"]
     logs = np.log(4) + 0.01 * np.array(TURNS["arm"])
     expected = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
     assert row["connect_ms"] == pytest.approx(4)
@@ -85,9 +86,9 @@ def test_an_interval_is_students_over_blocks():
 
 def test_one_block_has_no_interval():
     t = tidy("sustained", TWICE)
-    found = findings.rates(t[t["block"] == 0], "sustained")
+    found = connections.rates(t[t["block"] == 0], "sustained")
     assert np.isnan(found["connect_ms lo"]).all()
-    assert findings.told(found)["connect, ms"].tolist()[1] == "4.04 (no interval)"
+    assert estimates.written(found)["connect, ms"].tolist()[1] == "4.04 (no interval)"
 
 
 @pytest.mark.parametrize(("name", "figure", "text"), FIGURES, ids=str)
@@ -95,15 +96,15 @@ def test_a_figure_is_told_with_its_interval(name, figure, text):
     keys = (name, f"{name} lo", f"{name} hi")
     frame = pd.DataFrame([dict(zip(keys, figure, strict=True)) | {"arm": "A"}])
     head = {"x_ms": "x, ms", "x_pct": "x"}[name]
-    assert findings.told(frame).to_dict("list") == {head: [text], "arm": ["A"]}
+    assert estimates.written(frame).to_dict("list") == {head: [text], "arm": ["A"]}
 
 
 def test_arms_of_one_campaign_are_compared_in_pairs():
     """What drifts with the blocks is in both runs of a pair and cancels; without pairs it does not."""
-    t = findings._own(tidy("x", of("tps", plain=100.0, TLS=90.0), drift=0.2))
-    pairs = findings._ratio(t, "TLS", "plain")
+    t = estimates.counting(tidy("x", of("tps", plain=100.0, TLS=90.0), drift=0.2))
+    pairs = estimates.log_ratio(t, "TLS", "plain")
     apart = joined(t[t["arm"] == "plain"], t[t["arm"] == "TLS"].assign(campaign="another"))
-    alone = findings._ratio(apart, "TLS", "plain")
+    alone = estimates.log_ratio(apart, "TLS", "plain")
     assert [pairs.value, alone.value] == pytest.approx([math.log(0.9)] * 2)
     assert alone.half() > 5 * pairs.half() > 0
 
@@ -128,7 +129,7 @@ def away(longest=170, slower=1.0, threads=1):
 
 def test_round_trips_are_fitted_and_checked():
     far = away()
-    found = findings.round_trips(far)
+    found = connections.round_trips(far)
     assert found["kind"].tolist() == list(FAR)  # the baseline first
     for row, (trips, work) in zip(found.to_dict("records"), FAR.values(), strict=True):
         assert row["blocks"] == 4
@@ -139,18 +140,18 @@ def test_round_trips_are_fitted_and_checked():
         assert abs(row["off_pct"]) < 0.1
         assert row["per_s_at_100_ms"] == pytest.approx(1 / (work + 0.1 * trips), rel=1e-3)
         assert row["predicted_ms"] == pytest.approx(row["measured_ms"], rel=1e-3)
-    slow = findings.round_trips(away(slower=2.0))
+    slow = connections.round_trips(away(slower=2.0))
     assert slow["off_pct"].tolist() == pytest.approx([-50.0, -50.0], abs=0.1)
     assert (slow["off_pct hi"] < -49).all()
-    assert plots.distance(findings.distances(far), found)
+    assert plots.distance(connections.distances(far), found)
 
 
 def test_the_scatter_of_round_trips_is_that_of_blocks():
     far = away()
     out = far.eval("block == 2 and workload == '40 ms away' and metric == 'connect_time'")
     far.loc[out, "value"] *= 1.1
-    row = findings.round_trips(far).iloc[0]
-    points = findings.distances(far)
+    row = connections.round_trips(far).iloc[0]
+    points = connections.distances(far)
     points = points[points["kind"] == "plain TCP"].pivot(index="block", columns="distance_ms")
     took, trip = (points[c][40] - points[c][1] for c in ("connect_s", "rtt_s"))
     slope = took / trip
@@ -161,13 +162,13 @@ def test_the_scatter_of_round_trips_is_that_of_blocks():
 
 def test_two_distances_predict_nothing_and_one_has_no_round_trips(recorded):
     far = away()
-    row = findings.round_trips(far[far["workload"] != "170 ms away"]).iloc[0]
+    row = connections.round_trips(far[far["workload"] != "170 ms away"]).iloc[0]
     assert row["round trips"] == pytest.approx(3, rel=1e-3)
     assert row[["predicted_ms", "measured_ms", "off_pct", "rtt_ms"]].isna().all()
     near = tidy("sustained", TWICE)
     one = far[far["workload"] == "40 ms away"]
     for t in (near, near.iloc[:0], one, away(threads=16), recorded.tidy):
-        assert findings.round_trips(t).empty
+        assert connections.round_trips(t).empty
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_break_even(rate, under_5, under_1):
     made = tidy("sustained", of("connect_time", plain=1e-3, TLS=4e-3))
     used = tidy("pooled", of("tps", plain=1000.0, TLS=float(rate)), campaign="another")
     more = tidy("pooled", of("tps", plain=1.0, TLS=1.0), 16, "another")  # at more threads
-    (row,) = findings.break_even(joined(made, used, more), "TLS", "plain").to_dict("records")
+    (row,) = connections.break_even(joined(made, used, more), "TLS", "plain").to_dict("records")
     assert row["counted in"] == "time"
     assert (row["connect_ms"], row["extra_ms"]) == pytest.approx((1, 3))
     assert row["transaction_extra_pct"] == pytest.approx(100 * (1000 / rate - 1))
@@ -198,33 +199,35 @@ def test_break_even(rate, under_5, under_1):
 def test_break_even_needs_both_arms_and_a_pool():
     made = tidy("sustained", of("connect_time", plain=1e-3, TLS=4e-3), 4)
     used = tidy("pooled", of("tps", plain=1000.0, SSH=900.0))
-    assert findings.break_even(made, "TLS", "plain").empty
-    assert findings.break_even(joined(made, used), "TLS", "plain").empty
+    assert connections.break_even(made, "TLS", "plain").empty
+    assert connections.break_even(joined(made, used), "TLS", "plain").empty
 
 
 def test_rates_of_several_campaigns_stand_apart():
     """Only arms of one campaign were measured beside each other."""
     one = tidy("once", TWICE)
     two = tidy("once", of("connect_time", plain_TCP=3e-3), campaign="d")
-    assert "campaign" not in findings.rates(one, "once")
-    found = findings.rates(joined(one, two, tidy("sustained", TWICE, 4)), "once")
+    assert "campaign" not in connections.rates(one, "once")
+    found = connections.rates(joined(one, two, tidy("sustained", TWICE, 4)), "once")
     assert found["campaign"].tolist() == ["c", "c", "d"]
     assert found["arm"].tolist() == ["plain TCP", "TLS", "plain TCP"]
     assert found["connect_ms"].tolist() == pytest.approx([2, 4, 3])
-    assert findings.rates(one, "sustained").empty
+    assert connections.rates(one, "sustained").empty
 
 
 def test_a_table_has_what_was_measured(recorded):
     """As fast as it goes a connection has a time, at a rate a latency."""
-    fast = findings.rates(tidy("sustained", TWICE), "sustained")
+    fast = connections.rates(tidy("sustained", TWICE), "sustained")
     assert not {"mean_ms", "p99_ms", "connections per second"} & set(fast)
     offered = of("mean_latency", plain_TCP=2e-3, TLS=5e-3)
-    row = findings.rates(tidy("connections, 200 a second", offered, 8), "connections, 200 a second")
+    row = connections.rates(
+        tidy("connections, 200 a second", offered, 8), "connections, 200 a second"
+    )
     assert row["mean_ms"].tolist() == pytest.approx([2, 5])
     assert "connect_ms" not in row
-    old = findings.rates(recorded.tidy, "sustained")
+    old = connections.rates(recorded.tidy, "sustained")
     assert set(old["threads"]) == {1, 4, 16, 32}
-    even = findings.break_even(recorded.tidy, "TLS 1.3, RSA 2048", "plain TCP")
+    even = connections.break_even(recorded.tidy, "TLS 1.3, RSA 2048", "plain TCP")
     assert even["counted in"].tolist() == ["time", "server CPU"]
     assert plots.pooling(even)
 
@@ -234,13 +237,13 @@ def test_a_tunnel_against_a_key_of_4096_bits():
     values = {"plain TCP": 4000.0, "TLS 1.3, RSA 4096": 150.0, "SSH aes256-ctr": 1500.0}
     made = {arm: {RATE: value} for arm, value in values.items()}
     t = joined(*(tidy("sustained", made, threads) for threads in (1, 16)))
-    found = findings.native(t)
+    found = connections.native(t)
     assert found["threads"].tolist() == [1, 16]
     assert found["times"].tolist() == pytest.approx([10, 10], rel=1e-3)
     assert (found["times lo"] < 10).all()
     assert (found["times hi"] > 10).all()
     del made["TLS 1.3, RSA 4096"]
-    assert findings.native(tidy("sustained", made)).empty
+    assert connections.native(tidy("sustained", made)).empty
 
 
 def verdicts(*rows, **more):
@@ -265,7 +268,7 @@ def test_a_quick_campaign_has_nothing_more_to_say():
     """It answers one question, whose answer stands above."""
     quick = verdicts((OFFERED, CPU, "TLS 1.3, RSA 2048", 400.0, 350.0, 450.0, "more"))
     made = tidy(OFFERED, of("mean_latency", plain_TCP=2e-3, TLS=5e-3), 8)
-    assert findings.connection_answer(quick, made, NOTHING) == ""
+    assert connections.connection_answer(quick, made, NOTHING) == ""
 
 
 def test_what_the_whole_connections_page_says_first():
@@ -288,7 +291,7 @@ def test_what_the_whole_connections_page_says_first():
     made = joined(*(tidy("sustained", ways, n, wobble=1e-3) for n in (1, 16)))
     every = joined(rows, joint, control, hybrid, elsewhere)
     first, second, third = (
-        findings.connection_answer(every, made, even).removesuffix(".").split(". ")
+        connections.connection_answer(every, made, even).removesuffix(".").split(". ")
     )
     assert re.fullmatch(
         r"Through ssh -N a connection takes 58\.\d+ \(.*\) ms, through a tunnel with a command at its"
@@ -316,7 +319,7 @@ def test_what_the_whole_connections_page_says_first():
 def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, warning, said):
     rows = verdicts(("backup", "wall", "aes", 9.0, 8.0, 10.0, "not yet"), ranged=ranged)
     rows["warnings"] = [[warning]]
-    found = findings.backup_answer(rows)
+    found = backups.backup_answer(rows)
     assert found.replace("\u202f", " ") == f"Backup time: {said}."
 
 
@@ -324,7 +327,7 @@ def test_one_baseline_a_sentence():
     """A pool that is held against another one does not stand in one sentence with the first."""
     one = verdicts(POOLED[1])
     two = verdicts(("pooled", "tps", "TLS 1.2", -75.0, -80.0, -66.7, "slower"), baseline="TLS 1.3")
-    said = findings.connection_answer(joined(one, two), tidy("sustained", TWICE), NOTHING)
+    said = connections.connection_answer(joined(one, two), tidy("sustained", TWICE), NOTHING)
     assert "same with TLS 1.3, RSA 2048" in said
     assert "TLS 1.2" not in said
 
@@ -332,7 +335,7 @@ def test_one_baseline_a_sentence():
 # -- backups ---------------------------------------------------------------------------------------
 
 
-def backups(workload="backup"):
+def backed_up(workload="backup"):
     """Backups of three arms, and what their processes did: (tidy table, stages)."""
     truth = {"none": 9.0e7, "aes": 9.0e7, "sm4": 9.9e7}
     values = {a: {"backup_size": v, "wall": 2.0} for a, v in truth.items()}
@@ -352,8 +355,8 @@ def backups(workload="backup"):
 
 
 def test_who_is_busy():
-    t, stages = backups()
-    found = findings.busy(stages, "backup", t).set_index(["arm", "stage"])
+    t, stages = backed_up()
+    found = backups.busy(stages, "backup", t).set_index(["arm", "stage"])
     row = found.loc[("sm4", "openssl")]
     assert row["cpu_s"] == pytest.approx(1.0, rel=1e-3)
     lo, hi = interval(row, "cpu_s")
@@ -361,22 +364,22 @@ def test_who_is_busy():
     assert (row["runs"], row["read_MB"]) == (50, 5)
     assert ("none", "openssl") not in found.index
     assert "none again" not in found.index
-    assert findings.busy(stages, "restore", t).empty
-    assert findings.busy(stages, "backup", t, threads=1).empty
-    assert findings.busy(pd.DataFrame(), "backup", t).empty
+    assert backups.busy(stages, "restore", t).empty
+    assert backups.busy(stages, "backup", t, threads=1).empty
+    assert backups.busy(pd.DataFrame(), "backup", t).empty
     assert plots.stages(found.reset_index())
-    assert "read_MB" not in findings.busy(stages.assign(read_B=np.nan), "backup", t)  # not known
+    assert "read_MB" not in backups.busy(stages.assign(read_B=np.nan), "backup", t)  # not known
 
 
 def test_each_number_of_threads_has_its_own_bottleneck_and_several_backups_of_a_run_add_up():
-    t, stages = backups()
+    t, stages = backed_up()
     more = joined(stages, stages.assign(threads=1, cpu_s=3 * stages["cpu_s"]))
-    by = {n: findings.busy(more, "backup", t, threads=n) for n in (0, 1, 2)}
+    by = {n: backups.busy(more, "backup", t, threads=n) for n in (0, 1, 2)}
     assert by[0].equals(by[2])  # the most
     for n, times in ((1, 3), (2, 1)):
         row = by[n].set_index(["arm", "stage"]).loc[("sm4", "openssl")]
         assert row["cpu_s"] == pytest.approx(times, rel=1e-3)
-    twice = findings.busy(joined(stages, stages), "backup", t).set_index(["arm", "stage"])
+    twice = backups.busy(joined(stages, stages), "backup", t).set_index(["arm", "stage"])
     assert twice.loc[("sm4", "openssl"), "cpu_s"] == pytest.approx(2.0, rel=1e-3)
     assert twice.loc[("sm4", "openssl"), "runs"] == 50
 
@@ -387,9 +390,9 @@ def speeds(*rows):
 
 
 def test_predicted_from_the_speed_in_memory():
-    t, stages = backups()
+    t, stages = backed_up()
     known = speeds(("aes", "backup", 9e8), ("sm4", "backup", 1.1e8), ("sm4", "restore", 1.1e8))
-    found = findings.predicted(t, stages, known)
+    found = backups.predicted(t, stages, known)
     assert found["arm"].tolist() == ["aes", "sm4"]
     row = found.set_index("arm").loc["sm4"]
     assert row["direction"] == "backup"  # nothing was restored
@@ -398,23 +401,23 @@ def test_predicted_from_the_speed_in_memory():
     assert (row["predicted_s"], row["measured_s"]) == pytest.approx((0.9, 1.0))
     size, both = (np.ptp(np.log(interval(row, k))) for k in ("archive_MB", "predicted_s"))
     assert both == pytest.approx(size)
-    assert findings.predicted(t, stages, pd.DataFrame()).empty  # without a speed
-    assert findings.predicted(t, pd.DataFrame(), known).empty
+    assert backups.predicted(t, stages, pd.DataFrame()).empty  # without a speed
+    assert backups.predicted(t, pd.DataFrame(), known).empty
 
 
 def test_the_size_is_that_of_the_restored_archive_where_it_is_known():
-    t, stages = backups()
-    back, undone = backups("restore")
+    t, stages = backed_up()
+    back, undone = backed_up("restore")
     back.loc[back["metric"] == "backup_size", "value"] *= 2
     known = speeds(("aes", "restore", 9e8))
-    found = findings.predicted(joined(t, back), joined(stages, undone), known)
+    found = backups.predicted(joined(t, back), joined(stages, undone), known)
     assert found["direction"].tolist() == ["restore"]
     assert found["archive_MB"].tolist() == pytest.approx([180])
 
 
 def test_sizes_are_compared_in_pairs():
-    t, _ = backups()
-    none, aes, sm4 = findings.sizes(t, "none").to_dict("records")
+    t, _ = backed_up()
+    none, aes, sm4 = backups.sizes(t, "none").to_dict("records")
     assert [x["arm"] for x in (none, aes, sm4)] == ["none", "aes", "sm4"]
     assert none["archives"] == 12
     assert np.isnan(none["above_pct"])
@@ -446,7 +449,7 @@ def test_first_line_of_the_backup_page():
     beside = verdicts(
         (*load, "plain backup", 50.0, 40.0, 60.0, "slower"), baseline="no backup", question="beside"
     )
-    said = findings.backup_answer(joined(single, own, apart, beside)).replace("\u202f", " ")
+    said = backups.backup_answer(joined(single, own, apart, beside)).replace("\u202f", " ")
     assert said == (
         "Backup time: slower with sm4 (+40.0 %, +35.0 to +45.0 %); same with aes (+1.0 %, −0.5 to"
         f" +1.9 %). Archive of encrypted tables: larger with {tables} (4.5 times, 4.4 to 4.6 times)."
@@ -457,7 +460,7 @@ def test_first_line_of_the_backup_page():
 
 def test_first_line_of_a_restore_alone():
     rows = [("restore", "wall", "aes", 2.0, -1.3, 4.1, "cannot tell")]
-    said = findings.backup_answer(verdicts(*rows))
+    said = backups.backup_answer(verdicts(*rows))
     known = "at most 4.1\u202f% slower, at most 1.3\u202f% faster"
     assert said == f"Restore time: cannot tell with aes ({known})."
 
@@ -480,19 +483,19 @@ def profiled(more, functions=("memcpy", "row_search", "other")):
 
 def test_functions_that_take_more_time_are_found_in_pairs():
     shares, cpu = profiled(30.0)
-    found = findings.grown(shares, cpu, "plain")
+    found = binlog.grown(shares, cpu, "plain")
     row = found.set_index("function").loc["memcpy"]
     assert row["more_us lo"] < 30 < row["more_us hi"]
     assert found["function"].iloc[0] == "memcpy"
     assert row["plain, µs"] == pytest.approx(100, rel=0.02)
-    assert findings.grown(shares[:0], cpu, "plain").empty
-    assert findings.grown(shares[shares["block"] == 0], cpu, "plain").empty  # nothing to judge by
+    assert binlog.grown(shares[:0], cpu, "plain").empty
+    assert binlog.grown(shares[shares["block"] == 0], cpu, "plain").empty  # nothing to judge by
 
 
 def test_among_many_functions_the_share_of_false_ones_is_held():
     """Of 2,000 that do not differ 100 would by their own intervals."""
     many = ("memcpy", *(f"f{i}" for i in range(2000)))
-    found = findings.grown(*profiled(30.0, many), "plain")
+    found = binlog.grown(*profiled(30.0, many), "plain")
     assert found["function"].tolist()[:1] == ["memcpy"]
     assert len(found) < 3
-    assert findings.grown(*profiled(0.0, many), "plain").empty
+    assert binlog.grown(*profiled(0.0, many), "plain").empty

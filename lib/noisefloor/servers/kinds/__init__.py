@@ -1,0 +1,72 @@
+"""The kinds of server, one module each: what a build of it is, how its my.cnf and its keys are written,
+and how it is asked. A module that is put here is found."""
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+Checks = Mapping[str, bool | None]  # check -> encrypted, plain, or neither
+
+
+class Kind(Protocol):
+    """What a module of this package offers."""
+
+    NAME: str
+    MAKER: str  # as it is written
+    PACKAGES: tuple[str, ...]  # of Debian, where the machine's own is used
+    KEYRING: str  # the plugin's file
+    POOL: str  # the plugin's file; "" where every build has a pool
+    REDO: str  # the variable that says how much redo log is kept
+    LSN: tuple[str, str]  # status: the redo log written, and checkpointed
+    RELOAD_TLS: str
+    TLS: Mapping[str, str]  # my.cnf for the files ca.pem, server-cert.pem and server-key.pem
+    REPLICA: str  # a statement that has a row on a replica alone
+    LOGS: Mapping[str, str]  # my.cnf without which nothing is written to a binary log
+    COPIERS: tuple[str, ...]  # programs that copy its files, the best first; tar after a clone
+
+    def prints(self, version: str) -> bool:
+        """Whether a server that prints this for --version is of this kind."""
+
+    def binlog_status(self, version: str) -> str:
+        """The statement that says where the binary log stands."""
+
+    def reset_binlog(self, version: str) -> str:
+        """The statement that begins the binary log anew."""
+
+    def binlog_encrypted(self, server: Any, name: str, head: bytes) -> Checks:
+        """Whether a binary log is encrypted, by what the server says and its first bytes."""
+
+    def tables_encrypted(self) -> tuple[str, str]:
+        """(a check's name, SELECT of `v` for every table, where t.NAME is the table's)."""
+
+    def keyring(self, server: Any) -> tuple[str, str]:
+        """(a check's name, active or disabled)."""
+
+    def settings(self, folder: Path, *, keyring: bool) -> Mapping[str, object]:
+        """my.cnf of a throwaway server in a folder."""
+
+    def write_keyring(self, folder: Path, datadir: Path) -> Mapping[Path, str]:
+        """The files of a keyring, with what they hold."""
+
+
+@functools.cache
+def known() -> Mapping[str, Kind]:
+    """All kinds by their name."""
+    modules = [
+        importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
+    ]
+    return {kind.NAME: kind for kind in cast(list[Kind], modules)}
+
+
+def of(name: str) -> Kind:
+    """The kind of this name."""
+    return known()[name]
+
+
+def printing(version: str) -> Kind:
+    """The kind of a server that prints this for --version, or says it; MySQL where no other is."""
+    others = (kind for kind in known().values() if kind.NAME != "mysql" and kind.prints(version))
+    return next(others, known()["mysql"])

@@ -1,0 +1,74 @@
+"""MySQL of Oracle, and what is made of it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noisefloor.servers.kinds import Checks
+
+NAME, MAKER = "mysql", "MySQL"
+PACKAGES: tuple[str, ...] = ()
+KEYRING, POOL = "component_keyring_file.so", "thread_pool.so"
+REDO = "innodb_redo_log_capacity"
+LSN = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
+RELOAD_TLS = "ALTER INSTANCE RELOAD TLS"
+TLS: Mapping[str, str] = {}  # it looks for these names by itself
+REPLICA = "SHOW REPLICA STATUS"
+LOGS: Mapping[str, str] = {}
+COPIERS = ("xtrabackup", "tar")
+_MAGIC = {b"\xfebin": False, b"\xfdbin": True}
+
+
+def prints(version: str) -> bool:
+    return "MySQL" in version
+
+
+def _older(version: str) -> bool:
+    """8.0, which does not know the newer words."""
+    return version.startswith("8.0")
+
+
+def binlog_status(version: str) -> str:
+    return f"SHOW {'MASTER' if _older(version) else 'BINARY LOG'} STATUS"
+
+
+def reset_binlog(version: str) -> str:
+    return "RESET MASTER" if _older(version) else "RESET BINARY LOGS AND GTIDS"
+
+
+def binlog_encrypted(server: Any, name: str, head: bytes) -> Checks:
+    rows = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
+    told = rows[name].get("Encrypted", "No") == "Yes"
+    return {"SHOW BINARY LOGS, Encrypted": told, **magic("first four bytes on disk", head)}
+
+
+def magic(where: str, head: bytes) -> Checks:
+    """State of a binary or relay log by its first four bytes."""
+    return {f"{where}, {head[:4].hex()}": _MAGIC.get(head[:4])}
+
+
+def tables_encrypted() -> tuple[str, str]:
+    source = "information_schema.innodb_tablespaces"
+    return f"{source}, ENCRYPTION", f"SELECT ENCRYPTION = 'Y' AS v FROM {source} AS t"
+
+
+def keyring(server: Any) -> tuple[str, str]:
+    rows = server.query(
+        "SELECT STATUS_VALUE AS v FROM performance_schema.keyring_component_status"
+        " WHERE STATUS_KEY = 'Component_status'"
+    )
+    return "keyring component", rows[0]["v"].lower() if rows else "disabled"
+
+
+def settings(folder: Path, *, keyring: bool) -> Mapping[str, object]:
+    return {"secure_file_priv": "NULL", "loose_mysqlx": "OFF"}
+
+
+def write_keyring(folder: Path, datadir: Path) -> Mapping[Path, str]:
+    """The two manifests in the data directory, without which the keyring stays disabled."""
+    where = {"path": str(folder / "keyring"), "read_only": False}
+    return {
+        datadir / "mysqld.my": json.dumps({"components": "file://component_keyring_file"}),
+        datadir / "component_keyring_file.cnf": json.dumps(where),
+    }

@@ -1,0 +1,63 @@
+"""What every adapter of a tool returns, and what adapters share."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from noisefloor.parse.base import error
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one text says about one run; values in base units (s, 1/s).
+
+    `values`: metric -> value. `keys`: conditions; where runs differ in one of `must`, they cannot be
+    compared, in another one it is a note. `rows`: transactions per second, row by row, of the rows
+    that count. `more`: values that an archive's table takes beside. `access`: RO, RW or WO, what the
+    text says that it did."""
+
+    name: str
+    values: Mapping[str, float]
+    threads: int | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float | None = None  # of measuring
+    rows: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+    must: tuple[str, ...] = ("tool", "test", "rate")
+    more: Mapping[str, float] = field(default_factory=dict)
+    workload: str | None = None
+    access: str = ""
+    version: str | None = None  # of the tool
+    host: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    intervals: Mapping[str, np.ndarray] = field(default_factory=dict)
+    histogram: tuple[np.ndarray, np.ndarray] | None = None
+
+
+def labelled(text: str, labels: Mapping[str, str]) -> dict[str, re.Match[str]]:
+    """Name -> match of each label that stands in a `plain` text, at the beginning of a line.
+
+    labels: name -> regular expression of the whole line. Raises ParseError for a label that stands
+    there twice."""
+    found: dict[str, re.Match[str]] = {}
+    for name, rule in labels.items():
+        matches = list(re.finditer(rf"\n{rule}[ \t]*(?=\n|\Z)", text))
+        if len(matches) > 1:
+            why = f"{matches[1][0].strip()!r} stands here a second time; one text holds one run"
+            raise error(text, matches[1].start() + 1, why)
+        if matches:
+            found[name] = matches[0]
+    return found
+
+
+def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
+    """(number of its first line, text) of each piece of a `plain` text; begins: where each but the
+    first one begins, the position of the line feed before it."""
+    cuts = [0, *begins]
+    return [
+        (text.count("\n", 0, cut + 1), text[cut + 1 : end] + ("\n" if end < len(text) else ""))
+        for cut, end in zip(cuts, [*begins, len(text)], strict=True)
+    ]

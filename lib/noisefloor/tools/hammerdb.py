@@ -1,0 +1,105 @@
+"""HammerDB 3 to 5, TPROC-C: the result of a timed run, and the rows of its transaction counter."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+
+from noisefloor.parse.base import decoded, error, last_line, plain, shown
+from noisefloor.tools.base import Run, pieces
+
+NAME = "HammerDB"
+WRAPS = False
+MUST = ("tool", "database", "rampup, minutes", "minutes")
+
+_N = r"([0-9]{1,15})"
+_RESULT = re.compile(  # 3.2 and before had TPM first
+    r"\n[^\n]*?TEST RESULT : System achieved "
+    rf"(?:{_N} NOPM from {_N} ([^\n]{{1,40}}?) TPM|{_N} ([^\n]{{1,40}}?) TPM at {_N} NOPM)[ \t]*(?=\n|\Z)"
+)
+_BEGUN = "TEST RESULT :"
+_SIGN = re.compile(
+    r"TEST RESULT : |HammerDB CLI v|\nVuser [0-9]+:(?:RUNNING|FINISHED|Beginning rampup|Rampup )"
+)
+_FAILED = re.compile(
+    r"\n[^\n]*(?:Error in Virtual User [0-9]+: |Vuser [0-9]+:FINISHED FAILED)[^\n]*"
+)
+_LAST = "\nALL VIRTUAL USERS COMPLETE"
+_USERS = re.compile(rf"\n[^\n]*?{_N} Active Virtual Users configured")
+_RAMPUP = re.compile(rf"\n[^\n]*?Beginning rampup time of {_N} minutes")
+_PERIOD = re.compile(rf"\n[^\n]*?Timing test period of {_N} in minutes")
+_BANNER = re.compile(r"\nHammerDB CLI v([0-9][0-9A-Za-z.]{0,20})")
+_COUNTER = re.compile(
+    rf"\n(?:hammerdb>)?{_N} [A-Za-z0-9 ]{{2,40}} tpm(?: @ [^\n]*)?[ \t]*(?=\n|\Z)"
+)
+
+
+def recognises(text: str) -> bool:
+    return _SIGN.search(text) is not None
+
+
+def runs(text: str | bytes) -> list[tuple[int, str]]:
+    """Cut behind the last virtual user of each run but the last one."""
+    text = plain(text)
+    results = [m.start() for m in re.finditer(re.escape(_BEGUN), text)]
+    begins = []
+    for one, following in pairwise(results):
+        done = text.find(_LAST, one, following)
+        end = text.find("\n", (done if done >= 0 else one) + 1)
+        begins.append(end if 0 <= end < following else text.rfind("\n", 0, following))
+    return pieces(text, begins)
+
+
+def chore(text: str | bytes) -> str | None:
+    """schema build."""
+    words = decoded(text)
+    done = " SCHEMA COMPLETE" in words and _BEGUN not in words and not _FAILED.search(words)
+    return "schema build" if done else None
+
+
+def run(name: str, text: str) -> Run:
+    text = plain(text)
+    results = list(_RESULT.finditer(text))
+    if text.count(_BEGUN) > 1:
+        at = text.find(_BEGUN, text.find(_BEGUN) + 1)
+        raise error(text, at, "a second result; one text holds one run")
+    if failed := _FAILED.search(text):
+        beside = "; its result is not taken" if results else ""
+        why = f"a virtual user failed: {shown(failed[0].strip())}{beside}"
+        raise error(text, failed.start() + 1, why)
+    if not results:
+        cut = text.find(_BEGUN)
+        why = "no result: the run failed, was ended, or the text is cut"
+        why = why if cut < 0 else "a result of HammerDB that is not whole"
+        raise error(text, last_line(text) if cut < 0 else cut, why)
+    (found,) = results
+    orders, transactions = (found[1], found[2]) if found[1] else (found[6], found[4])
+    database = (found[3] or found[5]).strip()
+    if not int(orders):
+        raise error(text, found.start() + 1, "no order was made")
+    values = {"new_orders_per_s": int(orders) / 60}
+    if int(transactions):
+        values["tps"] = int(transactions) / 60
+    users, rampup, period = (_number(rule, text) for rule in (_USERS, _RAMPUP, _PERIOD))
+    banner = _BANNER.search(text)
+    keys = {"tool": NAME, "database": shown(database), "rampup, minutes": rampup, "minutes": period}
+    keys |= {"HammerDB version": banner[1] if banner else None}
+    per_minute = np.array([float(m[1]) for m in _COUNTER.finditer(text)])
+    return Run(
+        name,
+        values,
+        users,
+        {k: v for k, v in keys.items() if v is not None},
+        60.0 * period if period else None,
+        None,  # the counter's rows hold the ramp-up, too, and no time stamp that is sure
+        (),
+        MUST,
+        more={"most_tps": per_minute.max() / 60} if per_minute.size else {},
+        workload="TPROC-C",
+        version=banner[1] if banner else None,
+    )
+
+
+def _number(rule: re.Pattern[str], text: str) -> int | None:
+    found = rule.search(text)
+    return int(found[1]) if found else None

@@ -1,0 +1,69 @@
+"""mysqlslap and mariadb-slap: a benchmark's time to run all queries, the mean of its iterations."""
+
+import re
+
+from noisefloor.parse.base import error, last_line, plain, shown
+from noisefloor.tools.base import Run, labelled, pieces
+
+NAME = "mysqlslap"
+WRAPS = False
+MUST = ("tool", "storage engine", "queries a client")
+
+_R = r"([0-9]{1,12}\.[0-9]{3}) seconds"
+_HEADING = re.compile(r"\nBenchmark[ \t]*(?=\n|\Z)")
+_FAILED = re.compile(r"\n(?:[^\n]*/)?(?:mysqlslap|mariadb-slap)(?:\.exe)?: (?!\[Warning\])[^\n]+")
+_SIGN = re.compile(
+    r"\n[ \t]+(?:Average|Minimum|Maximum) number of seconds to run all queries: "
+    r"|\n(?:[^\n]*/)?(?:mysqlslap|mariadb-slap)(?:\.exe)?: "
+)
+_LABELS = {
+    "storage engine": r"[ \t]+Running for engine ([^\n]{1,80})",
+    "mean": rf"[ \t]+Average number of seconds to run all queries: {_R}",
+    "least": rf"[ \t]+Minimum number of seconds to run all queries: {_R}",
+    "most": rf"[ \t]+Maximum number of seconds to run all queries: {_R}",
+    "clients": r"[ \t]+Number of clients running queries: ([0-9]{1,9})",
+    "queries a client": r"[ \t]+Average number of queries per client: ([0-9]{1,18})",
+}
+_NEEDED = ("mean", "least", "most", "clients", "queries a client")
+
+
+def recognises(text: str) -> bool:
+    return _SIGN.search(text) is not None
+
+
+def runs(text: str | bytes) -> list[tuple[int, str]]:
+    text = plain(text)
+    return pieces(text, [m.start() for m in _HEADING.finditer(text)][1:])
+
+
+def chore(text: str | bytes) -> None:
+    """It does nothing else."""
+
+
+def run(name: str, text: str) -> Run:
+    text = plain(text)
+    if failed := _FAILED.search(text):
+        raise error(text, failed.start() + 1, f"mysqlslap failed: {shown(failed[0].strip())}")
+    got = labelled(text, _LABELS)
+    if missing := [label for label in _NEEDED if label not in got]:
+        why = "the result is cut, or a line of it is not whole"
+        raise error(text, last_line(text), f"{why}: no {missing[0]!r}")
+    mean, least, most = (float(got[k][1]) for k in ("mean", "least", "most"))
+    if not mean > 0 or not least - 0.0005 <= mean <= most + 0.0005:
+        why = "the mean is not between the minimum and the maximum" if mean else "it took no time"
+        raise error(text, got["mean"].start() + 1, why)
+    keys: dict[str, object] = {
+        k: shown(got[k][1].strip()) for k in ("storage engine", "queries a client") if k in got
+    }
+    iterations = least != most
+    notes = ("each number is the mean of several iterations",) if iterations else ()
+    return Run(
+        name,
+        {"wall": mean},
+        int(got["clients"][1]),
+        {"tool": NAME, **keys},
+        None,
+        None,
+        notes,
+        MUST,
+    )

@@ -1,0 +1,35 @@
+"""``time`` in the forms of shells and GNU time; one text may hold many results."""
+
+from noisefloor import parse
+from noisefloor.parse.base import ParseError, Result
+from noisefloor.parse.time_text import looks_like_time
+from noisefloor.tools.base import Run
+
+NAME = "time"
+MUST = ("tool",)
+WRAPS = True
+
+
+def recognises(text: str) -> bool:
+    return looks_like_time(text)
+
+
+def runs(text: str | bytes) -> list[tuple[int, Result]]:
+    """Each result as `parse.time` has it: it is read already."""
+    return [(result["line"], result) for result in parse.time(text)]
+
+
+def chore(text: str | bytes) -> None:
+    """It does nothing else."""
+
+
+def run(name: str, piece: Result) -> Run:
+    if code := piece["exit_code"]:
+        raise ParseError(1, "", f"the timed command ended with {code}, a failed run")
+    values = {"wall": piece["real_s"], "user_sys": piece["user_s"] + piece["sys_s"]}
+    return Run(
+        name,
+        {k: v for k, v in values.items() if v is not None},
+        keys={"tool": NAME},
+        workload=piece["label"],
+    )

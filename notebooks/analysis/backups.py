@@ -1,0 +1,123 @@
+"""Backups: the bottleneck of the pipe, what the cipher should take, the size of archives, and the answer of
+the page."""
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from analysis.estimates import (
+    NOTHING,
+    block_mean,
+    counting,
+    figure,
+    in_words,
+    leading_rows,
+    log_mean,
+    log_ratio,
+    scaled,
+    to_percent,
+)
+from noisefloor import model
+from noisefloor.show.plots.canvas import colours
+
+STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
+
+
+def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
+    """`tidy.stages` with the campaign and the block of each run."""
+    return stages.merge(tidy.drop_duplicates("run")[["campaign", "block", "run"]], on="run")
+
+
+def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int = 0) -> pd.DataFrame:
+    """Who is the bottleneck, from `tidy.stages`: means by arm and stage at a thread count (0: the
+    most), columns arm, stage, cpu_s with its interval, wall_s, read_MB (from disk, where it is
+    known), and the share of its time in each of `STATES` in percent. Of a run with several backups:
+    all of them together."""
+    found = []
+    if stages.empty:
+        return pd.DataFrame()
+    part = stages[stages["workload"] == workload]
+    part = _placed(part[part["threads"] == (threads or part["threads"].max())], tidy)
+    part = part.assign(arm=part["arm"].str.removesuffix(model.AGAIN))
+    states, known = [c for c in STATES if c in part], part["read_B"].notna().any()
+    how = dict.fromkeys(("cpu_s", "wall_s", "read_B"), "sum") | dict.fromkeys(states, "mean")
+    key = ["arm", "stage", "campaign", "block", "run"]
+    part = part.groupby(key, sort=False).agg(how).reset_index()
+    for (arm, stage), runs in part.groupby(["arm", "stage"], sort=False):
+        cpu = block_mean(runs.groupby(["campaign", "block"])["cpu_s"].mean())
+        row = {"arm": arm, "stage": stage} | figure("cpu_s", cpu)
+        row |= {"wall_s": round(runs["wall_s"].mean(), 3)}
+        row |= {"read_MB": round(runs["read_B"].mean() / 1e6)} if known else {}
+        found.append(row | {c: round(100 * runs[c].mean()) for c in states})
+    return pd.DataFrame(found)
+
+
+def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:
+    """CPU of the openssl process: what the archive's bytes should take by the speed of the cipher in
+    memory, against the one measured. speeds: arm, direction, B_per_s. Columns arm, direction, MB per
+    s, and with their intervals archive_MB, predicted_s, measured_s; empty where no speed is known."""
+    rows, found = counting(tidy), []
+    sizes = rows[rows["metric"] == "backup_size"]
+    if stages.empty or not {"arm", "direction", "B_per_s"} <= set(speeds):
+        return pd.DataFrame()
+    cpu = _placed(stages, tidy)
+    cpu = cpu[cpu["stage"] == "openssl"]  # of every run, as rows of the tidy table
+    cpu = counting(cpu.assign(warmup=False, value=cpu["cpu_s"]))
+    for arm, direction, rate in speeds[["arm", "direction", "B_per_s"]].itertuples(index=False):
+        size = sizes[sizes["arm"] == arm]
+        own = size[size["workload"] == direction]
+        size = log_mean(own if len(own) else size)
+        used = log_mean(cpu[(cpu["workload"] == direction) & (cpu["arm"] == arm)])
+        if np.isfinite([size.value, used.value]).all():
+            found.append(
+                {"arm": arm, "direction": direction, "MB per s": round(rate / 1e6)}
+                | figure("archive_MB", size, scaled(1e-6))
+                | figure("predicted_s", size, scaled(1 / rate))
+                | figure("measured_s", used, math.exp)
+            )
+    return pd.DataFrame(found)
+
+
+def sizes(tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Size of the archives: columns arm, archives, data to 1 (what of the data files became one byte)
+    and, with their intervals, archive_MB and, in pairs, above_pct, how far it is above the baseline's."""
+    made = tidy[tidy["workload"] == "backup"]
+    rows = counting(made[made["metric"] == "backup_size"])
+    whole = made[made["metric"] == "data_size"].set_index("run")["value"]
+    found = []
+    for arm in colours(tidy):
+        part = rows[rows["arm"] == arm]
+        if len(part):
+            more = NOTHING if arm == baseline else log_ratio(rows, arm, baseline)
+            found.append(
+                {"arm": arm, "archives": len(part)}
+                | {"data to 1": round(float((part["run"].map(whole) / part["value"]).median()), 2)}
+                | figure("archive_MB", log_mean(part), scaled(1e-6))
+                | figure("above_pct", more, to_percent)
+            )
+    return pd.DataFrame(found)
+
+
+def backup_answer(verdicts: pd.DataFrame) -> str:
+    """What it costs, in short sentences: the time of a backup and of a restore; how large the archive
+    of encrypted tables is, and only then its processor time; the latency beside a backup."""
+    rows = verdicts[verdicts["joint"].astype(bool) | _at_most(verdicts)]
+    ciphers = rows[~rows["arm"].str.contains(", ")]
+    tables = rows[rows["arm"].str.endswith("encrypted tables")]
+    asked = (
+        ("Backup time", ciphers, "wall", ("backup",)),
+        ("Restore time", ciphers, "wall", ("restore",)),
+        ("Archive of encrypted tables", tables, "backup_size", ("backup",)),
+        ("Its processor time", tables, "user_sys", ("backup",)),
+        ("99th percentile beside it", rows, "p99", tuple(rows["workload"].unique())),
+    )
+    found = ((about, leading_rows(of, metric, works)) for about, of, metric, works in asked)
+    return " ".join(f"{about}: {in_words(said)}." for about, said in found if len(said))
+
+
+def _at_most(verdicts: pd.DataFrame) -> pd.Series:
+    """Which rows are of the most threads of their question and workload."""
+    threads = pd.to_numeric(verdicts["threads"], errors="coerce").astype("Float64")
+    most = threads.groupby([verdicts["question"], verdicts["workload"]]).transform("max")
+    return threads.eq(most).fillna(False).astype(bool)

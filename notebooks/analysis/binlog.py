@@ -1,0 +1,76 @@
+"""The binary log: two conditions against each other, and the functions in which the server's time grows."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from analysis.estimates import block_mean, counting, figure, to_percent
+from noisefloor import model
+from noisefloor.show.rows import metric_label
+
+MOST = 12  # functions that are shown
+FALSE = 0.05  # share of false discoveries among functions
+
+
+def contrast(
+    tidy: pd.DataFrame, baseline: str, arm: str, one: str, other: str, metrics: list[str]
+) -> pd.DataFrame:
+    """The effect of `arm` in two workloads that one campaign measured, and how far they lie apart: a
+    row a metric, with the change in each workload and `apart_pct`, of `one` against `other`; all in
+    percent, with 95 % intervals by Student's t over the means of blocks. Without rows where there is
+    no such campaign."""
+    rows, found = counting(tidy), []
+    for metric in metrics:
+        part = rows[rows["metric"].eq(metric) & rows["workload"].isin([one, other])]
+        sides = (part[part["arm"].eq(a)] for a in (arm, baseline))
+        both = next(sides).merge(next(sides), on=["campaign", "pair_id"], suffixes=("", " there"))
+        logs = (both["value"].astype(float) / both["value there"].astype(float)).transform(np.log)
+        means: Any = logs.groupby([both["workload"], both["campaign"], both["block"]]).mean()
+        if means.index.get_level_values("workload").nunique() < 2:
+            continue
+        found.append(
+            dict[str, Any](metric=metric_label(metric))
+            | figure(f"{one}_pct", block_mean(means[one]), to_percent)
+            | figure(f"{other}_pct", block_mean(means[other]), to_percent)
+            | figure("apart_pct", block_mean((means[one] - means[other]).dropna()), to_percent)
+        )
+    return pd.DataFrame(found)
+
+
+def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The functions whose processor time differs most between `baseline` and the other arm: samples of
+    a run as shares of its CPU per transaction, in pairs. Columns function, baseline_us, and with its
+    interval more_us, the largest first.
+
+    Those alone that differ with a share of false discoveries of at most 5 % (Benjamini and Hochberg
+    1995) among all functions, by Student's t over the means of blocks. The A/A control counts where
+    there is no other arm; this table of it must be empty: show it beside that of the arm."""
+    if profiles.empty:
+        return pd.DataFrame()
+    own = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
+    cpu = tidy[own].set_index("run")["value"]
+    others = profiles[~profiles["arm"].isin([baseline, baseline + model.AGAIN])]
+    if len(others):
+        profiles = profiles[profiles["pair_id"].isin(others["pair_id"])]
+    rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))
+    rows["side"] = np.where(rows["arm"] == baseline, "base", "other")
+    key = ["campaign", "block", "pair_id", "side"]
+    wide = rows.pivot_table(
+        index="function", columns=key, values="us", aggfunc="sum", fill_value=0.0
+    )
+    base, other = (wide.xs(s, axis=1, level="side") for s in ("base", "other"))
+    both = base.columns.intersection(other.columns)
+    more: Any = (other[both] - base[both]).T.groupby(level=["campaign", "block"]).mean()
+    more = more.loc[:, more.std() > 0]
+    if more.empty:
+        return pd.DataFrame()
+    p = stats.ttest_1samp(more.to_numpy(), 0.0).pvalue
+    found = []
+    for function in more.columns[stats.false_discovery_control(p) <= FALSE]:
+        before = round(float(base.loc[function, both].mean()), 2)
+        row: dict[str, Any] = {"function": function, f"{baseline}, µs": before}
+        found.append(row | figure("more_us", block_mean(more[function])))
+    found.sort(key=lambda r: -abs(r["more_us"]))
+    return pd.DataFrame(found[:MOST])

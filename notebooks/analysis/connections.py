@@ -1,0 +1,241 @@
+"""Connections: round trips by distance, what a connection must serve before TLS costs little, and the answer
+of the page."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.estimates import (
+    above,
+    block_mean,
+    columns_of,
+    counting,
+    figure,
+    in_words,
+    leading_rows,
+    log_mean,
+    log_ratio,
+    number_text,
+    scaled,
+    to_percent,
+    with_ends,
+)
+from noisefloor.model import Arm
+from noisefloor.show.plots.canvas import colours
+from noisefloor.show.plots.series import LIMITS
+from noisefloor.stats.estimate import Estimate
+
+CONNECTING = "sustained"  # the workload of connections alone, as fast as they are made
+TUNNELS = ("SSH aes256-ctr", "ssh -N aes256-ctr")  # with a command at the far end, and without
+
+
+def distances(tidy: pd.DataFrame) -> pd.DataFrame:
+    """What the round trips are read from: medians of each block, columns kind, distance_ms, campaign,
+    block, rtt_s (of the link, measured before every run of any kind), connect_s; of the kinds that were
+    measured at two distances at least."""
+    ms = tidy["workload"].str.extract(r"^(\d+) ms away$")[0].astype(float)
+    rows = counting(
+        tidy.assign(distance_ms=ms, kind=tidy["arm"])[ms.notna() & tidy["threads"].eq(1)]
+    )
+    link, order = ["campaign", "block", "distance_ms"], list(colours(tidy))
+    connect, trip = (rows[rows["metric"] == m] for m in ("connect_time", "round_trip"))
+    both = connect.groupby(["kind", *link])["value"].median().rename("connect_s").reset_index()
+    both = both.merge(trip.groupby(link)["value"].median().rename("rtt_s").reset_index(), on=link)
+    both = both[both.groupby("kind")["distance_ms"].transform("nunique") > 1]
+    return both.sort_values("kind", key=lambda k: k.map(order.index), kind="stable")
+
+
+def round_trips(tidy: pd.DataFrame) -> pd.DataFrame:
+    """The round trips that each kind of connection needs: the slope of the time to connect over the
+    round-trip time between the two shorter distances, in each block; and the time that it predicts for
+    the longest one against the one measured there. Columns kind, blocks, and with their intervals round
+    trips, work_ms, rtt_ms, predicted_ms, measured_ms, off_pct, per_s_at_100_ms."""
+    far = distances(tidy)
+    known = sorted(far["distance_ms"].unique())
+    if len(known) < 2:
+        return pd.DataFrame()
+    at = [*known[:2], known[-1] if len(known) > 2 else math.nan]
+    found = []
+    for kind, part in far.groupby("kind", sort=False):
+        wide: Any = part.pivot(index=["campaign", "block"], columns="distance_ms")
+        x, y = (
+            wide[c].reindex(columns=at).set_axis([0, 1, 2], axis=1) for c in ("rtt_s", "connect_s")
+        )
+        trips = (y[1] - y[0]) / (x[1] - x[0])
+        work = y[0] - trips * x[0]
+        then = work + trips * x[2]
+        found.append(
+            {"kind": kind, "blocks": int(trips.notna().sum())}
+            | figure("round trips", block_mean(trips))
+            | figure("work_ms", block_mean(1e3 * work))
+            | figure("rtt_ms", block_mean(1e3 * x[2]))
+            | figure("predicted_ms", block_mean(1e3 * then))
+            | figure("measured_ms", block_mean(1e3 * y[2]))
+            | figure("off_pct", block_mean(np.log((then / y[2]).where(then > 0))), to_percent)
+            | figure("per_s_at_100_ms", block_mean(1 / (work + 0.1 * trips)))
+        )
+    return pd.DataFrame(found)
+
+
+def _both(
+    tidy: pd.DataFrame, workload: str, metric: str, arm: str, baseline: str
+) -> tuple[Estimate, Estimate] | None:
+    """(Estimate of the baseline, of the ratio), on the log scale, at the fewest threads at which both
+    were measured; None where they were not. A rate is turned into a time."""
+    part = counting(tidy[(tidy["metric"] == metric) & (tidy["workload"] == workload)])
+    part = part[part["arm"].isin([arm, baseline])]
+    same = part.groupby(["campaign", "threads"])["arm"].transform("nunique") == 2
+    part = part[same] if same.any() else part
+    threads = part.groupby("threads")["arm"].nunique()
+    if not (threads == 2).any():
+        return None
+    part = part[part["threads"] == threads.index[threads == 2].min()]
+    if metric == "tps":
+        part = part.assign(value=part["threads"].astype(float) / part["value"])
+    return log_mean(part[part["arm"] == baseline]), log_ratio(part, arm, baseline)
+
+
+def break_even(tidy: pd.DataFrame, arm: str, baseline: str) -> pd.DataFrame:
+    """How many transactions a connection must serve before `arm` costs less than each of `LIMITS`
+    percent, in time and in server CPU, both at the fewest threads. Columns counted in, and with their
+    intervals connect_ms and transaction_ms (the baseline's), extra_ms (of a connection, at the
+    baseline's mean), transaction_extra_pct, then one column a limit; infinite where each transaction
+    alone costs more.
+
+    The ends of the last ones are those of the worst and the best case that the four intervals of a
+    row allow: they hold the truth at least as often as each of these."""
+    found = []
+    for counted, connecting, serving in (
+        ("time", "connect_time", "tps"),
+        ("server CPU", "cpu_per_connection", "cpu_per_transaction"),
+    ):
+        made = _both(tidy, CONNECTING, connecting, arm, baseline)
+        used = _both(tidy, "pooled", serving, arm, baseline)
+        if not made or not used:
+            continue
+        base = 1e3 * math.exp(made[0].value)
+        row = (
+            {"counted in": counted}
+            | figure("connect_ms", made[0], scaled(1e3))
+            | figure("extra_ms", made[1], above(base))
+            | figure("transaction_ms", used[0], scaled(1e3))
+            | figure("transaction_extra_pct", used[1], to_percent)
+        )
+        connect, more, (q, q_lo, q_hi), each = map(with_ends, (*made, *used))
+        cases = list(zip(connect, more, (q, q_hi, q_lo), each, strict=True))
+        for limit in LIMITS:
+            keys = columns_of(f"under {limit:g} %")
+            row |= {k: _needed(limit / 100, *x) for k, x in zip(keys, cases, strict=True)}
+        found.append(row)
+    return pd.DataFrame(found)
+
+
+def _needed(limit: float, connect: float, more: float, served: float, each: float) -> float:
+    """Transactions that bring the extra cost under `limit`, from four logarithms."""
+    if not np.isfinite([connect, more, served, each]).all():
+        return math.nan
+    over = math.exp(connect) * (math.expm1(more) - limit)
+    spare = math.exp(served) * (limit - max(math.expm1(each), 0.0))
+    if over <= 0:
+        return 0.0
+    return float(math.ceil(over / spare)) if spare > 0 else math.inf
+
+
+def signed(
+    verdicts: pd.DataFrame,
+    tidy: pd.DataFrame,
+    rates: Mapping[str | None, list[float]],
+    arms: Sequence[Arm],
+) -> pd.DataFrame:
+    """What a connection should cost the server at least, its one signature, beside what was measured:
+    columns arm, key, expected_ms, and with its interval server CPU more_ms, against the baseline of
+    the first comparison. rates: signatures a second by key; arms: those of the study."""
+    keys = {a.name: a.how["key"] for a in arms if "key" in a.how}
+    rows = leading_rows(verdicts, "cpu_per_connection", (CONNECTING,))
+    found = []
+    for row in rows.to_dict("records"):
+        if (key := keys.get(row["arm"])) in rates:
+            base = tidy[(tidy["metric"] == row["metric"]) & (tidy["workload"] == row["workload"])]
+            beside = base[base["arm"] == row["arm"]]["campaign"]  # medians of one machine and day
+            base = base[base["campaign"].isin(beside) & (base["arm"] == row["baseline"])]
+            base = 1e3 * base["value"].median()
+            more = [base * row[c] / 100 for c in ("change_pct", "lo_pct", "hi_pct")]
+            found.append(
+                {"arm": row["arm"], "key": key}
+                | {"expected_ms": round(1e3 / float(np.median(rates[key])), 3)}
+                | dict(zip(columns_of("server CPU more_ms"), more, strict=True))
+            )
+    return pd.DataFrame(found)
+
+
+_RATES = {
+    "connections per second": ("connections_per_second", 1.0),
+    "connect_ms": ("connect_time", 1e3),
+    "mean_ms": ("mean_latency", 1e3),
+    "p99_ms": ("p99", 1e3),
+    "server CPU_ms": ("cpu_per_connection", 1e3),
+    "client CPU_ms": ("client_cpu_per_connection", 1e3),
+    "tunnel opened in_ms": ("tunnel_setup", 1e3),
+}
+
+
+def rates(tidy: pd.DataFrame, workload: str) -> pd.DataFrame:
+    """A workload by campaign, thread count and arm: columns threads, arm, blocks, and with their
+    intervals, as far as they were measured, connections per second and what one takes: time, and CPU
+    of the server and of the client (with a tunnel both include its ends); a column campaign where there are several, because only
+    arms of one campaign were measured beside each other."""
+    rows = counting(tidy[tidy["workload"] == workload])
+    rows = rows.assign(arm=pd.Categorical(rows["arm"], list(colours(tidy))))
+    found, key = [], ["campaign", "threads", "arm"]
+    known = {name: of for name, of in _RATES.items() if of[0] in set(rows["metric"])}
+    for which, part in rows.groupby(key, observed=True):
+        row = dict(zip(key, which, strict=True)) | {"blocks": part["block"].nunique()}
+        for name, (metric, scale) in known.items():
+            row |= figure(name, log_mean(part[part["metric"] == metric]), scaled(scale))
+        found.append(row)
+    single = ["campaign"] if rows["campaign"].nunique() < 2 else []
+    return pd.DataFrame(found).drop(columns=single, errors="ignore")
+
+
+def native(tidy: pd.DataFrame) -> pd.DataFrame:
+    """How many times as many connections a tunnel makes as TLS with a key of 4096 bits, which is what
+    the source compares: columns threads, and with its interval times."""
+    arms, found = (TUNNELS[0], "TLS 1.3, RSA 4096"), []
+    rows = tidy[tidy["workload"].eq(CONNECTING) & tidy["metric"].eq("connections_per_second")]
+    rows = counting(rows[rows["arm"].isin(arms)])
+    groups: Any = rows.groupby("threads")
+    for threads, part in groups:
+        if part["arm"].nunique() == len(arms):
+            found.append(
+                {"threads": int(threads)} | figure("times", log_ratio(part, *arms), math.exp)
+            )
+    return pd.DataFrame(found)
+
+
+def connection_answer(verdicts: pd.DataFrame, tidy: pd.DataFrame, even: pd.DataFrame) -> str:
+    """What else a reader has to know of connections, as far as it was measured: short sentences on the
+    two tunnels, on open connections (`even`: as `break_even`, which may be empty), on a post-quantum
+    key exchange."""
+    made, said = rates(tidy, CONNECTING), []
+    ways = made.drop_duplicates("arm").set_index("arm") if len(made) else made  # the fewest threads
+    if set(TUNNELS) <= set(ways.index):
+        command, without = (number_text(*ways.loc[a, columns_of("connect_ms")]) for a in TUNNELS)
+        said.append(
+            f"Through ssh -N a connection takes {without} ms, through a tunnel with a command at its"
+            f" far end {command} ms."
+        )
+    encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
+    if len(pool := leading_rows(encrypted, "tps", ("pooled",))):
+        text = f"Over open connections, transactions per second: {in_words(pool)}"
+        if len(even) and math.isfinite(even["under 5 % hi"].iloc[0]):
+            needed = number_text(*even[columns_of("under 5 %")].iloc[0])
+            text += f"; under 5 % of the time in all from {needed} transactions a connection"
+        said.append(f"{text}.")
+    hybrid = encrypted[encrypted["question"].eq("post-quantum")]
+    for first in hybrid[:1].itertuples():
+        cpu = leading_rows(hybrid, "cpu_per_connection", (str(first.workload),))
+        said.append(f"Server CPU per connection, against {first.baseline}: {in_words(cpu)}.")
+    return " ".join(said)

@@ -1,0 +1,164 @@
+"""Figures with their 95 % intervals, and what both pages on backups and on connections say of verdicts.
+
+A figure `x` stands beside `x lo` and `x hi`, the ends of its interval: Student's t over the means of
+blocks; two arms are compared in the pairs that they were measured in. `written` writes it down. The
+tables may hold several campaigns of a study, one after the other."""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisefloor import model
+from noisefloor.show.plots import canvas
+from noisefloor.stats import verdict
+from noisefloor.stats.estimate import Estimate, paired
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
+from noisefloor.text import amounts
+
+ORDER = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # kinds of verdicts
+NOTHING = Estimate(math.nan, ((math.inf, 1),))
+Ends = tuple[float, float, float]  # a value and the ends of its interval
+
+
+def columns_of(name: str) -> list[str]:
+    return [name, f"{name} lo", f"{name} hi"]
+
+
+def block_mean(units: Iterable[float]) -> Estimate:
+    """The mean of what independent blocks say; without a scatter for fewer than two."""
+    known = [float(u) for u in units if np.isfinite(u)]
+    if len(known) < 2:
+        return Estimate(known[0], NOTHING.parts) if known else NOTHING
+    return Estimate(math.fsum(known) / len(known), paired(known))
+
+
+def difference(one: Estimate, other: Estimate) -> Estimate:
+    """The difference of two estimates that know nothing of each other."""
+    return Estimate(one.value - other.value, (*one.parts, *other.parts))
+
+
+def with_ends(estimate: Estimate) -> Ends:
+    """An estimate and its interval, NaN where there is none."""
+    lo, hi = estimate.ends() if math.isfinite(estimate.half()) else (math.nan, math.nan)
+    return estimate.value, lo, hi
+
+
+def figure(name: str, estimate: Estimate, of: Callable[[float], float] = float) -> dict[str, float]:
+    """The figure `name` with its interval, `of` what was estimated."""
+    return dict(zip(columns_of(name), map(of, with_ends(estimate)), strict=True))
+
+
+def scaled(scale: float) -> Callable[[float], float]:
+    """A logarithm as a number in other units."""
+    return lambda log: scale * math.exp(log)
+
+
+def above(scale: float) -> Callable[[float], float]:
+    """A logarithm as what is more than `scale`, in its unit."""
+    return lambda log: scale * math.expm1(log)
+
+
+def to_percent(log: float) -> float:
+    return 100 * math.expm1(log)
+
+
+def counting(tidy: pd.DataFrame) -> pd.DataFrame:
+    """Rows that count: no warm-ups, no control, nothing without a logarithm."""
+    control = tidy["arm"].str.endswith(model.AGAIN).astype(bool)
+    return tidy[~tidy["warmup"].astype(bool) & ~control & (tidy["value"] > 0)]
+
+
+def log_mean(rows: pd.DataFrame) -> Estimate:
+    """The mean of the blocks, on the log scale."""
+    logs = rows["value"].astype(float).transform(np.log)
+    return block_mean(logs.groupby([rows["campaign"], rows["block"]]).mean())
+
+
+def log_ratio(rows: pd.DataFrame, arm: str, baseline: str) -> Estimate:
+    """Log of `arm` over `baseline`: in pairs where there are any, else from two means that know
+    nothing of each other."""
+    one, other = (rows[rows["arm"] == a] for a in (arm, baseline))
+    both = one.merge(other, on=["campaign", "pair_id"], suffixes=("", " there"))
+    if len(both):
+        return log_mean(both.assign(value=both["value"] / both["value there"]))
+    return difference(log_mean(one), log_mean(other))
+
+
+def written(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same for a page: every figure with its interval in one cell."""
+    out: dict[str, Any] = {}
+    for name in map(str, frame):
+        if f"{name} lo" in frame:
+            share = name.endswith("_pct")  # more or less of it, not slower or faster
+            head = re.sub("_(us|ms|s|MB)$", r", \1", name.removesuffix("_pct")).replace("_", " ")
+            out[head] = [
+                ""
+                if pd.isna(x[0])
+                else amounts.told(x[0], x[1], x[2], "user_sys")
+                if share
+                else number_text(*x)
+                for x in frame[columns_of(name)].itertuples(index=False, name=None)
+            ]
+        elif not name.endswith((" lo", " hi")):
+            out[name] = frame[name]
+    return pd.DataFrame(out)
+
+
+def number_text(value: float, lo: float, hi: float) -> str:
+    """`2.03 (1.98 to 2.09)`: to the second digit that is not known, five digits at the most. A number
+    without an end is never reached."""
+    if math.isinf(lo):
+        return "never"
+    reach = (hi - lo) / 2
+    reach = max(reach, 1e-3 * abs(value)) if 0 < reach < math.inf else abs(value) / 10
+    whole = all(float(x).is_integer() for x in (value, lo, hi) if math.isfinite(x))
+    digits = 0 if whole or not 0 < reach < math.inf else max(0, 1 - math.floor(math.log10(reach)))
+
+    def one(x: float) -> str:
+        return "never" if math.isinf(x) else f"{x:,.{digits}f}".replace("-", amounts.MINUS)
+
+    none = math.isnan(lo) or math.isnan(hi)
+    return f"{one(value)} ({amounts.NONE if none else f'{one(lo)} to {one(hi)}'})"
+
+
+# -- verdicts in words ---------------------------------------------------------------------------
+
+
+def leading_rows(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]) -> pd.DataFrame:
+    """Verdicts on a metric of the first of `workloads` that has any, against one baseline, one an arm:
+    of the joint effect, else of the fewest threads; each question on its first processor."""
+    rows = verdicts[~verdicts["control"].astype(bool) & (verdicts["metric"] == metric)]
+    rows = rows[rows["processor"].eq(rows.groupby("question")["processor"].transform("first"))]
+    first = next((w for w in workloads if w in set(rows["workload"])), "")
+    rows = rows[rows["workload"] == first]
+    rows = rows[rows["baseline"].isin(rows["baseline"][:1])]
+    joint = rows["joint"].astype(bool)
+    return rows[joint | ~rows["arm"].isin(rows["arm"][joint])].drop_duplicates("arm")
+
+
+def in_words(rows: pd.DataFrame) -> str:
+    """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...); so far 1 of 3 sittings: C (...)`."""
+    said: dict[str, list[str]] = {}
+    ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: ORDER.index(_kind(row)))
+    for row in ordered:
+        start = f"{row.verdict} with"
+        if row.verdict == NOT_YET:
+            start = f"{row.warnings[0].split(': ')[0]}:"
+        said.setdefault(start, []).append(f"{row.arm} ({_size(row)})")
+    return "; ".join(f"{start} {', '.join(arms)}" for start, arms in said.items())
+
+
+def _kind(row: Any) -> str:
+    return verdict.kind(row.verdict, row.metric)
+
+
+def _size(row: Any) -> str:
+    """A change and its interval, the word for its direction left out; of a row that cannot tell,
+    what is known."""
+    if row.verdict == CANNOT_TELL:
+        return amounts.known(row.lo_pct, row.hi_pct, row.metric) or amounts.NONE
+    return canvas.numbers(row).replace(" (", ", ").removesuffix(")")

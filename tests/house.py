@@ -1,0 +1,179 @@
+"""How much a person must hold in the head to change one thing: the measures of the code, and their
+goals. ``python tests/house.py`` prints the table; exit code 1 while a goal is missed.
+
+What a reader of source cannot count (how many files a change touches) is not here: it is measured by
+making the change."""
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+LIBRARY = Path(__file__).parents[1] / "lib" / "noisefloor"
+EMPTY = ("found", "said", "told")  # names that say nothing of what is in them
+ENGINES = ("servers/engines/", "servers/kinds/")
+ENGINE_NAMES = {"mysql", "mariadb"}
+TEXT_METHODS = {
+    *("startswith", "endswith", "replace", "removeprefix", "removesuffix"),
+    *("partition", "rpartition", "split", "rsplit", "count", "index", "find", "contains"),
+}
+OF_ONE_PAGE = ("claims/", "calibrate/")  # analysis that one notebook alone uses
+READS_TEXT = ("parse/", "tools/", "data/ingest/")  # whose work is to read what others wrote
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public(name: str) -> bool:
+    return not name.startswith("_")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A file of the library."""
+
+    path: str
+    source: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.source)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
+
+    @property
+    def functions(self) -> list[Function]:
+        return [n for n in self.nodes if isinstance(n, Function)]
+
+    @property
+    def classes(self) -> list[ast.ClassDef]:
+        return [n for n in self.nodes if isinstance(n, ast.ClassDef)]
+
+    @property
+    def top(self) -> list[str]:
+        """Public functions and classes that the module defines."""
+        defined = (n.name for n in self.tree.body if isinstance(n, Function | ast.ClassDef))
+        return [name for name in defined if public(name)]
+
+    def imports(self, ours: set[str]) -> set[str]:
+        """The modules that it imports; ours: the names of the library's modules."""
+        names: set[str] = set()
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                names |= {a.name for a in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                full = {f"{node.module}.{a.name}" for a in node.names}
+                names |= (full & ours) or {str(node.module)}
+        return names
+
+
+def methods_of(cls: ast.ClassDef) -> set[str]:
+    """Public methods and properties of a class."""
+    return {n.name for n in cls.body if isinstance(n, Function) and public(n.name)}
+
+
+def members(cls: ast.ClassDef) -> set[str]:
+    """Its fields as well."""
+    fields = (n.target for n in cls.body if isinstance(n, ast.AnnAssign))
+    return methods_of(cls) | {f.id for f in fields if isinstance(f, ast.Name) and public(f.id)}
+
+
+def largest(modules: list[Module]) -> tuple[int, str]:
+    """(public names, name) of the largest class, those of its bases in the library included."""
+    classes = {c.name: c for m in modules for c in m.classes}
+
+    def all_of(cls: ast.ClassDef) -> set[str]:
+        bases = (classes[b.id] for b in cls.bases if isinstance(b, ast.Name) and b.id in classes)
+        return members(cls).union(*(all_of(b) for b in bases))
+
+    return max((len(all_of(c)), name) for name, c in classes.items())
+
+
+def typed(function: Function) -> bool:
+    a = function.args
+    arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))]
+    named = [x for x in arguments if x.arg not in ("self", "cls")]
+    returns = function.returns is not None or function.name == "__init__"
+    return returns and all(x.annotation for x in named)
+
+
+def prose(node: ast.AST) -> bool:
+    """A literal of several words."""
+    return (
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip()
+    )
+
+
+def branches_on_prose(node: ast.AST) -> bool:
+    """Whether code compares, searches or replaces a literal of several words."""
+    if isinstance(node, ast.Compare):
+        return any(map(prose, (node.left, *node.comparators)))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in TEXT_METHODS and any(map(prose, node.args[:1]))
+    return False
+
+
+def names_an_engine(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Compare):
+        return False
+    parts = [p for side in (node.left, *node.comparators) for p in ast.walk(side)]
+    return any(isinstance(p, ast.Constant) and p.value in ENGINE_NAMES for p in parts)
+
+
+def assigned(node: ast.AST) -> bool:
+    stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    return stored and node.id in EMPTY
+
+
+def counted(modules: list[Module]) -> Iterator[tuple[str, int, int, str]]:
+    """(measure, value, goal, where it is worst)."""
+    size, name = largest(modules)
+    yield "public names of the largest class", size, 15, name
+    top = sum(len(m.top) for m in modules)
+    methods = sum(len(methods_of(c)) for m in modules for c in m.classes)
+    yield "public functions, classes and methods", top + methods, 600, f"{top} + {methods}"
+    names = Counter(f.name for m in modules for f in m.functions if public(f.name))
+    (name, most), *_ = names.most_common(1)
+    yield "definitions that share one name", most, 2, name
+    empty = Counter(m.path for m in modules for n in m.nodes if assigned(n))
+    yield f"assignments to {' / '.join(EMPTY)}", empty.total(), 29, empty.most_common(1)[0][0]
+    functions = [f for m in modules for f in m.functions]
+    untyped = Counter(m.path for m in modules for f in m.functions if not typed(f))
+    where = f"of {len(functions)}, most in {untyped.most_common(1)[0][0]}" if untyped else ""
+    yield "functions without all types", untyped.total(), 0, where
+    others = [m for m in modules if not m.path.startswith(READS_TEXT)]
+    lines = [f"{m.path}:{n.lineno}" for m in others for n in m.nodes if branches_on_prose(n)]
+    yield "places that branch on English prose", len(lines), 0, ", ".join(lines[:3])
+    ours = {
+        f"noisefloor.{m.path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+        for m in modules
+    }
+    most, path = max((len(m.imports(ours)), m.path) for m in modules)
+    yield "imports of the worst module", most, 10, path
+    outside = [m for m in modules if not m.path.startswith(ENGINES)]
+    places = Counter(m.path for m in outside for n in m.nodes if names_an_engine(n))
+    yield "if mysql / mariadb outside the engines", places.total(), 0, " ".join(places)
+    of_one = [m for m in modules if m.path.startswith(OF_ONE_PAGE)]
+    lines_of = sum(m.source.count("\n") for m in of_one)
+    yield "lines of one page's analysis in the library", lines_of, 0, ""
+    yield "lines of the library", sum(m.source.count("\n") for m in modules), 17_000, ""
+
+
+def modules(folder: Path = LIBRARY) -> list[Module]:
+    files = sorted(folder.rglob("*.py"))
+    return [Module(f.relative_to(folder).as_posix(), f.read_text()) for f in files]
+
+
+def main() -> int:
+    rows = list(counted(modules()))
+    for measure, value, goal, where in rows:
+        print(f"{measure:46}{value:8,}{goal:8,}  {where}")
+    return int(any(value > goal for _, value, goal, _ in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""What pgbench, HammerDB and mysqlslap print, from 2016 to today, read like sysbench's own texts."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import DATA
+from noisefloor import paths, tools
+from noisefloor.data import compare
+from noisefloor.parse import ParseError
+
+TEXTS = DATA / "tools"
+BY_NAME = {tool.NAME: tool for tool in tools.known()}
+WHOLE = [
+    ("pgbench/9.5", {"tps": 108.83263, "mean_latency": 0.009188}, 1, 30),
+    ("pgbench/9.5-progress", {"tps": 2401.013184, "mean_latency": 0.006663}, 16, 300),
+    ("pgbench/10-manual", {"tps": 85.296346}, 10, 10000 / 85.296346),
+    ("pgbench/11", {"tps": 1449.363391, "mean_latency": 0.0069}, 10, 100000 / 1449.363391),
+    ("pgbench/15", {"tps": 770.272084, "mean_latency": 0.001298}, 1, 600),
+    ("pgbench/17-manual", {"tps": 896.967014, "mean_latency": 0.011013}, 10, 10000 / 896.967014),
+    ("hammerdb/4.5-counter", {"new_orders_per_s": 11761 / 60, "tps": 27285 / 60}, 1, None),
+    ("hammerdb/3.2", {"new_orders_per_s": 13207 / 60, "tps": 60501 / 60}, 10, None),
+    ("mysqlslap/5.7", {"wall": 8.753}, 1, None),
+    ("mysqlslap/haproxy", {"wall": 5.559}, 300, None),
+]
+FAILED = [
+    ("pgbench/13-fail-aborted", "pgbench failed: pgbench: fatal: Run was aborted"),
+    ("pgbench/16-fail-rate-aborted", "pgbench failed: pgbench: error: Run was aborted"),
+    ("pgbench/16-fail-cut", "the summary is cut, or a line of it is not whole: no 'tps'"),
+    ("hammerdb/4.9-fail-user", "a virtual user failed: Error in Virtual User 30"),
+    ("hammerdb/4.0-fail-cut", "no result: the run failed, was ended, or the text is cut"),
+]
+
+
+def read(name: str) -> str:
+    return (TEXTS / f"{name}.txt").read_text()
+
+
+def runs_of(text: str) -> list[tools.Run]:
+    tool = tools.of(text)
+    return [tool.run(str(line), piece) for line, piece in tool.runs(text)]
+
+
+# -- what is read ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "values", "threads", "seconds"), WHOLE, ids=lambda v: str(v)[:20])
+def test_a_text_is_one_run(name, values, threads, seconds):
+    text = read(name)
+    (run,) = runs_of(text)
+    assert tools.named(text).lower() == name.partition("/")[0]
+    assert dict(run.values) == pytest.approx(values)
+    assert (run.threads, run.keys["tool"]) == (threads, tools.named(text))
+    assert run.seconds == pytest.approx(seconds) if seconds else run.seconds is None
+    (as_bytes,) = runs_of(text.replace("\n", "\r\n").encode())
+    assert as_bytes.values == run.values
+
+
+@pytest.mark.parametrize(("name", "reason"), FAILED)
+def test_a_failed_or_cut_text_is_recognised_and_refused(name, reason):
+    assert tools.named(read(name)).lower() == name.partition("/")[0]
+    with pytest.raises(ParseError) as raised:
+        runs_of(read(name))
+    assert raised.value.reason.startswith(reason)
+    assert raised.value.line > 1
+
+
+def test_several_runs_in_one_text_are_taken_apart():
+    first, second, third = runs_of(read("hammerdb/4.0-three-runs"))
+    found = [(r.threads, round(60 * r.values["new_orders_per_s"])) for r in (first, second, third)]
+    assert found == [(1, 35576), (2, 60364), (4, 103055)]
+    assert [r.seconds for r in (first, second, third)] == [60, 60, 60]
+    assert first.version == "4.0"
+    pair = runs_of(read("pgbench/12-reconnect-twice"))
+    assert [r.values["tps"] for r in pair] == [198.113048, 197.133239]
+    assert [r.name for r in pair] == ["1", "14"]  # the lines at which they begin
+    twice = runs_of(2 * read("mysqlslap/haproxy"))
+    assert [r.values["wall"] for r in twice] == [5.559, 5.559]
+
+
+def test_rows_of_progress_are_its_intervals():
+    (run,) = runs_of(read("pgbench/9.5-progress"))
+    assert list(run.rows) == [2903.1, 3101.8, 3071.6]
+    assert list(run.intervals["t_s"]) == [5, 10, 300]
+    assert run.intervals["latency_s"][0] == pytest.approx(0.005482)
+
+
+def test_the_counter_s_highest_row_is_kept():
+    (run,) = runs_of(read("hammerdb/4.5-counter"))
+    assert run.more == {"most_tps": 30210 / 60}
+
+
+def test_conditions_are_keys():
+    (run,) = runs_of(read("pgbench/15"))
+    assert run.keys["test"] == "<builtin: TPC-B (sort of)>"
+    assert run.keys["scaling factor"] == "1"
+    assert run.keys["query mode"] == "simple"
+    assert run.version.startswith("15.5")
+    (run,) = runs_of(read("hammerdb/4.5-counter"))
+    assert run.keys["database"] == "MariaDB"
+
+
+CHANGED = [
+    ("pgbench/17-manual", "10000/10000", "9000/10000", "9000 of 10000 transactions were processed"),
+    ("pgbench/15", "462159", "0", "no transaction was processed"),
+    ("pgbench/15", "tps = 770.272084 (", "tps = 770.272084e3 (", "no 'tps'"),
+    ("pgbench/15", "scaling factor: 1\n", "scaling factor: 1\nscaling factor: 2\n", "a second time"),
+    ("pgbench/9.5-progress", "tps, lat 5.162", "tps, la", "a row of --progress that is not whole"),
+    ("pgbench/9.5-progress", "progress: 10.0", "progress: 400.0", "time runs backwards"),
+    ("hammerdb/4.5-counter", " from 27285 MariaDB TPM", "", "that is not whole"),
+    ("hammerdb/4.5-counter", "11761 NOPM", "0 NOPM", "no order was made"),
+    ("mysqlslap/5.7", "Average number of seconds to run all queries: 8.753", "Average number of seconds to run all queries: 9.753", "not between the minimum"),
+    ("mysqlslap/5.7", "\tNumber of clients running queries: 1\n", "", "no 'clients'"),
+    ("mysqlslap/5.7", "Benchmark\n", "Benchmark\nmysqlslap: Cannot run query x\n", "mysqlslap failed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "was", "now", "reason"), CHANGED)
+def test_a_damaged_text_is_refused(name, was, now, reason):
+    text = read(name)
+    assert was in text
+    with pytest.raises(ParseError, match=re.escape(reason)):
+        runs_of(text.replace(was, now, 1))
+
+
+def test_failed_transactions_are_noted():
+    text = read("pgbench/15").replace(
+        "failed transactions: 0 (0.000%)", "failed transactions: 12 (0.003%)"
+    )
+    (run,) = runs_of(text)
+    assert run.notes == ("12 failed transactions",)
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "chore"),
+    [
+        ("dropping old tables...\ncreating tables...\ngenerating data (client-side)...\n"
+         "vacuuming...\ncreating primary keys...\ndone in 0.25 s.\n", "pgbench", "initialization"),
+        ("HammerDB CLI v4.0\nVuser 1:RUNNING\nVuser 1:TPCC SCHEMA COMPLETE\nVuser 1:FINISHED SUCCESS\n",
+         "HammerDB", "schema build"),
+    ],
+)  # fmt: skip
+def test_what_a_tool_did_else_is_no_failed_run(text, tool, chore):
+    assert (tools.named(text), tools.of(text).chore(text)) == (tool, chore)
+
+
+# -- judged and ingested -----------------------------------------------------------------------------
+
+
+def test_runs_of_another_tool_are_judged(tmp_path):
+    for arm, tps in (("before", 770.0), ("after", 1540.0)):
+        (tmp_path / arm).mkdir()
+        for n in range(3):
+            text = read("pgbench/15").replace("770.272084", f"{tps + n:.6f}")
+            (tmp_path / arm / f"{n}.txt").write_text(text)
+    rows = compare.rows(*compare.sides([tmp_path / "before"], [tmp_path / "after"]), restarts=True)
+    (tps,) = (row for row in rows if row["metric"] == "tps")
+    assert (tps["verdict"], tps["threads"]) == ("faster", 1)
+    assert tps["change_pct"] == pytest.approx(100, abs=1)
+
+
+def test_runs_of_two_tools_or_scales_are_not_judged_together(tmp_path):
+    one, other = tmp_path / "1.txt", tmp_path / "2.txt"
+    one.write_text(read("pgbench/15"))
+    for text, key in (
+        (read("mysqlslap/5.7"), "tool"),
+        (read("pgbench/15").replace("factor: 1", "factor: 10"), "scaling factor"),
+    ):
+        other.write_text(text)
+        with pytest.raises(compare.Refused, match=f"the logs differ in {key}: "):
+            compare.rows(*compare.sides([one], [other]))
+
+
+# -- one file a tool ---------------------------------------------------------------------------------
+
+
+def test_a_tool_is_named_in_its_own_module_alone():
+    library = Path(tools.__file__).parents[1]
+    for tool in BY_NAME.values():
+        if tool.NAME in ("sysbench", "time"):  # which we run ourselves
+            continue
+        holds = [
+            f.relative_to(library).as_posix()
+            for f in library.rglob("*.py")
+            if tool.NAME in f.read_text()
+        ]
+        assert holds == [f"tools/{tool.NAME.lower()}.py"]
+
+
+def test_a_module_that_is_put_beside_them_is_found(tmp_path, monkeypatch):
+    (tmp_path / "wrk.py").write_text(
+        "from noisefloor.tools import Run\n"
+        "NAME, WRAPS, MUST = 'wrk', False, ('tool',)\n"
+        "def recognises(text): return 'Requests/sec:' in text\n"
+        "def chore(text): return None\n"
+        "def runs(text): return [(1, text)]\n"
+        "def run(name, text): return Run(name, {'tps': float(text.split()[-1])}, 1, {'tool': NAME})\n"
+    )
+    monkeypatch.setattr(tools, "__path__", [*tools.__path__, str(tmp_path)])
+    tools.known.cache_clear()
+    try:
+        assert runs_of("Requests/sec: 748868.53")[0].values == {"tps": 748868.53}
+        assert tools.named(read("pgbench/15")) == "pgbench"
+    finally:
+        monkeypatch.undo()
+        tools.known.cache_clear()
+
+
+def test_every_text_has_its_source():
+    told = (TEXTS / "README.md").read_text()
+    names = {p.stem for p in TEXTS.glob("*/*.txt") if not p.stem.endswith("-debian")}
+    assert not {name for name in names if name not in told}
+    assert paths.root()
