@@ -276,6 +276,7 @@ def small(tmp_path_factory):
     with moved(tmp_path_factory.mktemp("small")) as home:
         (home / "notebooks").mkdir()
         shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", home / "notebooks")
+        (home / "notebooks" / "analysis").symlink_to(ROOT / "notebooks" / "analysis")
         (home / "environment.yml").touch()
         shutil.copytree(ROOT / "data" / "raw" / "published", paths.published())
         name = "binlog-encryption-smoke-test"

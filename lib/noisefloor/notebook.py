@@ -1,7 +1,10 @@
-"""What notebooks use: ``from noisefloor.notebook import plots, report, results``. Each is loaded when it
-is asked for."""
+"""What notebooks use: ``from noisefloor.notebook import connections, report``. Each is loaded when it is
+asked for: a module of the library, or one that stands in ``analysis`` beside the notebooks."""
 
+import sys
 from importlib import import_module
+
+from noisefloor import paths
 
 _PLACES = {
     "archive": "data.archive",
@@ -17,6 +20,13 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"notebooks use {', '.join(_PLACES)}, not {name!r}")
-    return import_module(f"noisefloor.{_PLACES[name]}")
+    if name in _PLACES:
+        return import_module(f"noisefloor.{_PLACES[name]}")
+    beside = {p.stem for p in (paths.notebooks() / "analysis").glob("*.py")}
+    if name not in beside:
+        raise AttributeError(
+            f"notebooks use {', '.join([*_PLACES, *sorted(beside)])}, not {name!r}"
+        )
+    if (folder := str(paths.notebooks())) not in sys.path:
+        sys.path.append(folder)
+    return import_module(f"analysis.{name}")

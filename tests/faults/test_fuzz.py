@@ -42,7 +42,7 @@ def test_lines_of_all_logs_in_any_order(text):
 def test_a_batch(seed):
     found = fuzz.batch(f"sample-{seed}", 2_500)
     assert found["broken"] == []
-    assert min(found[name] for name in fuzz.OUTCOMES) > 20  # all of them are reached
+    assert min(found[name] for name in fuzz.OUTCOMES) > 5  # all of them are reached
 
 
 def test_the_same_seed_damages_the_same_logs():

@@ -254,6 +254,7 @@ def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
 def test_a_page_of_several_campaigns_repeats_from_its_raw_files(folders):
     (paths.root() / "notebooks").mkdir()
     shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", paths.notebooks())
+    (paths.notebooks() / "analysis").symlink_to(ROOT / "notebooks" / "analysis")
     shutil.copytree(ROOT / "data" / "raw" / "published", paths.published())
     (paths.root() / "environment.yml").touch()
     ((study, values, _),) = report.plan(["binlog-encryption"], "recorded")

@@ -79,6 +79,7 @@ def planted(home: Path) -> Path:
     ]
     first["metadata"]["by"] = "/home/kanarieuser12"
     book.parent.mkdir()
+    shutil.copytree(ROOT / "notebooks" / "analysis", book.parent / "analysis")
     book.write_text(json.dumps(cells))
     server = "mysql://kanarieuser7:Kanarie-secret5@kanariehost5.example/"
     named = {"user": "kanarieuser5", "path": "/Users/kanarieuser6/x.ipynb", "server": server}
@@ -144,6 +145,7 @@ def test_the_pack_holds_what_a_post_needs(pack):
     for name in (
         *("post.md", "fragment.html", "README.md", "tidy.csv", "environment.yml", "CITATION.cff"),
         *("LICENSE", "ro-crate-metadata.json", "rerender.py", f"notebooks/{STUDY}.ipynb"),
+        "notebooks/analysis/estimates.py",
         *(f"reports/{STUDY}{part}" for part in (".html", ".ipynb", ".csv", ".json")),
         f"data/raw/recorded/{NAME}/campaign.json",
     ):

@@ -33,6 +33,7 @@ from noisefloor.data import archive as archives
 from noisefloor.data import tidy
 from noisefloor.data.ingest import TABLES, NotATable, build, files, frame, labels, manifest
 from noisefloor.text import amounts
+from noisefloor.tools import Run
 
 SECRET = "hunter2-geheim"
 
@@ -492,7 +493,7 @@ def test_settings_in_names_of_files_are_no_repeats(tree, out):
 
 def test_the_text_says_what_was_run_where_its_path_does_not():
     found = labels.labels("read_only/a/run1_RW_4th.txt")
-    text = {"test": None, "transactions": 9, "reads": 90, "writes": 0, "threads": 4, "options": {}}
+    text = Run("1.txt", {"tps": 1.0}, 4, access="RO")
     assert labels.settled(found, text)["workload"] == "RO"
     assert not labels.contradictions(found, text), "one of its two words is true"
     assert labels.contradictions(labels.labels("a/RW.txt"), text) == [

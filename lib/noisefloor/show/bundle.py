@@ -166,6 +166,8 @@ def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[s
     for name in ("notebooks", "figures", "tables"):
         (folder / name).mkdir()
     shutil.copy(report.notebook(study), folder / "notebooks")
+    if (beside := paths.notebooks() / "analysis").exists():
+        shutil.copytree(beside, folder / "notebooks" / "analysis", ignore=leave)
     facts, raws = {}, {c: folder / "data" / "raw" / "recorded" / c.name for c in campaigns}
     for campaign, raw in raws.items():
         pack.unpack(campaign, raw)  # what names somebody is taken out of each file

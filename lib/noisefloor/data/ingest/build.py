@@ -327,7 +327,7 @@ class _Part:
                 self._problem(file, member, line + e.line - 1, str(e).partition(": ")[2])
                 continue
             facts = {
-                **path,
+                **{k: v for k, v in path.items() if k not in labels.ASIDE},
                 **labels.settled(path, run),
                 "threads": run.threads,
                 "tool": tool.NAME,

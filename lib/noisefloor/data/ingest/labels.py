@@ -26,6 +26,9 @@ _PIECES = [re.compile(rule, re.I) for rule in (*_LAYOUTS.pop("pieces"), _LAYOUTS
 _RULES = {name: re.compile(rule, re.I) for name, rule in _LAYOUTS.items()}
 
 
+ASIDE = ("access", "range_size")  # said by a path, and held against the text: no columns
+
+
 @functools.cache
 def edition() -> str:
     """What changes with anything that says how a text or a path is read: what was read by other rules

@@ -272,7 +272,7 @@ def _execute(source, target, values, timeout):
                 language="python",
                 progress_bar={"desc": name, "leave": False, "disable": None},  # in a terminal
                 execution_timeout=timeout,
-                cwd=source.parent,  # as in JupyterLab: what stands beside it can be imported
+                cwd=paths.root(),
                 kernel_manager_class=Kernel,
                 # unix sockets in our private folder: nobody else can talk to the kernel
                 config=Config({"KernelManager": {"transport": "ipc", "ip": sockets}}),
