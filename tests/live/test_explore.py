@@ -251,7 +251,7 @@ def test_it_opens_on_a_study_with_everything_shown():
     assert at.threads.value == (64,)
     assert at.arms.value == ("encrypted",)
     assert at.question.verdicts["sittings"].max() >= 1
-    assert "CPU a transaction" in at.status.value
+    assert "p99 latency at 100 a second" in at.status.value
     assert "sysbench" in at.raw.value
 
 
