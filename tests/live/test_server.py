@@ -176,6 +176,21 @@ def test_ctrl_c_while_a_process_is_forked_is_not_lost(home, request):
                 assert time.monotonic() - began < 10
 
 
+def test_full_binary_logs_are_removed_and_the_index_of_one_is_none(running):
+    """MariaDB 11 keeps an index of GTIDs beside each log."""
+    for _ in range(2):
+        running.query("FLUSH BINARY LOGS")
+    *full, last = sorted(p for p in running.datadir.glob("binlog.*") if p.suffix[1:].isdecimal())
+    assert full
+    last.with_name(f"{last.name}.idx").touch()
+    for _ in looks(10):  # MariaDB holds one until its commits are written
+        running.purge()
+        if gone := not any(p.exists() for p in full):
+            break
+    assert gone
+    assert last.exists()
+
+
 # -- settings --------------------------------------------------------------------------------------
 
 

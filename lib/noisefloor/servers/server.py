@@ -340,7 +340,10 @@ class Server(Session):
 
     def purge(self) -> None:
         """Remove the binary logs that are full: nobody reads them."""
-        logs = sorted(path.name for path in self.datadir.glob("binlog.[0-9]*"))
+        names = (path.name for path in self.datadir.glob("binlog.*"))
+        logs = sorted(
+            name for name in names if name.rpartition(".")[2].isdecimal()
+        )  # no index of one
         if len(logs) > 1:  # by name: BEFORE NOW() keeps those of this second
             self.query(f"PURGE BINARY LOGS TO '{logs[-1]}'")
 
