@@ -67,6 +67,16 @@ def shown(line: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
 
 
+def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
+    """(number of its first line, text) of each piece of a `plain` text; begins: where each but the
+    first one begins, the position of the line feed before it."""
+    cuts = [0, *begins]
+    return [
+        (text.count("\n", 0, cut + 1), text[cut + 1 : end] + ("\n" if end < len(text) else ""))
+        for cut, end in zip(cuts, [*begins, len(text)], strict=True)
+    ]
+
+
 def last_line(text: str) -> int:
     """Position of the last line of a `plain` text that is not blank."""
     return max(0, len(text.rstrip()) - 1)

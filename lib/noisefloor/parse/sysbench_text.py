@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from noisefloor.parse import rows as tables
-from noisefloor.parse.base import ParseError, Result, error, last_line, plain, share, shown
+from noisefloor.parse.base import ParseError, Result, error, last_line, pieces, plain, share, shown
 from noisefloor.parse.checks import disagreements
 from noisefloor.parse.forms import FORMS, compiled
 from noisefloor.parse.secrets import scrub
@@ -295,16 +295,13 @@ def runs(text: str | bytes) -> list[tuple[int, str]]:
     there is one run. Each piece is for `sysbench`, which refuses the log as a whole.
     """
     text = plain(text)
-    cuts, at = [0], text.find(_RUNNING)
+    begins, at = [], text.find(_RUNNING)
     while at >= 0 and (following := text.find(_RUNNING, at + 1)) >= 0:
         cut = text.rfind("\nsysbench ", at + 1, following)
         cut = following if cut < 0 else cut
         above = text.rfind("\n", at + 1, cut)
         if above >= 0 and "sysbench " in text[above:cut]:
             cut = above
-        cuts.append(cut)
+        begins.append(cut)
         at = following
-    return [
-        (text.count("\n", 0, cut + 1), text[cut + 1 : end] + ("\n" if end < len(text) else ""))
-        for cut, end in zip(cuts, [*cuts[1:], len(text)], strict=True)
-    ]
+    return pieces(text, begins)

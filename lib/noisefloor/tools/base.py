@@ -51,13 +51,3 @@ def labelled(text: str, labels: Mapping[str, str]) -> dict[str, re.Match[str]]:
         if matches:
             found[name] = matches[0]
     return found
-
-
-def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
-    """(number of its first line, text) of each piece of a `plain` text; begins: where each but the
-    first one begins, the position of the line feed before it."""
-    cuts = [0, *begins]
-    return [
-        (text.count("\n", 0, cut + 1), text[cut + 1 : end] + ("\n" if end < len(text) else ""))
-        for cut, end in zip(cuts, [*begins, len(text)], strict=True)
-    ]

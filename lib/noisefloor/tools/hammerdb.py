@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from noisefloor.parse.base import decoded, error, last_line, plain, shown
-from noisefloor.tools.base import Run, pieces
+from noisefloor.parse.base import decoded, error, last_line, pieces, plain, shown
+from noisefloor.tools.base import Run
 
 NAME = "HammerDB"
 WRAPS = False

@@ -2,8 +2,8 @@
 
 import re
 
-from noisefloor.parse.base import error, last_line, plain, shown
-from noisefloor.tools.base import Run, labelled, pieces
+from noisefloor.parse.base import error, last_line, pieces, plain, shown
+from noisefloor.tools.base import Run, labelled
 
 NAME = "mysqlslap"
 WRAPS = False

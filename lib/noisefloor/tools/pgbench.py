@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 
-from noisefloor.parse.base import decoded, error, last_line, plain, shown
-from noisefloor.tools.base import Run, labelled, pieces
+from noisefloor.parse.base import decoded, error, last_line, pieces, plain, shown
+from noisefloor.tools.base import Run, labelled
 
 NAME = "pgbench"
 WRAPS = False
