@@ -5,6 +5,7 @@ import os
 import click
 
 from noisefloor.cli.base import Sentence, _cluster, _comparisons, _json, _percent, _say, main
+from noisefloor.servers.kinds import USUAL
 
 _SHARED = (  # names, and how `click.option` declares them
     (["--profile"], {"default": "quick", "help": "smoke, quick, standard or full. [quick]"}),
@@ -39,7 +40,7 @@ def _measuring(command):
 @click.option(
     "--fetch",
     is_flag=False,
-    flag_value="mysql",
+    flag_value=USUAL,
     default="",
     metavar="[ENGINE]",
     help="Download a server build first: mysql (the default), mysql-8.0, mariadb or mariadb-11.8.",
@@ -112,7 +113,7 @@ def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
     counts = [int(t) if t.isdecimal() else t for t in counts]
     if (allow or dry) and not server:
         raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
-    if server and engine not in ("", "mysql"):
+    if server and engine not in ("", USUAL):
         raise Sentence(
             f"--engine {engine}: a server that is there already (--server) is the build that it is;"
             " nothing was measured"
@@ -209,7 +210,7 @@ def ab(settings, workload, lua, rate, out, as_json, **given):
     """
     from noisefloor.show import report
 
-    asked, whose = _asked(**given | {"engine": given["engine"] or "mysql"})
+    asked, whose = _asked(**given | {"engine": given["engine"] or USUAL})
     asked |= {"settings": list(settings), "workload": workload, "lua": lua}
     asked |= {"rate": rate} if rate is not None else {}
     found, folders = _obtained("own-study", **whose, **asked)

@@ -25,7 +25,7 @@ from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import dry_run, planned, room, taken, values
 from noisefloor.measure.progress import Progress
 from noisefloor.model import Study, StudyError, as_guest, from_clients
-from noisefloor.servers import engines, evidence, guest
+from noisefloor.servers import engines, evidence, guest, kinds
 from noisefloor.servers.address import address as address_of
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.workshop import workshop
@@ -66,7 +66,7 @@ def measure(
     schedule.check(study)
     parameters = json.loads(json.dumps(parameters or {}))
     names = {"", *(a.engine for a in study.compared)}
-    builds = {n: engines.find(n or parameters.get("engine", "mysql")) for n in names}
+    builds = {n: engines.find(n or parameters.get("engine", kinds.USUAL)) for n in names}
     if note := builds[""].note:
         progress.say(note)
     with _machine(progress) as shop:

@@ -11,6 +11,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from noisefloor.model import StudyError
+from noisefloor.servers import kinds
 
 VARIABLE = "NOISEFLOOR_SERVER"
 _FORMS = (
@@ -70,7 +71,7 @@ def address(given: str) -> Address:
         url = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
         url = None
-    if url is None or url.drivername not in ("mysql", "mariadb"):
+    if url is None or url.drivername not in kinds.known():
         raise wrong("is not a server's")
     if url.password is not None and given != "env":
         raise StudyError(

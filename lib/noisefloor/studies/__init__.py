@@ -12,6 +12,7 @@ from pathlib import Path
 
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
+from noisefloor.servers.kinds import USUAL
 from noisefloor.servers.kinds import known as server_kinds
 from noisefloor.studies.own import LEADS, MANY, at_rate, own, refused
 
@@ -72,7 +73,7 @@ def load(
     margin_pct, threads = float(margin_pct), tuple(threads)
     if name == "own-study":
         declared = bool(budget_min)
-        return own(chosen, engine or "mysql", threads, margin_pct, declared=declared, **more)
+        return own(chosen, engine or USUAL, threads, margin_pct, declared=declared, **more)
     file = _file(name, engine, more.pop("old", ""), more.pop("builds", {}))
     if more:
         raise refused(f"{name} has no parameter {next(iter(more))!r}")
@@ -82,7 +83,7 @@ def load(
         raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
     if "compare" in known[key]:
         return _compared(
-            name, key, file, chosen, engine or "mysql", threads, margin_pct, budget_min
+            name, key, file, chosen, engine or USUAL, threads, margin_pct, budget_min
         )
     asked = {k: _of(profile, v) for k, v in known[key].items()}
     kit, its = asked.get("kit", file.get("kit", "")), asked.get("engine", "")
@@ -241,7 +242,7 @@ def builds(name: str) -> bool:
 
 def default_engine(name: str) -> str:
     """The engine that a study is about where nobody says otherwise."""
-    return "mysql" if name == "own-study" else _read(name).get("engine", "mysql")
+    return USUAL if name == "own-study" else _read(name).get("engine", USUAL)
 
 
 # -- what may be asked -----------------------------------------------------------------------------
@@ -283,7 +284,7 @@ def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> d
     """The study's file, with the table of its engine laid over it and the builds' names filled
     in."""
     file = _read(name)
-    engine, old = engine or file.get("engine", "mysql"), old or "mysql-8.0"
+    engine, old = engine or file.get("engine", USUAL), old or "mysql-8.0"
     kinds = {e: builds[e][0] if e in builds else e for e in (engine, old)}
     kind = next((k for k in server_kinds() if kinds[engine].startswith(k)), kinds[engine])
     file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))

@@ -93,7 +93,7 @@ def usual(engine: str) -> dict[str, str]:
 
 def kind_of(engine: str) -> Kind:
     """The kind of an engine called so: mysql-8.0 is a MySQL, and so is one that only a path names."""
-    return kinds.known().get(engine.partition("-")[0], kinds.of("mysql"))
+    return kinds.known().get(engine.partition("-")[0], kinds.of(kinds.USUAL))
 
 
 def refused(why: str) -> StudyError:

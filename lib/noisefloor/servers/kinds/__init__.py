@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+USUAL = "mysql"  # where nobody says another
 Checks = Mapping[str, bool | None]  # check -> encrypted, plain, or neither
 
 
@@ -68,5 +69,5 @@ def of(name: str) -> Kind:
 
 def printing(version: str) -> Kind:
     """The kind of a server that prints this for --version, or says it; MySQL where no other is."""
-    others = (kind for kind in known().values() if kind.NAME != "mysql" and kind.prints(version))
-    return next(others, known()["mysql"])
+    others = (kind for name, kind in known().items() if name != USUAL and kind.prints(version))
+    return next(others, known()[USUAL])

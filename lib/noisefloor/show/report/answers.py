@@ -9,6 +9,7 @@ import pandas as pd
 from noisefloor import paths, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.results import PROCESSOR, THROUGHPUT
+from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, kind, known, piece, say
 from noisefloor.show.report import words
@@ -323,7 +324,7 @@ def command(r, question) -> str:
         line = ["noisefloor", "ab", *given["settings"]]
         script = "lua" if given.get("lua") else "workload"
         line += [f"--{script}", given[script]] if given.get(script) else []
-        line += ["--engine", engine] if (engine := r.meta["engine"]["kind"]) != "mysql" else []
+        line += ["--engine", engine] if (engine := r.meta["engine"]["kind"]) != USUAL else []
         line += ["--rate", str(rate)] if (rate := given.get("rate")) else []
         return shlex.join([*line, "--profile", s.profile.name])
     line = ["noisefloor run", s.name, *(["--question", question] if question else [])]
