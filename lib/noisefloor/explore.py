@@ -456,7 +456,10 @@ class Explorer:
         if new:
             self._opened, self.margin.value = self.campaign.value, source.study.margin_pct
         works = [w.name for w in source.study.workloads]
-        if not _is_page(source):  # which holds finished campaigns, and is not read as a whole
+        if _is_page(source):  # finished campaigns, not read as a whole: what the page leads with first
+            leading = _workloads(paths.campaign(_newest(self.campaign.value)))
+            works.sort(key=lambda name: name not in leading)
+        else:
             works = [w for w in works if w in set(source.judged()["workload"])]
         if not works:
             raise Unknown("This campaign has no whole pair yet.")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import command_lines
+from conftest import command_lines, until
 from noisefloor import model as study
 from noisefloor import schedule, studies
 from noisefloor.data import tidy
@@ -196,14 +196,19 @@ def test_what_a_pipe_does_that_is_cut_is_no_failure_but_what_failed_before_is():
 
 
 def test_a_pipe_that_is_over_ends_at_once(tmp_path, data, password):
-    over = threading.Event()
-    threading.Timer(0.3, over.set).start()
+    archive, over, began = tmp_path / "archive", threading.Event(), []
+
+    def end_it():
+        until(lambda: archive.exists() and archive.stat().st_size, "an archive that begins")
+        began.append(time.monotonic())
+        over.set()
+
+    threading.Thread(target=end_it).start()
     stages = [("cat", "/dev/urandom"), *workloads.backup("tar", None, data, AES, password, 1)[1:]]
-    began = time.monotonic()
-    took = backup.pipe(stages, tmp_path, target=tmp_path / "archive", over=over)
-    assert time.monotonic() - began < 3
+    took = backup.pipe(stages, tmp_path, target=archive, over=over)
+    assert time.monotonic() - began[0] < 3
     assert all(x["exit_code"] in (-9, -13) for x in took["stages"])
-    assert backup._kind(tmp_path / "archive") == "encrypted"
+    assert backup._kind(archive) == "encrypted"
     backup._must(took, cut=True)
 
 
