@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import archive
+from analysis import archives as analysis
 from conftest import DATA, comparisons, done, noisefloor, refused
 from noisefloor import paths
 from noisefloor.data import archive as archives
@@ -526,9 +527,9 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     (out / "about.toml").write_text('title = "Two servers"\n' + "".join(claims) + more + wrong)
     found = archives.load(out, "mysql", label="server")
     assert found.study.title == "Two servers"
-    (said,) = found.counts
+    (said,) = analysis.counts(found)
     assert said.startswith("percona-server against mysql, TPS, 2 comparisons: 2 faster (+")
-    told = {name: amounts.plain(answer) for name, answer in found.claimed}
+    told = {name: amounts.plain(answer) for name, answer in analysis.claims(found)}
     assert told["both"].startswith("agrees at all 2: here +")
     assert told["one"].startswith("agrees: +")
     assert told["none"] == "not comparable: no runs of both with an interval"
@@ -548,23 +549,23 @@ def test_a_claim_that_cannot_be_read_is_one_sentence(tree, out, fields):
     (out / "about.toml").write_text(f'title = "Two servers"\n[[claims]]\n{told}')
     found = archives.load(out, "mysql", label="server")
     with pytest.raises(archives.Unknown, match=r"about.toml, 'so': `leader` and `of` name one of"):
-        assert found.claimed
+        analysis.claims(found)
 
 
 def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     """Their "Intel ahead by up to 35 %" is Intel's +55 % over Graviton, and Graviton's -35 %."""
     folder = paths.published() / "archives" / "2021-arm"
     r = archives.load(folder, "m5", label="host", restarts=True)
-    told = {said: amounts.plain(answer) for said, answer in r.claimed}
+    told = {said: amounts.plain(answer) for said, answer in analysis.claims(r)}
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
     assert most.startswith("that is -35.0 to 0.0 %; agrees at all 13: here -35.5 to +12.6 %")
     (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
     assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
-    assert amounts.plain(r.counts[0]).startswith("m5a against m5, TPS, 56 comparisons: 55 slower (")
+    assert amounts.plain(analysis.counts(r)[0]).startswith("m5a against m5, TPS, 56 comparisons: 55 slower (")
     # one rented machine of the baseline was 21 % faster than the two others, at one thread count
-    apart = r.outliers.set_index(["workload", "threads", "arm"])
+    apart = analysis.outliers(r).set_index(["workload", "threads", "arm"])
     row = apart.loc[("OLTP_READ_only, 8 vCPU", 8, "m5")]
     assert (row["this run"], row["the others"]) == ("4,940.2", "3,792, 4,079")
     assert {arm for *_, arm in apart.index} == {"m5", "m6g"}
@@ -595,18 +596,18 @@ FIVE = {"5.6.51": 247.0, "5.7.44": 216.0, "8.0.45": 170.0, "8.4.8": 164.0, "9.7.
 def test_versions_are_tested_in_their_order(tree, out, rates, said):
     """No pair of single runs tells anything; the order of five versions may. 10.0 comes after 9.7."""
     _ingest(_versions(tree, rates), out)
-    found = archives.load(out, "5.6.51", label="version").trends
+    found = analysis.trends(archives.load(out, "5.6.51", label="version"))
     assert len(found) == 1
     (told,) = found["in this order"]
     assert told.startswith(f"{', '.join(FIVE)}: {said}")
-    assert archives._versions(pd.Series(["10.0.1", "9.7.0", "8.4.8"]), "8.4.8") == [
+    assert analysis._versions(pd.Series(["10.0.1", "9.7.0", "8.4.8"]), "8.4.8") == [
         *("8.4.8", "9.7.0", "10.0.1"),
     ]
 
 
 def test_arms_that_are_no_versions_have_no_order(tree, out):
     _ingest(_percona_2026(tree), out)
-    assert archives.load(out, "mysql", label="server").trends.empty
+    assert analysis.trends(archives.load(out, "mysql", label="server")).empty
 
 
 def test_a_run_that_lies_apart_is_named_with_what_the_others_say(tree, out):
@@ -614,7 +615,7 @@ def test_a_run_that_lies_apart_is_named_with_what_the_others_say(tree, out):
     name = "benchmark_logs/mysql/8.4.8/run3_Tier2G_RW_16th.sysbench.txt"
     _write(tree, {name: _text(3, 16, tps=330, seconds=20)})  # of about 200
     _ingest(tree, out)
-    found = archives.load(out, "mysql", label="server").outliers
+    found = analysis.outliers(archives.load(out, "mysql", label="server"))
     assert list(found["arm"]) == ["mysql"]  # the baseline's
     (row,) = found.to_dict("records")
     assert row["workload"].endswith("buffer pool 2G")

@@ -9,12 +9,17 @@ import math
 import re
 import textwrap
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from noisefloor import parse, stats, tools
 from noisefloor.parse.base import MOST
-from noisefloor.stats.row import COLUMNS
+from noisefloor.stats.row import COLUMNS, Row
+from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import Refusal, amounts, answers, sheet
+from noisefloor.text.reasons import Reason, Why, has
+from noisefloor.tools import Run
 
 HIGHER = ("tps", "events_per_s", "new_orders_per_s")  # metrics of which more is better
 LABEL = {
@@ -22,6 +27,7 @@ LABEL = {
     "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
 }  # fmt: skip
 WIDE = 40  # characters of a workload's name that fit beside its numbers
+Paths = Collection[str | Path]
 SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
 
 
@@ -31,37 +37,40 @@ class Refused(Refusal):
     code = 2
 
 
-def _refused(why, code=2):
+def _refused(why: str, code: int = 2) -> Refused:
     return Refused(f"{why}; nothing was judged", code)
 
 
 # -- reading ------------------------------------------------------------------------
 
 
-def sides(before, after, baseline="before", arm="after"):
+def sides(
+    before: Paths, after: Paths, baseline: str = "before", arm: str = "after"
+) -> tuple[list[Run], list[Run]]:
     """The runs of both arms, from their files; Refused when a log stands on both sides."""
-    seen = {}
+    seen: dict[bytes, Path] = {}
     return runs(before, baseline, seen), runs(after, arm, seen)
 
 
-def runs(paths, arm, seen=None):
+def runs(paths: Paths, arm: str, seen: dict[bytes, Path] | None = None) -> list[Run]:
     """The runs in `paths` (files, or folders of them), in the order given. seen: {text: its path}
     of the other arm.
 
     Raises Refused for what is missing, unreadable, too large, cut, failed, no log or not alone."""
     if not paths:
         raise _refused(f"no file for {arm}: write `noisefloor compare before/*.txt -- after/*.txt`")
-    found, seen = [], {} if seen is None else seen
+    read: list[Run] = []
+    seen = {} if seen is None else seen
     for path, text in _texts(paths):
         if text in seen:
             twin = seen[text]
             raise _refused(f"{path} holds the same text as {twin}: one run cannot count twice")
         seen[text] = path
-        found += _runs(path, text)
-    return found
+        read += _runs(path, text)
+    return read
 
 
-def _texts(paths):
+def _texts(paths: Paths) -> Iterator[tuple[Path, bytes]]:
     """(path, content) of files, and of the files in folders."""
     for path in map(Path, paths):
         try:
@@ -81,7 +90,7 @@ def _texts(paths):
         yield path, text
 
 
-def _runs(path, text):
+def _runs(path: Path, text: bytes) -> list[Run]:
     """The runs in one log."""
     tool = tools.of(text)
     if tool is None:
@@ -93,13 +102,13 @@ def _runs(path, text):
         raise _refused(f"{path} holds {why}: noisefloor reads what these print: {known}", 1)
     if chore := tool.chore(text):
         raise _refused(f"{path} is the log of a {tool.NAME} {chore}, not of a run", 1)
-    first, found = 1, []
+    first, read = 1, []
     try:
         pieces = tool.runs(text)
         for first, piece in pieces:
             name = path.name if len(pieces) == 1 else f"{path.name}:{first}"
-            found.append(tool.run(name, piece))
-        return found
+            read.append(tool.run(name, piece))
+        return read
     except parse.ParseError as e:
         line = e.line + first - 1
         why = f"{path}, line {line}: {e.reason}; nothing was judged, give logs of whole runs"
@@ -109,7 +118,15 @@ def _runs(path, text):
 # -- judging ------------------------------------------------------------------------
 
 
-def rows(before, after, *, baseline="before", arm="after", paired=False, **given):
+def rows(
+    before: Sequence[Run],
+    after: Sequence[Run],
+    *,
+    baseline: str = "before",
+    arm: str = "after",
+    paired: bool = False,
+    **given: Any,
+) -> list[Row]:
     """Verdict rows (dicts with COLUMNS) of two lists of Run: one a metric and thread count.
 
     given: margin_pct, restarts and floor, as `stats.runs` takes them. Raises Refused for runs that
@@ -122,7 +139,7 @@ def rows(before, after, *, baseline="before", arm="after", paired=False, **given
         raise _refused(f"no thread count is on both sides ({there})")
     for name, mine, other in ((baseline, a, b), (arm, b, a)):
         if left := [t for t in mine if t not in other]:
-            notes.append(f"threads {_listed(left)} only in {name}: left out")
+            notes.append(Reason(Why.THREADS_LEFT_OUT, threads=_listed(left), arm=name))
     if odd := [t for t in counts if paired and len(a[t]) != len(b[t])]:
         there = f"{len(a[odd[0]])} and {len(b[odd[0]])}"
         there += f" at {odd[0]} threads" if odd[0] else ""
@@ -150,60 +167,61 @@ def rows(before, after, *, baseline="before", arm="after", paired=False, **given
     return out
 
 
-def _side(found, metric):
+def _side(of_arm: Sequence[Run], metric: str) -> stats.runs.Side:
     """The runs of one arm at one thread count, for `stats.runs`."""
-    rates = found[0].rows if len(found) == 1 and metric in HIGHER else None
-    return stats.runs.Side(tuple(r.values[metric] for r in found), rates)
+    rates = of_arm[0].rows if len(of_arm) == 1 and metric in HIGHER else None
+    return stats.runs.Side(tuple(run.values[metric] for run in of_arm), rates)
 
 
-def _by_threads(side):
+def _by_threads(side: Sequence[Run]) -> dict[int | None, list[Run]]:
     counts = sorted({run.threads for run in side}, key=lambda t: t or 0)
     return {t: [run for run in side if run.threads == t] for t in counts}
 
 
-def _together(found):
+def _together(judged: Sequence[Run]) -> list[str]:
     """Notes about keys that differ between runs; Refused for those that make it senseless."""
-    told, seen = {}, {}
-    spans = [run.seconds for run in found if run.seconds]
+    remarks: dict[str, list[str]] = {}
+    seen: dict[str, dict[str, list[str]]] = {}
+    spans = [run.seconds for run in judged if run.seconds]
     apart = bool(spans) and max(spans) > 1.05 * min(spans)
-    for run in found:
+    for run in judged:
         for note in run.notes:
-            told.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
+            remarks.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
         span = {"duration": f"{run.seconds:.3g} s"} if apart and run.seconds else {}
         for key, value in (run.keys | span).items():
             seen.setdefault(key, {}).setdefault(str(value), []).append(run.name)
-    notes = [_and(n, " (and {} more such logs)") for n in told.values()]
+    notes = [_and(n, " (and {} more such logs)") for n in remarks.values()]
     for key, values in seen.items():
         if len(values) > 1:
             few = list(values.items())[:3]
             names = ", ".join(f"{value} in {_and(who, ' and {} more')}" for value, who in few)
-            if any(key in run.must for run in found):
+            if any(key in run.must for run in judged):
                 raise _refused(f"the logs differ in {key}: {names}")
-            notes.append(f"the logs differ in {key}: {names}")
+            notes.append(Reason(Why.LOGS_DIFFER, key=key, values=names))
     if set(seen.get("rate", {})) - {"none"}:
-        notes.append("the runs had a fixed --rate: throughput is what was asked for")
+        notes.append(Reason(Why.FIXED_RATE))
     return notes
 
 
-def _listed(counts):
+def _listed(counts: Iterable[int | None]) -> str:
     return ", ".join("none" if t is None else str(t) for t in counts)
 
 
-def _and(names, more):
+def _and(names: Sequence[str], more: str) -> str:
     return names[0] + (more.format(len(names) - 1) if names[1:] else "")
 
 
 # -- in words ------------------------------------------------------------------------
 
 
-def table(rows, form="text", most=None):
+def table(rows: Sequence[Row], form: str = "text", most: int | None = None) -> str:
     """The rows as text for a terminal or as a Markdown table; each warning once, by number, `most` of
     them.
 
     The verdict comes first: one short line a row, then what the numbers mean."""
     by_row = [_notes(row) for row in rows]
     counts = Counter(note for each in by_row for note in each)
-    notes = sorted(counts, key=counts.get, reverse=True)[:most] if most else list(counts)
+    notes = sorted(counts, key=counts.__getitem__, reverse=True)[:most] if most else list(counts)
     cells = [
         {
             "workload": row["workload"],
@@ -233,7 +251,8 @@ def table(rows, form="text", most=None):
     marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
     if left := len(counts) - len(notes):
         marks.append(f"     {left} more notes: --json has all")
-    text, last = [], None
+    text: list[str] = []
+    last = None
     for line, work in zip(
         aligned([head, *lines]), (None, *(r["workload"] for r in rows)), strict=True
     ):
@@ -243,7 +262,7 @@ def table(rows, form="text", most=None):
     return "\n".join([*text, "", *marks])
 
 
-def _notes(row):
+def _notes(row: Row) -> list[str]:
     """What is to be said of a row below the table."""
     notes = list(row["warnings"])
     if row["restarted"]:
@@ -256,30 +275,30 @@ def _notes(row):
     return notes
 
 
-def _filled(text, indent):
+def _filled(text: str, indent: int) -> str:
     return textwrap.fill(text, 96, subsequent_indent=" " * indent, break_on_hyphens=False)
 
 
-def aligned(lines):
+def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     """Lines of cells as text, the columns below each other."""
     width = [max(map(len, column)) for column in zip(*lines, strict=True)]
     cells = ([c.ljust(w) for c, w in zip(line, width, strict=True)] for line in lines)
     return ["  ".join(line).rstrip() for line in cells]
 
 
-def _first(rows):
+def _first(rows: Sequence[Row]) -> list[Row]:
     """The rows of the first metric: throughput or wall time."""
     there = {row["metric"] for row in rows}
     lead = next((m for m in LABEL if m in there), rows[0]["metric"])
     return [row for row in rows if row["metric"] == lead]
 
 
-def leading(rows):
+def leading(rows: Sequence[Row]) -> list[Row]:
     """The rows that come first, a screen at most: those of the first metric."""
     return _first(rows)[:SCREEN]
 
 
-def headline(rows):
+def headline(rows: Sequence[Row]) -> str:
     """The verdicts of the first metric, what is known where it cannot tell, and what would settle
     it; of several workloads or arms how many rows have which verdict."""
     first = _first(rows)
@@ -305,47 +324,46 @@ def headline(rows):
     return amounts.plain("\n".join(lines))
 
 
-def _counted(words):
+def _counted(words: Iterable[str]) -> str:
     """How often each word: "3 faster, 1 slower"."""
     return ", ".join(f"{n} {word}" for word, n in Counter(words).most_common())
 
 
-def _where(row):
+def _where(row: Row) -> str:
     if row["joint"]:
         return "all threads"
     return "" if row["threads"] is None else f"{row['threads']} threads"
 
 
-def _open(row):
+def _open(row: Row) -> str:
     """What is known of a row that cannot tell, and what would settle it."""
-    if row["verdict"] != "cannot tell":
+    if row["verdict"] != CANNOT_TELL:
         return ""
     other = answers.if_restarted(row)
     parts = [other and f"cannot tell if an arm's runs share one server start; {other}."]
     parts += [answers.by_chance(row), row["known"] and f"Known: {row['known']}."]
     if row["runs_needed"] > 0 and not other:
         unit = "pairs" if row["design"] == "pairs" else "runs an arm"
-        minutes = row["minutes_needed"]
-        minutes = f" ({minutes:.0f} min)" if minutes > 0 else ""
-        parts.append(f"To settle it: {row['runs_needed']} {unit}{minutes}, if they scatter alike.")
-    if stats.runs.SHARED in row["warnings"]:
+        took = f" ({row['minutes_needed']:.0f} min)" if row["minutes_needed"] > 0 else ""
+        parts.append(f"To settle it: {row['runs_needed']} {unit}{took}, if they scatter alike.")
+    if has(row["warnings"], Why.SHARED_STARTS):
         parts.append("To settle it: restart the server between the runs (--restarts).")
     return " ".join(part[0].upper() + part[1:] for part in parts if part)
 
 
-def as_csv(rows):
+def as_csv(rows: Sequence[Row]) -> str:
     """The rows as CSV; warnings separated by ' | '."""
     text = io.StringIO()
-    told = ([" | ".join(row[c]) if c == "warnings" else row[c] for c in COLUMNS] for row in rows)
-    lines = ([sheet.cell(value) for value in line] for line in (COLUMNS, *told))
+    cells = ([" | ".join(row[c]) if c == "warnings" else row[c] for c in COLUMNS] for row in rows)
+    lines = ([sheet.cell(value) for value in line] for line in (COLUMNS, *cells))
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()
 
 
-def names(before, after):
+def names(before: Paths, after: Paths) -> tuple[str, str]:
     """Names of the two arms: the folders that the files lie in when those tell them apart."""
 
-    def folder(paths):
+    def folder(paths: Paths) -> str:
         parents = {(p if p.is_dir() else p.parent).name for p in map(Path, paths)}
         return parents.pop() if len(parents) == 1 else ""
 

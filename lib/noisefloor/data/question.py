@@ -14,6 +14,7 @@ from noisefloor.model import Study
 from noisefloor.stats import combine, verdict
 from noisefloor.stats.row import percent
 from noisefloor.stats.student import quantile
+from noisefloor.text.reasons import Reason, Why
 
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is combined
 MORE = [
@@ -124,20 +125,12 @@ def _row(
         out[column] = sum(int(each[column]) for _, each in found)
     if sittings < asked:
         out["verdict"] = verdict.NOT_YET
-        warnings.insert(0, so_far(sittings, asked))
+        warnings.insert(0, Reason(Why.SO_FAR, sittings=sittings, asked=asked))
     elif out["ranged"]:
         out["verdict"] = verdict.NOT_YET
-        warnings.insert(0, f"range of {sittings} sittings: {UNKNOWN}")
+        warnings.insert(0, Reason(Why.RANGE, sittings=sittings))
     out["worse"] = verdict.worse(out["verdict"], metric)
     if out["verdict"] != verdict.CANNOT_TELL:
         out["known"], out["minutes_needed"] = "", math.nan
     out["warnings"] = warnings
     return out
-
-
-UNKNOWN = "how much sittings scatter is not known yet"
-
-
-def so_far(sittings: int, asked: int) -> str:
-    """`so far 1 of 3 sittings`."""
-    return f"so far {sittings} of {asked} sittings"

@@ -14,6 +14,7 @@ from noisefloor.stats.scatter import Start
 from noisefloor.stats.verdict import ALPHA, CANNOT_TELL
 from noisefloor.text import answers, quantity
 from noisefloor.text.quantity import Given
+from noisefloor.text.reasons import Reason, Why
 
 FLOOR_RUNS = 10  # A/A runs assumed behind a floor that comes without their number
 # sd of a pair of 8 s slices on two identical MySQL 9.7 servers restarted ten times, as recorded
@@ -78,7 +79,7 @@ def judge(
     words = "wall" if better == "lower" and METRICS[metric].better == "higher" else metric
     if not METRICS[metric].judged:
         what = "a maximum is one transaction out of all" if "max" in metric else metric
-        c = runs.Cell(threads, counts, Estimate(value), only=f"{what}: shown, never judged")
+        c = runs.Cell(threads, counts, Estimate(value), only=Reason(Why.NEVER_JUDGED, what=what))
     elif spreads:
         ((name, given),) = spreads.items()
         read = [quantity.read(s, name) for s in given]
@@ -104,7 +105,7 @@ def judge(
         if c.estimate.single and not floor:
             run_sd = c.estimate.single.high_cv
     if floor and floor_runs is None:
-        c.warnings.append(f"the floor is taken as measured by {FLOOR_RUNS} A/A runs")
+        c.warnings.append(Reason(Why.FLOOR_RUNS, runs=FLOOR_RUNS))
     out = runs.verdict_row(c, ("", "", words, names[0], names[1]), margin)
     out["metric"] = metric
     if out["verdict"] == CANNOT_TELL and METRICS[metric].judged:
@@ -114,7 +115,7 @@ def judge(
         needed, minutes = settle(value, metric, margin, run_sd, least)
         out |= {"runs_needed": needed, "minutes_needed": minutes}
         notes.append(answers.settle(needed, minutes, metric not in scatter.NO_SERVER))
-    out["warnings"] += [line for line in notes if "inconsistent" in line]
+    out["warnings"] += [note for note in notes if isinstance(note, Reason)]
     spare = c.estimate.spare(words, math.log1p(margin / 100)) if out["restarted"] else 0.0
     return out, answers.two({**out, "metric": words}, c.only, bool(spreads), spare, notes)
 

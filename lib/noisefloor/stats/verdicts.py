@@ -16,11 +16,10 @@ from noisefloor.stats.row import COLUMNS, KEY, Row, row
 from noisefloor.stats.runs import BUCKET, Side
 from noisefloor.stats.scatter import Floor
 from noisefloor.stats.verdict import CANNOT_TELL
+from noisefloor.text.reasons import Reason, Why
 
 UNKNOWN = "unknown"  # design of pairs from elsewhere
 CARRY_OVER = 0.02  # of the active server's CPU, used by the idle one
-EARLY = "ended early: {} of {} declared blocks were measured"
-APART = "the thread counts differ: each stands by itself"
 JOINT = "joint"  # in the place of a thread count
 
 
@@ -64,8 +63,8 @@ def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
     if len(copied) == 1:
         return copied[0]
     if _is_paired(tidy):
-        held = tidy.dropna(subset=["pair_id"]).groupby("arm")["pair_id"].nunique()
-        everywhere = held[held == tidy["pair_id"].nunique()].index.tolist()
+        pairs_of = tidy.dropna(subset=["pair_id"]).groupby("arm")["pair_id"].nunique()
+        everywhere = pairs_of[pairs_of == tidy["pair_id"].nunique()].index.tolist()
         if len(everywhere) == 1:
             return everywhere[0]
     raise ValueError(
@@ -111,8 +110,8 @@ def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
     asked = Asked(**given)
     if tidy.empty:
         raise ValueError("the table has no rows; at least one run per arm is needed")
-    found = (_paired if _is_paired(tidy) else _unpaired)(tidy, asked)
-    out = pd.DataFrame(found, columns=COLUMNS)
+    judged = (_paired if _is_paired(tidy) else _unpaired)(tidy, asked)
+    out = pd.DataFrame(judged, columns=COLUMNS)
     out["threads"] = out["threads"].astype("Int64")
     return out
 
@@ -142,13 +141,8 @@ def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
 def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
     """Verdict rows of paired runs: those of the arms together, that of the baseline's copy alone."""
     frame = pairs(tidy, baseline=asked.baseline)
-    said = ""
     carried = float(tidy["carry_over"].mean()) if "carry_over" in tidy else 0.0
-    if carried > CARRY_OVER:
-        said = (
-            f"carry-over: the idle server still used {100 * carried:.0f} % of the active one's CPU, "
-            "which hides a part of the difference"
-        )
+    reasons = [Reason(Why.CARRIED_OVER, cpu_pct=100 * carried)] if carried > CARRY_OVER else []
     design, lost = tidy.attrs.get("design") or UNKNOWN, frame.attrs["dropped"]
     groups: Any = frame.groupby(list(KEY[:4]), sort=False)
     for key, rows in groups:
@@ -158,7 +152,7 @@ def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
             (rows[copy], asked.control or asked.blocks),
         ):
             if len(mine):
-                yield from _together(mine, key, blocks, asked, design, said, lost)
+                yield from _together(mine, key, blocks, asked, design, reasons, lost)
 
 
 def _together(
@@ -167,21 +161,21 @@ def _together(
     blocks: int | None,
     asked: Asked,
     design: str,
-    said: str,
+    reasons: Sequence[Reason],
     lost: Mapping[tuple[str, str], int],
 ) -> Iterator[Row]:
-    """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared; said:
-    what is wrong with all of them; lost: pairs that were left out, by (metric, arm)."""
+    """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared;
+    reasons: to mind them all; lost: pairs that were left out, by (metric, arm)."""
     metric, margin_pct = key[2], asked.margin(key[2])
     margin, planned = math.log1p(margin_pct / 100), design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
     needs = bool(asked.one_start) or (one and not asked.restarts)
-    start, started = scatter.start(metric, asked.floor) if needs else None, ""
-    if start:
-        started = f"a start-to-start CV of {100 * start.cv:.2g} % is added"
-        unsure = f"one start, and nothing says whether the servers were dealt anew: {started}"
-        known = f"the server was not restarted: {started}, {asked.one_start}"
-        started = known if asked.one_start else unsure
+    start, of_all = scatter.start(metric, asked.floor) if needs else None, list(reasons)
+    if start and asked.one_start:
+        source = {"cv_pct": 100 * start.cv, "source": asked.one_start}
+        of_all.append(Reason(Why.NEVER_RESTARTED, **source))
+    elif start:
+        of_all.append(Reason(Why.ONE_START, cv_pct=100 * start.cv))
     rows = rows.assign(block=np.arange(len(rows))) if one else rows
     groups: Any = rows.groupby(["arm", "threads"], sort=False, dropna=False)
     cells = {(arm, None if pd.isna(t) else int(t)): units(part) for (arm, t), part in groups}
@@ -191,19 +185,16 @@ def _together(
     def judged(arm: str, threads: Any, each: pd.DataFrame, together: int, known: float) -> Row:
         """The row of one comparison or joint effect."""
         n = round(each["size"].sum())
-        found = rule.interval(
-            each["mean"].to_numpy(float), together, start.part if start else None, known
-        )
-        logs = _at_least(metric, tuple(map(float, found)))
+        means, part = each["mean"].to_numpy(float), start.part if start else None
+        logs = _at_least(metric, tuple(map(float, rule.interval(means, together, part, known))))
         word = verdict.word(logs[1], logs[2], margin, metric) if len(each) > 1 else CANNOT_TELL
-        early, gone = len(each) < (blocks or 0) and planned, lost.get((metric, arm))
-        notes = (
-            said,
-            started,
-            EARLY.format(len(each), blocks) if early else "",
-            f"{gone} pairs left out: a value is missing, zero or negative" if gone else "",
-            "one block: two are needed for an interval" if len(each) < 2 else "",
-        )
+        notes = [*of_all]
+        if planned and len(each) < (blocks or 0):
+            notes.append(Reason(Why.ENDED_EARLY, blocks=len(each), declared=blocks))
+        if left_out := lost.get((metric, arm)):
+            notes.append(Reason(Why.PAIRS_LEFT_OUT, pairs=left_out))
+        if len(each) < 2:
+            notes.append(Reason(Why.ONE_BLOCK))
         settled = word != CANNOT_TELL
         needed = n if settled else _needed(each, logs[0], margin, together)
         return row(
@@ -214,7 +205,7 @@ def _together(
             verdict=word,
             needed=needed,
             seconds=asked.pair_seconds,
-            warnings=filter(None, notes),
+            warnings=notes,
             together=together,
             threads=pd.NA if threads in (None, JOINT) else threads,
             joint=threads == JOINT,
@@ -225,25 +216,25 @@ def _together(
     many = len(cells) + (0 if arms[0].endswith(CONTROL) else asked.beside.get(key[1], 0))
     made = {name: judged(*name, cells[name], many, rounding[name]) for name in cells}
     for arm in arms:
-        own = {t: cells[arm, t] for a, t in cells if a == arm}
-        mine = [made[arm, t] for t in sorted(own, key=lambda t: t or 0)]
-        if len(own) > 1 and (whole := _whole(own)) is not None:
-            codes = [_code(r["verdict"], metric) for r in mine]
+        at = {t: cells[arm, t] for a, t in cells if a == arm}
+        mine = [made[arm, t] for t in sorted(at, key=lambda t: t or 0)]
+        if len(at) > 1 and (whole := _whole(at)) is not None:
+            codes = [_code(one["verdict"], metric) for one in mine]
             if bool(rule.joint(whole.to_numpy(float).T, codes)):
-                size = sum(each["size"].mean() for each in own.values())
+                size = sum(each["size"].mean() for each in at.values())
                 each = pd.DataFrame({"mean": whole.mean(axis=1), "size": size})
-                rounded = sum(rounding[arm, t] for t in own) / len(own) ** 2
+                rounded = sum(rounding[arm, t] for t in at) / len(at) ** 2
                 mine.append(judged(arm, JOINT, each, len(arms), rounded))
             else:
-                for r in mine:
-                    r["warnings"].append(APART)
+                for one in mine:
+                    one["warnings"].append(Reason(Why.COUNTS_DIFFER))
         yield from mine
 
 
-def _whole(own: Mapping[Any, pd.DataFrame]) -> pd.DataFrame | None:
+def _whole(at: Mapping[Any, pd.DataFrame]) -> pd.DataFrame | None:
     """Means of the blocks that hold every thread count, a column each; None for fewer than two."""
-    found = pd.DataFrame({t: each["mean"] for t, each in own.items()}).dropna()
-    return found if len(found) > 1 else None
+    means = pd.DataFrame({t: each["mean"] for t, each in at.items()}).dropna()
+    return means if len(means) > 1 else None
 
 
 def _code(word: str, metric: str) -> int:
@@ -290,10 +281,10 @@ def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
         count = None if pd.isna(threads) else int(threads)
         arms.setdefault(arm, {}).setdefault(count, []).append((value, run, span))
 
-    def side(found: Sequence[Any]) -> Side:
+    def side(many: Sequence[Any]) -> Side:
         """The runs of one arm at one thread count."""
-        rates = (asked.series or {}).get(found[0][1]) if len(found) == 1 else None
-        return Side(tuple(v for v, *_ in found), rates)
+        rates = (asked.series or {}).get(many[0][1]) if len(many) == 1 else None
+        return Side(tuple(v for v, *_ in many), rates)
 
     for (study, workload, metric), arms in works.items():
         first = arms.pop(baseline, {})

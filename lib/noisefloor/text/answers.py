@@ -9,6 +9,7 @@ from typing import Any
 
 from noisefloor.text import amounts
 from noisefloor.text.quantity import Given, read
+from noisefloor.text.reasons import Reason, Why
 
 MOST_LINES = 5
 LITTLE = 0.02  # threads / latency may miss TPS by this much: rounding, ramp, think time
@@ -87,7 +88,8 @@ def two(
     n = row["n_baseline"], row["n_arm"]
     runs = f"{n[0]} and {n[1]} runs" if n[0] != n[1] else f"{n[0]} runs each"
     runs = "each run once" if n == (1, 1) else runs
-    reason = only.rpartition(", and ")[2]
+    unknown = isinstance(only, Reason) and only.why is Why.UNPREDICTED
+    reason = "how much such runs scatter is not known" if unknown else only
     if not reason and n == (1, 1):
         reason = "each was run once"
     elif not reason:
@@ -133,9 +135,7 @@ def little(
     if max(map(abs, off)) <= LITTLE:
         return [f"{shown}: TPS and average latency are one measurement, not two."]
     worst = 100 * max(off, key=abs)
-    return [
-        f"inconsistent: {shown}, {worst:+.0f} % off the TPS given (other threads, a rate limit, or another run)"
-    ]
+    return [Reason(Why.INCONSISTENT, numbers=shown, off_pct=worst)]
 
 
 def readings(words: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from noisefloor import model as study
 from noisefloor import paths, schedule, stats, studies
 from noisefloor.data import design, question, tidy
 from noisefloor.data.results.tables import LATENCY, PROCESSOR, THROUGHPUT, Tables, only
+from noisefloor.text.reasons import Reason, Why
 
 LONGEST = 60_000  # characters of a raw file that are shown
 SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
@@ -411,8 +412,7 @@ class Results(Tables):
         does = studies.does(part.study.name, row["arm"], kind, old)
         row["does"] = does.replace("{base}", base)
         if arm in {a.name for a in part.study.arms} and not there:
-            said = f"no whole pair of {arm} was measured: this is about another arm"
-            row["warnings"] = [*row["warnings"], said]
+            row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]
         return row
 
     def pairs(self, workload: str, metric: str, arm: str = "") -> pd.DataFrame:

@@ -52,24 +52,23 @@ def begin(r, arm="", answer=""):
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
 
-def archived(r):
-    """The head of an archive's page: how many comparisons have which verdict, their joint effects,
-    and what the authors of the runs say beside what the runs say. Of one comparison as of a study."""
-    said, claimed = r.counts, r.claimed
-    rows = r.summary(r.of(metric=r.lead_metric, control=False))
+def archived(r, rows, sentences, claims):
+    """The head of an archive's page: `sentences` on how many comparisons have which verdict, their
+    joint effects (`rows`), and what the authors of the runs claim beside what the runs say, (claim,
+    answer) of each. Of one comparison as of a study."""
     if len(rows) == 1:
-        return begin(r, answer=" ".join(f"{claim}: {found}." for claim, found in claimed))
+        return begin(r, answer=" ".join(f"{claim}: {answer}." for claim, answer in claims))
     plots.theme([r.study.baseline, *r.study.arms])
-    told = {"title": r.study.title, "headline": " ".join(said)}
-    save(r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, **told)
+    lead = {"title": r.study.title, "headline": " ".join(sentences)}
+    save(r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, **lead)
     several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
     chips = [
         (", ".join(row[c] for c in several), row["verdict"], words.word(row), words.change(row))
         for row in rows.to_dict("records")
     ]
-    inner = piece("archived", said[:FEW], chips if len(chips) <= FEW else [], claimed)
+    inner = piece("archived", sentences[:FEW], chips if len(chips) <= FEW else [], claims)
     look = f"nf-{kind(rows['verdict'].mode()[0])}".replace(" ", "-")
-    return Shown(piece("box", look, inner, words.where(r.meta)), "\n".join(said))
+    return Shown(piece("box", look, inner, words.where(r.meta)), "\n".join(sentences))
 
 
 # -- figures ---------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import math
 from datetime import datetime
 from statistics import median
 
-from noisefloor.data import design, question
+from noisefloor.data import design
 from noisefloor.data.results.campaign import SHORT
 from noisefloor.show.markup import TOLD, kind, known
 from noisefloor.show.rows import (
@@ -19,6 +19,7 @@ from noisefloor.show.rows import (
 )
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
+from noisefloor.text.reasons import Reason, Why
 
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
@@ -119,7 +120,7 @@ def word(row) -> str:
     if row["verdict"] != NOT_YET:
         return row["verdict"]
     n, asked = int(row["sittings"]), int(row["asked"])
-    return question.so_far(n, asked) if n < asked else f"range of {n} sittings"
+    return Reason(Why.SO_FAR, sittings=n, asked=asked) if n < asked else f"range of {n} sittings"
 
 
 def limits(row) -> str:

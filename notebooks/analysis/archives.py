@@ -1,0 +1,294 @@
+"""Somebody's archive: how its comparisons ended, what its authors claim, runs that lie apart, and versions
+in their order."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisefloor.data import compare
+from noisefloor.data.archive import Archive, Unknown, in_order
+from noisefloor.model import METRICS
+from noisefloor.stats import agree, trend
+from noisefloor.text import amounts, answers
+
+APART = 6.0  # times the usual distance of a run from the median of its arm
+MOST_OUTLIERS = 12  # runs that are told one by one
+ENDS = ["change_pct", "lo_pct", "hi_pct"]
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+def leading_metric(archive: Archive) -> str:
+    """Throughput where there is any, else time."""
+    there = list(archive.verdicts["metric"])
+    return next((m for m in compare.LABEL if m in there), str(there[0]))
+
+
+def main(archive: Archive) -> pd.DataFrame:
+    """The verdict rows of the leading metric, as `Results.verdicts` has them, controls left out."""
+    return archive.of(metric=leading_metric(archive), control=False)
+
+
+def largest(rows: pd.DataFrame, most: int = 8) -> pd.DataFrame:
+    """Rows of the workloads that rest on most runs, those with several thread counts first, in the
+    order of the numbers in their names."""
+    size = rows.groupby("workload")["n_arm"].sum()
+    size += size.max() * rows.groupby("workload")["threads"].nunique().gt(1)
+    kept = size.sort_values(ascending=False, kind="stable").index[:most]
+    return in_order(rows[rows["workload"].isin(kept)])
+
+
+def summary(rows: pd.DataFrame, most: int = 40) -> pd.DataFrame:
+    """One row a comparison, in the same order: the joint one, else that of the most threads."""
+    key = ["workload", "metric", "arm"]
+    last = rows.sort_values(["joint", "threads"]).drop_duplicates(key, keep="last")
+    return in_order(last.sort_index()).head(most)
+
+
+def counts(archive: Archive) -> list[str]:
+    """A sentence an arm: how many of its comparisons, each at one thread count, have which verdict,
+    and from which change to which."""
+    rows, sentences = main(archive), []
+    for arm, mine in rows[~rows["joint"]].groupby("arm", sort=False):
+        metric = mine["metric"].iloc[0]
+        times = amounts.in_times(*mine["change_pct"], metric=metric)
+        words = [
+            f"{len(of)} {word} ({_spread(of, times)})"
+            for word, of in sorted(mine.groupby("verdict"), key=lambda x: -len(x[1]))
+        ]
+        label = compare.LABEL.get(metric, metric)
+        many = f"{len(mine)} comparison{'s' * (len(mine) > 1)}"
+        about = f"{arm} against {archive.baseline}, {label}, {many}"
+        sentences.append(f"{about}: {', '.join(words)}.")
+    return sentences
+
+
+def left_out(archive: Archive) -> pd.DataFrame:
+    """What was not compared: a column."""
+    return pd.DataFrame({"left out": archive.left})
+
+
+def labels(archive: Archive) -> pd.DataFrame:
+    """Labels of the runs: columns label, runs that have it, values."""
+    rows = [(name, n, k) for name, (n, k) in archive.manifest.get("labels", {}).items()]
+    return pd.DataFrame(rows, columns=["label", "runs", "values"])
+
+
+def facts(archive: Archive) -> dict[str, Any]:
+    """Where the numbers come from."""
+    names = ("name", "finished", "files", "runs", "problems", "kinds")
+    return {
+        "archive": {k: archive.manifest.get(k) for k in names},
+        **{k: archive.about.get(k) for k in ("source", "article", "licence")},
+        "held against": f"{archive.label}={archive.baseline}",
+        "only": dict(archive.where),
+        "margin_pct": archive.margin_pct,
+    }
+
+
+# -- what the authors claim ------------------------------------------------------------------------
+
+
+def claims(archive: Archive) -> list[tuple[str, str]]:
+    """What the authors of the runs say, and whether their runs agree: (claim, answer) of each. Raises
+    Unknown for a claim in about.toml that cannot be read."""
+    rows, base = main(archive), archive.baseline
+    return [
+        (claim["said"], _answer(_asserted(rows, claim), claim, base))
+        for claim in archive.about.get("claims", ())
+    ]
+
+
+def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
+    """The rows that a claim is about: those of its arm at the thread counts that it names for what
+    the workloads' names end with."""
+    rows = rows[rows["arm"].eq(claim["arm"]) & ~rows["joint"]]
+    ends = rows["workload"].str.split(", ").str[-1]
+    return pd.concat(
+        rows[ends.eq(end) & rows["threads"].between(least, most).fillna(False)]
+        for end, (least, most) in claim["at"].items()
+    )
+
+
+def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
+    """The change that a claim names, of its arm against the baseline, in percent. leader: who is
+    ahead; by: from and to how many percent; of: whose number they are a share of. Without numbers:
+    any change in that direction. Raises Unknown for a claim that cannot be read."""
+    arms, whose = (claim["arm"], baseline), claim.get("of", baseline)
+    leader, by = claim.get("leader"), claim.get("by", [0, 0])
+    own = whose == leader
+    if leader not in arms or whose not in arms or len(by) != 2 or (own and max(by) >= 100):
+        raise Unknown(
+            f"about.toml, {claim['said']!r}: `leader` and `of` name one of {' and '.join(arms)}, `by`"
+            " holds from and to how many percent, below 100 of the leader's own; nothing was judged"
+        )
+    ahead = leader == claim["arm"]
+    if "by" not in claim:
+        return (0.0, math.inf) if ahead else (-100.0, 0.0)
+    ends = sorted(agree.changed(p, ahead=ahead, own=own) for p in claim["by"])
+    return ends[0], ends[1]
+
+
+def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> str:
+    """Whether rows agree with a claim, by the rule for all claims, both told as changes of the arm
+    against the baseline in one unit. A claim about an average is held against the mean change, whose
+    interval is as wide as if the rows shared all of their errors."""
+    theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
+    if rows.empty:
+        return f"{agree.NOT_COMPARABLE}: no runs of both with an interval"
+    metric = rows["metric"].iloc[0]
+    if claim.get("mean"):
+        mean = 100 * np.expm1(np.log1p(rows[ENDS].astype(float) / 100).mean())
+        rows = rows.head(1).assign(**mean.to_dict())
+    words = [agree.word(theirs, (r["lo_pct"], r["hi_pct"])) for r in rows.to_dict("records")]
+    limits = theirs if "by" in claim else ()
+    times = amounts.in_times(*rows["change_pct"], *limits, metric=metric)
+    that = f"that is {amounts.spread(*theirs, metric, times=times)}; " if "by" in claim else ""
+    if claim.get("mean") or len(rows) == 1:
+        return f"{that}{words[0]}: {_with_ends(rows.iloc[0], times)}"
+    broken = rows[[word == agree.DISAGREES for word in words]]
+    here = f"here {_spread(rows, times)}{_farthest(rows, theirs, times)}"
+    if broken.empty:
+        return f"{that}{agree.AGREES} at all {len(rows)}: {here}"
+    places = ", ".join(
+        f"{row['workload'].split(', ')[-1]} with {_threads(row['threads'])} "
+        f"{_spread(broken.loc[[index]], times)}"
+        for index, row in broken.head(3).iterrows()
+    )
+    more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+    return f"{that}{agree.DISAGREES} at {len(broken)} of {len(rows)} ({places}{more}): {here}"
+
+
+def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
+    """The interval of the change that lies farthest outside of what is claimed; "" where none
+    does."""
+    change = rows["change_pct"].astype(float)
+    out = np.maximum(theirs[0] - change, change - theirs[1])
+    if out.max() <= 0:
+        return ""
+    return f"; farthest from it {_with_ends(rows.loc[out.idxmax()], times)}"
+
+
+def _threads(count: int) -> str:
+    """`1 thread`, `16 threads`."""
+    return f"{count} thread{'s' * (count != 1)}"
+
+
+def _spread(rows: pd.DataFrame, times: bool | None = None) -> str:
+    """From which change to which rows of one metric go."""
+    changes = rows["change_pct"].astype(float)
+    return amounts.spread(min(changes), max(changes), rows["metric"].iloc[0], times=times)
+
+
+def _with_ends(row: pd.Series, times: bool | None = None) -> str:
+    """A change with its interval, all in one unit: `-3.4 % (-9.4 to +2.9 %)`."""
+    metric, change, ends = row["metric"], row["change_pct"], (row["lo_pct"], row["hi_pct"])
+    times = amounts.in_times(change, *ends, metric=metric) if times is None else times
+    first = amounts.spread(change, change, metric, times=times)
+    return f"{first} ({amounts.spread(*ends, metric, times=times)})"
+
+
+# -- runs that lie apart ---------------------------------------------------------------------------
+
+
+def outliers(archive: Archive) -> pd.DataFrame:
+    """Runs that lie apart from the others of their arm at their thread count, farthest first, and what
+    would be said without them: columns workload, threads, arm, this run, the others, it lies, without
+    it. What is apart is told by how far runs of all arms lie from the median of theirs (`APART`)."""
+    metric, key = leading_metric(archive), ["workload", "threads", "arm"]
+    rows = archive.judged(metric=metric)
+    rows = rows[rows["workload"].isin([w.name for w in archive.study.workloads])]
+    logs = np.log(rows["value"].astype(float))
+    groups = logs.groupby([rows[c] for c in key], dropna=False)
+    away = logs - groups.transform("median")
+    scale = 1.4826 * away[away.ne(0)].abs().median()
+    margin = math.log1p(METRICS[metric].margin_pct / 100) if metric in METRICS else 0.0
+    far = away.abs()[(away.abs() > max(APART * scale, margin)) & groups.transform("size").ge(3)]
+    apart = []
+    for index, row in rows.loc[far.nlargest(MOST_OUTLIERS).index].iterrows():
+        others = rows.drop(index=index)
+        mine = others[(others[key] == row[key]).all(axis=1)]["value"].astype(float)
+        apart.append(
+            {c: row[c] for c in key}
+            | {
+                "this run": f"{row['value']:,.5g}",
+                "the others": ", ".join(f"{v:,.5g}" for v in mine),
+                "it lies": amounts.change(100 * math.expm1(away[index]), metric),
+                "without it": _without(archive, row, others, metric),
+            }
+        )
+    return pd.DataFrame(apart, columns=[*key, "this run", "the others", "it lies", "without it"])
+
+
+def _without(archive: Archive, run: pd.Series, others: pd.DataFrame, metric: str) -> str:
+    """What the other runs of a workload say where one is left out: `m6g: faster, +4.7 %, with it cannot
+    tell, +0.7 %` for each arm."""
+    mine = others[others["workload"].eq(run["workload"])]
+    mine.attrs["design"] = next(iter(mine["design"].dropna()), "")
+    now = archive.table(mine, metric)
+    then = archive.of(run["workload"], metric, control=False)
+    mentioned = run["arm"] != archive.baseline
+    answers_by_arm = []
+    for arm in [run["arm"]] if mentioned else [a.name for a in archive.study.arms]:
+        without, whole = (_verdict(table, arm, run["threads"]) for table in (now, then))
+        if without and whole:
+            answers_by_arm.append(f"{arm}: {without}, with it {whole}")
+    return "; ".join(answers_by_arm)
+
+
+def _verdict(table: pd.DataFrame, arm: str, threads: Any) -> str:
+    """`cannot tell, +0.7 % (-4.0 to +5.6 %)` of an arm at a thread count; "" where it has no row."""
+    alone = ~table["joint"].astype(bool) & table["arm"].eq(arm)
+    at = table["threads"].isna() if pd.isna(threads) else table["threads"].eq(threads)
+    rows = table[alone & at]
+    return "" if rows.empty else f"{rows['verdict'].iloc[0]}, {_with_ends(rows.iloc[0])}"
+
+
+# -- versions in their order -----------------------------------------------------------------------
+
+
+def trends(archive: Archive) -> pd.DataFrame:
+    """Of arms that are versions, three or more, what each workload says of all of them in their order:
+    columns workload, runs, in this order.
+
+    A thread count that not every version has is left out, and throughput is taken against its mean
+    over versions; where versions may have had one start each, a version is one number. The order is
+    that of the version numbers, and so declared before anything was looked at."""
+    metric, lines = leading_metric(archive), []
+    rows = archive.judged(metric=metric)
+    versions = "version" in archive.label.split(",")
+    for name in (w.name for w in archive.study.workloads if versions):
+        mine = rows[rows["workload"].eq(name)]
+        arms = _versions(mine["arm"], archive.baseline)
+        mine = mine[mine["arm"].isin(arms)]
+        common = mine.groupby("threads", dropna=False)["arm"].transform("nunique").eq(len(arms))
+        mine = mine[common]
+        logs = np.log(mine["value"].astype(float))
+        logs -= logs.groupby(mine["threads"], dropna=False).transform("mean")
+        each = [logs[mine["arm"].eq(a)] for a in arms]
+        means = [float(v.mean()) for v in each]
+        values = [list(v) if archive.restarts else [m] for v, m in zip(each, means, strict=True)]
+        if len(mine) and (result := trend.trend(values)):
+            changes = [100 * math.expm1(m - means[0]) for m in means]
+            how = {"decided": result.decided, "tau": result.tau, "chance": result.p}
+            words = answers.in_order(arms, changes, metric, **how)
+            lines.append((name, len(mine), f"{', '.join(arms)}: {words}"))
+    return pd.DataFrame(lines, columns=["workload", "runs", "in this order"])
+
+
+def _versions(arms: pd.Series, baseline: str) -> Sequence[str]:
+    """The arms that are versions of what the baseline is a version of, in the order of their
+    numbers."""
+
+    def bare(name: str) -> str:
+        return _VERSION.sub("", name)
+
+    def numbers(name: str) -> list[int]:
+        version = _VERSION.search(name)
+        return [int(n) for n in re.findall(r"\d+", version[0])] if version else []
+
+    names = [a for a in pd.unique(arms) if bare(a) == bare(baseline) and _VERSION.search(a)]
+    return sorted(names, key=numbers)
