@@ -3,12 +3,14 @@ figures that every such page has."""
 
 import json
 import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from noisefloor import paths, studies
 from noisefloor.data import results, tidy
-from noisefloor.data.results import PROCESSOR, THROUGHPUT
+from noisefloor.data.results import PROCESSOR, THROUGHPUT, Results
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, kind, known, piece, say
@@ -26,14 +28,14 @@ _LISTS = TOLD["lists"]
 # -- the campaigns of a page -----------------------------------------------------------------------
 
 
-def asked(given) -> dict:
+def asked(given: Mapping[str, Any]) -> dict[str, Any]:
     """What a new campaign is asked for: those of a notebook's parameters that say what is measured,
     and on whose server."""
-    found = {name: given[name] for name in _LISTS["asked"] if name in given}
-    return found | ({"server": "env"} if given.get("guest") else {})
+    chosen = {name: given[name] for name in _LISTS["asked"] if name in given}
+    return chosen | ({"server": "env"} if given.get("guest") else {})
 
 
-def opened(study, given):
+def opened(study: str, given: Mapping[str, Any]) -> Results:
     """The campaigns of a study's page, opened, measured now where `given` names none. `given`: a
     notebook's variables, of which its parameters are taken."""
     from noisefloor.measure import collect
@@ -41,18 +43,20 @@ def opened(study, given):
     return results.load(*collect.obtain(study, given.get("campaign", ""), **asked(given)))
 
 
-def begin(r, arm="", answer=""):
+def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     """The head of a study's page: the order of its arms, the tables beside the page, and the box
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
     leads, others = r.headlines(arm), r.also()
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
-    told = {"title": r.study.title, "primary": leads, "also": others, "raw": r.sources}
-    save(r.verdicts, studies.page_of(r.study.name, r.study.key), facts, r=r, **told)
+    page, lead = studies.page_of(r.study.name, r.study.key), {"primary": leads, "also": others}
+    save(r.verdicts, page, facts, r=r, title=r.study.title, raw=r.sources, **lead)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
 
-def archived(r, rows, sentences, claims):
+def archived(
+    r: Results, rows: pd.DataFrame, sentences: Sequence[str], claims: Sequence[tuple[str, str]]
+) -> Shown:
     """The head of an archive's page: `sentences` on how many comparisons have which verdict, their
     joint effects (`rows`), and what the authors of the runs claim beside what the runs say, (claim,
     answer) of each. Of one comparison as of a study."""
@@ -74,7 +78,15 @@ def archived(r, rows, sentences, claims):
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def figure(drawn, rows, name, caption="", *, alt="", data=None):
+def figure(
+    drawn: Any,
+    rows: pd.DataFrame | None,
+    name: str,
+    caption: str = "",
+    *,
+    alt: str = "",
+    data: pd.DataFrame | None = None,
+) -> Shown | None:
     """A figure of rows of the verdict table: they give its alternative text (after `alt`), the
     caption where there is none, and the data. Of no rows a sentence says that nothing was measured;
     None for rows: nothing."""
@@ -82,14 +94,23 @@ def figure(drawn, rows, name, caption="", *, alt="", data=None):
         return None
     if not len(rows):
         return remark("Not measured here.")
-    told = f"{alt} {plots.alt(rows)}".strip()
-    own = rows[~is_control(rows)]
-    caption = caption or words.finding(own if len(own) else rows)
+    arms = rows[~is_control(rows)]
+    caption = caption or words.finding(arms if len(arms) else rows)
     data = flat(rows) if data is None else data
-    return plots.show(drawn, alt=told, caption=caption, data=data, name=name)
+    alt = f"{alt} {plots.alt(rows)}".strip()
+    return plots.show(drawn, alt=alt, caption=caption, data=data, name=name)
 
 
-def threads(r, rows=None, name="threads", caption="", *, alt="", metrics=COSTS, published=None):
+def threads(
+    r: Results,
+    rows: pd.DataFrame | None = None,
+    name: str = "threads",
+    caption: str = "",
+    *,
+    alt: str = "",
+    metrics: Sequence[str] = COSTS,
+    published: pd.DataFrame | None = None,
+) -> Shown | None:
     """The change against thread counts, of `rows` or of both costs of what the servers can do at most,
     and over it what was `published`."""
     part = r.capacity
@@ -98,31 +119,31 @@ def threads(r, rows=None, name="threads", caption="", *, alt="", metrics=COSTS, 
     return figure(drawn, rows, name, caption, alt=alt)
 
 
-def load(r):
+def load(r: Results) -> Shown | None:
     """Latency against the offered load with the change of p99, and a field that takes the reader's own
     load; where it was not measured, the command that would."""
-    found, key = r.load, "rate"
-    if found.empty:
-        asked = key in r.questions
-        return remark("Not measured here. To measure it:", command(r, key)) if asked else None
+    points = r.load
+    if points.empty:
+        missing = remark("Not measured here. To measure it:", command(r, "rate"))
+        return missing if "rate" in r.questions else None
     rows = r.of(control=False)
     rows = rows[rows["rate"].gt(0)]
     p99, cpu = (rows[rows["metric"] == m] for m in ("p99", PROCESSOR[0]))
-    if found["rate"].nunique() == 1:
+    if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]
-        return together(dots(r, alone, "load"), reader(found, cpu, p99))
-    drawn = plots.load(found, p99, capacity=r.most)
-    told = say("load", words.finding(p99)) + shared()
-    full = found[found["saturated_pct"] > 0]
-    told += "".join(
+        return together(dots(r, alone, "load"), reader(points, cpu, p99))
+    drawn = plots.load(points, p99, capacity=r.most)
+    caption = say("load", words.finding(p99)) + shared()
+    full = points[points["saturated_pct"] > 0]
+    caption += "".join(
         f" At {rate:,} a second {share:.0f} % of the windows were saturated."
         for rate, share in full.groupby("rate")["saturated_pct"].max().items()
     )
-    shown = figure(drawn, p99, "load", told, alt=say("load-alt"), data=found)
-    return together(shown, reader(found, cpu, p99))
+    shown = figure(drawn, p99, "load", caption, alt=say("load-alt"), data=points)
+    return together(shown, reader(points, cpu, p99))
 
 
-def shared():
+def shared() -> str:
     """How much of a known difference two servers that share the cores tell, as calibrated: a sentence;
     "" before that is known."""
     known = json.loads(paths.known("told", own=False).read_text(encoding="utf-8"))
@@ -133,15 +154,15 @@ def shared():
     return say("shared", cpu=cpu["share"], **latency)
 
 
-def reader(found, cpu, p99):
+def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame) -> Shown | None:
     """The field into which a reader types transactions a second: cores and milliseconds of each arm.
-    An arm is the baseline times its change. found: as `Results.load`; cpu, p99: verdict rows with the
+    An arm is the baseline times its change. load: as `Results.load`; cpu, p99: verdict rows with the
     column rate."""
-    found = found[found["p99_s"].notna()]
-    if found.empty or cpu.empty:
+    load = load[load["p99_s"].notna()]
+    if load.empty or cpu.empty:
         return None
     base = cpu["baseline"].iloc[0]
-    plain = found[found["arm"] == base].set_index("rate")
+    plain = load[load["arm"] == base].set_index("rate")
     arms = []
     for arm in pd.unique(cpu["arm"]):
         points = []
@@ -154,26 +175,26 @@ def reader(found, cpu, p99):
         arms.append({"name": arm, "points": points})
     points = [[int(rate), row["cpu_s"], 1e3 * row["p99_s"]] for rate, row in plain.iterrows()]
     data = {"name": base, "points": points, "arms": arms}
-    first = int(found["rate"].iloc[len(found) // 2])
+    first = int(load["rate"].iloc[len(load) // 2])
     return Shown(piece("reader", json.dumps(data), first), "")
 
 
-def sittings(r, arm=""):
+def sittings(r: Results, arm: str = "") -> Shown | None:
     """The campaigns of each comparison that the page leads with, one by one, with what they say
     together, processor by processor; and folded which campaigns were left out. Nothing for a single
     campaign of a question that asks for no other."""
-    found = []
+    forests = []
     for row in r.headlines(arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
-        found.append(_forest(r, row))
+        forests.append(_forest(r, row))
         if any(len(rows) > 1 for _, rows in words.placed(row, r)[1:]) and joint(row):
             most = r.of(row["workload"], row["metric"], question=row["question"])
             most = most[most["arm"].eq(row["arm"]) & ~is_joint(most)].sort_values("threads")
-            found.append(_forest(r, most.iloc[-1]))
+            forests.append(_forest(r, most.iloc[-1]))
     left = Shown(piece("notes", r.left)) if r.left else None
-    return together(*found, fold(f"Campaigns left out ({len(r.left)})", left))
+    return together(*forests, fold(f"Campaigns left out ({len(r.left)})", left))
 
 
-def _forest(r, row):
+def _forest(r: Results, row: pd.Series) -> Shown:
     """The figure of one comparison."""
     both = pd.DataFrame([row, *r.elsewhere(row)]).reset_index(drop=True)
     each = r.forest
@@ -191,22 +212,24 @@ def _forest(r, row):
     )
 
 
-def dots(r, rows, name, caption="", *, alt="", **drawn):
+def dots(
+    r: Results, rows: pd.DataFrame, name: str, caption: str = "", *, alt: str = "", **drawn: Any
+) -> Shown | None:
     """Comparisons below each other. `drawn`: what `plots.dots` takes besides."""
     return figure(plots.dots(rows, **drawn), rows, name, caption, alt=alt)
 
 
-def pairs(r):
+def pairs(r: Results) -> Shown | None:
     """Every pair of the first comparison of the page, and the means of its blocks."""
     first = r.parts[0]
-    found = first.pairs(r.main, r.metric)
-    told = say("pairs", metric=metric_label(r.metric), because=first.meta["ended_because"])
+    each = first.pairs(r.main, r.metric)
+    caption = say("pairs", metric=metric_label(r.metric), because=first.meta["ended_because"])
     rows = r.of(r.main, r.metric, control=False, question=first.study.key)
-    rows = rows[rows["arm"].isin(found["arm"])]
-    return figure(plots.pairs(found), rows, "pairs", told, data=found)
+    rows = rows[rows["arm"].isin(each["arm"])]
+    return figure(plots.pairs(each), rows, "pairs", caption, data=each)
 
 
-def processor(r):
+def processor(r: Results) -> Shown | None:
     """Server CPU per transaction of every run of the first workload."""
     metric = "cpu_per_transaction"
     first = r.parts[0]
@@ -214,7 +237,7 @@ def processor(r):
     return figure(plots.runs(runs, metric), rows, "cpu", data=runs)
 
 
-def latency(r):
+def latency(r: Results) -> Shown | None:
     """Latency quantiles of the first workload, as far as its runs are long enough for them."""
     counts = sorted(r.judged(r.main, "p95")["threads"].dropna().unique())
     threads = counts[-1] if counts and r.threads not in counts else r.threads
@@ -222,31 +245,31 @@ def latency(r):
     if tail.empty:
         return remark(say("no-latency", tidy.BEYOND * 20, tidy.BEYOND * 100, tidy.A_CLIENT))
     drawn = plots.quantiles(tail, baseline=r.study.baseline.name)
-    told = say("latency", threads=threads, counted=r.parts[0].counted(r.main, threads))
+    caption = say("latency", threads=threads, counted=r.parts[0].counted(r.main, threads))
     key = r.parts[0].study.key  # it is drawn of the first campaign
     judged = r.of(r.main, "p99", question=key)
     judged = judged if len(judged) else r.of(r.main, "p95", question=key)
-    return figure(drawn, judged, "latency", told, data=tail)
+    return figure(drawn, judged, "latency", caption, data=tail)
 
 
-def timeline(r):
+def timeline(r: Results) -> Shown | None:
     """Throughput of the first workload in every second."""
     seconds = r.intervals(r.main)
-    told = say("timeline", threads=r.threads, counted=r.parts[0].counted(r.main, r.threads))
+    caption = say("timeline", threads=r.threads, counted=r.parts[0].counted(r.main, r.threads))
     about = say("timeline-alt", threads=r.threads)
     drawn = plots.timeline(seconds[seconds["threads"] == r.threads])
-    return figure(drawn, r.of(r.main, r.metric), "timeline", told, alt=about, data=seconds)
+    return figure(drawn, r.of(r.main, r.metric), "timeline", caption, alt=about, data=seconds)
 
 
 # -- what was asked, and answered ------------------------------------------------------------------
 
 
-def some(frame, caption):
+def some(frame: pd.DataFrame, caption: str) -> Shown | None:
     """A table, or nothing where it has no rows."""
     return table(frame, caption) if len(frame) else None
 
 
-def answer(r, question, metrics=()):
+def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | None:
     """The answer to a question of the study: its comparisons as a figure with the verdicts in
     words, of `metrics` alone where they are given; where it was not measured, the command that
     would. Of very many comparisons those over all thread counts."""
@@ -264,20 +287,20 @@ def answer(r, question, metrics=()):
     return dots(r, rows, name, f"{asks} {words.finding(rows)}".strip())
 
 
-def questions(r):
+def questions(r: Results) -> Shown:
     """All questions of the study, each with its verdicts or the command that measures it."""
     if not r.questions:
         return remark("One campaign of an earlier plan asked all questions at once.")
     rows = []
     for key, asks in r.questions.items():
-        found = r.about(key)
-        said = piece("command", command(r, key)) if found.empty else _verdicts(r, found)
-        rows.append((key, asks, said))
+        judged = r.about(key)
+        answer = piece("command", command(r, key)) if judged.empty else _verdicts(r, judged)
+        rows.append((key, asks, answer))
     frame = pd.DataFrame(rows, columns=["name", "question", "answer"])
     return table(frame, "The questions of this study", name="questions", raw=("answer",))
 
 
-def _asked_about(r, rows) -> pd.DataFrame:
+def _asked_about(r: Results, rows: pd.DataFrame) -> pd.DataFrame:
     """Those in the metrics that a question is about, workloads in the order of the study."""
     metrics = {m for w in r.study.workloads for m in w.deciding}
     order = [w.name for w in r.study.workloads]
@@ -285,7 +308,7 @@ def _asked_about(r, rows) -> pd.DataFrame:
     return kept.sort_values("workload", key=lambda c: c.map(order.index), kind="stable")
 
 
-def _over_all(rows) -> pd.DataFrame:
+def _over_all(rows: pd.DataFrame) -> pd.DataFrame:
     """Of several thread counts the rows over all of them."""
     key = ["workload", "metric", "arm"]
     joint = rows[is_joint(rows)]
@@ -293,7 +316,7 @@ def _over_all(rows) -> pd.DataFrame:
     return rows[is_joint(rows) | ~alone]
 
 
-def _verdicts(r, rows):
+def _verdicts(r: Results, rows: pd.DataFrame) -> str:
     """Verdicts in a few words, of several thread counts those over all of them."""
     rows = _over_all(_asked_about(r, rows))
     if len(rows) > FEW:
@@ -303,19 +326,19 @@ def _verdicts(r, rows):
     for row in rows.to_dict("records"):
         what = [str(row[c]) for c in several]
         what.append(SHORT.get(row["metric"], metric_label(row["metric"])))
-        told = "; ".join((words.limits(row) or words.change(row), *words.doubts(row)))
-        parts.append((row["verdict"], words.word(row), f"{', '.join(what)}: {told}"))
+        size = "; ".join((words.limits(row) or words.change(row), *words.doubts(row)))
+        parts.append((row["verdict"], words.word(row), f"{', '.join(what)}: {size}"))
     return piece("badges", parts, lines=True)
 
 
-def _counted(rows) -> list:
+def _counted(rows: pd.DataFrame) -> list[tuple[str, str, int]]:
     """How often each verdict is given."""
     counts = rows.assign(word=rows.apply(words.word, axis=1)).groupby(["verdict", "word"]).size()
     turn = counts.sort_values(ascending=False, kind="stable")
     return [(verdict, word, n) for (verdict, word), n in turn.items()]
 
 
-def command(r, question) -> str:
+def command(r: Results, question: str) -> str:
     """The command that measures a question as the page's own campaign was measured; of a page on
     its user's own question, that one."""
     s, given = r.study, r.meta.get("parameters", {})

@@ -1,8 +1,12 @@
 """Words from a verdict table: every finding on a page is made here, none is written by hand."""
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
 
 from noisefloor.data import design
 from noisefloor.data.results.campaign import SHORT
@@ -21,6 +25,11 @@ from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
 from noisefloor.text.reasons import Reason, Why
 
+if TYPE_CHECKING:
+    from noisefloor.data.results import Results
+
+Row = Mapping[Any, Any] | pd.Series  # of a verdict table
+Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
 KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
@@ -29,53 +38,53 @@ KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a 
 class ReportError(Exception):
     """A page that cannot be made. One sentence; `code` 2 for a wrong request, else 1."""
 
-    def __init__(self, sentence, code=1):
+    def __init__(self, sentence: str, code: int = 1):
         super().__init__(sentence)
         self.code = code
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.code)
 
 
 # -- one comparison --------------------------------------------------------------------------------
 
 
-def sentence(row) -> str:
+def sentence(row: Row) -> str:
     """One row of the verdict table in words: verdict, change with its interval, what would decide
     it."""
     verdict = row["verdict"]
-    told = f"{verdict}, {effect(row).replace(f' {verdict} (', ' (')}"  # a direction is named once
+    answer = f"{verdict}, {effect(row).replace(f' {verdict} (', ' (')}"  # a direction is named once
     if verdict == NOT_YET:
-        told = f"{change(row)} ({inside(row)})"
-    return sentences((f"{_about(row)}: {told}", *doubts(row), settle(row)))
+        answer = f"{change(row)} ({inside(row)})"
+    return sentences((f"{_about(row)}: {answer}", *doubts(row), settle(row)))
 
 
-def _about(row) -> str:
+def _about(row: Row) -> str:
     """`Transactions per second at 16 threads`."""
     return f"{metric_label(row['metric'])} {_place(row)}".strip()
 
 
-def _place(row) -> str:
+def _place(row: Row) -> str:
     """`at 200 a second`, `at 16 threads`, or nothing."""
     return f"at {counts(row)}" if offered(row) else threads_label(row["threads"], joint(row))
 
 
-def sentences(parts) -> str:
+def sentences(parts: Iterable[str]) -> str:
     """Clauses as sentences; those that are empty are left out."""
     return " ".join(f"{upper(part)}." for part in parts if part)
 
 
-def upper(text) -> str:
+def upper(text: str) -> str:
     """The text with a capital letter first."""
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def change(row) -> str:
+def change(row: Row) -> str:
     """A row's change alone: `+14.0 %`, `8.4 times slower`."""
     return amounts.change(row["change_pct"], row["metric"])
 
 
-def effect(row) -> str:
+def effect(row: Row) -> str:
     """A row's change with its interval: `+1.0 % (−1.2 to +3.4 %)`."""
     if not known(row.get("lo_pct")):
         n = f": {_counted(row)}" if known(row.get("n_arm")) else ""
@@ -83,12 +92,12 @@ def effect(row) -> str:
     return amounts.told(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
 
 
-def interval(row) -> str:
+def interval(row: Row) -> str:
     """The interval as it stands behind a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
     return effect(row).partition(" (")[2].removesuffix(")")
 
 
-def inside(row) -> str:
+def inside(row: Row) -> str:
     """What stands in the parentheses of a statement: the interval, where there is a direction without
     signs, and why there is no word yet."""
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval(row)
@@ -102,19 +111,19 @@ def inside(row) -> str:
     return f"{word(row)}{', range' if row['sittings'] < row['asked'] else ':'} {ends}"
 
 
-def cost(metric) -> str:
+def cost(metric: str) -> str:
     """What a row is about, where it leads a page: `Processor time`."""
     return TOLD["costs"].get(metric, metric_label(metric))
 
 
-def counts(row) -> str:
+def counts(row: Row) -> str:
     """`200 a second`, `16 threads`, `all threads`, or nothing."""
     if rate := offered(row):
         return f"{rate:,.0f} a second"
     return "all threads" if joint(row) else counted(row["threads"])
 
 
-def word(row) -> str:
+def word(row: Row) -> str:
     """A row's verdict; of one without a word yet, why: `so far 1 of 3 sittings`, `range of 2
     sittings`."""
     if row["verdict"] != NOT_YET:
@@ -123,7 +132,7 @@ def word(row) -> str:
     return Reason(Why.SO_FAR, sittings=n, asked=asked) if n < asked else f"range of {n} sittings"
 
 
-def limits(row) -> str:
+def limits(row: Row) -> str:
     """What a row that cannot tell knows all the same: `between 1.3 % faster and 4.1 % slower`, the
     better end first."""
     lo, hi, metric = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
@@ -141,19 +150,19 @@ def limits(row) -> str:
     return f"between {best} and {worst}"
 
 
-def doubts(row) -> list[str]:
+def doubts(row: Row) -> list[str]:
     """What belongs right beside a verdict: why there is no interval, or no word although the interval
     would give one; and what it would be if the server was restarted between the runs."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
     unsaid = row["verdict"] == CANNOT_TELL and (not known(lo) or lo > 0 or hi < 0)
-    found = as_list(row.get("warnings"))[:1] if unsaid else []
+    clauses = as_list(row.get("warnings"))[:1] if unsaid else []
     if again := row.get("restarted"):
         ends = amounts.interval(row["restarted_lo_pct"], row["restarted_hi_pct"], row["metric"])
-        found.append(f"{again} ({ends}) if the server was restarted between the runs")
-    return found
+        clauses.append(f"{again} ({ends}) if the server was restarted between the runs")
+    return clauses
 
 
-def union(part) -> dict:
+def union(part: Sequence[Row]) -> dict[Any, Any]:
     """The first of rows with the ends of all their intervals."""
     lo, hi = ([x[end] for x in part] for end in ("lo_pct", "hi_pct"))
     bare = not all(map(known, lo))
@@ -164,13 +173,13 @@ def union(part) -> dict:
     }
 
 
-def _counted(row, column="n_arm") -> str:
+def _counted(row: Row, column: str = "n_arm") -> str:
     """`1,200 pairs`, `1 run an arm`: what `n_arm` or `runs_needed` of a row counts."""
     n = int(row[column])
     return f"{n:,} {unit(row, n)}"
 
 
-def unit(row, n=2) -> str:
+def unit(row: Row, n: int = 2) -> str:
     """What `n` and `runs_needed` of a row count, in the singular for one."""
     pairs = row.get("design") != "unpaired"
     return f"{'pair' if pairs else 'run'}{'' if n == 1 else 's'}{'' if pairs else ' an arm'}"
@@ -179,43 +188,43 @@ def unit(row, n=2) -> str:
 # -- how it was measured, and what would decide it -------------------------------------------------
 
 
-def campaigns(row, r) -> list:
+def campaigns(row: Row, r: "Results | None") -> list["Results"]:
     """The campaigns of `r` that a row rests on; none of what is no campaign."""
     if r is None or not known(row.get("sittings")):
         return []
     return r.by_processor.get((row["question"], row["processor"]), [])
 
 
-def minutes(campaign) -> float:
+def minutes(campaign: "Results") -> float:
     """Minutes of the clock that a campaign took."""
     meta = campaign.meta
     try:
         began, ended = (datetime.fromisoformat(meta[k]) for k in ("created", "finished"))
     except (KeyError, ValueError):
-        return meta.get("wall_s", 0.0) / 60
+        return float(meta.get("wall_s", 0.0)) / 60
     return (ended - began).total_seconds() / 60
 
 
-def measured(row, r=None) -> str:
+def measured(row: Row, r: "Results | None" = None) -> str:
     """`3 times on 2 days, 46 minutes`; of what is no campaign `12 pairs`."""
-    found = campaigns(row, r)
-    if not found:
+    behind = campaigns(row, r)
+    if not behind:
         return _counted(row) if known(row.get("n_arm")) else ""
-    days = len({each.when[:10] for each in found})
-    times = "once" if len(found) == 1 else f"{len(found)} times on {days} day{'s' * (days > 1)}"
-    return f"{times}, {_clock(sum(map(minutes, found)))}"
+    days = len({each.when[:10] for each in behind})
+    times = f"{len(behind)} times on {days} day{'s' * (days > 1)}"
+    return f"{times if behind[1:] else 'once'}, {_clock(sum(map(minutes, behind)))}"
 
 
-def settle(row, r=None) -> str:
+def settle(row: Row, r: "Results | None" = None) -> str:
     """What would decide a row that cannot tell, as a clause; "" where nothing is known to."""
     if row.get("verdict") != CANNOT_TELL:
         return ""
-    found, n = campaigns(row, r), row.get("sittings")
-    longer = not found or r.study.profile.name in SHORT
+    behind, n = campaigns(row, r), row.get("sittings")
+    longer = r is None or not behind or r.study.profile.name in SHORT
     if known(row.get("lo_pct")) and known(n) and (n > 1 or not longer):
         half = math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2
         left = amounts.size(100 * math.expm1(half * math.sqrt(n / (n + 1))))
-        took = f" ({_clock(median(map(minutes, found)))})" if found else ""
+        took = f" ({_clock(median(map(minutes, behind)))})" if behind else ""
         return f"another sitting{took} would narrow it to about ±{left}"
     needed, clock = row.get("runs_needed"), row.get("minutes_needed")
     if not known(needed) or not math.isfinite(needed):
@@ -228,7 +237,7 @@ def settle(row, r=None) -> str:
     return f"a campaign {times} times as long{took} would decide it"
 
 
-def _clock(value) -> str:
+def _clock(value: float) -> str:
     if value < 2:
         return f"{60 * value:.0f} seconds"
     return f"{value:.0f} minutes" if value < 180 else f"{value / 60:,.0f} hours"
@@ -237,23 +246,22 @@ def _clock(value) -> str:
 # -- several comparisons ---------------------------------------------------------------------------
 
 
-def findings(verdicts) -> list[str]:
+def findings(verdicts: pd.DataFrame) -> list[str]:
     """The rows of a verdict table in words, one sentence a comparison, controls last; workload, arm
     and processor are named where there are several."""
     rows = verdicts.iloc[is_control(verdicts).to_numpy().argsort(kind="stable")]
-    said = map(sentence, rows.to_dict("records"))
-    named = zip(_names(rows, verdicts), said, strict=True)
+    named = zip(_names(rows, verdicts), map(sentence, rows.to_dict("records")), strict=True)
     return [": ".join(filter(None, both)) for both in named]
 
 
-def finding(verdicts) -> str:
+def finding(verdicts: pd.DataFrame) -> str:
     """`findings` as one paragraph, for a caption; of more than a few comparisons only who got
     which verdict, and of the commonest verdict only how many did. The numbers are in the figure
     and in the data behind it."""
     level = _level(verdicts)
     if len(verdicts) <= WHOLE:
         return " ".join(filter(None, [*findings(verdicts), level]))
-    said = []
+    by_metric = []
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
         where = f" {_place(rows.iloc[0])}" if alike else ""
@@ -272,24 +280,24 @@ def finding(verdicts) -> str:
             many.append(
                 f"For {bare} of the {len(rows)} too few {unit(rows.iloc[0])} for an interval."
             )
-        said.append(f"{metric_label(metric)}{where}. {' '.join(few + many)}")
-    return " ".join(filter(None, [*said, level]))
+        by_metric.append(f"{metric_label(metric)}{where}. {' '.join(few + many)}")
+    return " ".join(filter(None, [*by_metric, level]))
 
 
-def _level(verdicts) -> str:
+def _level(verdicts: pd.DataFrame) -> str:
     """How often intervals hold the truth, where several do so together."""
     several = "together" in verdicts and verdicts["together"].max() > 1
     return "Intervals: 95 % for all of them together." if several else ""
 
 
-def _together(rows) -> str:
+def _together(rows: pd.DataFrame) -> str:
     """What rows that cannot tell know together."""
-    rows = rows[rows["verdict"].eq(CANNOT_TELL) & rows["lo_pct"].notna()].to_dict("records")
-    told = limits(union(rows)) if rows else ""
-    return f" ({told})" if told else ""
+    open_ = rows[rows["verdict"].eq(CANNOT_TELL) & rows["lo_pct"].notna()].to_dict("records")
+    between = limits(union(open_)) if open_ else ""
+    return f" ({between})" if between else ""
 
 
-def _at_places(rows, among, alike) -> list[str]:
+def _at_places(rows: pd.DataFrame, among: pd.DataFrame, alike: bool) -> list[str]:
     """What the rows compare, in as few words as tell them apart `among` all; thread counts are
     left out where they are `alike`."""
     places: dict[str, list[str]] = {}
@@ -303,20 +311,20 @@ def _at_places(rows, among, alike) -> list[str]:
     ]
 
 
-def _names(rows, among) -> list[str]:
+def _names(rows: pd.DataFrame, among: pd.DataFrame) -> list[str]:
     """What tells each of the rows from the others `among` all: workload, arm and processor, where
     there are several, and whether it is the control."""
-    own = among[~is_control(among)]
-    names = ("workload", "arm", "processor")
-    names = [c for c in names if c in own and own[c].astype(str).nunique() > 1]
-    found = []
+    arms = among[~is_control(among)]
+    differ = [c for c in ("workload", "arm", "processor") if c in arms]
+    differ = [c for c in differ if arms[c].astype(str).nunique() > 1]
+    names = []
     for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
-        told = [str(row[c]) for c in names if c != "arm" or not control]
-        found.append(", ".join(["A/A control", *told] if control else told))
-    return found
+        parts = [str(row[c]) for c in differ if c != "arm" or not control]
+        names.append(", ".join(["A/A control", *parts] if control else parts))
+    return names
 
 
-def placed(row, r) -> list:
+def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
     """[(processor, rows)] of a row's comparison, its own processor first, and without a name where
     there is no other: the joint row, else those of all thread counts."""
     if r is None:
@@ -326,17 +334,17 @@ def placed(row, r) -> list:
         v = v[v[column].eq(row[column])]
     on = v["processor"] if "processor" in v else v["arm"].str[:0]
     names = [*dict.fromkeys([row.get("processor", ""), *on])]
-    found = []
+    places: list[tuple[str, list[Row]]] = []
     for name, short in zip(names, short_names(names), strict=True):
         rows = v[on.eq(name)]
         each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
         over = whole.assign(over=[[*each["threads"]]] * len(whole))
         kept = (over if len(whole) else each).to_dict("records")
-        found.append((short if len(names) > 1 else "", kept))
-    return found
+        places.append((short if len(names) > 1 else "", kept))
+    return places
 
 
-def short_names(processors) -> list[str]:
+def short_names(processors: Sequence[str]) -> list[str]:
     """Processors as a sentence names them: that a model is not recorded is said where another one
     has the same name."""
     bare = [name.removesuffix(f", {design.NOT_RECORDED}") for name in processors]
@@ -344,18 +352,18 @@ def short_names(processors) -> list[str]:
     return [b if a else p for p, b, a in zip(processors, bare, alone, strict=True)]
 
 
-def leading(verdicts, choice=None) -> list:
+def leading(verdicts: pd.DataFrame, choice: Any = None) -> list[Row]:
     """The rows that a page leads with: a list of them, or the one that `primary` finds."""
     return choice if isinstance(choice, list) else [primary(verdicts, choice)]
 
 
-def primary(verdicts, choice=None):
+def primary(verdicts: pd.DataFrame, choice: Mapping[str, Any] | str | None = None) -> pd.Series:
     """The row a page is about. `choice`: a dict of column values, or a metric's name; by default
     TPS (else the first metric), joint over thread counts where there is such a row, else the
     highest thread count; on the first processor, never the A/A control. Raises ReportError where
     there is none."""
     frame = verdicts[~is_control(verdicts)]
-    wanted = {"metric": choice} if isinstance(choice, str) else choice or {}
+    wanted = {"metric": choice} if isinstance(choice, str) else dict(choice or {})
     for column, value in wanted.items():
         frame = frame[frame[column].astype(object).eq(value)]
     if frame.empty:
@@ -373,13 +381,13 @@ def primary(verdicts, choice=None):
 # -- a campaign ------------------------------------------------------------------------------------
 
 
-def when(campaign) -> str:
+def when(campaign: Facts) -> str:
     """Date and minute of a campaign, from its facts."""
-    found = campaign.get("date") or campaign.get("finished") or campaign.get("created") or ""
-    return str(found)[:16].replace("T", " ").removesuffix(" 00:00")
+    dates = (campaign.get(key) for key in ("date", "finished", "created"))
+    return str(next(filter(None, dates), ""))[:16].replace("T", " ").removesuffix(" 00:00")
 
 
-def machine(campaign) -> str:
+def machine(campaign: Facts) -> str:
     """The machine of a campaign in a few words; never its host name."""
     host = campaign.get("host") or {}
     if isinstance(host, str):
@@ -390,13 +398,13 @@ def machine(campaign) -> str:
     return ", ".join(str(p) for p in parts if p)
 
 
-def machines(campaign) -> list[str]:
+def machines(campaign: Facts) -> list[str]:
     """The machines of a page's campaigns, that of its headline first."""
     hosts = [campaign.get("host"), *campaign.get("hosts", [])]
     return list(dict.fromkeys(machine({"host": h}) for h in hosts))
 
 
-def engine(campaign) -> str:
+def engine(campaign: Facts) -> str:
     """The server of a campaign, `MySQL 9.7.4`."""
     several = {e["label"] for e in campaign.get("engines", {}).values()}
     if len(several) > 1:
@@ -405,9 +413,9 @@ def engine(campaign) -> str:
     return what["label"] if isinstance(what, dict) else str(what)
 
 
-def where(campaign) -> list[tuple[str, str]]:
+def where(campaign: Facts) -> list[tuple[str, str]]:
     """When, where and on what a campaign was measured, by what each is called in a box."""
     first, last = str(campaign.get("first") or "")[:10], when(campaign)
-    told = f"{first} to {last[:10]}" if "" < first < last[:10] else last
-    told = told, "; ".join(machines(campaign)), engine(campaign)
-    return list(zip(("Date", "Machine", "Server"), told, strict=True))
+    date = f"{first} to {last[:10]}" if "" < first < last[:10] else last
+    machine_names = "; ".join(machines(campaign))
+    return [("Date", date), ("Machine", machine_names), ("Server", engine(campaign))]
