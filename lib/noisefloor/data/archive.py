@@ -252,24 +252,27 @@ class Archive(results.Results):
         }
         return tuple(f"{n} {words}" for words, n in counts.items() if n)
 
-    def notes(self, workload: str) -> list[str]:
-        """What the arms of a workload differ in beyond their name, as a sentence."""
-        different = [d for d in pd.unique(self.judged(workload)["differ"]) if d]
-        return [f"The arms differ in {d}, too." for d in different]
 
-    def raw(self, run: str) -> dict[str, str]:
-        """What was printed in a run: name of the text -> text."""
-        row = self.tidy[self.tidy["run"] == run].iloc[0]
-        name, beside = row["file"], self.folder.parent
-        near = [Path(self.texts)] if self.texts else [beside, beside / self.manifest["name"]]
-        for file, place in ((place / name, place) for place in near):
-            if file.exists() and file.resolve().is_relative_to(place.resolve()):
-                if file.is_dir():  # a campaign
-                    return results.Results(file).raw(run.removeprefix(f"{name}/"))
-                return {run: results.cut(files.printed(file, name, run, row["line"]))}
-        return {
-            name: "The text is not beside the tables. Write into `texts` which folder was ingested."
-        }
+def raw(archive: Archive, run: str) -> dict[str, str]:
+    """What was printed in a run: name of the text -> text."""
+    row = archive.tidy[archive.tidy["run"] == run].iloc[0]
+    name, beside = row["file"], archive.folder.parent
+    near = [beside, beside / archive.manifest["name"]]
+    near = [Path(archive.texts)] if archive.texts else near
+    for file, place in ((place / name, place) for place in near):
+        if file.exists() and file.resolve().is_relative_to(place.resolve()):
+            if file.is_dir():  # a campaign
+                return results.raw(results.Results(file), run.removeprefix(f"{name}/"))
+            return {run: results.shortened(files.printed(file, name, run, row["line"]))}
+    return {
+        name: "The text is not beside the tables. Write into `texts` which folder was ingested."
+    }
+
+
+def unlike(archive: Archive, workload: str) -> list[str]:
+    """What the arms of a workload differ in beyond their name, as sentences."""
+    different = [d for d in pd.unique(archive.judged(workload)["differ"]) if d]
+    return [f"The arms differ in {d}, too." for d in different]
 
 
 def asked(texts: Iterable[str]) -> list[tuple[str, str]]:

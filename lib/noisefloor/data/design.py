@@ -134,6 +134,11 @@ def processor(meta: Mapping[str, Any]) -> str:
     return f"{name} {told}" if told else f"{name}, {NOT_RECORDED}"
 
 
+def began(meta: Mapping[str, Any]) -> str:
+    """When a campaign began, "" where it does not say."""
+    return str(meta.get("created") or "")
+
+
 def sitting(meta: Mapping[str, Any]) -> str:
     """What campaigns of one sitting share: the boot of a machine; of recorded ones without it the day
     and the processor."""

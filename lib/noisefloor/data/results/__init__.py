@@ -1,5 +1,52 @@
-"""What a notebook shows of campaigns: their tables, judged as each campaign itself judged them."""
+"""What a notebook shows of campaigns: the campaigns of a page, opened (`load`), their verdicts and runs
+(`Results`), and what is made of them: functions that take them first.
+
+campaign: Results; page: which campaigns stand together; rows: which verdicts lead or answer; frames:
+what runs say; tables: what is computed of both."""
 # ruff: noqa: F401
 
-from noisefloor.data.results.campaign import Results, beside, cut, load, named, names
-from noisefloor.data.results.tables import LATENCY, PROCESSOR, THROUGHPUT, advice, apart
+from noisefloor.data.results.campaign import Beside, Results, only
+from noisefloor.data.results.frames import (
+    builds,
+    counted,
+    differences,
+    evidence,
+    exposed,
+    fact,
+    forest,
+    intervals,
+    lags,
+    maxima,
+    medians,
+    profiles,
+    proofs,
+    quantiles,
+    raw,
+    shortened,
+    skipped,
+    stages,
+    upgrade,
+    variables,
+    warmups,
+    warnings,
+    workloads,
+)
+from noisefloor.data.results.page import SHORT, asked_by, beside, load, named, names
+from noisefloor.data.results.rows import (
+    LATENCY,
+    PROCESSOR,
+    THROUGHPUT,
+    answering,
+    capacity,
+    costs,
+    elsewhere,
+    further,
+    headlines,
+    highest_tps,
+    leading,
+    main_metric,
+    main_threads,
+    main_workload,
+    questions,
+)
+from noisefloor.data.results.tables import apart, effects, expectation, load_curve, price

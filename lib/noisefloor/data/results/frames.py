@@ -1,0 +1,206 @@
+"""What the runs of a page's campaigns say beside the tidy table, a frame each."""
+
+import math
+
+import pandas as pd
+
+from noisefloor.data import design, tidy
+from noisefloor.data.results.campaign import Results, only
+from noisefloor.model import METRICS
+
+LONGEST = 60_000  # characters of a raw file that are shown
+
+
+def shortened(text: str) -> str:
+    """`text`, not longer than is shown."""
+    return text if len(text) <= LONGEST else text[:LONGEST] + "\n… (cut here)"
+
+
+def warmups(page: Results) -> pd.DataFrame:
+    """The warm-ups after a restart, as `tidy.warmups` reads them."""
+    return page.frame(tidy.warmups)
+
+
+def lags(page: Results) -> pd.DataFrame:
+    """How far replicas lag, as `tidy.lags` reads it."""
+    return page.frame(tidy.lags)
+
+
+def profiles(page: Results) -> pd.DataFrame:
+    """Which functions use the processor, as `tidy.profiles` reads them."""
+    return page.frame(tidy.profiles)
+
+
+def stages(page: Results) -> pd.DataFrame:
+    """What every process of a pipe did, as `tidy.stages` reads it."""
+    table = page.frame(tidy.stages)
+    return table.fillna({c: 0.0 for c in table if c.startswith(("runs", "waits"))})
+
+
+def evidence(page: Results) -> pd.DataFrame:
+    """Evidence counted over runs: columns arm, evidence, check, found, expected, runs."""
+    keys = ["arm", "evidence", "check", "found", "expected"]
+    return page.frame(tidy.evidence).groupby(keys, sort=False)["runs"].sum().reset_index()
+
+
+def variables(page: Results) -> dict[str, dict[str, str]]:
+    """Arm -> all global variables as `tidy.variables` reads them, of the first campaign."""
+    return tidy.variables(page.opened)
+
+
+def differences(page: Results) -> pd.DataFrame:
+    """Variables that differ between arms: columns variable, one per arm, asked (for); each once, with
+    the values of all arms."""
+    table = page.frame(tidy.differences)
+    by_name = table.groupby("variable", sort=False)
+    values = by_name[[c for c in table if c not in ("variable", "asked")]].first()
+    return values.assign(asked=by_name["asked"].any()).reset_index()
+
+
+def quantiles(page: Results, workload: str, threads: int) -> pd.DataFrame:
+    """Latency quantiles of each arm, as `tidy.quantiles` reads them; none without a p95."""
+    part = page.measured(workload)
+    if threads not in set(part.judged(workload, "p95")["threads"]):
+        return pd.DataFrame(columns=["arm", "q", "value_s", "lo", "hi"])
+    return tidy.quantiles(part.opened, workload, threads)
+
+
+def intervals(page: Results, workload: str) -> pd.DataFrame:
+    """Every second of a workload's runs, as `tidy.intervals` reads them."""
+    return tidy.intervals(page.measured(workload).opened, workload)
+
+
+def fact(page: Results, name: str) -> pd.DataFrame:
+    """What was measured once in the campaign under this name; empty when it was not."""
+    tables = (tidy.fact(p.folder, name) for p in page.parts)
+    return next((t for t in tables if len(t)), pd.DataFrame())
+
+
+def raw(page: Results, run: str) -> dict[str, str]:
+    """What the tools printed in a run, name of the file -> text; without any, run.json."""
+    folder, texts = tidy.inside(page.folder) / run, {}
+    for file in sorted(folder.glob("*.txt")) or [folder / "run.json"]:
+        try:
+            texts[f"{run}/{file.name}"] = shortened(file.read_text(errors="replace"))
+        except OSError as e:
+            texts[f"{run}/{file.name}"] = f"It cannot be read: {e.strerror}."
+    return texts
+
+
+def forest(page: Results) -> pd.DataFrame:
+    """Every campaign's own verdict rows, for a forest: columns of `Results.alone` and campaign, date,
+    processor, sitting, series (of the servers), steal_pct (of the cores, by run, in the mean)."""
+    tables = []
+    for campaign in page.every:
+        meta = campaign.meta
+        steal = campaign.judged(metric="steal")["value"]
+        builds = dict.fromkeys(
+            (meta.get("engines") or {}).get(arm.name, meta["engine"])["label"]
+            for arm in campaign.study.compared
+        )
+        host = meta.get("host")
+        cores = (host.get("cores") if isinstance(host, dict) else None) or 1
+        about = {
+            "campaign": campaign.folder.name,
+            "date": str(meta.get("finished") or design.began(meta))[:16],
+            "processor": campaign.processor,
+            "sitting": design.sitting(meta),
+            "series": " and ".join(builds),
+            "steal_pct": 100 * steal.mean() / cores if len(steal) else math.nan,
+        }
+        tables.append(campaign.alone().assign(**about))
+    return pd.concat(tables, ignore_index=True)
+
+
+def counted(page: Results, workload: str, threads: int | None = None) -> str:
+    """How many judged runs an arm of a workload (at one thread count) has, in words."""
+    runs = page.runs[~page.runs["warmup"] & (page.runs["workload"] == workload)]
+    runs = runs if threads is None else runs[runs["threads"] == threads]
+    counts = runs.groupby("arm")["run"].nunique()
+    if counts.empty:
+        return "No run."
+    least, most = counts.min(), counts.max()
+    return f"{least if least == most else f'{least} to {most}'} runs an arm."
+
+
+def warnings(page: Results) -> pd.DataFrame:
+    """What makes the campaign less trustworthy: columns warning, runs."""
+    each = page.runs["warnings"].str.split("; ").explode()
+    each = each[each.fillna("") != ""].str.replace(r"[\d.]+", "…", regex=True)
+    counts = each.value_counts().rename_axis("warning").reset_index(name="runs")
+    problems = pd.DataFrame({"warning": page.tidy.attrs["problems"], "runs": 1})
+    return pd.concat([counts, problems], ignore_index=True)
+
+
+def skipped(page: Results) -> pd.DataFrame:
+    """Workloads and arms that this machine does not allow: columns left out, reason."""
+    return pd.DataFrame(page.meta.get("skipped", {}).items(), columns=["left out", "reason"])
+
+
+def workloads(page: Results) -> pd.DataFrame:
+    """What was measured and why: columns workload, threads, why."""
+    rows = [(w.name, ", ".join(map(str, w.threads)), w.why) for w in page.study.workloads]
+    return pd.DataFrame(rows, columns=["workload", "threads", "why"])
+
+
+def builds(page: Results) -> pd.DataFrame:
+    """How the compared builds were made: columns fact, one a build."""
+    table = pd.DataFrame(page.meta.get("builds", {})).fillna("")
+    return table.rename_axis("fact").reset_index()
+
+
+def upgrade(page: Results) -> pd.DataFrame:
+    """The old version's data directory, opened by the new one: columns fact, found."""
+    if not (result := page.meta.get("upgrade")):
+        return pd.DataFrame(columns=["fact", "found"])
+    rows = [("from", result["from"]), ("to", result["to"])]
+    if result.get("refused"):
+        skips = result["from"].startswith("MySQL 8.0.") and result["to"].startswith("MySQL 9.")
+        through = ": MySQL 9 opens the data of an LTS release alone; go through 8.4" * skips
+        rows.append(("result", f"not in one step{through}"))
+    else:
+        rows.append(("seconds until it answered", f"{result['took_s']:.1f}"))
+        rows.append(("checksums of all tables, before and after", result["checksums"]))
+    rows += [("the server said", line) for line in result.get("said", [])]
+    return pd.DataFrame(rows, columns=["fact", "found"])
+
+
+def proofs(page: Results) -> pd.DataFrame:
+    """Where the rows can be read: a row an evidence, a column an arm, in how many runs."""
+    seen = evidence(page)
+    seen = seen.assign(state=seen["found"] + " (" + seen["runs"].astype(str) + ")")
+    by_arm = seen.groupby(["evidence", "arm"])["state"]
+    table = by_arm.agg(lambda states: ", ".join(dict.fromkeys(states))).unstack()
+    arms = [arm.name for arm in page.study.compared if arm.name in table]
+    return table.reindex(columns=arms).fillna("not looked for").reset_index()
+
+
+def exposed(page: Results) -> str:
+    """In words: which arms encrypt something and leave rows readable elsewhere."""
+    sentences = []
+    for arm, part in evidence(page).groupby("arm", sort=False):
+        clear = part[part["found"] == "plain"]["evidence"].unique()
+        if len(clear) and (part["found"] == "encrypted").any():
+            sentences.append(f"With {arm} the rows can still be read in the {', '.join(clear)}.")
+    return " ".join(sentences) or "No arm that encrypts anything left rows readable elsewhere."
+
+
+def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFrame:
+    """Medians of the runs as they are shown: columns threads, arm, runs, one a metric."""
+    kept = page.judged(workload)
+    by_arm = kept[kept["metric"].isin(metrics)].groupby(["threads", "arm"])
+    columns = {"runs": by_arm["run"].nunique()}
+    for name in metrics:
+        middle = only(kept, metric=name).groupby(["threads", "arm"])["value"].median()
+        shown = f"{METRICS[name].label}, {METRICS[name].shown_unit}"
+        columns[shown] = (middle * METRICS[name].scale).round(4)
+    return pd.concat(columns, axis=1).reset_index()
+
+
+def maxima(page: Results) -> pd.DataFrame:
+    """Maximum latency of the first workload's runs in ms: columns threads, arm, runs, median, highest.
+    Shown, never judged."""
+    rows = page.judged(page.study.workloads[0].name, "max_latency")
+    by_arm = rows.groupby(["threads", "arm"])["value"]
+    table = by_arm.agg(runs="count", median="median", highest="max")
+    return (table * [1, 1e3, 1e3]).round(1).astype({"runs": int}).reset_index()

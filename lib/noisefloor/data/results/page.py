@@ -1,0 +1,110 @@
+"""Which campaigns stand on one page."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from noisefloor import paths, studies
+from noisefloor.data import design
+from noisefloor.data.results.campaign import Beside, Results
+from noisefloor.model import StudyError
+
+SHORT = ("smoke", "quick")  # profiles whose campaigns stand for themselves
+Facts = dict[str, Any]  # of campaign.json
+
+
+def load(*folders: Path) -> Results:
+    """The results of a campaign's folder, or of all campaigns of a study's page, one of its headline
+    first. Of a question the newest campaign's design counts, and those of another design are left out;
+    its newest campaign leads it, on the processor of the page's first.
+
+    Raises StudyError where these belong to several studies."""
+    if len(folders) == 1:
+        return Results(folders[0])
+    opened = [Results(f) for f in dict.fromkeys(folders)]
+    if len(about := dict.fromkeys(r.study.name for r in opened)) > 1:
+        raise StudyError(f"a page is about one study, not about {' and '.join(about)}")
+    questions: dict[str, list[Results]] = {}
+    for campaign in opened:
+        questions.setdefault(campaign.study.key, []).append(campaign)
+    leads, others, apart, at = [], [], [], ""
+    for asked in questions.values():
+        asked.sort(key=lambda r: (design.began(r.opened.meta), r.folder.name))
+        designs = [design.of(r.opened.meta) for r in asked]
+        alike = [r for r, own in zip(asked, designs, strict=True) if own == designs[-1]]
+        apart += [r.folder for r in asked if r not in alike]
+        there = Counter(r.processor for r in alike)
+        at = at or max(there, key=lambda p: (there[p], p == alike[-1].processor))
+        lead = next((r for r in reversed(alike) if r.processor == at), alike[-1])
+        leads.append(lead.folder)
+        others += [r.folder for r in alike if r is not lead]
+    return Results(leads[0], Beside(tuple(leads[1:]), tuple(others), tuple(apart)))
+
+
+def names(text: str) -> list[str]:
+    """The names of campaigns in a text that divides them by commas."""
+    return [n.strip() for n in text.split(",") if n.strip()]
+
+
+def named(text: str) -> tuple[Path, ...]:
+    """The folders of these campaigns. Raises paths.NotFound."""
+    return tuple(map(paths.campaign, names(text)))
+
+
+def beside(folder: Path) -> tuple[Path, ...]:
+    """The campaigns of the page of `folder`: itself, and of every question on that page the finished
+    ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
+    A short campaign stands for itself: of other questions the newest. A campaign that asked all
+    questions at once stands alone."""
+    own = _facts(folder)
+    if not own.get("key"):
+        return (folder,)
+    every = {f.parent: _facts(f.parent) for f in folder.parent.glob("*/campaign.json")}
+    kept: dict[str, list[Path]] = {own["key"]: [folder]}
+    for other, facts in sorted(every.items(), key=lambda item: _ended(*item), reverse=True):
+        alike = _alike(facts) == _alike(own) and facts.get("key") and facts.get("finished") != ""
+        if other == folder or not alike or not _is_judged(facts):
+            continue
+        of_question = kept.setdefault(facts["key"], [])
+        if not of_question or _profile(own) not in SHORT:
+            of_question.append(other)
+    order = dict.fromkeys([k for k in asked_by(own) if k in kept] + [*kept])
+    return tuple(f for key in order for f in sorted(kept[key], key=lambda f: _ended(f, every[f])))
+
+
+def asked_by(facts: Facts) -> dict[str, str]:
+    """{key: question} of the study of a campaign as it is now; {} of one that is no more."""
+    try:
+        return studies.questions(facts["study"], facts["engine"]["kind"])
+    except (StudyError, KeyError):
+        return {}
+
+
+def _facts(folder: Path) -> Facts:
+    try:
+        facts: Facts = json.loads((folder / "campaign.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return facts
+
+
+def _alike(facts: Facts) -> tuple[Any, ...]:
+    """What campaigns share that stand on one page."""
+    given = facts.get("parameters") or {}
+    builds = (facts.get("engine") or {}).get("label"), given.get("old") or "mysql-8.0"
+    page = studies.page_of(facts.get("study") or "", facts.get("key") or "")
+    return page, builds, _profile(facts), given.get("margin_pct") or 0.0
+
+
+def _profile(facts: Facts) -> str:
+    return str((facts.get("profile") or {}).get("name", ""))
+
+
+def _is_judged(facts: Facts) -> bool:
+    """Whether anything of a campaign is judged: two servers at once in a closed loop are not."""
+    return not all(w.get("at_once") for w in facts.get("workloads", ()))
+
+
+def _ended(folder: Path, facts: Facts) -> tuple[str, str]:
+    return str(facts.get("finished") or facts.get("created") or ""), folder.name

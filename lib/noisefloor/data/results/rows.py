@@ -1,0 +1,156 @@
+"""Which rows of a page's verdict table lead it, answer a question, or compare the same elsewhere."""
+
+from collections import Counter
+
+import pandas as pd
+
+from noisefloor import studies
+from noisefloor.data import question as results_of
+from noisefloor.data.results.campaign import Results, only
+from noisefloor.data.results.page import asked_by
+from noisefloor.model import StudyError
+from noisefloor.text.reasons import Reason, Why
+
+# what a page leads with, the first of each that was measured
+PROCESSOR = ("cpu_per_transaction", "cpu_per_connection", "user_sys")
+THROUGHPUT = ("tps", "connections_per_second", "wall")
+LATENCY = ("p99",)  # in place of throughput at a rate, which both arms reach
+
+
+# -- the campaigns that lead a page ----------------------------------------------------------------
+
+
+def leading(page: Results) -> Results:
+    """The leading campaign of the question that leads the study's page."""
+    name, by_key = page.study.name, {p.study.key: p for p in reversed(page.parts)}
+    keys = studies.headline(name) if name in studies.STUDIES else ()
+    return next((by_key[key] for key in keys if key in by_key), capacity(page))
+
+
+def capacity(page: Results) -> Results:
+    """The leading campaign that measured what a server can do at most; the first without one."""
+    return {p.study.key: p for p in reversed(page.parts)}.get("headline", page.parts[0])
+
+
+def highest_tps(page: Results) -> float:
+    """Transactions a second that the baseline reaches at most, in the median of its runs at one thread
+    count; 0 where that was not measured."""
+    part = capacity(page)
+    first = part.study.workloads[0]
+    rows = only(part.judged(first.name, "tps"), arm=part.study.baseline.name)
+    if rows.empty or first.rate:
+        return 0.0
+    return float(rows.groupby("threads")["value"].median().max())
+
+
+# -- what single figures are about -----------------------------------------------------------------
+
+
+def main_workload(page: Results) -> str:
+    """Name of the study's first workload."""
+    return page.study.workloads[0].name
+
+
+def main_metric(page: Results) -> str:
+    """The metric that decides about the first workload, of those that were measured."""
+    first = page.study.workloads[0]
+    there = set(page.parts[0].judged(first.name)["metric"])
+    return next((m for m in first.deciding if m in there), first.deciding[0])
+
+
+def main_threads(page: Results) -> int:
+    """The thread count that single figures show: of the first workload the one that most workloads
+    share, else the one in the middle."""
+    workloads = page.study.workloads
+    shared, counts = Counter(t for w in workloads for t in w.threads), workloads[0].threads
+    return max(counts, key=lambda t: (shared[t], -abs(counts.index(t) - len(counts) // 2)))
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+def questions(page: Results) -> dict[str, str]:
+    """{key: what it asks} of the study's questions, the headline first; {} for a campaign that asked
+    all of them at once, or its user's own."""
+    known = asked_by(page.parts[0].meta) if page.study.key else {}
+    return known | {p.study.key: p.study.question for p in page.parts if p.study.key}
+
+
+def answering(page: Results, question: str) -> pd.DataFrame:
+    """Rows of the verdict table that answer a question, controls left out. Of a campaign that asked
+    all of them at once: those of the question's workloads and arms."""
+    if page.parts[0].study.key:
+        return page.of(question=question, control=False)
+    engine = page.meta["engine"]["kind"]
+    try:
+        asked = studies.load(
+            page.study.name, question=question, profile="standard", engine=engine
+        )
+    except StudyError:
+        return page.verdicts[:0]
+    rows = page.of(control=False)
+    workloads, arms = ([x.name for x in of] for of in (asked.workloads, asked.arms))
+    return rows[rows["workload"].isin(workloads) & rows["arm"].isin(arms)]
+
+
+def elsewhere(page: Results, row: pd.Series) -> list[pd.Series]:
+    """The rows of the same comparison on other processors."""
+    rows = page.verdicts
+    same = rows["question"].eq(row["question"]) & rows["processor"].ne(row["processor"])
+    for column in results_of.COMPARISON:
+        missing = pd.isna(row[column])
+        alike = rows[column].isna() if missing else rows[column].eq(row[column])
+        same &= alike.fillna(False)
+    return [other for _, other in rows[same].iterrows()]
+
+
+def costs(page: Results, workload: str, question: str | None = None) -> pd.DataFrame:
+    """Rows of processor time and throughput of a workload."""
+    rows = page.of(workload, question=question)
+    return rows[rows["metric"].isin([*PROCESSOR, *THROUGHPUT])]
+
+
+def headlines(page: Results, arm: str = "") -> list[pd.Series]:
+    """The rows that a page leads with, for `arm` where it was measured: processor time, then
+    throughput, or at a rate latency."""
+    first = leading(page)
+    second = LATENCY if first.study.workloads[0].rate else THROUGHPUT
+    rows = [lead(page, first, metrics, arm) for metrics in (PROCESSOR, second)]
+    if not any(row is not None for row in rows):
+        first = page.parts[0]
+        deciding = first.study.workloads[0].deciding[:2]
+        rows = [lead(page, first, (metric,), arm) for metric in deciding]
+    return [row for row in rows if row is not None]
+
+
+def further(page: Results) -> list[pd.Series]:
+    """The rows of other questions that the findings tell as well: throughput."""
+    parts = {p.study.key: p for p in page.parts}
+    arms = {key: arm for key, arm in studies.also(page.study.name).items() if key in parts}
+    rows = (lead(page, parts[key], THROUGHPUT, arm) for key, arm in arms.items())
+    return [row for row in rows if row is not None]
+
+
+def lead(
+    page: Results, part: Results, metrics: tuple[str, ...], arm: str = ""
+) -> pd.Series | None:
+    """The main row of a part, of the first of `metrics` that was measured: over thread counts where
+    there is one, else of the most threads; with what its arm `does`."""
+    rows = page.of(main_workload(part), control=False, question=part.study.key)
+    metric = next((m for m in metrics if m in set(rows["metric"])), "")
+    rows = rows[rows["metric"] == metric]
+    if rows.empty:
+        return None
+    measured = arm in set(rows["arm"])
+    rows = rows[rows["arm"] == (arm if measured else rows["arm"].iloc[0])]
+    joint = rows[rows["joint"]]
+    row = (joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]).copy()
+    old = page.meta.get("parameters", {}).get("old", "")
+    kind = (page.meta.get("engine") or {}).get("kind", "")
+    engines = part.meta.get("engines") or {}
+    base = engines.get(row["baseline"], {}).get("label", row["baseline"])
+    does = studies.does(part.study.name, row["arm"], kind, old)
+    row["does"] = does.replace("{base}", base)
+    if arm in {a.name for a in part.study.arms} and not measured:
+        row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]
+    return row
