@@ -344,12 +344,12 @@ def restored(meta: Mapping[str, Any]) -> Study:
 
     Raises StudyError where none stands there."""
 
-    def made(kind: Any, given: Mapping[str, Any]) -> Any:
+    def built(kind: Any, given: Mapping[str, Any]) -> Any:
         known = {k: v for k, v in given.items() if k in kind.__dataclass_fields__}
         return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
 
     try:
-        arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
+        arms = {n: built(Arm, a) for n, a in meta["arms"].items()}
         for needed in ("settings", "tables", "keyring", "margin_pct"):
             meta[needed]
         others = (meta["baseline"], meta["control"])
@@ -357,13 +357,13 @@ def restored(meta: Mapping[str, Any]) -> Study:
             "name": meta["study"],
             "baseline": arms[meta["baseline"]],
             "arms": [a for n, a in arms.items() if n not in others],
-            "workloads": [made(Workload, w) for w in meta["workloads"]],
-            "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
+            "workloads": [built(Workload, w) for w in meta["workloads"]],
+            "profile": built(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
             "margin_pct": _margin_pct(meta),
             "upgrade": meta.get("upgrade_path", False),
             "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
         }
-        study: Study = made(Study, {**meta, **restated})
+        study: Study = built(Study, {**meta, **restated})
     except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise StudyError(f"the study in it cannot be read ({e!r})") from None
     typed = _is(study, Study) and all(_is(a, Arm) and a.name == n for n, a in arms.items())

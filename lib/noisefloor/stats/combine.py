@@ -147,12 +147,12 @@ def interval(
     within_next = within + typical / np.sqrt(np.median(dfs, -1))
     tau_error = tau.value**4 / tau.df if tau.value else 0.0
 
-    def half(variance: Any, errors: Any, taus: Any, level: float) -> Any:
+    def half_width(variance: Any, errors: Any, taus: Any, level: float) -> Any:
         df = variance**2 / np.maximum(errors**2 + taus**2 * tau_error, 1e-9 * variance**2)
         return special.stdtrit(df, 1 - level / 2) * np.sqrt(variance)
 
-    of_mean = half(1 / total, within, shares, ALPHA / together)
-    of_next = half(1 / total + typical + between, within_next, shares + 1, ALPHA)
+    of_mean = half_width(1 / total, within, shares, ALPHA / together)
+    of_next = half_width(1 / total + typical + between, within_next, shares + 1, ALPHA)
     return (share * effects).sum(-1), of_mean, of_next, np.sqrt(between)
 
 

@@ -26,7 +26,7 @@ def runs_needed(
     when no number is enough. start: (variance, df) parts that more runs under the same server
     starts leave; together: rows that hold 95 % together."""
 
-    def power(n: int) -> float:
+    def chance_of_word(n: int) -> float:
         """The larger of the powers to name a direction, and to say `same`."""
         sampling = sides * sd**2 / n
         variance = sampling + sum(v for v, _ in start)
@@ -37,13 +37,13 @@ def runs_needed(
         return max(phi(size - t), phi(room - size - t) + phi(room + size - t) - 1)
 
     low = high = least
-    while power(high) < _POWER:
+    while chance_of_word(high) < _POWER:
         low, high = high, 2 * high
         if high > _MOST:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if power(middle) >= _POWER else (middle, high)
+        low, high = (low, middle) if chance_of_word(middle) >= _POWER else (middle, high)
     return high
 
 

@@ -86,25 +86,25 @@ def run(name: str, text: str) -> Run:
             why = f"the summary is cut, or a line of it is not whole: no {missing[0]!r}"
         raise error(text, last_line(text), why)
 
-    def number(label: str, place: int = 1) -> float | None:
+    def number_of(label: str, place: int = 1) -> float | None:
         value = lines[label][place] if label in lines else None
         return None if value is None else float(value)
 
-    processed, wanted, tps = number("processed"), number("processed", 2), number("tps")
+    processed, wanted, tps = number_of("processed"), number_of("processed", 2), number_of("tps")
     if not processed or not tps:
         raise error(text, lines["processed"].start() + 1, "no transaction was processed")
-    lost = (number("failed") or 0) + (number("skipped") or 0)
+    lost = (number_of("failed") or 0) + (number_of("skipped") or 0)
     if wanted is not None and processed + lost < wanted:
         why = f"{processed:.0f} of {wanted:.0f} transactions were processed: clients were lost"
         raise error(text, lines["processed"].start() + 1, why)
-    seconds = number("duration") or processed / tps
+    seconds = number_of("duration") or processed / tps
     test = lines["type"][1].strip()
     test = shown(test if test.startswith("<") else os.path.basename(test))
     version = lines["version"][1] if "version" in lines else None
     values = {"tps": tps}
-    if mean := number("mean"):
+    if mean := number_of("mean"):
         values["mean_latency"] = mean / 1e3
-    notes = [f"{number(k):.0f} {k} transactions" for k in ("failed", "skipped") if number(k)]
+    notes = [f"{number_of(k):.0f} {k} transactions" for k in ("failed", "skipped") if number_of(k)]
     rows = _rows(text)
     if len(rows) and abs(processed / seconds / tps - 1) > 0.1:
         notes.append(
@@ -113,7 +113,7 @@ def run(name: str, text: str) -> Run:
     return Run(
         name,
         values,
-        int(number("clients") or 0),
+        int(number_of("clients") or 0),
         {
             "tool": NAME,
             "test": test,
