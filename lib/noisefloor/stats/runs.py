@@ -75,7 +75,7 @@ def judge(
     one = (floor / 100, _GIVEN_DF) if isinstance(floor, (int, float)) and floor else None
     rows: list[Row] = []
 
-    def _cell(threads: Any, a: Side, b: Side) -> Cell:
+    def cell_of(threads: Any, a: Side, b: Side) -> Cell:
         """The comparison of two sides."""
         x, y = _logs(a.values, metric), _logs(b.values, metric)
         if min(len(x), len(y)) > 1:
@@ -87,7 +87,7 @@ def judge(
 
     for copies in (False, True):
         cells = [
-            (arm, _cell(threads, *sides))
+            (arm, cell_of(threads, *sides))
             for arm, by_threads in arms.items()
             if (arm == f"{baseline}{AGAIN}") is copies
             for threads, sides in by_threads.items()
