@@ -1,4 +1,4 @@
-"""What to compare: metrics, arms, workloads, studies and profiles, and what follows from them alone."""
+"""What to compare: metrics, arms, workloads, profiles and studies, and what follows from them."""
 
 import csv
 import sys
@@ -64,12 +64,12 @@ def _metrics() -> dict[str, Metric]:
 
 METRICS = _metrics()
 QUANTILES = {m.name: m.quantile for m in METRICS.values() if m.quantile}  # of latency
-UNKNOWN = Metric("", "", "", "higher")  # of somebody's archive: more is better
+_UNKNOWN = Metric("", "", "", "higher")  # of somebody's archive: more is better
 
 
 def metric(name: str) -> Metric:
-    """The metric called `name`; one of which nothing is known where there is none."""
-    return METRICS.get(name, UNKNOWN)
+    """The metric called `name`; a nameless one, of which more is better, where there is none."""
+    return METRICS.get(name, _UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class Arm:
     """One side of a comparison.
 
     `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
-    (side by side design); `options`: the client's own sysbench options; `prepare`: SQL that makes
+    (side by side design); `options`: of sysbench, for this arm alone; `prepare`: SQL that makes
     this arm's data directory out of the loaded one, for every table where {table} stands; `how`:
-    what a tool with stages or routes is told (cipher, key, tunnel); `expect`: evidence name ->
-    state that every run must show; `prove`: the same for evidence that takes its time, once for
-    every start of the server; `engine`: the arm's own build, "" for the study's; `environment`:
-    variables of the server's process.
+    parameters of a tool with stages or routes (cipher, key, tunnel); `expect`: evidence name ->
+    state that every run must show; `prove`: the same for slow evidence, once for every start of the
+    server; `engine`: the arm's own build, "" for the study's; `environment`: variables of the
+    server's process.
     """
 
     name: str
@@ -103,17 +103,17 @@ class Workload:
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
     are compared one by one; `deciding` are the metrics that the question is about; `share`: the
-    part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where the profile's are too
-    few for its clients; `redo_mb`: what a crash recovery has to read; `events`: transactions that a
-    replica catches up with; `errors`: share of transactions that may be tried again, a deadlock's
-    for example, before a run is no data; `arms`: those it is measured for, () for all;
-    `only_at`: thread count -> the one arm that is measured there, where not all of them are; `sized`:
-    whether its script takes ``--tables`` and ``--table-size``; `digest`: sha256 of a script of the
-    user's own; `clients`: hosts that load, one sysbench each, 0 for the one that measures; `rate`:
-    transactions a second that are offered to each server, 0 for as many as it can do. Of a rate:
-    `alone`: one server after the other; `arrivals`: ``own`` for each server, or ``same`` for both;
-    `cores`: ``shared``, or ``swapped``: each server and its client on a core of its own, and from pair
-    to pair on the other one.
+    part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where
+    the profile's are too few for its clients; `redo_mb`: what a crash recovery has to read;
+    `events`: transactions that a replica catches up with; `errors`: share of transactions that may
+    be tried again, after a deadlock for example, before a run is no data; `arms`: those it is
+    measured for, () for all; `only_at`: thread count -> the one arm that is measured there, where
+    not all of them are; `sized`: whether its script takes ``--tables`` and ``--table-size``;
+    `digest`: sha256 of the user's own script; `clients`: hosts that load, one sysbench each, 0 for
+    the one that measures; `rate`: transactions a second that are offered to each server, 0 for as
+    many as it can do. At a rate, `alone`: one server after the other; `arrivals`: ``own`` for each
+    server, or ``same`` for both; `cores`: ``shared``, or ``swapped``: each server and its client on
+    a core of its own, and from pair to pair on the other one.
     """
 
     name: str
@@ -193,11 +193,12 @@ class Study:
 
     `key`: the question's name, "" for a campaign that asked all of a study's questions at once;
     `question`: in words; `margin_pct`: the difference that matters, 0 for each metric's own;
-    `sittings`: how many campaigns on different days or machines its answer takes; `upgrade`: also open the baseline's data directory with the arms' build. `kit`: what its tools
-    keep between runs (archives, keys, tunnels); `facts`: what the kit shows once a campaign, in
-    words; `cipher`: what an arm is expected to cost at least: ``name`` and ``option`` of openssl's
-    cipher, ``bytes``: the metric that it runs over; `floor`: metric -> start-to-start CV in percent and its degrees of freedom, for a server that is never restarted;
-    `floor_from`: whose, in words."""
+    `sittings`: how many campaigns on different days or machines its answer takes; `upgrade`: also
+    open the baseline's data directory with the arms' build; `kit`: what its tools keep between runs
+    (archives, keys, tunnels); `facts`: what the kit shows once a campaign, in words; `cipher`: what
+    an arm is expected to cost at least: ``name`` and ``option`` of openssl's cipher, ``bytes``: the
+    metric that it runs over; `floor`: metric -> start-to-start CV in percent and its degrees of
+    freedom, for a server that is never restarted; `floor_from`: where that comes from, in words."""
 
     name: str
     title: str
@@ -247,7 +248,7 @@ class Study:
 class StudyError(ValueError):
     """A parameter that a study does not allow: given, allowed, what was done."""
 
-    code = 2  # of the command's exit
+    code = 2  # the command's exit code
 
 
 def from_clients(study: Study, n: int) -> Study:
@@ -265,12 +266,12 @@ def from_clients(study: Study, n: int) -> Study:
             f"{few[0]} thread{'s' * (few[0] > 1)} cannot be divided over {n} clients: give"
             f" --threads, {n} or more; nothing was measured"
         )
-    told = f" The load comes from {n} client{'s' * (n > 1)}."
-    kept = (replace(w, clients=n, why=w.why + told) if w in loads else w for w in study.workloads)
-    return replace(study, kit="clients", workloads=tuple(kept))
+    note = f" The load comes from {n} client{'s' * (n > 1)}."
+    works = (replace(w, clients=n, why=w.why + note) if w in loads else w for w in study.workloads)
+    return replace(study, kit="clients", workloads=tuple(works))
 
 
-# of these metrics a client sees enough; CPU per transaction where the server's process can be seen
+# what a client can measure; CPU per transaction where the server's process can be seen
 _SEEN = ("tps", "p95", "p99", "mean_latency", "cpu_per_transaction")
 
 
@@ -283,7 +284,7 @@ def as_guest(
 
     Raises StudyError for a study that needs more."""
     seen = _SEEN if cpu else _SEEN[:-1]
-    kept = tuple(
+    works = tuple(
         replace(
             w,
             metrics=tuple(m for m in w.metrics if m in seen),
@@ -293,18 +294,18 @@ def as_guest(
         if w.tool == "sysbench" and not w.throttled
     )
     arms = study.compared
-    if study.design != "switched" or study.kit or not kept or not all(a.switch for a in arms):
+    if study.design != "switched" or study.kit or not works or not all(a.switch for a in arms):
         raise StudyError(
             f"{study.name} needs servers of its own, started and restarted by Noisefloor: on"
-            " another one `binlog-encryption` (MySQL) and `ab` with variables that a live server takes"
-            " can be measured; nothing was measured"
+            " another one `binlog-encryption` (MySQL) and `ab` with variables that a live server"
+            " takes can be measured; nothing was measured"
         )
     base, *others = (replace(a, expect=dict(a.switch)) for a in arms)
     return replace(
         study,
         baseline=base,
         arms=tuple(others),
-        workloads=kept,
+        workloads=works,
         settings={},
         keyring=False,
         floor={m: f for m, f in floor.items() if m in seen},
@@ -331,8 +332,8 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _margin_pct(meta: Mapping[str, Any]) -> Any:
-    """The margin that somebody asked for; 0 for each metric's own. Campaigns before 0.3 hold the
-    profile's where nobody did."""
+    """The margin in percent that somebody asked for; 0 for each metric's own. Where nobody asked,
+    campaigns before 0.3 hold the profile's."""
     if "sittings" in meta:
         return meta["margin_pct"]
     return (meta.get("parameters") or {}).get("margin_pct", 0.0) if "plan" in meta else 0.0
@@ -343,33 +344,33 @@ def restored(meta: Mapping[str, Any]) -> Study:
 
     Raises StudyError where none stands there."""
 
-    def made(kind: Any, given: Mapping[str, Any]) -> Any:
+    def built(kind: Any, given: Mapping[str, Any]) -> Any:
         known = {k: v for k, v in given.items() if k in kind.__dataclass_fields__}
         return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in known.items()})
 
     try:
-        arms = {n: made(Arm, a) for n, a in meta["arms"].items()}
+        arms = {n: built(Arm, a) for n, a in meta["arms"].items()}
         for needed in ("settings", "tables", "keyring", "margin_pct"):
             meta[needed]
         others = (meta["baseline"], meta["control"])
-        own = {
+        restated = {
             "name": meta["study"],
             "baseline": arms[meta["baseline"]],
             "arms": [a for n, a in arms.items() if n not in others],
-            "workloads": [made(Workload, w) for w in meta["workloads"]],
-            "profile": made(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
+            "workloads": [built(Workload, w) for w in meta["workloads"]],
+            "profile": built(Profile, meta["profile"] | ({} if "plan" in meta else {"blocks": 0})),
             "margin_pct": _margin_pct(meta),
             "upgrade": meta.get("upgrade_path", False),
             "floor": {m: tuple(f) for m, f in meta.get("floor", {}).items()},
         }
-        found: Study = made(Study, {**meta, **own})
+        study: Study = built(Study, {**meta, **restated})
     except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise StudyError(f"the study in it cannot be read ({e!r})") from None
-    typed = _is(found, Study) and all(_is(a, Arm) and a.name == n for n, a in arms.items())
-    if not (typed and found.arms and found.workloads and all(w.threads for w in found.workloads)):
+    typed = _is(study, Study) and all(_is(a, Arm) and a.name == n for n, a in arms.items())
+    if not (typed and study.arms and study.workloads and all(w.threads for w in study.workloads)):
         raise StudyError(
             "the study in it has nothing to compare, no thread count, or a value of a wrong type"
         )
-    if not 0 <= found.margin_pct < 100:
+    if not 0 <= study.margin_pct < 100:
         raise StudyError("the margin in it is not below 100 %")
-    return found
+    return study

@@ -6,17 +6,17 @@ import numpy as np
 
 from noisefloor.parse.secrets import scrub
 
-SHOWN = 200
+_SHOWN = 200  # characters of a line that an error quotes
 MOST = 64 * 2**20  # of one text: a sysbench log of a day with a row a second has 13 MB
-_DIGITS = bytes(c if chr(c) in "0123456789." else 32 for c in range(256))
+_DIGITS = bytes(code if chr(code) in "0123456789." else 32 for code in range(256))
 
 Result = dict[str, Any]  # what one text says: names as `sysbench` and `time` list them
 
 
 class ParseError(ValueError):
-    """`line` (from 1) of the text, that line's `text` (secrets removed, shortened), the `reason`."""
+    """`line` (from 1) of the text, that line's `text` (shortened, no secrets), and the `reason`."""
 
-    def __init__(self, line: int, text: str, reason: str):
+    def __init__(self, line: int, text: str, reason: str) -> None:
         super().__init__(line, text, reason)
         self.line, self.text, self.reason = line, text, reason
 
@@ -26,7 +26,7 @@ class ParseError(ValueError):
 
 
 def decoded(text: str | bytes) -> str:
-    """`text` as str, without the mark at its beginning; UTF-16 with a mark is decoded."""
+    """`text` as str without a byte order mark; UTF-16 with such a mark is decoded as that."""
     if isinstance(text, bytes):
         utf16 = text[:2] in (b"\xff\xfe", b"\xfe\xff")
         text = text.decode("utf-16" if utf16 else "utf-8", "replace")
@@ -34,11 +34,11 @@ def decoded(text: str | bytes) -> str:
 
 
 def plain(text: str | bytes) -> str:
-    """`text` as str with a line feed before each line, also the first one, and no carriage returns.
+    """`text` as str with a line feed before each line, also the first one, and no "\\r\\n".
 
-    So the line that begins at position p has number ``count("\\n", 0, p)`` and "\\nX" finds an X
-    at a line's beginning without a regular expression. Raises ParseError for NUL bytes (a damaged
-    file, or UTF-16 without a mark) and for more than MOST.
+    The line that begins at position p has the number ``count("\\n", 0, p)``, and "\\nX" finds an X
+    at a line's beginning. Raises ParseError for NUL bytes (a damaged file, or UTF-16 without a
+    mark) and for a text longer than MOST.
     """
     if len(text) > MOST:
         raise ParseError(1, "", f"longer than {MOST >> 20} MiB, the most that is read of one text")
@@ -55,21 +55,21 @@ def error(text: str, at: int, reason: str) -> ParseError:
     at = min(at, len(text))
     begin = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
-    line = text[begin : begin + SHOWN if end < 0 else min(end, begin + SHOWN)]
+    line = text[begin : begin + _SHOWN if end < 0 else min(end, begin + _SHOWN)]
     return ParseError(max(1, text.count("\n", 0, begin)), shown(line), reason)
 
 
 def shown(line: str) -> str:
-    """`line` safe for a terminal and a page: no secret, no control character, not endless."""
-    line = scrub(line)[0][: 2 * SHOWN]
+    """`line` without secrets and control characters, shortened: safe for a terminal and a page."""
+    line = scrub(line)[0][: 2 * _SHOWN]
     if line.isprintable():
         return line
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
 
 
 def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
-    """(number of its first line, text) of each piece of a `plain` text; begins: where each but the
-    first one begins, the position of the line feed before it."""
+    """(number of its first line, text) of each piece of a `plain` text. begins: position of the
+    line feed before each piece but the first."""
     cuts = [0, *begins]
     return [
         (text.count("\n", 0, cut + 1), text[cut + 1 : end] + ("\n" if end < len(text) else ""))
@@ -83,12 +83,13 @@ def last_line(text: str) -> int:
 
 
 def numbers(rows: str) -> np.ndarray:
-    """All numbers without a sign in `rows`, in order."""
+    """All numbers in `rows`, in order; signs are not read."""
     return np.array(rows.encode("ascii", "replace").translate(_DIGITS).split(), dtype=float)
 
 
 def share(label: str) -> int | float:
-    """95 for "95", 99.9 for "99.9" and for the "999" of patched builds."""
+    """The percentile that a label names: 95 for "95", 99.9 for "99.9" and for the "999" of patched
+    builds."""
     value = float(label)
     while value > 100:
         value /= 10

@@ -11,16 +11,16 @@ _PIECE = re.compile(r"<(?:([a-z_]+)=)?([A-Z][A-Z0-9]*)>")
 
 
 def spelled(text: str) -> str:
-    """A regular expression with the pieces that it names, ``<NAME>`` or ``<group=NAME>``, in it."""
+    """The regular expression `text` with the pieces in place of ``<NAME>`` and ``<group=NAME>``."""
 
-    def piece(found: re.Match[str]) -> str:
-        group = f"?P<{found[1]}>" if found[1] else "?:"
-        return f"({group}{spelled(FORMS['piece'][found[2]])})"
+    def piece(name: re.Match[str]) -> str:
+        group = f"?P<{name[1]}>" if name[1] else "?:"
+        return f"({group}{spelled(FORMS['piece'][name[2]])})"
 
     return _PIECE.sub(piece, text)
 
 
 @functools.cache
 def compiled(text: str) -> re.Pattern[str]:
-    """The same, compiled when it is first wanted."""
+    """`spelled(text)`, compiled at the first call."""
     return re.compile(spelled(text))

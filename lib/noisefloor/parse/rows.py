@@ -17,11 +17,11 @@ CLIP_S = 100.0
 
 _IMPOSSIBLE = 1e12
 
-Rows = tuple[Result, int | float | None]  # columns, percentile of their latency
+_Rows = tuple[Result, int | float | None]  # columns, percentile of their latency
 
 
 def _forms(kind: str) -> dict[str, tuple[tuple[str, ...], re.Pattern[str]]]:
-    """{words that only this form has: (columns in the order of a row's numbers, runs of rows)}."""
+    """{words that only this form has: (columns in a row's order, pattern of successive rows)}."""
     return {
         form["hint"]: (tuple(form["columns"].split()), compiled(rf"(?:\n{form['row']} *+(?=\n))++"))
         for form in FORMS["rows"][kind]
@@ -58,8 +58,10 @@ class Block(NamedTuple):
 
 def block(text: str) -> Block | None:
     """All rows of a `plain` text at once, where they stand together and each is whole; else None,
-    and `intervals` says what is the matter. Twenty times as fast for hundreds of rows: looked at
-    is the text without its numbers, which then repeats, and where the numbers begin and end."""
+    and `intervals` says what is the matter.
+
+    Twenty times as fast for hundreds of rows: it compares the text without its digits, which then
+    repeats, and the places where numbers begin and end."""
     first = text.find("\n[")
     end = text.find("\n", text.rfind("\n[") + 1) + 1
     if first < 0 or end - first < _WORTH:
@@ -67,41 +69,42 @@ def block(text: str) -> Block | None:
     body = text[first + 1 : end].encode("ascii", "replace")
     line = body[: body.index(b"\n") + 1]
     row = "\n" + line.decode()
-    found = [
+    fitting = [
         columns for hint, (columns, rule) in _STAMPED.items() if hint in row and rule.match(row)
     ]
     words, word = body.translate(None, _DIGITS), line.translate(None, _DIGITS)
     n = len(words) // len(word)
-    if len(found) != 1 or words != word * n:  # each number has its point, or none, from here on
+    if len(fitting) != 1 or words != word * n:  # each number has its point, or none, from here on
         return None
-    seen = np.frombuffer(body, np.uint8)
-    numeric = (seen - ord("0") < 10) | (seen == ord("."))
+    (columns,) = fitting
+    shape = n, len(columns)
+    chars = np.frombuffer(body, np.uint8)
+    numeric = (chars - ord("0") < 10) | (chars == ord("."))
     edges = np.flatnonzero(numeric[1:] != numeric[:-1]) + 1
-    k = len(found[0])
-    if len(edges) != 2 * n * k:
+    if len(edges) != 2 * n * len(columns):
         return None
-    steps = np.diff(edges, append=edges[0] + len(body)).reshape(n, 2 * k)
+    steps = np.diff(edges, append=edges[0] + len(body)).reshape(n, 2 * len(columns))
     size, gap = steps[:, ::2], steps[:, 1::2]
-    broken = np.array([b"." in number for number in _NUMBER.findall(line)])
-    point = seen.take(edges[1::2] - 3).reshape(n, k) == ord(".")
+    fraction = np.array([b"." in number for number in _NUMBER.findall(line)])
+    point = chars.take(edges[1::2] - 3).reshape(shape) == ord(".")
     tidy = (
-        not broken[0]
+        not fraction[0]
         and (gap == gap[0]).all()
-        and (size >= np.where(broken, 4, 1)).all()
-        and (size <= np.where(broken, 28, 9)).all()
-        and (point == broken).all()
+        and (size >= np.where(fraction, 4, 1)).all()
+        and (size <= np.where(fraction, 28, 9)).all()
+        and (point == fraction).all()
     )
     if not tidy:
         return None
-    table = _floats(body.translate(None, _NOT_NUMERIC), size).reshape(n, k)
+    table = _floats(body.translate(None, _NOT_NUMERIC), size).reshape(shape)
     if (table[1:, 0] < table[:-1, 0]).any():
         return None
-    return Block(first, end - 1, found[0], table)
+    return Block(first, end - 1, columns, table)
 
 
 def _floats(data: bytes, size: np.ndarray) -> np.ndarray:
-    """The numbers of these sizes that stand in `data` without anything between them."""
-    import pyarrow as pa  # a quarter of the time of float() of each; not wanted for short texts
+    """The numbers of these sizes (characters) that stand in `data` with nothing between them."""
+    import pyarrow as pa  # takes a quarter of the time of float(); short texts never import it
 
     offsets = np.zeros(size.size + 1, np.int32)
     np.cumsum(size, out=offsets[1:])
@@ -109,11 +112,12 @@ def _floats(data: bytes, size: np.ndarray) -> np.ndarray:
     return pa.Array.from_buffers(pa.string(), size.size, buffers).cast(pa.float64()).to_numpy()
 
 
-def intervals(text: str, start: int, end: int, warnings: list[str]) -> Rows:
+def intervals(text: str, start: int, end: int, warnings: list[str]) -> _Rows:
     """(columns of the rows of a `plain` text between two positions, percentile of their latency).
 
-    {} without rows. Rows with a rate that cannot be are left out with a line in `warnings`.
-    ParseError for a row that is not whole, rows of two forms and time that runs backwards.
+    The columns are {} without rows. Rows with an impossible rate are left out, with a line in
+    `warnings`. Raises ParseError for a row that is not whole, rows of two forms and time that runs
+    backwards.
     """
     end += 1  # the line feed after the last row
     lines: list[int] = []
@@ -146,9 +150,9 @@ def intervals(text: str, start: int, end: int, warnings: list[str]) -> Rows:
     return in_columns(columns, table, warnings)
 
 
-def in_columns(names: tuple[str, ...], table: np.ndarray, warnings: list[str]) -> Rows:
-    """What `intervals` returns for a table of rows: columns under our names and in our units, and
-    the one percentile of their latency."""
+def in_columns(names: tuple[str, ...], table: np.ndarray, warnings: list[str]) -> _Rows:
+    """What `intervals` returns, for a table of rows: columns in base units, and the one percentile
+    of their latency."""
     if not (table < _IMPOSSIBLE).all():
         possible = (table < _IMPOSSIBLE).all(axis=1)
         times = ", ".join(f"{t:g}" for t in table[~possible, 0][:5])
@@ -169,7 +173,7 @@ def in_columns(names: tuple[str, ...], table: np.ndarray, warnings: list[str]) -
 
 
 def queue(text: str, start: int, end: int) -> Result:
-    """Columns t_s, length, concurrency of the second line that --rate adds to each row; else {}."""
+    """Columns t_s, length, concurrency of the line that --rate adds to each row; {} without it."""
     if text.find("queue length: ", start, end) < 0:
         return {}
     rows = numbers("".join(_QUEUE.findall(text, start, end + 1))).reshape(-1, 3)
@@ -179,19 +183,19 @@ def queue(text: str, start: int, end: int) -> Result:
 
 def read_histogram(text: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
     """(bucket values in s, events in each) of the run in a `plain` text whose summary begins at
-    `end`; both empty without --histogram. ParseError when it is not whole or not alone."""
+    `end`; both empty without --histogram. Raises ParseError unless it is whole and alone."""
     at = text.find(_HEADING, start)
     if at < 0:
         return np.empty(0), np.empty(0, dtype=int)
     if at > end:
         raise error(text, at + 1, "a histogram after the summary; one text holds one run")
-    found = _HISTOGRAM.match(text, at)
-    after = found.end() + 1 if found else at + 1
-    if found is None or "|" in text[after : after + 300].split("\n", maxsplit=1)[0]:
+    histogram = _HISTOGRAM.match(text, at)
+    after = histogram.end() + 1 if histogram else at + 1
+    if histogram is None or "|" in text[after : after + 300].split("\n", maxsplit=1)[0]:
         raise error(text, after, "a histogram row that is not whole")
     if (second := text.find(_HEADING, after)) >= 0:
         raise error(text, second + 1, "a second histogram; one text holds one run")
-    table = numbers(found[1]).reshape(-1, 2)
+    table = numbers(histogram[1]).reshape(-1, 2)
     if (np.diff(table[:, 0]) < 0).any():  # below 0.05 ms three digits print two buckets alike
         raise error(text, at + 1, "the histogram's values fall: two histograms in one")
     return table[:, 0] / 1e3, table[:, 1].astype(int)
@@ -199,10 +203,10 @@ def read_histogram(text: str, start: int, end: int) -> tuple[np.ndarray, np.ndar
 
 def quantile(upper_s: ArrayLike, counts: ArrayLike, q: float) -> float:
     """Quantile `q` (0..1) in s of a histogram (bucket values in s, events in each), as sysbench
-    takes it: the value of the bucket in which event number round(q * n) is.
+    takes it: the value of the bucket that holds event number round(q * n).
 
-    True within half of RESOLUTION; CLIP_S means "that or longer". Raises ValueError for an empty
-    histogram or a `q` outside 0..1.
+    It is exact within half of RESOLUTION; CLIP_S means "that or longer". Raises ValueError for an
+    empty histogram or a `q` outside 0..1.
     """
     total = np.cumsum(np.asarray(counts, dtype=float))
     if not 0 <= q <= 1 or not total.size or total[-1] <= 0:

@@ -9,7 +9,7 @@ _RULES = tuple(re.compile(spelled(rule), re.IGNORECASE) for rule in FORMS["secre
 
 
 def scrub(text: str) -> tuple[str, int]:
-    """(`text` with every secret found replaced by ``***``, how many were). Idempotent."""
+    """(`text` with ``***`` in place of every known kind of secret, how many). Idempotent."""
     low = text.lower()
     if not any(hint in low for hint in FORMS["secrets"]["hints"]):
         return text, 0

@@ -65,7 +65,7 @@ def sysbench(text: str | bytes) -> Result:
 
 
 def _sysbench(text: str, block: tables.Block | None) -> Result:
-    """As `sysbench`, of a `plain` text; without its rows when they are given."""
+    """As `sysbench`, for a `plain` text; block: its rows, where they were taken out of it."""
     running = text.find(_RUNNING)
     start = max(0, text.rfind("\nsysbench ", 0, running)) if running >= 0 else 0
     if running >= 0 and (second := text.find(_RUNNING, running + 1)) >= 0:
@@ -78,9 +78,9 @@ def _sysbench(text: str, block: tables.Block | None) -> Result:
         warnings.append("the time limit passed while clients were still busy: sysbench ended them")
     top = max(0, running), (running + 3000 if running >= 0 else spans[0][0] + 1)
     head: dict[Any, int | None] = dict.fromkeys(_HEAD.groupindex)
-    for found in _HEAD.finditer(text, *top):
-        if head[found.lastgroup] is None:
-            head[found.lastgroup] = int(found[found.lastgroup or 0])
+    for match in _HEAD.finditer(text, *top):
+        if head[match.lastgroup] is None:
+            head[match.lastgroup] = int(match[match.lastgroup or 0])
     banner = _BANNER.search(text, start)
     summaries = [_summary(text, *span) for span in spans]
     end = spans[-1][0]
@@ -95,7 +95,7 @@ def _sysbench(text: str, block: tables.Block | None) -> Result:
     shares = list(summaries[-1]["latency"]["percentile"])
     if percentile is None and "latency_s" in rows and len(shares) == 1:
         percentile = shares[0]
-    if any([s.pop("uncounted") for s in summaries]):
+    if any([summary.pop("uncounted") for summary in summaries]):
         rows.pop("tps", None)
         warnings.append("0 transactions are counted: the events are taken")
     if "tps" in rows and summaries[-1]["transactions"] is None:
@@ -124,8 +124,8 @@ def _failed(text: str, at: int) -> ParseError:
     words = dict.fromkeys(
         w for w in text[at : at + 1000].split("\n") if w.startswith(("FATAL: ", "invalid option: "))
     )
-    beside = "; its summary is not taken" if "\nGeneral statistics:" in text[at:] else ""
-    return error(text, at + 1, f"sysbench failed: {shown('; '.join(list(words)[:2]))}{beside}")
+    summary = "; its summary is not taken" if "\nGeneral statistics:" in text[at:] else ""
+    return error(text, at + 1, f"sysbench failed: {shown('; '.join(list(words)[:2]))}{summary}")
 
 
 def _spans(text: str, start: int) -> list[tuple[int, int]]:
@@ -139,14 +139,14 @@ def _spans(text: str, start: int) -> list[tuple[int, int]]:
         begin = heading.start()
         if (far := _SQL_HEADING.search(text, low, begin)) is not None:
             raise error(text, far.start() + 1, "a summary that does not go on as sysbench's does")
-        found = _SUMMARY.match(text, begin)
-        if found is None or found.end() <= at:
-            stop = found.end() if found else begin
+        summary = _SUMMARY.match(text, begin)
+        if summary is None or summary.end() <= at:
+            stop = summary.end() if summary else begin
             raise error(text, stop + 1, "a line inside the summary that is not sysbench's")
         if not checkpoint:
             raise error(text, begin + 1, "a second summary; one text holds one run")
         checkpoint = text.rfind("Checkpoint report:", low, begin) >= 0
-        low = found.end()
+        low = summary.end()
         spans.append((begin, low))
     if checkpoint:
         why = "checkpoint reports only: the run's own summary is missing"
@@ -159,34 +159,34 @@ def _spans(text: str, start: int) -> list[tuple[int, int]]:
 
 def _summary(text: str, begin: int, end: int) -> Result:
     """The numbers of one summary under our names; ParseError where one is missing."""
-    got: dict[str, tuple[str, ...]] = {}
+    values: dict[str, tuple[str, ...]] = {}  # label -> its numbers
     percentiles: dict[float, float] = {}
-    for found in _LABEL.finditer(text, begin, end):
-        label, rule, share_ = _known(found[1])
-        value = found[2].strip()
+    for line in _LABEL.finditer(text, begin, end):
+        label, rule, percentile = _label(line[1])
+        value = line[2].strip()
         if rule is None or value.startswith("IOPS="):
             continue
-        match, at = rule.fullmatch(value), found.start() + 1
+        match, at = rule.fullmatch(value), line.start() + 1
         if match is None:
             raise error(text, at, f"{label!r} is not a whole number of sysbench's form")
-        if label in got:
+        if label in values:
             raise error(text, at, f"{label!r} stands twice in one summary; one text holds one run")
-        got[label] = match.groups()
-        if share_ is not None:
-            percentiles[share_] = float(match[1] + "e-3")
+        values[label] = match.groups()
+        if percentile is not None:
+            percentiles[percentile] = float(match[1] + "e-3")
 
     def number(labels: str, place: int = 0, power: str = "") -> Any:
         """The number of the first of the labels that is there; None without one."""
         for name in labels.split("|"):
-            if name in got:
-                told = got[name][place] + power
-                return float(told) if "." in told else int(told)
+            if name in values:
+                digits = values[name][place] + power
+                return float(digits) if "." in digits else int(digits)
         return None
 
     old = "total time taken by event execution"
     needed = ["total time|time elapsed", EVENTS[:-1], "min", "avg", "max", f"sum|{old}"]
-    missing = [n.split("|")[0] for n in needed if got.keys().isdisjoint(n.split("|"))]
-    if not percentiles and "percentile stats" not in got:
+    missing = [n.split("|")[0] for n in needed if values.keys().isdisjoint(n.split("|"))]
+    if not percentiles and "percentile stats" not in values:
         missing.append("percentile")
     if missing:
         raise error(text, end - 1, f"the summary is cut: no {missing[0]!r}")
@@ -222,7 +222,7 @@ def _summary(text: str, begin: int, end: int) -> Result:
             "min": number("min", power="e-3"),
             "mean": number("avg", power="e-3"),
             "max": number("max", power="e-3"),
-            "sum": number(old) if old in got else number("sum", power="e-3"),
+            "sum": number(old) if old in values else number("sum", power="e-3"),
             "percentile": percentiles,
         },
         "events_per_thread": number("events (avg/stddev)"),
@@ -230,21 +230,20 @@ def _summary(text: str, begin: int, end: int) -> Result:
 
 
 @functools.lru_cache(256)
-def _known(label: str) -> tuple[str, re.Pattern[str] | None, int | float | None]:
+def _label(label: str) -> tuple[str, re.Pattern[str] | None, int | float | None]:
     """(a label of a summary in one form, the rule for its value, the percentile that it names)."""
     label = " ".join(label.lower().split())
-    found = _PERCENTILE.fullmatch(label)
-    if found:
-        return label, _LABELS["min"], share(found[1])
+    if match := _PERCENTILE.fullmatch(label):
+        return label, _LABELS["min"], share(match[1])
     return label, _LABELS.get(label), None
 
 
 def _echo(text: str, end: int) -> Result:
     """{test, options} from the command line where the text shows it; secrets removed."""
-    for found in _ECHO.finditer(text, 0, end):
-        if " run" not in found[1]:
+    for echo in _ECHO.finditer(text, 0, end):
+        if " run" not in echo[1]:
             continue
-        line = scrub(found[1].replace("\\\n", " "))[0]
+        line = scrub(echo[1].replace("\\\n", " "))[0]
         line = "".join(c if c.isprintable() else " " for c in line)
         try:
             words = shlex.split(line)
@@ -265,34 +264,34 @@ def _echo(text: str, end: int) -> Result:
 
 def _threads(text: str, result: Result, end: int) -> None:
     """Sets `threads` and the rows' `ok`; ParseError where heading, rows and summary disagree."""
-    rows, told = result["intervals"], result["threads"]
-    each = result.pop("events_per_thread")
+    rows, in_heading = result["intervals"], result["threads"]
+    per_thread = result.pop("events_per_thread")
     for checkpoint in result["checkpoints"]:
         checkpoint.pop("events_per_thread")
-    said = ""
-    if each and not result["checkpoints"] and not result["warmup_s"]:
-        counted = result["events"] / each
-        if told and abs(counted / told - 1) > 0.01:
-            said = f"the heading says {told} threads, this summary is of {counted:.4g}"
-        result["threads"] = told or round(counted)
+    problem = ""
+    if per_thread and not result["checkpoints"] and not result["warmup_s"]:
+        counted = result["events"] / per_thread
+        if in_heading and abs(counted / in_heading - 1) > 0.01:
+            problem = f"the heading says {in_heading} threads, this summary is of {counted:.4g}"
+        result["threads"] = in_heading or round(counted)
     if rows:
         most = int(rows["threads"].max(initial=0))
         result["threads"] = result["threads"] or most
         if most > result["threads"]:
-            said = said or f"rows of {most} threads, a run of {result['threads']}"
+            problem = problem or f"rows of {most} threads, a run of {result['threads']}"
         rows["ok"] = rows["threads"] == result["threads"]
         limit = result["options"].get("time") or result["options"].get("max-time") or ""
         if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", limit) and not result["warmup_s"]:
             rows["ok"] &= rows["t_s"] <= (float(limit) or float("inf"))
-    if said:
-        raise error(text, end + 1, f"{said}: two runs in one text")
+    if problem:
+        raise error(text, end + 1, f"{problem}: two runs in one text")
 
 
 def runs(text: str | bytes) -> list[tuple[int, str]]:
-    """(number of its first line, text) of each run in a log that holds several.
+    """(number of its first line, text) of each run in a log; one piece when there is one run.
 
-    Cut above the command line echo or the version line of each run but the first; one piece when
-    there is one run. Each piece is for `sysbench`, which refuses the log as a whole.
+    The log is cut above the command line echo or the version line of each run but the first. Each
+    piece is for `sysbench`, which refuses a log of several runs.
     """
     text = plain(text)
     begins, at = [], text.find(_RUNNING)

@@ -21,14 +21,14 @@ def looks_like_time(text: str | bytes) -> bool:
         text = plain(text)
     except ValueError:
         return False
-    forms = _there(text)
+    forms = _forms_in(text)
     return next(_openings(text, forms), None) is not None or bool(_results(text, forms))
 
 
 def time(text: str | bytes) -> list[Result]:
     """All results of ``time`` in `text`, in its order.
 
-    Each a dict `format real_s user_s sys_s cpu_pct maxrss_B exit_code label line`: s, percent of
+    Each is a dict `format real_s user_s sys_s cpu_pct maxrss_B exit_code label line`: s, percent of
     one core, B; None for what the form does not print (`real_s` for the shell's ``times``, whose
     second line, the children, is taken). `exit_code` is negative for a signal. `format` is one of
     "bash" (ksh and busybox, too), "POSIX", "GNU", "GNU -v", "GNU -f", "TIMEFORMAT", "zsh", "csh",
@@ -37,17 +37,17 @@ def time(text: str | bytes) -> list[Result]:
     Raises ParseError when there is no result or one is cut.
     """
     text = plain(text)
-    forms = _there(text)
-    found = _results(text, forms)
+    forms = _forms_in(text)
+    results = _results(text, forms)
     for opening in _openings(text, forms):
-        if not any(m.start() <= opening.start() < m.end() for _, m in found):
+        if not any(m.start() <= opening.start() < m.end() for _, m in results):
             raise error(text, opening.start() + 1, "a result of `time` that is not whole")
-    if not found:
+    if not results:
         raise error(text, last_line(text), "no result of `time` in a form known here")
-    return [_result(text, form, match) for form, match in found]
+    return [_result(text, form, match) for form, match in results]
 
 
-def _there(text: str) -> list[tuple[str, str, str]]:
+def _forms_in(text: str) -> list[tuple[str, str, str]]:
     """(form, opening, whole) of the forms whose words are in the text."""
     return [(n, opening, whole) for n, (hint, opening, whole) in _FORMS.items() if hint in text]
 
@@ -61,14 +61,14 @@ def _openings(text: str, forms: list[tuple[str, str, str]]) -> Iterator[re.Match
 
 def _results(text: str, forms: list[tuple[str, str, str]]) -> list[tuple[str, re.Match[str]]]:
     """(form, match) of each whole result; of several in one place that of the first form."""
-    found: list[tuple[str, re.Match[str]]] = []
+    results: list[tuple[str, re.Match[str]]] = []
     for name, _, whole in forms:
         for match in compiled(whole).finditer(text):
             begin, end = match.span()
-            apart = all(m.end() <= begin or end <= m.start() for _, m in found)
+            apart = all(m.end() <= begin or end <= m.start() for _, m in results)
             if apart and (name not in _UNNAMED or _agree(match)):
-                found.append((name, match))
-    return sorted(found, key=lambda f: f[1].start())
+                results.append((name, match))
+    return sorted(results, key=lambda result: result[1].start())
 
 
 def _agree(match: re.Match[str]) -> bool:

@@ -16,7 +16,7 @@ _RATES = (
 
 
 def together(runs: list[Result], starts: list[float]) -> Result:
-    """One result of the form of `sysbench` from those of clients that ran at once.
+    """One result, in the form of `sysbench`, from those of clients that ran at once.
 
     runs: results of `sysbench`; starts: when each began, in s of one clock. Counts are added,
     histograms merged, the mean latency is that of all events. `tps` is that of the window in which

@@ -1,8 +1,8 @@
 """The statistics: frames and arrays in, verdicts out. Pure: no servers, no printing.
 
-`table` judges a tidy table, by `rule` (pairs in blocks) or by `runs` (everything else); `two` judges
-two numbers; `combine` puts the sittings of a question together. All make the same `row`. Imports are
-late, so that ``stats.two`` answers without pandas."""
+`table` judges a tidy table, by `rule` (pairs in blocks) or by `runs` (everything else); `two`
+judges two numbers; `combine` combines the sittings of a question. `table` and `two` make the same
+`row`. Imports are late, so that ``stats.two`` answers without pandas."""
 
 from importlib import import_module
 from importlib.util import find_spec

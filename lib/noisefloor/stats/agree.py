@@ -1,8 +1,8 @@
 """Whether somebody else's number agrees with a measured one: one rule for every claim.
 
-A claim is a range of changes of the arm against our baseline, in percent of the metric's own value: a
-number is a range without width, "up to 9 % less" is -9 to 0, "no difference" is 0. It agrees where it
-meets our range."""
+A claim is a range of changes of the arm against our baseline, in percent of the metric's own value:
+a number is a range without width, "up to 9 % less" is -9 to 0, "no difference" is 0. It agrees
+where it meets our range."""
 
 import math
 
@@ -11,18 +11,17 @@ Range = tuple[float, float]  # changes in percent, the lower end first
 
 
 def changed(percent: float, *, ahead: bool, own: bool) -> float:
-    """What "one is ahead of the other by so many percent" is as a change of the arm against the
-    baseline, in percent. ahead: whether the arm is the one ahead; own: whether the percentage is a
-    share of the number of the one that is ahead, else of the other one's.
-
-    35 % of the number of the one ahead is -35 % for the other; 35 % of the other's is -26 %."""
+    """The change of the arm against the baseline, in percent, where one is `percent` ahead of the
+    other. ahead: the arm is ahead; own: the percentage is of the number of the one ahead, else of
+    the other one's. The one behind has -35 % for 35 % of the one ahead, and -26 % for 35 % of its
+    own."""
     ratio = 1 / (1 - percent / 100) if own else 1 + percent / 100  # the one ahead, over the other
     return 100 * ((ratio if ahead else 1 / ratio) - 1)
 
 
 def turned(change: float) -> float:
-    """A change of the arm against the baseline as one of the baseline against the arm: -35.5 % is
-    +55 %."""
+    """The change of the baseline against the arm, from that of the arm against the baseline, in
+    percent: 55 for -35.5."""
     return 100 * (1 / (1 + change / 100) - 1) if change > -100 else math.inf
 
 

@@ -1,8 +1,9 @@
 """The result of a question: all of its campaigns on one processor, combined. Numpy and scipy alone.
 
-Campaigns of one sitting (one boot of one machine) are averaged and count once. Sittings are combined
-as in a random-effects meta-analysis. Effects are log ratios, arm over baseline; variances are squared
-standard errors; tau is the standard deviation of the true effect from one sitting to the next."""
+Campaigns of one sitting (one boot of one machine) are averaged and count once. Sittings are
+combined as in a random-effects meta-analysis. Effects are log ratios, arm over baseline; variances
+are squared standard errors; tau is the standard deviation of the true effect from one sitting to
+the next."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +16,13 @@ from scipy import special
 from noisefloor.stats.verdict import ALPHA
 
 QUESTIONS = 10  # questions with repeats, below which an instrument has no pooled tau
-FINEST = 1e-5  # smallest standard error (0.001 %): bytes may repeat exactly
+_FINEST = 1e-5  # smallest standard error (0.001 %): bytes may repeat exactly
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign, or the mean of a sitting: effect (log ratio), variance (its squared standard error)
-    and df (blocks - 1). Raises ValueError where it has no such error."""
+    """A campaign, or the mean of a sitting: effect (log ratio), variance (its squared standard
+    error) and df (blocks - 1). Raises ValueError unless they can be combined."""
 
     effect: float
     variance: float
@@ -49,7 +50,7 @@ class Tau:
 class Combined:
     """A question on one processor, log scale: mean with its 95 % interval, 95 % range of the next
     campaign, tau in use (NaN: unknown), number of sittings. ranged: lo and hi are the range of the
-    sittings' own intervals, and no word is given from them."""
+    sittings' own intervals and allow no word."""
 
     mean: float
     lo: float
@@ -62,9 +63,9 @@ class Combined:
 
 
 @dataclass(frozen=True)
-class Held:
-    """A sitting (its number, from 2) predicted from those before it: whether it lies inside, half the
-    width of the prediction (log scale), and how many sittings were before."""
+class HeldOut:
+    """A sitting (its number, from 2) predicted from those before it: whether it lies inside, half
+    the width of the prediction (log scale), and how many sittings were before."""
 
     question: str
     sitting: int
@@ -83,8 +84,8 @@ def sitting(campaigns: Sequence[Campaign]) -> Campaign:
 def estimate(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
     """Tau from the sittings of each question; None where no question has two.
 
-    Restricted maximum likelihood of a mixed model with known variances, which statsmodels' MixedLM
-    does not take, and a mean for each question (Viechtbauer 2005). Degrees of freedom: 2 tau^4 over
+    Restricted maximum likelihood of a mixed model with a mean for each question and known variances
+    (Viechtbauer 2005), which statsmodels' MixedLM does not take. Degrees of freedom: 2 tau^4 over
     the variance of tau^2 (Satterthwaite; expected information), so sittings - questions where
     standard errors are far below tau, and fewer where they hide it."""
     from scipy import optimize
@@ -103,7 +104,7 @@ def estimate(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
         return (squares - np.log(weights)).sum() + np.log(total).sum()
 
     # a grid first: where standard errors span decades the likelihood has more than one peak
-    ends = math.log(FINEST), math.log(max(2 * FINEST, np.ptp(effects)))
+    ends = math.log(_FINEST), math.log(max(2 * _FINEST, np.ptp(effects)))
     tau = math.exp(optimize.brute(lambda x: deviance(math.exp(x.item())), (ends,), Ns=15).item())
     if deviance(0.0) < deviance(tau) + 1e-9:
         return Tau(0.0, 0.0, len(repeated))
@@ -127,15 +128,15 @@ def own(sittings: Sequence[Campaign]) -> float:
 def interval(
     effects: Any, variances: Any, dfs: Any, tau: Tau, together: int = 1
 ) -> tuple[Any, Any, Any, Any]:
-    """(mean, half width of its interval, half width of the prediction, tau in use), each [...], from
-    arrays [..., sittings].
+    """(mean, half width of its interval, half width of the prediction, tau in use), each [...],
+    from arrays [..., sittings].
 
     The larger of pooled and own tau is added to each variance: mean and standard error are those of
     statsmodels' combine_effects, which takes no tau and one question at a time. Student's t with
-    degrees of freedom by Satterthwaite over the sittings' variances and the pooled tau. together: how
-    many intervals hold the truth in 95 % all at once (Bonferroni). The prediction stands alone. It
-    adds tau and the median variance, whose error counts as one with that of the mean: exact for one
-    sitting, cautious for more."""
+    degrees of freedom by Satterthwaite over the sittings' variances and the pooled tau. together:
+    how many intervals hold the truth in 95 % all at once (Bonferroni). The prediction stands alone.
+    It adds tau and the median variance, whose error counts as one with that of the mean: exact for
+    one sitting, cautious for more."""
     between = np.maximum(tau.value**2, _own(effects, variances))
     weights = 1 / (variances + between[..., None])
     total = weights.sum(-1)
@@ -146,12 +147,12 @@ def interval(
     within_next = within + typical / np.sqrt(np.median(dfs, -1))
     tau_error = tau.value**4 / tau.df if tau.value else 0.0
 
-    def half(variance: Any, errors: Any, taus: Any, level: float) -> Any:
+    def half_width(variance: Any, errors: Any, taus: Any, level: float) -> Any:
         df = variance**2 / np.maximum(errors**2 + taus**2 * tau_error, 1e-9 * variance**2)
         return special.stdtrit(df, 1 - level / 2) * np.sqrt(variance)
 
-    of_mean = half(1 / total, within, shares, ALPHA / together)
-    of_next = half(1 / total + typical + between, within_next, shares + 1, ALPHA)
+    of_mean = half_width(1 / total, within, shares, ALPHA / together)
+    of_next = half_width(1 / total + typical + between, within_next, shares + 1, ALPHA)
     return (share * effects).sum(-1), of_mean, of_next, np.sqrt(between)
 
 
@@ -159,8 +160,8 @@ def combine(sittings: Sequence[Campaign], tau: Tau | None, together: int = 1) ->
     """The result of a question, from its sittings (one or more) and the pooled tau, by `interval`.
 
     Without a pooled tau, one sitting has its own interval, and its error alone predicts the next.
-    Several have their mean (equal weights) and the range of their own intervals; the own tau predicts
-    the next, with sittings - 1 degrees of freedom."""
+    Several have their mean (equal weights) and the range of their own intervals; their own tau
+    predicts the next, with sittings - 1 degrees of freedom. Raises ValueError without a sitting."""
     y, v, dfs = _arrays(sittings)
     n, ranged = len(y), tau is None and len(y) > 1
     mean, half, ahead, used = map(float, interval(y, v, dfs, tau or Tau(0, 0, 0), together))
@@ -176,7 +177,7 @@ def combine(sittings: Sequence[Campaign], tau: Tau | None, together: int = 1) ->
 
 def held_out(
     questions: Mapping[str, Sequence[Campaign]], tau_of: Callable[[str], Tau | None]
-) -> list[Held]:
+) -> list[HeldOut]:
     """Each sitting but the first, predicted from those before it (sittings in order of time).
 
     tau_of: the pooled tau for a question, estimated without it."""
@@ -184,17 +185,18 @@ def held_out(
     for question, sittings in questions.items():
         tau = tau_of(question) if len(sittings) > 1 else None
         for n in range(1, len(sittings)):
-            known = combine(sittings[:n], tau)
-            inside = known.next_lo <= sittings[n].effect <= known.next_hi
-            rows.append(Held(question, n + 1, inside, (known.next_hi - known.next_lo) / 2, n))
+            before = combine(sittings[:n], tau)
+            inside = before.next_lo <= sittings[n].effect <= before.next_hi
+            half = (before.next_hi - before.next_lo) / 2
+            rows.append(HeldOut(question, n + 1, inside, half, n))
     return rows
 
 
 def _arrays(campaigns: Sequence[Campaign]) -> tuple[Any, Any, Any]:
-    """Effects, variances (FINEST squared at least) and degrees of freedom. Raises ValueError."""
+    """Effects, variances (_FINEST squared at least) and degrees of freedom. Raises ValueError."""
     if not campaigns:
         raise ValueError("No campaign was given; one or more can be combined.")
-    rows = np.array([(c.effect, max(c.variance, FINEST**2), c.df) for c in campaigns])
+    rows = np.array([(c.effect, max(c.variance, _FINEST**2), c.df) for c in campaigns])
     return rows[:, 0], rows[:, 1], rows[:, 2]
 
 

@@ -1,7 +1,7 @@
 """One change and the variances that add up in it: runs of files, single runs, two numbers.
 
-Plain Python, without numpy: a folder of logs and two numbers have to be answered at once. Log scale,
-the metric's own sign."""
+Plain Python, without numpy: a folder of logs and two numbers have to be answered at once. Log
+scale, the metric's own sign."""
 
 import math
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ Parts = tuple[tuple[float, float], ...]  # variances, each with its degrees of f
 
 @dataclass(frozen=True)
 class Estimate:
-    """A log ratio, arm over baseline, and what is known of its scatter; nothing: no interval.
+    """A log ratio, arm over baseline, and what is known of its scatter; without that, no interval.
 
-    parts: what these runs themselves scatter; start: what the starts of a server may add to it. The
-    wider of the intervals with and without `start` counts: a few noisy runs must not look better for
-    knowing more. single: what runs that stand alone are predicted to differ by. least: half the width
-    that an interval has at least (histogram buckets)."""
+    parts: the scatter of these runs; start: what the starts of a server may add to it. The wider of
+    the intervals with and without `start` counts, so that a few noisy runs do not look better for
+    knowing more. single: what runs that stand alone are predicted to differ by. least: half the
+    smallest width of an interval (histogram buckets)."""
 
     value: float
     parts: Parts = ()
@@ -30,9 +30,9 @@ class Estimate:
     least: float = 0.0
 
     def half(self, together: int = 1, restarted: bool = False) -> float:
-        """Half the width of the interval that holds the truth in 95 % of cases, in all `together`
-        intervals at once (Bonferroni); infinite when nothing is known. restarted: without `start`.
-        Half widths of independent errors of different kinds add as squares."""
+        """Half the width of the 95 % interval; infinite when nothing is known. together: how many
+        intervals hold the truth at once (Bonferroni); restarted: without `start`. Half widths of
+        independent errors of different kinds add as squares."""
         q = 1 - ALPHA / together / 2
         sums = [self.parts] if restarted else [self.parts, (*self.parts, *self.start)]
         half = max(student.quantile(q, df) * error for error, df in map(_total, sums))
@@ -41,7 +41,7 @@ class Estimate:
         return max(half, self.least) if half > 0 else math.inf
 
     def ends(self, together: int = 1, restarted: bool = False) -> tuple[float, float]:
-        """The ends of that interval."""
+        """The ends of the interval of `half`."""
         half = self.half(together, restarted)
         return self.value - half, self.value + half
 
@@ -50,8 +50,8 @@ class Estimate:
         return verdict.word(*self.ends(together, restarted), margin, metric)
 
     def spare(self, metric: str, margin: float, together: int = 1) -> float:
-        """The start-to-start CV (a fraction) up to which the word without `start` stands, 0 where it
-        is `cannot tell`."""
+        """The start-to-start CV (a fraction) up to which the word without `start` stands, 0 where
+        that is `cannot tell`."""
         word = self.word(metric, margin, together, restarted=True)
         if word == verdict.CANNOT_TELL:
             return 0.0
@@ -64,7 +64,7 @@ class Estimate:
 
 
 def _total(parts: Parts) -> tuple[float, float]:
-    """(standard error, degrees of freedom) of a sum of variances (Welch 1947, Satterthwaite 1946)."""
+    """(standard error, degrees of freedom) of summed variances (Welch 1947, Satterthwaite 1946)."""
     variance = sum(v for v, _ in parts)
     doubt = sum(v * v / k for v, k in parts if v > 0)
     df = variance**2 / doubt if 0 < doubt < math.inf else math.inf

@@ -6,9 +6,9 @@ from noisefloor.stats import student
 from noisefloor.stats.estimate import Parts
 from noisefloor.stats.verdict import ALPHA
 
-POWER = 0.8  # share of campaigns that would have their word
+_POWER = 0.8  # share of campaigns that would have their word
 FEWEST = 4  # blocks or pairs: below that a t interval is of no use
-MOST = 10**6
+_MOST = 10**6  # runs
 
 
 def runs_needed(
@@ -21,36 +21,37 @@ def runs_needed(
     least: int = 2,
     together: int = 1,
 ) -> int | None:
-    """Runs an arm (sides=2) or pairs (sides=1) after which POWER of all repetitions have their word
-    by Student's t, if `value` and `sd` (of one run or one pair, above 0) are the truth; None when no
-    number does. start: (variance, df) parts that more runs under the same server starts leave;
-    together: rows that hold 95 % together."""
+    """Runs an arm (sides=2) or pairs (sides=1) after which the share _POWER of campaigns have their
+    word by Student's t, if `value` and `sd` (of one run or one pair, above 0) are the truth; None
+    when no number is enough. start: (variance, df) parts that more runs under the same server
+    starts leave; together: rows that hold 95 % together."""
 
-    def power(n: int) -> float:
+    def chance_of_word(n: int) -> float:
         """The larger of the powers to name a direction, and to say `same`."""
-        own = sides * sd**2 / n
-        variance = own + sum(v for v, _ in start)
-        df = variance**2 / (own**2 / (sides * (n - 1)) + sum(v * v / k for v, k in start))
+        sampling = sides * sd**2 / n
+        variance = sampling + sum(v for v, _ in start)
+        df = variance**2 / (sampling**2 / (sides * (n - 1)) + sum(v * v / k for v, k in start))
         t = student.quantile(1 - ALPHA / together / 2, round(df, 1) if df < 200 else math.inf)
-        size, room, phi = abs(value) / (e := math.sqrt(variance)), margin / e, student.NORMAL.cdf
+        error, phi = math.sqrt(variance), student.NORMAL.cdf
+        size, room = abs(value) / error, margin / error
         return max(phi(size - t), phi(room - size - t) + phi(room + size - t) - 1)
 
     low = high = least
-    while power(high) < POWER:
+    while chance_of_word(high) < _POWER:
         low, high = high, 2 * high
-        if high > MOST:
+        if high > _MOST:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if power(middle) >= POWER else (middle, high)
+        low, high = (low, middle) if chance_of_word(middle) >= _POWER else (middle, high)
     return high
 
 
 def units_needed(
     value: float, sd: float, margin: float, least: int = 2, together: int = 1
 ) -> int | None:
-    """Blocks (or pairs) in all after which POWER of campaigns that declare so many have their word,
-    if `value` and the sd of one of them are the truth; None when no number does."""
+    """Blocks (or pairs) in all after which the share _POWER of campaigns that declare so many have
+    their word, if `value` and `sd` (of one) are the truth; None when no number is enough."""
     least = max(least, FEWEST)
     if not sd > 0:
         return least

@@ -1,7 +1,7 @@
 """Runs that are no campaign's (logs, archives, pairs from elsewhere) to verdict rows.
 
-The same rows whoever asks: `compare`, `compare --from`, the explorer and the verdict table of runs
-without pairs. No pandas and no scipy: the answer to a folder of logs has to be there at once."""
+`compare`, `compare --from`, the explorer and the verdict table of runs without pairs get the same
+rows. No pandas and no scipy: the answer to a folder of logs has to be there at once."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from noisefloor.stats.verdict import CANNOT_TELL
 BUCKET = math.log1p(0.01817)  # width of a bucket on the log scale
 CLIP_S = 100.0  # its end
 SHARED = "more runs under the same server starts cannot settle it"
-GIVEN_DF = 10  # degrees of freedom of a floor that somebody gave for single runs
+_GIVEN_DF = 10  # degrees of freedom of a floor that somebody gave for single runs
 
 
 @dataclass(frozen=True)
@@ -61,20 +61,21 @@ def judge(
     seconds: float | None = None,
     notes: Iterable[str] = (),
 ) -> list[Row]:
-    """Verdict rows (dicts) of one metric of one workload. Their intervals hold 95 % together, and so
-    do those of an arm that is a copy of the baseline.
+    """Verdict rows of one metric of one workload. Their intervals hold 95 % together; those of a
+    copy of the baseline do so apart from the others.
 
-    arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}; margin_pct: 0 for
-    the metric's own (quick: its wider one); paired: the k-th values belong together; restarts: every
-    run had a start of its own, so that no start-to-start scatter is added; floor: that scatter in
-    percent, or entries by metric, else this machine's (own) or the recorded one; seconds: length of a
-    run. ValueError for a value that has no logarithm."""
-    known, out = metric_of(metric), []
-    margin_pct = margin_pct or (known.quick_pct if quick else known.margin_pct)
+    arms: {arm: {threads (None: unknown): (Side of the baseline, Side of the arm)}}; margin_pct: 0
+    for the metric's own (quick: its wider one); paired: the k-th values belong together; restarts:
+    every run had a start of its own, so that no start-to-start scatter is added; floor: that
+    scatter in percent, or entries by metric, else this machine's (own) or the recorded one;
+    seconds: length of a run. Raises ValueError for a value that has no logarithm."""
+    of_metric = metric_of(metric)
+    margin_pct = margin_pct or (of_metric.quick_pct if quick else of_metric.margin_pct)
     start = None if restarts else scatter.start(metric, floor, own)
-    one = (floor / 100, GIVEN_DF) if isinstance(floor, (int, float)) and floor else None
+    one = (floor / 100, _GIVEN_DF) if isinstance(floor, (int, float)) and floor else None
+    rows: list[Row] = []
 
-    def cell(threads: Any, a: Side, b: Side) -> Cell:
+    def cell_of(threads: Any, a: Side, b: Side) -> Cell:
         """The comparison of two sides."""
         x, y = _logs(a.values, metric), _logs(b.values, metric)
         if min(len(x), len(y)) > 1:
@@ -86,16 +87,16 @@ def judge(
 
     for copies in (False, True):
         cells = [
-            (arm, cell(threads, *sides))
-            for arm, found in arms.items()
+            (arm, cell_of(threads, *sides))
+            for arm, by_threads in arms.items()
             if (arm == f"{baseline}{AGAIN}") is copies
-            for threads, sides in found.items()
+            for threads, sides in by_threads.items()
         ]
-        together = max(1, sum(not c.only for _, c in cells))
-        for arm, c in cells:
+        together = max(1, sum(not cell.only for _, cell in cells))
+        for arm, cell in cells:
             key = study, workload, metric, baseline, arm
-            out.append(verdict_row(c, key, margin_pct, together, notes, paired, seconds))
-    return out
+            rows.append(verdict_row(cell, key, margin_pct, together, notes, paired, seconds))
+    return rows
 
 
 def _repeated(
@@ -127,8 +128,9 @@ def _repeated(
 def measured(
     value: float, parts: Parts, metric: str, n: Sequence[int], start: Start | None = None
 ) -> Estimate:
-    """The Estimate of n runs an arm. A percentile is known no better than sysbench's histogram has
-    it: a variance for each run, and half a bucket at least."""
+    """The Estimate from n runs an arm. A percentile is as exact as the buckets of sysbench's
+    histogram: each run adds a variance, and the interval is half a bucket wide to each side at
+    least."""
     least = BUCKET / 2 if metric in QUANTILES else 0.0
     rounded = ((BUCKET**2 / 12 * sum(1 / k for k in n), math.inf),) if least else ()
     return Estimate(value, (*parts, *rounded), (start.part,) if start else (), least=least)
@@ -155,24 +157,25 @@ def single(
     many: Sequence[Sequence[float]] = (),
     rates: Sequence[Any] = (None,),
 ) -> Cell:
-    """A cell in which an arm has one run, or several whose scatter is not told: what they may differ
-    by is predicted from published repeats.
+    """A cell in which an arm has one run, or several whose scatter is not told. What they may
+    differ by is predicted from published repeats.
 
     seconds: length of a run; floor: (run-to-run CV, degrees of freedom) that somebody gave instead;
-    many: logs of the arm that has several runs; rates: values per second of both runs, whose scatter
-    can only add to the rest."""
+    many: logs of the arm that has several runs; rates: values per second of both runs, whose
+    scatter can only add to the rest."""
     several, parts = max(n) > 1, [part for x in many for part in estimate.paired(x)]
     sd = math.sqrt(parts[0][0] * max(n)) if parts else math.nan
     alone = [k for k in n if k == 1 or not many]  # runs of whose scatter nothing is known
     known = None if floor else scatter.prediction(metric, seconds, alone)
-    chance, warnings, only = math.nan, [], ""  # type: float, list[str], str
+    chance, only = math.nan, ""
+    warnings: list[str] = []
     if not several and all(r is not None for r in rates):
         from noisefloor.stats.within import within
 
-        inside = [found for r in rates if (found := within(r))]
+        inside = [each for r in rates if (each := within(r))]
         if len(inside) == 2:
             parts += [(error**2, df) for error, df, _ in inside]
-            warnings += [w for *_, found in inside for w in found]
+            warnings += [warning for *_, of_run in inside for warning in of_run]
     which = "one run in one arm" if many else "one run an arm"
     which = "runs without their scatter" if several and not many else which
     if floor:
@@ -183,19 +186,20 @@ def single(
             chance = 2 * student.tail(abs(value) / math.sqrt(variance), floor[1])
     elif known:
         warnings.append(
-            f"{which}: what it may differ by is predicted from {known.fit['groups']} groups of repeats of "
-            f"{known.fit['sources']} sources, whose median CV is {known.fit['median_cv_pct']:.1f} %"
+            f"{which}: what it may differ by is predicted from {known.fit['groups']} groups of "
+            f"repeats of {known.fit['sources']} sources, whose median CV is "
+            f"{known.fit['median_cv_pct']:.1f} %"
         )
         if not several:
             chance = known.chance(value)
     else:
         only = f"{which}, and how much such runs scatter is not known"
-    own = measured(value, tuple(parts), metric, n, start if several else None)
-    return Cell(threads, n, replace(own, single=known), sd, only, warnings, chance)
+    estimated = measured(value, tuple(parts), metric, n, start if several else None)
+    return Cell(threads, n, replace(estimated, single=known), sd, only, warnings, chance)
 
 
 def verdict_row(
-    c: Cell,
+    cell: Cell,
     key: Key,
     margin_pct: float = 0.0,
     together: int = 1,
@@ -203,48 +207,49 @@ def verdict_row(
     paired: bool = False,
     seconds: float | None = None,
 ) -> Row:
-    """The row of a cell. margin_pct: 0 for the metric's own; together: rows that hold 95 % together;
-    seconds: length of a run.
+    """The row of a cell. margin_pct: 0 for the metric's own; together: rows that hold 95 %
+    together; seconds: length of a run.
 
-    Where the starts of the server may be in the runs, the row has the cautious answer, and beside it
-    the one for a server that was restarted between them, if that is another one."""
-    metric, e = key[2], c.estimate
+    Where runs may share a start of the server, the row has the cautious answer; it also has the one
+    for a server that was restarted between them, where that differs."""
+    metric, n, sd, estimated = key[2], cell.n, cell.sd, cell.estimate
     margin_pct = margin_pct or metric_of(metric).margin_pct
     margin = math.log1p(margin_pct / 100)
-    word = CANNOT_TELL if c.only else e.word(metric, margin, together)
-    other = word if c.only else e.word(metric, margin, together, restarted=True)
-    warnings, needed = [*([c.only] if c.only else []), *c.warnings, *notes], None
+    word = CANNOT_TELL if cell.only else estimated.word(metric, margin, together)
+    other = word if cell.only else estimated.word(metric, margin, together, restarted=True)
+    warnings, needed = [*([cell.only] if cell.only else []), *cell.warnings, *notes], None
     if word != CANNOT_TELL:
-        needed = max(c.n)
-    elif c.sd > 0 and min(c.n) > 1:
-        sides, least = 1 if paired else 2, max(c.n) + 1
+        needed = max(n)
+    elif sd > 0 and min(n) > 1:
+        sides, least, start = 1 if paired else 2, max(n) + 1, estimated.start
         needed = plan.runs_needed(
-            e.value, c.sd, margin, sides=sides, start=e.start, least=least, together=together
+            estimated.value, sd, margin, sides=sides, start=start, least=least, together=together
         )
     restarted = ("", math.nan, math.nan)
     if other != word:
-        restarted = (other, *e.ends(together, restarted=True))
-    elif e.start:
-        cv = 100 * math.sqrt(e.start[0][0] / 2)
+        restarted = (other, *estimated.ends(together, restarted=True))
+    elif estimated.start:
+        cv = 100 * math.sqrt(estimated.start[0][0] / 2)
         warnings.append(
             "nothing says that the server was restarted between the runs: a start-to-start CV of "
             f"{cv:.2g} % is added; --restarts leaves it out"
         )
         if needed is None:
             warnings.append(SHARED)
-    more = {"threads": c.threads, "joint": False, "blocks": 1}
-    more["design"] = "pairs" if paired else "unpaired"
     return row(
         key,
-        c.n,
-        (e.value, *e.ends(together)),
+        n,
+        (estimated.value, *estimated.ends(together)),
         margin_pct=margin_pct,
         verdict=word,
         needed=needed,
         seconds=2 * seconds if seconds else None,
         warnings=warnings,
         together=together,
-        chance=c.chance,
+        chance=cell.chance,
         restarted=restarted,
-        **more,
+        threads=cell.threads,
+        joint=False,
+        blocks=1,
+        design="pairs" if paired else "unpaired",
     )

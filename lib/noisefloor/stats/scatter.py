@@ -16,9 +16,9 @@ from noisefloor.model import metric as metric_of
 TIMED = ("wall", "wall_prepared", "user_sys")  # of a command: how long its runs are, about
 AT_RATE = {True: "at a rate, at once", False: "at a rate, in turn"}  # names in noise.json
 NO_SERVER = (*TIMED, "backup_size")  # a command is not started like a server
-SIZES = ("backup_size", "data_size")  # nothing is published of how they scatter
+_SIZES = ("backup_size", "data_size")  # nothing is published of how they scatter
 Floor = float | Mapping[str, Any] | None  # start-to-start CV in percent, or entries by metric
-LONG_S = 60  # runs from here on scatter by a fraction of what slices do
+_LONG_S = 60  # runs from here on scatter by a fraction of what slices do
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def start(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
     """The Start of a metric, None where it has none.
 
     floor: a CV in percent that somebody gave, or a dict of entries by metric; else the floor that
-    `noisefloor calibrate --live` has measured on this machine (own), else the recorded one. An
-    estimate of zero takes the largest among the other metrics."""
+    `noisefloor calibrate --live` has measured on this machine (own), else the recorded one. Where
+    its CV is zero, the largest of the other metrics counts."""
     if metric in NO_SERVER:
         return None
     if isinstance(floor, (int, float)):
@@ -61,8 +61,8 @@ def start(metric: str, floor: Floor = None, own: bool = True) -> Start | None:
 
 
 def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[int, float]:
-    """{threads: scatter of a pair in percent at the nearest thread count that is known}, as measured
-    on this machine, else as recorded; {} where none is. names: of workloads, the first that is known
+    """{threads: sd of a pair in percent, at the nearest thread count that is known}, as measured on
+    this machine, else as recorded; {} where none is. names: of workloads; the first that is known
     counts."""
     tables = [_read(paths.known("noise", own)) for own in (True, False)]
     known = [t[n][metric] for n in names for t in tables if metric in t.get(n, {})]
@@ -72,15 +72,15 @@ def pair_sds(names: Iterable[str], metric: str, threads: Sequence[int]) -> dict[
 
 def fits() -> dict[str, Any]:
     """What `data/raw/published/scatter/fit.py` wrote: `fits`, metric -> long or short -> the fit;
-    `shares`, those that its `log_ratios` belong to. A fit's `left_out` is its check: source, groups,
-    inside_pct and experimental of each source."""
+    `shares`, those that its `log_ratios` belong to. A fit's `left_out` is its check: source,
+    groups, inside_pct and experimental of each source."""
     return _read(Path(__file__).with_name("prediction.json"))
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """How far two runs of one unchanged server differ, predicted from published repeats: one of the
-    `fits`. scale: of the difference at hand, two single runs have 1."""
+    """How far two runs of one unchanged server differ, predicted from published repeats (one of the
+    `fits`). scale: of the difference at hand; it is 1 for two single runs."""
 
     fit: Mapping[str, Any]
     scale: float = 1.0
@@ -91,7 +91,7 @@ class Prediction:
         return self.fit["high_cv_pct"] / 100
 
     def half(self, share: float) -> float:
-        """|log ratio| that this share of pairs exceeds."""
+        """The |log ratio| that this share of pairs exceeds."""
         return math.exp(_between(math.log(share), *self._curve[::-1])) * self.scale
 
     def chance(self, value: float) -> float:
@@ -111,21 +111,21 @@ class Prediction:
 def prediction(
     metric: str, seconds: float | None = None, n: Sequence[int] = (1, 1)
 ) -> Prediction | None:
-    """The Prediction of a metric for runs so long, LONG_S and more if nobody knows; None for a size.
-    A metric, or a length of runs, without a fit takes its kin's, at last that of throughput. n: runs
-    behind the means of whose scatter nothing is known."""
-    if metric in SIZES:
+    """The Prediction of a metric for runs of so many seconds, a minute and more if nobody knows;
+    None for a size. A metric, or a length of runs, without a fit takes its kin's, at last that of
+    throughput. n: runs behind the means of whose scatter nothing is known."""
+    if metric in _SIZES:
         return None
-    length = "short" if seconds and seconds < LONG_S else "long"
+    length = "short" if seconds and seconds < _LONG_S else "long"
     kin = (metric, metric_of(metric).kin or "tps", "tps")
     fit = next(f for m in kin if (f := fits()["fits"].get(m, {}).get(length)))
     return Prediction(fit, math.sqrt(sum(1 / k for k in n) / 2))
 
 
 def _between(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
-    """y at x on the line through the two nearest points, no further than the last point. xs may rise
-    or fall."""
+    """y at x on the line through the two nearest points, no further than the last point. xs may
+    rise or fall."""
     sign = 1 if xs[-1] > xs[0] else -1
-    k = bisect.bisect_left(xs, sign * x, 1, len(xs) - 1, key=lambda v: sign * v)
-    share = min((x - xs[k - 1]) / (xs[k] - xs[k - 1]), 1.0)
-    return ys[k - 1] + share * (ys[k] - ys[k - 1])
+    i = bisect.bisect_left(xs, sign * x, 1, len(xs) - 1, key=lambda v: sign * v)
+    share = min((x - xs[i - 1]) / (xs[i] - xs[i - 1]), 1.0)
+    return ys[i - 1] + share * (ys[i] - ys[i - 1])

@@ -1,8 +1,8 @@
 """Whether groups that stand in an order, such as versions, fall or rise along it.
 
 Kendall's rank correlation between the order of a value's group and the value; with several values a
-group that is the test of Jonckheere and Terpstra. What pairs of neighbours cannot tell, their order may:
-of five equal versions one in sixty orders falls or rises from each to the next."""
+group that is the test of Jonckheere and Terpstra. An order may tell what pairs of neighbours
+cannot: of five equal versions one in sixty orders falls or rises from each to the next."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from noisefloor.stats.verdict import ALPHA
 
-LEAST = 3  # groups that make an order
+_LEAST = 3  # groups that make an order
 
 
 @dataclass(frozen=True)
 class Trend:
-    """tau: of Kendall, -1 where every value is below all of the groups before; p: how often equal
+    """tau: Kendall's, -1 where every value is below all of the groups before; p: how often equal
     groups would fall or rise as steadily (two-sided)."""
 
     tau: float
@@ -28,15 +28,15 @@ class Trend:
 
 
 def trend(groups: Sequence[Sequence[float]]) -> Trend | None:
-    """The trend of the values of groups in their order; None for fewer than LEAST groups, or values
-    that are all equal."""
+    """The trend of the values of groups in their order; None for fewer than three groups with
+    values, and for values that are all equal."""
     from scipy.stats import kendalltau
 
     order = [k for k, values in enumerate(groups) for _ in values]
     values = [v for each in groups for v in each]
-    if sum(map(bool, groups)) < LEAST:
+    if sum(map(bool, groups)) < _LEAST:
         return None
-    found = kendalltau(order, values)  # exact without ties
-    if math.isnan(found.statistic):
+    kendall = kendalltau(order, values)  # exact without ties
+    if math.isnan(kendall.statistic):
         return None
-    return Trend(float(found.statistic), float(found.pvalue))
+    return Trend(float(kendall.statistic), float(kendall.pvalue))

@@ -2,11 +2,11 @@
 
 
 class Refusal(Exception):
-    """What was asked for cannot be done: one sentence. `code`: of the command's exit, 2 for a wrong
-    request."""
+    """What was asked for cannot be done: one sentence. `code`: the command's exit code, 2 for a
+    wrong request."""
 
     code = 1
 
-    def __init__(self, sentence: object, code: int | None = None):
+    def __init__(self, sentence: object, code: int | None = None) -> None:
         super().__init__(str(sentence))
         self.code = code or self.code

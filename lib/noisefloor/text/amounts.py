@@ -1,8 +1,8 @@
-"""How changes are written: percentages, factors beyond +100 % and -50 %, intervals, and their words.
+"""How changes are written: percentages, factors beyond +100 % and -50 %, intervals, their words.
 
-Plain Python, the one place that turns a change into text. A change is that of the metric's own value:
-fewer transactions a second are -4 %, more processor time is +4 %. A value that is missing (None, NaN,
-pandas' NA) is "not known". All values are in percent."""
+Plain Python, the one place that turns a change into text. A change is that of the metric's own
+value: fewer transactions a second are -4 %, more processor time is +4 %. All values are in percent;
+one that is missing (None, NaN, pandas' NA) is "not known"."""
 
 import math
 from typing import Any
@@ -11,23 +11,23 @@ from noisefloor.model import metric as metric_of
 
 Amount = Any  # a number in percent, None, or pandas' NA
 MINUS, THIN = "−", "\u202f"
-MANY = 100.0  # a change beyond this is told as a factor
-FEW = -50.0  # and one below this
-NEAR = 10.0  # below it a lower end stays a percentage: "1 to 2 times" would name no difference
+_MANY = 100.0  # a change beyond this is told as a factor
+_FEW = -50.0  # and one below this
+_NEAR = 10.0  # below it a lower end stays a percentage: "1 to 2 times" would name no difference
 NONE = "no interval"
 
 
 def words(metric: str = "") -> tuple[str, str]:
     """(word for a larger value, word for a smaller one) of a metric: more and less, slower and
     faster."""
-    known = metric_of(metric)
-    return known.larger, known.smaller
+    of_metric = metric_of(metric)
+    return of_metric.larger, of_metric.smaller
 
 
 def large(value: Amount, metric: str = "") -> bool:
-    """Whether a change is told as a factor. A tenth of the bytes is 90 % less, not 10 times less."""
+    """Whether a change is told as a factor. A tenth of the bytes is 90 % less, never 10 times."""
     value = _float(value)
-    return value > MANY or (value < FEW and words(metric)[1] not in ("less", "smaller"))
+    return value > _MANY or (value < _FEW and words(metric)[1] not in ("less", "smaller"))
 
 
 def factor(value: float) -> float:
@@ -36,7 +36,8 @@ def factor(value: float) -> float:
 
 
 def percent(value: Amount, digits: int = 1, sign: bool = True) -> str:
-    """A percentage: real minus, narrow no-break space, `+` when asked; "not known" for nothing."""
+    """A percentage with a real minus, a narrow no-break space and, unless `sign` is False, a `+`;
+    "not known" for a missing value."""
     value = _float(value)
     if math.isnan(value):
         return "not known"
@@ -72,11 +73,11 @@ def interval(lo: Amount, hi: Amount, metric: str = "") -> str:
 
 
 def in_times(*changes: Amount, metric: str = "") -> bool:
-    """Whether changes that stand side by side are all told as factors: one of them is beyond a factor
-    of two, and none so small that it would be "1 times"."""
-    known = [v for v in map(_float, changes) if not math.isnan(v)]
-    small = any(factor(v) < 1 + NEAR / 200 for v in known)
-    return any(large(v, metric) for v in known) and not small
+    """Whether changes that stand side by side are all told as factors: one of them is `large`, and
+    none so small that it would be "1 times"."""
+    values = [v for v in map(_float, changes) if not math.isnan(v)]
+    small = any(factor(v) < 1 + _NEAR / 200 for v in values)
+    return any(large(v, metric) for v in values) and not small
 
 
 def spread(lo: Amount, hi: Amount, metric: str = "", *, times: bool | None = None) -> str:
@@ -97,7 +98,7 @@ def spread(lo: Amount, hi: Amount, metric: str = "", *, times: bool | None = Non
 
 
 def told(value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "") -> str:
-    """A change with its interval: `+1.0 % (-1.2 to +3.4 %)`, `8.4 times slower (7 to 10.9 times)`."""
+    """A change, then its interval: `+1.0 % (-1.2 to +3.4 %)`, `10 times slower (7 to 11 times)`."""
     first, (ends, word) = change(value, metric), _interval(_float(lo), _float(hi), metric)
     if not word or first.endswith(word):
         word = ""
@@ -118,7 +119,7 @@ def known(lo: Amount, hi: Amount, metric: str = "") -> str:
         return ", ".join(f"not {w}" if s == size(0) else f"at most {s} {w}" for s, w in ends)
     near, far, word = (lo, hi, larger) if lo > 0 else (hi, lo, smaller)
     first, last = size(near, metric), size(far, metric)
-    if last.endswith("times") and factor(near) >= 1 + NEAR / 100:
+    if last.endswith("times") and factor(near) >= 1 + _NEAR / 100:
         first = _bare(near)
     elif last.endswith("%"):
         first = first.removesuffix(f"{THIN}%")
@@ -126,7 +127,7 @@ def known(lo: Amount, hi: Amount, metric: str = "") -> str:
 
 
 def plain(text: str) -> str:
-    """The same in the characters that every terminal has."""
+    """`text` in the characters that every terminal has."""
     return text.replace(MINUS, "-").replace(THIN, " ")
 
 
@@ -142,16 +143,17 @@ def _interval(lo: float, hi: float, metric: str) -> tuple[str, str]:
     if math.isnan(lo) or math.isnan(hi):
         return NONE, ""
     larger, smaller = words(metric)
-    if lo >= NEAR and hi > MANY:
+    if lo >= _NEAR and hi > _MANY:
         return f"{_bare(lo)} to {_bare(hi)} times", larger
-    if factor(hi) >= 1 + NEAR / 100 and hi < 0 and size(lo, metric).endswith("times"):
+    if factor(hi) >= 1 + _NEAR / 100 and hi < 0 and size(lo, metric).endswith("times"):
         return f"{_bare(hi)} to {_bare(lo)} times", smaller
     low, high = change(lo, metric), change(hi, metric)
     return f"{low.removesuffix(f'{THIN}%') if high.endswith('%') else low} to {high}", ""
 
 
 def _bare(value: float) -> str:
-    f = factor(value)
-    if not f < 1e6:
+    """The factor of a change, as a number alone: `8.4`."""
+    times = factor(value)
+    if not times < 1e6:
         return "more than a million"
-    return f"{f:,.0f}" if f >= 19.95 else f"{f:.1f}".removesuffix(".0")
+    return f"{times:,.0f}" if times >= 19.95 else f"{times:.1f}".removesuffix(".0")

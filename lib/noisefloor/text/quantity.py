@@ -1,5 +1,5 @@
-"""What people write for numbers (`1,234.5`, `1.2k`, `17.43ms`, `221 tps`), metrics and counts of
-runs. Plain Python; a mistake is a ValueError that says what is allowed."""
+"""Numbers (`1,234.5`, `1.2k`, `17.43ms`, `221 tps`), metrics and counts of runs, as people write
+them. Plain Python; a mistake is a ValueError that says what is allowed."""
 
 import math
 import re
@@ -7,12 +7,12 @@ import re
 from noisefloor.model import METRICS
 
 Given = float | str  # a number, or text with a unit
-MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
-TIMES = {
+_MULTIPLES = {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+_TIMES = {
     "s": 1, "sec": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
     "min": 60,
 }  # fmt: skip
-RATES = {"tps": "tps", "cps": "connections_per_second", "qps": "value", "eps": "value"}  # metrics
+_RATES = {"tps": "tps", "cps": "connections_per_second", "qps": "value", "eps": "value"}  # metrics
 _GIVEN = re.compile(
     r"\+?([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?|[0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?"
     r"\s*([kKMG]?)\s*([^0-9]*)"
@@ -22,38 +22,39 @@ _GIVEN = re.compile(
 def read(given: Given, what: str) -> tuple[float, float, str]:
     """(value in base units, size of its unit, kind) of a number, or of text as people write it.
 
-    what: its name in a sentence; kind: "time", a name of RATES, or "". ValueError unless it is
-    understood, finite and above 0."""
+    what: its name in an error; kind: "time", "tps", "cps", "qps", "eps" or "". Raises ValueError
+    unless it is understood, finite and above 0."""
     text = str(given).strip()
     if text.endswith("%"):
         raise ValueError(
             f"{what} {text}: a percentage is no measurement; give the numbers themselves"
         )
-    found = _GIVEN.fullmatch(text)
-    unit = found[4].strip() if found else "?"
-    kind = "time" if unit in TIMES else unit.lower().removesuffix("/s")
-    if not found or kind not in ("", "time", *RATES) or (kind == "time" and found[3]):
+    match = _GIVEN.fullmatch(text)
+    unit = match[4].strip() if match else "?"
+    kind = "time" if unit in _TIMES else unit.lower().removesuffix("/s")
+    if not match or kind not in ("", "time", *_RATES) or (kind == "time" and match[3]):
         try:
             positive = 0 < float(text) < math.inf
         except ValueError:
             positive = True
         if positive:
             raise ValueError(
-                f"{what} {text!r} is not understood: numbers such as 221.19, 1,234.5, 1.2k and 3M are "
-                "allowed, with s, ms, us, ns, min, tps, qps, eps, cps, /s or no unit"
+                f"{what} {text!r} is not understood: numbers such as 221.19, 1,234.5, 1.2k and 3M "
+                "are allowed, with s, ms, us, ns, min, tps, qps, eps, cps, /s or no unit"
             )
         raise ValueError(f"{what} {text}: a number above 0 is needed; nothing was judged")
-    size = TIMES.get(unit, MULTIPLES[found[3]])
-    value = float(found[1].replace(",", "") + (found[2] or "")) * size
+    size = _TIMES.get(unit, _MULTIPLES[match[3]])
+    value = float(match[1].replace(",", "") + (match[2] or "")) * size
     if not 0 < value < math.inf:
         raise ValueError(f"{what} {text}: a number above 0 is needed; nothing was judged")
     return value, size, kind
 
 
 def metric(name: str | None, kind: str) -> str:
-    """The metric asked for, or the one that the kind of the numbers says."""
+    """The metric asked for (`name`), else the one that the kind of the numbers says. Raises
+    ValueError for an unknown one, and for one of another unit."""
     if name is None:
-        return "mean_latency" if kind == "time" else RATES.get(kind, "tps")
+        return "mean_latency" if kind == "time" else _RATES.get(kind, "tps")
     if name not in METRICS:
         raise ValueError(
             f"--metric {name!r}: known are {', '.join(METRICS)}; for anything else take `value`, "
@@ -67,17 +68,18 @@ def metric(name: str | None, kind: str) -> str:
 
 
 def counts(n: str | None, spread: str) -> tuple[int, int]:
-    """Runs behind each of the two numbers."""
+    """Runs behind each of the two numbers, from "5" or "5,3". spread: the option that gave their
+    scatter, "" for none; it needs two runs of each. Raises ValueError for anything else."""
     if n is None and spread:
         raise ValueError(
             f"{spread} was given without n: how many repetitions are behind it is needed"
         )
     try:
-        found = [int(k) for k in (n or "1").split(",")]
+        runs = [int(k) for k in (n or "1").split(",")]
     except ValueError:
-        found = []
-    if len(found) not in (1, 2):
+        runs = []
+    if len(runs) not in (1, 2):
         raise ValueError(f"n {n}: one whole number or two (5 or 5,3) are allowed")
-    if min(found) < (least := 2 if spread else 1):
-        raise ValueError(f"n = {min(found)}: at least {least} is needed")
-    return found[0], found[-1]
+    if min(runs) < (least := 2 if spread else 1):
+        raise ValueError(f"n = {min(runs)}: at least {least} is needed")
+    return runs[0], runs[-1]

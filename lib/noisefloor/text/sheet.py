@@ -1,6 +1,10 @@
-"""Names from others in a CSV: text for a spreadsheet, never a formula. No pandas is imported here."""
+"""Names from others in a CSV: text for a spreadsheet, never a formula. Never imports pandas."""
 
 import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # what spreadsheets take for a formula; a sign before a mere number (the arm "+5 %") makes none
 _FORMULA = re.compile(
@@ -9,17 +13,17 @@ _FORMULA = re.compile(
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def cell(value):
-    """`value` as it may stand in a CSV: a text that would be a formula has an apostrophe before
-    it, control characters are replaced; whatever is no text stays as it is."""
+def cell(value: Any) -> Any:
+    """`value` as it may stand in a CSV: text that would be a formula has an apostrophe before it,
+    control characters are replaced. Whatever is no text stays as it is."""
     if not isinstance(value, str):
         return value
     value = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)
     return f"'{value}" if _FORMULA.match(value) else value
 
 
-def cells(frame):
-    """A copy of the DataFrame whose texts and column names went through `cell`."""
+def cells(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """A copy of the frame whose texts and column names went through `cell`."""
     frame = frame.rename(columns=cell)
     for n, kind in enumerate(frame.dtypes):
         if kind.kind == "O":

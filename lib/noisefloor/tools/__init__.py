@@ -1,5 +1,5 @@
-"""The tools whose printed text is read, one module each: a module that is put here is found. It has the
-names of `Tool`."""
+"""The tools whose printed text is read, one module each, with the names of `Tool`. A module that is
+put here is used at once."""
 
 import importlib
 import pkgutil
@@ -21,30 +21,30 @@ class Tool(Protocol):
     WRAPS: bool  # its text may stand beside that of the tool that it ran, which then counts
 
     def recognises(self, text: str) -> bool:
-        """Whether the tool printed `text` (with a line feed before each line), by its words alone; a cut
-        or failed text is recognised, too, so that its error gets reported. Never raises."""
+        """Whether the tool printed `text` (with a line feed before each line), by its words alone.
+        A cut or failed text is recognised, too, so that its error gets reported. Never raises."""
 
     def runs(self, text: str | bytes) -> list[tuple[int, Any]]:
         """(number of its first line, what `run` takes) of each run in a text. Raises ParseError."""
 
     def chore(self, text: str | bytes) -> str | None:
-        """What else the tool did, such as `prepare`, where `text` is the log of that and it did not
-        fail. Never raises."""
+        """What the tool did instead of a run, such as `prepare`, where `text` is the log of that
+        and it did not fail; else None. Never raises."""
 
     def run(self, name: str, piece: Any) -> Run:
-        """One run, called `name`. Raises ParseError for a piece that is cut, failed or not alone."""
+        """A run, called `name`. Raises ParseError for a piece that is cut, failed or not alone."""
 
 
 @cache
 def known() -> tuple[Tool, ...]:
-    """All tools: those that wrap others come last."""
+    """All tools; those that wrap others come last."""
     names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base")
-    found = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return tuple(sorted(cast(list[Tool], found), key=lambda tool: tool.WRAPS))
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return tuple(sorted(cast(list[Tool], modules), key=lambda tool: tool.WRAPS))
 
 
 def must() -> tuple[str, ...]:
-    """The conditions in which runs of some tool may not differ."""
+    """The conditions (`Tool.MUST`) of all tools."""
     return tuple(dict.fromkeys(name for tool in known() for name in tool.MUST))
 
 
@@ -55,12 +55,12 @@ def of(text: str | bytes) -> Tool | None:
 
 
 def named(text: str | bytes) -> str | None:
-    """The name of the tool that printed `text`."""
+    """The name of the tool that printed `text`, None for none of them."""
     tool = of(text)
     return tool.NAME if tool else None
 
 
 def foreign(text: str | bytes) -> str | None:
-    """The benchmark that printed `text`, of those whose output is not read; else None."""
+    """The benchmark that printed `text`, by name, of those whose output is not read; else None."""
     words, others = decoded(text), FORMS["foreign"].items()
     return next((name for name, signs in others if any(sign in words for sign in signs)), None)

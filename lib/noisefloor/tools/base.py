@@ -14,10 +14,10 @@ from noisefloor.parse.base import error
 class Run:
     """What one text says about one run; values in base units (s, 1/s).
 
-    `values`: metric -> value. `keys`: conditions; where runs differ in one of `must`, they cannot be
-    compared, in another one it is a note. `rows`: transactions per second, row by row, of the rows
-    that count. `more`: values that an archive's table takes beside. `access`: RO, RW or WO, what the
-    text says that it did."""
+    `values`: metric -> value. `keys`: conditions; runs that differ in one of `must` cannot be
+    compared, a difference in another one is a note. `rows`: transactions per second, row by row, of
+    the rows that count. `more`: further values, for an archive's table. `access`: RO, RW or WO, as
+    the text counts its statements, else ""."""
 
     name: str
     values: Mapping[str, float]
@@ -38,16 +38,16 @@ class Run:
 
 
 def labelled(text: str, labels: Mapping[str, str]) -> dict[str, re.Match[str]]:
-    """Name -> match of each label that stands in a `plain` text, at the beginning of a line.
+    """Name -> match of each label that stands in a `plain` text.
 
     labels: name -> regular expression of the whole line. Raises ParseError for a label that stands
     there twice."""
-    found: dict[str, re.Match[str]] = {}
+    lines: dict[str, re.Match[str]] = {}
     for name, rule in labels.items():
         matches = list(re.finditer(rf"\n{rule}[ \t]*(?=\n|\Z)", text))
         if len(matches) > 1:
             why = f"{matches[1][0].strip()!r} stands here a second time; one text holds one run"
             raise error(text, matches[1].start() + 1, why)
         if matches:
-            found[name] = matches[0]
-    return found
+            lines[name] = matches[0]
+    return lines

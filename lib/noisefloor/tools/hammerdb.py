@@ -15,7 +15,8 @@ MUST = ("tool", "database", "rampup, minutes", "minutes")
 _N = r"([0-9]{1,15})"
 _RESULT = re.compile(  # 3.2 and before had TPM first
     r"\n[^\n]*?TEST RESULT : System achieved "
-    rf"(?:{_N} NOPM from {_N} ([^\n]{{1,40}}?) TPM|{_N} ([^\n]{{1,40}}?) TPM at {_N} NOPM)[ \t]*(?=\n|\Z)"
+    rf"(?:{_N} NOPM from {_N} ([^\n]{{1,40}}?) TPM|{_N} ([^\n]{{1,40}}?) TPM at {_N} NOPM)"
+    r"[ \t]*(?=\n|\Z)"
 )
 _BEGUN = "TEST RESULT :"
 _SIGN = re.compile(
@@ -39,13 +40,13 @@ def recognises(text: str) -> bool:
 
 
 def runs(text: str | bytes) -> list[tuple[int, str]]:
-    """Cut behind the last virtual user of each run but the last one."""
+    """The text is cut behind the last virtual user of each run but the last one."""
     text = plain(text)
     results = [m.start() for m in re.finditer(re.escape(_BEGUN), text)]
     begins = []
-    for one, following in pairwise(results):
-        done = text.find(_LAST, one, following)
-        end = text.find("\n", (done if done >= 0 else one) + 1)
+    for begin, following in pairwise(results):
+        done = text.find(_LAST, begin, following)
+        end = text.find("\n", (done if done >= 0 else begin) + 1)
         begins.append(end if 0 <= end < following else text.rfind("\n", 0, following))
     return pieces(text, begins)
 
@@ -64,19 +65,19 @@ def run(name: str, text: str) -> Run:
         at = text.find(_BEGUN, text.find(_BEGUN) + 1)
         raise error(text, at, "a second result; one text holds one run")
     if failed := _FAILED.search(text):
-        beside = "; its result is not taken" if results else ""
-        why = f"a virtual user failed: {shown(failed[0].strip())}{beside}"
+        ignored = "; its result is not taken" if results else ""
+        why = f"a virtual user failed: {shown(failed[0].strip())}{ignored}"
         raise error(text, failed.start() + 1, why)
     if not results:
         cut = text.find(_BEGUN)
         why = "no result: the run failed, was ended, or the text is cut"
         why = why if cut < 0 else "a result of HammerDB that is not whole"
         raise error(text, last_line(text) if cut < 0 else cut, why)
-    (found,) = results
-    orders, transactions = (found[1], found[2]) if found[1] else (found[6], found[4])
-    database = (found[3] or found[5]).strip()
+    (result,) = results
+    orders, transactions = (result[1], result[2]) if result[1] else (result[6], result[4])
+    database = (result[3] or result[5]).strip()
     if not int(orders):
-        raise error(text, found.start() + 1, "no order was made")
+        raise error(text, result.start() + 1, "no order was made")
     values = {"new_orders_per_s": int(orders) / 60}
     if int(transactions):
         values["tps"] = int(transactions) / 60
@@ -101,5 +102,5 @@ def run(name: str, text: str) -> Run:
 
 
 def _number(rule: re.Pattern[str], text: str) -> int | None:
-    found = rule.search(text)
-    return int(found[1]) if found else None
+    match = rule.search(text)
+    return int(match[1]) if match else None

@@ -44,23 +44,20 @@ def run(name: str, text: str) -> Run:
     text = plain(text)
     if failed := _FAILED.search(text):
         raise error(text, failed.start() + 1, f"mysqlslap failed: {shown(failed[0].strip())}")
-    got = labelled(text, _LABELS)
-    if missing := [label for label in _NEEDED if label not in got]:
+    lines = labelled(text, _LABELS)
+    if missing := [label for label in _NEEDED if label not in lines]:
         why = "the result is cut, or a line of it is not whole"
         raise error(text, last_line(text), f"{why}: no {missing[0]!r}")
-    mean, least, most = (float(got[k][1]) for k in ("mean", "least", "most"))
+    mean, least, most = (float(lines[k][1]) for k in ("mean", "least", "most"))
     if not mean > 0 or not least - 0.0005 <= mean <= most + 0.0005:
         why = "the mean is not between the minimum and the maximum" if mean else "it took no time"
-        raise error(text, got["mean"].start() + 1, why)
-    keys: dict[str, object] = {
-        k: shown(got[k][1].strip()) for k in ("storage engine", "queries a client") if k in got
-    }
-    iterations = least != most
-    notes = ("each number is the mean of several iterations",) if iterations else ()
+        raise error(text, lines["mean"].start() + 1, why)
+    keys = {k: shown(lines[k][1].strip()) for k in MUST if k in lines}
+    notes = ("each number is the mean of several iterations",) if least != most else ()
     return Run(
         name,
         {"wall": mean},
-        int(got["clients"][1]),
+        int(lines["clients"][1]),
         {"tool": NAME, **keys},
         None,
         None,

@@ -57,7 +57,7 @@ def recognises(text: str) -> bool:
 
 
 def runs(text: str | bytes) -> list[tuple[int, str]]:
-    """Cut above the first line of each run but the first: behind the summary of the run before."""
+    """The text is cut above the first line of each run but the first."""
     text = plain(text)
     begins, at = [], text.find(_TYPE)
     while at >= 0 and (following := text.find(_TYPE, at + 1)) >= 0:
@@ -78,32 +78,33 @@ def chore(text: str | bytes) -> str | None:
 def run(name: str, text: str) -> Run:
     text = plain(text)
     if failed := _FAILED.search(text):
-        why = f"pgbench failed: {shown(failed[0].strip())}"
-        raise error(text, failed.start() + 1, why)
-    got = labelled(text, _LABELS)
-    if missing := [label for label in _NEEDED if label not in got]:
+        raise error(text, failed.start() + 1, f"pgbench failed: {shown(failed[0].strip())}")
+    lines = labelled(text, _LABELS)
+    if missing := [label for label in _NEEDED if label not in lines]:
         why = "no summary: the run failed, was killed, or the text is cut"
         if len(missing) < len(_NEEDED):
             why = f"the summary is cut, or a line of it is not whole: no {missing[0]!r}"
         raise error(text, last_line(text), why)
 
-    def number(label: str, place: int = 1) -> float | None:
-        value = got[label][place] if label in got else None
+    def number_of(label: str, place: int = 1) -> float | None:
+        value = lines[label][place] if label in lines else None
         return None if value is None else float(value)
 
-    processed, wanted, tps = number("processed"), number("processed", 2), number("tps")
+    processed, wanted, tps = number_of("processed"), number_of("processed", 2), number_of("tps")
     if not processed or not tps:
-        raise error(text, got["processed"].start() + 1, "no transaction was processed")
-    lost = (number("failed") or 0) + (number("skipped") or 0)
+        raise error(text, lines["processed"].start() + 1, "no transaction was processed")
+    lost = (number_of("failed") or 0) + (number_of("skipped") or 0)
     if wanted is not None and processed + lost < wanted:
         why = f"{processed:.0f} of {wanted:.0f} transactions were processed: clients were lost"
-        raise error(text, got["processed"].start() + 1, why)
-    seconds = number("duration") or processed / tps
-    kind = got["type"][1].strip()
+        raise error(text, lines["processed"].start() + 1, why)
+    seconds = number_of("duration") or processed / tps
+    test = lines["type"][1].strip()
+    test = shown(test if test.startswith("<") else os.path.basename(test))
+    version = lines["version"][1] if "version" in lines else None
     values = {"tps": tps}
-    if mean := number("mean"):
+    if mean := number_of("mean"):
         values["mean_latency"] = mean / 1e3
-    notes = [f"{number(k):.0f} {k} transactions" for k in ("failed", "skipped") if number(k)]
+    notes = [f"{number_of(k):.0f} {k} transactions" for k in ("failed", "skipped") if number_of(k)]
     rows = _rows(text)
     if len(rows) and abs(processed / seconds / tps - 1) > 0.1:
         notes.append(
@@ -112,39 +113,38 @@ def run(name: str, text: str) -> Run:
     return Run(
         name,
         values,
-        int(number("clients") or 0),
+        int(number_of("clients") or 0),
         {
             "tool": NAME,
-            "test": shown(kind if kind.startswith("<") else os.path.basename(kind)),
-            **{k: got[k][1] for k in ("scaling factor", "query mode") if k in got},
-            "rate": "limited" if "lag" in got else "none",
-            "reconnects": "yes" if "reconnection" in got["tps"][0] else "no",
-            **({"pgbench version": got["version"][1]} if "version" in got else {}),
-            **({"threads of pgbench": got["threads"][1]} if "threads" in got else {}),
+            "test": test,
+            **{k: lines[k][1] for k in ("scaling factor", "query mode") if k in lines},
+            "rate": "limited" if "lag" in lines else "none",
+            "reconnects": "yes" if "reconnection" in lines["tps"][0] else "no",
+            **({"pgbench version": version} if version else {}),
+            **({"threads of pgbench": lines["threads"][1]} if "threads" in lines else {}),
         },
         seconds,
         rows[:, 1] if len(rows) else None,
         tuple(notes),
         MUST,
-        workload=shown(kind if kind.startswith("<") else os.path.basename(kind)),
-        version=got["version"][1] if "version" in got else None,
+        workload=test,
+        version=version,
         intervals=_table(rows),
     )
 
 
 def _rows(text: str) -> np.ndarray:
-    """Second, transactions a second and mean latency in ms of each row; raises ParseError for one
-    that is not whole."""
+    """Time in s, transactions a second and mean latency in ms of each row. Raises ParseError for
+    one that is not whole."""
     lines, rows = list(_PROGRESS.finditer(text)), list(_ROW.finditer(text))
     if len(lines) != len(rows):
         whole = {row.start() for row in rows}
         cut = next(line for line in lines if line.start() not in whole)
         raise error(text, cut.start() + 1, "a row of --progress that is not whole")
-    table = [[float(row[n] or "nan") for n in (1, 2, 3)] for row in rows]
-    found = np.array(table).reshape(-1, 3)
-    if (np.diff(found[:, 0]) < 0).any():
+    table = np.array([[float(row[n] or "nan") for n in (1, 2, 3)] for row in rows]).reshape(-1, 3)
+    if (np.diff(table[:, 0]) < 0).any():
         raise error(text, rows[0].start() + 1, "time runs backwards: two runs in one text")
-    return found
+    return table
 
 
 def _table(rows: np.ndarray) -> dict[str, np.ndarray]:

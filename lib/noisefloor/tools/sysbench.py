@@ -1,4 +1,4 @@
-"""sysbench of 0.4 to 1.1, and what prints its report (the tpcc scripts): one run of `parse.sysbench`."""
+"""sysbench 0.4 to 1.1, and scripts that print its report (tpcc): a run from `parse.sysbench`."""
 
 import re
 
@@ -50,60 +50,60 @@ def run(name: str, piece: str) -> Run:
     return of(name, parse.sysbench(piece))
 
 
-def of(name: str, d: Result) -> Run:
+def of(name: str, result: Result) -> Run:
     """The run of a result of `parse.sysbench`."""
-    database = bool(d["transactions"])
-    rate, latency = "tps" if database else "events_per_s", d["latency"]
-    values = {rate: d[rate], "mean_latency": latency["mean"]}
-    for quantile in (m for m in METRICS.values() if m.quantile and m.judged):
-        values[quantile.name] = latency["percentile"].get(round(100 * quantile.quantile, 6))
-        if d["histogram_counts"].size:
-            counted = (d["histogram_s"], d["histogram_counts"])
-            values[quantile.name] = parse.quantile(*counted, quantile.quantile)
+    database = bool(result["transactions"])
+    rate, latency = "tps" if database else "events_per_s", result["latency"]
+    buckets, counts = result["histogram_s"], result["histogram_counts"]
+    values = {rate: result[rate], "mean_latency": latency["mean"]}
+    for metric in (m for m in METRICS.values() if m.quantile and m.judged):
+        values[metric.name] = latency["percentile"].get(round(100 * metric.quantile, 6))
+        if counts.size:
+            values[metric.name] = parse.quantile(buckets, counts, metric.quantile)
     more = {"min_latency": latency["min"], "max_latency": latency["max"]}
-    more |= {k: d[k] for k in ("qps", "ignored_errors", "reconnects")}
+    more |= {k: result[k] for k in ("qps", "ignored_errors", "reconnects")}
     more |= {f"p{share:g}": value for share, value in latency["percentile"].items()}
     odd = ("ignored_errors", "reconnects")
-    notes = [*d["warnings"], *(f"{d[k]} {k.replace('_', ' ')}" for k in odd if d[k])]
-    keys = {"tool": NAME, "test": d["test"]}
-    if database and d["reads"] is not None:
-        each = (round(d[k] / d["transactions"]) for k in ("reads", "writes", "other"))
+    notes = [*result["warnings"], *(f"{result[k]} {k.replace('_', ' ')}" for k in odd if result[k])]
+    keys = {"tool": NAME, "test": result["test"]}
+    if database and result["reads"] is not None:
+        each = (round(result[k] / result["transactions"]) for k in ("reads", "writes", "other"))
         keys["statements a transaction"] = "{} read, {} write, {} other".format(*each)
-    keys |= {k: v for k, v in d["options"].items() if k not in _PRIVATE}
-    keys |= {"sysbench version": d["version"], "rate": d["rate"] or "none"}
-    rows = d["intervals"].get(rate)
+    keys |= {k: v for k, v in result["options"].items() if k not in _PRIVATE}
+    keys |= {"sysbench version": result["version"], "rate": result["rate"] or "none"}
+    rows = result["intervals"].get(rate)
     values = {k: v for k, v in values.items() if v is not None}
     return Run(
         name,
         values,
-        d["threads"],
+        result["threads"],
         {k: v for k, v in keys.items() if v is not None},
-        d["duration_s"],
-        rows[d["intervals"]["ok"]] if rows is not None else None,
+        result["duration_s"],
+        rows[result["intervals"]["ok"]] if rows is not None else None,
         tuple(notes),
         MUST,
         more={k: v for k, v in more.items() if v is not None and k not in values},
-        workload=d["test"],
-        access=_access(d),
-        version=d["version"],
-        host=d["options"].get("mysql-host"),
-        options=d["options"],
-        intervals=_intervals(d),
-        histogram=(d["histogram_s"], d["histogram_counts"]) if d["histogram_counts"].size else None,
+        workload=result["test"],
+        access=_access(result),
+        version=result["version"],
+        host=result["options"].get("mysql-host"),
+        options=result["options"],
+        intervals=_intervals(result),
+        histogram=(buckets, counts) if counts.size else None,
     )
 
 
-def _access(d: Result) -> str:
+def _access(result: Result) -> str:
     """What the text of a run says that it did: RO, RW or WO, or "" where it does not count it."""
-    reads, writes = d["reads"], d["writes"]
-    if not d["transactions"] or None in (reads, writes):
+    reads, writes = result["reads"], result["writes"]
+    if not result["transactions"] or None in (reads, writes):
         return ""
     return "RW" if reads and writes else "WO" if writes else "RO"
 
 
-def _intervals(d: Result) -> Result:
+def _intervals(result: Result) -> Result:
     """The rows with the queue of a run at a rate, where both are there."""
-    rows, queue = d["intervals"], d["queue"]
+    rows, queue = result["intervals"], result["queue"]
     if rows and len(queue.get("length", ())) == len(rows["t_s"]):
         return rows | {"queue_length": queue["length"], "concurrency": queue["concurrency"]}
     return rows
