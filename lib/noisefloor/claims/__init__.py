@@ -1,5 +1,5 @@
-"""Published claims: the facts of ``data/raw/published``, the claims about them, and what pages show of
-both.
+"""Published claims: the facts of ``data/raw/published``, the claims about them, and what the pages of
+studies and of the claims themselves show of both.
 
 Every source is judged by its own controls where it has any: the in-memory table of the tablespace
 document, the two names of one cipher in the backup document, the repetitions of STAR. For single
@@ -8,110 +8,20 @@ numbers without a control it is predicted what such runs may differ by, as `nois
 
 import itertools
 import math
-import os
-import tomllib
-from collections import Counter
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 
-from noisefloor import paths
 from noisefloor.claims.judged import COLUMNS as COLUMNS
 from noisefloor.claims.judged import FACTS as FACTS
-from noisefloor.claims.judged import (
-    SOURCES,
-    TITLES,
-    by_threads,
-    facts,
-    judge,
-    of,
-    stated,
-    times,
-    trend,
-)
+from noisefloor.claims.judged import SOURCES, TITLES, by_threads, facts, judge, times, trend
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
 from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats import agree
-from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs, kind
+from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers
-
-
-def headline(verdicts):
-    """How many comparisons have which verdict, and how large they are, in one sentence. Raises
-    paths.NotFound."""
-    if verdicts.empty:
-        raise paths.NotFound(f"no published numbers are in {paths.shown(paths.published())}")
-    kinds = verdicts.apply(lambda r: kind(r["verdict"], r["metric"]), axis=1)
-    ordered = [s for s in pd.unique(verdicts["study"]) if _falls_or_rises(s)]
-    steps = kinds.eq(CANNOT_TELL) & verdicts["study"].isin(ordered)
-    kinds[steps] = "steps"
-    counts = Counter(kinds)
-    by = {k: _factors(verdicts.loc[kinds.eq(k), "change_pct"]) for k in counts}
-    told = {k: f"{counts[k]}{by.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL)}
-    more = f"; {counts['steps']} more are steps of an order that is no chance" if any(steps) else ""
-    return (
-        f"{len(verdicts)} comparisons from {verdicts['study'].nunique()} published sources: changes "
-        f"for the worse {told['worse']}, for the better {told['better']}, too small to matter "
-        f"{counts[SAME]}, and {told[CANNOT_TELL]} of which nobody can tell whether they are "
-        f"noise{more}."
-    )
-
-
-def _falls_or_rises(source):
-    """Whether the arms of a source stand in an order that is no chance."""
-    found, _ = trend(facts(), source)
-    return found is not None and found.decided
-
-
-def _factors(changes):
-    """From how small to how large changes of any metric are, in one unit: ` (1.05 to 4.7 times)`."""
-    sizes = sorted(map(amounts.factor, changes.dropna().astype(float)))
-    ends = dict.fromkeys(f"{v:.3g}" for v in sizes[:: max(1, len(sizes) - 1)])
-    return f" ({' to '.join(ends)} times)" if ends else ""
-
-
-def box(verdicts):
-    """The box at the top of the page: the headline and the findings."""
-    share = f"{(verdicts['verdict'] == CANNOT_TELL).sum()} of {len(verdicts)}"
-    said = headline(verdicts)
-    inner = joined((piece("counted", CANNOT_TELL, share), piece("headline", said)))
-    return Shown(piece("box", "nf-cannot-tell", inner, (), findings(verdicts)), said)
-
-
-def findings(verdicts):
-    """The answers that readers ask for, one sentence each, from the verdict table."""
-    v = verdicts.set_index(["study", "label"])
-
-    def row(study, label):
-        return v.loc[(f"{study}-encryption", label)]
-
-    def said(r):
-        return f"{r['verdict']}, {words.effect(r)}"
-
-    tps, mid = row("binlog", "TPS"), row("tablespace", "32 threads")
-    low, high = (row("tablespace", f"{t} threads together") for t in ("1 to 16", "64 to 2048"))
-    backup, restore = (
-        "; ".join(
-            f"{t} {said(row('backup', f'{phase} with aes-128-cbc, {t}'))}"
-            for t in ("time", "CPU time")
-        )
-        for phase in ("backup", "restore")
-    )
-    again = answers.restarted(high)
-    again = again and f"; {again}, if the server was restarted between the runs"
-    return [
-        f"221.19 TPS without and 229.41 with binary log encryption: {said(tps)}. "
-        f"{answers.by_chance(tps)} QPS and mean latency are the same measurement, the 15.5 % in "
-        "maximum latency is no evidence.",
-        f"Tablespace encryption with heavy reads, 1 to 16 threads: {said(low)}. At 32 threads: "
-        f"{said(mid)}. From 64 threads on: {said(high)}{again}.",
-        f"A backup through aes-128-cbc: {backup}. The restore: {restore}. The document does not mention "
-        "CPU time.",
-        f"Point queries of five versions: {trend(facts(), 'mdcallag-versions')[1]}.",
-    ]
 
 
 def here(r):
@@ -282,21 +192,6 @@ def _level(kept):
     return f"Intervals: 95 %{' and'.join(several)}." if kept["lo_pct"].notna().any() else ""
 
 
-def archives():
-    """The archives whose own runs judge them: a table with links to their published pages."""
-    rows = []
-    for file in sorted(paths.published().glob("archives/*/about.toml")):
-        about, name = tomllib.loads(file.read_text()), f"archive-{file.parent.name}"
-        page = paths.root() / "reports" / "published" / name / f"{name}.html"
-        title = about["title"]
-        if page.exists():
-            title = piece("link", os.path.relpath(page, paths.reports()), title)
-        rows.append((title, about["question"], about["article"]))
-    frame = pd.DataFrame(rows, columns=["archive", "asked", "source"])
-    caption = "Archives whose own repeats say what can be told from noise."
-    return report.table(frame, caption, name="archives", raw=("archive",))
-
-
 def reasons(kept):
     """Why each verdict is what it is, what would settle it, and what to mind: sentences."""
     lines = []
@@ -316,12 +211,6 @@ def reasons(kept):
         for w in dict.fromkeys(weakest)
         if not any(part in w for part in hidden)
     ]
-
-
-def lost(facts):
-    """What the copies lost: one row a number that a source must have had."""
-    gone = facts[facts["printed"].isna()]
-    return gone[["source", "arm", "metric", "threads", "where_in_source", "note"]]
 
 
 # --- beside our own ---------------------------------------------------------------------------------
@@ -359,54 +248,3 @@ def over(ours, published):
     alone = {"sittings": 1, "asked": 1, "ranged": False}  # a document has no sittings
     found = found.fillna({k: v for k, v in alone.items() if k in found})
     return found.sort_values(["arm", "workload"], ignore_index=True)
-
-
-# --- what the numbers say about each other ----------------------------------------------------------
-
-
-def checks(facts, times):
-    """Numbers that must agree because they measure the same thing or were computed from each other:
-    source check stated recomputed finding."""
-    source, rows = "binlog-encryption", []
-    names = ("tps", "qps", "mean_latency", "max_latency")
-    by = {m: of(facts, source, metric=m).set_index("arm")["value"] for m in names}
-    law = "Little's law: mean latency is the same measurement as TPS, not a second witness"
-    third = "QPS is TPS times 20, not a third witness"
-    for arm, tps in by["tps"].items():
-        latency = 4000 / by["mean_latency"][arm]
-        rows.append((source, f"TPS, {arm}: 4 threads / mean latency", tps, latency, law))
-        each = by["qps"][arm] / tps
-        rows.append((source, f"queries a transaction, {arm}", 20.0, each, third))
-    worst = by["max_latency"]
-    rise = 100 * (worst["encryption on"] / worst["encryption off"] - 1)
-    printed, said = stated(of(facts, source, "max-latency")), "computed correctly, and no evidence"
-    rows.append((source, "rise of the maximum latency, %", printed, rise, said))
-    source, took = "backup-encryption", times.set_index(["arm", "phase"]).sort_index()
-    for arm in ("aes-128-cbc", "sm4", "sm4-cbc"):
-        for phase in ("backup", "restore"):
-            exact = 100 * (took["wall"][arm, phase] / took["wall"]["none", phase] - 1)
-            printed = stated(of(facts, source, f"{phase}-{arm}"))
-            said = "the document divides rounded seconds"
-            rows.append((source, f"{phase} with {arm}, % longer", printed, exact, said))
-    for arm, printed in (("aes-128-cbc", 20.0), ("sm4", 50.0)):
-        more = took["user_sys"][arm, "backup"] - took["user_sys"]["none", "backup"]
-        share, check = (
-            100 * more / took["wall"][arm, "backup"],
-            f"CPU of openssl {arm} during the backup, %",
-        )
-        said = "extra user + sys per second of wall time; the document read a monitor"
-        rows.append((source, check, printed, share, said))
-    source = "tablespace-encryption"
-    hard = np.exp(-by_threads(facts, source, "io-bound"))
-    ratio = of(facts, source, "io-bound", "claimed_ratio").set_index("threads")["value"]
-    at = (hard.round(2) - ratio).abs().idxmax()
-    check = f"printed ratio that fits worst, {threads_label(int(at))}"
-    said = "all eleven printed ratios are the quotients of the two columns, rounded"
-    rows.append((source, check, ratio[at], hard[at], said))
-    source, check = "version-upgrade", "rows a table: prepare command, run command"
-    sizes = [
-        of(facts, source, metric=f"table_size_{s}")["value"].iloc[0] for s in ("prepare", "run")
-    ]
-    said = "nine tenths of the rows that the run asks for were never made, if both commands are as used"
-    rows.append((source, check, *sizes, said))
-    return pd.DataFrame(rows, columns=["source", "check", "stated", "recomputed", "finding"])
