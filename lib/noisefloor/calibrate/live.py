@@ -107,52 +107,8 @@ def slowdowns(opened):
 
 # -- both servers at once, at a rate -----------------------------------------------------------------
 
-ALONE, SLEEP_S = "rate-alone", 0.001
-AT_ONCE = {
-    "rate-same": "identical servers",
-    "rate-sleep": "a sleep of 1 ms",
-    "rate-work": "shared cores",
-    "rate-cores": "a core for each, swapped",
-    "rate-arrivals": "the same arrivals",
-}
+ALONE = "rate-alone"
 SIZES = (CPU, "mean_latency", "p99")
-
-
-def at_rate(opened):
-    """What two servers under load at once say of a difference that is known: rows arrangement, arm,
-    metric, change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log
-    scale), of the newest campaign of each question. A sleep is known by construction; work is held
-    against the same work measured one server after the other, with that error left out. Raises
-    TooShort."""
-    newest = {q: c[-1] for q in (*AT_ONCE, ALONE) if (c := asks(opened, q))}
-    alone = newest.pop(ALONE, None)
-    if not newest:
-        raise TooShort(NONE.format("two servers at once"))
-    sizes = {}
-    if alone:
-        rows = alone.alone()
-        sizes = rows.set_index(["arm", "metric"])["change_pct"].to_dict()
-    found = []
-    for question, r in newest.items():
-        rows = r.alone()
-        for row in rows[rows["metric"].isin(SIZES) & ~rows["control"]].to_dict("records"):
-            arm, metric = row["arm"], row["metric"]
-            truth = sizes.get((arm, metric), math.nan)
-            if question == "rate-same":
-                truth = 0.0
-            elif question == "rate-sleep":
-                base = r.judged(metric="mean_latency")
-                mean = base.loc[base["arm"] == r.study.baseline.name, "value"].median()
-                truth = 100 * SLEEP_S / mean if metric == "mean_latency" else math.nan
-            told = (
-                100 * math.log1p(row["change_pct"] / 100) / math.log1p(truth / 100)
-                if truth
-                else math.nan
-            )
-            answer = (row[c] for c in ("change_pct", "lo_pct", "hi_pct", "verdict"))
-            found.append((AT_ONCE[question], arm, metric, *answer, truth, told))
-    columns = "arrangement arm metric change_pct lo_pct hi_pct verdict truth_pct told_pct"
-    return pd.DataFrame(found, columns=columns.split())
 
 
 def told(opened):
