@@ -8,13 +8,16 @@ numbers without a control it is predicted what such runs may differ by, as `nois
 
 import itertools
 import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 
 from noisefloor.claims.judged import COLUMNS as COLUMNS
 from noisefloor.claims.judged import FACTS as FACTS
 from noisefloor.claims.judged import SOURCES, TITLES, by_threads, facts, judge, times, trend
+from noisefloor.data.results import Results
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
@@ -23,14 +26,18 @@ from noisefloor.stats import agree
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers
 
+Row = Mapping[str, Any]  # of a verdict table
 
-def here(r):
+
+def here(r: Results) -> pd.DataFrame:
     """The claims of a study's source, judged by the margins of opened campaigns."""
     judged = judge(facts(), times(), r.study.margin_pct)
     return judged[judged["study"].eq(r.study.name)]
 
 
-def stands(r, label, *, arm="", question="", claimed=None):
+def stands(
+    r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
+) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
     words, by the rule of `stats.agree`; "" where nothing comparable was measured. Its number is held
     against the range in which the next campaign is to be expected, where that is known, else against
@@ -40,9 +47,9 @@ def stands(r, label, *, arm="", question="", claimed=None):
     it, by default the headline's; claimed: in percent, where the source prints none."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
-    part = r.capacity
-    asked = ("", question) if question else (part.main, part.study.key)
-    rows = r.of(asked[0], control=False, question=asked[1])
+    lead = r.capacity
+    workload, key = ("", question) if question else (lead.main, lead.study.key)
+    rows = r.of(workload, control=False, question=key)
     rows = rows[rows["metric"].isin(theirs["metric"]) & (rows["arm"].eq(arm) | (not arm))]
     rows = rows[rows["lo_pct"].notna()]
     if theirs.empty or rows.empty:
@@ -54,21 +61,21 @@ def stands(r, label, *, arm="", question="", claimed=None):
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
-    found = {}
+    answered: dict[str, list[str]] = {}
     for processor, measured in words.placed(rows.iloc[0], seen):
-        alike = {}
+        alike: dict[str, list[Row]] = {}
         for row in (row for row in measured if pd.notna(row["lo_pct"])):
             alike.setdefault(_agrees(row, source, claimed, limits), []).append(row)
         for word, part in alike.items():
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
-            found.setdefault(word, []).append(_measured(part, where))
-    told = (f"{word}: {'; '.join(parts)}." for word, parts in found.items())
+            answered.setdefault(word, []).append(_measured(part, where))
+    sentences = (f"{word}: {'; '.join(parts)}." for word, parts in answered.items())
     unit = _unit(claimed, source["metric"], limits)
-    return " ".join([f"The source says: {source['said']} ({label}; {unit}).", *told])
+    return " ".join([f"The source says: {source['said']} ({label}; {unit}).", *sentences])
 
 
-def _about(source, rows, r):
+def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, Any]:
     """(rows, what holds all rows) of the thread counts that a claim is about."""
     each = rows[~is_joint(rows)]
     if pd.isna(source["from_threads"]) or each.empty:
@@ -79,7 +86,7 @@ def _about(source, rows, r):
     return each[each["threads"].between(low, high)], SimpleNamespace(verdicts=there)
 
 
-def _unit(claimed, metric, limits):
+def _unit(claimed: float, metric: str, limits: Mapping[str, bool]) -> str:
     """A claimed change in the unit of ours: `that is -9.0 to 0.0 %`."""
     if not claimed:
         return "that is no change"
@@ -89,27 +96,27 @@ def _unit(claimed, metric, limits):
     return f"that is {amounts.spread(low, high, metric)}"
 
 
-def _at(part):
+def _at(part: Sequence[Row]) -> str:
     """`at 1, 4, 16 threads`"""
     counts = ", ".join(str(row["threads"]) for row in part)
     return threads_label(part[0]["threads"]) if len(part) == 1 else f"at {counts} threads"
 
 
-def _measured(part, where):
+def _measured(part: Sequence[Row], where: str) -> str:
     """The change of rows of thread counts, of one with the range of the next campaign; without a
     word yet, why."""
     first, *others = sorted(part, key=lambda row: row["change_pct"])
     if others:
-        told = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
+        change = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
     else:
-        told = words.effect(first)
+        change = words.effect(first)
         if pd.notna(first["next_lo_pct"]):
             ends = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-            told = f"{told.removesuffix(')')}; next campaign {amounts.interval(*ends)})"
-    return f"{told}{where}" + f", {words.word(first)}" * (first["verdict"] == NOT_YET)
+            change = f"{change.removesuffix(')')}; next campaign {amounts.interval(*ends)})"
+    return f"{change}{where}" + f", {words.word(first)}" * (first["verdict"] == NOT_YET)
 
 
-def _agrees(row, source, claimed, limits):
+def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -> str:
     """What a row says of a claimed change in percent."""
     if source["not_comparable"]:
         return f"Not comparable ({source['not_comparable']}); measured here"
@@ -124,10 +131,9 @@ def _agrees(row, source, claimed, limits):
     return f"{word.capitalize()} with what was measured here"
 
 
-def shown(verdicts, source):
+def shown(verdicts: pd.DataFrame, source: str) -> Shown:
     """The claims of one source as a table for reading, with the reasons below it."""
     kept = verdicts[verdicts["study"] == source]
-
     rows = [
         {
             "compared": r["label"],
@@ -154,7 +160,7 @@ def shown(verdicts, source):
     )
 
 
-def _sizes(row):
+def _sizes(row: Row) -> dict[str, str]:
     """What a source says, what its numbers say, and the interval of that: changes of the metric's own
     value, all three in one unit."""
     low, high = agree.claimed(row["claimed_pct"], most=row["limit"] == "most")
@@ -170,7 +176,7 @@ def _sizes(row):
     }
 
 
-def _itself(row):
+def _itself(row: Row) -> str:
     """Whether what a source says agrees with its own numbers, by the rule for all claims."""
     if pd.isna(row["claimed_pct"]):
         return "–"
@@ -180,19 +186,19 @@ def _itself(row):
     return agree.word(theirs, (row["lo_pct"], row["hi_pct"]))
 
 
-def _together(source):
+def _together(source: str) -> list[str]:
     """What arms that stand in an order say together, beside their pairs."""
-    _, said = trend(facts(), source)
-    return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {said}."] if said else []
+    _, order = trend(facts(), source)
+    return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
 
 
-def _level(kept):
+def _level(kept: pd.DataFrame) -> str:
     """How many intervals hold the truth in 95 % of cases at once, in a sentence."""
     several = [f" for {n} rows together" for n in sorted(set(kept["together"])) if n > 1]
     return f"Intervals: 95 %{' and'.join(several)}." if kept["lo_pct"].notna().any() else ""
 
 
-def reasons(kept):
+def reasons(kept: pd.DataFrame) -> list[str]:
     """Why each verdict is what it is, what would settle it, and what to mind: sentences."""
     lines = []
     for why, group in kept.groupby("why", sort=False):
@@ -216,26 +222,33 @@ def reasons(kept):
 # --- beside our own ---------------------------------------------------------------------------------
 
 
-def beside(facts, claim="io-bound", label="published", threads=None):
+def beside(
+    facts: pd.DataFrame,
+    claim: str = "io-bound",
+    label: str = "published",
+    threads: Collection[int] | None = None,
+) -> pd.DataFrame:
     """A published table of tablespace encryption by thread count, to be drawn over our own: threads
     change_pct label. With `threads` those alone: nothing is drawn where nothing was measured."""
-    d = by_threads(facts, "tablespace-encryption", claim) if len(facts) else pd.Series()
-    found = d.index.astype(int) if threads is None else [t for t in d.index if t in set(threads)]
-    return _drawn((t, 100 * math.expm1(d[t]), label) for t in found)
+    logs = by_threads(facts, "tablespace-encryption", claim) if len(facts) else pd.Series()
+    at = logs.index.astype(int) if threads is None else [t for t in logs.index if t in set(threads)]
+    return _drawn((t, 100 * math.expm1(logs[t]), label) for t in at)
 
 
-def across(verdicts, claim, threads, label="published"):
+def across(
+    verdicts: pd.DataFrame, claim: str, threads: Iterable[int], label: str = "published"
+) -> pd.DataFrame:
     """One published number for all thread counts, to be drawn over our own: threads change_pct
     label."""
     size = verdicts.loc[verdicts["claim_id"] == claim, "change_pct"].to_list()
     return _drawn((int(t), x, label) for t in threads for x in size[:1])
 
 
-def _drawn(rows):
+def _drawn(rows: Iterable[tuple[int, float, str]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["threads", "change_pct", "label"])
 
 
-def over(ours, published):
+def over(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Rows of our verdict table with the published ones of the same metric and arm below each other,
     their workloads told apart: to be drawn together."""
     metric = ours["metric"].iloc[0] if len(ours) else ""
@@ -244,7 +257,7 @@ def over(ours, published):
         f.assign(workload=f["workload"].astype(str) + end)
         for f, end in ((ours[~is_control(ours)], ", here"), (theirs, ", published"))
     ]
-    found = pd.concat(both, ignore_index=True).reindex(columns=ours.columns)
+    rows = pd.concat(both, ignore_index=True).reindex(columns=ours.columns)
     alone = {"sittings": 1, "asked": 1, "ranged": False}  # a document has no sittings
-    found = found.fillna({k: v for k, v in alone.items() if k in found})
-    return found.sort_values(["arm", "workload"], ignore_index=True)
+    rows = rows.fillna({k: v for k, v in alone.items() if k in rows})
+    return rows.sort_values(["arm", "workload"], ignore_index=True)
