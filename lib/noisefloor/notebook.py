@@ -8,7 +8,6 @@ from noisefloor import paths
 
 _PLACES = {
     "archive": "data.archive",
-    "calibration": "calibrate",
     "claims": "claims",
     "collect": "measure.collect",
     "explore": "explore",

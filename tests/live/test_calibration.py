@@ -16,9 +16,10 @@ import pytest
 from scipy import stats as scipy_stats
 
 import conftest
+from analysis import calibration as page
 from noisefloor import calibrate as calibration
 from noisefloor import paths, schedule, stats, studies
-from noisefloor.calibrate import found, goals, heldout, live, page, rivals, truth
+from noisefloor.calibrate import found, goals, heldout, live, rivals, truth
 from noisefloor.data import results
 from noisefloor.measure import collect
 from noisefloor.stats import combine, scatter
@@ -28,14 +29,12 @@ from noisefloor.stats import combine, scatter
 
 @pytest.fixture(scope="module")
 def recorded():
-    return page.Calibration(
-        truth.read(calibration.recorded())
-    )  # each campaign takes a second to open
+    return page.Page(truth.read(calibration.recorded()))  # each campaign takes a second to open
 
 
 def reached(figures, **changed):
     """{goal: whether it is reached} with some of the figures changed."""
-    return page.Calibration(figures | changed).goals.set_index("goal")["reached"]
+    return calibration.Calibration(figures | changed).goals.set_index("goal")["reached"]
 
 
 def test_the_recorded_figures_are_those_of_the_rule_as_it_is(recorded):
@@ -347,14 +346,14 @@ def at_once(question, share, sizes={"+10 %": 0.1, "+30 %": 0.3, "+100 %": 0.7}):
 
 def test_how_much_of_known_work_two_servers_at_once_tell():
     opened = [at_once("rate-work", 0.8), at_once("rate-cores", 1.0), at_once("rate-alone", 1.0)]
-    table = live.at_rate(opened).set_index(["arrangement", "arm", "metric"])
+    table = page.at_rate(opened).set_index(["arrangement", "arm", "metric"])
     for arm in ("+30 %", "+100 %"):
         for metric in live.SIZES:
             assert table.loc[("shared cores", arm, metric), "told_pct"] == pytest.approx(80, abs=3)
             apart = table.loc[("a core for each, swapped", arm, metric)]
             assert apart["told_pct"] == pytest.approx(100, abs=3)
             assert apart["truth_pct"] == pytest.approx(apart["change_pct"], rel=0.05)
-    alone = live.at_rate([opened[0]])
+    alone = page.at_rate([opened[0]])
     assert alone["told_pct"].isna().all(), "nothing says how large the work is"
 
 
@@ -373,13 +372,13 @@ def test_the_share_that_is_told_is_that_of_all_arms_with_its_interval():
 
 def test_a_sleep_is_known_by_construction():
     r = at_once("rate-sleep", 1.0, {"1 ms of sleep": math.log(1.001)})
-    row = live.at_rate([r]).set_index("metric").loc["mean_latency"]
+    row = page.at_rate([r]).set_index("metric").loc["mean_latency"]
     assert row["truth_pct"] == pytest.approx(0.1, rel=0.02)  # a mean of a second, here
     assert row["told_pct"] == pytest.approx(100, abs=150)
-    same = live.at_rate([at_once("rate-same", 0.0)])
+    same = page.at_rate([at_once("rate-same", 0.0)])
     assert (same["truth_pct"] == 0).all()
     with pytest.raises(live.TooShort, match="two servers at once"):
-        live.at_rate([])
+        page.at_rate([])
 
 
 def test_identical_servers_are_called_by_their_joint_rows_or_thread_counts():
@@ -509,7 +508,7 @@ def whole(recorded):
     """With campaigns of every kind but an A/A control."""
     built = [identical(block_sd=0.005, threads=(1, 4)), campaign(sd=0.005), identical("switched")]
     built += [at_once("rate-sleep", 1.0), at_once("rate-work", 0.9)]
-    c = page.Calibration(recorded.figures, tuple(built))
+    c = page.Page(recorded.figures, tuple(built))
     vars(c).update(
         repeats=heldout.held_out(
             heldout.comparisons(
@@ -576,7 +575,7 @@ def test_a_campaign_that_is_not_there_is_named():
 
 def test_all_recorded_campaigns_that_came_to_their_end_are_opened(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "recorded", lambda: tmp_path)
-    monkeypatch.setattr(page.truth, "read", lambda folder: {})
+    monkeypatch.setattr(truth, "read", lambda folder: {})
     for name, ended in (("b", "2026-11-01T00:00"), ("a", "2026-11-02T00:00"), ("c", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "campaign.json").write_text(json.dumps({"finished": ended}))

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
+from analysis import published
 from noisefloor import claims, paths
 from noisefloor.model import METRICS
 from noisefloor.show import plots
@@ -301,7 +302,7 @@ def test_verdicts_come_from_the_files(tmp_path):
 
 
 def test_numbers_that_are_one_measurement_agree():
-    checks = claims.checks(FACTS, TIMES)
+    checks = published.checks(FACTS, TIMES)
     little = checks[checks["check"].str.contains("mean latency")]
     assert len(little) == 2
     assert (abs(little["recomputed"] / little["stated"] - 1) < 0.001).all()
@@ -319,7 +320,7 @@ def test_numbers_that_are_one_measurement_agree():
 
 
 def test_lost_numbers_are_listed_not_filled_in():
-    lost = claims.lost(FACTS)
+    lost = published.lost(FACTS)
     assert set(lost["source"]) >= {"version-upgrade", "ssl-connections", "binlog-encryption"}
     assert len(lost) == FACTS["printed"].isna().sum() > 10
 
@@ -330,13 +331,13 @@ def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
     assert list(v) == claims.COLUMNS
     assert len(v) == len(claims.beside(nothing)) == len(claims.across(v, "upgrade-16", [64])) == 0
     with pytest.raises(paths.NotFound, match="no published numbers are in"):
-        claims.headline(v)
+        published.headline(v)
 
 
 def test_the_headline_counts_and_says_how_large():
     counts = VERDICTS["verdict"].value_counts()
     worse = counts["slower"] + counts["more"]
-    text = claims.headline(VERDICTS)
+    text = published.headline(VERDICTS)
     assert f"{len(VERDICTS)} comparisons from 9 published sources" in text
     assert f"for the worse {worse} (1.05 to 4.7 times), for the better" in text
     assert f"for the better {counts['faster'] + counts['less']} (1.14 to 2.32 times)" in text
@@ -344,8 +345,8 @@ def test_the_headline_counts_and_says_how_large():
     steps = VERDICTS["study"].eq("mdcallag-versions") & VERDICTS["verdict"].eq("cannot tell")
     assert f"and {counts['cannot tell'] - steps.sum()} (" in text
     assert f"; {steps.sum()} more are steps of an order that is no chance." in text
-    assert claims.box(VERDICTS).markup.startswith('<section class="nf-verdict')
-    first, second, third, fourth = map(amounts.plain, claims.findings(VERDICTS))
+    assert published.box(VERDICTS).markup.startswith('<section class="nf-verdict')
+    first, second, third, fourth = map(amounts.plain, published.findings(VERDICTS))
     assert "cannot tell, +3.7" in first
     assert "differ by at least that much about one time in five" in first
     assert "if the server was restarted between the runs" in second

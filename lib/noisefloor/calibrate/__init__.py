@@ -3,13 +3,13 @@
 Modules, each reading only from those above it: `synthetic` (campaigns whose truth is known, by
 ``cells.toml``), `rivals` (how others decide), `truth` (the rule against both), `live` (real campaigns),
 `heldout` (repeats, predicted), `found` (tables of scatter that later campaigns read), `goals`,
-`figures`, `page`.
+`calibration` (all of it, in sentences). What the page alone shows is in ``notebooks/analysis``.
 """
 
+from noisefloor.calibrate.calibration import Calibration, load, recorded
 from noisefloor.calibrate.found import write_tables
 from noisefloor.calibrate.goals import summary
 from noisefloor.calibrate.live import TooShort
-from noisefloor.calibrate.page import Calibration, load, recorded
 from noisefloor.calibrate.truth import measure, write
 
 __all__ = [

@@ -6,15 +6,19 @@ Works on opened campaigns (`results.load`)."""
 import json
 import math
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import optimize
 from scipy import stats as scipy_stats
 
 from noisefloor import schedule, stats
 from noisefloor.calibrate import heldout, live
+from noisefloor.data.results import Results
 from noisefloor.model import QUANTILES
 from noisefloor.stats import combine
 
@@ -22,8 +26,10 @@ WHOLE = 12  # blocks without which a campaign decides nothing about a machine
 PAIRS = 10  # without which a scatter is known too badly
 FREE = 4  # degrees of freedom inside blocks, before they stand for it
 
+Squares = tuple[int, float, float, int]  # what `squares` makes of a campaign
 
-def write_tables(opened, folder, *, machine=False):
+
+def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = False) -> None:
     """Write what campaigns say into `folder`: ``noise.json``, ``floor.json``, ``tau.json`` and
     ``told.json``. machine: they were all made on one machine, which has no repeats: without the last
     two, and without what a pilot says of windows at a rate.
@@ -49,11 +55,12 @@ def write_tables(opened, folder, *, machine=False):
 # -- of a pair ---------------------------------------------------------------------------------------
 
 
-def noise(opened):
+def noise(opened: Sequence[Results]) -> dict[str, Any]:
     """What one pair scatters, by thread count: {"source", name: {metric: {threads: sd in percent}}},
     the names those of `schedule.kin`. Around the means of blocks, where neither an arm's effect nor a
     start's is left; of two identical arms whose blocks hold one pair, around the mean of the campaign."""
-    sums, counted = {}, 0
+    sums: dict[tuple[str, str, int], list[tuple[float, int]]] = {}
+    counted = 0
     for r in opened:
         if r.judged().empty:
             continue
@@ -61,11 +68,11 @@ def noise(opened):
         equal = {r.study.control.name}
         if r in live.asks([r], "aa", "switched"):
             equal |= {a.name for a in r.study.arms}
-        found = stats.pairs(r.judged(), baseline=r.study.baseline.name)
-        for (work, metric, threads), part in found.groupby(["workload", "metric", "threads"]):
+        pairs = stats.pairs(r.judged(), baseline=r.study.baseline.name)
+        for (work, metric, threads), part in pairs.groupby(["workload", "metric", "threads"]):
             load = r.study.workload(work)
             if load.rate and metric in QUANTILES:  # a value a block, of all its windows
-                beside = found[found["workload"].eq(work) & found["metric"].eq(live.CPU)]
+                beside = pairs[pairs["workload"].eq(work) & pairs["metric"].eq(live.CPU)]
                 parts = [
                     _of_blocks(p, beside[beside["arm"].eq(arm)]) for arm, p in part.groupby("arm")
                 ]
@@ -76,15 +83,15 @@ def noise(opened):
                 continue
             for name in schedule.kin(r.study, load):
                 sums.setdefault((name, metric, int(threads)), []).append((total, df))
-    out = {"source": f"pairs of {counted} campaigns"}
+    table: dict[str, Any] = {"source": f"pairs of {counted} campaigns"}
     for (workload, metric, threads), parts in sorted(sums.items()):
         total, df = map(sum, zip(*parts, strict=True))
         sd = round(100 * math.sqrt(total / df), 3)
-        out.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
-    return out
+        table.setdefault(workload, {}).setdefault(metric, {})[str(threads)] = sd
+    return table
 
 
-def _around(pairs, equal):
+def _around(pairs: pd.DataFrame, equal: bool) -> tuple[float, int]:
     """(sum of squares, degrees of freedom) of the changes of an arm around the means of its blocks; of
     an `equal` one whose blocks hold too few, around their mean."""
     d, block = pairs["change"], pairs["block"]
@@ -94,7 +101,7 @@ def _around(pairs, equal):
     return float(((d - middle) ** 2).sum()), df
 
 
-def _of_blocks(pooled, windows):
+def _of_blocks(pooled: pd.DataFrame, windows: pd.DataFrame) -> tuple[float, int]:
     """(sum of squares, degrees of freedom) that a window would scatter by, of a metric that has one
     value a block: its blocks scatter less, by the root of their windows."""
     d, each = pooled["change"], len(windows) / max(1, windows["block"].nunique())
@@ -104,14 +111,14 @@ def _of_blocks(pooled, windows):
 # -- from start to start -----------------------------------------------------------------------------
 
 
-def floor(*opened):
+def floor(*opened: Results) -> dict[str, Any]:
     """The start-to-start scatter of one server: {"source", metric: {"cv_pct", "upper_pct", "lo_pct",
     "hi_pct", "df"}}, from campaigns of two identical servers, `beyond` what their pairs explain.
 
     cv_pct: the estimate, 0 where the pairs explain everything; upper_pct: its one-sided upper 95 %
     bound; df: the degrees of freedom that this bound implies, None for an estimate of 0."""
     labels = ", ".join(dict.fromkeys(r.meta["engine"]["label"] for r in opened))
-    out = {
+    table: dict[str, Any] = {
         "source": f"{len(opened)} A/A campaigns of two identical servers ({labels}), started and their "
         "data directories dealt anew for every block"
     }
@@ -123,17 +130,18 @@ def floor(*opened):
         parts = [squares(p["change"], p["block"], p["threads"]) for p in campaigns]
         entry = beyond(parts)
         df = implied_df(entry["cv_pct"], entry["upper_pct"]) if entry["cv_pct"] else None
-        out[metric] = {k: v if v is None else round(v, 3) for k, v in (entry | {"df": df}).items()}
-    out.setdefault("mean_latency", out["tps"])  # a closed loop: one measurement, two names
-    return out
+        both = entry | {"df": df}
+        table[metric] = {k: v if v is None else round(v, 3) for k, v in both.items()}
+    table.setdefault("mean_latency", table["tps"])  # a closed loop: one measurement, two names
+    return table
 
 
-def squares(d, block, threads):
+def squares(d: ArrayLike, block: ArrayLike, threads: ArrayLike) -> Squares:
     """A part of `beyond`: (blocks - 1, variance of block means, what the pairs explain of it, degrees of
     freedom inside blocks). Over several thread counts the mean, with the degrees of freedom of one: a
     start serves all of them. Raises TooShort."""
     rows = pd.DataFrame({"d": np.asarray(d), "block": np.asarray(block), "t": np.asarray(threads)})
-    found = []
+    of_threads = []
     for _, part in rows.groupby("t"):
         each = part.groupby("block")["d"].agg(["mean", "var", "size"])
         k, free = len(each), int((each["size"] - 1).sum())
@@ -144,12 +152,12 @@ def squares(d, block, threads):
             )
         within = (each["var"] * (each["size"] - 1)).sum() / free
         size = k / (1 / each["size"]).sum()  # harmonic: unweighted means, Thomas and Hultquist 1978
-        found.append((k - 1, each["mean"].var(), within / size, free))
-    _, between, share, _ = np.mean(found, axis=0)
-    return found[0][0], between, share, sum(free for *_, free in found)
+        of_threads.append((k - 1, each["mean"].var(), within / size, free))
+    _, between, share, _ = np.mean(of_threads, axis=0)
+    return of_threads[0][0], between, share, sum(free for *_, free in of_threads)
 
 
-def beyond(parts, *, seed=1, draws=100_000):
+def beyond(parts: Sequence[Squares], *, seed: int = 1, draws: int = 100_000) -> dict[str, float]:
     """What starts scatter beyond the pairs: {"cv_pct", "lo_pct", "hi_pct", "upper_pct"}, the last one
     one-sided, from a generalised 95 % interval (Weerahandi 1993), drawn; of one server, whose variance
     is half that of a difference.
@@ -168,11 +176,11 @@ def beyond(parts, *, seed=1, draws=100_000):
     return {"cv_pct": cv, "lo_pct": lo, "hi_pct": hi, "upper_pct": upper}
 
 
-def implied_df(estimate, upper):
+def implied_df(estimate: float, upper: float) -> float:
     """The degrees of freedom with which a standard deviation has this one-sided upper 95 % bound:
     df * estimate**2 / chi2.ppf(0.05, df) = upper**2."""
 
-    def gap(df):
+    def gap(df: float) -> float:
         return df / scipy_stats.chi2.ppf(0.05, df) - (upper / estimate) ** 2
 
     return float(optimize.brentq(gap, 0.2, 1e6))
@@ -181,19 +189,20 @@ def implied_df(estimate, upper):
 # -- from sitting to sitting -------------------------------------------------------------------------
 
 
-def tau(opened):
+def tau(opened: Sequence[Results]) -> dict[str, Any]:
     """The scatter between sittings: {"source", instrument: {metric: {"value" (log scale), "df",
     "questions" (that have repeats), "sittings" (of those)}}}, however few they are: `question.tau`
     uses it from combine.QUESTIONS on."""
     every = heldout.comparisons(opened)
-    out = {"source": f"{sum(1 for r in opened if len(r.judged()))} campaigns"}
+    campaigns = sum(1 for r in opened if len(r.judged()))
+    table: dict[str, Any] = {"source": f"{campaigns} campaigns"}
     for instrument, metric in sorted({(c.instrument, c.metric) for c in every}):
         repeated = [c.sittings for c in heldout.repeated(every, instrument, metric)]
         if scatter := combine.estimate(repeated):
-            out.setdefault(instrument, {})[metric] = {
+            table.setdefault(instrument, {})[metric] = {
                 "value": round(scatter.value, 6),
                 "df": round(scatter.df, 2),
                 "questions": scatter.questions,
                 "sittings": sum(map(len, repeated)),
             }
-    return out
+    return table

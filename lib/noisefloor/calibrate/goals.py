@@ -1,7 +1,9 @@
 """Every goal of ``goals.toml`` with its measured figure and bound."""
 
 import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from scipy import stats
@@ -10,13 +12,18 @@ from noisefloor.calibrate import live
 from noisefloor.calibrate.rivals import bounds
 from noisefloor.stats.verdict import ALPHA, differs
 
+if TYPE_CHECKING:
+    from noisefloor.calibrate.calibration import Calibration
+
+Goal = Mapping[str, Any]
+Measured = tuple[str, str, str, bool]  # measured, bound, where, whether it is reached
 _KINDS = tomllib.loads(Path(__file__).with_name("goals.toml").read_text(encoding="utf-8"))
 GOALS = [k | g | {"by": by} for by, k in _KINDS.items() for g in k.get("goals", [{}])]
 SURE = 0.002  # two-sided: bounds of 99.9 % each, of the most extreme of hundreds of cells
 SHARES = ("least", "most", "median", "more")
 
 
-def table(c):
+def table(c: "Calibration") -> pd.DataFrame:
     """Every goal of a Calibration: columns goal, reached ("yes", "no", "not measured"), measured,
     bound, limit, where. A goal of campaigns that are not there is not measured."""
     rows = []
@@ -31,7 +38,7 @@ def table(c):
     return pd.DataFrame(rows, columns=["goal", "reached", "measured", "bound", "limit", "where"])
 
 
-def summary(goals):
+def summary(goals: pd.DataFrame) -> str:
     """The goals as lines of text."""
     lines = []
     for row in goals.itertuples():
@@ -41,12 +48,12 @@ def summary(goals):
     return "\n".join(lines)
 
 
-def pct(share):
+def pct(share: float) -> str:
     """A share in percent."""
     return f"{100 * share:.3g} %" if share in (0, 1) else f"{100 * share:.1f} %"
 
 
-def cell_name(row):
+def cell_name(row: Any) -> str:
     """What kind of noise a synthetic cell has."""
     return (
         f"{row['blocks']} blocks, {row['noise']}, autocorrelation {row['dependence']:g}, drift "
@@ -54,10 +61,10 @@ def cell_name(row):
     )
 
 
-# How goals are measured: (measured, bound, where, whether it is reached) each.
+# How goals are measured.
 
 
-def _covered(c, goal):
+def _covered(c: "Calibration", goal: Goal) -> Measured:
     """How often intervals hold the truth, in every cell."""
     cells = c.figures["cells"]
     counts, n = cells[goal["count"]], cells[goal["of"]]
@@ -69,7 +76,7 @@ def _covered(c, goal):
     return measured, f"at most {pct(high.min())}", where, reached
 
 
-def _false_words(c, goal):
+def _false_words(c: "Calibration", goal: Goal) -> Measured:
     """How often a word is wrong, in every cell."""
     cells = c.figures["cells"]
     counts = cells[goal["counts"]].sum(axis=1)
@@ -80,7 +87,7 @@ def _false_words(c, goal):
     return measured, f"at least {pct(low.max())}", where, reached
 
 
-def _files(c, goal):
+def _files(c: "Calibration", goal: Goal) -> Measured:
     files = c.figures["files"]
     equal = files[files["effect"] == 0]
     counts = equal["faster"] + equal["slower"]
@@ -91,30 +98,30 @@ def _files(c, goal):
     return pct(share.max()), f"at least {pct(low.max())}", where, low.max() <= goal["most"]
 
 
-def _mutants(c, goal):
-    m = c.figures["mutants"]
-    share, low = m["count"] / m["n"], bounds(m["count"], m["n"], SURE)[0]
-    where = (
-        f"weakest: {m.loc[share.idxmin(), 'mutant']}; the rule: {pct((m['rule'] / m['n']).max())}"
-    )
+def _mutants(c: "Calibration", goal: Goal) -> Measured:
+    mutants = c.figures["mutants"]
+    counts, n = mutants["count"], mutants["n"]
+    share, low = counts / n, bounds(counts, n, SURE)[0]
+    weakest = mutants.loc[share.idxmin(), "mutant"]
+    where = f"weakest: {weakest}; the rule: {pct((mutants['rule'] / n).max())}"
     measured = f"{pct(share.min())} to {pct(share.max())}"
     return measured, f"at least {pct(low.min())}", where, low.min() > goal["more"]
 
 
-def _sittings(c, goal):
-    s = c.figures["sittings"]
-    share = s[goal["count"]] / s["n"]
-    worst = s.loc[share.idxmin()]
+def _sittings(c: "Calibration", goal: Goal) -> Measured:
+    sittings = c.figures["sittings"]
+    share = sittings[goal["count"]] / sittings["n"]
+    worst = sittings.loc[share.idxmin()]
     where = (
-        f"least of {len(s)}: {worst['sittings']:.0f} sittings, {100 * worst['tau']:g} % between them, "
-        f"standard error {100 * worst['se']:g} %"
+        f"least of {len(sittings)}: {worst['sittings']:.0f} sittings, {100 * worst['tau']:g} % "
+        f"between them, standard error {100 * worst['se']:g} %"
     )
     measured = f"least {pct(share.min())}, median {pct(share.median())}"
     low, high = bounds(worst[goal["count"]], worst["n"])
     return measured, f"{pct(low)} to {pct(high)}", where, share.min() >= goal["least"]
 
 
-def _heldout(c, goal):
+def _heldout(c: "Calibration", goal: Goal) -> Measured:
     repeats = c.repeats
     inside, n = int(repeats["inside"].sum()), len(repeats)
     low, high = bounds(inside, n)
@@ -124,22 +131,22 @@ def _heldout(c, goal):
     return f"{inside} of {n}", f"{pct(low)} to {pct(high)}", where, inside / n >= goal["least"]
 
 
-def _called(c, goal):
-    found = getattr(c, goal["rows"])
-    wrong, n = int(found["verdict"].map(differs).sum()), len(found)
+def _called(c: "Calibration", goal: Goal) -> Measured:
+    rows = getattr(c, goal["rows"])
+    wrong, n = int(rows["verdict"].map(differs).sum()), len(rows)
     most = int(stats.binom.ppf(0.95, n, ALPHA))
-    where = f"throughput and processor time, {found['campaign'].nunique()} campaigns"
+    where = f"throughput and processor time, {rows['campaign'].nunique()} campaigns"
     return f"{wrong} of {n}", f"at most {most}", where, wrong <= most
 
 
-def _known(c, goal):
+def _known(c: "Calibration", goal: Goal) -> Measured:
     covered, n = c.slowdowns[["covered", "pieces"]].sum()
     low, high = bounds(covered, n)
     where = f"pieces of {live.PIECE} blocks, TPS and CPU"
     return f"{covered} of {n}", f"{pct(low)} to {pct(high)}", where, high >= goal["least"]
 
 
-def _two(c, goal):
+def _two(c: "Calibration", goal: Goal) -> Measured:
     sources = c.two[~c.two["experimental"]]
     worst = sources.loc[sources["inside_pct"].idxmin()]
     where = f"{worst['metric']}, {worst['runs']} runs, {worst['source']}"
@@ -147,7 +154,7 @@ def _two(c, goal):
     return measured, "", where, worst["inside_pct"] >= 100 * goal["least"]
 
 
-MEASURES = {
+MEASURES: dict[str, Callable[["Calibration", Goal], Measured]] = {
     "covered": _covered, "false_words": _false_words, "files": _files, "mutants": _mutants,
     "sittings": _sittings, "heldout": _heldout, "called": _called, "known": _known, "two": _two,
 }  # fmt: skip

@@ -2,12 +2,15 @@
 predicted from those before it, and how much sittings scatter."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from noisefloor.calibrate.rivals import bounds
 from noisefloor.data import design, question
+from noisefloor.data.results import Results
 from noisefloor.stats import combine
 
 
@@ -24,10 +27,10 @@ class Comparison:
     sittings: tuple[combine.Campaign, ...]
 
 
-def comparisons(opened):
+def comparisons(opened: Iterable[Results]) -> list[Comparison]:
     """The Comparisons of campaigns that are judged, one a metric of each question, processor and
     design."""
-    groups = {}
+    groups: dict[tuple[str, ...], list[tuple[Results, pd.DataFrame]]] = {}
     for r in sorted(opened, key=lambda r: (r.when, r.folder.name)):
         table = r.alone()
         arms = table["workload"].eq(r.main) & ~table["control"].astype(bool)
@@ -35,27 +38,27 @@ def comparisons(opened):
         if len(rows):
             key = r.study.name, r.study.key, r.processor, design.fingerprint(r.design)
             groups.setdefault(key, []).append((r, rows))
-    out = []
+    every = []
     for (study, key, processor, _), campaigns in groups.items():
         newest, rows = campaigns[-1]
         instrument = design.instrument(newest.study, newest.main)
         for metric in rows["metric"].unique():
-            by_sitting = {}
+            by_sitting: dict[str, list[Any]] = {}
             for sitting, row in _alike(campaigns, metric):
                 by_sitting.setdefault(sitting, []).append(question.campaign(row))
             if by_sitting:
                 sittings = tuple(map(combine.sitting, by_sitting.values()))
-                out.append(Comparison(study, key, processor, instrument, metric, sittings))
-    return out
+                every.append(Comparison(study, key, processor, instrument, metric, sittings))
+    return every
 
 
-def _alike(campaigns, metric):
+def _alike(campaigns: Sequence[tuple[Results, pd.DataFrame]], metric: str) -> list[tuple[str, Any]]:
     """(sitting, row) of each campaign that measured a metric: the joint row, or that of the most
     threads, that all of them have. campaigns: (Results, verdict rows)."""
-    tables = [(r.sitting, rows[rows["metric"] == metric]) for r, rows in campaigns]
-    tables = [
+    measured = ((r.sitting, rows[rows["metric"] == metric]) for r, rows in campaigns)
+    tables: list[tuple[str, dict[tuple[str, float], Any]]] = [
         (sitting, {(row["arm"], _threads(row)): row for _, row in rows.iterrows()})
-        for sitting, rows in tables
+        for sitting, rows in measured
         if len(rows)
     ]
     common = set.intersection(*(set(table) for _, table in tables))
@@ -64,18 +67,18 @@ def _alike(campaigns, metric):
     return [(sitting, table[best]) for sitting, table in tables] if best else []
 
 
-def _threads(row):
+def _threads(row: Any) -> float:
     """The thread count of a row; infinite for the joint one, which comes first."""
     return math.inf if row["joint"] else 0 if pd.isna(row["threads"]) else int(row["threads"])
 
 
-def repeated(every, instrument, metric):
+def repeated(every: Iterable[Comparison], instrument: str, metric: str) -> list[Comparison]:
     """The Comparisons of an instrument and metric that have two sittings or more."""
     alike = (c for c in every if (c.instrument, c.metric) == (instrument, metric))
     return [c for c in alike if len(c.sittings) > 1]
 
 
-def held_out(every):
+def held_out(every: Sequence[Comparison]) -> pd.DataFrame:
     """Every sitting but the first of these Comparisons, predicted from those before it: rows study,
     question, instrument, metric, inside, half_pct (the half width of the range) and inside_tau.
 
@@ -99,12 +102,12 @@ def held_out(every):
     return pd.DataFrame(rows, columns=columns).astype({"inside": bool, "inside_tau": bool})
 
 
-def _ahead(c, tau):
+def _ahead(c: Comparison, tau: combine.Tau | None) -> list[combine.Held]:
     """Every sitting but the first of a Comparison, predicted with this scatter between sittings."""
     return combine.held_out({c.question: c.sittings}, lambda _: tau)
 
 
-def summary(repeats, by):
+def summary(repeats: pd.DataFrame, by: str) -> pd.DataFrame:
     """Shares of `held_out` by a column: rows of it, repeats, inside, share_pct with its bounds (Clopper
     and Pearson), inside_tau, half_pct (median)."""
     rows = []

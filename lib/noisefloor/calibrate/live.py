@@ -3,13 +3,16 @@
 Works on opened campaigns (`results.load`), each judged by itself."""
 
 import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from noisefloor import stats
 from noisefloor.data import results
-from noisefloor.model import METRICS
+from noisefloor.data.results import Results
+from noisefloor.model import METRICS, Arm
 from noisefloor.stats import rule
 
 CPU = "cpu_per_transaction"
@@ -24,50 +27,50 @@ class TooShort(ValueError):
     sentence."""
 
 
-def asks(opened, *questions):
+def asks(opened: Iterable[Results], *questions: str) -> list[Results]:
     """The calibration campaigns of these questions that have pairs in turn, in order of time. The first
     one ever, of two identical servers, had a study of its own and no question."""
-    found = [r for r in opened if r.study.name in ("calibration", "calibration-aa")]
-    found = [r for r in found if (r.study.key or "aa") in questions and len(r.judged())]
-    return sorted(found, key=lambda r: (r.when, r.folder.name))
+    ours = (r for r in opened if r.study.name in ("calibration", "calibration-aa"))
+    asked = (r for r in ours if (r.study.key or "aa") in questions and len(r.judged()))
+    return sorted(asked, key=lambda r: (r.when, r.folder.name))
 
 
-def called(opened, *, control):
+def called(opened: Iterable[Results], *, control: bool) -> pd.DataFrame:
     """Verdict rows of throughput and processor time: of the A/A control, or (not `control`) of two
     identical servers and of one server against itself. Joint rows where there are any, else each thread
     count. Columns design, metric, workload, threads, change_pct, lo_pct, hi_pct, verdict, blocks and
     campaign. Raises TooShort for none."""
-    rows = []
+    tables = []
     for r in opened if control else asks(opened, "aa", "switched"):
-        own = r.alone()
-        own = own[own["control"].astype(bool).eq(control) & own["metric"].isin(COSTS)]
-        own = own[own["lo_pct"].notna()]
-        several = own.groupby(["workload", "metric"])["joint"].transform("any")
-        rows.append(own[own["joint"].eq(True) | ~several].assign(campaign=r.folder.name))
-    if not any(map(len, rows)):
+        rows = r.alone()
+        rows = rows[rows["control"].astype(bool).eq(control) & rows["metric"].isin(COSTS)]
+        rows = rows[rows["lo_pct"].notna()]
+        several = rows.groupby(["workload", "metric"])["joint"].transform("any")
+        tables.append(rows[rows["joint"].eq(True) | ~several].assign(campaign=r.folder.name))
+    if not any(map(len, tables)):
         kind = "with an A/A control" if control else "two identical servers"
         raise TooShort(NONE.format(kind).replace("of with", "with"))
-    found = pd.concat([f for f in rows if len(f)], ignore_index=True)
-    found["threads"] = found["threads"].astype(object).where(found["threads"].notna(), "all")
+    rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    rows["threads"] = rows["threads"].astype(object).where(rows["threads"].notna(), "all")
     columns = ["metric", "workload", "threads", "change_pct", "lo_pct", "hi_pct", "verdict"]
-    return found[["design", *columns, "blocks", "campaign"]]
+    return rows[["design", *columns, "blocks", "campaign"]]
 
 
 # -- known slowdowns ---------------------------------------------------------------------------------
 
 
-def rounds(arm):
+def rounds(arm: Arm) -> int:
     """How often every transaction of an arm hashes."""
     return next((int(o.split("=")[1]) for o in arm.options if o.startswith("--work=")), 0)
 
 
-def blocks(r, metric, arm):
+def blocks(r: Results, metric: str, arm: Arm) -> np.ndarray:
     """Mean of every whole block of a slowdown: log of the time, or processor time, of a transaction."""
     sign = 1 if METRICS[metric].worse_up else -1
     return sign * stats.units(r.pairs(r.main, metric, arm.name))["mean"].to_numpy()
 
 
-def slowdowns(opened):
+def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
     """Known slowdowns, found in turn: rows arm, metric, blocks, truth_pct, change_pct, lo_pct, hi_pct,
     verdict, covered, pieces (of PIECE blocks, one after the other: in how many the 95 % interval holds the
     truth), of the newest campaign.
@@ -107,68 +110,24 @@ def slowdowns(opened):
 
 # -- both servers at once, at a rate -----------------------------------------------------------------
 
-ALONE, SLEEP_S = "rate-alone", 0.001
-AT_ONCE = {
-    "rate-same": "identical servers",
-    "rate-sleep": "a sleep of 1 ms",
-    "rate-work": "shared cores",
-    "rate-cores": "a core for each, swapped",
-    "rate-arrivals": "the same arrivals",
-}
+ALONE = "rate-alone"
 SIZES = (CPU, "mean_latency", "p99")
 
 
-def at_rate(opened):
-    """What two servers under load at once say of a difference that is known: rows arrangement, arm,
-    metric, change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log
-    scale), of the newest campaign of each question. A sleep is known by construction; work is held
-    against the same work measured one server after the other, with that error left out. Raises
-    TooShort."""
-    newest = {q: c[-1] for q in (*AT_ONCE, ALONE) if (c := asks(opened, q))}
-    alone = newest.pop(ALONE, None)
-    if not newest:
-        raise TooShort(NONE.format("two servers at once"))
-    sizes = {}
-    if alone:
-        rows = alone.alone()
-        sizes = rows.set_index(["arm", "metric"])["change_pct"].to_dict()
-    found = []
-    for question, r in newest.items():
-        rows = r.alone()
-        for row in rows[rows["metric"].isin(SIZES) & ~rows["control"]].to_dict("records"):
-            arm, metric = row["arm"], row["metric"]
-            truth = sizes.get((arm, metric), math.nan)
-            if question == "rate-same":
-                truth = 0.0
-            elif question == "rate-sleep":
-                base = r.judged(metric="mean_latency")
-                mean = base.loc[base["arm"] == r.study.baseline.name, "value"].median()
-                truth = 100 * SLEEP_S / mean if metric == "mean_latency" else math.nan
-            told = (
-                100 * math.log1p(row["change_pct"] / 100) / math.log1p(truth / 100)
-                if truth
-                else math.nan
-            )
-            answer = (row[c] for c in ("change_pct", "lo_pct", "hi_pct", "verdict"))
-            found.append((AT_ONCE[question], arm, metric, *answer, truth, told))
-    columns = "arrangement arm metric change_pct lo_pct hi_pct verdict truth_pct told_pct"
-    return pd.DataFrame(found, columns=columns.split())
-
-
-def told(opened):
+def told(opened: Sequence[Results]) -> dict[str, Any]:
     """The share of a known difference that two servers on shared cores tell: {"source", metric:
     {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval; without a metric whose
     size is not known to a half. Each arm of known work is held against the same work measured one server
     after the other, and the arms are weighted by what is known of each. {} without both campaigns."""
-    newest = {q: c[-1] for q in ("rate-work", ALONE) if (c := asks(opened, q))}
+    newest = {q: asked[-1] for q in ("rate-work", ALONE) if (asked := asks(opened, q))}
     if len(newest) < 2:
         return {}
     beside, alone = (newest[q].alone().set_index(["arm", "metric"]) for q in ("rate-work", ALONE))
-    found = {"source": " against ".join(r.folder.name for r in newest.values())}
+    table: dict[str, Any] = {"source": " against ".join(r.folder.name for r in newest.values())}
     for metric in SIZES:
         shares, weights = [], []
         for arm in (a.name for a in newest[ALONE].study.arms if (a.name, metric) in beside.index):
-            (x, dx), (t, dt) = (_size(table.loc[(arm, metric)]) for table in (beside, alone))
+            (x, dx), (t, dt) = (_size(rows.loc[(arm, metric)]) for rows in (beside, alone))
             if t > 2 * dt:  # else nobody knows how large it is
                 shares.append(x / t)
                 weights.append(1 / ((dx / t) ** 2 + (x * dt / t**2) ** 2))
@@ -176,13 +135,13 @@ def told(opened):
             share, half = np.average(shares, weights=weights), 1 / math.sqrt(sum(weights))
             numbers = (share, share - half, share + half)
             keys = ("share_pct", "lo_pct", "hi_pct")
-            found[metric] = {
+            table[metric] = {
                 k: round(100 * float(n), 1) for k, n in zip(keys, numbers, strict=True)
             }
-    return found
+    return table
 
 
-def _size(row):
+def _size(row: Any) -> tuple[float, float]:
     """A change on the log scale, and half its interval."""
     lo, hi = math.log1p(row["lo_pct"] / 100), math.log1p(row["hi_pct"] / 100)
     return math.log1p(row["change_pct"] / 100), (hi - lo) / 2

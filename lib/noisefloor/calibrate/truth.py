@@ -10,9 +10,11 @@ import itertools
 import json
 import platform
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,16 +28,19 @@ FILES = ("cells", "files", "mutants", "rivals", "sittings")  # CSV each
 COUNTED = {"cells": synthetic.cell, "files": synthetic.files, "sittings": synthetic.sittings}
 RULE = (rule, estimate, student, combine, synthetic)  # what the figures are of
 
+Rows = list[dict[str, Any]]
+Job = tuple[Callable[..., Rows], Any, int, list[int]]  # a function, its arguments, n, seed
 
-def grid(name):
+
+def grid(name: str) -> Iterator[dict[str, Any]]:
     """Every combination of the values of a table of cells.toml, as dicts."""
     table = CELLS[name]
     for values in itertools.product(*(v if isinstance(v, list) else [v] for v in table.values())):
-        found = dict(zip(table, values, strict=True))
-        yield found | found.pop("scatter", {})
+        given = dict(zip(table, values, strict=True))
+        yield given | given.pop("scatter", {})
 
 
-def _jobs(step):
+def _jobs(step: int) -> Iterator[tuple[str, Callable[..., Rows], Any]]:
     """(name of the figures, function, its arguments)."""
     for name, count in COUNTED.items():
         for given in itertools.islice(grid(name), 0, None, step):
@@ -44,7 +49,14 @@ def _jobs(step):
     yield from (("rivals", _rivals, g) for g in grid("rivals"))
 
 
-def measure(seed=0, n=0, step=1, workers=None, progress=lambda jobs, total: jobs, cluster=""):
+def measure(
+    seed: int = 0,
+    n: int = 0,
+    step: int = 1,
+    workers: int | None = None,
+    progress: Callable[[Iterable[Rows], int], Iterable[Rows]] = lambda jobs, _: jobs,
+    cluster: str = "",
+) -> dict[str, Any]:
     """All figures: a frame for each of FILES, and "facts", a dict.
 
     seed, n (campaigns a cell): 0 for those of cells.toml; step: every `step`-th cell, for a small
@@ -55,15 +67,15 @@ def measure(seed=0, n=0, step=1, workers=None, progress=lambda jobs, total: jobs
     seed, n = seed or CELLS["seed"], n or CELLS["campaigns"]
     jobs = list(_jobs(step))
     tasks = [(ask, given, n, [seed, i]) for i, (_, ask, given) in enumerate(jobs)]
-    found = {name: [] for name in FILES}
+    figures: dict[str, Rows] = {name: [] for name in FILES}
     with pool(cluster, workers) as executor:
         done = progress(executor.map(_job, tasks, chunksize=4), len(tasks))
         for (name, *_), rows in zip(jobs, done, strict=True):
-            found[name] += rows
+            figures[name] += rows
     facts = {
         "seed": seed,
         "campaigns": n,
-        "cells": len(found["cells"]),
+        "cells": len(figures["cells"]),
         "full": step == 1,
         "margin_pct": CELLS["margin_pct"],
         "rule": digest,
@@ -73,10 +85,10 @@ def measure(seed=0, n=0, step=1, workers=None, progress=lambda jobs, total: jobs
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in ("noisefloor", "numpy", "scipy")},
     }
-    return {name: pd.DataFrame(rows) for name, rows in found.items()} | {"facts": facts}
+    return {name: pd.DataFrame(rows) for name, rows in figures.items()} | {"facts": facts}
 
 
-def write(figures, folder):
+def write(figures: Mapping[str, Any], folder: str | Path) -> None:
     """The figures as CSV files and calibration.json in `folder`."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,14 +100,14 @@ def write(figures, folder):
     (folder / "calibration.json").write_text(text + "\n")
 
 
-def read(folder):
+def read(folder: str | Path) -> dict[str, Any]:
     """What `write` wrote."""
     folder = Path(folder)
-    out = {name: pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in FILES}
-    return out | {"facts": json.loads((folder / "calibration.json").read_text())}
+    tables = {name: pd.read_csv(folder / f"{name}.csv", keep_default_na=False) for name in FILES}
+    return tables | {"facts": json.loads((folder / "calibration.json").read_text())}
 
 
-def fingerprint():
+def fingerprint() -> str:
     """A digest of the rule and of the campaigns that it is tried on, blind to comments, layout, imports
     and types: the recorded figures speak for the code that has the same one."""
     trees = [json.dumps(CELLS)]
@@ -114,24 +126,24 @@ def fingerprint():
     return hashlib.sha256("".join(trees).encode()).hexdigest()[:16]
 
 
-def _job(task):
+def _job(task: Job) -> Rows:
     """The rows of one job."""
     ask, given, n, seed = task
     return ask(given, n, seed)
 
 
-def _counted(asked, n, seed):
+def _counted(asked: tuple[Any, dict[str, Any]], n: int, seed: list[int]) -> Rows:
     """A row: what a function of `synthetic` counts."""
     count, given = asked
     return [given | {"n": n} | count(given, n, np.random.default_rng(seed))]
 
 
-def _mutant(given, n, seed):
+def _mutant(given: dict[str, Any], n: int, seed: list[int]) -> Rows:
     """False differences of a mutant of the rule, and of the rule itself in the same noise."""
     broken, whole = synthetic.mutant(given, n, seed)
     return [{"mutant": given["mutant"], "n": n, "count": broken, "rule": whole}]
 
 
-def _rivals(given, n, seed):
-    found = rivals.rates(given, n, np.random.default_rng(seed))
-    return [{"rival": r, "drift": given["drift"], "n": n, "count": c} for r, c in found.items()]
+def _rivals(given: dict[str, Any], n: int, seed: list[int]) -> Rows:
+    counts = rivals.rates(given, n, np.random.default_rng(seed))
+    return [{"rival": r, "drift": given["drift"], "n": n, "count": c} for r, c in counts.items()]

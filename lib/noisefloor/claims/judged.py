@@ -5,8 +5,10 @@ import itertools
 import math
 import tomllib
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +16,7 @@ import pandas as pd
 from noisefloor import parse, paths
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, row, runs, scatter, two
-from noisefloor.stats import trend as order
+from noisefloor.stats import trend as ordered
 from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import answers
 
@@ -38,8 +40,11 @@ CHANGES = {  # what a source prints instead of its numbers -> log change of a ra
     "claimed_loss": lambda x: math.log1p(-x / 100),
 }
 
+Claim = dict[str, Any]  # the fields of one in `claims.toml`, and what is found for it
+Judged = tuple[runs.Cell, dict[str, Any]]  # and what else its words may name
 
-def facts(folder=None):
+
+def facts(folder: Path | None = None) -> pd.DataFrame:
     """All published numbers: one row a number, columns as in the folder's README, `value` as a
     number (empty: lost in the copies, or a version) and `printed` as the file has it. None where
     the project has no published numbers: a page then shows its own alone."""
@@ -51,7 +56,7 @@ def facts(folder=None):
     return frame.astype({"threads": "Int64"})
 
 
-def times(folder=None):
+def times(folder: Path | None = None) -> pd.DataFrame:
     """The backup document's `time` outputs, parsed from their text: arm phase wall user_sys (s)."""
     folder = (folder or paths.published()) / "backup-encryption"
     rows = []
@@ -62,7 +67,12 @@ def times(folder=None):
     return pd.DataFrame(rows, columns=["arm", "phase", "wall", "user_sys"])
 
 
-def judge(facts, times, margin_pct=0.0, start=None):
+def judge(
+    facts: pd.DataFrame,
+    times: pd.DataFrame,
+    margin_pct: float = 0.0,
+    start: scatter.Start | None = None,
+) -> pd.DataFrame:
     """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
     claim and `claimed_pct` the source's own arithmetic as a change of the metric's own value.
 
@@ -79,7 +89,7 @@ def judge(facts, times, margin_pct=0.0, start=None):
     return out.astype({c: "Int64" for c in ("threads", "from_threads", "to_threads")})
 
 
-def _row(c, margin_pct):
+def _row(c: Claim, margin_pct: float) -> Claim:
     """The row of a claim."""
     cell, metric, together = c["cell"], c["metric"], c["together"]
     margin_pct = margin_pct or metric_of(metric).margin_pct
@@ -96,7 +106,7 @@ def _row(c, margin_pct):
     return c | out
 
 
-def _plan(out):
+def _plan(out: Mapping[str, Any]) -> str:
     """What would settle a row: a measurement of its own."""
     runs_needed, minutes = out["runs_needed"], out["minutes_needed"]
     kind = "runs" if out["metric"] in scatter.NO_SERVER else "restarted runs"
@@ -105,7 +115,7 @@ def _plan(out):
     return " or ".join(ways) or "more runs of this kind will not settle it"
 
 
-def _limit(cell, metric, margin_pct, together):
+def _limit(cell: runs.Cell, metric: str, margin_pct: float, together: int) -> Iterator[str]:
     """The start-to-start CV that would undo a verdict from repetitions that hold none."""
     e = cell.estimate
     if e.start or e.single or not e.parts:
@@ -117,25 +127,25 @@ def _limit(cell, metric, margin_pct, together):
         )
 
 
-def trend(facts, source):
+def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
     """(`stats.trend` of the arms of a source that stand in an order, what they say together); (None,
     "") for a source without any. The order was declared before its answer was looked at."""
     names, metric = SOURCES[source].get("ordered", ()), SOURCES[source].get("metric")
     rows = of(facts, source, metric=metric)
     values = [rows.loc[rows["arm"].eq(name), "value"].dropna() for name in names]
-    found = order.trend([list(v) for v in values])
-    if found is None:
+    order = ordered.trend([list(v) for v in values])
+    if order is None:
         return None, ""
     middle = [float(v.mean()) for v in values]
     changes = [100 * (m / middle[0] - 1) for m in middle]
-    told = {"decided": found.decided, "tau": found.tau, "chance": found.p}
-    return found, answers.in_order(names, changes, metric, **told)
+    known = {"decided": order.decided, "tau": order.tau, "chance": order.p}
+    return order, answers.in_order(names, changes, metric, **known)
 
 
 # --- numbers of a source ----------------------------------------------------------------------------
 
 
-def by_threads(facts, source, claim):
+def by_threads(facts: pd.DataFrame, source: str, claim: str) -> pd.Series:
     """Log change by thread count from a source's two columns of throughput."""
     rows = of(facts, source, claim, "tps")
     wide = rows.pivot(index="threads", columns="arm", values="value")
@@ -143,14 +153,16 @@ def by_threads(facts, source, claim):
     return np.log(wide[arm] / wide[base]).sort_index()
 
 
-def of(facts, source, claim=None, metric=None):
+def of(
+    facts: pd.DataFrame, source: str, claim: str | None = None, metric: str | None = None
+) -> pd.DataFrame:
     """The numbers of a source, or of one claim or metric of it."""
     kept = facts[facts["source"] == source]
     kept = kept if claim is None else kept[kept["claim_id"] == claim]
     return kept if metric is None else kept[kept["metric"] == metric]
 
 
-def stated(rows, threads=None):
+def stated(rows: pd.DataFrame, threads: int | None = None) -> float:
     """The percentage that the source itself prints for a claim, NaN for nothing."""
     rows = rows[
         rows["metric"].str.contains("claimed_") & ~rows["arm"].str.contains(" and ", na=False)
@@ -160,21 +172,28 @@ def stated(rows, threads=None):
     return float(rows["value"].iloc[0]) if len(rows) else math.nan
 
 
-def _ends(found):
+def _ends(numbers: Mapping[str, Any]) -> dict[str, float]:
     return {
-        f"{which}_{end}": float(f(v)) for which, v in found.items()
+        f"{which}_{end}": float(f(v)) for which, v in numbers.items()
         for end, f in (("low", np.min), ("high", np.max))
     }  # fmt: skip
 
 
-def _cell(c, value, n, parts, start=None, **more):
+def _cell(
+    c: Claim,
+    value: float,
+    n: tuple[int, int],
+    parts: estimate.Parts,
+    start: scatter.Start | None = None,
+    **more: Any,
+) -> runs.Cell:
     """One comparison with the scatter that its source shows."""
     return runs.Cell(
         c.get("threads"), n, runs.measured(value, parts, c["metric"], n, start), **more
     )
 
 
-def _claims():
+def _claims() -> Iterator[Claim]:
     """The claims of `claims.toml`, each as a dict of its fields."""
     for study, source in SOURCES.items():
         common = {k: v for k, v in source.items() if k not in ("claims", "title")}
@@ -194,7 +213,7 @@ class _Published:
     times: pd.DataFrame
     start: scatter.Start
 
-    def claims(self):
+    def claims(self) -> Iterator[Claim]:
         """Every claim as a dict: its fields of the TOML, filled in, and `cell`, `together`, `key`,
         `claimed_pct`."""
         claims = list(_claims())
@@ -205,7 +224,7 @@ class _Published:
             c["together"] = size[table] if has_word else 1
             yield c | self._judged(c)
 
-    def _judged(self, c):
+    def _judged(self, c: Claim) -> Claim:
         """What is found for a claim, and its words."""
         mine = of(self.facts, c["study"], c["claim_id"])
         cell, more = getattr(self, c["by"])(c)
@@ -216,13 +235,13 @@ class _Published:
                 "{groups} groups of repeats of {sources} sources, median CV {median_cv_pct:.1f} %"
             )
             whose = whose.format(**known.fit)
-        found = more | {"stated": stated(mine, c.get("threads")), "start": start, "whose": whose}
-        found["shared"] = f"{start}, which all rows of a table share"
+        named = more | {"stated": stated(mine, c.get("threads")), "start": start, "whose": whose}
+        named["shared"] = f"{start}, which all rows of a table share"
         texts = ("label", "said", "scatter_from", "why")
-        words = {k: c.get(k, "{whose}").format(**c | found) for k in texts}
+        words = {k: c.get(k, "{whose}").format(**c | named) for k in texts}
         percent = {
-            "stated": found["stated"],
-            "ratio": 100 * (1 / found["stated"] - 1),
+            "stated": named["stated"],
+            "ratio": 100 * (1 / named["stated"] - 1),
             "same": row.percent(cell.estimate.value),
         }
         claimed = c.get("claimed", math.nan)
@@ -233,34 +252,34 @@ class _Published:
             "from_threads": low, "to_threads": high,
         }  # fmt: skip
 
-    def _runs(self, c):
+    def _runs(self, c: Claim) -> dict[str, Any]:
         """{"baseline", "arm": the numbers of an arm, in the order of the file}."""
-        found = {}
+        numbers: dict[str, Any] = {}
         for which in ("baseline", "arm"):
             rows = of(self.facts, c["study"])
             rows = rows[rows["arm"].eq(c[which].removeprefix("TLS ")) & rows["value"].notna()]
             if rows["claim_id"].eq(c["claim_id"]).any():
                 rows = rows[rows["claim_id"] == c["claim_id"]]
             parts = c["metric"].split("_") if c["metric"] == "user_sys" else [c["metric"]]
-            found[which] = sum(rows.loc[rows["metric"] == p, "value"].to_numpy() for p in parts)
-        return found
+            numbers[which] = sum(rows.loc[rows["metric"] == p, "value"].to_numpy() for p in parts)
+        return numbers
 
-    def _difference(self, c):
+    def _difference(self, c: Claim) -> tuple[float, dict[str, float]]:
         """(log change between two numbers, ends): the nearest ends of an arm that has several; from
         what the source says of it where it gives no numbers."""
-        found = self._runs(c)
-        if all(map(len, found.values())):
-            base, arm = found.values()
+        numbers = self._runs(c)
+        if all(map(len, numbers.values())):
+            base, arm = numbers.values()
             up = arm.mean() > base.mean()
             ratio = arm.min() / base.max() if up else arm.max() / base.min()
-            return math.log(ratio), _ends(found)
+            return math.log(ratio), _ends(numbers)
         for metric, log in CHANGES.items():
-            said = of(self.facts, c["study"], c["claim_id"], metric)["value"]
-            if len(said):
-                return log(said.iloc[0]), {}
+            printed = of(self.facts, c["study"], c["claim_id"], metric)["value"]
+            if len(printed):
+                return log(printed.iloc[0]), {}
         return math.nan, {}
 
-    def single(self, c):
+    def single(self, c: Claim) -> Judged:
         """Numbers without anything that shows their scatter: what such runs may differ by is
         predicted from published repeats."""
         value, more = self._difference(c)
@@ -268,12 +287,12 @@ class _Published:
         length, n = float(seconds.iloc[0]) if len(seconds) else None, (c["runs"],) * 2
         return runs.single(c.get("threads"), n, value, c["metric"], length, self.start), more
 
-    def refused(self, c):
+    def refused(self, c: Claim) -> Judged:
         """A number that is no evidence, or lost: `why` is the reason."""
         value, more = self._difference(c)
         return _cell(c, value, (c["runs"],) * 2, (), only=c["why"]), more
 
-    def control(self, c):
+    def control(self, c: Claim) -> Judged:
         """A table of the source where nothing could differ: its differences are known to be zero,
         and so they are the noise of the other one."""
         zero = by_threads(self.facts, c["study"], c["control"])
@@ -282,7 +301,7 @@ class _Published:
         kept = hard[(hard.index >= low) & (hard.index <= high)]
         value, n = float(kept.mean()), len(kept)
 
-        def by(noise):
+        def by(noise: pd.Series) -> runs.Cell:
             parts = ((float(np.mean(noise**2)) / n, len(noise)),)
             return _cell(c, value, (n, n), parts, self.start)
 
@@ -293,13 +312,13 @@ class _Published:
             "few_word": strict.word(c["metric"], 0.0, c["together"]),
         }  # fmt: skip
 
-    def itself(self, c):
+    def itself(self, c: Claim) -> Judged:
         """A table by thread count, by its own scatter."""
         d = by_threads(self.facts, c["study"], c["claim_id"])
         parts = estimate.paired(d.tolist())
         return _cell(c, float(d.mean()), (len(d),) * 2, parts, self.start), {"k": len(d)}
 
-    def twins(self, c):
+    def twins(self, c: Claim) -> Judged:
         """Two arms that are one thing under two names: their difference is the noise."""
         v = np.log(self.times.set_index(["arm", "phase"]).sort_index()[c["metric"]])
         one, other = (v[name] for name in c["twins"])
@@ -311,18 +330,18 @@ class _Published:
         parts = ((variance * (1 + 1 / n), 2),)
         return _cell(c, value, (1, n), parts, sd=math.sqrt(variance)), {}
 
-    def rounded(self, c):
+    def rounded(self, c: Claim) -> Judged:
         """Sizes that agree, within what their rounding can hide."""
         size = of(self.facts, c["study"], c["claim_id"])["value"].iloc[0]
         reach = math.log((size + c["digit"] / 2) / (size - c["digit"] / 2))
         return _cell(c, 0.0, (1, 3), (((reach / 1.96) ** 2, math.inf),)), {}
 
-    def repeated(self, c):
+    def repeated(self, c: Claim) -> Judged:
         """Runs of both arms: Welch on logs, with what a start adds where a server was measured."""
-        found = self._runs(c)
-        x, y = (np.log(values) for values in found.values())
+        numbers = self._runs(c)
+        x, y = (np.log(values) for values in numbers.values())
         parts = estimate.welch(x.tolist(), y.tolist())
         sd = math.sqrt(sum(v * len(k) for (v, _), k in zip(parts, (x, y), strict=True)) / 2)
         added = None if c["metric"] in scatter.NO_SERVER else self.start
         value, n = float(y.mean() - x.mean()), (len(x), len(y))
-        return _cell(c, value, n, parts, added, sd=sd), _ends(found)
+        return _cell(c, value, n, parts, added, sd=sd), _ends(numbers)

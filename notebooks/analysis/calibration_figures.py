@@ -1,7 +1,11 @@
 """Figures of the calibration page, in the theme of `plots`: frames in, a Figure out."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
@@ -11,7 +15,15 @@ from noisefloor.show.plots.canvas import ARMS, BAND, INK
 
 
 @canvas.responsive
-def strip(frame, value, *, limit, least=False, axis="", narrow=False):
+def strip(
+    frame: pd.DataFrame,
+    value: str,
+    *,
+    limit: float,
+    least: bool = False,
+    axis: str = "",
+    narrow: bool = False,
+) -> Figure:
     """One dot a cell along a percent axis, a row for each `noise_label`, a colour for each `scatter`,
     named above, and the extreme of each row in words. The band: up to `limit`, or from it to 100
     (`least`)."""
@@ -23,7 +35,8 @@ def strip(frame, value, *, limit, least=False, axis="", narrow=False):
     lo, hi = (limit, 100.0) if least else (0.0, limit)
     ax.axvspan(lo, hi, color=BAND, alpha=0.13, lw=0, zorder=0)
     ax.axvline(limit, color=BAND, lw=1.2, zorder=1)
-    spread, at = np.linspace(-0.26, 0.26, 7), ax.get_yaxis_transform()
+    spread = np.linspace(-0.26, 0.26, 7)
+    at: Any = ax.get_yaxis_transform()
     for i, label in enumerate(labels):
         row = frame[frame["noise_label"] == label]
         y = i + (0.32 if narrow else 0.0)
@@ -41,14 +54,14 @@ def strip(frame, value, *, limit, least=False, axis="", narrow=False):
     _percents(ax)
     where = -left + 8
     for kind, colour in zip(kinds, ARMS, strict=False):
-        style = {"va": "bottom", "color": colour, "weight": "bold", "fontsize": 12}
+        style: dict[str, Any] = {"va": "bottom", "color": colour, "weight": "bold", "fontsize": 12}
         canvas.note(ax, kind, (0, 1), (where, 8), "axes fraction", **style)
         where += 6.6 * len(kind) + 18
     return figure
 
 
 @canvas.responsive
-def power(frame, *, narrow=False):
+def power(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Share of campaigns that name the difference (solid) or say `same` (dashed) against the true
     change: columns truth_pct, named, same (percent) and scatter (a line each)."""
     figure, axes, _ = canvas.panels(1, narrow, 310)
@@ -66,16 +79,16 @@ def power(frame, *, narrow=False):
     return figure
 
 
-def _dots(ax, points, colour):
+def _dots(ax: Axes, points: np.ndarray, colour: str) -> None:
     """Points as one path of round caps: a tenth of the bytes of as many markers."""
     codes = np.tile([Path.MOVETO, Path.LINETO], len(points))
     path = Path(np.repeat(points, 2, axis=0), codes)
     path.should_simplify = False
-    style = {"ec": colour, "lw": 4, "alpha": 0.55, "capstyle": "round", "zorder": 3}
+    style: dict[str, Any] = {"ec": colour, "lw": 4, "alpha": 0.55, "capstyle": "round", "zorder": 3}
     ax.add_patch(PathPatch(path, fill=False, **style))
 
 
-def _percents(ax, axis="x"):
+def _percents(ax: Axes, axis: str = "x") -> None:
     which = getattr(ax, f"{axis}axis")
     which.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     which.set_major_formatter(lambda v, _: f"{v:g}\u202f%")

@@ -1,0 +1,328 @@
+"""The page of the calibration: its box, tables and figures, none of them written by hand."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from analysis import calibration_figures as figures
+from noisefloor import calibrate
+from noisefloor.calibrate import heldout, live, truth
+from noisefloor.calibrate.calibration import INSTRUMENTS
+from noisefloor.calibrate.found import floor, tau
+from noisefloor.calibrate.goals import pct
+from noisefloor.data.results.campaign import Results
+from noisefloor.model import METRICS
+from noisefloor.show import plots
+from noisefloor.show.markup import Shown, joined, piece
+from noisefloor.show.report import pieces
+from noisefloor.stats import combine, row
+from noisefloor.stats.verdict import differs
+from noisefloor.text import amounts
+
+SLEEP_S = 0.001  # of the arm that sleeps in every transaction
+AT_ONCE = {
+    "rate-same": "identical servers",
+    "rate-sleep": "a sleep of 1 ms",
+    "rate-work": "shared cores",
+    "rate-cores": "a core for each, swapped",
+    "rate-arrivals": "the same arrivals",
+}
+OLD = (
+    "The synthetic figures are those of an earlier version of the rule: run `noisefloor calibrate`."
+)
+
+
+class Page(calibrate.Calibration):
+    """A Calibration as its page shows it."""
+
+    @cached_property
+    def at_rate(self) -> pd.DataFrame:
+        """What two servers at once say (`at_rate`)."""
+        return at_rate(self.opened)
+
+    # -- the head and the end
+
+    @property
+    def box(self) -> Shown:
+        """The box at the top of the page."""
+        facts = self.figures["facts"]
+        shown = [
+            ("Synthetic campaigns", f"{int(self.cells['n'].sum()):,}"),
+            ("Recorded campaigns", f"{len(self.opened):,}"),
+            ("Computed", facts["date"][:10]),
+            ("Seed", str(facts["seed"])),
+        ]
+        missed: Iterable[Any] = self.goals[self.goals["reached"] == "no"].itertuples()
+        notes = [f"Missed: {g.goal} ({g.measured}; goal {g.limit})" for g in missed]
+        unknown = self.goals.loc[self.goals["reached"] == "not measured", "where"]
+        notes += dict.fromkeys(unknown)
+        if facts["rule"] != truth.fingerprint():
+            notes.append(OLD)
+        sentences = joined(piece("headline", _narrow(s)) for s in self.sentences)
+        box = piece("box", "nf-same", sentences, shown, [*map(_narrow, notes)])
+        return Shown(box, self.headline)
+
+    @property
+    def campaigns(self) -> dict[str, str]:
+        """Parameter of the notebook -> names of the campaigns that were opened."""
+        return {"campaigns": ", ".join(r.folder.name for r in self.opened)} if self.opened else {}
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Where the figures come from."""
+        return {"parameters": self.figures["facts"], "raw_files": self.campaigns}
+
+    def save(self) -> None:
+        """Store the newest A/A campaign's verdict table beside the page, for the index; an empty one
+        where none is recorded."""
+        verdicts, meta = pd.DataFrame(columns=row.COLUMNS), self.figures["facts"]
+        if aa := live.asks(self.opened, "aa"):
+            verdicts, meta = aa[-1].verdicts, aa[-1].meta
+        pieces.save(
+            verdicts,
+            "calibration",
+            meta,
+            title="Calibration",
+            headline=self.headline,
+            campaigns=self.campaigns,
+            raw=[calibrate.recorded()],
+        )
+
+    # -- tables and figures
+
+    def table(self, name: str, words: str) -> Shown:
+        """A table of TABLES for reading; a sentence where its campaigns are not there."""
+        try:
+            frame = TABLES[name](self).replace({" %": f"{amounts.THIN}%"}, regex=True)
+            return pieces.table(frame, words, name=name)
+        except live.TooShort as e:
+            return Shown(piece("sentence", str(e)))
+
+    def strip(self, value: str, title: str, words: str, **how: Any) -> Shown:
+        """A figure of every cell's share `value`: see `calibration_figures.strip`."""
+        columns = [c for c in truth.CELLS["cells"] if c != "scatter"]
+        data = self.cells[["noise_label", "scatter", *columns, value]]
+        ends = data.groupby("noise_label", sort=False)[value].agg(["min", "max"])
+        alt = "; ".join(f"{name}: {lo:.1f} to {hi:.1f} %" for name, lo, hi in ends.itertuples())
+        drawing = figures.strip(data, value, **how)
+        data = data.drop(columns="noise_label")
+        return plots.show(drawing, title=title, alt=alt, caption=words, data=data, name=value)
+
+    def power_figure(self, words: str) -> Shown:
+        """The figure of what campaigns say of true changes."""
+        title, data = "Which changes are named", self.power
+        rows: Iterable[Any] = data.itertuples()
+        alt = "; ".join(
+            f"{r.scatter}, {r.truth_pct} %: {r.named:.0f} % name it, {r.same:.0f} % say same"
+            for r in rows
+        )
+        drawing = figures.power(data)
+        return plots.show(drawing, title=title, alt=alt, caption=words, data=data, name="power")
+
+
+def load(campaigns: str = "") -> Page:
+    """The page of the recorded synthetic figures and the campaigns called so, "" for all recorded ones
+    that came to their end."""
+    whole = calibrate.load(campaigns)
+    return Page(whole.figures, whole.opened)
+
+
+def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
+    """What two servers under load at once say of a difference that is known: rows arrangement, arm,
+    metric, change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log
+    scale), of the newest campaign of each question. A sleep is known by construction; work is held
+    against the same work measured one server after the other, with that error left out. Raises
+    TooShort."""
+    newest = {q: asked[-1] for q in (*AT_ONCE, live.ALONE) if (asked := live.asks(opened, q))}
+    alone = newest.pop(live.ALONE, None)
+    if not newest:
+        raise live.TooShort(live.NONE.format("two servers at once"))
+    sizes: dict[Any, float] = {}
+    if alone:
+        sizes = alone.alone().set_index(["arm", "metric"])["change_pct"].to_dict()
+    shares = []
+    for question, r in newest.items():
+        rows = r.alone()
+        for each in rows[rows["metric"].isin(live.SIZES) & ~rows["control"]].to_dict("records"):
+            arm, metric = each["arm"], each["metric"]
+            known = sizes.get((arm, metric), math.nan)
+            if question == "rate-same":
+                known = 0.0
+            elif question == "rate-sleep":
+                base = r.judged(metric="mean_latency")
+                mean = base.loc[base["arm"] == r.study.baseline.name, "value"].median()
+                known = 100 * SLEEP_S / mean if metric == "mean_latency" else math.nan
+            share = (
+                100 * math.log1p(each["change_pct"] / 100) / math.log1p(known / 100)
+                if known
+                else math.nan
+            )
+            answer = (each[c] for c in ("change_pct", "lo_pct", "hi_pct", "verdict"))
+            shares.append((AT_ONCE[question], arm, metric, *answer, known, share))
+    columns = "arrangement arm metric change_pct lo_pct hi_pct verdict truth_pct told_pct"
+    return pd.DataFrame(shares, columns=columns.split())
+
+
+# -- tables for reading ------------------------------------------------------------------------------
+
+
+def _narrow(text: str) -> str:
+    """The text with narrow spaces before percent signs, where no line breaks."""
+    return text.replace(" %", f"{amounts.THIN}%")
+
+
+def _changes(frame: pd.DataFrame) -> pd.DataFrame:
+    """A table of verdict rows for reading: metrics by their label, a change with its interval."""
+    rows = zip(*(frame[c] for c in ("change_pct", "lo_pct", "hi_pct", "metric")), strict=True)
+    shown = frame.assign(metric=[METRICS[m].label for m in frame["metric"]])
+    shown = shown.drop(columns=["lo_pct", "hi_pct"]).rename(columns={"change_pct": "change"})
+    if "truth_pct" in shown:
+        known = shown["truth_pct"].notna()
+        shown["truth_pct"] = shown["truth_pct"].map(amounts.percent).where(known, "–")
+        shown = shown.rename(columns={"truth_pct": "true change"})
+    shown["change"] = [amounts.told(*numbers) for numbers in rows]
+    return shown
+
+
+def _share(frame: pd.DataFrame) -> list[str]:
+    """How much of a true size was told."""
+    return ["–" if pd.isna(x) else f"{x:.0f} %" for x in frame["told_pct"]]
+
+
+def _wrong(verdicts: pd.Series) -> pd.Series:
+    """False for the words that name a difference, which come first."""
+    return ~verdicts.map(differs).astype(bool)
+
+
+def _by(column: str) -> Callable[[Page], pd.DataFrame]:
+    """The table of repeats by a column."""
+
+    def made(page: Page) -> pd.DataFrame:
+        shares = heldout.summary(page.repeats, column)
+        ends = (
+            f"{pct(lo / 100)} to {pct(hi / 100)}"
+            for lo, hi in zip(shares["lo_pct"], shares["hi_pct"], strict=True)
+        )
+        shown = shares[[column, "repeats", "inside"]]
+        shown = shown.assign(share=(shares["share_pct"] / 100).map(pct))
+        shown[column] = [INSTRUMENTS.get(name, name) for name in shares[column]]
+        shown["its bounds"] = list(ends)
+        shown["half width of the range"] = [f"±{h:.1f} %" for h in shares["half_pct"]]
+        return shown.assign(**{"inside, scatter added": shares["inside_tau"]})
+
+    return made
+
+
+def _scatter(page: Page) -> pd.DataFrame:
+    """The scatter between sittings of each instrument and metric."""
+    rows = [
+        (
+            INSTRUMENTS.get(name, name),
+            METRICS[metric].label,
+            f"{100 * e['value']:.2f} %",
+            *(e[k] for k in ("df", "questions", "sittings")),
+        )
+        for name, entries in tau(page.opened).items()
+        if isinstance(entries, dict)
+        for metric, e in entries.items()
+    ]
+    if not rows:
+        raise live.TooShort("No question was measured in two sittings on one processor.")
+    columns = ["instrument", "metric", "scatter", "degrees of freedom", "questions", "sittings"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.assign(
+        used=["yes" if q >= combine.QUESTIONS else "no" for q in frame["questions"]]
+    )
+
+
+def _starts(page: Page) -> pd.DataFrame:
+    """The scatter of one server from start to start."""
+    campaigns = live.asks(page.opened, "aa")
+    if not campaigns:
+        raise live.TooShort(live.NONE.format("two identical servers"))
+    rows = [
+        (
+            METRICS[m].label,
+            f"{e['cv_pct']:.2f} % ({e['lo_pct']:.2f} to {e['hi_pct']:.2f} %)",
+            e["df"],
+        )
+        for m, e in floor(*campaigns).items()
+        if isinstance(e, dict)
+    ]
+    return pd.DataFrame(rows, columns=["metric", "start-to-start CV", "degrees of freedom"])
+
+
+def _sittings(page: Page) -> pd.DataFrame:
+    known = page.figures["sittings"]
+    return pd.DataFrame(
+        {
+            "scatter between sittings": known["tau"].map(pct),
+            "standard error of a campaign": known["se"].map(pct),
+            "sittings": known["sittings"],
+            "interval holds the truth": (known["covered"] / known["n"]).map(pct),
+            "its half width": [f"±{h:.1f} %" for h in known["half_pct"]],
+            "next campaign in its range": (known["inside"] / known["n"]).map(pct),
+            "half width of the range": [f"±{h:.1f} %" for h in known["next_pct"]],
+        }
+    )
+
+
+def _files(page: Page) -> pd.DataFrame:
+    files = page.figures["files"]
+    shares = {
+        word.replace("_", " "): (files[word] / files["n"]).map(pct)
+        for word in ("faster", "slower", "same")
+    }
+    return pd.DataFrame(
+        {
+            "server starts": ["one a run" if r else "one an arm" for r in files["restarts"]],
+            "runs an arm": files["runs"],
+            "run-to-run CV": files["cv"].map(pct),
+            "true change": files["effect"].map(pct),
+            **shares,
+        }
+    )
+
+
+def _mutants(page: Page) -> pd.DataFrame:
+    mutants: pd.DataFrame = page.figures["mutants"]
+    n = mutants["n"]
+    shares = {"false differences": mutants["count"] / n, "of the rule itself": mutants["rule"] / n}
+    return mutants[["mutant"]].assign(**{name: share.map(pct) for name, share in shares.items()})
+
+
+def _rivals(page: Page) -> pd.DataFrame:
+    rivals: pd.DataFrame = page.figures["rivals"]
+    rivals = rivals.assign(share=(rivals["count"] / rivals["n"]).map(pct))
+    wide: Any = rivals.pivot(index="rival", columns="drift", values="share")
+    wide = wide.loc[rivals["rival"].unique(), rivals["drift"].unique()]
+    return wide.rename(columns="drift: {}".format).reset_index().rename_axis(columns=None)
+
+
+def _two(page: Page) -> pd.DataFrame:
+    """The leave-one-source-out table, the names of sources as they are cited."""
+    shown = page.two.assign(metric=[METRICS[m].label for m in page.two["metric"]])
+    shown["inside"] = [f"{x:.1f} %" for x in shown.pop("inside_pct")]
+    shown["experimental"] = shown["experimental"].map({True: "yes", False: "no"})
+    return shown[["metric", "runs", "source", "groups", "inside", "experimental"]]
+
+
+TABLES: dict[str, Callable[[Page], pd.DataFrame]] = {
+    "goals": lambda c: c.goals,
+    "identical": lambda c: _changes(c.identical.drop(columns="workload")),
+    "controls": lambda c: _changes(c.controls.sort_values("verdict", key=_wrong, kind="stable")),
+    "slowdowns": lambda c: _changes(c.slowdowns),
+    "at-a-rate": lambda c: _changes(c.at_rate.assign(told=_share)).drop(columns="told_pct"),
+    "repeats-by-instrument": _by("instrument"),
+    "repeats-by-study": _by("study"),
+    "scatter-between-sittings": _scatter,
+    "scatter-between-starts": _starts,
+    "sittings": _sittings,
+    "two-numbers": _two,
+    "files": _files,
+    "mutants": _mutants,
+    "rivals": _rivals,
+}

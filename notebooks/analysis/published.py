@@ -1,0 +1,165 @@
+"""The page of published claims: what leads it, and how far the printed numbers agree."""
+
+import os
+import tomllib
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from noisefloor import paths
+from noisefloor.claims.judged import by_threads, facts, of, stated, trend
+from noisefloor.show.markup import Shown, joined, piece
+from noisefloor.show.report import words
+from noisefloor.show.report.pieces import table
+from noisefloor.show.rows import threads_label
+from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
+from noisefloor.text import amounts, answers
+
+
+def headline(verdicts: pd.DataFrame) -> str:
+    """How many comparisons have which verdict, and how large they are, in one sentence. Raises
+    paths.NotFound."""
+    if verdicts.empty:
+        raise paths.NotFound(f"no published numbers are in {paths.shown(paths.published())}")
+    kinds: Any = verdicts.apply(lambda r: kind(r["verdict"], r["metric"]), axis=1)
+    ordered = [s for s in pd.unique(verdicts["study"]) if _falls_or_rises(s)]
+    steps = kinds.eq(CANNOT_TELL) & verdicts["study"].isin(ordered)
+    kinds[steps] = "steps"
+    counts = Counter(kinds)
+    by = {k: _factors(verdicts.loc[kinds.eq(k), "change_pct"]) for k in counts}
+    sized = {k: f"{counts[k]}{by.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL)}
+    more = f"; {counts['steps']} more are steps of an order that is no chance" if any(steps) else ""
+    return (
+        f"{len(verdicts)} comparisons from {verdicts['study'].nunique()} published sources: changes "
+        f"for the worse {sized['worse']}, for the better {sized['better']}, too small to matter "
+        f"{counts[SAME]}, and {sized[CANNOT_TELL]} of which nobody can tell whether they are "
+        f"noise{more}."
+    )
+
+
+def _falls_or_rises(source: str) -> bool:
+    """Whether the arms of a source stand in an order that is no chance."""
+    order, _ = trend(facts(), source)
+    return order is not None and order.decided
+
+
+def _factors(changes: pd.Series) -> str:
+    """From how small to how large changes of any metric are, in one unit: ` (1.05 to 4.7 times)`."""
+    sizes = sorted(map(amounts.factor, changes.dropna().astype(float)))
+    ends = dict.fromkeys(f"{v:.3g}" for v in sizes[:: max(1, len(sizes) - 1)])
+    return f" ({' to '.join(ends)} times)" if ends else ""
+
+
+def box(verdicts: pd.DataFrame) -> Shown:
+    """The box at the top of the page: the headline and the findings."""
+    share = f"{(verdicts['verdict'] == CANNOT_TELL).sum()} of {len(verdicts)}"
+    sentence = headline(verdicts)
+    inner = joined((piece("counted", CANNOT_TELL, share), piece("headline", sentence)))
+    return Shown(piece("box", "nf-cannot-tell", inner, (), findings(verdicts)), sentence)
+
+
+def findings(verdicts: pd.DataFrame) -> list[str]:
+    """The answers that readers ask for, one sentence each, from the verdict table."""
+    by_label = verdicts.set_index(["study", "label"])
+
+    def row(study: str, label: str) -> Any:
+        return by_label.loc[(f"{study}-encryption", label)]
+
+    def verdict(r: Any) -> str:
+        return f"{r['verdict']}, {words.effect(r)}"
+
+    tps, mid = row("binlog", "TPS"), row("tablespace", "32 threads")
+    low, high = (row("tablespace", f"{t} threads together") for t in ("1 to 16", "64 to 2048"))
+    backup, restore = (
+        "; ".join(
+            f"{t} {verdict(row('backup', f'{phase} with aes-128-cbc, {t}'))}"
+            for t in ("time", "CPU time")
+        )
+        for phase in ("backup", "restore")
+    )
+    again = answers.restarted(high)
+    again = again and f"; {again}, if the server was restarted between the runs"
+    return [
+        f"221.19 TPS without and 229.41 with binary log encryption: {verdict(tps)}. "
+        f"{answers.by_chance(tps)} QPS and mean latency are the same measurement, the 15.5 % in "
+        "maximum latency is no evidence.",
+        f"Tablespace encryption with heavy reads, 1 to 16 threads: {verdict(low)}. At 32 threads: "
+        f"{verdict(mid)}. From 64 threads on: {verdict(high)}{again}.",
+        f"A backup through aes-128-cbc: {backup}. The restore: {restore}. The document does not mention "
+        "CPU time.",
+        f"Point queries of five versions: {trend(facts(), 'mdcallag-versions')[1]}.",
+    ]
+
+
+def archives() -> Shown:
+    """The archives whose own runs judge them: a table with links to their published pages."""
+    rows = []
+    for file in sorted(paths.published().glob("archives/*/about.toml")):
+        about, name = tomllib.loads(file.read_text()), f"archive-{file.parent.name}"
+        page = paths.root() / "reports" / "published" / name / f"{name}.html"
+        title = about["title"]
+        if page.exists():
+            title = piece("link", os.path.relpath(page, paths.reports()), title)
+        rows.append((title, about["question"], about["article"]))
+    frame = pd.DataFrame(rows, columns=["archive", "asked", "source"])
+    caption = "Archives whose own repeats say what can be told from noise."
+    return table(frame, caption, name="archives", raw=("archive",))
+
+
+def lost(facts: pd.DataFrame) -> pd.DataFrame:
+    """What the copies lost: one row a number that a source must have had."""
+    gone = facts[facts["printed"].isna()]
+    return gone[["source", "arm", "metric", "threads", "where_in_source", "note"]]
+
+
+# -- what the numbers say about each other -----------------------------------------------------------
+
+
+def checks(facts: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+    """Numbers that must agree because they measure the same thing or were computed from each other:
+    source check stated recomputed finding."""
+    source, rows = "binlog-encryption", list[tuple[Any, ...]]()
+    names = ("tps", "qps", "mean_latency", "max_latency")
+    by: Any = {m: of(facts, source, metric=m).set_index("arm")["value"] for m in names}
+    law = "Little's law: mean latency is the same measurement as TPS, not a second witness"
+    third = "QPS is TPS times 20, not a third witness"
+    for arm, tps in by["tps"].items():
+        latency = 4000 / by["mean_latency"][arm]
+        rows.append((source, f"TPS, {arm}: 4 threads / mean latency", tps, latency, law))
+        each = by["qps"][arm] / tps
+        rows.append((source, f"queries a transaction, {arm}", 20.0, each, third))
+    worst = by["max_latency"]
+    rise = 100 * (worst["encryption on"] / worst["encryption off"] - 1)
+    printed = stated(of(facts, source, "max-latency"))
+    finding = "computed correctly, and no evidence"
+    rows.append((source, "rise of the maximum latency, %", printed, rise, finding))
+    took: Any = times.set_index(["arm", "phase"]).sort_index()
+    wall, user_sys = took["wall"], took["user_sys"]
+    source = "backup-encryption"
+    finding = "the document divides rounded seconds"
+    for arm in ("aes-128-cbc", "sm4", "sm4-cbc"):
+        for phase in ("backup", "restore"):
+            exact = 100 * (wall[arm, phase] / wall["none", phase] - 1)
+            printed = stated(of(facts, source, f"{phase}-{arm}"))
+            rows.append((source, f"{phase} with {arm}, % longer", printed, exact, finding))
+    finding = "extra user + sys per second of wall time; the document read a monitor"
+    for arm, printed in (("aes-128-cbc", 20.0), ("sm4", 50.0)):
+        more = user_sys[arm, "backup"] - user_sys["none", "backup"]
+        share = 100 * more / wall[arm, "backup"]
+        check = f"CPU of openssl {arm} during the backup, %"
+        rows.append((source, check, printed, share, finding))
+    source = "tablespace-encryption"
+    hard: Any = np.exp(-by_threads(facts, source, "io-bound"))
+    ratio = of(facts, source, "io-bound", "claimed_ratio").set_index("threads")["value"]
+    at = (hard.round(2) - ratio).abs().idxmax()
+    check = f"printed ratio that fits worst, {threads_label(int(at))}"
+    finding = "all eleven printed ratios are the quotients of the two columns, rounded"
+    rows.append((source, check, ratio[at], hard[at], finding))
+    source, check = "version-upgrade", "rows a table: prepare command, run command"
+    metrics = ("table_size_prepare", "table_size_run")
+    sizes = (of(facts, source, metric=m)["value"].iloc[0] for m in metrics)
+    finding = "nine tenths of the rows that the run asks for were never made, if both commands are as used"
+    rows.append((source, check, *sizes, finding))
+    return pd.DataFrame(rows, columns=["source", "check", "stated", "recomputed", "finding"])
