@@ -14,6 +14,7 @@ import pandas as pd
 
 from noisefloor import model
 from noisefloor.show.plots import canvas
+from noisefloor.show.report import words
 from noisefloor.stats import verdict
 from noisefloor.stats.estimate import Estimate, paired
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME
@@ -147,7 +148,7 @@ def in_words(rows: pd.DataFrame) -> str:
     for row in ordered:
         start = f"{row.verdict} with"
         if row.verdict == NOT_YET:
-            start = f"{row.warnings[0].split(': ')[0]}:"
+            start = f"{words.word(row._asdict())}:"
         said.setdefault(start, []).append(f"{row.arm} ({_size(row)})")
     return "; ".join(f"{start} {', '.join(arms)}" for start, arms in said.items())
 

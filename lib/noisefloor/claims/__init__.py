@@ -25,6 +25,7 @@ from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats import agree
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers
+from noisefloor.text.reasons import Why, without
 
 Row = Mapping[str, Any]  # of a verdict table
 
@@ -211,12 +212,8 @@ def reasons(kept: pd.DataFrame) -> list[str]:
         again = f"{answers.restarted(r)}, if the server was restarted between the runs"
         lines.append(f"{r['label']}: {again}.")
     weakest = kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"].explode().dropna()
-    hidden = ("holds unless", "--restarts", "predicted from")  # the caption names the scatter
-    return lines + [
-        f"{w[0].upper()}{w[1:]}."
-        for w in dict.fromkeys(weakest)
-        if not any(part in w for part in hidden)
-    ]
+    hidden = Why.UNLESS_STARTS_SCATTER, Why.RESTARTS_UNKNOWN, Why.PREDICTED  # the caption has them
+    return lines + [f"{w[0].upper()}{w[1:]}." for w in without(dict.fromkeys(weakest), *hidden)]
 
 
 # --- beside our own ---------------------------------------------------------------------------------

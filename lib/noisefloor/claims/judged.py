@@ -19,6 +19,7 @@ from noisefloor.stats import estimate, row, runs, scatter, two
 from noisefloor.stats import trend as ordered
 from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import answers
+from noisefloor.text.reasons import Reason, Why
 
 COLUMNS = [
     *row.COLUMNS,
@@ -121,10 +122,7 @@ def _limit(cell: runs.Cell, metric: str, margin_pct: float, together: int) -> It
     if e.start or e.single or not e.parts:
         return
     if spare := e.spare(metric, math.log1p(margin_pct / 100), together):
-        yield (
-            "holds unless what no repetition here shows (server start, cache, time of day) scatters "
-            f"by more than {100 * spare:.1f} % (CV)"
-        )
+        yield Reason(Why.UNLESS_STARTS_SCATTER, cv_pct=100 * spare)
 
 
 def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:

@@ -15,11 +15,11 @@ from noisefloor.stats.estimate import Estimate, Parts
 from noisefloor.stats.row import Key, Row, row
 from noisefloor.stats.scatter import Floor, Start
 from noisefloor.stats.verdict import CANNOT_TELL
+from noisefloor.text.reasons import Reason, Why
 
 # sysbench's histogram, of the width of `parse.RESOLUTION` (importing that would import numpy)
 BUCKET = math.log1p(0.01817)  # width of a bucket on the log scale
 CLIP_S = 100.0  # its end
-SHARED = "more runs under the same server starts cannot settle it"
 _GIVEN_DF = 10  # degrees of freedom of a floor that somebody gave for single runs
 
 
@@ -111,17 +111,14 @@ def _repeated(
     else:
         parts = estimate.welch(x, y)
         sd = math.sqrt(sum(v * k for (v, _), k in zip(parts, n, strict=True)) / 2)
-        warnings.append(
-            "the runs do not say in which order they were made: a drift of the machine would look "
-            "like a difference"
-        )
+        warnings.append(Reason(Why.ORDER_UNKNOWN))
     if metric in QUANTILES:
         if math.exp(max(*x, *y)) >= CLIP_S * 0.999:
-            only = f"clipped at {CLIP_S:g} s, the end of sysbench's histogram"
+            only = Reason(Why.CLIPPED, most_s=CLIP_S)
     elif not sum(v for v, _ in parts) > 0:
-        only = "the runs of an arm do not scatter at all: rounded or copied numbers"
+        only = Reason(Why.NO_SCATTER)
     if metric == "mean_latency":
-        warnings.append("the same measurement as the throughput (Little's law), not a second one")
+        warnings.append(Reason(Why.SAME_AS_TPS))
     return Cell(threads, n, measured(value, parts, metric, n, start), sd, only, warnings)
 
 
@@ -181,19 +178,17 @@ def single(
     if floor:
         variance = floor[0] ** 2 * sum(1 / k for k in alone)
         parts.append((variance, floor[1]))
-        warnings.append(f"{which}: it scatters as given, by {100 * floor[0]:.2g} %")
+        warnings.append(Reason(Why.AS_GIVEN, which=which, cv_pct=100 * floor[0]))
         if not several:
             chance = 2 * student.tail(abs(value) / math.sqrt(variance), floor[1])
     elif known:
-        warnings.append(
-            f"{which}: what it may differ by is predicted from {known.fit['groups']} groups of "
-            f"repeats of {known.fit['sources']} sources, whose median CV is "
-            f"{known.fit['median_cv_pct']:.1f} %"
-        )
+        repeats = {"groups": known.fit["groups"], "sources": known.fit["sources"]}
+        repeats |= {"which": which, "cv_pct": known.fit["median_cv_pct"]}
+        warnings.append(Reason(Why.PREDICTED, **repeats))
         if not several:
             chance = known.chance(value)
     else:
-        only = f"{which}, and how much such runs scatter is not known"
+        only = Reason(Why.UNPREDICTED, which=which)
     estimated = measured(value, tuple(parts), metric, n, start if several else None)
     return Cell(threads, n, replace(estimated, single=known), sd, only, warnings, chance)
 
@@ -230,12 +225,9 @@ def verdict_row(
         restarted = (other, *estimated.ends(together, restarted=True))
     elif estimated.start:
         cv = 100 * math.sqrt(estimated.start[0][0] / 2)
-        warnings.append(
-            "nothing says that the server was restarted between the runs: a start-to-start CV of "
-            f"{cv:.2g} % is added; --restarts leaves it out"
-        )
+        warnings.append(Reason(Why.RESTARTS_UNKNOWN, cv_pct=cv))
         if needed is None:
-            warnings.append(SHARED)
+            warnings.append(Reason(Why.SHARED_STARTS))
     return row(
         key,
         n,

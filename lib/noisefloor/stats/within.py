@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from noisefloor.text.reasons import Reason, Why
+
 
 def mser5(rates: Sequence[float] | np.ndarray) -> int:
     """Rows at the beginning that are warm-up: MSER-5 (White 1997), on means of five rows."""
@@ -26,14 +28,14 @@ def within(rates: Sequence[float] | np.ndarray) -> tuple[float, int, list[str]] 
     rates = np.asarray(rates, float)
     if len(rates) < 20 or not (rates > 0).all():
         return None
-    warnings = []
+    warnings: list[str] = []
     if cut := mser5(rates):
-        warnings.append(f"the first {cut} rows look like warm-up and do not count")
+        warnings.append(Reason(Why.WARM_UP, rows=cut))
     kept = rates[cut:]
     batches = np.array([part.mean() for part in np.array_split(kept, min(10, len(kept) // 2))])
     early, late = np.array_split(batches, 2)
     spread = math.sqrt(early.var(ddof=1) / len(early) + late.var(ddof=1) / len(late))
     if spread and abs(early.mean() - late.mean()) > 4 * spread:
-        warnings.append("throughput steps or drifts within the run")
+        warnings.append(Reason(Why.DRIFT))
     error = float(batches.std(ddof=1) / batches.mean()) / math.sqrt(len(batches))
     return error, len(batches) - 1, warnings
