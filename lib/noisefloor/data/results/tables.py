@@ -9,6 +9,7 @@ import pandas as pd
 
 from noisefloor import model, schedule, stats
 from noisefloor.model import METRICS
+from noisefloor.servers.kinds import mysql
 
 # what a page leads with, the first of each that was measured
 PROCESSOR = ("cpu_per_transaction", "cpu_per_connection", "user_sys")
@@ -248,9 +249,8 @@ class Tables:
             return pd.DataFrame(columns=["fact", "found"])
         rows = [("from", found["from"]), ("to", found["to"])]
         if found.get("refused"):
-            lts = found["from"].startswith("MySQL 8.0") and found["to"].startswith("MySQL 9")
-            through = ": MySQL 9 opens the data of an LTS release alone; go through 8.4" * lts
-            rows.append(("result", f"not in one step{through}"))
+            why = mysql.detour(found["from"], found["to"])
+            rows.append(("result", f"not in one step: {why}" if why else "not in one step"))
         else:
             rows.append(("seconds until it answered", f"{found['took_s']:.1f}"))
             rows.append(("checksums of all tables, before and after", found["checksums"]))
