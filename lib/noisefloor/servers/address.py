@@ -7,6 +7,7 @@ import ipaddress
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -40,7 +41,7 @@ class Address:
         """The URL without a password."""
         query = {"unix_socket": self.socket, "read_default_file": self.file}
         query = {k: v for k, v in query.items() if v}
-        place = {} if self.socket else {"host": self.host, "port": self.port}
+        place: dict[str, Any] = {} if self.socket else {"host": self.host, "port": self.port}
         return sa.URL.create("mysql", username=self.user, query=query, **place).render_as_string()
 
     @property
@@ -68,7 +69,7 @@ def address(given: str) -> Address:
 
     text = os.environ.get(VARIABLE, "") if given == "env" else given
     try:
-        url = sa.make_url(text)
+        url: sa.URL | None = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
         url = None
     if url is None or url.drivername not in kinds.known():
@@ -83,10 +84,11 @@ def address(given: str) -> Address:
         raise wrong(f"names the option {odd[0]!r}")
     if url.database:
         raise wrong("names a schema, and Noisefloor measures in one that it creates")
-    file = url.query.get("read_default_file", "")
+    options = {k: str(v) for k, v in url.query.items()}
+    file = options.get("read_default_file", "")
     file = str(Path(file).expanduser().resolve()) if file else ""
     known = _client(Path(file)) if file else {}
-    socket = url.query.get("unix_socket", "") or ("" if url.host else known.get("socket", ""))
+    socket = options.get("unix_socket", "") or ("" if url.host else known.get("socket", ""))
     host = "" if socket else url.host or known.get("host", "")
     if not socket and not host:
         raise wrong("names no host and no socket")
@@ -108,8 +110,8 @@ def _client(file: Path) -> dict[str, str]:
             strict=False, allow_no_value=True, delimiters=("=",), comment_prefixes=("#", ";")
         )
         parser.read_string("\n".join(lines))
-        found = parser["client"] if parser.has_section("client") else {}
+        client = dict(parser["client"]) if parser.has_section("client") else {}
     except (OSError, UnicodeDecodeError, configparser.Error) as e:
         why = getattr(e, "strerror", None) or type(e).__name__
         raise StudyError(f"the option file cannot be read ({why}); nothing was measured") from None
-    return {k.replace("-", "_"): (v or "").strip("'\"") for k, v in found.items()}
+    return {k.replace("-", "_"): (v or "").strip("'\"") for k, v in client.items()}

@@ -1,4 +1,4 @@
-"""How fast the disk is that servers lie on, as fio measures it."""
+"""How fast the disk of the servers is, as fio measures it."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from pathlib import Path
 from noisefloor.servers.engines import output, which
 from noisefloor.servers.workshop import ServerError, die_with_parent
 
-FILE_MB = 512
+_FILE_MB = 512
 # what is asked: one page after the other, many at once, and a log that is synced after every write
 _JOBS = {
     "read": ("--rw=randread", "--bs=16k", "--iodepth=1", "--direct=1"),
@@ -18,14 +18,14 @@ _JOBS = {
 
 
 def measured(folder: Path, seconds: float) -> str:
-    """What fio prints (JSON) of the disk under `folder`: four jobs, each so many seconds, on a file
-    of `FILE_MB` that is gone afterwards. "" where fio is not here. Raises ServerError."""
+    """What fio prints (JSON) of the disk under `folder`: four jobs of so many `seconds` each, on a
+    file of 512 MiB that is gone afterwards. "" where fio is missing. Raises ServerError."""
     program = which("fio")
     if not program:
         return ""
     file = folder / "fio.data"
     argv = [program, "--output-format=json", "--ioengine=libaio", f"--filename={file}"]
-    argv += [f"--size={FILE_MB}m", "--time_based", f"--runtime={round(1000 * seconds)}ms"]
+    argv += [f"--size={_FILE_MB}m", "--time_based", f"--runtime={round(1000 * seconds)}ms"]
     for name, options in _JOBS.items():
         argv += [f"--name={name}", "--stonewall", *options]
     try:
@@ -40,11 +40,11 @@ def measured(folder: Path, seconds: float) -> str:
 def facts(printed: str) -> dict[str, float]:
     """What stands in fio's JSON: `read_us` and `read_p99_us` (one page of 16 KiB at a time),
     `reads_per_s` and `writes_per_s` (32 at once), `sync_us` and `sync_p99_us` (4 KiB written and
-    synced). Raises ServerError for what is no such text."""
+    synced). Raises ServerError for any other text."""
     try:
         jobs = {job["jobname"]: job for job in json.loads(printed[printed.index("{") :])["jobs"]}
         read, sync = jobs["read"]["read"], jobs["sync"]
-        found = {
+        values = {
             "read_us": read["clat_ns"]["mean"] / 1e3,
             "read_p99_us": read["clat_ns"]["percentile"]["99.000000"] / 1e3,
             "reads_per_s": jobs["reads"]["read"]["iops"],
@@ -52,7 +52,7 @@ def facts(printed: str) -> dict[str, float]:
             "sync_us": sync["sync"]["lat_ns"]["mean"] / 1e3,
             "sync_p99_us": sync["sync"]["lat_ns"]["percentile"]["99.000000"] / 1e3,
         }
-        numbers = {name: float(value) for name, value in found.items()}
+        numbers = {name: float(value) for name, value in values.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise ServerError(f"fio printed what is not understood ({e!r})") from None
     if not all(math.isfinite(n) and n > 0 for n in numbers.values()):

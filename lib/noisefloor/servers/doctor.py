@@ -8,12 +8,16 @@ import platform
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from noisefloor import paths
 from noisefloor.servers import engines, kinds
 from noisefloor.servers.throttle import Throttle, block_device
 from noisefloor.servers.workshop import ServerError
 
+_Builds = dict[str, dict[str, Any]]  # engine -> what it is, or `missing`
+_Tools = dict[str, str | None]  # tool -> its version, or None
+_Rights = dict[str, tuple[bool, str]]  # right -> whether it is there, and why
 _KNOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _TOOLS, _PARTS = _KNOWN["tools"], _KNOWN["parts"]
 _PROCESSOR = {  # lines of /proc/cpuinfo, those of x86 and those of ARM
@@ -32,7 +36,7 @@ _CRYPTO = {
 # -- the host --------------------------------------------------------------------------------------
 
 
-def facts() -> dict:
+def facts() -> dict[str, Any]:
     """The host as it is recorded with each campaign: processor (its name and `processor()`), cores,
     memory (B), AES flag, kernel, boot id ("" where there is none), and the disk under the project.
     No host name, user name or path."""
@@ -52,7 +56,7 @@ def facts() -> dict:
         "kernel": platform.release(),
         "boot": _read("/proc/sys/kernel/random/boot_id").strip(),
         "system": system[1] if system else platform.system(),
-        "disk": disk(paths.root()),
+        "disk": _disk(paths.root()),
     }
 
 
@@ -60,8 +64,8 @@ def processor(cpuinfo: str) -> dict[str, str | int]:
     """`vendor`, `family`, `model` and `stepping` by the text of /proc/cpuinfo, as far as they are
     there; of an ARM processor its implementer, part and variant. Empty where it names no model."""
     lines = re.findall(r"^([\w ]+?)[ \t]*:[ \t]*(\S.*?)[ \t]*$", cpuinfo, re.M)
-    first = dict(reversed(lines))  # of the first core
-    ids = {}
+    first: dict[str, str] = dict(reversed(lines))  # of the first core
+    ids: dict[str, str | int] = {}
     for key, names in _PROCESSOR.items():
         value = next((first[n] for n in names if n in first), "")
         if key == "vendor" and value:
@@ -71,7 +75,7 @@ def processor(cpuinfo: str) -> dict[str, str | int]:
     return ids if {"vendor", "model"} <= set(ids) else {}
 
 
-def disk(folder: Path) -> dict:
+def _disk(folder: Path) -> dict[str, str | None]:
     """`kind` (nvme, ssd, hdd, virtual, unknown), `filesystem`, `device` (maj:min) of a folder."""
     mounts = [line.split(" - ") for line in _read("/proc/self/mountinfo").splitlines()]
     inside = [
@@ -79,13 +83,13 @@ def disk(folder: Path) -> dict:
         for left, right in mounts
         if folder.resolve().is_relative_to(left.split()[4])
     ]
-    where = {"filesystem": max(inside)[1] if inside else "unknown"}
+    filesystem = max(inside)[1] if inside else "unknown"
     if (whole := block_device(folder)) is None:
-        return {"kind": "unknown"} | where | {"device": None}
+        return {"kind": "unknown", "filesystem": filesystem, "device": None}
     kind = {"0": "ssd", "1": "hdd"}.get(_read(whole / "queue/rotational").strip(), "unknown")
     if whole.name.startswith(("vd", "xvd", "nvme")):  # a virtual disk says nothing of itself
         kind = "nvme" if whole.name.startswith("nvme") else "virtual"
-    return {"kind": kind} | where | {"device": _read(whole / "dev").strip() or None}
+    return {"kind": kind, "filesystem": filesystem, "device": _read(whole / "dev").strip() or None}
 
 
 def _read(path: str | Path) -> str:
@@ -99,14 +103,14 @@ def _read(path: str | Path) -> str:
 # -- rights, builds and tools ----------------------------------------------------------------------
 
 
-def rights() -> dict[str, tuple[bool, str]]:
-    """Right -> (is it there, with what or why not), each found by doing it and undoing it."""
+def rights() -> _Rights:
+    """Right -> (whether it is there, with what or why not). Each is tried out and undone."""
     root = os.geteuid() == 0
     unshare, tc = ["unshare", "-n" if root else "-rn"], engines.which("tc")
     space = _try(*unshare, "true")
-    delay = (tc, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+    delay = ("qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
     netem = "it needs a network namespace" if space else "tc is missing"
-    netem = netem if space or not tc else _try(*unshare, *delay)
+    netem = netem if space or not tc else _try(*unshare, tc, *delay)
     tun = "/dev/net/tun"
     taps = "" if os.access(tun, os.R_OK | os.W_OK) else f"{tun} is not open to us"
     slow = group = ""
@@ -128,46 +132,46 @@ def rights() -> dict[str, tuple[bool, str]]:
 def _try(*argv: str) -> str:
     """Empty when the command worked, else the reason."""
     ran = engines.output(*argv, timeout=5)
-    said = engines.first_words(ran).removeprefix("Error: ").removeprefix("unshare: ")
-    return said.rstrip(".") if ran.returncode else ""
+    reason = engines.first_words(ran).removeprefix("Error: ").removeprefix("unshare: ")
+    return reason.rstrip(".") if ran.returncode else ""
 
 
-def builds(fetch: str = "") -> dict[str, dict]:
-    """Engine name -> what was found: label, version, origin, note and its abilities; or `missing`
-    with the sentence that says how to get it. Only the engine named by `fetch` is downloaded."""
-    found = {}
+def _builds(fetch: str) -> _Builds:
+    """Engine name -> its label, version, origin, note and abilities; or `missing` with the sentence
+    that says how to get it. Only the engine named by `fetch` is downloaded."""
+    builds: _Builds = {}
+    names = ("kind", "version", "origin", "note", "keyring", "thread_pool", "clone")
     for name in engines.FINDERS:
         try:
             engine = engines.find(name, fetch=name == fetch)
         except engines.EngineMissing as error:
-            found[name] = {"missing": str(error)}
+            builds[name] = {"missing": str(error)}
             continue
-        told = ("kind", "version", "origin", "note", "keyring", "thread_pool", "clone")
-        told = {k.replace("_", " "): getattr(engine, k) for k in told}
-        found[name] = {"label": engines.label(engine)} | told
-    return found
+        fields = {k.replace("_", " "): getattr(engine, k) for k in names}
+        builds[name] = {"label": engines.label(engine), **fields}
+    return builds
 
 
-def tools() -> dict[str, str | None]:
+def tools() -> _Tools:
     """Tool -> its version ("here" when it has no quick way to say), None when it is missing."""
-    found = {}
+    versions: _Tools = {}
     for name, (option, _) in _TOOLS.items():
         program = engines.which(name)
         ran = engines.output(program, option, timeout=60) if program and option else None
         version = re.search(r"\d+\.\d+(?:\.\d+)?\w*", ran.stdout + ran.stderr) if ran else None
-        found[name] = (version[0] if version else "here") if program else None
-    return found
+        versions[name] = (version[0] if version else "here") if program else None
+    return versions
 
 
 # -- studies ---------------------------------------------------------------------------------------
 
 
-def studies(built: dict, had: dict, allowed: dict) -> list[dict]:
+def studies(built: _Builds, had: _Tools, allowed: _Rights) -> list[dict[str, Any]]:
     """What each study can measure with these servers, tools and rights: `study`, `part`, `can`,
     `why` (with what, or why not) and `add` (the command that adds it)."""
     apart = {n for n in ("sshd", "wirefilter") if not had[n] and engines.which("apt-get")}
     (netem, why), (taps, why_not) = allowed["netem"], allowed["network taps"]
-    wired = taps and (had["wirefilter"] or "wirefilter" in apart)
+    wired = taps and bool(had["wirefilter"] or "wirefilter" in apart)
     delay = "netem" if netem else "wirefilter" + ", unpacked apart" * ("wirefilter" in apart)
     if not (netem or wired):
         delay = f"netem: {why}; wirefilter: {'missing' if taps else why_not}"
@@ -176,31 +180,31 @@ def studies(built: dict, had: dict, allowed: dict) -> list[dict]:
     known |= {n: how for n, (_, how) in allowed.items()}
     known["OpenSSH"] = f"OpenSSH {had['ssh']}{', its server unpacked apart' * ('sshd' in apart)}"
     known["mariadb-backup"] = f"mariadb-backup {had['mariabackup']}"
-    found = []
+    parts: list[dict[str, Any]] = []
     for study, (part, needs, using) in ((s, p) for s, of in _PARTS.items() for p in of):
         needs = needs.split(", ")
-        lacking = [_lacks(built, had, *n.split("+")) for n in needs if n.split("+")[0] in built]
+        servers = [n.split("+") for n in needs if n.split("+")[0] in built]
+        lacking = [both for both in (_lacks(built, had, *server) for server in servers) if both]
         lacking += [(allowed[n][1], "") for n in needs if not allowed.get(n, (True,))[0]]
         if programs := [n for n in needs if n in had and not had[n] and n not in apart]:
             daemon = " (installing it also starts one for the machine)" * ("sshd" in programs)
             packages = sorted({_TOOLS[n][1] for n in programs} - {""})
             lacking.append((f"{', '.join(programs)} missing{daemon}", _install(*packages)))
-        lacking = [both for both in lacking if both]
         add = " && ".join(dict.fromkeys(command for _, command in lacking if command))
         why = "; ".join(w for w, _ in lacking)
         why = why or " and ".join(known.get(n, n) for n in using.split(", "))
-        found.append(dict(study=study, part=part, can=not lacking, why=why, add=add))
-    return found
+        parts.append(dict(study=study, part=part, can=not lacking, why=why, add=add))
+    return parts
 
 
-def _lacks(built: dict, had: dict, name: str, ability: str = "") -> tuple[str, str] | None:
+def _lacks(built: _Builds, had: _Tools, name: str, ability: str = "") -> tuple[str, str] | None:
     """What a server lacks, and the command that adds it."""
     build = built[name]
     fetch = f"noisefloor doctor --fetch {name}"
     if "missing" in build:
         if name in kinds.known() and (packages := kinds.of(name).PACKAGES):  # the machine's own
             fetch = _install(*packages)
-        elif name == "mysql-8.0" and not had["mvn"]:
+        elif "artifact" in engines.pins(name) and not had["mvn"]:
             fetch = f"{_install('maven')} && {fetch}"
         return f"no {name} server", fetch
     if build["kind"] != name.partition("-")[0]:
@@ -215,9 +219,9 @@ def _install(*packages: str) -> str:
     return f"{sudo}apt-get install {' '.join(packages)}" if packages else ""
 
 
-def examine(fetch: str = "") -> dict:
+def examine(fetch: str = "") -> dict[str, Any]:
     """All of it: `host`, `engines`, `tools`, `rights` and `studies` (JSON-ready)."""
-    built, had, allowed = builds(fetch), tools(), rights()
+    built, had, allowed = _builds(fetch), tools(), rights()
     return {
         "host": facts(),
         "engines": built,
@@ -227,9 +231,9 @@ def examine(fetch: str = "") -> dict:
     }
 
 
-def text(found: dict) -> str:
-    """`examine()` for a terminal."""
-    host = found["host"]
+def text(examined: dict[str, Any]) -> str:
+    """What `examine` returns, for a terminal."""
+    host = examined["host"]
     memory = f"{host['memory_B'] / 2**30:.0f} GiB" if host["memory_B"] else "memory unknown"
     machine = (
         f"{host['cpu']}, {host['cores']} cores, {'with' if host['aes'] else 'without'} AES"
@@ -237,25 +241,26 @@ def text(found: dict) -> str:
         f" {host['system']}, Linux {host['kernel']}{', virtual' if host['virtual'] else ''}"
     )
     rows = [("machine   ", machine)]
-    for name, build in found["engines"].items():
+    for name, build in examined["engines"].items():
         abilities = ", ".join(a for a in ("keyring", "thread pool", "clone") if build.get(a))
         what = build.get("missing") or f"{build['label']} ({build['origin']})"
         what += f": {abilities}" if abilities else ""
-        told = [f"{name:13}{what}", *([f"{'':13}{build['note']}"] if build.get("note") else [])]
-        rows += [("engines   ", line) for line in told]
-    here = [f"{n} {v}".removesuffix(" here") for n, v in found["tools"].items() if v]
+        rows.append(("engines   ", f"{name:13}{what}"))
+        if note := build.get("note"):
+            rows.append(("engines   ", f"{'':13}{note}"))
+    here = [f"{n} {v}".removesuffix(" here") for n, v in examined["tools"].items() if v]
     rows.append(("tools     ", ", ".join(here)))
-    for name, right in found["rights"].items():
+    for name, right in examined["rights"].items():
         answer = "yes" if right["allowed"] else "no"
         rows.append(("rights    ", f"{name}: {answer} ({right['why']})"))
-    for p in found["studies"]:
-        answer = f"{'yes,' if p['can'] else 'no:'} {p['why']}"
-        rows.append((f"{p['study']:23}", f"{p['part']:23}{answer}"))
+    for part in examined["studies"]:
+        answer = f"{'yes,' if part['can'] else 'no:'} {part['why']}"
+        rows.append((f"{part['study']:23}", f"{part['part']:23}{answer}"))
     heads = ["", *(head for head, _ in rows)]  # each is said once
     lines = [
-        f"{' ' * len(h) if h == before else h}{line}"
-        for (h, line), before in zip(rows, heads, strict=False)
+        f"{' ' * len(head) if head == before else head}{line}"
+        for (head, line), before in zip(rows, heads, strict=False)
     ]
-    wanted = dict.fromkeys(part["add"] for part in found["studies"] if part["add"])
+    wanted = dict.fromkeys(part["add"] for part in examined["studies"] if part["add"])
     lines += ["to add what is missing:", *(f"  {w}" for w in wanted)] if wanted else []
     return "\n".join(lines)

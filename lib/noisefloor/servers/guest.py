@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -26,35 +27,36 @@ from noisefloor.model import StudyError
 from noisefloor.servers import kinds, session
 from noisefloor.servers.address import Address, address
 from noisefloor.servers.engines import Engine
-from noisefloor.servers.session import SCHEMA, Refused, ServerError, Session, SettingError
-from noisefloor.servers.workshop import clock, secret_file
+from noisefloor.servers.session import SCHEMA, Refused, Rows, Session, SettingError
+from noisefloor.servers.workshop import ServerError, clock, secret_file
 
 # what makes measuring unsafe or meaningless, by the name that allows it
 ALLOWED = ("replica", "busy", "disk", "read-only")
 LOOK_S = 2.0  # how long the server is watched before it is called idle
-BUSY_THREADS = 2  # threads of others that run
-BUSY_TPS = 5  # transactions a second of others
-BUSY_QPS = 50  # statements a second of others
+_BUSY_THREADS = 2  # threads of others that run
+_BUSY_TPS = 5  # transactions a second of others
+_BUSY_QPS = 50  # statements a second of others
 FREE_B = 5 << 30  # of disk: binary logs of the measurement stay on the server
-RIGHTS = "README.md, On a server of your own"
+_RIGHTS = "README.md, On a server of your own"
 
 
 class Journal:
     """What was changed on a server and is to be changed back, on disk before it is changed:
     `url` (without a password), `schema` (the token of the one created, "" for none), `marked`
     (whether its token stands in it by now) and `variables` (name -> value before). Raises
-    ServerError for a file that is none."""
+    ServerError for a file that is no journal."""
 
     def __init__(self, path: Path):
         self.path = path
-        self.url, self.schema, self.marked, self.variables = "", "", True, {}
+        self.url, self.schema, self.marked = "", "", True
+        self.variables: dict[str, object] = {}
         if not path.exists():
             return
         try:
-            found = json.loads(path.read_text())
-            self.url, self.schema = str(found["url"]), str(found["schema"])
-            self.variables = dict(found["variables"])
-            self.marked = bool(found.get("marked", True))
+            stored = json.loads(path.read_text())
+            self.url, self.schema = str(stored["url"]), str(stored["schema"])
+            self.variables = dict(stored["variables"])
+            self.marked = bool(stored.get("marked", True))
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ServerError(
                 f"{paths.shown(path)} says what a killed command left changed on a server, and"
@@ -62,7 +64,7 @@ class Journal:
             ) from None
 
     def write(self) -> None:
-        """Whole, and on disk when this returns."""
+        """Write the whole file; it is on disk when this returns."""
         names = ("url", "schema", "marked", "variables")
         text = json.dumps({n: getattr(self, n) for n in names})
         partial = secret_file(self.path.with_suffix(".partial"), text)
@@ -71,7 +73,7 @@ class Journal:
         _sync(self.path.parent)
 
     def remove(self) -> None:
-        """Nothing is left to restore."""
+        """Delete the file: nothing is left to restore."""
         self.variables, self.schema = {}, ""
         self.path.unlink(missing_ok=True)
         _sync(self.path.parent)
@@ -94,12 +96,12 @@ class Guest(Session):
     """A connection to a server that is not ours, with what a measurement asks of a `Server`; it is
     never restarted.
 
-    `say`: takes every statement; those that change something are then not sent (a dry run). None:
+    `say`: takes every statement, and those that change something are not sent (a dry run). None:
     all are sent."""
 
     datadir = process = None  # what belongs to a server of ours
     settings: Mapping[str, str] = {}
-    pooling: Mapping[str, object] = {
+    pooling: Mapping[str, Any] = {
         "pool_pre_ping": True,  # its wait_timeout may be shorter than a slice
         "pool_reset_on_return": None,
         "skip_autocommit_rollback": True,  # one after each statement would look like load
@@ -108,10 +110,11 @@ class Guest(Session):
     def __init__(self, where: Address, folder: Path, say: Callable[[str], None] | None = None):
         super().__init__()
         self.address, self.folder, self.say = where, Path(folder), say
-        place = {"host": where.ip, "port": where.port}
-        self.login = {"unix_socket": where.socket} if where.socket else place
-        self.login |= {"user": where.user, "passwd": where.password, "autocommit": True}
-        self._pid, self._said = 0, set()
+        place: dict[str, object] = {"host": where.ip, "port": where.port}
+        place = {"unix_socket": where.socket} if where.socket else place
+        self.login = {**place, "user": where.user, "passwd": where.password, "autocommit": True}
+        self._pid = 0
+        self._shown: set[str] = set()  # statements of a dry run that only read
         self.allow: tuple[str, ...] = ()
         try:
             row = self.query(
@@ -126,7 +129,7 @@ class Guest(Session):
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]
         self.engine = Engine(
             kind=kinds.printing(version).NAME,
-            version=re.match(r"[\d.]+", version)[0],
+            version=re.findall(r"^[\d.]+", version)[0],
             command=(),
             origin=f"guest {digest}",
         )
@@ -135,17 +138,17 @@ class Guest(Session):
 
     # -- statements -----------------------------------------------------------------------------
 
-    def query(self, statement: str, **values) -> list[dict]:
-        """As `Session.query`; in a dry run the statement is said, too, once."""
-        if self.say and (line := _shown(statement, values)) not in self._said:
-            self._said.add(line)
+    def query(self, statement: str, **values: object) -> Rows:
+        """As `Session.query`; in a dry run the statement is also said, once."""
+        if self.say and (line := _as_sent(statement, values)) not in self._shown:
+            self._shown.add(line)
             self.say(f"{line}  -- reads: sent now, too")
         return super().query(statement, **values)
 
-    def change(self, statement: str, **values) -> None:
-        """A statement that changes something; in a dry run it is only said."""
+    def change(self, statement: str, **values: object) -> None:
+        """Send a statement that changes something; in a dry run it is only said."""
         if self.say:
-            self.say(_shown(statement, values))
+            self.say(_as_sent(statement, values))
         else:
             super().query(statement, **values)
 
@@ -157,8 +160,7 @@ class Guest(Session):
         return text
 
     def purge(self) -> None:
-        """Nothing: its binary logs are its owner's. Raises ServerError when its disk runs full
-        meanwhile."""
+        """Remove nothing: the logs are its owner's. Raises ServerError when its disk fills."""
         if "disk" not in self.allow and (why := self._disk()):
             raise ServerError(
                 f"{self.address}: {why}; measuring ended, whole runs are kept, --allow disk goes on"
@@ -166,19 +168,19 @@ class Guest(Session):
 
     # -- variables ------------------------------------------------------------------------------
 
-    def raw(self, name: str) -> object:
-        """A global variable as the server holds it: a number, a text or None."""
+    def _raw(self, name: str) -> object:
+        """A global variable as the server has it: a number, a text or None."""
         value = self.query(f"SELECT @@GLOBAL.{session._identifier(name)} AS v")[0]["v"]
         if value is None or isinstance(value, int | float):
             return value
         return float(value) if isinstance(value, Decimal) else str(value)
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """As `Session.set`; what was before stands in the journal first."""
+        """As `Session.set`; the values from before are written to the journal first."""
         new = [n for n in settings if n not in self.journal.variables]
         for name in new:
             try:
-                self.journal.variables[name] = self.raw(name)
+                self.journal.variables[name] = self._raw(name)
             except ServerError as e:
                 raise SettingError(f"{name}: {e}") from None
         if new and not self.say:
@@ -186,8 +188,7 @@ class Guest(Session):
         super().set(settings)
 
     def takes(self, name: str, values: Iterable[str]) -> bool:
-        """As `Session.takes`; what the server itself changes along with it stands in the journal,
-        too, directly after."""
+        """As `Session.takes`; what the server changes along with it is in the journal then."""
         before = self.variables()
         try:
             return super().takes(name, values)
@@ -199,10 +200,10 @@ class Guest(Session):
                 self.journal.write()
 
     def _typed(self, name: str, text: str) -> object:
-        """What SHOW says of a variable, as `raw` would have said it."""
-        found = session._literal(text)
-        is_switch = isinstance(found, str) and isinstance(self.raw(name), int)
-        return int(session._value(text)) if is_switch else found
+        """The value of a variable that SHOW gave as `text`, in the type of `_raw`."""
+        value = session._literal(text)
+        is_switch = isinstance(value, str) and isinstance(self._raw(name), int)
+        return int(session._value(text)) if is_switch else value
 
     def check(self, settings: Mapping[str, object]) -> None:
         """As `Session.check`; in a dry run nothing was set."""
@@ -216,15 +217,15 @@ class Guest(Session):
         """The server's process where a socket leads to one that this machine sees, else 0."""
         if not self.address.socket:
             return 0
-        with contextlib.suppress(OSError), sockets.socket(sockets.AF_UNIX) as s:
-            s.connect(self.address.socket)
-            peer = s.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
-            pid = struct.unpack("3i", peer)[0]
+        with contextlib.suppress(OSError), sockets.socket(sockets.AF_UNIX) as end:
+            end.connect(self.address.socket)
+            peer = end.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
+            pid: int = struct.unpack("3i", peer)[0]
             return pid if pid > 0 and clock(pid) else 0
         return 0
 
     def usage(self) -> dict[str, float]:
-        """CPU seconds of the server's process, where they can be seen."""
+        """CPU seconds of the server's process (`cpu_s`), where this machine sees it; else empty."""
         return {"cpu_s": clock(self._pid)} if self._pid else {}
 
     def _history(self) -> float:
@@ -232,19 +233,17 @@ class Guest(Session):
 
     # -- may it be measured? --------------------------------------------------------------------
 
-    def objections(self, threads: int) -> dict[str, str]:
-        """Name that allows it -> what makes measuring here unsafe or meaningless.
-
-        Raises ServerError where the rights to look are missing, or so many client `threads` would
-        take the connections that others need."""
+    def _objections(self, threads: int) -> dict[str, str]:
+        """Name that allows it -> what makes measuring unsafe or meaningless. Raises ServerError
+        where rights to look are missing, or `threads` would take connections that others need."""
         try:
-            found = {"replica": self._replication(), "read-only": self._read_only()}
+            objections = {"replica": self._replication(), "read-only": self._read_only()}
         except Refused as e:
             raise ServerError(
                 f"{self.address} does not show whether it can be measured ({e}); the rights that"
-                f" are needed: {RIGHTS}; nothing was changed"
+                f" are needed: {_RIGHTS}; nothing was changed"
             ) from None
-        found |= {"disk": self._disk(), "busy": self._busy()}
+        objections |= {"disk": self._disk(), "busy": self._busy()}
         most = int(self.variables()["max_connections"])
         used = int(self.status("Threads_connected")["Threads_connected"])
         if threads > 0.8 * (most - used):
@@ -252,10 +251,10 @@ class Guest(Session):
                 f"{self.address} takes {most} connections, {used} are used: {threads} threads would"
                 " leave too few to others; nothing was changed"
             )
-        return {k: v for k, v in found.items() if v}
+        return {name: why for name, why in objections.items() if why}
 
     def _replication(self) -> str:
-        if self.query(kinds.of(self.engine.kind).REPLICA):
+        if self.query(self.kind.REPLICA):
             return "it is a replica: what is measured competes with its applier"
         self.query("SHOW ENGINE INNODB STATUS")  # without PROCESS only one's own threads are listed
         commands = {str(r["Command"]) for r in self.query("SHOW PROCESSLIST")}
@@ -294,11 +293,11 @@ class Guest(Session):
         tps = rate["Com_commit"] + rate["Com_rollback"]
         qps = rate["Questions"] - (len(running) + 1) / took  # without our own
         threads = sorted(running)[len(running) // 2]
-        if threads > BUSY_THREADS or tps > BUSY_TPS or qps > BUSY_QPS:
+        if threads > _BUSY_THREADS or tps > _BUSY_TPS or qps > _BUSY_QPS:
             return (
                 f"it is busy ({threads:.0f} threads of others run, {tps:.0f} transactions and"
-                f" {qps:.0f} statements a second; idle is up to {BUSY_THREADS}, {BUSY_TPS} and"
-                f" {BUSY_QPS})"
+                f" {qps:.0f} statements a second; idle is up to {_BUSY_THREADS}, {_BUSY_TPS} and"
+                f" {_BUSY_QPS})"
             )
         return ""
 
@@ -336,7 +335,7 @@ class Guest(Session):
         """The table that says whose the schema is."""
         return f"owner_{self.journal.schema}"
 
-    def put_back(self) -> list[str]:
+    def _put_back(self) -> list[str]:
         """Restore every variable and drop the schema, as the journal says; what was done, in words.
         Raises ServerError when something is left: the journal keeps it."""
         done: dict[str, None] = {}
@@ -344,11 +343,11 @@ class Guest(Session):
             # one may be the other's limit: what the first pass cannot set, the second one can
             for name, value in 2 * list(reversed(self.journal.variables.items())):
                 words = f"{name} is {value} again"
-                if words not in done if self.say else self.raw(name) != value:
+                if words not in done if self.say else self._raw(name) != value:
                     self.change(f"SET GLOBAL {session._identifier(name)} = :value", value=value)
                     done[words] = None
-            for name, value in () if self.say else self.journal.variables.items():
-                if (now := self.raw(name)) != value:
+            for name, value in self.journal.variables.items():
+                if not self.say and (now := self._raw(name)) != value:
                     raise ServerError(f"{name} is {now}, it was {value}")
             if self.journal.schema and (self._ours() or self.say):
                 self.change(f"DROP DATABASE {SCHEMA}")
@@ -374,7 +373,7 @@ class Guest(Session):
         return bool(self.journal.schema) and marked
 
 
-def _shown(statement: str, values: Mapping[str, object]) -> str:
+def _as_sent(statement: str, values: Mapping[str, object]) -> str:
     """A statement as it is sent."""
     sent = sa.text(statement).bindparams(**values)
     return f"{sent.compile(compile_kwargs={'literal_binds': True})};"
@@ -386,17 +385,16 @@ def visit(
     folder: Path,
     threads: int,
     allow: Iterable[str] = (),
-    say: Callable[[str], None] = lambda s: None,
+    say: Callable[[str], None] = lambda _: None,
     dry: Callable[[str], None] | None = None,
 ) -> Iterator[Guest]:
-    """A guest on the server at `where`, after what a killed command left there is restored; all is
-    put back at the end, however it ends. `threads`: the most clients at once; `dry`: see `Guest`.
-
+    """A guest on the server at `where`, where what a killed command left is restored first. All is
+    put back at the end, however it ends. `threads`: the most clients at once; `dry`: its `say`.
     Raises ServerError where measuring is unsafe or meaningless and `allow` does not name it."""
     guest = Guest(where, folder, dry)
-    for done in guest.put_back() if guest.journal.path.exists() else ():
+    for done in guest._put_back() if guest.journal.path.exists() else []:
         say(f"{where}: a command that was killed left something; {done}")
-    for name, why in guest.objections(threads).items():
+    for name, why in guest._objections(threads).items():
         if name not in allow:
             raise ServerError(
                 f"{where}: {why}; --allow {name} measures all the same; nothing was changed"
@@ -406,7 +404,7 @@ def visit(
     try:
         yield guest
     finally:
-        guest.put_back()
+        guest._put_back()
         guest._forget()
 
 
@@ -422,7 +420,7 @@ def restore_others(but: str, say: Callable[[str], None]) -> None:
             guest = Guest(where, paths.root())
             if guest.journal.path != path:
                 raise ServerError("another server answers there now")
-            for done in guest.put_back():
+            for done in guest._put_back():
                 say(f"{where}: a command that was killed left something; {done}")
             guest._forget()
         except (ServerError, StudyError) as e:

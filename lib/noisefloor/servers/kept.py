@@ -13,20 +13,20 @@ from pathlib import Path
 from noisefloor import paths
 from noisefloor.servers.server import Server
 
-WORTH_S = 20  # what is loaded sooner is not kept
-MOST_B = 24 << 30  # of all that is kept
+_WORTH_S = 20  # what is loaded sooner is not kept
+_MOST_B = 24 << 30  # of all that is kept
 _PARTS = ("data", "client.cnf", "sysbench.cnf", "keyring")
 
 
 def taken(server: Server, content: Iterable[object], make: Callable[[], None]) -> None:
-    """Give a stopped server, of which nothing is there yet, the data directory with this `content`:
-    one that was kept, which is to be copied and never started, else what `make` makes."""
+    """Give a server, of which nothing is there yet, the data directory with this `content`: one
+    that was kept, which may be copied and never started, else what `make` makes."""
     key = hashlib.sha256(json.dumps(list(content), default=str).encode()).hexdigest()[:16]
     folder = paths.loaded() / key
     if not (folder / "data").is_dir():
         began = time.monotonic()
         make()
-        if time.monotonic() - began < WORTH_S or not _keep(server.folder, folder):
+        if time.monotonic() - began < _WORTH_S or not _keep(server.folder, folder):
             return
     else:
         server.folder.mkdir(mode=0o700)
@@ -36,16 +36,16 @@ def taken(server: Server, content: Iterable[object], make: Callable[[], None]) -
 
 
 def _keep(made: Path, folder: Path) -> bool:
-    """Move what belongs to a loaded server there, whole or not at all; whether there was room."""
+    """Move what belongs to a loaded server to `folder`, whole or not at all; whether it fitted."""
     size = size_of(made)
     olds = sorted(paths.loaded().glob("*/"), key=lambda p: p.stat().st_mtime)
     sizes = {old: size_of(old) for old in olds}
     for old in olds:
-        if sum(sizes.values()) + size <= MOST_B:
+        if sum(sizes.values()) + size <= _MOST_B:
             break
         shutil.rmtree(old)
         del sizes[old]
-    if sum(sizes.values()) + size > MOST_B:
+    if sum(sizes.values()) + size > _MOST_B:
         return False
     new = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(new, ignore_errors=True)

@@ -1,6 +1,6 @@
 """Throwaway servers: made, started, stopped, killed, copied.
 
-A server lives in a private folder (0700), listens on a unix socket, opens TCP on loopback only when
+A server lives in a private folder (0700), listens on a unix socket, on TCP of loopback only when
 asked, and dies with the process that started it.
 """
 
@@ -16,23 +16,25 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from noisefloor.servers import kinds, session, workshop
+from noisefloor.servers import session, workshop
 from noisefloor.servers.engines import Engine, label, last_words, output
-from noisefloor.servers.kinds import Kind
-from noisefloor.servers.session import ServerError, Session, SettingError, _value
-from noisefloor.servers.workshop import clock, die_with_parent, free_port, looks, secret_file
+from noisefloor.servers.session import Rows, Session, SettingError, _value
+from noisefloor.servers.workshop import ServerError, clock, die_with_parent, looks, secret_file
+
+__all__ = ["Server", "ServerError", "SettingError"]
 
 _LIBRARIES = Path("/usr/lib")
-LONG_S = 3600  # where it copies, encrypts or reads whole tables
+_LONG_S = 3600  # where it copies, encrypts or reads whole tables
 # a server gives the files that it makes 0640, its keyring among them
 _PRIVATE = {"UMASK": "0600", "UMASK_DIR": "0700"}
 
 
 class Server(Session):
-    """One throwaway server. `settings` are my.cnf lines (name -> value); names use underscores."""
+    """A throwaway server. `settings` are my.cnf lines (name -> value); names use underscores."""
 
     def __init__(
         self,
@@ -48,26 +50,21 @@ class Server(Session):
         self.engine, self.folder = engine, Path(folder)
         self.settings = {k.replace("-", "_"): str(v) for k, v in settings.items()}
         self.keyring, self.environment = keyring, dict(environment)
-        self.port = free_port() if tcp else None
+        self.port = workshop.free_port() if tcp else None
         self.datadir = self.folder / "data"
-        self.process: subprocess.Popen | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         short = (self.folder.parent / "short").readlink()
         self.socket = short / f"{self.folder.name}.sock"
         file = str(self.folder / "client.cnf")
         self.login = {"read_default_file": file, "unix_socket": str(self.socket)}
 
-    @property
-    def kind(self) -> Kind:
-        return kinds.of(self.engine.kind)
-
     # -- files ---------------------------------------------------------------------------------
 
     def _write_cnf(self, *, keys: bool = True) -> Path:
-        e = self.engine
-        lines = {
-            "basedir": e.basedir,
-            "plugin_dir": e.plugin_dir,
-            "lc_messages_dir": e.messages_dir,
+        lines: dict[str, object] = {
+            "basedir": self.engine.basedir,
+            "plugin_dir": self.engine.plugin_dir,
+            "lc_messages_dir": self.engine.messages_dir,
             "datadir": self.datadir,
             "tmpdir": self.folder / "tmp",
             "socket": self.socket,
@@ -77,12 +74,15 @@ class Server(Session):
         }
         # without keys at first: mariadb-install-db looks for plugins in /usr only
         lines |= self.kind.settings(self.folder, keyring=self.keyring and keys)
-        tcp = {"bind_address": "127.0.0.1", "port": self.port}
-        lines |= (tcp if self.port else {"skip_networking": "ON"}) | self.settings
+        tcp: dict[str, object] = {"bind_address": "127.0.0.1", "port": self.port}
+        lines |= tcp if self.port else {"skip_networking": "ON"}
+        lines |= self.settings
         if "log_bin" in lines:  # asked for with a file's name, and not by any value
             name = lines.pop("log_bin")
-            log = {"log_bin": "binlog" if _value(name) == 1 else name}
-            lines |= {"skip_log_bin": ""} if _value(name) == 0 else log
+            if _value(name) == 0:
+                lines["skip_log_bin"] = ""
+            else:
+                lines["log_bin"] = "binlog" if _value(name) == 1 else name
         quoted = {k: f'"{v}"' if isinstance(v, Path) else v for k, v in lines.items()}
         body = "".join(f"{k}={v}\n" for k, v in quoted.items() if v is not None)
         return secret_file(self.folder / "my.cnf", f"[mysqld]\n{body}")
@@ -94,7 +94,7 @@ class Server(Session):
     # -- life ----------------------------------------------------------------------------------
 
     def initialise(self) -> "Server":
-        """Make the data directory with a random root password; not started."""
+        """Make the data directory with a random root password; returns the server, not started."""
         self._make_folders()
         self._make_data(self._write_cnf(keys=False))
         if self.keyring:
@@ -125,14 +125,14 @@ class Server(Session):
             argv += ["--auth-root-authentication-method=normal", "--skip-name-resolve"]
         else:
             argv = [*self.engine.command, f"--defaults-file={cnf}", "--initialize-insecure"]
-        how = {"env": os.environ | _PRIVATE, "preexec_fn": die_with_parent, "errors": "replace"}
-        done = output(*argv, timeout=300, **how)
+        env = os.environ | _PRIVATE
+        done = output(*argv, timeout=300, env=env, preexec_fn=die_with_parent, errors="replace")
         link.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # a full disk is told in the server's words
             (self.folder / "initialise.log").write_text(done.stdout + done.stderr)
         if done.returncode:
-            said = last_words(done)[:200]
-            raise ServerError(f"{label(self.engine)} did not initialise ({said}): {self._tail()}")
+            why = last_words(done)[:200]
+            raise ServerError(f"{label(self.engine)} did not initialise ({why}): {self._tail()}")
 
     def copy(
         self,
@@ -140,16 +140,18 @@ class Server(Session):
         settings: Mapping[str, object] = {},
         *,
         data: Path | None = None,
-        **options,
+        **options: Any,
     ) -> "Server":
         """A stopped copy of this stopped server: data directory, keyring and password (reflink
         where the file system has it); `settings` are added to this server's. `data`: a data
-        directory that becomes the copy's, in place of this one's."""
+        directory that becomes the copy's, in place of this one's. Raises ServerError."""
         other = self.sibling(folder, settings, **options)
         self.copy_to(other, data)
         return other
 
-    def sibling(self, folder: Path, settings: Mapping[str, object] = {}, **options) -> "Server":
+    def sibling(
+        self, folder: Path, settings: Mapping[str, object] = {}, **options: Any
+    ) -> "Server":
         """A server like this one in another folder, with more `settings`; nothing is made yet."""
         options = {"tcp": self.port is not None, "keyring": self.keyring, **options}
         return Server(self.engine, folder, self.settings | dict(settings), **options)
@@ -171,17 +173,19 @@ class Server(Session):
         """Passwords and keyring from the folder of a stopped server whose data this one has."""
         for name in ("client.cnf", "sysbench.cnf"):
             if (folder / name).exists():
-                text = (folder / name).read_text()
-                own = re.sub(r"(?m)^((?:mysql-)?socket=).*$", rf"\g<1>{self.socket}", text)
-                secret_file(self.folder / name, own)
+                theirs = (folder / name).read_text()
+                ours = re.sub(r"(?m)^((?:mysql-)?socket=).*$", rf"\g<1>{self.socket}", theirs)
+                secret_file(self.folder / name, ours)
         if self.keyring:
             if (folder / "keyring").exists():
                 shutil.copy2(folder / "keyring", self.folder / "keyring")
             self._write_keyring()
 
     @contextlib.contextmanager
-    def trial(self, folder: Path, *settings: Mapping[str, object], **options) -> Iterator["Server"]:
-        """A started `copy` that is gone afterwards."""
+    def trial(
+        self, folder: Path, *settings: Mapping[str, object], **options: Any
+    ) -> Iterator["Server"]:
+        """A started `copy` that is removed at the end."""
         other = self.copy(folder, *settings, **options)
         try:
             with other:
@@ -192,7 +196,7 @@ class Server(Session):
     def spawn(self, *options: str) -> None:
         """Start the process without waiting; `ready` waits."""
         if self.port:
-            self.port = free_port(self.port)
+            self.port = workshop.free_port(self.port)
         self._free_socket()  # of a server that was killed
         self._before = {}
         self._began = time.monotonic()
@@ -208,23 +212,22 @@ class Server(Session):
         workshop.running.add(self)
 
     def _environment(self) -> dict[str, str]:
-        """The variables of its process, a library that is to be loaded first with its path. Raises
-        ServerError where that is not here."""
-        found, name = dict(self.environment), self.environment.get("LD_PRELOAD", "")
+        """The variables of its process, with the path of a library that is to be loaded first.
+        Raises ServerError where that is missing."""
+        variables, name = dict(self.environment), self.environment.get("LD_PRELOAD", "")
         if name and "/" not in name:
             places = [Path(os.environ.get("CONDA_PREFIX") or "/usr", "lib"), *_LIBRARIES.glob("*/")]
             path = next((p / name for p in places if (p / name).exists()), None)
             if not path:
                 raise ServerError(f"{name} is not here: apt-get install libjemalloc2")
-            found["LD_PRELOAD"] = str(path)
-        return found
+            variables["LD_PRELOAD"] = str(path)
+        return variables
 
     def ready(self, *, timeout: float = 120) -> float:
         """Wait for the first answered query; returns the seconds since the process was started.
-
         Raises ServerError with the end of the error log."""
         for _ in looks(self._began + timeout - time.monotonic()):
-            if self.process.poll() is not None:
+            if self._ended(0):
                 raise ServerError(f"{label(self.engine)} ended while starting: {self._tail()}")
             with contextlib.suppress(ServerError):
                 if self.socket.exists():
@@ -246,7 +249,7 @@ class Server(Session):
         return took
 
     def stop(self) -> float:
-        """Clean shutdown; returns its seconds. Does nothing when the server is not running."""
+        """Shut down cleanly; returns the seconds, 0 when it was not running. Raises ServerError."""
         if self.process is None:
             return 0.0
         began, timeout = time.monotonic(), 2 * session.ANSWER_S
@@ -289,7 +292,7 @@ class Server(Session):
         self.start()
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.kill()
 
     # -- what it said --------------------------------------------------------------------------
@@ -306,8 +309,8 @@ class Server(Session):
                 lines = (self.folder / name).read_text(errors="replace").splitlines()
                 bad = [s for s in lines if "[ERROR]" in s or "FATAL" in s]
                 bad = [s.partition("[ERROR] ")[2] or s for s in bad if not s.endswith("Aborting")]
-                if told := bad or lines[-1:]:  # the first is the cause, the others come of it
-                    return " ".join(" ".join(told[-4:]).split())[:400]
+                if last := bad or lines[-1:]:  # the first is the cause, the others come of it
+                    return " ".join(" ".join(last[-4:]).split())[:400]
         return "its log is empty"
 
     def _ended(self, seconds: float) -> bool:
@@ -318,10 +321,9 @@ class Server(Session):
 
     # -- SQL -----------------------------------------------------------------------------------
 
-    def patient(self, statement: str, **values) -> list[dict]:
-        """As `query`, for a statement that may take an hour while the server's processor clock
-        moves; on a connection of its own."""
-        engine, answered = self._engine(LONG_S), threading.Event()
+    def patient(self, statement: str, **values: object) -> Rows:
+        """As `query`, on a connection of its own; it may take an hour while the server uses CPU."""
+        engine, answered = self._engine(_LONG_S), threading.Event()
         with ThreadPoolExecutor(1) as beside:
             beside.submit(self._kill_when_still, answered)
             try:
@@ -334,16 +336,14 @@ class Server(Session):
         before = -1.0
         while not answered.wait(session.ANSWER_S):
             now = clock(self.pid)
-            if now == before:
+            if self.process and now == before:
                 self.process.kill()
             before = now
 
     def purge(self) -> None:
         """Remove the binary logs that are full: nobody reads them."""
         names = (path.name for path in self.datadir.glob("binlog.*"))
-        logs = sorted(
-            name for name in names if name.rpartition(".")[2].isdecimal()
-        )  # no index of one
+        logs = sorted(n for n in names if n.rpartition(".")[2].isdecimal())  # no index of one
         if len(logs) > 1:  # by name: BEFORE NOW() keeps those of this second
             self.query(f"PURGE BINARY LOGS TO '{logs[-1]}'")
 
@@ -358,20 +358,20 @@ class Server(Session):
     @property
     def password(self) -> str:
         """Of the measuring user."""
-        said = (self.folder / "sysbench.cnf").read_text()
-        return re.search(r"^mysql-password=(.*)$", said, re.M)[1]
+        options = (self.folder / "sysbench.cnf").read_text()
+        return re.findall(r"^mysql-password=(.*)$", options, re.M)[0]
 
     def redo(self) -> tuple[float, float]:
-        """Where the redo log is written, and where a recovery would begin, in bytes (LSN)."""
-        names = self.kind.LSN
-        found = self.status(*names)
-        if len(found) < 2:
+        """(end of the redo log, start of a recovery) in bytes (LSN). Raises ServerError."""
+        written, checkpoint = self.kind.LSN
+        at = self.status(written, checkpoint)
+        if len(at) < 2:
             raise ServerError("the server does not say where its redo log stands")
-        return found[names[0]], found[names[1]]
+        return at[written], at[checkpoint]
 
     def shrink_redo(self) -> None:
-        """Let the redo log take little room in a data directory that is to be copied: a server whose
-        settings ask for more makes more at its start."""
+        """Make the redo log small in a data directory that is to be copied: a server whose settings
+        ask for more makes more at its start. Raises ServerError."""
         name, small = self.kind.REDO, 96 << 20
         if name not in self.settings:
             return
@@ -383,7 +383,7 @@ class Server(Session):
         raise ServerError("the redo log did not become smaller within 20 s")
 
     def write_out(self) -> None:
-        """Wait until every page changed so far stands in its file: a checkpoint beyond now."""
+        """Wait until every page changed so far is in its file: a checkpoint. Raises ServerError."""
         wanted, _ = self.redo()
         with self._eager_flushing():
             if not any(self.redo()[1] >= wanted for _ in looks(20)):
@@ -393,11 +393,14 @@ class Server(Session):
 
     @property
     def pid(self) -> int:
+        """The number of its process. Raises ServerError when it was not started."""
+        if self.process is None:
+            raise ServerError("the server is not running")
         return self.process.pid
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Nothing of the server runs meanwhile; what it has still to write it writes later."""
+        """Nothing of the server runs meanwhile; it writes later what it has still to write."""
         try:
             os.kill(self.pid, signal.SIGSTOP)
             yield
@@ -406,10 +409,10 @@ class Server(Session):
                 os.kill(self.pid, signal.SIGCONT)
 
     def usage(self) -> dict[str, float]:
-        """CPU seconds and bytes written and read by the server process since its start."""
+        """`cpu_s`, `written_B` and `read_B` of its process since the start. Raises ServerError."""
         try:
             io = psutil.Process(self.pid).io_counters()
         except psutil.Error:
             raise ServerError(f"the server is not running: {self._tail()}") from None
-        used = {"cpu_s": clock(self.pid)}
-        return used | {"written_B": io.write_bytes, "read_B": io.read_bytes}
+        cpu_s = clock(self.pid)
+        return {"cpu_s": cpu_s, "written_B": io.write_bytes, "read_B": io.read_bytes}

@@ -9,13 +9,16 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
+from noisefloor.servers import kinds
 from noisefloor.servers.engines import Engine, label
 from noisefloor.servers.workshop import ServerError, looks
 
 SCHEMA = "noisefloor"  # of the tables that are measured
+Rows = list[dict[str, Any]]  # column -> value
 
 # it prints a traceback of what it raises as well: of Ctrl-C while a connection is closed
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
@@ -23,7 +26,7 @@ logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 _VOLATILE = re.compile(
     r"gtid_(executed|next|owned|purged|binlog_pos|binlog_state|current_pos|slave_pos|seq_no)"
     r"|last_gtid|timestamp|pseudo_.*|rand_seed\d|(last_)?insert_id|identity"
-    r"|server_uuid"  # new for every copy of a data directory, and it holds the machine's MAC address
+    r"|server_uuid"  # new for every copy of a data directory, with the machine's MAC address in it
 )
 
 # client errors (no server, gone, lost in a query): how long the process may take to be gone, too
@@ -33,7 +36,7 @@ ANSWER_S = 60  # a server that is silent for so long hangs
 
 
 class Refused(ServerError):
-    """A statement that the server answered with an error: what it said."""
+    """A statement that the server answered with an error: its message."""
 
 
 class SettingError(ServerError):
@@ -43,27 +46,35 @@ class SettingError(ServerError):
 def option_file(
     user: str, password: str, socket: Path, port: int | None = None, host: str = "127.0.0.1"
 ) -> str:
-    """Text of a sysbench --config-file: the secrets, which must never stand in argv."""
+    """Text of a sysbench --config-file with the secrets, which must never stand in argv."""
     where = f"mysql-host={host}\nmysql-port={port}\n" if port else f"mysql-socket={socket}\n"
     return f"mysql-user={user}\nmysql-password={password}\nmysql-db={SCHEMA}\n{where}"
 
 
 class Session:
-    """A connection of an administrator. Who inherits says how it is made (`login`, of MySQLdb;
-    `pooling`, of SQLAlchemy), and whether the server's process ended (`_ended`; then `_tail` is
-    what it said last)."""
+    """An administrator's connection. Who inherits says how it is made (`login`, of MySQLdb;
+    `pooling`, of SQLAlchemy), and whether the server's process ended (`_ended`, `_tail`)."""
 
     engine: Engine
     login: Mapping[str, object]
-    pooling: Mapping[str, object] = {}
+    pooling: Mapping[str, Any] = {}
 
     def __init__(self) -> None:
         self._sql: sa.Engine | None = None
         self._before: dict[str, str] = {}  # variables that were set, as they were at the start
 
+    @property
+    def kind(self) -> kinds.Kind:
+        """What is known of servers of its kind."""
+        return kinds.of(self.engine.kind)
+
     def _ended(self, seconds: float) -> bool:
         """Whether the process is gone, or goes within so many seconds."""
         return False
+
+    def _tail(self) -> str:
+        """The last errors of a process that is gone, in one line."""
+        return ""
 
     # -- statements ------------------------------------------------------------------------------
 
@@ -82,55 +93,54 @@ class Session:
             self._sql.dispose()
             self._sql = None
 
-    def query(self, statement: str, **values) -> list[dict]:
-        """Rows of `statement` as dicts; [] for statements without rows. `:name` binds values.
-
-        Raises Refused for an answer that is an error, ServerError when there is none."""
+    def query(self, statement: str, **values: object) -> Rows:
+        """The rows of `statement`; [] where it has none. `:name` binds a value. Raises Refused for
+        an answer that is an error, ServerError when there is no answer."""
         if self._sql is None:  # one connection, kept open
             self._sql = self._engine(ANSWER_S)
         return self._ask(self._sql, statement, values)
 
-    def change(self, statement: str, **values) -> None:
-        """A statement that changes something for all who use the server."""
+    def change(self, statement: str, **values: object) -> None:
+        """Send a statement that changes something for all who use the server."""
         self.query(statement, **values)
 
-    def _ask(self, engine: sa.Engine, statement: str, values: dict) -> list[dict]:
+    def _ask(self, engine: sa.Engine, statement: str, values: dict[str, object]) -> Rows:
         began = time.monotonic()
         try:
-            with engine.connect() as c:
-                result = c.execute(sa.text(statement), values)
-                return [dict(r._mapping) for r in result] if result.returns_rows else []
+            with engine.connect() as connection:
+                result = connection.execute(sa.text(statement), values)
+                return [row._asdict() for row in result] if result.returns_rows else []
         except sa.exc.DBAPIError as e:
-            code, said = e.orig.args[0], e.orig.args[-1]
+            answer = (e.orig or e).args
+            code, message = answer[0], answer[-1]
             if code not in _LOST:
-                raise Refused(said) from None
+                raise Refused(message) from None
             if self._ended(_LOST[code]):
                 raise ServerError(f"the server is not running: {self._tail()}") from None
             took = time.monotonic() - began
             hangs = "; it hangs" if took > min(5, ANSWER_S) - 0.5 else ""
-            why = f"the server gave no answer in {took:.0f} s{hangs} ({said})"
+            why = f"the server gave no answer in {took:.0f} s{hangs} ({message})"
             raise ServerError(why) from None
 
     def script(self, *statements: str) -> None:
         """Execute statements one after the other."""
-        for s in statements:
-            self.query(s)
+        for statement in statements:
+            self.query(statement)
 
     def variables(self) -> dict[str, str]:
-        """All global variables but those that change by themselves (GTID sets, timestamps, the
-        UUID)."""
+        """Name -> value of all global variables but GTID sets, timestamps and the UUID."""
         rows = self.query("SHOW GLOBAL VARIABLES")
-        found = {r["Variable_name"]: str(r["Value"]) for r in rows}
-        return {k: v for k, v in sorted(found.items()) if not _VOLATILE.fullmatch(k)}
+        values = {r["Variable_name"]: str(r["Value"]) for r in rows}
+        return {k: v for k, v in sorted(values.items()) if not _VOLATILE.fullmatch(k)}
 
     def status(self, *names: str) -> dict[str, float]:
-        """Global status counters by lower-case name (all of the named ones, as numbers)."""
+        """Name -> number of the global status counters of these names that the server has."""
         rows = self.query("SHOW GLOBAL STATUS")
-        found = {r["Variable_name"].lower(): r["Value"] for r in rows}
-        return {n: float(found[n.lower()]) for n in names if n.lower() in found}
+        counters = {r["Variable_name"].lower(): r["Value"] for r in rows}
+        return {n: float(counters[n.lower()]) for n in names if n.lower() in counters}
 
     def plugin(self, name: str) -> str:
-        """The state of a plugin, by its name or its library's (``x.so``): ``active``; "": none."""
+        """State of the plugin with this name or library (``x.so``): ``active``; "" for none."""
         rows = self.query(
             "SELECT MIN(LOWER(PLUGIN_STATUS)) AS s FROM information_schema.plugins"
             " WHERE :name IN (PLUGIN_NAME, PLUGIN_LIBRARY)",
@@ -141,15 +151,15 @@ class Session:
     # -- variables -------------------------------------------------------------------------------
 
     def set(self, settings: Mapping[str, object]) -> None:
-        """SET GLOBAL each setting, then read back. Raises SettingError."""
-        found = {} if settings.keys() <= self._before.keys() else self.variables()
+        """SET GLOBAL each setting, then read it back. Raises SettingError."""
+        before = {} if settings.keys() <= self._before.keys() else self.variables()
         for name, value in settings.items():
             try:
                 self.change(f"SET GLOBAL {_identifier(name)} = :value", value=_literal(value))
             except Refused as e:
                 raise SettingError(f"{name}: wanted {value}, refused: {e}") from None
-            if name in found:
-                self._before.setdefault(name, found[name])
+            if name in before:
+                self._before.setdefault(name, before[name])
         self.check(settings)
 
     def only(self, settings: Mapping[str, object]) -> None:
@@ -213,13 +223,13 @@ class Session:
     # -- rest ------------------------------------------------------------------------------------
 
     def settle(self, limit_s: float, share: float = 0.1) -> dict[str, float]:
-        """Wait until flushing and purge are down, at most `limit_s`; what was left, and whether
-        it had settled: dirty pages under `share` of the pool (below innodb_max_dirty_pages_pct_lwm,
-        10 % by default, the server stops flushing ahead) and a history list under 1,000."""
+        """Wait, at most `limit_s`, until dirty pages are under `share` of the pool (below
+        innodb_max_dirty_pages_pct_lwm, 10 % by default, the server stops flushing ahead) and the
+        history list is under 1,000; returns `settled`, `seconds`, `dirty_pages` and `history`."""
         began = time.monotonic()
         for _ in looks(limit_s, 0.05):
-            s = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
-            dirty, total = s.values()
+            pages = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
+            dirty, total = pages.values()
             history = self._history()
             seconds = round(time.monotonic() - began, 3)
             if settled := dirty <= share * total and history < 1000:
@@ -227,8 +237,8 @@ class Session:
         return dict(settled=settled, seconds=seconds, dirty_pages=dirty, history=history)
 
     def flush(self, limit_s: float) -> dict[str, float]:
-        """As `settle`, but until hardly a page is dirty: before the disk is made slow, or a slice
-        would measure the flushing of what came before it."""
+        """As `settle`, until hardly a page is dirty: before the disk is made slow, or a slice would
+        measure the flushing of what came before it."""
         with self._eager_flushing():
             return self.settle(limit_s, 0.002)
 
@@ -268,6 +278,6 @@ _SWITCH = {"ON": 1, "TRUE": 1, "YES": 1, "OFF": 0, "FALSE": 0, "NO": 0}
 
 def _value(text: object) -> int | float | str:
     """A setting's value in a form that compares: 128M and 134217728, ON and 1 are the same."""
-    s = str(text).strip().strip("'\"").upper()
-    found = _SWITCH.get(s, _literal(s))
-    return found.replace(" ", "").rstrip("/") if isinstance(found, str) else found
+    word = str(text).strip().strip("'\"").upper()
+    value = _SWITCH.get(word, _literal(word))
+    return value.replace(" ", "").rstrip("/") if isinstance(value, str) else value

@@ -10,8 +10,7 @@ _GROUPS = Path("/sys/fs/cgroup")
 
 
 def block_device(folder: Path) -> Path | None:
-    """The disk that a folder lies on, as a folder of sysfs; None where there is no single one
-    (overlay, tmpfs, btrfs)."""
+    """The disk of a folder, as a folder of sysfs; None where there is no single one (overlay)."""
     number = os.stat(folder).st_dev
     block = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if not block.exists():

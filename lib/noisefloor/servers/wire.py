@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from noisefloor.servers import engines, workshop
 from noisefloor.servers.workshop import ServerError, clock, die_with_parent, free_port, secret_file
 
-KEYS = {
+_KEYS = {
     "RSA 2048": ("rsa:2048",),
     "RSA 4096": ("rsa:4096",),
     "P-256": ("ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
@@ -36,23 +37,23 @@ Groups = {}
 
 
 def certificates(folder: Path, names: list[str]) -> Path:
-    """An authority, a server certificate for each key in `names` (of `KEYS`), a client's,
-    and ``openssl.cnf``: the folder (0700; keys 0600). Raises ServerError."""
+    """Make a folder (0700; keys 0600) with an authority, a server certificate for each key in
+    `names` (of `_KEYS`), a client's, and ``openssl.cnf``; returns it. Raises ServerError."""
     folder.mkdir(mode=0o700)
     configuration(folder / "openssl.cnf")
-    _certificate(folder, "cacert", KEYS["RSA 2048"])
+    _certificate(folder, "cacert", _KEYS["RSA 2048"])
     signed = ("-CA", "cacert-cert.pem", "-CAkey", "cacert-key.pem")
     for name in names:
-        _certificate(folder, f"server {name}", KEYS[name], *signed)
+        _certificate(folder, f"server {name}", _KEYS[name], *signed)
     # sysbench looks for client-cert.pem, client-key.pem and cacert.pem in its working directory
-    _certificate(folder, "client", KEYS["P-256"], *signed)
+    _certificate(folder, "client", _KEYS["P-256"], *signed)
     (folder / "cacert-cert.pem").rename(folder / "cacert.pem")
     return folder
 
 
 def configuration(path: Path, groups: str = "") -> Path:
-    """A configuration of OpenSSL at `path` in place of the machine's own: of a client that offers
-    only `groups` for the key exchange, where any are named."""
+    """Write a configuration of OpenSSL that offers only `groups` for the key exchange, where any
+    are named, and nothing of the machine's own; returns `path`."""
     return secret_file(path, _OFFERED.format(groups) if groups else "")
 
 
@@ -68,11 +69,13 @@ def _certificate(folder: Path, name: str, key: tuple[str, ...], *signed: str) ->
 # -- processes -------------------------------------------------------------------------------------
 
 
-def _start(argv: list[str], log: Path, ready: Callable[[int], bool], name: str, **options):
-    """A process that is `ready`, which is asked by its number. Raises ServerError."""
-    with open(log, "wb") as said:
-        streams = {"stdin": subprocess.PIPE, "stdout": said, "stderr": said}
-        process = subprocess.Popen(argv, preexec_fn=die_with_parent, **streams, **options)
+def _start(
+    argv: list[str], log: Path, ready: Callable[[int], bool], name: str, **options: Any
+) -> subprocess.Popen[bytes]:
+    """A started process for whose number `ready` says yes. Raises ServerError."""
+    with open(log, "wb") as file:
+        options |= {"stdin": subprocess.PIPE, "stdout": file, "stderr": file}
+        process = subprocess.Popen(argv, preexec_fn=die_with_parent, **options)
     try:
         for _ in workshop.looks(15):
             if ready(process.pid):
@@ -86,7 +89,7 @@ def _start(argv: list[str], log: Path, ready: Callable[[int], bool], name: str, 
         raise
 
 
-def _end(process: subprocess.Popen) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
     process.wait()
 
@@ -112,7 +115,7 @@ class Sshd:
         program = sshd_program()
         folder.mkdir(mode=0o700)
         for name in ("host", "client"):
-            keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name]
+            keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
             subprocess.run(keygen, check=True)
         config = {
             "HostKey": folder / "host",
@@ -163,8 +166,8 @@ def _rooted(folder: Path) -> list[str]:
         'mount --make-rprivate / 2>&-; mount --bind "$0" /etc/passwd'
         ' && mount -t tmpfs tmpfs /run && mkdir /run/sshd && exec "$@"'
     )
-    own = ["unshare", "-m", "--propagation", "unchanged", "-p", "-f", "--kill-child=KILL"]
-    return [*own, "sh", "-c", script, str(folder / "passwd")]
+    unshare = ["unshare", "-m", "--propagation", "unchanged", "-p", "-f", "--kill-child=KILL"]
+    return [*unshare, "sh", "-c", script, str(folder / "passwd")]
 
 
 def _mounts() -> set[str]:
@@ -198,17 +201,17 @@ class Tunnel:
         self.process = _start([*enter, *argv], log, ready, "ssh")
         self.took_s = round(time.monotonic() - began, 4)  # until it is open
 
-    def _listens(self, _) -> bool:
-        with sockets.socket() as s:
-            return s.connect_ex(("127.0.0.1", self.port)) == 0
+    def _listens(self, _: int) -> bool:
+        with sockets.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def usage(self) -> dict[str, float]:
-        """CPU seconds of the two ends so far: client, server."""
+        """CPU seconds of the two ends so far: `client`, `server`."""
         far = psutil.Process(self.sshd.process.pid).children(recursive=True)
         return {"client": clock(self.process.pid), "server": sum(clock(p.pid) for p in far)}
 
     def close(self) -> None:
-        """End the client, and with it the session."""
+        """End the client, which ends the session."""
         _end(self.process)
 
 
@@ -236,8 +239,9 @@ class Link:
 
     def __init__(self, folder: Path):
         folder.mkdir(mode=0o700)
-        self.folder, self.wire = folder, None
-        self.ends, log = [], folder / "namespace.log"
+        self.folder, log = folder, folder / "namespace.log"
+        self.wire: subprocess.Popen[bytes] | None = None
+        self.ends: list[subprocess.Popen[bytes]] = []
         try:
             for _ in self.hosts:
                 self.ends.append(_start(["unshare", "-n", "cat"], log, _apart, "a namespace"))
@@ -274,7 +278,7 @@ class Link:
         for enter, name in ((self.client, "slow0"), (self.server, "slow1")):
             _ip(enter, f"ip link set {name} up")
 
-    def _has_far(self, _) -> bool:
+    def _has_far(self, _: int) -> bool:
         with contextlib.suppress(ServerError):
             _ip(self.client, "ip link show slow1")
             return True
@@ -284,7 +288,7 @@ class Link:
         """Let packets wait from now on, `round_trip_ms` there and back together. wirefilter counts
         whole milliseconds, so an odd one is paid on the way there; it takes a command at a time, or
         a file of them."""
-        if self.wire:
+        if self.wire and self.wire.stdin:
             there = (round_trip_ms + 1) // 2
             delays = f"delay LR{there}\ndelay RL{round_trip_ms - there}\n"
             (self.folder / "delays").write_text(delays)
@@ -296,7 +300,7 @@ class Link:
             _ip(enter, f"tc qdisc replace dev nf{end} root netem delay {half}")
 
     def rtt(self, port: int) -> dict[str, float]:
-        """Seconds that connect() takes to a port of the server's end: the median of five."""
+        """Seconds that connect() takes to a port of the server's end: `median` of five."""
         argv = [*self.client, sys.executable, "-I", "-S", "-c", _CONNECT, self.hosts[1], port]
         done = engines.output(*argv, timeout=60)
         if done.returncode:
@@ -304,7 +308,7 @@ class Link:
         return {"median": float(done.stdout)}
 
     def close(self) -> None:
-        """End the processes that hold it; nothing is left."""
+        """End the processes that hold it and remove its folder."""
         for process in (self.wire, *self.ends):
             if process:
                 _end(process)
@@ -316,8 +320,8 @@ def _ip(enter: tuple[str, ...], command: str) -> None:
     program, *argv = command.split()
     done = engines.output(*enter, engines.which(program) or program, *argv)
     if done.returncode:
-        said = done.stderr.strip() or f"exit code {done.returncode}"
-        raise ServerError(f"no link between two namespaces: {program}: {said}")
+        why = done.stderr.strip() or f"exit code {done.returncode}"
+        raise ServerError(f"no link between two namespaces: {program}: {why}")
 
 
 def _apart(pid: int) -> bool:

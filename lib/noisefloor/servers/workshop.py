@@ -1,5 +1,5 @@
-"""What keeps a throwaway process ours and mortal: private folders, secrets in files, free ports,
-and an end with the process that started it."""
+"""Private folders, secrets in files and free ports for throwaway processes, which all end with the
+process that started them."""
 
 import contextlib
 import ctypes
@@ -14,13 +14,17 @@ import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from noisefloor import paths
+
+if TYPE_CHECKING:
+    from noisefloor.servers.server import Server
 
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 _parent = 0
-running: weakref.WeakSet = weakref.WeakSet()  # servers that were started
+running: weakref.WeakSet["Server"] = weakref.WeakSet()  # servers that were started
 _dropped: list[bool] = []  # a Ctrl-C that Python did not raise
 
 
@@ -46,19 +50,19 @@ def die_with_parent() -> None:
 @contextlib.contextmanager
 def _hears_ctrl_c() -> Iterator[None]:
     """Python drops a Ctrl-C that comes while a process is forked; here it is kept for `ctrl_c`."""
-    shown = sys.unraisablehook
+    usual = sys.unraisablehook
 
-    def keep(found) -> None:
-        if isinstance(found.exc_value, KeyboardInterrupt):
+    def keep(unraised: "sys.UnraisableHookArgs") -> None:
+        if isinstance(unraised.exc_value, KeyboardInterrupt):
             _dropped.append(True)
         else:
-            shown(found)
+            usual(unraised)
 
     sys.unraisablehook = keep
     try:
         yield
     finally:
-        sys.unraisablehook = shown
+        sys.unraisablehook = usual
         _dropped.clear()
 
 
@@ -70,10 +74,10 @@ def ctrl_c() -> None:
 
 
 def sweep() -> list[Path]:
-    """Remove server folders and cgroups whose owner is gone (killed with -9); the folders."""
+    """Remove the folders and cgroups of servers whose owner was killed; returns the folders."""
     gone = []
-    groups = Path("/sys/fs/cgroup")
-    for group in (g for n in ("", "blkio/", "cpu/") for g in groups.glob(f"{n}noisefloor-*")):
+    root = Path("/sys/fs/cgroup")
+    for group in (g for n in ("", "blkio/", "cpu/") for g in root.glob(f"{n}noisefloor-*")):
         if not Path("/proc", group.name.split("-")[1]).exists():
             with contextlib.suppress(OSError):  # the kernel keeps one that is in use
                 for inner in group.glob("*/"):
@@ -92,13 +96,13 @@ def sweep() -> list[Path]:
 @contextlib.contextmanager
 def workshop() -> Iterator[Path]:
     """A private folder (0700) for servers, removed at the end with every server still running in
-    it; leftovers of dead owners go first. No Ctrl-C is lost meanwhile.
+    it. What dead owners left is removed first. No Ctrl-C is lost meanwhile.
 
     ``short/`` in it is a link to a folder with a short path: a socket's path may have 107 bytes."""
     parent = paths.root() / ".servers"
     parent.mkdir(mode=0o700, exist_ok=True)
-    with open(parent / "lock", "w") as door:
-        fcntl.flock(door, fcntl.LOCK_EX)  # no sweep between making a folder and locking it
+    with open(parent / "lock", "w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)  # no sweep between making a folder and locking it
         sweep()
         folder = Path(tempfile.mkdtemp(prefix="w", dir=parent))
         lock = open(folder / "lock", "w")  # noqa: SIM115
@@ -118,21 +122,20 @@ def workshop() -> Iterator[Path]:
 
 
 def free_port(port: int = 0) -> int:
-    """A TCP port on which a server could listen on loopback now: `port` itself where it could,
-    beside connections that still end."""
-    with sockets.socket() as s:
-        s.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, int(port > 0))
+    """A TCP port of loopback that is free now: `port` itself where it is."""
+    with sockets.socket() as listener:
+        listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, int(port > 0))
         try:
-            s.bind(("127.0.0.1", port))
+            listener.bind(("127.0.0.1", port))
         except OSError:
             if port:
                 return free_port()
             raise
-        return s.getsockname()[1]
+        return listener.getsockname()[1]
 
 
 def secret_file(path: Path, text: str) -> Path:
-    """Write `text` to `path`, readable by the owner only."""
+    """Write `text` to `path`, readable by the owner only; returns the path."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w") as f:
         f.write(text)
@@ -140,7 +143,7 @@ def secret_file(path: Path, text: str) -> Path:
 
 
 def looks(limit_s: float, pause_s: float = 0.02) -> Iterator[None]:
-    """Again and again, with a pause between, until the limit; once at least."""
+    """Yields with a pause in between until the limit, at least once."""
     until = time.monotonic() + limit_s
     yield
     while time.monotonic() < until:
@@ -150,7 +153,7 @@ def looks(limit_s: float, pause_s: float = 0.02) -> Iterator[None]:
 
 
 def clock(pid: int) -> float:
-    """CPU seconds of a process, to the nanosecond; 0 when it is gone."""
+    """CPU seconds that a process has used, to the nanosecond; 0 when it is gone."""
     with contextlib.suppress(OSError):
         return time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3) in arithmetic
     return 0.0

@@ -23,12 +23,8 @@ _FIRST = (
 _FILES = {file.stem for file in Path(__file__).parent.glob("*.toml")}
 STUDIES = (*_FIRST, *sorted(_FILES - {*_FIRST}))  # a new file is a new study
 THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
-_BUILDS = {
-    "mysql": "MySQL 9.7",
-    "mysql-8.0": "MySQL 8.0",
-    "mariadb": "MariaDB",
-    "mariadb-11.8": "MariaDB 11.8",
-}
+_BUILDS = {n: words for kind in server_kinds().values() for n, words in kind.BUILDS.items()}
+OLD = "mysql-8.0"  # what version-upgrade comes from where nobody says another
 # what `how` of an arm takes, by what the study's tools keep between their runs: key -> its values, ()
 # for any; docs/add-a-study.md says what they mean
 HOW: dict[str, dict[str, tuple[str, ...]]] = {
@@ -284,7 +280,7 @@ def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> d
     """The study's file, with the table of its engine laid over it and the builds' names filled
     in."""
     file = _read(name)
-    engine, old = engine or file.get("engine", USUAL), old or "mysql-8.0"
+    engine, old = engine or file.get("engine", USUAL), old or OLD
     kinds = {e: builds[e][0] if e in builds else e for e in (engine, old)}
     kind = next((k for k in server_kinds() if kinds[engine].startswith(k)), kinds[engine])
     file = _over({k: v for k, v in file.items() if k not in _BUILDS}, file.get(kind, {}))

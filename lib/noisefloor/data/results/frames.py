@@ -7,6 +7,7 @@ import pandas as pd
 from noisefloor.data import design, tidy
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.model import METRICS
+from noisefloor.servers.kinds import mysql
 
 LONGEST = 60_000  # characters of a raw file that are shown
 
@@ -155,9 +156,8 @@ def upgrade(page: Results) -> pd.DataFrame:
         return pd.DataFrame(columns=["fact", "found"])
     rows = [("from", result["from"]), ("to", result["to"])]
     if result.get("refused"):
-        skips = result["from"].startswith("MySQL 8.0.") and result["to"].startswith("MySQL 9.")
-        through = ": MySQL 9 opens the data of an LTS release alone; go through 8.4" * skips
-        rows.append(("result", f"not in one step{through}"))
+        why = mysql.detour(result["from"], result["to"])
+        rows.append(("result", f"not in one step: {why}" if why else "not in one step"))
     else:
         rows.append(("seconds until it answered", f"{result['took_s']:.1f}"))
         rows.append(("checksums of all tables, before and after", result["checksums"]))

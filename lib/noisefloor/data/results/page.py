@@ -92,7 +92,7 @@ def _facts(folder: Path) -> Facts:
 def _alike(facts: Facts) -> tuple[Any, ...]:
     """What campaigns share that stand on one page."""
     given = facts.get("parameters") or {}
-    builds = (facts.get("engine") or {}).get("label"), given.get("old") or "mysql-8.0"
+    builds = (facts.get("engine") or {}).get("label"), given.get("old") or studies.OLD
     page = studies.page_of(facts.get("study") or "", facts.get("key") or "")
     return page, builds, _profile(facts), given.get("margin_pct") or 0.0
 

@@ -8,8 +8,10 @@ import contextlib
 import functools
 import os
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from noisefloor import paths
 from noisefloor.servers import kinds
@@ -28,14 +30,14 @@ from noisefloor.servers.engines.build import (
 from noisefloor.servers.engines.packages import unpacked
 
 __all__ = [
-    "FINDERS", "Engine", "EngineMissing", "beside", "brings_libraries", "find", "first_words", "label",
-    "last_words", "output", "pins", "unpacked", "which",
+    "FINDERS", "Engine", "EngineMissing", "beside", "brings_libraries", "find", "first_words",
+    "label", "last_words", "output", "pins", "unpacked", "which",
 ]  # fmt: skip
 
 
-def pins(name: str = "mysql") -> dict:
-    """What ``engines.toml`` pins for an engine: its version, where it is from, its sha256; and its
-    `kind` and `series`."""
+def pins(name: str = "mysql") -> dict[str, Any]:
+    """What ``engines.toml`` pins for a build: its version, where it comes from, its sha256; and its
+    `kind` and `series`. Raises KeyError for a build that is not pinned."""
     pin = tomllib.loads((Path(__file__).parent / "engines.toml").read_text())[name]
     series = ".".join(pin["version"].split(".")[:2])
     return pin | {"kind": name.partition("-")[0], "series": series}
@@ -45,9 +47,7 @@ def find(name: str = "mysql", *, fetch: bool = True) -> Engine:
     """The server build called `name`: ``mysql`` (9.7, or its fall-backs in this order: the newest
     9.7 of the archive, mysqld on PATH, MariaDB), ``mysql-8.0``, ``mariadb`` (the machine's),
     ``mariadb-11.8``, or the path of a build's folder or of its mysqld. With `fetch` a missing build
-    is downloaded.
-
-    Raises EngineMissing, one sentence with the way to get it."""
+    is downloaded. Raises EngineMissing, a sentence that says how to get it."""
     if name in FINDERS:
         return FINDERS[name](fetch)
     address = "://" in name  # it may hold a password
@@ -89,30 +89,30 @@ def _pinned(name: str, fetch: bool) -> Engine:
         with build.building() as folder:
             if not _fetched(name):
                 packages.fetch(pins(name), folder)
-    return _fetched(name)
+    return cast(Engine, _fetched(name))
 
 
 def _fetched(name: str) -> Engine | None:
     """The fetched build of the pinned version, or the one that was taken because it was gone."""
     pin = pins(name)
     for prefix in paths.engines().glob(f"{pin['kind']}-{pin['series']}.*"):
-        note = prefix / "note.txt"
-        said = note.read_text().strip() if note.exists() else ""
+        file = prefix / "note.txt"
+        note = file.read_text().strip() if file.exists() else ""
         pinned = prefix.name == f"{pin['kind']}-{pin['version']}"
-        if pinned or said.startswith(f"{kinds.of(pin['kind']).MAKER} {pin['version']} "):
-            return replace(build.in_folder(prefix), origin="fetched", note="" if pinned else said)
+        if pinned or note.startswith(f"{kinds.of(pin['kind']).MAKER} {pin['version']} "):
+            return replace(build.in_folder(prefix), origin="fetched", note="" if pinned else note)
     return None
 
 
 def _mariadb(fetch: bool) -> Engine:
     """MariaDB of the machine, with the plugins of the same version where they are not installed:
     the package mariadb-server brings them, and would also start a system-wide server."""
-    found = which("mariadbd")
-    if not found:
+    program = which("mariadbd")
+    if not program:
         raise EngineMissing(
             "MariaDB is not here: apt-get install mariadb-server-core mariadb-client-core"
         )
-    engine = replace(build.in_folder(Path(found)), origin="PATH")
+    engine = replace(build.in_folder(Path(program)), origin="PATH")
     if engine.keyring or not which("dpkg-query"):
         return engine
     with contextlib.suppress(EngineMissing):  # a build of another maker, or no archive to ask
@@ -122,12 +122,12 @@ def _mariadb(fetch: bool) -> Engine:
             unpacked(f"mariadb-server={version}", name=prefix.name)
         plugins = prefix / "usr/lib/mysql/plugin"
         if plugins.exists():
-            keyring = (plugins / "file_key_management.so").exists()
+            keyring = (plugins / kinds.of(engine.kind).KEYRING).exists()
             return replace(engine, plugin_dir=plugins, keyring=keyring)
     return engine
 
 
-FINDERS = {
+FINDERS: dict[str, Callable[[bool], Engine]] = {
     "mysql": _mysql,
     "mysql-8.0": functools.partial(_pinned, "mysql-8.0"),
     "mariadb": _mariadb,

@@ -6,8 +6,8 @@ from noisefloor.servers.engines import EngineMissing, find, label
 from noisefloor.servers.engines.build import say
 
 try:
-    found = find()
+    engine = find()
 except EngineMissing as error:
     say(str(error))
     sys.exit(1)
-say(found.note or f"{label(found)} is ready")
+say(engine.note or f"{label(engine)} is ready")

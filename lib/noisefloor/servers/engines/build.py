@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from noisefloor import paths
 from noisefloor.servers import kinds
@@ -25,22 +26,21 @@ MANIFEST = '{"read_local_manifest": true}\n'
 CONFIG = '{"read_local_config": true}\n'
 _VERSION = r"Ver (\d+\.\d+\.\d+)"
 ANSWER_S = 60  # a program that does not say its version meanwhile hangs
-_INSTALL = ("mariadb-install-db", "mysql_install_db")
 
 
 class EngineMissing(Exception):
-    """No such server build here. One sentence with the way to get it."""
+    """A server build is missing. A sentence that says how to get it."""
 
 
 class Hangs(EngineMissing):
-    """It is here and gives no answer: no other build takes its place."""
+    """A build is here and gives no answer: no other one takes its place."""
 
 
 @dataclass(frozen=True)
 class Engine:
     """A server build that can be started. `command` is what to exec: its process is the server."""
 
-    kind: str  # "mysql" or "mariadb"
+    kind: str  # the name of one of `kinds`
     version: str
     command: tuple[str, ...]
     basedir: Path | None = None
@@ -65,8 +65,7 @@ def brings_libraries(engine: Engine) -> bool:
 
 
 def beside(engine: Engine, program: str, *options: str) -> list[str]:
-    """argv of another program with the libraries that came with a build: it is started by the same
-    loader. Of a build that uses the machine's own libraries: the program as it is."""
+    """argv that starts another program, with the libraries of a build that came with its own."""
     argv = [which(program) or program, *options]
     if not brings_libraries(engine):
         return argv
@@ -84,11 +83,14 @@ def which(program: str) -> str | None:
     return shutil.which(program, path=path)
 
 
-def output(*argv: object, timeout: float = 3600, **options) -> subprocess.CompletedProcess:
-    """A program from its start to its end, with what it printed as text. One that does not start,
-    or takes longer than `timeout` seconds, has failed as well: its stderr says why."""
+def output(
+    *argv: object, timeout: float = 3600, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end; what comes back has its exit code and what it printed, as text. One
+    that does not start (127), or takes longer than `timeout` seconds (124), has failed as well: its
+    stderr says why."""
     command = [str(a) for a in argv]
-    how = {"capture_output": True, "text": True, "timeout": timeout, **options}
+    how: dict[str, Any] = {"capture_output": True, "text": True, "timeout": timeout, **options}
     try:
         return subprocess.run(command, check=False, **how)
     except OSError as error:
@@ -100,22 +102,21 @@ def output(*argv: object, timeout: float = 3600, **options) -> subprocess.Comple
     return subprocess.CompletedProcess(command, 127, "", why)
 
 
-def first_words(ran: subprocess.CompletedProcess) -> str:
-    """The first line of what a program said that failed, without colours and without addresses,
-    which belong to this machine's configuration; its exit code when it was killed without a word."""
-    said = [line for line in f"{ran.stderr}\n{ran.stdout}".splitlines() if line.strip()]
-    first = (said or [f"exit code {ran.returncode}"])[0]
-    return re.sub(r"\x1b\[\d*m", "", re.sub(r"\S+://\S+", "the mirror", first))[:300]
+def first_words(ran: subprocess.CompletedProcess[str]) -> str:
+    """The first line that a failed program printed, without colours and without addresses, which
+    belong to this machine's configuration; its exit code where it printed nothing."""
+    lines = [line for line in f"{ran.stderr}\n{ran.stdout}".splitlines() if line.strip()]
+    line = (lines or [f"exit code {ran.returncode}"])[0]
+    return re.sub(r"\x1b\[\d*m", "", re.sub(r"\S+://\S+", "the mirror", line))[:300]
 
 
-def last_words(ran: subprocess.CompletedProcess) -> str:
-    """The last line that it wrote to stderr, or its exit code."""
+def last_words(ran: subprocess.CompletedProcess[str]) -> str:
+    """The last line that a failed program wrote to stderr, or its exit code."""
     return (ran.stderr.strip().splitlines() or [f"exit code {ran.returncode}"])[-1]
 
 
-def run(*argv: object, **options) -> str:
-    """What a program printed. Raises EngineMissing with the first line of what it says when it
-    fails."""
+def run(*argv: object, **options: Any) -> str:
+    """What a program printed. Raises EngineMissing with `first_words` of one that fails."""
     ran = output(*argv, **options)
     if ran.returncode:
         raise EngineMissing(f"{argv[0]} failed ({first_words(ran)})")
@@ -143,8 +144,8 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def building() -> Iterator[Path]:
-    """An empty folder in ``.engines/``, gone afterwards unless it was renamed. One at a time on
-    this machine: the second finds what the first made. What a killed process left goes first."""
+    """An empty folder in ``.engines/``, removed at the end unless it was renamed. One process at a
+    time has one: the second finds what the first made. What a killed one left is removed first."""
     home = paths.engines()
     home.mkdir(parents=True, exist_ok=True)
     with (home / ".lock").open("w") as file:
@@ -157,8 +158,7 @@ def building() -> Iterator[Path]:
 
 
 def once(name: str, make: Callable[[Path], object]) -> Path:
-    """The folder of that name in ``.engines/``; where it is missing, `make` fills it. It is whole
-    or absent."""
+    """The folder `name` in ``.engines/``, filled by `make` where it is missing; whole or absent."""
     final = paths.engines() / name
     if not final.exists():
         with building() as folder:
@@ -169,7 +169,7 @@ def once(name: str, make: Callable[[Path], object]) -> Path:
 
 
 def first(base: Path, *patterns: str, holding: str = "") -> Path | None:
-    """The first path below `base` that is like one of the patterns and has `holding` in it."""
+    """The first path below `base` that matches one of the patterns and has `holding` in it."""
     return next((p for g in patterns for p in sorted(base.glob(g)) if (p / holding).exists()), None)
 
 
@@ -194,40 +194,40 @@ def in_folder(path: Path) -> Engine:
         base = base / "usr"
     plugins = first(base, "lib/mysql/plugin", "lib64/mysql/plugin", "lib/plugin", "lib/*/plugin")
     places = (server.parent, base / "bin", base / "scripts")
-    scripts = [str(d / n) for d in places for n in _INSTALL if (d / n).exists()]
+    scripts = [str(d / n) for d in places for n in kind.INSTALL if (d / n).exists()]
 
     def has(plugin: str) -> bool:
         return plugins is not None and (plugins / plugin).exists()
 
     engine = Engine(
         kind=kind.NAME,
-        version=re.search(_VERSION, printed)[1],
+        version=re.findall(_VERSION, printed)[0],
         command=(str(server),),
         basedir=base,
         plugin_dir=plugins,
         messages_dir=first(base, "share/mysql", "share", "share/*", holding="english/errmsg.sys"),
-        install_db=tuple(scripts[:1]) if kind.NAME == "mariadb" else (),
+        install_db=tuple(scripts[:1]),
         origin="conda" if (base / "conda-meta").is_dir() else "folder",
         keyring=has(kind.KEYRING),
         thread_pool=not kind.POOL or has(kind.POOL),
         clone=has("mysql_clone.so"),
     )
     unpacked = base.parent / REAL / "mysqld.my"
-    if kind.NAME == "mariadb" or not engine.keyring or unpacked.exists():
+    if kind.NAME == "mariadb" or not (plugins and engine.keyring) or unpacked.exists():
         return engine
-    return engine if server.resolve().with_name("mysqld.my").exists() else _view(engine, server)
+    if server.resolve().with_name("mysqld.my").exists():
+        return engine
+    return _view(engine, base, server.relative_to(base), plugins.relative_to(base))
 
 
-def _view(engine: Engine, server: Path) -> Engine:
+def _view(engine: Engine, base: Path, program: Path, plugins: Path) -> Engine:
     """The same build behind a folder of links that holds the two files a keyring needs beside the
     server and its plugins: somebody else's build is never written to."""
-    real = server.resolve()
+    real = (base / program).resolve()
     key = hashlib.sha256(f"{real} {real.stat().st_mtime_ns}".encode()).hexdigest()[:12]
-    program = server.relative_to(engine.basedir)
-    plugins = engine.plugin_dir.relative_to(engine.basedir)
 
     def make(folder: Path) -> None:
-        links(engine.basedir, folder, [program.parent, plugins])
+        links(base, folder, [program.parent, plugins])
         for file, content in (
             (program, real.read_bytes()),  # a copy: mysqld looks beside its real file, not a link
             (program.parent / "mysqld.my", MANIFEST.encode()),
@@ -242,11 +242,10 @@ def _view(engine: Engine, server: Path) -> Engine:
 
 
 def links(real: Path, view: Path, opened: list[Path]) -> None:
-    """Links in `view` to all that is in `real`; `opened` and the folders above them are real
-    ones."""
-    opened = {p for folder in opened for p in (folder, *folder.parents)}
-    for folder in sorted(opened):
+    """Link all that is in `real` into `view`; `opened` and the folders above them are real ones."""
+    folders = {p for folder in opened for p in (folder, *folder.parents)}
+    for folder in sorted(folders):
         (view / folder).mkdir(exist_ok=True)
         for entry in (real / folder).iterdir():
-            if folder / entry.name not in opened:
+            if folder / entry.name not in folders:
                 (view / folder / entry.name).symlink_to(entry)

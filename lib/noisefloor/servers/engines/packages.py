@@ -8,6 +8,7 @@ import struct
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from noisefloor import paths
 from noisefloor.servers import kinds
@@ -18,8 +19,8 @@ _KEYRINGS = tuple(f"/usr/share/keyrings/debian-archive-keyring.{end}" for end in
 
 
 def unpacked(*packages: str, name: str = "") -> Path:
-    """Folder (called `name`, or as the first one) with packages of this machine's own archive
-    unpacked, fetched when first asked for: programs that would start a daemon if they were
+    """Folder (called `name`, or as the first one) with unpacked packages of this machine's own
+    archive, fetched when first asked for. It is for programs that would start a daemon if they were
     installed, or that nothing else here needs. Raises EngineMissing."""
 
     def make(folder: Path) -> None:
@@ -32,7 +33,7 @@ def unpacked(*packages: str, name: str = "") -> Path:
     return build.once(name or packages[0], make)
 
 
-def fetch(pin: dict, folder: Path) -> None:
+def fetch(pin: dict[str, Any], folder: Path) -> None:
     """Under `build.building`: the build of the pinned version, else (its note says so) the newest
     of its series, unpacked into `folder` and moved to ``.engines/``. Raises EngineMissing."""
     with tempfile.TemporaryDirectory(prefix="noisefloor-") as place:
@@ -76,12 +77,12 @@ def _private_apt(place: Path, suite: str) -> dict[str, str]:
     The signature of Debian's archive decides what is believed, so a third party's folder that is
     also called debian is refused by apt itself."""
     keyring = next((k for k in _KEYRINGS if Path(k).exists()), None)
-    found = mirrors()
-    if not found:
+    addresses = mirrors()
+    if not addresses:
         raise EngineMissing("this machine's apt configuration names no Debian mirror")
     if not keyring:
         raise EngineMissing("the package debian-archive-keyring is missing (apt-get install it)")
-    own = place / "apt.conf"
+    config = place / "apt.conf"
     for needed in ("var/lib/apt/lists", "archives", "etc/apt/apt.conf.d", "etc/apt/preferences.d"):
         (place / needed / "partial").mkdir(parents=True)
     # mysql-server-core wants perl for one script that nothing here runs: pretend it is there
@@ -92,7 +93,7 @@ def _private_apt(place: Path, suite: str) -> dict[str, str]:
     # only how the machine reaches the network is kept of its configuration, no hooks
     network = r"^Acquire::(?:https?|Retries|Force).*$"
     kept = "\n".join(re.findall(network, build.run("apt-config", "dump"), re.M))
-    own.write_text(f"""{kept}
+    config.write_text(f"""{kept}
 Dir "{place}";
 Dir::State::status "{place}/status";
 Dir::Cache::archives "{place}/archives";
@@ -104,9 +105,9 @@ Acquire::http::Timeout "30";
 APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 """)
-    env = {"APT_CONFIG": str(own), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+    env = {"APT_CONFIG": str(config), "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     env = os.environ | env
-    for mirror in found:
+    for mirror in addresses:
         source = f"deb [signed-by={keyring}] {mirror} {suite} main\n"
         (place / "etc/apt/sources.list").write_text(source)
         updated = build.output("apt-get", "-q", "update", "--error-on=any", env=env)
@@ -116,9 +117,9 @@ APT::Sandbox::User "root";
     raise EngineMissing(f"the Debian mirror's {suite} could not be read ({why})")
 
 
-def _debian(pin: dict, place: Path, folder: Path) -> str:
-    """Packages of the pinned version or the newest of its series, with all that they depend on,
-    unpacked into `folder`: their version."""
+def _debian(pin: dict[str, Any], place: Path, folder: Path) -> str:
+    """Unpack packages of the pinned version, or the newest of its series, and all that they depend
+    on into `folder`; returns their version."""
     env, archives = _private_apt(place, pin["suite"]), place / "archives"
     packages, version, maker = pin["packages"], pin["version"], kinds.of(pin["kind"]).MAKER
     listed = build.output("apt-cache", "madison", packages[0], env=env).stdout
@@ -139,13 +140,13 @@ def _debian(pin: dict, place: Path, folder: Path) -> str:
         for name, digest in pin["sha256"].get(arch, {}).items():
             verify(next(archives.glob(f"{name}_*.deb")), digest)
     _unpack(archives, folder)
-    _dress(folder, pin["kind"])
+    _wrap(folder, pin["kind"])
     return version
 
 
-def _dress(prefix: Path, kind: str) -> None:
-    """Wrappers in place of the programs, which run them with the prefix's own C library; for MySQL
-    also the two files that let a data directory bring its own keyring."""
+def _wrap(prefix: Path, kind: str) -> None:
+    """Put wrappers in place of the programs, which run them with the prefix's own C library; for
+    MySQL also the two files that let a data directory bring its own keyring."""
     loader = build.first(prefix, build.LOADER)
     libraries = build.first(prefix, build.LIBRARIES)
     server = build.first(prefix, "usr/sbin/mariadbd", "usr/sbin/mysqld")
@@ -174,9 +175,9 @@ def _dress(prefix: Path, kind: str) -> None:
 # -- MySQL 8.0 out of a Java test package ----------------------------------------------------------
 
 
-def _maven(pin: dict, place: Path, folder: Path) -> str:
-    """The build in an artifact of Maven's, which keeps what it downloads, unpacked into `folder`:
-    its version."""
+def _maven(pin: dict[str, Any], place: Path, folder: Path) -> str:
+    """Unpack the build in an artifact of Maven's, which keeps what it downloads, into `folder`;
+    returns its version."""
     _, name, number = pin["artifact"].split(":")
     if not build.which("mvn"):
         raise EngineMissing(
@@ -202,9 +203,9 @@ def _java_trust(store: Path) -> list[str]:
     if not pem.exists():
         return []
     text = pem.read_text(errors="replace")
-    found = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, re.S)
-    body = struct.pack(">III", 0xFEEDFEED, 2, len(found))
-    for n, der in enumerate(map(ssl.PEM_cert_to_DER_cert, found)):
+    pems = re.findall(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", text, re.S)
+    body = struct.pack(">III", 0xFEEDFEED, 2, len(pems))
+    for n, der in enumerate(map(ssl.PEM_cert_to_DER_cert, pems)):
         alias = str(n).encode()
         body += struct.pack(">IH", 2, len(alias)) + alias + bytes(8)
         body += struct.pack(">H", 5) + b"X.509" + struct.pack(">I", len(der)) + der

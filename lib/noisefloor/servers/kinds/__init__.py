@@ -1,5 +1,5 @@
-"""The kinds of server, one module each: what a build of it is, how its my.cnf and its keys are written,
-and how it is asked. A module that is put here is found."""
+"""The kinds of server, one module each: what a build of it is, how its my.cnf and its keys are
+written, and how it is asked. A module that is put here is found."""
 
 import functools
 import importlib
@@ -17,7 +17,9 @@ class Kind(Protocol):
 
     NAME: str
     MAKER: str  # as it is written
+    BUILDS: Mapping[str, str]  # its builds that have a name, and what a page calls them
     PACKAGES: tuple[str, ...]  # of Debian, where the machine's own is used
+    INSTALL: tuple[str, ...]  # scripts that make a data directory; none: mysqld --initialize
     KEYRING: str  # the plugin's file
     POOL: str  # the plugin's file; "" where every build has a pool
     REDO: str  # the variable that says how much redo log is kept
@@ -63,11 +65,11 @@ def known() -> Mapping[str, Kind]:
 
 
 def of(name: str) -> Kind:
-    """The kind of this name."""
+    """The kind of this name. Raises KeyError."""
     return known()[name]
 
 
 def printing(version: str) -> Kind:
-    """The kind of a server that prints this for --version, or says it; MySQL where no other is."""
+    """The kind of a server whose --version, or whose answer, this is; MySQL where it names none."""
     others = (kind for name, kind in known().items() if name != USUAL and kind.prints(version))
     return next(others, known()[USUAL])

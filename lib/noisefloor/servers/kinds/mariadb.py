@@ -8,7 +8,9 @@ from typing import Any
 from noisefloor.servers.kinds import Checks
 
 NAME, MAKER = "mariadb", "MariaDB"
+BUILDS = {"mariadb": "MariaDB", "mariadb-11.8": "MariaDB 11.8"}
 PACKAGES = ("mariadb-server-core", "mariadb-client-core")
+INSTALL = ("mariadb-install-db", "mysql_install_db")
 KEYRING, POOL = "file_key_management.so", ""
 REDO = "innodb_log_file_size"
 LSN = ("Innodb_lsn_current", "Innodb_lsn_last_checkpoint")

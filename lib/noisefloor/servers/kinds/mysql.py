@@ -8,7 +8,9 @@ from typing import Any
 from noisefloor.servers.kinds import Checks
 
 NAME, MAKER = "mysql", "MySQL"
+BUILDS = {"mysql": "MySQL 9.7", "mysql-8.0": "MySQL 8.0"}
 PACKAGES: tuple[str, ...] = ()
+INSTALL: tuple[str, ...] = ()
 KEYRING, POOL = "component_keyring_file.so", "thread_pool.so"
 REDO = "innodb_redo_log_capacity"
 LSN = ("Innodb_redo_log_current_lsn", "Innodb_redo_log_checkpoint_lsn")
@@ -38,14 +40,20 @@ def reset_binlog(version: str) -> str:
 
 
 def binlog_encrypted(server: Any, name: str, head: bytes) -> Checks:
-    rows = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
-    told = rows[name].get("Encrypted", "No") == "Yes"
-    return {"SHOW BINARY LOGS, Encrypted": told, **magic("first four bytes on disk", head)}
+    logs = {r["Log_name"]: r for r in server.query("SHOW BINARY LOGS")}
+    encrypted = logs[name].get("Encrypted", "No") == "Yes"
+    return {"SHOW BINARY LOGS, Encrypted": encrypted, **magic("first four bytes on disk", head)}
 
 
 def magic(where: str, head: bytes) -> Checks:
     """State of a binary or relay log by its first four bytes."""
     return {f"{where}, {head[:4].hex()}": _MAGIC.get(head[:4])}
+
+
+def detour(old: str, new: str) -> str:
+    """Why `new` (a label) does not open the data of `old`, and what does; "" where not known."""
+    past_lts = old.startswith(f"{MAKER} 8.0") and new.startswith(f"{MAKER} 9")
+    return "MySQL 9 opens the data of an LTS release alone; go through 8.4" if past_lts else ""
 
 
 def tables_encrypted() -> tuple[str, str]:

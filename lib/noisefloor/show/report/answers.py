@@ -352,7 +352,7 @@ def command(r: Results, question: str) -> str:
     line = ["noisefloor run", s.name, *(["--question", question] if question else [])]
     if s.profile.name != "quick":
         line += ["--profile", s.profile.name]
-    for name, usual in (("engine", studies.default_engine(s.name)), ("old", "mysql-8.0")):
+    for name, usual in (("engine", studies.default_engine(s.name)), ("old", studies.OLD)):
         if (value := given.get(name) or usual) != usual:
             line += [f"--{name}", "FOLDER" if "/" in value else value]
     if s.margin_pct:
