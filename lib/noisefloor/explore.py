@@ -174,6 +174,12 @@ class Question:
     def _several(self) -> bool:
         return self.judged["campaign"].nunique() > 1
 
+    @property
+    def palette(self) -> plots.Palette:
+        """The colours of the first source's arms, its A/A control's among them."""
+        study = self.sources[0].study
+        return plots.Palette([study.baseline, study.control, *study.arms])
+
     @cached_property
     def headline(self) -> str:
         """The main comparison of each campaign or processor in words."""
@@ -210,8 +216,8 @@ class Question:
         arms = rows.loc[~is_control(rows), "arm"].nunique()
         if rows["threads"].nunique() > 1 and 0 < arms <= (1 if self._several else LINES):
             by = "campaign" if self._several else "metric"
-            return plots.threads(rows, self.metric, by=by)
-        return plots.dots(rows, by=("campaign", "threads"))
+            return plots.threads(rows, self.metric, by=by, palette=self.palette)
+        return plots.dots(rows, by=("campaign", "threads"), palette=self.palette)
 
     @cached_property
     def alt(self) -> str:
@@ -295,7 +301,7 @@ class Comparison:
     (row of the table that `figure` draws) and words."""
 
     def __init__(self, question: Question, source: results.Results, row: pd.Series):
-        self.row, self._source = row, source
+        self.row, self._source, self._palette = row, source, question.palette
         self._spec, self.pairs = METRICS[question.metric], pd.DataFrame()
         asked, both = (question.workload, question.metric), [row["baseline"], row["arm"]]
         rows = self._alike(source.judged(*asked))
@@ -328,8 +334,8 @@ class Comparison:
     def figure(self):
         """The pairs, or the single runs."""
         if self.pairs.empty:
-            return plots.runs(self.runs, self._spec.name)
-        return plots.pairs(self.pairs)
+            return plots.runs(self.runs, self._spec.name, palette=self._palette)
+        return plots.pairs(self.pairs, palette=self._palette)
 
     def raw(self, run: str) -> str:
         """The text that was printed in a run, and in the other run of its pair, as HTML."""
@@ -483,7 +489,6 @@ class Explorer:
         seen = set(rows["arm"]) - {base.name}
         named = [a.name for a in (*source.study.arms, again) if a.name in seen]
         _offer(self.arms, [(a + COPY * (a == again.name), a) for a in named], arms)
-        plots.order([base, again, *source.study.arms])
 
     def _moved(self, change) -> None:
         if not self._settled or change["new"] is None:

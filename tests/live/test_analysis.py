@@ -56,9 +56,9 @@ def interval(row, name):
 
 @pytest.fixture(autouse=True)
 def theme():
-    plots.order(["plain TCP", "TLS 1.3, RSA 2048", "TLS 1.3, P-256"])
+    plots.theme(["plain TCP", "TLS 1.3, RSA 2048", "TLS 1.3, P-256"])
     yield
-    plots.order([])
+    plots.theme()
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,11 @@ import shutil
 import tomllib
 import zipfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -31,18 +32,23 @@ from noisefloor.text import sheet
 
 STEPS = 4  # how often `make` tells what it does next
 LONG = 16  # rows of a table that the post shows; a longer one is linked
-SHORT = 18  # characters of a cell of the post that stay on one line
+_SHORT = 18  # characters of a cell of the post that stay on one line
 _NOT_FOR_READING = {"jupyterlab", "mysqlclient", "rocrate"}  # rendering needs none of them
 _LIBRARY = Path(__file__).parents[1]
 _PUBLIC = ("lib", "data/raw/published")  # folders of a pack that name nobody
 
 
-def make(name: str, out=None, timeout: float = 3600, step=lambda words: None) -> Path:
+def make(
+    name: str,
+    out: Path | str | None = None,
+    timeout: float = 3600,
+    step: Callable[[str], object] = lambda words: None,
+) -> Path:
     """Write the pack of a study (all campaigns of its page) or of one campaign into the folder or
     ``.zip`` `out`, by default ``reports/bundles/<campaign>``. Returns its path.
 
-    `step` is told what is done next. Raises ReportError in one sentence: code 2 before anything
-    was written, else 1, and then nothing is left."""
+    `timeout`: seconds a cell; `step` is told what is done next. Raises ReportError in one sentence:
+    code 2 before anything was written, else 1, and then nothing is left."""
     study, campaigns = chosen(name)
     usual = paths.reports() / "bundles" / (campaigns[0].name if campaigns else study)
     out = Path(out or usual).absolute()
@@ -101,7 +107,13 @@ def _refused(words: str) -> ReportError:
     return ReportError(f"{words}; nothing was written", 2)
 
 
-def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float, step) -> None:
+def _fill(
+    folder: Path,
+    study: str,
+    campaigns: tuple[Path, ...],
+    timeout: float,
+    step: Callable[[str], object],
+) -> None:
     step("copying the raw files")
     given = {"campaign": ", ".join(c.name for c in campaigns)} if campaigns else {}
     names, changed = _copy(folder, study, campaigns)
@@ -109,7 +121,7 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     with _inside(folder):
         page = report.render(study, given, folder / "reports", timeout)
     step("writing the post")
-    words = {"study": study, "given": given, "folder": folder, "changed": changed}
+    words: dict[str, Any] = {"study": study, "given": given, "folder": folder, "changed": changed}
     words |= {"version": metadata.version("noisefloor"), "needs": _requirements()}
     words["facts"] = facts = json.loads(page.with_suffix(".json").read_text())
     words["shown"] = list(_shown(json.loads(page.with_suffix(".ipynb").read_text()), folder))
@@ -124,9 +136,9 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     _write(folder, "post.md", words)
     _write(folder, "rerender.py", words)
     _write(folder, "fragment.html", words | _fragment(page.read_text()))
-    told = tomllib.loads((TEMPLATE / "bundle" / "files.toml").read_text())
+    about = tomllib.loads((TEMPLATE / "bundle" / "files.toml").read_text())
     (folder / "README.md").touch()
-    words["files"] = {name: told[name] for name in told if (folder / name).exists()}
+    words["files"] = {name: about[name] for name in about if (folder / name).exists()}
     _write(folder, "README.md", words)
     for file in _given(folder):  # the names, in what was written since
         if file.suffix != ".png":
@@ -136,7 +148,7 @@ def _fill(folder: Path, study: str, campaigns: tuple[Path, ...], timeout: float,
     _crate(folder, words)
 
 
-def _measured(run: results.Results) -> dict:
+def _measured(run: results.Results) -> dict[str, Any]:
     """How often and how long the campaigns of a pack measured."""
     runs = [r.runs[~r.runs["warmup"]] for r in run.every]
     return {
@@ -168,7 +180,8 @@ def _copy(folder: Path, study: str, campaigns: tuple[Path, ...]) -> tuple[dict[s
     shutil.copy(report.notebook(study), folder / "notebooks")
     if (beside := paths.notebooks() / "analysis").exists():
         shutil.copytree(beside, folder / "notebooks" / "analysis", ignore=leave)
-    facts, raws = {}, {c: folder / "data" / "raw" / "recorded" / c.name for c in campaigns}
+    facts: dict[str, Any] = {}
+    raws = {c: folder / "data" / "raw" / "recorded" / c.name for c in campaigns}
     for campaign, raw in raws.items():
         pack.unpack(campaign, raw)  # what names somebody is taken out of each file
         host = tidy.meta(campaign).get("host")
@@ -238,13 +251,14 @@ def _dist_info(lib: Path) -> None:
 
 def _requirements() -> list[str]:
     """What the library needs to render, at the versions that rendered the pack."""
-    asked = [r for r in metadata.requires("noisefloor") if "extra" not in r or '"lab"' in r]
-    own = {re.match(r"[\w-]+", r)[0] for r in asked} - _NOT_FOR_READING
-    return [f"{n}=={metadata.version(n)}" for n in sorted(own)]
+    asked = metadata.requires("noisefloor") or []
+    asked = [line for line in asked if "extra" not in line or '"lab"' in line]
+    names = {re.split(r"[^\w-]", line)[0] for line in asked} - _NOT_FOR_READING
+    return [f"{name}=={metadata.version(name)}" for name in sorted(names)]
 
 
 @contextlib.contextmanager
-def _inside(folder: Path):
+def _inside(folder: Path) -> Iterator[None]:
     """The project folder is `folder`, for this process and its children."""
     before = dict(os.environ)
     for name in ("NOISEFLOOR_RUNS", "NOISEFLOOR_REPORTS"):
@@ -261,21 +275,22 @@ def _inside(folder: Path):
 
 
 @cache
-def _templates():
+def _templates() -> Any:
     from jinja2 import FileSystemLoader
 
-    found = environment().overlay(loader=FileSystemLoader(TEMPLATE / "bundle"), autoescape=False)
-    found.filters |= {
+    loader = FileSystemLoader(TEMPLATE / "bundle")
+    templates = environment().overlay(loader=loader, autoescape=False)
+    templates.filters |= {
         "inline": _inline,
         "plain": lambda value: _escaped(re.sub(r"[\r\n]+", " ", str(value))),
         "quoted": lambda value: json.dumps(value, ensure_ascii=False),
-        "whole": lambda text: text if len(text) > SHORT else text.replace(" ", "\u00a0"),
+        "whole": lambda text: text if len(text) > _SHORT else text.replace(" ", "\u00a0"),
     }
-    found.globals["LONG"] = LONG
-    return found
+    templates.globals["LONG"] = LONG
+    return templates
 
 
-def _write(folder: Path, name: str, words: dict) -> None:
+def _write(folder: Path, name: str, words: Mapping[str, Any]) -> None:
     """Write the file `name` from its template."""
     text = _templates().get_template(f"{name}.j2").render(words)
     if name.endswith(".md"):
@@ -283,7 +298,7 @@ def _write(folder: Path, name: str, words: dict) -> None:
     (folder / name).write_text(text.strip() + "\n")
 
 
-def _crate(folder: Path, words: dict) -> None:
+def _crate(folder: Path, words: Mapping[str, Any]) -> None:
     """Write ``ro-crate-metadata.json``: what is in the folder, in the terms of RO-Crate."""
     from rocrate.rocrate import ROCrate
 
@@ -298,14 +313,14 @@ _CODE = r'<details class="nf-code">.*?</details>'
 _DARK = r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}\s*\}"
 
 
-def _fragment(page: str) -> dict:
+def _fragment(page: str) -> dict[str, str]:
     """The page's box, figures and tables for a web page of somebody else's: no furniture, no code, a
     long table to be opened. It is always light, because a blog need not follow the system."""
     css = re.sub(_DARK, "", (TEMPLATE / "parts.css").read_text(), flags=re.S)
     css = css.replace(":root", "&").replace("color-scheme: light dark", "color-scheme: light")
-    body = re.search(r"<main[^>]*>(.*?)</main>", page, re.S)[1]
+    body = re.findall(r"<main[^>]*>(.*?)</main>", page, re.S)[0]
 
-    def folded(table: re.Match) -> str:
+    def folded(table: re.Match[str]) -> str:
         rows = table[0].count("<tr") - 1
         return str(piece("fold", f"{rows} rows", safe(table[0]))) if rows > LONG else table[0]
 
@@ -316,11 +331,12 @@ def _fragment(page: str) -> dict:
 # -- the post --------------------------------------------------------------------------------------
 
 
-def _shown(book: dict, folder: Path):
+def _shown(book: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
     """What the cells of a rendered notebook show, for the post: prose, and tags with their number and
     the file, without its suffix, that holds them. The data behind figures and tables are written."""
     from bs4 import BeautifulSoup
 
+    tag: Any
     drawn = sorted(p.stem for p in (folder / "figures").glob("*.svg"))
     counted: Counter[str] = Counter()
     for cell in book["cells"]:
@@ -342,7 +358,7 @@ def _shown(book: dict, folder: Path):
                 yield {"kind": kind, "tag": tag, "n": counted[kind], "file": file, "link": link}
 
 
-def _main_table(facts: dict) -> dict:
+def _main_table(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The comparisons of the metric that the page is about, and the heading of a single group."""
     from bs4 import BeautifulSoup
 
@@ -352,7 +368,7 @@ def _main_table(facts: dict) -> dict:
     return {"main": shown, "group": groups[0].extract() if len(groups) == 1 else None}
 
 
-def _inline(tag) -> str:
+def _inline(tag: Any) -> str:
     return _escaped(" ".join(tag.get_text().split())) if tag else ""
 
 

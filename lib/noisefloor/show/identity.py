@@ -4,24 +4,16 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from noisefloor import paths
 from noisefloor.parse import secrets
 
 HOST_FACTS = {  # what `doctor.facts` records of a machine; anything else may name it
-    *(
-        "cpu",
-        "processor",
-        "cores",
-        "memory_B",
-        "aes",
-        "flags",
-        "virtual",
-        "kernel",
-        "system",
-        "disk",
-    ),
+    *("cpu", "processor", "cores", "memory_B", "aes", "flags", "virtual"),
+    *("kernel", "system", "disk"),
     "boot",  # random: it names a sitting, and neither machine nor person
 }
 _BEFORE, _AFTER = r"(?<![a-z0-9])", r"(?![a-z0-9])"
@@ -46,17 +38,17 @@ _LOOPBACK = re.compile(r"127\..*|0\.0\.0\.0")
 def _here() -> dict[str, str]:
     """What is known of this process: its host, its user, secrets in its environment."""
     env = os.environ
-    found = {env.get(v, ""): "some-user" for v in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")}
-    found[Path.home().name] = "some-user"
+    names = {env.get(v, ""): "some-user" for v in ("USER", "LOGNAME", "SUDO_USER", "USERNAME")}
+    names[Path.home().name] = "some-user"
     for host in (platform.node(), env.get("HOSTNAME", "")):
-        found |= {host: "some-host", host.partition(".")[0]: "some-host"}
+        names |= {host: "some-host", host.partition(".")[0]: "some-host"}
     for name, value in env.items():
         if _SECRET.search(name) and name not in ("PWD", "OLDPWD") and len(value) > 5:
-            found[value] = secrets.HIDDEN
-    return found
+            names[value] = secrets.HIDDEN
+    return names
 
 
-def found(texts, facts, public) -> dict[str, str]:
+def found(texts: Iterable[str], facts: Mapping[str, Any], public: str) -> dict[str, str]:
     """Names to hide, with what stands in their place: those of this process, those that `texts`
     call a host, a user or a home, and what the host's `facts` hold beyond `HOST_FACTS`. A word of
     the `public` text (the library's own) names nobody, however a machine is called."""
@@ -82,9 +74,9 @@ def found(texts, facts, public) -> dict[str, str]:
 def without_folders(text: str, *scratch: Path) -> str:
     """`text` without the folders of this machine: the project and `scratch` become '.', the
     environment '.venv', the home '~'."""
-    found = [(folder, ".") for folder in (*scratch, paths.root(), Path(__file__).parents[3])]
-    found += [(Path(sys.prefix), ".venv"), (Path.home(), "~")]
-    for folder, word in sorted(found, key=lambda f: -len(str(f[0]))):  # inner ones first
+    folders = [(folder, ".") for folder in (*scratch, paths.root(), Path(__file__).parents[3])]
+    folders += [(Path(sys.prefix), ".venv"), (Path.home(), "~")]
+    for folder, word in sorted(folders, key=lambda f: -len(str(f[0]))):  # inner ones first
         if len(str(folder)) > 1:
             text = re.sub(rf"(?<![\w.-]){re.escape(str(folder))}(?![\w-])", word, text)
     return text
@@ -98,7 +90,7 @@ def hide(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def hide_in(value, names: dict[str, str]):
+def hide_in(value: Any, names: dict[str, str]) -> Any:
     """A value read from JSON, every text in it and every secret under a telling key hidden."""
     if isinstance(value, dict):
         return {
@@ -114,5 +106,5 @@ def hide_in(value, names: dict[str, str]):
 
 def named(text: str, names: dict[str, str]) -> list[str]:
     """Which of the `names` a text holds; of short ones none, binary data hold them by chance."""
-    found = [n for n in names if len(n) > 5]
-    return [n for n in found if re.search(f"{_BEFORE}{re.escape(n)}{_AFTER}", text, flags=re.I)]
+    long = [n for n in names if len(n) > 5]
+    return [n for n in long if re.search(f"{_BEFORE}{re.escape(n)}{_AFTER}", text, flags=re.I)]

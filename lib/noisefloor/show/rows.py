@@ -1,51 +1,54 @@
 """What a row of a verdict table is, and how it is called."""
 
+from typing import Any
+
 import pandas as pd
 
 from noisefloor.model import AGAIN, METRICS
 from noisefloor.show.markup import known
 
+Row = Any  # of a verdict table: a dict or a Series
 SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
 
 
-def metric_label(name) -> str:
+def metric_label(name: str) -> str:
     """How a metric is called in text."""
     return METRICS[name].label if name in METRICS else str(name).replace("_", " ")
 
 
-def threads_label(threads, joint=False) -> str:
+def threads_label(threads: Any, joint: bool = False) -> str:
     """`at 16 threads`, `over all thread counts`, or nothing."""
     if joint:
         return "over all thread counts"
     return f"at {many}" if (many := counted(threads)) else ""
 
 
-def counted(threads) -> str:
+def counted(threads: Any) -> str:
     """`16 threads`, or nothing."""
     return "" if pd.isna(threads) else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
 
 
-def offered(row) -> float:
+def offered(row: Row) -> float:
     """Transactions a second that a row is about; 0 for as many as a server can do, or none known."""
     rate = row.get("rate")
     return rate if known(rate) else 0
 
 
-def is_control(frame) -> pd.Series:
+def is_control(frame: pd.DataFrame) -> pd.Series:
     """Which rows of a verdict table compare the baseline with itself."""
     return frame["arm"].astype(str) == frame["baseline"].astype(str) + AGAIN
 
 
-def is_joint(frame) -> pd.Series:
+def is_joint(frame: pd.DataFrame) -> pd.Series:
     """Which rows of a verdict table are the joint effect over thread counts."""
     return frame["joint"].eq(True) if "joint" in frame else pd.Series(False, index=frame.index)
 
 
-def as_list(value) -> list:
+def as_list(value: Any) -> list[Any]:
     """A cell of warnings as a list, whether it holds a list, one sentence or nothing."""
     return list(value) if isinstance(value, (list, tuple)) else [value] if value else []
 
 
-def joint(row) -> bool:
+def joint(row: Row) -> bool:
     """Whether a row is the joint effect over thread counts."""
     return known(row.get("joint")) and bool(row["joint"])

@@ -12,12 +12,15 @@ import io
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
 
 from noisefloor.show.markup import Shown, csv_link, piece, safe
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, colours, order, spots, theme
+from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, Palette, colours, spots, theme
 from noisefloor.show.plots.series import (
     distance,
     over_time,
@@ -34,7 +37,6 @@ from noisefloor.show.plots.verdicts import (
     history,
     load,
     sittings,
-    stolen,
     threads,
     together,
 )
@@ -45,7 +47,7 @@ _USE = re.compile("<use[^>]*/>")
 FIGURES = "NOISEFLOOR_FIGURES"  # a folder where `show` leaves its figures as files, too
 
 
-def svg(figure, title="", description="", themed=True) -> str:
+def svg(figure: Figure, title: str = "", description: str = "", themed: bool = True) -> str:
     """The figure as SVG text: same bytes for the same figure, text as text, no dates.
 
     `themed`: colours as CSS variables and `currentColor`, ids made unique, no fixed size, for
@@ -69,7 +71,7 @@ def svg(figure, title="", description="", themed=True) -> str:
     short = {name: f"{prefix}{i}" for i, name in enumerate(used)}
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{short[m[1]]}"' if m[1] in used else "", text)
     text = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + short[m[2]], text)
-    box = re.search(r'viewBox="([^"]+)"', text)[1]
+    box = re.findall(r'viewBox="([^"]+)"', text)[0]
     head = str(piece("drawing", box, title, description, prefix))
     return re.sub(r"<svg[^>]*>", lambda _: head, text, count=1).strip()
 
@@ -85,7 +87,7 @@ def _slim(text: str) -> str:
     return re.sub(alike, lambda m: f"<g{m[1]}>{m[0].replace(m[1], '')}</g>", text)
 
 
-def write(figure, file: Path, title="", alt="") -> None:
+def write(figure: Figure, file: Path, title: str = "", alt: str = "") -> None:
     """The figure as a file of its own, `.svg` or `.png` (two dots a pixel), with `title` and `alt`
     inside it."""
     part = file.with_name(f"{file.name}.partial")
@@ -97,8 +99,9 @@ def write(figure, file: Path, title="", alt="") -> None:
     part.replace(file)
 
 
-def alt(verdicts) -> str:
+def alt(verdicts: pd.DataFrame) -> str:
     """Alternative text of a figure of verdicts: every comparison in words, from the table."""
+    row: Any
     several = "workload" in verdicts and verdicts["workload"].nunique() > 1
     parts = []
     for row, joint in zip(verdicts.itertuples(), is_joint(verdicts), strict=True):
@@ -112,28 +115,38 @@ def alt(verdicts) -> str:
     return "; ".join(parts) + "." if parts else "No comparison."
 
 
-def sittings_alt(each, both) -> str:
+def sittings_alt(each: pd.DataFrame, both: pd.DataFrame) -> str:
     """Alternative text of `sittings`: the campaigns of each processor, and what they say together."""
+    whole: Any
     parts = []
     for whole in both.itertuples():
         mine = each[each["processor"] == whole.processor].sort_values("date", kind="stable")
-        own = [
+        rows: list[Any] = [*mine.itertuples()]
+        changes = [
             f"{row.date[:10]} {amounts.told(row.change_pct, row.lo_pct, row.hi_pct, row.metric)}"
-            for row in mine.itertuples()
+            for row in rows
         ]
         ahead = amounts.interval(whole.next_lo_pct, whole.next_hi_pct, whole.metric)
-        next_ = "" if ahead == amounts.NONE else f"; the next campaign is expected at {ahead}"
+        expected = "" if ahead == amounts.NONE else f"; the next campaign is expected at {ahead}"
         parts.append(
-            f"{whole.processor}: {'; '.join(own)}; {together(whole.sittings)}: "
-            f"{canvas.word(whole)}, {canvas.numbers(whole)}{next_}."
+            f"{whole.processor}: {'; '.join(changes)}; {together(whole.sittings)}: "
+            f"{canvas.word(whole)}, {canvas.numbers(whole)}{expected}."
         )
     return " ".join(parts)
 
 
-def show(figure, *, alt="", caption="", data=None, title="", name="figure") -> Shown:
+def show(
+    figure: Figure,
+    *,
+    alt: str = "",
+    caption: str = "",
+    data: pd.DataFrame | None = None,
+    title: str = "",
+    name: str = "figure",
+) -> Shown:
     """The figure as an HTML `<figure>`: inline SVG for wide and for narrow pages, caption, and
-    `data` as a CSV link named `name`. `alt` says in words what the figure shows; a figure without
-    it is refused."""
+    `data` as a CSV link named `name`. `alt` says in words what the figure shows: ValueError
+    without it."""
     if not alt:
         raise ValueError("a figure needs alternative text (alt=...); plots.alt(verdicts) makes it")
     title = title or caption.split(". ")[0] or "Figure"

@@ -2,17 +2,20 @@
 
 import math
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from noisefloor.model import AGAIN
+from noisefloor.model import AGAIN, Arm
 from noisefloor.show.markup import GLYPHS, TEMPLATE
 from noisefloor.stats.verdict import NOT_YET, kind
 from noisefloor.text import amounts
@@ -21,7 +24,7 @@ _RC = mpl.rc_params_from_file(TEMPLATE / "figures.mplstyle", use_default_templat
 # Drawn colours are stand-ins: `svg` replaces each by a CSS variable with the light colour as
 # fall-back, because no single ink reads on both white and black. Arms after Okabe and Ito,
 # darkened or lightened until text in them has a contrast of 4.5:1 on either ground.
-INK, MUTED, RULE = (_RC[k] for k in ("text.color", "axes.labelcolor", "grid.color"))
+INK, MUTED, RULE = _RC["text.color"], _RC["axes.labelcolor"], _RC["grid.color"]
 BAND, BASE, CONTROL = "#22718f", "#56616d", "#8b949e"
 ARMS = ("#0067a3", "#b84a00", "#00755a", "#a03d74", "#846000")
 _NAMES = {"muted": MUTED, "rule": RULE, "band": BAND, "base": BASE, "control": CONTROL}
@@ -31,28 +34,52 @@ WIDE, NARROW = 760, 360  # CSS pixels; one unit of the drawing is one pixel
 PARTS_CSS = TEMPLATE / "parts.css"
 LAB = '<style class="nf-lab">'  # how the output of `theme` begins; a page brings its own style
 SIZES = ["lo_pct", "change_pct", "hi_pct"]
-_order: list[str] = []  # arms of the study at hand, baseline first, as `theme` was told
+Axes = Any  # matplotlib's, which remember `points` and `words` for us
+Inks = dict[Any, str]  # the colour of each arm
+_P = ParamSpec("_P")
 
 
-def theme(arms=()):
-    """Set the style of every figure and, once for a notebook, the order of its arms (names or
-    objects with a `name`, baseline first) so that an arm keeps its colour in all figures. In a
-    notebook it also shows the style sheet that makes boxes, tables and captions look right."""
-    order(arms)
+@dataclass
+class Palette:
+    """Colours by the place of an arm in its study. `arms`: in order, baseline first; () where the
+    order is not known."""
+
+    arms: Sequence[Arm | str] = ()
+
+    def of(self, frame: pd.DataFrame) -> Inks:
+        """Colour of every arm of the study and of `frame`: grey for the baseline, light grey for
+        its A/A control."""
+        order = [arm if isinstance(arm, str) else arm.name for arm in self.arms]
+        bases = list(pd.unique(frame["baseline"].dropna())) if "baseline" in frame else []
+        names = list(dict.fromkeys([*order, *bases, *pd.unique(frame["arm"].dropna())]))
+        if not order and not bases:  # no roles known: a control names its baseline, else by name
+            known = set(names)
+            names.sort(key=lambda n: (f"{n}{AGAIN}" not in known, str(n)))
+        bases = bases or names[:1]
+        inks = iter(ARMS * (1 + len(names) // len(ARMS)))
+        return {
+            n: BASE if n in bases else CONTROL if str(n).endswith(AGAIN) else next(inks)
+            for n in names
+        }
+
+
+PAGE = Palette()  # of the notebook at hand, as `theme` sets it
+
+
+def theme(arms: Sequence[Arm | str] = ()) -> None:
+    """Set the style of every figure and, once for a notebook, the `arms` of its palette (baseline
+    first), so that an arm keeps its colour in all figures. In a notebook it also shows the style
+    sheet that makes boxes, tables and captions look right."""
+    PAGE.arms = arms
     _style()
     from IPython import get_ipython
     from IPython.display import HTML, display
 
     if get_ipython() is not None:
-        display(HTML(_lab_css()))
+        display(HTML(_lab_css()))  # type: ignore[no-untyped-call]
 
 
-def order(arms):
-    """Set the order of the arms alone, as `theme` does."""
-    _order[:] = [getattr(a, "name", a) for a in arms]
-
-
-def _style():
+def _style() -> None:
     sns.set_theme(style="ticks", rc=_RC)
 
 
@@ -66,32 +93,23 @@ def _lab_css() -> str:
     return f"{LAB}{inks}body {{ {page} }} body[data-jp-theme-light] {{ {rules} }}</style>"
 
 
-def colours(frame) -> dict:
-    """Colour of every arm in `frame`: grey for the baseline, light grey for its A/A control."""
-    bases = list(pd.unique(frame["baseline"].dropna())) if "baseline" in frame else []
-    names = list(dict.fromkeys([*_order, *bases, *pd.unique(frame["arm"].dropna())]))
-    if not _order and not bases:  # no roles known: a control names its baseline, else by name
-        known = set(names)
-        names.sort(key=lambda n: (f"{n}{AGAIN}" not in known, str(n)))
-    bases = bases or names[:1]
-    inks = iter(ARMS * (1 + len(names) // len(ARMS)))
-    return {
-        n: BASE if n in bases else CONTROL if str(n).endswith(AGAIN) else next(inks) for n in names
-    }
+def colours(frame: pd.DataFrame) -> Inks:
+    """The page's colours: `Palette.of`."""
+    return PAGE.of(frame)
 
 
 # -- canvas and scales -------------------------------------------------------------------------------
 
 
-def responsive(draw):
+def responsive(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
     """Give the Figure that `draw` returns a `narrow` callable: the same figure for a phone."""
 
     @wraps(draw)
-    def drawn(*args, **options):
+    def drawn(*args: _P.args, **options: _P.kwargs) -> Figure:
         if mpl.rcParams["svg.hashsalt"] != "noisefloor":  # not in our style
             _style()
-        made = _nothing if getattr(args[0], "empty", False) else draw
-        figure = made(*args, **options)
+        made: Callable[..., Figure] = _nothing if getattr(args[0], "empty", False) else draw
+        figure: Any = made(*args, **options)
         if not options.get("narrow"):
             figure.narrow = lambda: made(*args, **{**options, "narrow": True})
         return figure
@@ -99,23 +117,27 @@ def responsive(draw):
     return drawn
 
 
-def _nothing(*_args, narrow=False, **_options) -> Figure:
+def _nothing(*_args: object, narrow: bool = False, **_options: object) -> Figure:
     """Instead of a figure for which a campaign has no value: a sentence that says so."""
     figure = Figure(figsize=((NARROW if narrow else WIDE) / 72, 44 / 72))
     figure.text(0, 0.5, "No run of this campaign has a value for this figure.", va="center")
     return figure
 
 
-def sheet(narrow, high, rows=1, columns=1, **grid):
+def sheet(
+    narrow: bool, high: float, rows: int = 1, columns: int = 1, **grid: Any
+) -> tuple[Figure, list[Axes]]:
     """A figure `high` pixels high, and its axes row by row."""
     size = (NARROW if narrow else WIDE) / 72, high / 72
     figure = Figure(figsize=size, layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.04, h_pad=0.06, wspace=0.05, hspace=0.06)
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=0.04, h_pad=0.06, wspace=0.05, hspace=0.06)
     return figure, list(figure.subplots(rows, columns, squeeze=False, **grid).flat)
 
 
-def panels(count, narrow, high, most=2):
-    """A figure with `count` panels, `most` in a row where there is room, and the axes used."""
+def panels(count: int, narrow: bool, high: float, most: int = 2) -> tuple[Figure, list[Axes], bool]:
+    """A figure with `count` panels, `most` in a row where there is room; the axes used; whether a
+    panel has little room."""
     columns = 1 if narrow else min(count, most)
     rows = math.ceil(count / columns)
     figure, axes = sheet(narrow, high * rows + 8, rows, columns)
@@ -124,14 +146,21 @@ def panels(count, narrow, high, most=2):
     return figure, axes[:count], narrow or columns > 1
 
 
-def lined(count, each, sides, ends, narrow, above=0.6):
+def lined(
+    count: float,
+    each: float,
+    sides: tuple[float, float],
+    ends: tuple[float, float],
+    narrow: bool,
+    above: float = 0.6,
+) -> tuple[Figure, Axes]:
     """A figure for `count` rows, `each` pixels high, and its axes, on which a row's place is its
     number from the top. `sides`, `ends`: pixels left and right, above and below the axes."""
     width, high = NARROW if narrow else WIDE, each * count
     wide, total = width - sum(sides), high + sum(ends)
-    figure = Figure(figsize=(width / 72, total / 72), layout="none")
-    box = [sides[0] / width, ends[1] / total, wide / width, high / total]
-    ax = figure.add_axes(box)
+    size = width / 72, total / 72
+    figure = Figure(figsize=size, layout="none")  # type: ignore[arg-type]
+    ax = figure.add_axes((sides[0] / width, ends[1] / total, wide / width, high / total))
     ax.set_ylim(count - 0.4, -above)
     ax.yaxis.set_major_locator(NullLocator())
     ax.grid(False, axis="y")
@@ -139,24 +168,31 @@ def lined(count, each, sides, ends, narrow, above=0.6):
     return figure, ax
 
 
-def remember(ax, xs, ys, rows):
+def remember(ax: Axes, xs: Iterable[float], ys: Iterable[float], rows: Iterable[Any]) -> None:
     """Remember where rows of the caller's table (index labels) were drawn, for `spots`."""
     ax.points = [*getattr(ax, "points", ()), *zip(xs, ys, rows, strict=True)]
 
 
-def spots(figure) -> list:
+def spots(figure: Figure) -> list[list[float]]:
     """Where the points of a drawn figure are: [row, left, top], row being the index label in the
     table that the figure shows, left and top in percent of its size."""
     wide, high = figure.bbox.size
-    found = []
+    places = []
     for ax in figure.axes:
         for x, y, row in getattr(ax, "points", ()):
             left, up = ax.transData.transform((x, y))
-            found.append([int(row), round(100 * left / wide, 3), round(100 - 100 * up / high, 3)])
-    return found
+            places.append([int(row), round(100 * left / wide, 3), round(100 - 100 * up / high, 3)])
+    return places
 
 
-def note(ax, text, xy, shift=(0, 0), at="data", **style):
+def note(
+    ax: Axes,
+    text: str,
+    xy: tuple[Any, Any],
+    shift: tuple[float, float] = (0, 0),
+    at: Any = "data",
+    **style: Any,
+) -> Annotation:
     """Text at a point of the panel, moved by `shift` pixels; it takes no part in the layout."""
     style = {"color": MUTED, "fontsize": 11, "annotation_clip": False} | style
     note = ax.annotate(text, xy, shift, xycoords=at, textcoords="offset points", **style)
@@ -164,7 +200,15 @@ def note(ax, text, xy, shift=(0, 0), at="data", **style):
     return note
 
 
-def above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
+def above(
+    ax: Axes,
+    text: str,
+    title: str = "",
+    names: Mapping[Any, str] = {},
+    ink: Mapping[Any, str] = {},
+    small: bool = False,
+    colour: str = INK,
+) -> None:
     """Panel title in bold, under it what the y axis shows, set level instead of turned; the arms'
     names in their colours at the right, or on lines of their own in a `small` panel."""
     names = dict(names)
@@ -181,15 +225,15 @@ def above(ax, text, title="", names=(), ink=None, small=False, colour=INK):
         note(ax, words, (0 if small else 1, 1), shift, "axes fraction", **style)
 
 
-def _log(change):
+def _log(change: Any) -> Any:
     return np.log1p(np.maximum(change, -99.99) / 100)
 
 
-def _percent(log):
+def _percent(log: Any) -> Any:
     return 100 * np.expm1(log)
 
 
-def percent_axis(ax, axis="y", ticks=6):
+def _percent_axis(ax: Axes, axis: str, ticks: int) -> None:
     which = getattr(ax, f"{axis}axis")
     which.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], min_n_ticks=3))
     which.set_major_formatter(
@@ -197,7 +241,16 @@ def percent_axis(ax, axis="y", ticks=6):
     )
 
 
-def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6, metric=""):
+def scale(
+    ax: Axes,
+    low: float,
+    high: float,
+    below: float = 0.0,
+    above: float = 0.0,
+    axis: str = "y",
+    most: int = 6,
+    metric: str = "",
+) -> None:
     """Scale an axis to changes of a metric from `low` to `high` percent, with shares of its length as
     room beyond: linear, or a log scale with factors as ticks where a change is told as a factor."""
     log = amounts.large(low, metric) or amounts.large(high, metric)
@@ -207,60 +260,60 @@ def scale(ax, low, high, below=0.0, above=0.0, axis="y", most=6, metric=""):
     ends = np.array([low - below * (high - low), high + above * (high - low)])
     getattr(ax, f"set_{axis}lim")(_percent(ends) if log else ends)
     if not log:
-        percent_axis(ax, axis, most)
+        _percent_axis(ax, axis, most)
         return
     for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1,)):
         first, last = np.exp(ends)
-        below = [1 / f for f in round_numbers(1, 1 / first, steps) if f > 1]
-        at = [*below, *round_numbers(max(first, 1), last, steps)]
-        if len(at) <= most + 2:
+        smaller = [1 / f for f in round_numbers(1, 1 / first, steps) if f > 1]
+        factors = [*smaller, *round_numbers(max(first, 1), last, steps)]
+        if len(factors) <= most + 2:
             break
-    at = [100 * (f - 1) for f in at]
+    at = [100 * (f - 1) for f in factors]
     ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: times(v))
 
 
-def times(change):
+def times(change: float) -> str:
     """A change in percent as a tick: `4×`, `÷4`."""
     return f"{1 + change / 100:,.6g}×" if change >= -1e-9 else f"÷{amounts.factor(change):,.6g}"
 
 
-def round_numbers(first, last, steps=(1, 2, 5)) -> list[float]:
+def round_numbers(first: float, last: float, steps: Sequence[float] = (1, 2, 5)) -> list[float]:
     """Round numbers from `first` to `last`, for a log scale."""
     return [m * 10.0**e for e in range(-5, 9) for m in steps if first <= m * 10.0**e <= last]
 
 
-def ticks(which, at, form):
-    """Ticks of an axis at these places and nowhere else."""
+def ticks(which: Any, at: Sequence[float], form: str | Callable[[float, Any], str]) -> None:
+    """Ticks of an axis at these places and nowhere else; `form` writes them, as in matplotlib."""
     which.set_major_locator(FixedLocator(at))
     which.set_minor_locator(NullLocator())
     which.set_major_formatter(form)
 
 
-def _is_log(ax):
+def _is_log(ax: Axes) -> bool:
     return ax.get_yscale() == "function"
 
 
-def directions(metrics):
+def directions(metrics: Iterable[str]) -> tuple[str, str]:
     """(word for a larger value, word for a smaller one) of one metric or of several."""
-    found = {amounts.words(m) for m in metrics}
-    return found.pop() if len(found) == 1 else ("larger", "smaller")
+    words = {amounts.words(m) for m in metrics}
+    return words.pop() if len(words) == 1 else ("larger", "smaller")
 
 
-def shows(ax, metric, more=""):
+def shows(ax: Axes, metric: str, more: str = "") -> str:
     """What the y axis of `scale` shows: `change (↑ faster, ↓ slower)`."""
     larger, smaller = amounts.words(metric)
     what = "change as a factor" if _is_log(ax) else "change"
     return f"{what}{more} (↑ {larger}, ↓ {smaller})"
 
 
-def band(ax, margin, axis="y"):
+def band(ax: Axes, margin: float, axis: str = "y") -> None:
     """The band inside which a difference does not matter, and the line of no difference."""
     span, line = (ax.axhspan, ax.axhline) if axis == "y" else (ax.axvspan, ax.axvline)
     span(mirror(margin), margin, color=BAND, alpha=0.13, lw=0, zorder=0)
     line(0, color=MUTED, lw=0.9, zorder=1)
 
 
-def bands(ax, places, margins):
+def bands(ax: Axes, places: Sequence[float], margins: pd.Series) -> None:
     """The band of each row of a forest."""
     if len(set(margins)) == 1:
         band(ax, margins.iloc[0], "x")
@@ -271,16 +324,17 @@ def bands(ax, places, margins):
     ax.axvline(0, color=MUTED, lw=0.9, zorder=1)
 
 
-def symlog(margin):
-    """Functions of a scale that is linear within the margin and logarithmic beyond, on either side."""
+def symlog(margin: float) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """The function, and its inverse, of a scale that is linear within the margin and logarithmic
+    beyond, on either side."""
     share = 0.8  # of what a decade takes, for each half of the margin
 
-    def there(change):
+    def there(change: Any) -> Any:
         size = away(change) / margin
         far = np.where(size < 1, share * size, share + np.log10(np.maximum(size, 1)))
         return np.sign(change) * far
 
-    def back(place):
+    def back(place: Any) -> Any:
         far = np.abs(place)
         size = margin * np.where(far < share, far / share, 10 ** np.maximum(far - share, 0))
         return np.where(place > 0, size, mirror(size))
@@ -288,29 +342,29 @@ def symlog(margin):
     return there, back
 
 
-def less(end, change):
+def less(end: Any, change: Any) -> Any:
     """The end of an interval as far from no change as it is from `change`."""
     return _percent(_log(end) - _log(change))
 
 
-def away(change):
+def away(change: Any) -> Any:
     """The size of a change whichever its direction: -50 % is as far away as +100 %."""
     return _percent(np.abs(_log(change)))
 
 
-def mirror(change):
+def mirror(change: Any) -> Any:
     """The change that is as far away on the other side."""
     return _percent(-_log(change))
 
 
-def cut(change, limit):
+def cut(change: Any, limit: float | tuple[float, float]) -> Any:
     """Changes, no farther away than `limit`, or between two of them."""
     return np.clip(change, *(limit if isinstance(limit, tuple) else (mirror(limit), limit)))
 
 
-def farthest(frame):
-    """How far away a change may be on an axis: everything that matters, not every endless
-    interval."""
+def farthest(frame: pd.DataFrame) -> float:
+    """How far away a change may be on an axis, in percent: everything that matters, not every
+    endless interval."""
     far = away(frame[SIZES].astype(float)).replace(np.inf, np.nan)  # None where JSON has null
     centre, margin = np.nan_to_num(far["change_pct"].max()), frame["margin_pct"].min()
     ends = far[["lo_pct", "hi_pct"]].max(axis=1).dropna()
@@ -321,13 +375,22 @@ def farthest(frame):
     return max(wanted)
 
 
-def span(frame, margin, limit, beside=()):
+def span(
+    frame: pd.DataFrame, margin: float, limit: float, beside: Iterable[float] = ()
+) -> tuple[float, float]:
     """Lower and upper end of an axis for the changes in `frame` and those `beside`."""
     values = [*cut(frame.astype(float), limit).to_numpy().ravel(), *beside]
     return np.nanmin([mirror(2 * margin), *values]), np.nanmax([2 * margin, *values])
 
 
-def whisker(ax, x, ends, limit, level=False, **style):
+def whisker(
+    ax: Axes,
+    x: float,
+    ends: Sequence[Any],
+    limit: float | tuple[float, float],
+    level: bool = False,
+    **style: Any,
+) -> None:
     """An interval as a thick bar; an end beyond the axis gets an arrow instead."""
     style = {"lw": 7, "alpha": 0.38, "zorder": 3} | style
     if any(pd.isna(e) for e in ends):
@@ -341,9 +404,11 @@ def whisker(ax, x, ends, limit, level=False, **style):
             ax.plot(*spot, shape, color=style["color"], ms=6, zorder=4, clip_on=False)
 
 
-def point(ax, x, row, limit, ink, mark="o", level=False):
+def point(
+    ax: Axes, x: float, row: Any, limit: float, ink: str, mark: str = "o", level: bool = False
+) -> float:
     """One comparison, a named tuple of its row: interval, or thinner the range of its sittings, and
-    point; where the point is."""
+    point. Returns the change at which the point is drawn."""
     style = {"lw": 2, "alpha": 0.8} if is_range(row) else {}
     whisker(ax, x, (row.lo_pct, row.hi_pct), limit, level, color=ink, **style)
     y = cut(row.change_pct, limit)
@@ -353,12 +418,12 @@ def point(ax, x, row, limit, ink, mark="o", level=False):
     return y
 
 
-def is_range(row):
+def is_range(row: Any) -> bool:
     """Whether the ends of a row are no interval, but the range of those of its sittings."""
     return row.verdict == NOT_YET and bool(row.ranged)
 
 
-def word(row):
+def word(row: Any) -> str:
     """The verdict of a row; while its question lacks sittings, how many there are."""
     if row.verdict != NOT_YET:
         return row.verdict
@@ -368,12 +433,12 @@ def word(row):
     )
 
 
-def glyph(row):
+def glyph(row: Any) -> str:
     """The sign of a row's verdict, where a word has no room."""
     return GLYPHS[kind(row.verdict, row.metric)]
 
 
-def size(row):
+def size(row: Any) -> str:
     """The change of a row, the word for its direction left out."""
     return amounts.change(row.change_pct, row.metric).removesuffix(f" {row.verdict}")
 
@@ -383,16 +448,13 @@ def numbers(row: Any) -> str:
     verdict; of a range its ends alone."""
     if pd.isna(row.change_pct) or is_range(row):
         return amounts.interval(row.lo_pct, row.hi_pct, row.metric)
-    told = amounts.told(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
-    return told.replace(f" {row.verdict}", "") if row.verdict in amounts.words(row.metric) else told
+    text = amounts.told(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
+    return text.replace(f" {row.verdict}", "") if row.verdict in amounts.words(row.metric) else text
 
 
-def said(row, between):
-    """Verdict and change of a row in a figure; a direction is named once."""
-    return f"{word(row)}{between}{size(row)}"
-
-
-def judged(ax, x, row, limit, ink, mark, words, small):
+def judged(
+    ax: Axes, x: float, row: Any, limit: float, ink: str, mark: str, words: str, small: bool
+) -> None:
     """One comparison: interval, point, and `words` above them."""
     y = point(ax, x, row, limit, ink, mark)
     top = y if pd.isna(row.hi_pct) else max(y, cut(row.hi_pct, limit))
@@ -401,12 +463,13 @@ def judged(ax, x, row, limit, ink, mark, words, small):
     ax.words = [*getattr(ax, "words", ()), note(ax, words, (x, top), (0, 5), **style)]
 
 
-def apart(figure):
+def apart(figure: Figure) -> None:
     """Raise the words of verdicts that would cover others, and the end of an axis that they would
     leave, as the layout places them."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # it stays as it is now
-    for ax in figure.axes:
+    axes: list[Axes] = figure.axes
+    for ax in axes:
         notes = getattr(ax, "words", ())
         places = [note.xyann for note in notes]
         for _ in range(4):
@@ -421,9 +484,9 @@ def apart(figure):
             ax.set_ylim(_percent(ends) if _is_log(ax) else ends)
 
 
-def _raised(notes):
+def _raised(notes: Iterable[Annotation]) -> float:
     """Raise each of the notes above those that it would cover; the upper end of all."""
-    placed = []
+    placed: list[Any] = []
     for note in sorted(notes, key=lambda n: n.get_window_extent().y0):
         box = note.get_window_extent().expanded(1.06, 1)
         while any(box.overlaps(other) for other in placed):

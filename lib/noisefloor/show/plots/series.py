@@ -3,6 +3,7 @@ connections."""
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,16 +12,14 @@ from matplotlib.ticker import MaxNLocator
 
 from noisefloor.model import METRICS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, colours
+from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
 from noisefloor.show.rows import counted, metric_label
 
 LIMITS = (5.0, 1.0)  # percent: from how many transactions on TLS adds less
+_SHADE = {"alpha": 0.18, "lw": 0}  # the range between two lines
 
 
-SHADE = {"alpha": 0.18, "lw": 0}  # the range between two lines
-
-
-def _present(ink, frame) -> list:
+def _present(ink: Inks, frame: pd.DataFrame) -> list[Any]:
     """The arms of `frame` in the order of their colours."""
     return [arm for arm in ink if arm in set(frame["arm"])]
 
@@ -29,7 +28,7 @@ def _present(ink, frame) -> list:
 
 
 @canvas.responsive
-def pairs(pairs_frame, *, narrow=False) -> Figure:
+def pairs(pairs_frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """Each pair's change by pair number, the mean of each block as a line, restarts between blocks.
 
     `pairs_frame`: metric, baseline, arm, block, pair, change (log ratio) of one comparison, or of
@@ -39,7 +38,7 @@ def pairs(pairs_frame, *, narrow=False) -> Figure:
     high = 270 if narrow or len(parts) > 1 else 330
     figure, axes, small = canvas.panels(len(parts), narrow, high)
     for ax, (count, chosen) in zip(axes, parts, strict=True):
-        _pairs_panel(ax, chosen, small)
+        _pairs_panel(ax, chosen, palette, small)
         metric = chosen["metric"].iloc[0]
         canvas.above(
             ax, canvas.shows(ax, metric, "" if small else ", pair by pair"), counted(count)
@@ -47,12 +46,12 @@ def pairs(pairs_frame, *, narrow=False) -> Figure:
     return figure
 
 
-def _pairs_panel(ax, frame, small):
+def _pairs_panel(ax: Axes, frame: pd.DataFrame, palette: Palette, small: bool) -> None:
     frame = frame.sort_values(["block", "pair"])
     value = 100 * np.expm1(frame["change"].to_numpy(float))
     means = frame.groupby("block", sort=False)["change"].transform("mean").to_numpy(float)
     means = 100 * np.expm1(means)
-    ink = colours(frame)[frame["arm"].iloc[0]]
+    ink = palette.of(frame)[frame["arm"].iloc[0]]
     limit = 1.25 * max(np.quantile(canvas.away(value), 0.95), canvas.away(means).max(), 0.1)
     low = canvas.mirror(limit)
     ax.axhline(0, color=MUTED, lw=0.9, zorder=1)
@@ -81,7 +80,13 @@ def _pairs_panel(ax, frame, small):
 
 
 @canvas.responsive
-def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
+def runs(
+    tidy: pd.DataFrame,
+    metric: str = "cpu_per_transaction",
+    *,
+    palette: Palette = PAGE,
+    narrow: bool = False,
+) -> Figure:
     """Every run's value, a strip an arm within each thread count, the median as a line.
 
     `tidy`: rows of the tidy table; warm-up runs are left out.
@@ -92,7 +97,7 @@ def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
     frame["shown"] = frame["value"].astype(float) * scale
     frame["at"] = [counted(t) or "all runs" for t in frame["threads"]]
     counts = list(frame.sort_values("threads")["at"].unique())
-    ink = colours(frame)
+    ink = palette.of(frame)
     arms = _present(ink, frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
     width, draw = 0.8 / max(len(arms), 1), np.random.RandomState(0)
@@ -104,9 +109,9 @@ def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
         inks = [ink[arm]] * len(part)
         ax.scatter(xs, part["shown"], 4.5**2, inks, zorder=3, alpha=0.6, lw=0)
         canvas.remember(ax, xs, part["shown"], part.index)
-    for key, part in frame.groupby(["at", "arm"], sort=False):
-        ends = [middle[key] - 0.36 * width, middle[key] + 0.36 * width]
-        ax.plot(ends, [part["shown"].median()] * 2, color=ink[key[1]], lw=2.5, zorder=5)
+    for (count, arm), part in frame.groupby(["at", "arm"], sort=False):
+        ends = [middle[count, arm] - 0.36 * width, middle[count, arm] + 0.36 * width]
+        ax.plot(ends, [part["shown"].median()] * 2, color=ink[arm], lw=2.5, zorder=5)
     ax.set_xticks(range(len(counts)), counts)
     if len(counts) == 1:
         ax.set_xlim(-0.9, 0.9)
@@ -119,7 +124,7 @@ def runs(tidy, metric="cpu_per_transaction", *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def timeline(intervals, *, narrow=False) -> Figure:
+def timeline(intervals: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """Transactions per second over time, one short line a run in its arm's colour.
 
     `intervals`: run, arm, t_s, tps, warmup, start_s (the second at which the run began), as
@@ -128,7 +133,7 @@ def timeline(intervals, *, narrow=False) -> Figure:
     begun = (intervals["start_s"] - intervals["start_s"].min()).astype(float)
     frame = intervals.assign(x=(begun + intervals["t_s"]).astype(float))
     frame["warmup"] = frame["warmup"].eq(True)
-    ink, judged = colours(frame), frame[~frame["warmup"]]
+    ink, judged = palette.of(frame), frame[~frame["warmup"]]
     figure, (ax,) = canvas.sheet(narrow, 308)
     runs = frame.sort_values("warmup", kind="stable").groupby(["warmup", "run"], sort=False)
     for (warm, _), run in runs:  # a row is a step over the second that it counts
@@ -155,18 +160,26 @@ def timeline(intervals, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def over_time(frame, column, label, since, *, narrow=False) -> Figure:
+def over_time(
+    frame: pd.DataFrame,
+    column: str,
+    label: str,
+    since: str,
+    *,
+    palette: Palette = PAGE,
+    narrow: bool = False,
+) -> Figure:
     """What was sampled in each run: the median run of each arm and the middle half of its runs.
 
     `frame`: run, arm, t_s and `column`; `label`: what it is; `since`: from when its seconds count."""
-    ink = colours(frame)
+    ink = palette.of(frame)
     figure, (ax,) = canvas.sheet(narrow, 300)
     step = frame.groupby("run")["t_s"].diff().median()
-    names = {}
+    names: dict[Any, str] = {}
     for arm, part in frame.groupby("arm", sort=False):
         at = (part["t_s"] / step).round() * step
         spread = part.groupby(at)[column].quantile([0.25, 0.5, 0.75]).unstack()
-        ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **SHADE)
+        ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **_SHADE)
         ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
         names[arm] = f"{arm} ({part['run'].nunique()} runs)"
     ax.set(ylim=(0, None), xlabel=f"seconds since {since}")
@@ -176,13 +189,15 @@ def over_time(frame, column, label, since, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def quantiles(frame, baseline, *, narrow=False) -> Figure:
+def quantiles(
+    frame: pd.DataFrame, baseline: str, *, palette: Palette = PAGE, narrow: bool = False
+) -> Figure:
     """Latency quantiles of the arms on a log scale, and below them the change from the `baseline`.
 
     `frame`: arm, q (0.5 ... 0.999), value_s, lo, hi (seconds).
     """
     frame = frame.sort_values("q")
-    ink = colours(frame)
+    ink = palette.of(frame)
     figure, (top, low) = canvas.sheet(narrow, 400, 2, sharex=True, height_ratios=[2.1, 1])
     place = {q: -math.log10(1 - q) for q in pd.unique(frame["q"])}
     base = frame[frame["arm"].eq(baseline)].set_index("q")["value_s"]
@@ -192,7 +207,7 @@ def quantiles(frame, baseline, *, narrow=False) -> Figure:
         x, line = part["q"].map(place), {"color": ink[arm], "ms": 5, "lw": 1.8}
         top.plot(x, 1e3 * part["value_s"], "-o", **line)
         if part["lo"].notna().any():
-            top.fill_between(x, 1e3 * part["lo"], 1e3 * part["hi"], color=ink[arm], **SHADE)
+            top.fill_between(x, 1e3 * part["lo"], 1e3 * part["hi"], color=ink[arm], **_SHADE)
         if arm != baseline:
             ratio = 100 * (part.set_index("q")["value_s"] / base - 1)
             low.plot([place[q] for q in ratio.index], ratio, "-o", **line)
@@ -213,7 +228,7 @@ def quantiles(frame, baseline, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def stages(frame, *, narrow=False) -> Figure:
+def stages(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """What each process of a pipe does with its time: a bar an arm and stage, divided into running
     and the kinds of waiting; its CPU seconds beside it.
 
@@ -225,7 +240,7 @@ def stages(frame, *, narrow=False) -> Figure:
         "waits for output": (ARMS[2], 0.35),
         "waits otherwise": (CONTROL, 0.35),
     }
-    arms = _present(colours(frame), frame)
+    arms = _present(palette.of(frame), frame)
     left, right = (104, 84) if narrow else (190, 150)
     count = len(frame) + 1.2 * len(arms)
     figure, ax = canvas.lined(count, 20, (left, right), (54, 34), narrow)
@@ -256,15 +271,18 @@ def stages(frame, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def distance(rows, trips, *, narrow=False) -> Figure:
+def distance(
+    rows: pd.DataFrame, trips: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
+) -> Figure:
     """Time to connect against round-trip time: points as measured, lines as predicted from the two
     shorter distances.
 
     `rows`: kind, rtt_s, connect_s; `trips`: kind, round trips, work_ms.
     """
     figure, (ax,) = canvas.sheet(narrow, 340)
-    end, fitted, names = 1e3 * rows["rtt_s"].max(), trips.set_index("kind"), {}
-    ink = colours(rows.rename(columns={"kind": "arm"}))
+    end, fitted = 1e3 * rows["rtt_s"].max(), trips.set_index("kind")
+    names: dict[Any, str] = {}
+    ink = palette.of(rows.rename(columns={"kind": "arm"}))
     for kind, part in rows.groupby("kind", sort=False):
         work, needed = fitted.loc[kind, ["work_ms", "round trips"]]
         ax.plot((0, end), (work, work + needed * end), color=ink[kind], lw=1.6)
@@ -277,7 +295,7 @@ def distance(rows, trips, *, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def pooling(even, *, narrow=False) -> Figure:
+def pooling(even: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """What encryption costs by the transactions that a connection serves, and the limits it falls
     under.
 

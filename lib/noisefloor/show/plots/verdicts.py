@@ -2,6 +2,8 @@
 
 import math
 import textwrap
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,24 +12,41 @@ from matplotlib.figure import Figure
 from noisefloor.model import AGAIN
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, colours
-from noisefloor.show.rows import SHORT, counted, is_control, is_joint, metric_label, threads_label
+from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
+from noisefloor.show.rows import (
+    SHORT,
+    Row,
+    counted,
+    is_control,
+    is_joint,
+    metric_label,
+    threads_label,
+)
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts
 
-ASIDE = 128  # pixels of a wide figure, for names at the right
+_ASIDE = 128  # pixels of a wide figure, for names at the right
 
 # -- against thread count --------------------------------------------------------------------------
 
 
 @canvas.responsive
-def threads(verdicts, metric="tps", *, published=None, by="metric", narrow=False) -> Figure:
+def threads(
+    verdicts: pd.DataFrame,
+    metric: str | Sequence[str] = "tps",
+    *,
+    published: pd.DataFrame | None = None,
+    by: str = "metric",
+    palette: Palette = PAGE,
+    narrow: bool = False,
+) -> Figure:
     """Change against thread count: the signature figure.
 
     `verdicts`: verdict table; `metric`: a name or several (one panel each). `by`: the column that
     makes the panels when there is one metric (`workload` or `arm` when these differ, `study`). The
     A/A control is drawn in grey, the joint effect, where there is one, as a diamond at the right.
     `published`: columns threads, change_pct and optionally lo_pct, hi_pct, label; drawn over ours.
+    Raises ValueError where no row has the metric.
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     frame = verdicts[verdicts["metric"].isin(metrics)]
@@ -35,30 +54,32 @@ def threads(verdicts, metric="tps", *, published=None, by="metric", narrow=False
     real = frame[~frame["control"]]
     if by == "metric" and len(metrics) == 1:
         by = next((c for c in ("workload", "arm") if c in real and real[c].nunique() > 1), by)
-    keys = metrics if by == "metric" else pd.unique(real[by])
-    keys = [k for k in keys if k in set(frame[by])]
+    keys = metrics if by == "metric" else list(pd.unique(real[by]))
+    keys = [key for key in keys if key in set(frame[by])]
     if not keys:
         raise ValueError(f"the verdict table has no row of metric {metric!r} to draw")
     if published is None:
         published = pd.DataFrame(columns=["threads", "change_pct"])
-    panels = [frame[(frame[by] == k) | ((by == "arm") & frame["control"])] for k in keys]
+    panels = [frame[(frame[by] == key) | ((by == "arm") & frame["control"])] for key in keys]
     most = max(panel.loc[~panel["control"], "arm"].nunique() for panel in panels)
     high = (330 if narrow or len(keys) == 1 else 270) + 50 * max(most - 1, 0)
     figure, axes, _ = canvas.panels(len(keys), narrow, high, most=1)
     if not narrow:  # room at the right for the name of the band
-        figure.get_layout_engine().set(rect=(0, 0, 1 - ASIDE / canvas.WIDE, 1))
+        engine: Any = figure.get_layout_engine()
+        engine.set(rect=(0, 0, 1 - _ASIDE / canvas.WIDE, 1))
     scales = [_reach(panel, list(published["change_pct"])) for panel in panels]
     if by != "metric" and max(s[2] for s in scales) <= 3 * min(s[2] for s in scales):
         lows, highs, limits = zip(*scales, strict=True)  # same metric, same scale
         scales = [(min(lows), max(highs), max(limits))] * len(scales)
-    ink = colours(verdicts) | {"band": BAND}
+    ink = palette.of(verdicts) | {"band": BAND}
     for ax, key, panel, scale in zip(axes, keys, panels, scales, strict=True):
-        margin, own = panel["margin_pct"].max(), panel["metric"].iloc[0]
+        margin, shown = panel["margin_pct"].max(), panel["metric"].iloc[0]
         canvas.band(ax, margin)
         _against_threads(ax, panel, scale, ink, narrow, published)
+        rows: list[Any] = [*panel.itertuples()]
         names = {
             row.arm: f"{row.arm} {'(A/A control)' if row.control else f'against {row.baseline}'}"
-            for row in sorted(panel.itertuples(), key=lambda row: row.arm.endswith(AGAIN))
+            for row in sorted(rows, key=lambda row: row.arm.endswith(AGAIN))
         }
         name, colour = metric_label(key) if by == "metric" else str(key), INK
         if by == "arm":
@@ -67,12 +88,12 @@ def threads(verdicts, metric="tps", *, published=None, by="metric", narrow=False
             names["band"] = f"shaded: {_same(margin)}"
         words = "" if narrow else _bars(panel[~panel["control"]])
         name = textwrap.fill(name, 38 if narrow else 84)
-        canvas.above(ax, canvas.shows(ax, own, words), name, names, ink, narrow, colour)
+        canvas.above(ax, canvas.shows(ax, shown, words), name, names, ink, narrow, colour)
     canvas.apart(figure)
     return figure
 
 
-def _bars(rows) -> str:
+def _bars(rows: pd.DataFrame) -> str:
     """What the bars of a panel are."""
     if rows["lo_pct"].isna().all():
         return ", too few runs for an interval"
@@ -80,29 +101,37 @@ def _bars(rows) -> str:
     return ", with its interval; thin: range of the sittings" if ranges else ", with its interval"
 
 
-def _same(margin, between=" ") -> str:
+def _same(margin: float, between: str = " ") -> str:
     """What the band means."""
     return f"within ±{margin:g}\u202f%{between}counts as same"
 
 
-def _reach(panel, beside) -> tuple[float, float, float]:
+def _reach(panel: pd.DataFrame, beside: Sequence[float]) -> tuple[float, float, float]:
     """Lower and upper end of a panel, without the words in it, and what is beyond everything."""
-    own = panel[~panel["control"]] if not panel["control"].all() else panel
-    limit = max([canvas.farthest(own), *(1.2 * canvas.away(x) for x in beside)])
-    return *canvas.span(own[canvas.SIZES], panel["margin_pct"].max(), limit, beside), limit
+    real = panel[~panel["control"]] if not panel["control"].all() else panel
+    limit = max([canvas.farthest(real), *(1.2 * canvas.away(x) for x in beside)])
+    return *canvas.span(real[canvas.SIZES], panel["margin_pct"].max(), limit, beside), limit
 
 
-def _against_threads(ax, panel, scale, ink, small, published) -> None:
+def _against_threads(
+    ax: Axes,
+    panel: pd.DataFrame,
+    scale: tuple[float, float, float],
+    ink: Inks,
+    small: bool,
+    published: pd.DataFrame,
+) -> None:
     """Draw one panel."""
+    row: Any
     low, high, limit = scale
-    own, single = panel[~panel["control"]], panel[~panel["joint"] & panel["threads"].notna()]
+    real, single = panel[~panel["control"]], panel[~panel["joint"] & panel["threads"].notna()]
     counts = sorted({int(t) for t in (*single["threads"], *published["threads"])})
     at = {t: math.log2(t) for t in counts}
     first, last = min(at.values(), default=0.0), max(at.values(), default=0.0)
     step = (last - first) / (len(at) - 1) if len(at) > 1 else 1.0
-    joint = own[own["joint"]] if len(at) > 1 else own[:0]
+    joint = real[real["joint"]] if len(at) > 1 else real[:0]
     end = last + 0.95 * step  # the place of the joint effect
-    arms = list(pd.unique(own["arm"]))
+    arms = list(pd.unique(real["arm"]))
     place = {arm: 0.2 * step * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
     lines = single[~single["control"]].sort_values("threads")
     if not small:
@@ -132,7 +161,7 @@ def _against_threads(ax, panel, scale, ink, small, published) -> None:
     for row in joint.itertuples():
         x, words = end + place[row.arm], _words(row, small)
         canvas.judged(ax, x, row, limit, ink[row.arm], "D", words, small)
-    named = {}  # a label is drawn once, at the rightmost point
+    named: dict[str, tuple[float, float]] = {}  # a label is drawn once, at the rightmost point
     for row in published.itertuples():
         point = at[int(row.threads)] - 0.16 * step, row.change_pct
         named[getattr(row, "label", "published")] = point
@@ -151,18 +180,18 @@ def _against_threads(ax, panel, scale, ink, small, published) -> None:
         pixel, half = wide * x / (stop - begin), 4 * len(str(count))
         names.append(str(count) if pixel - half > edge + 4 else "")
         edge = pixel + half if names[-1] else edge
-    words = ["threads (log scale)"]
+    label = ["threads (log scale)"]
     if len(joint):
-        ticks, names, words = [*ticks, end], [*names, "all"], [f"{words[0]}; all: over all of them"]
+        ticks, names, label = [*ticks, end], [*names, "all"], [f"{label[0]}; all: over all of them"]
         ax.axvline(end - 0.5 * step, color=canvas.RULE, lw=0.8)
     ax.set_xticks(ticks, names)
     if crowded:
         signs = (f"{mark} {kind}".replace(" ", "\u00a0") for kind, mark in GLYPHS.items())
-        words.append(", ".join(signs))
-    ax.set_xlabel("\n".join(textwrap.fill(line, 48 if small else 100) for line in words))
+        label.append(", ".join(signs))
+    ax.set_xlabel("\n".join(textwrap.fill(line, 48 if small else 100) for line in label))
 
 
-def _words(row, small) -> str:
+def _words(row: Any, small: bool) -> str:
     """Verdict and change of a point; where there is little room, the verdict in short lines."""
     word = canvas.word(row).removeprefix("range of ")  # which the thin bar shows
     return (
@@ -174,31 +203,39 @@ def _words(row, small) -> str:
 
 
 @canvas.responsive
-def load(found, rows, *, capacity=0.0, narrow=False) -> Figure:
+def load(
+    latencies: pd.DataFrame,
+    rows: pd.DataFrame,
+    *,
+    capacity: float = 0.0,
+    palette: Palette = PAGE,
+    narrow: bool = False,
+) -> Figure:
     """Latency of every arm against the offered load, and below it the change of p99 with its interval.
 
-    `found`: rate, arm, p50_s, p99_s, as `results.Results.load` returns them, NaN where a rate is
-    saturated; `rows`: verdict rows of p99 with the column rate; `capacity`: transactions a second that
-    the baseline reaches at most, 0 where that was not measured.
+    `latencies`: rate, arm, p50_s, p99_s, as `results.Results.load` returns them, NaN where a rate
+    is saturated; `rows`: verdict rows of p99 with the column rate; `capacity`: transactions a
+    second that the baseline reaches at most, 0 where that was not measured.
     """
-    ink = colours(rows if len(rows) else found)
+    row: Any
+    ink = palette.of(rows if len(rows) else latencies)
     figure, (top, low) = canvas.sheet(narrow, 470, 2, sharex=True, height_ratios=[1.5, 1])
-    rates = sorted(found["rate"].unique())
+    rates = sorted(latencies["rate"].unique())
     end = 1.08 * max(rates[-1], capacity)
-    names = {}
-    for arm, part in found.groupby("arm", sort=False):
+    names: dict[Any, str] = {}
+    for arm, part in latencies.groupby("arm", sort=False):
         line = {"color": ink[arm], "ms": 6, "lw": 1.8}
         top.plot(part["rate"], 1e3 * part["p99_s"], "-o", **line)
         top.plot(part["rate"], 1e3 * part["p50_s"], "--o", mfc="none", **line)
         names[arm] = str(arm)
     top.set_yscale("log")
-    values = 1e3 * found[["p50_s", "p99_s"]].to_numpy(float)
+    values = 1e3 * latencies[["p50_s", "p99_s"]].to_numpy(float)
     if np.isfinite(values).any():
         ends = 0.7 * np.nanmin(values), 1.4 * np.nanmax(values)
         top.set_ylim(*ends)
         canvas.ticks(top.yaxis, canvas.round_numbers(*ends), "{x:g}\u202fms")
     at_foot = top.get_xaxis_transform()
-    for rate in found.loc[found["p99_s"].isna(), "rate"].unique():
+    for rate in latencies.loc[latencies["p99_s"].isna(), "rate"].unique():
         canvas.note(top, "saturated", (rate, 0), (0, 6), at_foot, ha="center", color=ARMS[1])
     if capacity:
         top.axvline(capacity, color=MUTED, lw=1.2, ls=(0, (4, 3)))
@@ -206,16 +243,16 @@ def load(found, rows, *, capacity=0.0, narrow=False) -> Figure:
         canvas.note(top, words, (capacity, 1), (-6, -4), at_foot, ha="right", va="top")
     unit = "latency (filled: p99, open: p50)"
     canvas.above(top, unit, "", names, ink, narrow)
-    own = rows[rows["rate"].isin(found.loc[found["p99_s"].notna(), "rate"])]
-    if len(own):
-        margin, limit = own["margin_pct"].max(), canvas.farthest(own)
+    rows = rows[rows["rate"].isin(latencies.loc[latencies["p99_s"].notna(), "rate"])]
+    if len(rows):
+        margin, limit = rows["margin_pct"].max(), canvas.farthest(rows)
         canvas.band(low, margin)
-        arms = list(pd.unique(own["arm"]))
+        arms = list(pd.unique(rows["arm"]))
         place = {arm: 0.02 * end * (i - (len(arms) - 1) / 2) for i, arm in enumerate(arms)}
-        for row in own.itertuples():
-            x, words = row.rate + place[row.arm], _words(row, narrow or len(own) > 4)
+        for row in rows.itertuples():
+            x, words = row.rate + place[row.arm], _words(row, narrow or len(rows) > 4)
             canvas.judged(low, x, row, limit, ink[row.arm], "o", words, narrow)
-        canvas.scale(low, *canvas.span(own[canvas.SIZES], margin, limit), 0.08, 0.3, metric="p99")
+        canvas.scale(low, *canvas.span(rows[canvas.SIZES], margin, limit), 0.08, 0.3, metric="p99")
         shade = "" if narrow else f"; shaded: {_same(margin)}"
         canvas.above(low, f"p99: {canvas.shows(low, 'p99', shade)}")
     low.set_xlim(0, end)
@@ -229,7 +266,13 @@ def load(found, rows, *, capacity=0.0, narrow=False) -> Figure:
 
 
 @canvas.responsive
-def dots(verdicts, *, by=("workload", "metric", "threads"), narrow=False) -> Figure:
+def dots(
+    verdicts: pd.DataFrame,
+    *,
+    by: Sequence[str] = ("workload", "metric", "threads"),
+    palette: Palette = PAGE,
+    narrow: bool = False,
+) -> Figure:
     """Forest plot: a row a comparison, with interval, margin band and verdict in words.
 
     `by`: the columns that name a row; those that never differ are left out, and the first of
@@ -248,10 +291,10 @@ def dots(verdicts, *, by=("workload", "metric", "threads"), narrow=False) -> Fig
         for row in frame.to_dict("records")
     ]
     marks = ["D" if joint else "o" for joint in frame["joint"]]
-    return _intervals(frame, named, narrow, marks)
+    return _intervals(frame, named, palette, narrow, marks)
 
 
-def _called(row, column) -> str:
+def _called(row: Row, column: str) -> str:
     """What the cell of a column is called in the name of a row."""
     if column == "threads":
         return "all threads" if row["joint"] else counted(row[column])
@@ -260,7 +303,7 @@ def _called(row, column) -> str:
     return "" if pd.isna(row[column]) else str(row[column])
 
 
-def _row_name(row, names) -> str:
+def _row_name(row: Row, names: Sequence[str]) -> str:
     again = row["arm"].endswith(AGAIN)
     parts = [
         SHORT.get(row[name], _called(row, name)) if name == "metric" else _called(row, name)
@@ -272,7 +315,7 @@ def _row_name(row, names) -> str:
 
 
 @canvas.responsive
-def history(frame, *, narrow=False) -> Figure:
+def history(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """How a change moved: for every comparison a row a campaign in order of date, named by its date,
     server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
     processor say together.
@@ -280,9 +323,10 @@ def history(frame, *, narrow=False) -> Figure:
     `frame`: verdict rows with the columns campaign, date, engine, machine, processor and sittings, as
     `store.history` returns them.
     """
-    own = frame[frame["campaign"].notna()]
-    several = own[["question", "workload", "arm", "machine"]].nunique() > 1
-    machines = list(pd.unique(own["machine"]))
+    row: Any
+    single = frame[frame["campaign"].notna()]
+    several = single[["question", "workload", "arm", "machine"]].nunique() > 1
+    machines = list(pd.unique(single["machine"]))
     named = []
     for row in frame.itertuples():
         label = (narrow and SHORT.get(row.metric)) or metric_label(row.metric)
@@ -296,19 +340,21 @@ def history(frame, *, narrow=False) -> Figure:
         what = f"{row.workload}: {what}" if several["workload"] else what
         what += f" ({row.question})" if several["question"] and row.question else ""
         named.append((what, ", ".join(parts)))
-    told = [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if several["machine"]]
-    legend = [line for words in told for line in textwrap.wrap(words, 56 if narrow else 120)]
+    lines = [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if several["machine"]]
+    legend = [part for line in lines for part in textwrap.wrap(line, 56 if narrow else 120)]
     marks = ["D" if missing else "o" for missing in frame["campaign"].isna()]
-    return _intervals(frame, named, narrow, marks, legend)
+    return _intervals(frame, named, palette, narrow, marks, legend)
 
 
-def together(sittings) -> str:
+def together(sittings: float) -> str:
     """What the result of a question is called: `3 sittings together`."""
     return "1 sitting" if sittings == 1 else f"{int(sittings)} sittings together"
 
 
 @canvas.responsive
-def sittings(each, both, *, narrow=False) -> Figure:
+def sittings(
+    each: pd.DataFrame, both: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
+) -> Figure:
     """Forest of the campaigns of one comparison, processor by processor: each by itself, named by its
     date, builds and the share of the cores that the host took; below them as a diamond what they say
     together, and as a thin bar the range in which the next campaign is to be expected.
@@ -323,7 +369,7 @@ def sittings(each, both, *, narrow=False) -> Figure:
         mine = each[each["processor"] == on].sort_values("date", kind="stable")
         for row in mine.to_dict("records"):
             date = row["date"][:shown].replace("T", " ")
-            named.append((on, ", ".join(filter(None, (date, row["series"], stolen(row))))))
+            named.append((on, ", ".join(filter(None, (date, row["series"], _stolen(row))))))
             rows.append(row | {"verdict": "", "mark": "o"})  # the word is that of all together
         named.append((on, together(whole["sittings"])))
         rows.append(whole | {"mark": "D"})
@@ -331,18 +377,26 @@ def sittings(each, both, *, narrow=False) -> Figure:
             ends = {"lo_pct": whole["next_lo_pct"], "hi_pct": whole["next_hi_pct"], "mark": ""}
             named.append((on, "expected of the next campaign"))
             rows.append(whole | ends | {"change_pct": math.nan, "verdict": ""})
-    return _intervals(pd.DataFrame(rows), named, narrow, [row["mark"] for row in rows])
+    return _intervals(pd.DataFrame(rows), named, palette, narrow, [row["mark"] for row in rows])
 
 
-def stolen(row) -> str:
+def _stolen(row: Row) -> str:
     """`steal 3.1 %`: the share of the cores that the host took from a campaign; "" where unknown."""
     return "" if pd.isna(row["steal_pct"]) else f"steal {row['steal_pct']:.1f}\u202f%"
 
 
-def _intervals(frame, named, narrow, marks, legend=()) -> Figure:
+def _intervals(
+    frame: pd.DataFrame,
+    named: Sequence[tuple[str, str]],
+    palette: Palette,
+    narrow: bool,
+    marks: Sequence[str],
+    legend: Sequence[str] = (),
+) -> Figure:
     """A forest of the rows of a verdict table: each with its point and interval in the arm's colour.
     `named`: heading and name of each row; `marks`: the shape of each point, "" for a range alone."""
-    ink, limit = colours(frame), canvas.farthest(frame)
+    row: Any
+    ink, limit = palette.of(frame), canvas.farthest(frame)
     rows = [
         (*names, *_sizes(row, mark))
         for names, row, mark in zip(named, frame.itertuples(), marks, strict=True)
@@ -363,7 +417,7 @@ def _intervals(frame, named, narrow, marks, legend=()) -> Figure:
     return figure
 
 
-def _sizes(row, mark) -> tuple[str, str, str]:
+def _sizes(row: Any, mark: str) -> tuple[str, str, str]:
     """What stands beside a row of a forest: word and size for a phone, word, size with its ends."""
     word, numbers = canvas.word(row), canvas.numbers(row).replace(" times", "×")
     if not mark:
@@ -372,7 +426,15 @@ def _sizes(row, mark) -> tuple[str, str, str]:
     return ", ".join(filter(None, (word, size))), word, numbers
 
 
-def _forest(frame, rows, left, right, narrow, unit="", legend=()):
+def _forest(
+    frame: pd.DataFrame,
+    rows: Sequence[tuple[str, str, str, str, str]],
+    left: float,
+    right: float,
+    narrow: bool,
+    unit: str = "",
+    legend: Sequence[str] = (),
+) -> tuple[Figure, Axes, list[float]]:
     """A forest plot without its points: the figure, its axes, the height of each row.
 
     `rows`: (heading, name, verdict and size for a phone, verdict, numbers) of each row of `frame`;
@@ -428,13 +490,14 @@ def _forest(frame, rows, left, right, narrow, unit="", legend=()):
 
 
 @canvas.responsive
-def claims(frame, *, narrow=False) -> Figure:
+def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     """Forest of published claims: each change as a dot over a grey bar, the range of what two runs of
     one unchanged server differ by. A dot is hollow where there is no verdict; no bar, no interval.
 
     `frame`: rows of a verdict table with the columns `title` (a heading) and `label`. The axis is
     linear within the margin and logarithmic beyond, so that 3 % and 300 % both can be read.
     """
+    row: Any
     frame = frame[frame["change_pct"].notna()]
     rows = []
     for row in frame.itertuples():

@@ -27,7 +27,6 @@ from noisefloor.show.report.answers import (
     timeline,
 )
 from noisefloor.show.report.batch import (
-    finished,
     index,
     measures,
     newest_campaign,

@@ -10,8 +10,10 @@ import time
 import tomllib
 import traceback
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
+from typing import Any
 
 from noisefloor import paths
 from noisefloor.data import results, tidy
@@ -40,33 +42,35 @@ from noisefloor.stats.verdict import SAME, differs
 from noisefloor.studies import STUDIES, headline, load, page_of
 from noisefloor.text import amounts
 
-LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
-NAMES = dict(zip(PARTS[1:], ("notebook", "verdicts (CSV)", "JSON"), strict=True))
-TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
-FARTHEST = 1000.0  # percent, which the small scale ends at
+_LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
+_NAMES = dict(zip(PARTS[1:], ("notebook", "verdicts (CSV)", "JSON"), strict=True))
+_TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
+_FARTHEST = 1000.0  # percent, which the small scale ends at
+_Job = tuple[str, dict[str, Any] | None, bool]  # study, its parameters, whether it measures first
+_Result = tuple[str, Any, float]  # study; its page, or the sentence of what went wrong; seconds
 
 
-def recorded_campaign(study) -> str | None:
+def recorded_campaign(study: str) -> str | None:
     """The newest campaign of a study under ``data/raw/recorded`` that a page can lead with: one of its
     leading question, else of an earlier leading one or of all questions, else any."""
     leading = headline(study)[:1] if study in STUDIES else ()
     return newest_campaign(study, paths.recorded(), leading=(*leading, "headline", ""))
 
 
-def newest_campaign(study, *folders, leading=()) -> str | None:
+def newest_campaign(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | None:
     """The newest finished campaign of a study that is judged, by its own date, then name: recorded or
     live, or in the `folders` alone; one of the first of the `leading` questions that has any."""
     turn = {key: -n for n, key in reversed([*enumerate(leading)])}
-    every = finished(study, *(folders or (paths.recorded(), paths.runs())))
-    found = [
-        (turn.get(facts.get("key", ""), -len(turn)), when(facts), f.name)
-        for facts, f in every
+    every = _finished(study, *(folders or (paths.recorded(), paths.runs())))
+    judged = [
+        (turn.get(facts.get("key", ""), -len(turn)), when(facts), folder.name)
+        for facts, folder in every
         if not all(w.get("at_once") for w in facts.get("workloads") or [{}])
     ]
-    return max(found)[2] if found else None
+    return max(judged)[2] if judged else None
 
 
-def finished(study, *folders):
+def _finished(study: str, *folders: Path) -> Iterator[tuple[dict[str, Any], Path]]:
     """(campaign.json, folder) of every campaign of a study's page in `folders` that came to its
     end."""
     for file in (f for folder in folders for f in folder.glob("*/campaign.json")):
@@ -79,11 +83,13 @@ def finished(study, *folders):
 # -- what is to be made ----------------------------------------------------------------------------
 
 
-def plan(names=(), profile=None, given=None) -> list:
-    """What `render_all` will do: (study, parameters, live) for each, all checked before anything
-    runs. Profile `recorded` stands for each study's recorded campaigns, all that stand beside its
-    newest one, for the questions with a page of their own, and for the published archives; one
-    without any has None for parameters."""
+def plan(
+    names: Sequence[str] = (), profile: str | None = None, given: Mapping[str, Any] | None = None
+) -> list[_Job]:
+    """What `render_all` will do, all checked before anything runs. Profile `recorded` stands for
+    each study's recorded campaigns, all that stand beside its newest one, for the questions with a
+    page of their own, and for the published archives; one without any has None for parameters.
+    Raises ReportError, code 2, for a wrong name or parameter."""
     archives = published_archives()
     wanted = names or [*studies(), *((*of_questions(), *archives) if profile == "recorded" else ())]
     books = {study: set(parameters(notebook(study))) for study in wanted}
@@ -94,7 +100,7 @@ def plan(names=(), profile=None, given=None) -> list:
             "nothing was run",
             2,
         )
-    jobs = []
+    jobs: list[_Job] = []
     for study, has in books.items():
         # a parameter meant for all studies skips those without it
         values = {k: v for k, v in given.items() if names or k in has}
@@ -105,17 +111,19 @@ def plan(names=(), profile=None, given=None) -> list:
     return jobs
 
 
-def published_archives() -> dict[str, dict]:
+def published_archives() -> dict[str, dict[str, Any]]:
     """{page: parameters of its notebook} of the tables in data/raw/published/archives, as the
     about.toml beside them has it."""
-    found = {}
+    by_page = {}
     for file in sorted(paths.published().glob("archives/*/about.toml")):
         given = tomllib.loads(file.read_text())["page"]
-        found[f"archive-{file.parent.name}"] = {"table": str(file.parent)} | given
-    return found
+        by_page[f"archive-{file.parent.name}"] = {"table": str(file.parent)} | given
+    return by_page
 
 
-def _job(study, has, profile, values, named):
+def _job(
+    study: str, has: set[str], profile: str | None, values: dict[str, Any], named: bool
+) -> _Job:
     """The job of a study whose notebook `has` these parameters; `named`: it was asked for."""
     source = notebook(study)
     if values.get("campaign"):
@@ -147,13 +155,14 @@ def _job(study, has, profile, values, named):
         try:
             load(study, **wanted)
         except StudyError as problem:
-            said = str(problem).removesuffix("; nothing was measured")
-            raise ReportError(f"{said}; nothing was run", 2) from None
+            why = str(problem).removesuffix("; nothing was measured")
+            raise ReportError(f"{why}; nothing was run", 2) from None
     return study, values, True
 
 
-def plan_archive(given) -> list:
-    """The same for a page of an archive: `given` are the parameters of its notebook."""
+def plan_archive(given: dict[str, Any]) -> list[_Job]:
+    """`plan` for a page of an archive: `given` are the parameters of its notebook. Raises
+    ReportError, code 2, for what is no archive."""
     folder = Path(given["table"]).absolute()
     if not (folder / "manifest.json").exists():
         raise ReportError(
@@ -166,19 +175,19 @@ def plan_archive(given) -> list:
     return [(name, checked(notebook(name), given), False)]
 
 
-def measures(page) -> str:
+def measures(page: str) -> str:
     """The command that measures what a page of the notebook own-study shows."""
     study, question = of_questions().get(page, ("", ""))
     one = f"run {study} --question {question}" if study else "ab VARIABLE=OFF,ON"
     return f"noisefloor {one}"
 
 
-def _whole(study, values) -> dict:
+def _whole(study: str, values: dict[str, Any]) -> dict[str, Any]:
     """A value for each parameter of a study's notebook."""
     return {name: p.default for name, p in parameters(notebook(study)).items()} | values
 
 
-def _page_name(study, values) -> str:
+def _page_name(study: str, values: dict[str, Any]) -> str:
     """The name of a page: the study's, or that of the question which own-study was asked."""
     if study != "own-study" or not values.get("campaign"):
         return study
@@ -190,16 +199,24 @@ def _page_name(study, values) -> str:
 # -- made ------------------------------------------------------------------------------------------
 
 
-def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster="") -> list:
+def render_all(
+    jobs: Sequence[_Job],
+    out: Path | str | None = None,
+    workers: int | None = None,
+    timeout: float = 3600,
+    say: Callable[[str], object] = print,
+    cluster: str = "",
+) -> list[_Result]:
     """Measure what is live, one study after another, then render every job of `plan` in parallel
     processes, or on the workers of a Dask `cluster`. One failure does not stop the others. Returns
-    rows (study, result, seconds), result being a path or the sentence of what went wrong, and
-    writes the index. Raises cluster.Unreachable."""
+    what became of each, and writes the index. `timeout`: seconds a cell; `say` is told each result.
+    Raises cluster.Unreachable."""
     pages = Path(out or paths.reports()).resolve()
     pages.mkdir(parents=True, exist_ok=True)
-    rows, ready = [], []
+    rows: list[_Result] = []
+    ready: list[tuple[str, dict[str, Any]]] = []
 
-    def done(row):
+    def done(row: _Result) -> None:
         if isinstance(row[1], ReportError):
             set_aside(row[0], pages)
         rows.append(row)
@@ -229,25 +246,26 @@ def render_all(jobs, out=None, workers=None, timeout=3600, say=print, cluster=""
     return rows
 
 
-def _measured(study, values) -> tuple:
+def _measured(study: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """(study, parameters) of a page whose campaigns are measured now, in this process, where the
     progress can be seen."""
     from noisefloor.measure import collect
 
     try:
-        found = opened(study, _whole(study, values))
+        measured = opened(study, _whole(study, values))
     except collect.FAILURES as problem:
         raise ReportError(problem) from None
     except Exception:  # a defect of ours: the others are measured all the same
         traceback.print_exc()
         raise
-    values = values | {"campaign": ", ".join(r.folder.name for r in found.every)}
+    values = values | {"campaign": ", ".join(r.folder.name for r in measured.every)}
     return _page_name(study, values), values
 
 
-def _timed(task, study, *given):
+def _timed(task: Callable[..., Any], study: str, *given: Any) -> _Result:
     """The row of a study: what `task` returns, or the sentence of what went wrong."""
     start = time.monotonic()
+    result: Any
     try:
         result = task(study, *given)
     except ReportError as problem:
@@ -257,7 +275,7 @@ def _timed(task, study, *given):
     return study, result, time.monotonic() - start
 
 
-def _line(row, width=0) -> str:
+def _line(row: _Result, width: int = 0) -> str:
     study, result, seconds = row
     word = "skipped" if isinstance(result, str) else "failed"
     if isinstance(result, Path):
@@ -265,7 +283,7 @@ def _line(row, width=0) -> str:
     return f"{study:<{width}}  {word:<7}  {seconds:6.1f} s  {result}"
 
 
-def summary(rows, out=None) -> str:
+def summary(rows: Sequence[_Result], out: Path | str | None = None) -> str:
     """The rows of `render_all` as a plain table with times, and where the index is."""
     width = max((len(study) for study, _, _ in rows), default=0)
     lines = [_line(row, width) for row in sorted(rows, key=lambda r: r[0])]
@@ -276,40 +294,41 @@ def summary(rows, out=None) -> str:
 # -- the index -------------------------------------------------------------------------------------
 
 
-def index(out=None, pages=None) -> Path:
-    """``index.html`` in `out` (default ``reports/``) over `pages`, by default those in `out`: one
-    table from the JSON beside them. Links are relative, so it works from a disk and from any web
-    server. Its path."""
+def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) -> Path:
+    """Write ``index.html`` in `out` (default ``reports/``) over `pages`, by default those in `out`:
+    one table from the JSON beside them. Links are relative, so it works from a disk and from any
+    web server. Returns its path."""
     out = Path(out or paths.reports()).resolve()
     out.mkdir(parents=True, exist_ok=True)
     pages = [p for p in out.glob("*.html") if p.stem != "index"] if pages is None else pages
-    held = {page: _facts(page) for page in pages}
-    rows = [_row(p, held[p], out) for p in sorted(pages, key=lambda p: _turn(p.stem, held[p]))]
+    facts = {page: _facts(page) for page in pages}
+    ordered = sorted(pages, key=lambda page: _turn(page.stem, facts[page]))
+    rows = [_row(page, facts[page], out) for page in ordered]
     failed = [(f.name, f.name.removesuffix(".failed.ipynb")) for f in out.glob("*.failed.ipynb")]
     every = _published() / "index.html"
     published = os.path.relpath(every, out) if out != every.parent and every.exists() else ""
-    short = [facts for facts in held.values() if facts.get("profile") in SHORT]
-    compared = [c for f in held.values() for c in f.get("comparisons", ()) if not c.get("control")]
-    told = {
+    short = [f for f in facts.values() if f.get("profile") in SHORT]
+    compared = [c for f in facts.values() for c in f.get("comparisons", ()) if not c.get("control")]
+    totals = {
         "yours": _yours(short),
         "published": published,
         "words": sum(differs(c["verdict"]) or c["verdict"] == SAME for c in compared),
         "of": len(compared),
     }
-    body = piece("index", rows, {t: _x(t) for t in TICKS}, sorted(failed), told, amounts)
+    body = piece("index", rows, {t: _x(t) for t in _TICKS}, sorted(failed), totals, amounts)
     title = "What does it really cost?"
     page = shell(title=title, description=say("index"), body=body, kind="index")
     placed(out, {"index.html": page.encode()})
     return out / "index.html"
 
 
-def _facts(page) -> dict:
+def _facts(page: Path) -> dict[str, Any]:
     """What lies beside a page as JSON."""
     beside = page.with_suffix(".json")
     return json.loads(beside.read_text()) if beside.exists() else {}
 
 
-def _yours(short) -> str:
+def _yours(short: Sequence[Mapping[str, Any]]) -> str:
     """When the short campaigns of an index were made, and how long each took."""
     if not short:
         return ""
@@ -320,19 +339,19 @@ def _yours(short) -> str:
     )
 
 
-def _x(value) -> float:
+def _x(value: float) -> float:
     """Place of a change on the small scale, 200 wide: linear near zero, logarithmic beyond."""
-    size = min(away(value), FARTHEST)
+    size = min(away(value), _FARTHEST)
     return round(100 + math.copysign(15.3 * math.log1p(size / 2), value), 1)
 
 
-def _row(page, facts, out) -> dict:
-    """What the index tells of a page; of those in `LAST`, which are about many comparisons, their
+def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """What the index tells of a page; of those in `_LAST`, which are about many comparisons, their
     sentence alone."""
     title = facts.get("title") or page.stem.replace("-", " ").capitalize()
-    leads = [] if page.stem in LAST else facts.get("leads", [])
+    leads = [] if page.stem in _LAST else facts.get("leads", [])
     answers = [*map(_answer, leads, facts.get("headlines", ()))]
-    links = [(os.path.relpath(page.with_suffix(part), out), name) for part, name in NAMES.items()]
+    links = [(os.path.relpath(page.with_suffix(part), out), name) for part, name in _NAMES.items()]
     theirs = _published() / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
@@ -348,7 +367,7 @@ def _row(page, facts, out) -> dict:
     }
 
 
-def _answer(lead, said) -> dict:
+def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
     """A lead of a page: its words, its sentence, and what is drawn of it: its thread counts and
     processors, each with its name where there are several."""
     counts = lead.get("counts") or [lead]
@@ -362,7 +381,7 @@ def _answer(lead, said) -> dict:
         strips.append((drawing(row, _x), ", ".join(filter(None, (short.get(name), at)))))
     one = (lead["verdict"], words.word(lead), "")
     badges = by_word(counts) if len(counts) > 1 else [one]
-    return {"badges": badges, "said": said, "strips": strips}
+    return {"badges": badges, "said": sentence, "strips": strips}
 
 
 # -- published -------------------------------------------------------------------------------------
@@ -374,7 +393,7 @@ def _published() -> Path:
     return paths.root() / "reports" / "published"
 
 
-def publish(study, out=None) -> tuple[Path, bool]:
+def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
     """Put a rendered page with its notebook and verdict table in the place of what is published of
     the study, ``reports/published/<study>/``: (that folder, whether anything in it changed). Their
     index and the README's findings are written anew."""
@@ -413,15 +432,15 @@ def publish(study, out=None) -> tuple[Path, bool]:
     return target, True
 
 
-def _contents(folder) -> dict[str, bytes]:
+def _contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def _moved(text, out, target) -> str:
+def _moved(text: str, out: Path, target: Path) -> str:
     """The HTML of a page of `out` as it stands in `target`: its links lead where they led."""
 
-    def link(found):
-        href = found[1]
+    def link(match: re.Match[str]) -> str:
+        href = match[1]
         if href == "index.html":
             return "../index.html"
         return href if (target / href).exists() else os.path.relpath(out / href, target)
@@ -429,8 +448,8 @@ def _moved(text, out, target) -> str:
     return re.sub(r'(?<=<a href=")((?!#|\w+:)[^"]+)', link, text)
 
 
-def _turn(study, facts) -> tuple:
-    """The place of a page: what was measured here before archives, and these before `LAST`; the
+def _turn(study: str, facts: Mapping[str, Any]) -> tuple[bool, bool, bool, float, str]:
+    """The place of a page: what was measured here before archives, and these before `_LAST`; the
     largest difference first, what has a word before what has none."""
     leads = facts.get("leads", ())
     decided = [r for r in leads if differs(r["verdict"])]
@@ -438,4 +457,4 @@ def _turn(study, facts) -> tuple:
         (away(r["change_pct"]) for r in decided or leads if r["change_pct"] is not None),
         default=0.0,
     )
-    return study in LAST, study.startswith("archive-"), not decided, -largest, study
+    return study in _LAST, study.startswith("archive-"), not decided, -largest, study

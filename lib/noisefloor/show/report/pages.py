@@ -17,9 +17,10 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from collections.abc import Iterable, Mapping
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from noisefloor import paths
 from noisefloor.data import results
@@ -38,22 +39,22 @@ _SHARED = {"ab-": _OWN, "archive-": "archive"}  # how pages begin that share a n
 _NOT_PAGES = ("explore", _OWN, "archive")  # rendered when named, not with "all"
 
 
-def notebook(study) -> Path:
+def notebook(study: str) -> Path:
     """The notebook of a study. Raises ReportError with the names that exist."""
     path = paths.notebooks() / f"{study}.ipynb"
     if study in of_questions():
         path = paths.notebooks() / f"{_OWN}.ipynb"
     for start, shared in _SHARED.items():
-        if str(study).startswith(start) and not path.exists():
+        if study.startswith(start) and not path.exists():
             path = paths.notebooks() / f"{shared}.ipynb"
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(study)) or not path.exists():
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", study) or not path.exists():
         known = ", ".join([*studies(everything=True), *of_questions()]) or "none"
         raise _refused(f"no study is called {study!r}; there are: {known}")
     return path
 
 
-def studies(everything=False) -> list:
-    """Names of the notebooks that make a page."""
+def studies(everything: bool = False) -> list[str]:
+    """Names of the notebooks that make a page; of all notebooks with `everything`."""
     names = sorted(p.stem for p in paths.notebooks().glob("*.ipynb"))
     return names if everything else [n for n in names if n not in _NOT_PAGES]
 
@@ -64,7 +65,7 @@ def of_questions() -> dict[str, tuple[str, str]]:
     return own_pages() if (paths.notebooks() / f"{_OWN}.ipynb").exists() else {}
 
 
-def method(source) -> str:
+def method(source: Path) -> str:
     """Fingerprint of all that makes a page from raw files: the library, its notebook and the analysis
     beside it."""
     library = sorted(Path(__file__).parents[2].rglob("*.*"))
@@ -81,27 +82,28 @@ _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError)
 
 
-class Parameter(NamedTuple):
+class _Parameter(NamedTuple):
     """One line of a notebook's parameters cell; `like`: a value of its type, which an empty list
     names in its comment."""
 
     name: str
-    default: object
-    like: object
+    default: Any
+    like: Any
 
 
-def parameters(notebook) -> dict:
-    """Name to Parameter, read from the cell tagged `parameters` (literals only, one a line, a
-    trailing comment is the help). papermill's own inspection is not used: it stumbles over '='
-    inside a string. A notebook without such a cell has none."""
-    file, found = Path(notebook), {}
+def parameters(notebook: Path) -> dict[str, _Parameter]:
+    """The parameters of a notebook by name, read from the cell tagged `parameters` (literals only,
+    one a line, a trailing comment is the help); none without such a cell. Raises ReportError for
+    what is no notebook, or no literal. papermill's own inspection is not used: it stumbles over '='
+    inside a string."""
+    declared: dict[str, _Parameter] = {}
     try:
-        cells = json.loads(file.read_text()).get("cells", [])
+        cells = json.loads(notebook.read_text()).get("cells", [])
         tagged = (c["source"] for c in cells if "parameters" in c["metadata"].get("tags", []))
         source = "".join(next(tagged, ""))
         nodes = ast.parse(source).body
     except _UNREADABLE as e:
-        words = f"{file.name} is no notebook that can be read ({e}); nothing was run"
+        words = f"{notebook.name} is no notebook that can be read ({e}); nothing was run"
         raise ReportError(words, 2) from None
     for node in nodes:
         match node:
@@ -115,21 +117,21 @@ def parameters(notebook) -> dict:
             default = like = ast.literal_eval(value)
         except ValueError:
             raise ReportError(
-                f"the parameters cell of {file.name} assigns {ast.unparse(node)!r}, which is not a "
-                "literal; nothing was run"
+                f"the parameters cell of {notebook.name} assigns {ast.unparse(node)!r}, which is "
+                "not a literal; nothing was run"
             ) from None
-        line = source.splitlines()[node.end_lineno - 1]
+        line = source.splitlines()[(node.end_lineno or 0) - 1]
         if default == [] and (named := re.search(r"#.*such as (\[[\d, ]+\])", line)):
             like = ast.literal_eval(named[1])
-        found[name] = Parameter(name, default, like)
-    return found
+        declared[name] = _Parameter(name, default, like)
+    return declared
 
 
-def checked(notebook, given) -> dict:
+def checked(notebook: Path, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """`given` values (text as from a command line, or Python values) in the types of the
     notebook's defaults. Raises ReportError in one sentence for a wrong name, a wrong type, or a
     campaign that does not exist."""
-    known, study, result = parameters(notebook), Path(notebook).stem, {}
+    known, study, result = parameters(notebook), notebook.stem, {}
     for name, value in (given or {}).items():
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -150,11 +152,11 @@ def checked(notebook, given) -> dict:
     return result
 
 
-def _refused(words) -> ReportError:
+def _refused(words: object) -> ReportError:
     return ReportError(f"{words}; nothing was run", 2)
 
 
-def _typed(study, parameter, value):
+def _typed(study: str, parameter: _Parameter, value: Any) -> Any:
     """A value in the type of a parameter."""
     want = parameter.like
     if isinstance(value, str) and not isinstance(want, str):
@@ -172,7 +174,7 @@ def _typed(study, parameter, value):
     raise _refused(f"parameter {parameter.name!r} of {study} was given {value!r}; it is {kind}")
 
 
-def _literal(text):
+def _literal(text: str) -> Any:
     """What a text from a command line means: a literal, or a list without its brackets."""
     for attempt in (text, text.capitalize(), f"[{text}]"):  # true, false, none
         try:
@@ -185,7 +187,12 @@ def _literal(text):
 # -- rendering -------------------------------------------------------------------------------------
 
 
-def render(study, given=None, out=None, timeout=3600) -> Path:
+def render(
+    study: str,
+    given: Mapping[str, Any] | None = None,
+    out: Path | str | None = None,
+    timeout: float = 3600,
+) -> Path:
     """Run the notebook of `study` with the parameters `given` and write ``<study>.html``,
     ``.ipynb``, ``.csv`` and ``.json`` into `out` (default ``reports/``). Returns the page's path.
 
@@ -198,8 +205,8 @@ def render(study, given=None, out=None, timeout=3600) -> Path:
     for left in Path(tempfile.gettempdir()).glob("noisefloor-page-*-*"):  # by one that was killed
         if not Path("/proc", left.name.split("-")[2]).exists():
             shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=f"noisefloor-page-{os.getpid()}-") as scratch:
-        scratch = Path(scratch)
+    with tempfile.TemporaryDirectory(prefix=f"noisefloor-page-{os.getpid()}-") as temporary:
+        scratch = Path(temporary)
         parts = [scratch / f"{study}{part}" for part in PARTS]
         page, executed, *_ = parts
         try:
@@ -218,7 +225,7 @@ def render(study, given=None, out=None, timeout=3600) -> Path:
     return out / f"{study}.html"
 
 
-def placed(out, files, last=()):
+def placed(out: Path, files: dict[str, bytes], last: Iterable[Path] = ()) -> None:
     """Write the `files` (name -> bytes) into `out`. All have room there before those of the `last`
     time go, and the first comes last: when the page is there, so is all that it links to."""
     partial = {name: out / f"{name}.partial" for name in files}
@@ -235,7 +242,7 @@ def placed(out, files, last=()):
         partial[name].replace(out / name)
 
 
-def set_aside(study, out):
+def set_aside(study: str, out: Path) -> None:
     """Move the page of last time, with all that lies beside it, to previous/."""
     for part in PARTS:
         if (out / f"{study}{part}").exists():
@@ -243,7 +250,7 @@ def set_aside(study, out):
             os.replace(out / f"{study}{part}", out / "previous" / f"{study}{part}")
 
 
-def _execute(source, target, values, timeout):
+def _execute(source: Path, target: Path, values: dict[str, Any], timeout: float) -> Any:
     """The executed notebook, also written to `target`; ReportError when any cell did not run."""
     import nbformat
     import papermill
@@ -255,8 +262,8 @@ def _execute(source, target, values, timeout):
     class Kernel(AsyncKernelManager):
         """What cells say comes as messages; what Jupyter says as a kernel ends is for nobody."""
 
-        async def _async_launch_kernel(self, command, **given):
-            await super()._async_launch_kernel(command, stderr=subprocess.DEVNULL, **given)
+        async def _async_launch_kernel(self, kernel_cmd: list[str], **given: Any) -> None:
+            await super()._async_launch_kernel(kernel_cmd, stderr=subprocess.DEVNULL, **given)
 
     logging.getLogger("papermill").setLevel(logging.ERROR)
     name, sockets = source.stem, str(target.parent / "kernel")
@@ -278,9 +285,9 @@ def _execute(source, target, values, timeout):
                 config=Config({"KernelManager": {"transport": "ipc", "ip": sockets}}),
             )
     except PapermillExecutionError as problem:
-        said = " ".join(str(problem.evalue).split())
+        error = " ".join(str(problem.evalue).split())
         raise ReportError(
-            f"{name} stopped in cell {problem.exec_count}: {problem.ename}: {said[:400]}"
+            f"{name} stopped in cell {problem.exec_count}: {problem.ename}: {error[:400]}"
         ) from None
     except CellTimeoutError:
         raise ReportError(f"{name} stopped: a cell took longer than {timeout} s") from None
@@ -307,12 +314,14 @@ def _execute(source, target, values, timeout):
 # -- the page --------------------------------------------------------------------------------------
 
 
-def _page(book, study, source, values, folder, out) -> str:
+def _page(
+    book: Any, study: str, source: Path, values: dict[str, Any], folder: Path, out: Path
+) -> str:
     """The HTML of the page that will stand in `out`, from an executed notebook."""
     from nbconvert.filters import Highlight2HTML, ansi2html
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-    boxes = []
+    boxes: list[str] = []
     for cell in book.cells:
         for output in list(cell.get("outputs", [])):
             text = output.get("data", {}).get("text/html", "")
@@ -350,14 +359,15 @@ def _page(book, study, source, values, folder, out) -> str:
     )
 
 
-def _headed(body, title):
+def _headed(body: str, title: str) -> tuple[str, str, list[tuple[str, str]]]:
     """(title, body, contents) of a page: its first h1 is its title, every other heading has an id
     of its own, and the contents are (id, text) of h2."""
     if first := re.search(r"<h1[^>]*>(.*?)</h1>", body, re.S):
         title, body = plain(first[1]).strip(), body.replace(first[0], "", 1)
-    seen, contents = set(), []
+    seen: set[str] = set()
+    contents: list[tuple[str, str]] = []
 
-    def number(match):
+    def number(match: re.Match[str]) -> str:
         level, text = int(match[1]), match[2]
         words = plain(text).strip()
         slug = re.sub(r"[^\w]+", "-", words.lower()).strip("-") or "section"
@@ -371,8 +381,8 @@ def _headed(body, title):
     return title, re.sub(r"<h([1-6])[^>]*>(.*?)</h\1>", number, body, flags=re.S), contents
 
 
-def shell(**page) -> str:
+def shell(**page: Any) -> str:
     """A whole HTML page: title description verdict body contents links kind made."""
     css = plots.PARTS_CSS.read_text() + (TEMPLATE / "style.css").read_text()
-    held = {key: safe(page.get(key, "")) for key in ("verdict", "body")}
-    return environment().get_template("page.html.j2").render(page | held, css=safe(css))
+    markup = {key: safe(page.get(key, "")) for key in ("verdict", "body")}
+    return environment().get_template("page.html.j2").render(page | markup, css=safe(css))

@@ -6,8 +6,10 @@ import math
 import os
 import platform
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -17,37 +19,34 @@ from noisefloor.data.archive import in_order
 from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
 from noisefloor.show.plots.canvas import away, mirror
 from noisefloor.show.report import statement, words
-from noisefloor.show.rows import as_list, is_control, joint, metric_label
+from noisefloor.show.rows import Row, as_list, is_control, joint, metric_label
 from noisefloor.stats.verdict import NOT_YET
 from noisefloor.stats.verdicts import APART
 from noisefloor.text import amounts, sheet
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
-ROOM = 125  # of the 600 of a ruler, for a note beside an interval
-ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
-WHOLE = 60  # characters of a name that stays on one line
-LONG = 40  # rows of a table above which it scrolls in a box of its own
-MOST = 100  # rows of a table that a page shows
+_SIZES = ("change_pct", "lo_pct", "hi_pct")
+_ROOM = 125  # of the 600 of a ruler, for a note beside an interval
+_ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
+_WHOLE = 60  # characters of a name that stays on one line
+_LONG = 40  # rows of a table above which it scrolls in a box of its own
+_MOST = 100  # rows of a table that a page shows
 
 
-def badge(verdict, said=""):
-    """The verdict as a coloured word with its sign, never the colour alone; or what is `said` in its
-    place."""
-    return piece("badge", verdict, said or verdict)
+def badge(verdict: str) -> str:
+    """The verdict as a coloured word with its sign, never the colour alone."""
+    return piece("badge", verdict)
 
 
 # -- one comparison as a drawing -------------------------------------------------------------------
 
 
-def _numbers(row) -> list[float]:
+def _numbers(row: Row) -> list[float]:
     """Change and both ends of its interval; NaN for what is not known."""
     return [float(row[c]) if known(row.get(c)) else math.nan for c in _SIZES]
 
 
-_SIZES = ("change_pct", "lo_pct", "hi_pct")
-
-
-def drawing(row, x) -> dict:
+def drawing(row: Row, x: Callable[[float], float]) -> dict[str, Any]:
     """A comparison in words, and the places of what is drawn of it: `x` gives the place of a change
     on the scale."""
     middle, lo, hi = _numbers(row)
@@ -62,9 +61,10 @@ def drawing(row, x) -> dict:
     }
 
 
-def ruler(row):
+def ruler(row: Row) -> str:
     """A small inline SVG of one comparison: interval and margin band on a ruler, with factors on a
-    log scale where a change is told as a factor; at its ends the metric's words."""
+    log scale where a change is told as a factor; at its ends the metric's words. "" where the
+    change is not known."""
     middle, lo, hi = _numbers(row)
     margin = row["margin_pct"]
     if math.isnan(middle):
@@ -80,7 +80,7 @@ def ruler(row):
         step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50) if limit / s <= 3.5)
         ticks = {step * i: amounts.percent(step * i, int(step < 1)) for i in range(-4, 5)}
 
-    def x(value):
+    def x(value: float) -> float:
         share = value / limit
         if log:
             share = math.log1p(max(value, -99.99) / 100) / math.log1p(limit / 100)
@@ -95,18 +95,25 @@ def ruler(row):
     }
     if row.get("ranged") and drawn["bar"]:
         low, high = drawn["bar"]
-        told = f"range of {int(row['sittings'])} sittings"
-        if high < 600 - ROOM:
-            drawn["note"] = high + 9, "start", told
-        elif low > ROOM:
-            drawn["note"] = low - 9, "end", told
+        note = f"range of {int(row['sittings'])} sittings"
+        if high < 600 - _ROOM:
+            drawn["note"] = high + 9, "start", note
+        elif low > _ROOM:
+            drawn["note"] = low - 9, "end", note
     return piece("ruler", drawn)
 
 
 # -- the box ---------------------------------------------------------------------------------------
 
 
-def verdict_box(verdicts, campaign=None, *, primary=None, answer="", r=None):
+def verdict_box(
+    verdicts: pd.DataFrame,
+    campaign: Mapping[str, Any] | None = None,
+    *,
+    primary: Any = None,
+    answer: str = "",
+    r: results.Results | None = None,
+) -> Shown:
     """The box at the top of a page, moved there wherever the notebook shows it.
 
     `verdicts`: verdict table; `campaign`: the facts of campaign.json; `primary`: see `primary`, or
@@ -119,27 +126,25 @@ def verdict_box(verdicts, campaign=None, *, primary=None, answer="", r=None):
     for row in rows:
         for note in as_list(row.get("warnings"))[row["verdict"] == NOT_YET :]:
             notes.setdefault(note, []).append(words.cost(row["metric"]))
-    told = [_told(row, verdicts, several, r) for row in rows]
-    told += [piece("answer", answer)] if answer else []
+    parts = [_boxed(row, verdicts, several, r) for row in rows]
+    parts += [piece("answer", answer)] if answer else []
     doubts = [
         note if len(of) == len(rows) else f"{of[0]}: {note}"
         for note, of in notes.items()
         if note not in (*above, APART)  # and each thread count is told
     ]
-    said = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
-    return Shown(piece("box", "nf-said", joined(told), words.where(campaign), doubts), said)
+    text = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
+    return Shown(piece("box", "nf-said", joined(parts), words.where(campaign), doubts), text)
 
 
-def _told(row, verdicts, several, r):
+def _boxed(row: pd.Series, verdicts: pd.DataFrame, several: bool, r: results.Results | None) -> str:
     """A row in the box: its words, its sentence, its drawing, how often it was measured, and others
     like it. Where the thread counts of a row differ, the word of each and no drawing of one."""
     counts = words.placed(row, r)[0][1]
     whole = len(counts) == 1
     badges = [(row["verdict"], words.word(row), "")] if whole else by_word(counts)
-    ahead = {**row, "lo_pct": row.get("next_lo_pct"), "hi_pct": row.get("next_hi_pct")}
-    expected = known(ahead["lo_pct"]) and not row.get("ranged")  # else the scatter is not known
-    ahead = words.interval(ahead) if expected else ""
-    facts = [("Measured", words.measured(row, r)), ("Expected of the next campaign", ahead)]
+    expected = "" if row.get("ranged") else _next(row, "")  # else the scatter is not known
+    facts = [("Measured", words.measured(row, r)), ("Expected of the next campaign", expected)]
     chips = [
         (
             ", ".join(filter(None, [x["arm"] if x["arm"] != row["arm"] else "", words.counts(x)])),
@@ -155,57 +160,65 @@ def _told(row, verdicts, several, r):
     return piece("told", title, badges, statement.headline(row, r), drawn, facts, chips)
 
 
-def by_word(rows) -> list:
+def by_word(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """[(verdict, what its badge says, at which thread counts)] of rows that have no joint row."""
     return [(p.verdict, words.word(p.row), p.at) for p in statement.parts(rows)]
 
 
-def _others(row, verdicts, several) -> list[dict]:
+def _others(row: pd.Series, verdicts: pd.DataFrame, several: bool) -> list[dict[Any, Any]]:
     """The first rows of the same question, metric, workload and processor, those of its own arm
     before others; where the box leads with `several` rows, no others."""
     alike = ["question", "metric", "workload", "processor", *(["arm"] if several else [])]
-    found = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
-    for column in filter(found.columns.__contains__, alike):
-        found = found[found[column].astype(str).eq(str(row[column]))]
-    turn = found["arm"].ne(row["arm"]).sort_values(kind="stable").index
-    return found.loc[turn].head(ALSO).to_dict("records")
+    others = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
+    for column in filter(others.columns.__contains__, alike):
+        others = others[others[column].astype(str).eq(str(row[column]))]
+    turn = others["arm"].ne(row["arm"]).sort_values(kind="stable").index
+    return others.loc[turn].head(_ALSO).to_dict("records")
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def table(frame, caption="", *, name="table", numbers=(), raw=()):
+def table(
+    frame: pd.DataFrame,
+    caption: str = "",
+    *,
+    name: str = "table",
+    numbers: Iterable[str] = (),
+    raw: Sequence[str] = (),
+) -> Shown:
     """Any frame as a plain HTML table with its caption and its data as a CSV link.
 
     `numbers`: columns set flush right (numeric columns are anyway); `raw`: columns that hold HTML
-    already. The table scrolls inside its own box on a narrow screen, and when it is `LONG`; the rows
-    after MOST are in its data alone."""
+    already. The table scrolls inside its own box on a narrow screen, and when it is long; of very
+    many rows the last are in its data alone."""
     types, sizes, columns = pd.api.types, TOLD["sizes"], []
     link = csv_link(frame.drop(columns=[*raw]), name) if len(frame) else ""
-    if len(frame) > MOST:
-        caption = f"{caption} The first {MOST} of {len(frame):,} rows; its data hold all.".strip()
-        frame = frame.head(MOST)
-    for c in frame:
-        number = types.is_numeric_dtype(frame[c]) and not types.is_bool_dtype(frame[c])
-        told = [safe(v) if c in raw else cell(v) for v in frame[c]]
-        if c in sizes:
-            told = [amounts.change(v) if known(v) else "–" for v in frame[c]]
-        kind = "nf-r" if number or c in numbers else _kind([plain(v) for v in told])
-        head = re.sub("_pct$", ", %", sizes.get(str(c), str(c))).replace("_", " ")
-        columns.append((c if "=" in str(c) else head, kind, told))  # an arm, sync_binlog=0
-    look = " nf-long" if len(frame) > LONG else ""
+    if len(frame) > _MOST:
+        caption = f"{caption} The first {_MOST} of {len(frame):,} rows; its data hold all.".strip()
+        frame = frame.head(_MOST)
+    for column, values in frame.items():
+        number = types.is_numeric_dtype(values) and not types.is_bool_dtype(values)
+        cells = [safe(v) if column in raw else cell(v) for v in values]
+        if column in sizes:
+            cells = [amounts.change(v) if known(v) else "–" for v in values]
+        kind = "nf-r" if number or column in numbers else _kind([plain(text) for text in cells])
+        head = re.sub("_pct$", ", %", sizes.get(str(column), str(column))).replace("_", " ")
+        shown = column if "=" in str(column) else head  # an arm, sync_binlog=0
+        columns.append((shown, kind, cells))
+    look = " nf-long" if len(frame) > _LONG else ""
     return Shown(piece("table", caption, columns, len(frame), link, look), frame.to_string())
 
 
-def _kind(texts) -> str:
+def _kind(texts: Sequence[str]) -> str:
     """How the cells of a column are set: names in one piece, or long words wide."""
     widest = max(map(len, texts), default=0)
-    if widest <= WHOLE and not any(" " in t for t in texts):
+    if widest <= _WHOLE and not any(" " in t for t in texts):
         return "nf-n"
     return "nf-w" if widest > 30 else ""
 
 
-def _sittings(row) -> str:
+def _sittings(row: Row) -> str:
     """`2 of 3`, or how many there are."""
     if not known(row["sittings"]):
         return "–"
@@ -213,15 +226,15 @@ def _sittings(row) -> str:
     return f"{n} of {asked}" if n < asked else str(n)
 
 
-def _next(row) -> str:
+def _next(row: Row, unknown: str = "–") -> str:
     """Where the next campaign is to be expected."""
-    if not known(row["next_lo_pct"]):
-        return "–"
+    if not known(row.get("next_lo_pct")):
+        return unknown
     return words.interval({**row, "lo_pct": row["next_lo_pct"], "hi_pct": row["next_hi_pct"]})
 
 
 # head, class, the column without which it is left out, what a cell shows
-_COLUMNS = (
+_COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
     ("Arm", "", "arm", lambda row: row["arm"]),
     ("Processor", "", "processor", lambda row: row["processor"]),
     ("Threads", "nf-r", "", lambda row: "all" if joint(row) else cell(row["threads"])),
@@ -234,7 +247,11 @@ _COLUMNS = (
 )
 
 
-def verdict_table(verdicts, caption="Every comparison, in words and numbers.", name="verdicts"):
+def verdict_table(
+    verdicts: pd.DataFrame,
+    caption: str = "Every comparison, in words and numbers.",
+    name: str = "verdicts",
+) -> Shown:
     """The verdict table for reading: a group a question, workload and metric, one row a comparison
     and processor, the verdict as a word, all numbers, and what a row that cannot tell knows."""
     ordered, several = _in_groups(verdicts), _several(verdicts)
@@ -252,19 +269,19 @@ def verdict_table(verdicts, caption="Every comparison, in words and numbers.", n
     return Shown(piece("verdicts", *shown), whole.to_string())
 
 
-def _several(verdicts) -> list[str]:
+def _several(verdicts: pd.DataFrame) -> list[str]:
     """Which columns tell rows apart; sittings where they are known, else how many runs."""
-    names = ("arm", "processor")
-    found = [c for c in names if c in verdicts and verdicts[c].astype(str).nunique() > 1]
+    names = [c for c in ("arm", "processor") if c in verdicts]
+    names = [c for c in names if verdicts[c].astype(str).nunique() > 1]
     there = "sittings" in verdicts and verdicts["sittings"].notna().any()
-    return [*found, "sittings" if there else "n"]
+    return [*names, "sittings" if there else "n"]
 
 
-def _cells(row, several) -> list:
+def _cells(row: Row, several: Sequence[str]) -> list[tuple[str, str]]:
     return [(kind, show(row)) for _, kind, there, show in _COLUMNS if there in ("", *several)]
 
 
-def _in_groups(verdicts) -> list:
+def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """[(heading, rows)]: a group a question, workload and metric, in the order of the questions, the
     same comparison on several processors below each other."""
     works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
@@ -280,59 +297,59 @@ def _in_groups(verdicts) -> list:
     first = (
         {q: n for n, q in enumerate(verdicts["question"].unique())} if "question" in names else {}
     )
-    found = []
+    groups = []
     for (metric, *named), group in frame.groupby(["metric", *names], sort=False, dropna=False):
         same = group.groupby(["arm", "joint", "threads"], sort=False, dropna=False).ngroup()
-        heading = ": ".join(filter(None, (", ".join(map(str, named)), metric_label(metric))))
-        found.append((heading, group.loc[same.sort_values(kind="stable").index]))
+        heading = ": ".join(filter(None, (", ".join(map(str, named)), metric_label(str(metric)))))
+        groups.append((heading, group.loc[same.sort_values(kind="stable").index]))
     if "question" in names:
-        found.sort(key=lambda part: first[part[1]["question"].iloc[0]])
-    return found
+        groups.sort(key=lambda part: first[part[1]["question"].iloc[0]])
+    return groups
 
 
-def _known(row) -> str:
+def _known(row: Row) -> str:
     """All that is known of a row beside its numbers."""
     ranged = f"range of {row['sittings']} sittings" if row.get("ranged") else ""
-    said = [ranged, *words.doubts(row), words.limits(row), words.settle(row)]
-    return words.upper("; ".join(filter(None, said)))
+    clauses = [ranged, *words.doubts(row), words.limits(row), words.settle(row)]
+    return words.upper("; ".join(filter(None, clauses)))
 
 
 # -- pieces of several ------------------------------------------------------------------------------
 
 
-def fold(title, *shown):
-    """These pieces of a page behind a line that opens them; without any, nothing."""
+def fold(title: str, *shown: Shown | None) -> Shown | None:
+    """These pieces of a page behind a line that opens them; None without any."""
     inner = together(*shown)
     return Shown(piece("fold", title, inner.markup), f"{title}\n{inner.text}") if inner else None
 
 
-def together(*shown):
-    """Several pieces as one, for the last line of a cell; nothing where there is none."""
+def together(*shown: Shown | None) -> Shown | None:
+    """Several pieces as one, for the last line of a cell; None where there is none."""
     there = [s for s in shown if s is not None]
     return (
         Shown(joined(s.markup for s in there), "\n".join(s.text for s in there)) if there else None
     )
 
 
-def remark(said, code=""):
-    """Instead of a figure: words, and a command behind them."""
-    return Shown(piece("sentence", said, code))
+def remark(sentence: str, code: str = "") -> Shown:
+    """Instead of a figure: a sentence, and a command behind it."""
+    return Shown(piece("sentence", sentence, code))
 
 
 # -- provenance ------------------------------------------------------------------------------------
 
 
-def provenance(campaign):
+def provenance(campaign: Any) -> Shown:
     """Where a page's numbers come from: campaign, commit, parameters, versions, machine, files.
 
     `campaign`: the facts of campaign.json, or opened campaigns, of which what differs is shown for
     each question."""
     parts, shown = getattr(campaign, "parts", ()), TOLD["lists"]["facts"]
     facts = dict(parts[0].meta if parts else campaign)
-    for k in shown if len(parts) > 1 else ():
-        each = {p.study.key: p.meta.get(k) for p in parts}
-        if any(v != facts.get(k) for v in each.values()):
-            facts[k] = each
+    for name in shown if len(parts) > 1 else ():
+        each = {p.study.key: p.meta.get(name) for p in parts}
+        if any(value != facts.get(name) for value in each.values()):
+            facts[name] = each
     names = ("noisefloor", "numpy", "pandas", "scipy", "statsmodels", "matplotlib", "nbconvert")
     software = {"python": platform.python_version()} | {n: metadata.version(n) for n in names}
     facts = {k: facts[k] for k in shown if k in facts} | {"software": software}
@@ -343,22 +360,23 @@ def provenance(campaign):
 # -- beside the page -------------------------------------------------------------------------------
 
 
-def flat(verdicts) -> pd.DataFrame:
+def flat(verdicts: pd.DataFrame) -> pd.DataFrame:
     """The verdict table with lists joined, for CSV."""
 
-    def told(value):
+    def text(value: Any) -> Any:
         return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
-    return verdicts.assign(**verdicts.loc[:, verdicts.dtypes.eq(object)].map(told))
+    mixed: Any = verdicts.loc[:, verdicts.dtypes.eq(object)].map(text)
+    return verdicts.assign(**mixed)
 
 
-def records(verdicts) -> list:
+def records(verdicts: pd.DataFrame) -> list[dict[Any, Any]]:
     """The verdict table as JSON rows: NaN, NA and infinity become null."""
-    found = verdicts.astype(object).replace([math.inf, -math.inf], math.nan)
-    return found.where(found.notna(), None).to_dict("records")
+    cells = verdicts.astype(object).replace([math.inf, -math.inf], math.nan)
+    return cells.where(cells.notna(), None).to_dict("records")
 
 
-def like(facts, main, *columns) -> pd.DataFrame:
+def like(facts: Mapping[str, Any], main: Mapping[str, Any], *columns: str) -> pd.DataFrame:
     """The comparisons in a page's stored `facts` that have the values of `main` in these columns."""
     rows = pd.DataFrame(facts["comparisons"]).astype({"threads": "Int64"})
     for column in columns:
@@ -367,11 +385,11 @@ def like(facts, main, *columns) -> pd.DataFrame:
     return rows
 
 
-def raw_links(facts, out) -> list:
+def raw_links(facts: Mapping[str, Any], out: Path) -> list[tuple[str, str]]:
     """(href, name) of the raw files behind a page in folder `out`, from its stored `facts`; none
     where they do not lie in one project."""
     root, links = paths.root(), []
-    if not Path(out).is_relative_to(root):
+    if not out.is_relative_to(root):
         return []
     folders = [root / shown for shown in facts.get("raw", {}) if (root / shown).is_dir()]
     for folder in folders:
@@ -383,17 +401,17 @@ def raw_links(facts, out) -> list:
 
 
 def save(
-    verdicts,
-    study,
-    campaign=None,
+    verdicts: pd.DataFrame,
+    study: str,
+    campaign: Mapping[str, Any] | None = None,
     *,
-    primary=None,
-    title="",
-    headline="",
-    also=(),
-    campaigns=None,
-    raw=(),
-    r=None,
+    primary: Any = None,
+    title: str = "",
+    headline: str = "",
+    also: Iterable[Row] = (),
+    campaigns: Mapping[str, str] | None = None,
+    raw: Iterable[Path] = (),
+    r: results.Results | None = None,
 ) -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
@@ -449,15 +467,14 @@ def save(
     sheet.cells(flat(verdicts)).to_csv(folder / f"{study}.csv", index=False, lineterminator="\n")
 
 
-def _lead(row, r) -> dict:
+def _lead(row: pd.Series, r: results.Results | None) -> dict[Any, Any]:
     """A row that a page leads with, as JSON, with its thread counts and on other processors."""
     here, *there = words.placed(row, r)
-    held = {
+    beside = {
         "counts": here[1] if len(here[1]) > 1 else [],
         "others": [x for _, rows in there for x in rows],
     }
-    table = {
-        k: pd.DataFrame(rows).reindex(columns=row.index.drop("does", errors="ignore"))
-        for k, rows in held.items()
+    columns = row.index.drop("does", errors="ignore")
+    return records(row.to_frame().T)[0] | {
+        name: records(pd.DataFrame(rows).reindex(columns=columns)) for name, rows in beside.items()
     }
-    return records(row.to_frame().T)[0] | {k: records(frame) for k, frame in table.items()}

@@ -1,20 +1,19 @@
 """What leads a page: a comparison as one plain statement over its thread counts and processors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from noisefloor.data.results import Results
 from noisefloor.show.markup import TOLD, known
 from noisefloor.show.report import words
-from noisefloor.show.rows import counted, joint, metric_label, offered, threads_label
+from noisefloor.show.rows import Row, counted, joint, metric_label, offered, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
 
-PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
-Row = Mapping[str, Any]  # of a verdict table
+_PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
 
 
-def headline(row: Row, r: Any = None) -> str:
+def headline(row: Row, r: Results | None = None) -> str:
     """One row as a plain statement about its arm, for the top of a page: what changes, with one
     interval, on every processor, and what would decide it.
 
@@ -22,24 +21,24 @@ def headline(row: Row, r: Any = None) -> str:
     told, those with one verdict together: never a word over counts that differ."""
     places = [(place, parts(rows)) for place, rows in words.placed(row, r)]
     here = places[0][1]
-    told = [_on(place, there, here[0], row.get("does")) for place, there in places]
+    clauses = [_on(place, there, here[0], row.get("does")) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle(row, r) if undecided else ""
-    return words.sentences((joiner.join(told), *words.doubts(row), left))
+    return words.sentences((joiner.join(clauses), *words.doubts(row), left))
 
 
-def on_each(row: Row, r: Any) -> list[tuple[str, str]]:
+def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU a transaction at 1, 4 and
     64 threads (+4.5 to +9.8 %, so far 1 of 3 sittings)`."""
-    found = []
+    places = []
     for _, rows in words.placed(row, r):
-        told = (
-            f"{PLAIN.get(part.verdict) or part.amount()} {part.at} ({part.inside})"
+        clauses = (
+            f"{_PLAIN.get(part.verdict) or part.amount()} {part.at} ({part.inside})"
             for part in parts(rows)
         )
-        found.append((str(rows[0].get("processor") or ""), ", ".join(told)))
-    return found
+        places.append((str(rows[0].get("processor") or ""), ", ".join(clauses)))
+    return places
 
 
 # -- rows with one verdict -------------------------------------------------------------------------
@@ -47,12 +46,12 @@ def on_each(row: Row, r: Any) -> list[tuple[str, str]]:
 
 def parts(rows: Sequence[Row]) -> list["Part"]:
     """Rows of thread counts, those with one verdict together, those that name a direction first."""
-    found: dict[str, list[Row]] = {}
+    by_word: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(words.word(row), []).append(row)
+        by_word.setdefault(words.word(row), []).append(row)
     order = [SAME, CANNOT_TELL, NOT_YET]
     return sorted(
-        (Part(tuple(same)) for same in found.values()),
+        (Part(tuple(same)) for same in by_word.values()),
         key=lambda part: order.index(part.verdict) if part.verdict in order else -1,
     )
 
@@ -116,8 +115,8 @@ class Part:
             size = f"{least.removesuffix(unit)} to {size}"
         return f"{size} {of}".strip()
 
-    def claim(self, does: str, where: str) -> str:
-        """The whole clause: who does what."""
+    def claim(self, does: str | None, where: str) -> str:
+        """The whole clause: who does what. `does`: what the arm does, in the words of its study."""
         arm, base = self.rows[0]["arm"], self.rows[0]["baseline"]
         verb, _, _, noun = _terms(self.rows[0]["metric"])
         if self.verdict == CANNOT_TELL:
@@ -144,18 +143,18 @@ def _terms(metric: str) -> list[str]:
     return terms
 
 
-def _on(place: str, there: Sequence[Part], lead: Part, does: Any) -> str:
+def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:
     """What is told of one processor: of that of `lead` a whole clause, of another what differs from
     it."""
-    told: list[str] = []
+    clauses: list[str] = []
     for part in there:
         leads = part.rows[0] is lead.rows[0]
-        at = part.at if told or leads or part.at != lead.at else ""
-        on = f"on {place}" if place and not told else ""
-        where = "".join(f" {said}" for said in (at, on) if said)
+        at = part.at if clauses or leads or part.at != lead.at else ""
+        on = f"on {place}" if place and not clauses else ""
+        where = "".join(f" {text}" for text in (at, on) if text)
         if leads:
-            told.append(part.claim(does, where))
+            clauses.append(part.claim(does, where))
         else:
-            what = PLAIN.get(part.verdict) or part.amount(whole=lead.verdict in PLAIN)
-            told.append(f"{what}{where} ({part.inside})")
-    return ", ".join(told)
+            what = _PLAIN.get(part.verdict) or part.amount(whole=lead.verdict in _PLAIN)
+            clauses.append(f"{what}{where} ({part.inside})")
+    return ", ".join(clauses)

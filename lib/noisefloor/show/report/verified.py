@@ -6,8 +6,10 @@ import json
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from noisefloor import paths
 from noisefloor.data import results, tidy
@@ -16,32 +18,32 @@ from noisefloor.show.report.pages import method, notebook, render
 from noisefloor.show.report.words import ReportError
 
 SHOWN = 12  # differences of a page that are printed
-WIDE = 60  # characters of each
+_WIDE = 60  # characters of each
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _FRACTION = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?")
 
 
-def pages(*given) -> list[Path]:
+def pages(*given: Path | str) -> list[Path]:
     """The pages that a user means by the paths `given`: pages, or all pages of folders. An index is
     no page, and passed over. ReportError where there is none."""
     here = {
         path: [path] if path.suffix == ".html" and path.is_file() else sorted(path.glob("*.html"))
         for path in map(Path, given)
     }
-    found = dict.fromkeys(p for every in here.values() for p in every if p.name != "index.html")
+    chosen = dict.fromkeys(p for every in here.values() for p in every if p.name != "index.html")
     wrong = next((path for path, every in here.items() if not every), None)
-    if wrong or not found:
+    if wrong or not chosen:
         raise ReportError(
             f"{wrong or given[-1]} is no page and no folder with a page, such as "
             "reports/published/STUDY; nothing was verified",
             2,
         )
-    for page in found:
+    for page in chosen:
         _made(page)
-    return list(found)
+    return list(chosen)
 
 
-def verify(page, timeout=3600) -> dict:
+def verify(page: Path | str, timeout: float = 3600) -> dict[str, Any]:
     """Make `page` again from the raw files that it names and compare the two.
 
     Keys: page, equal, numbers (that stand on the page and in the tables beside it), files (raw
@@ -52,13 +54,14 @@ def verify(page, timeout=3600) -> dict:
     made = _made(page)
     study = made["notebook"]
     files, raw, whole = _raw(made)
-    found = {"page": paths.shown(page.resolve()), "equal": False, "numbers": 0, "files": files}
-    found |= {"raw": raw, "differences": [], "notes": []}
+    notes: list[str] = []
+    result: dict[str, Any] = {"page": paths.shown(page.resolve()), "equal": False, "numbers": 0}
+    result |= {"files": files, "raw": raw, "differences": [], "notes": notes}
     if not whole:
-        return found
+        return result
     then, now = made["method"], method(notebook(study))
     if then != now:
-        found["notes"].append(
+        notes.append(
             f"the page was made by an earlier or later version of the method ({then}, here {now}): "
             "what differs may follow from that"
         )
@@ -67,54 +70,54 @@ def verify(page, timeout=3600) -> dict:
             again = render(study, made["parameters"], scratch, timeout)
         except ReportError as problem:
             raw.append(f"the page cannot be made again: {problem}")
-            return found
+            return result
         (old, was), (new, here) = _said(page), _said(again)
-    found["numbers"] = sum(len(_NUMBER.findall(said)) for _, said in old if said[0] != "<")
+    result["numbers"] = sum(len(_NUMBER.findall(part)) for _, part in old if part[0] != "<")
     if was and was != here:
-        found["notes"].append(f"the page was made with {was}; here: {here}")
-    found["differences"] = compared(old, new)
-    found["equal"] = not found["differences"] and not raw
-    return found
+        notes.append(f"the page was made with {was}; here: {here}")
+    result["differences"] = compared(old, new)
+    result["equal"] = not result["differences"] and not raw
+    return result
 
 
-def text(found) -> str:
+def text(result: Mapping[str, Any]) -> str:
     """The result of `verify` for a terminal."""
-    many, of = len(found["differences"]), f"{found['numbers']:,} numbers"
-    raw = f"{found['files']:,} raw files" if found["files"] else "its raw files"
-    if found["equal"]:
-        return f"{found['page']}: all {of} are those that {raw} give"
-    lines = [f"{found['page']}: {many or 'no'} difference{'s' * (many != 1)} in {of}"]
-    lines += [f"raw files: {problem}" for problem in found["raw"][:SHOWN]]
-    for row in found["differences"][:SHOWN]:
+    many, of = len(result["differences"]), f"{result['numbers']:,} numbers"
+    raw = f"{result['files']:,} raw files" if result["files"] else "its raw files"
+    if result["equal"]:
+        return f"{result['page']}: all {of} are those that {raw} give"
+    lines = [f"{result['page']}: {many or 'no'} difference{'s' * (many != 1)} in {of}"]
+    lines += [f"raw files: {problem}" for problem in result["raw"][:SHOWN]]
+    for row in result["differences"][:SHOWN]:
         both = row["page"], row["recomputed"]
         apart = (n for n, (x, y) in enumerate(zip(*both, strict=False)) if x != y)
-        start = max(0, next(apart, 0) - WIDE // 3)
-        was, here = (said[start:][:WIDE] or "nothing" for said in both)
+        start = max(0, next(apart, 0) - _WIDE // 3)
+        was, here = (side[start:][:_WIDE] or "nothing" for side in both)
         lines.append(f"{row['where']}: {was}; recomputed {here}")
     if many > SHOWN:
         lines.append(f"and {many - SHOWN} more (--json has all)")
-    return "\n  ".join([*lines, *(f"note: {n}" for n in found["notes"] if many)])
+    return "\n  ".join([*lines, *(f"note: {note}" for note in result["notes"] if many)])
 
 
 # -- what a page says about itself -----------------------------------------------------------------
 
 
-def _made(page) -> dict:
+def _made(page: Path) -> dict[str, Any]:
     """How a page was made: notebook, parameters, campaigns (names), raw (folder -> digest),
     method."""
-    said = re.search(r'<meta name="noisefloor" content="([^"]*)">', page.read_text())
-    if not said:
+    meta = re.search(r'<meta name="noisefloor" content="([^"]*)">', page.read_text())
+    if not meta:
         raise ReportError(
             f"{page} is no page of Noisefloor: it does not say how it was made; nothing was "
             "verified",
             2,
         )
-    made = json.loads(html.unescape(said[1]))
+    made = json.loads(html.unescape(meta[1]))
     names = [name for text in made["campaigns"].values() for name in results.names(text)]
     return made | {"campaigns": names}
 
 
-def _raw(made) -> tuple[int, list[str], bool]:
+def _raw(made: Mapping[str, Any]) -> tuple[int, list[str], bool]:
     """How many raw files of a page have the checksum that was written down for them, a sentence
     for each that has not, and whether all of its campaigns can be opened."""
     files, problems, whole = 0, [], True
@@ -156,15 +159,16 @@ _PLACE = re.compile(r'class="nf-(figure|table|verdict|facts|prose|open)\b|<h[23]
 _PARTS = {"figure": "Figure", "table": "Table", "verdict": "verdict box", "facts": "provenance"}
 
 
-def _said(page) -> tuple[list[tuple[str, str]], str]:
+def _said(page: Path) -> tuple[list[tuple[str, str]], str]:
     """Everything that a page and the tables beside it say, the data behind figures and tables
     included: (where, a tag, a text or a line of data); and with which software it was made."""
-    both = re.search(r"(<title>.*?<meta name=.*?>).*(<main.*</main>)", page.read_text(), re.S)
-    markup = _CODE.sub("", "".join(both.groups()))
+    both = re.findall(r"(<title>.*?<meta name=.*?>).*(<main.*</main>)", page.read_text(), re.S)
+    markup = _CODE.sub("", "".join(both[0]))
     markup = _DATA.sub(lambda m: f"\n{csv_data(m[1]).decode()}", markup)
     software = _SOFTWARE.search(markup)
     markup = _LINK.sub("", _NAMES.sub(r"\1", _SOFTWARE.sub("", markup)))
-    found, counts = [], Counter()
+    parts: list[tuple[str, str]] = []
+    counts: Counter[str] = Counter()
     where = section = "title and description"
     for part in re.split(r"(?=<)|(?<=>)|\n", markup):
         if place := _PLACE.search(part):
@@ -172,25 +176,28 @@ def _said(page) -> tuple[list[tuple[str, str]], str]:
             section = f"under “{heading}”" if heading else section
             counts[kind] += 1
             where = f"{_PARTS[kind]} {counts[kind]}" if kind in _PARTS else section
-        found.append((where, html.unescape(part.strip())))
+        parts.append((where, html.unescape(part.strip())))
     table, facts = page.with_suffix(".csv"), page.with_suffix(".json")
     if facts.exists():  # but for the digests of the raw files, which were looked at
-        held = json.dumps(json.loads(facts.read_text()) | {"raw": {}}, indent=1, ensure_ascii=False)
-        for file, lines in ((table, table.read_text()), (facts, held)):
-            each = enumerate(lines.splitlines(), 1)
-            found += [(f"{file.name}, line {n}", line.strip()) for n, line in each]
-    return [f for f in found if f[1]], plain(software[1]) if software else ""
+        bare = json.dumps(json.loads(facts.read_text()) | {"raw": {}}, indent=1, ensure_ascii=False)
+        for file, content in ((table, table.read_text()), (facts, bare)):
+            lines = enumerate(content.splitlines(), 1)
+            parts += [(f"{file.name}, line {n}", line.strip()) for n, line in lines]
+    return [part for part in parts if part[1]], plain(software[1]) if software else ""
 
 
-def compared(old, new) -> list[dict]:
-    """What differs between what two pages say; fractions may differ beyond their fifth digit."""
-    keys = (
-        [_FRACTION.sub(lambda m: f"{float(m[0]):.5g}", said) for _, said in side]
+def compared(
+    old: Sequence[tuple[str, str]], new: Sequence[tuple[str, str]]
+) -> list[dict[str, str]]:
+    """What differs between what two pages say, as `_said` reads it: where, page, recomputed of each
+    difference. Fractions may differ beyond their fifth digit."""
+    before, after = (
+        [_FRACTION.sub(lambda m: f"{float(m[0]):.5g}", part) for _, part in side]
         for side in (old, new)
     )
-    found = []
-    for what, i, j, k, m in difflib.SequenceMatcher(None, *keys).get_opcodes():
+    differences = []
+    for what, i, j, k, m in difflib.SequenceMatcher(None, before, after).get_opcodes():
         pairs = zip_longest(old[i:j], new[k:m], fillvalue=("", ""))
         for (where, a), (other, b) in pairs if what != "equal" else ():
-            found.append({"where": where or other, "page": a, "recomputed": b})
-    return found
+            differences.append({"where": where or other, "page": a, "recomputed": b})
+    return differences
