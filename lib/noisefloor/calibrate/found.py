@@ -18,7 +18,7 @@ from scipy import stats as scipy_stats
 
 from noisefloor import schedule, stats
 from noisefloor.calibrate import heldout, live
-from noisefloor.data.results import Results
+from noisefloor.data.results import Results, main_workload
 from noisefloor.model import QUANTILES
 from noisefloor.stats import combine
 
@@ -40,7 +40,7 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
     if not aa:
         raise live.TooShort(live.NONE.format("two identical servers"))
     for r in aa if machine else ():
-        if (n := r.pairs(r.main, live.CPU)["block"].nunique()) < WHOLE:
+        if (n := r.pairs(main_workload(r), live.CPU)["block"].nunique()) < WHOLE:
             raise live.TooShort(f"{r.folder.name} has {n} blocks of {WHOLE}: nothing is written")
     tables = {"noise": noise(opened), "floor": floor(*aa)}
     if not machine:
@@ -124,7 +124,8 @@ def floor(*opened: Results) -> dict[str, Any]:
     }
     metrics = dict.fromkeys(m for r in opened for m in r.study.workloads[0].metrics)
     for metric in metrics:
-        campaigns = [r.pairs(r.main, metric) for r in opened if len(r.judged(r.main, metric))]
+        first = ((r, main_workload(r)) for r in opened)
+        campaigns = [r.pairs(work, metric) for r, work in first if len(r.judged(work, metric))]
         if not campaigns:
             continue
         parts = [squares(p["change"], p["block"], p["threads"]) for p in campaigns]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from noisefloor.calibrate.rivals import bounds
 from noisefloor.data import design, question
-from noisefloor.data.results import Results
+from noisefloor.data.results import Results, main_workload
 from noisefloor.stats import combine
 
 
@@ -31,12 +31,12 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
     """The Comparisons of campaigns that are judged, one a metric of each question, processor and
     design."""
     groups: dict[tuple[str, ...], list[tuple[Results, pd.DataFrame]]] = {}
-    for r in sorted(opened, key=lambda r: (r.when, r.folder.name)):
+    for r in sorted(opened, key=lambda r: (design.began(r.meta), r.folder.name)):
         table = r.alone()
-        arms = table["workload"].eq(r.main) & ~table["control"].astype(bool)
+        arms = table["workload"].eq(main_workload(r)) & ~table["control"].astype(bool)
         rows = table[arms & table["lo_pct"].notna()]
         if len(rows):
-            key = r.study.name, r.study.key, r.processor, design.fingerprint(r.design)
+            key = r.study.name, r.study.key, r.processor, design.fingerprint(design.of(r.meta))
             groups.setdefault(key, []).append((r, rows))
     every = []
     for (study, key, processor, _), campaigns in groups.items():
@@ -55,7 +55,7 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
 def _alike(campaigns: Sequence[tuple[Results, pd.DataFrame]], metric: str) -> list[tuple[str, Any]]:
     """(sitting, row) of each campaign that measured a metric: the joint row, or that of the most
     threads, that all of them have. campaigns: (Results, verdict rows)."""
-    measured = ((r.sitting, rows[rows["metric"] == metric]) for r, rows in campaigns)
+    measured = ((design.sitting(r.meta), rows[rows["metric"] == metric]) for r, rows in campaigns)
     tables: list[tuple[str, dict[tuple[str, float], Any]]] = [
         (sitting, {(row["arm"], _threads(row)): row for _, row in rows.iterrows()})
         for sitting, rows in measured

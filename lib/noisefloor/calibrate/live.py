@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import stats
-from noisefloor.data import results
-from noisefloor.data.results import Results
+from noisefloor.data import design, results
+from noisefloor.data.results import Results, main_workload
 from noisefloor.model import METRICS, Arm
 from noisefloor.stats import rule
 
@@ -32,7 +32,7 @@ def asks(opened: Iterable[Results], *questions: str) -> list[Results]:
     one ever, of two identical servers, had a study of its own and no question."""
     ours = (r for r in opened if r.study.name in ("calibration", "calibration-aa"))
     asked = (r for r in ours if (r.study.key or "aa") in questions and len(r.judged()))
-    return sorted(asked, key=lambda r: (r.when, r.folder.name))
+    return sorted(asked, key=lambda r: (design.began(r.meta), r.folder.name))
 
 
 def called(opened: Iterable[Results], *, control: bool) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def rounds(arm: Arm) -> int:
 def blocks(r: Results, metric: str, arm: Arm) -> np.ndarray:
     """Mean of every whole block of a slowdown: log of the time, or processor time, of a transaction."""
     sign = 1 if METRICS[metric].worse_up else -1
-    return sign * stats.units(r.pairs(r.main, metric, arm.name))["mean"].to_numpy()
+    return sign * stats.units(r.pairs(main_workload(r), metric, arm.name))["mean"].to_numpy()
 
 
 def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ import pandas as pd
 from noisefloor.claims.judged import COLUMNS as COLUMNS
 from noisefloor.claims.judged import FACTS as FACTS
 from noisefloor.claims.judged import SOURCES, TITLES, by_threads, facts, judge, times, trend
-from noisefloor.data.results import Results
+from noisefloor.data.results import Results, capacity, main_workload
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
@@ -48,8 +48,8 @@ def stands(
     it, by default the headline's; claimed: in percent, where the source prints none."""
     theirs = here(r)
     theirs = theirs[theirs["label"].eq(label)]
-    lead = r.capacity
-    workload, key = ("", question) if question else (lead.main, lead.study.key)
+    lead = capacity(r)
+    workload, key = ("", question) if question else (main_workload(lead), lead.study.key)
     rows = r.of(workload, control=False, question=key)
     rows = rows[rows["metric"].isin(theirs["metric"]) & (rows["arm"].eq(arm) | (not arm))]
     rows = rows[rows["lo_pct"].notna()]

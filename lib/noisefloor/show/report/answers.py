@@ -10,7 +10,27 @@ import pandas as pd
 
 from noisefloor import paths, studies
 from noisefloor.data import results, tidy
-from noisefloor.data.results import PROCESSOR, THROUGHPUT, Results
+from noisefloor.data.results import (
+    PROCESSOR,
+    THROUGHPUT,
+    Results,
+    answering,
+    capacity,
+    costs,
+    counted,
+    elsewhere,
+    forest,
+    further,
+    headlines,
+    highest_tps,
+    intervals,
+    load_curve,
+    main_metric,
+    main_threads,
+    main_workload,
+    quantiles,
+)
+from noisefloor.data.results import questions as questions_of
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
 from noisefloor.show.markup import TOLD, Shown, kind, known, piece, say
@@ -47,7 +67,7 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     """The head of a study's page: the order of its arms, the tables beside the page, and the box
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
-    leads, others = r.headlines(arm), r.also()
+    leads, others = headlines(r, arm), further(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
     page, lead = studies.page_of(r.study.name, r.study.key), {"primary": leads, "also": others}
     save(r.verdicts, page, facts, r=r, title=r.study.title, raw=r.sources, **lead)
@@ -113,8 +133,8 @@ def threads(
 ) -> Shown | None:
     """The change against thread counts, of `rows` or of both costs of what the servers can do at most,
     and over it what was `published`."""
-    part = r.capacity
-    rows = r.costs(part.main, part.study.key) if rows is None else rows
+    part = capacity(r)
+    rows = costs(r, main_workload(part), part.study.key) if rows is None else rows
     drawn = plots.threads(rows, metrics, published=published) if len(rows) else None
     return figure(drawn, rows, name, caption, alt=alt)
 
@@ -122,17 +142,17 @@ def threads(
 def load(r: Results) -> Shown | None:
     """Latency against the offered load with the change of p99, and a field that takes the reader's own
     load; where it was not measured, the command that would."""
-    points = r.load
+    points = load_curve(r)
     if points.empty:
         missing = remark("Not measured here. To measure it:", command(r, "rate"))
-        return missing if "rate" in r.questions else None
+        return missing if "rate" in questions_of(r) else None
     rows = r.of(control=False)
     rows = rows[rows["rate"].gt(0)]
     p99, cpu = (rows[rows["metric"] == m] for m in ("p99", PROCESSOR[0]))
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]
         return together(dots(r, alone, "load"), reader(points, cpu, p99))
-    drawn = plots.load(points, p99, capacity=r.most)
+    drawn = plots.load(points, p99, capacity=highest_tps(r))
     caption = say("load", words.finding(p99)) + shared()
     full = points[points["saturated_pct"] > 0]
     caption += "".join(
@@ -184,7 +204,7 @@ def sittings(r: Results, arm: str = "") -> Shown | None:
     together, processor by processor; and folded which campaigns were left out. Nothing for a single
     campaign of a question that asks for no other."""
     forests = []
-    for row in r.headlines(arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
+    for row in headlines(r, arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
         forests.append(_forest(r, row))
         if any(len(rows) > 1 for _, rows in words.placed(row, r)[1:]) and joint(row):
             most = r.of(row["workload"], row["metric"], question=row["question"])
@@ -196,8 +216,8 @@ def sittings(r: Results, arm: str = "") -> Shown | None:
 
 def _forest(r: Results, row: pd.Series) -> Shown:
     """The figure of one comparison."""
-    both = pd.DataFrame([row, *r.elsewhere(row)]).reset_index(drop=True)
-    each = r.forest
+    both = pd.DataFrame([row, *elsewhere(r, row)]).reset_index(drop=True)
+    each = forest(r)
     for column in ("question", "workload", "metric", "arm", "joint"):
         each = each[each[column].eq(row[column])]
     each = each[each["threads"].eq(row["threads"])] if known(row["threads"]) else each
@@ -221,44 +241,48 @@ def dots(
 
 def pairs(r: Results) -> Shown | None:
     """Every pair of the first comparison of the page, and the means of its blocks."""
-    first = r.parts[0]
-    each = first.pairs(r.main, r.metric)
-    caption = say("pairs", metric=metric_label(r.metric), because=first.meta["ended_because"])
-    rows = r.of(r.main, r.metric, control=False, question=first.study.key)
+    first, workload, metric = r.parts[0], main_workload(r), main_metric(r)
+    each = first.pairs(workload, metric)
+    caption = say("pairs", metric=metric_label(metric), because=first.meta["ended_because"])
+    rows = r.of(workload, metric, control=False, question=first.study.key)
     rows = rows[rows["arm"].isin(each["arm"])]
     return figure(plots.pairs(each), rows, "pairs", caption, data=each)
 
 
 def processor(r: Results) -> Shown | None:
     """Server CPU per transaction of every run of the first workload."""
-    metric = "cpu_per_transaction"
-    first = r.parts[0]
-    runs, rows = first.judged(r.main, metric), r.of(r.main, metric, False, first.study.key)
+    first, workload, metric = r.parts[0], main_workload(r), PROCESSOR[0]
+    runs = first.judged(workload, metric)
+    rows = r.of(workload, metric, False, first.study.key)
     return figure(plots.runs(runs, metric), rows, "cpu", data=runs)
 
 
 def latency(r: Results) -> Shown | None:
     """Latency quantiles of the first workload, as far as its runs are long enough for them."""
-    counts = sorted(r.judged(r.main, "p95")["threads"].dropna().unique())
-    threads = counts[-1] if counts and r.threads not in counts else r.threads
-    tail = r.quantiles(r.main, threads)
+    workload, threads = main_workload(r), main_threads(r)
+    counts = sorted(r.judged(workload, "p95")["threads"].dropna().unique())
+    threads = counts[-1] if counts and threads not in counts else threads
+    tail = quantiles(r, workload, threads)
     if tail.empty:
         return remark(say("no-latency", tidy.BEYOND * 20, tidy.BEYOND * 100, tidy.A_CLIENT))
+    first = r.parts[0]  # it is drawn of the first campaign
     drawn = plots.quantiles(tail, baseline=r.study.baseline.name)
-    caption = say("latency", threads=threads, counted=r.parts[0].counted(r.main, threads))
-    key = r.parts[0].study.key  # it is drawn of the first campaign
-    judged = r.of(r.main, "p99", question=key)
-    judged = judged if len(judged) else r.of(r.main, "p95", question=key)
-    return figure(drawn, judged, "latency", caption, data=tail)
+    caption = say("latency", threads=threads, counted=counted(first, workload, threads))
+    judged = (r.of(workload, metric, question=first.study.key) for metric in ("p99", "p95"))
+    rows = next((rows for rows in judged if len(rows)), r.of(workload, "p95")[:0])
+    return figure(drawn, rows, "latency", caption, data=tail)
 
 
 def timeline(r: Results) -> Shown | None:
     """Throughput of the first workload in every second."""
-    seconds = r.intervals(r.main)
-    caption = say("timeline", threads=r.threads, counted=r.parts[0].counted(r.main, r.threads))
-    about = say("timeline-alt", threads=r.threads)
-    drawn = plots.timeline(seconds[seconds["threads"] == r.threads])
-    return figure(drawn, r.of(r.main, r.metric), "timeline", caption, alt=about, data=seconds)
+    workload, threads = main_workload(r), main_threads(r)
+    seconds = intervals(r, workload)
+    many = counted(r.parts[0], workload, threads)
+    caption = say("timeline", threads=threads, counted=many)
+    about = say("timeline-alt", threads=threads)
+    drawn = plots.timeline(seconds[seconds["threads"] == threads])
+    rows = r.of(workload, main_metric(r))
+    return figure(drawn, rows, "timeline", caption, alt=about, data=seconds)
 
 
 # -- what was asked, and answered ------------------------------------------------------------------
@@ -273,7 +297,7 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
     """The answer to a question of the study: its comparisons as a figure with the verdicts in
     words, of `metrics` alone where they are given; where it was not measured, the command that
     would. Of very many comparisons those over all thread counts."""
-    rows = r.about(question)
+    rows = answering(r, question)
     if rows.empty:
         return remark("Not measured here. To measure it:", command(r, question))
     if metrics:
@@ -282,18 +306,18 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
         rows = _asked_about(r, rows)
     if len(rows) > MANY:
         rows = _over_all(rows)
-    asks = r.questions.get(question, "")
+    asks = questions_of(r).get(question, "")
     name = "-".join([question, *metrics[:1]])
     return dots(r, rows, name, f"{asks} {words.finding(rows)}".strip())
 
 
 def questions(r: Results) -> Shown:
     """All questions of the study, each with its verdicts or the command that measures it."""
-    if not r.questions:
+    if not questions_of(r):
         return remark("One campaign of an earlier plan asked all questions at once.")
     rows = []
-    for key, asks in r.questions.items():
-        judged = r.about(key)
+    for key, asks in questions_of(r).items():
+        judged = answering(r, key)
         answer = piece("command", command(r, key)) if judged.empty else _verdicts(r, judged)
         rows.append((key, asks, answer))
     frame = pd.DataFrame(rows, columns=["name", "question", "answer"])

@@ -10,7 +10,20 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import stats, studies
-from noisefloor.data.results import PROCESSOR, THROUGHPUT, Results
+from noisefloor.data.results import (
+    PROCESSOR,
+    THROUGHPUT,
+    Results,
+    differences,
+    evidence,
+    expectation,
+    headlines,
+    main_workload,
+    skipped,
+    variables,
+    warnings,
+    workloads,
+)
 from noisefloor.model import METRICS
 from noisefloor.show.markup import TOLD, Shown, cell, known, piece, say
 from noisefloor.show.report import statement, words
@@ -37,7 +50,7 @@ def paragraph(results: Results, text: str) -> Shown:
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
-        read = dict.fromkeys(v[name] for v in results.variables.values() if name in v)
+        read = dict.fromkeys(v[name] for v in variables(results).values() if name in v)
         if not read:
             raise words.ReportError(
                 f"{name}: no such variable was read back in {results.folder.name}; no text was made"
@@ -71,7 +84,7 @@ def _units(part: Results) -> Shown | None:
     """The table of one campaign: a row a metric, thread count and arm. The baseline is that of the
     very pairs that the change is from, and what the change makes of it is computed from both as they
     are printed."""
-    work, baseline, rows = part.main, part.study.baseline.name, []
+    work, baseline, rows = main_workload(part), part.study.baseline.name, []
     alone = part.alone()
     alone = alone[alone["workload"].eq(work) & ~alone["control"] & ~alone["joint"]]
     for metric in _LISTS["absolute"]:
@@ -121,7 +134,7 @@ def _times(value: Any, metric: str) -> float:
 
 def expectation(results: Results) -> Shown | None:
     """What the cipher alone should cost, beside what was measured; None where none was timed."""
-    expected = results.expectation()
+    expected = expectation(results)
     if expected.empty:
         return None
     row: Any = expected.iloc[-1]
@@ -232,7 +245,7 @@ def transfers(results: Results, arm: str = "") -> Shown:
         ),
         "keyring": study.keyring,
     }
-    leads = results.headlines(arm)
+    leads = headlines(results, arm)
     on: dict[str, list[str]] = {}
     for lead in leads:
         for place, clause in statement.on_each(lead, results):
@@ -254,7 +267,7 @@ def _disk(facts: Mapping[str, Any]) -> str:
 def _saturation(results: Results) -> str:
     """From which thread count on more threads bring hardly more throughput, in words."""
     for rate in THROUGHPUT:
-        rows = results.parts[0].judged(results.main, rate)
+        rows = results.parts[0].judged(main_workload(results), rate)
         if rate == "wall" or rows.empty:
             continue
         rows = rows[rows["arm"] == results.study.baseline.name]
@@ -313,7 +326,7 @@ def comparisons(results: Results) -> Shown | None:
 def settings(results: Results) -> Shown | None:
     """The variables that matter and those that were asked for, as read back from the running
     servers: a column an arm. None where nothing was read back."""
-    by_arm = {arm: values for p in results.parts for arm, values in p.variables.items()}
+    by_arm = {arm: values for p in results.parts for arm, values in variables(p).items()}
     if not by_arm:
         return None
     every = results.study.compared
@@ -353,15 +366,15 @@ def _again(results: Results) -> Shown:
 
 def details(results: Results) -> Shown | None:
     """Doubts, settings, proofs and runs, each folded; then where the numbers come from."""
-    warned, left = len(results.warnings), len(results.skipped)
+    warned, left = len(warnings(results)), len(skipped(results))
     return together(
-        fold(f"Left out on this machine ({left})", table(results.skipped)) if left else None,
-        fold(f"Warnings ({warned})", table(results.warnings)) if warned else None,
+        fold(f"Left out on this machine ({left})", table(skipped(results))) if left else None,
+        fold(f"Warnings ({warned})", table(warnings(results))) if warned else None,
         fold("my.cnf of each arm", _configured(results)),
         fold("Settings of each arm", settings(results)),
-        fold("Every variable that differs between the arms", table(results.differences)),
-        fold("Proof that each arm was what it is called", table(results.evidence)),
-        fold("What was measured, and why", table(results.workloads)),
+        fold("Every variable that differs between the arms", table(differences(results))),
+        fold("Proof that each arm was what it is called", table(evidence(results))),
+        fold("What was measured, and why", table(workloads(results))),
         fold(f"Every run ({len(results.runs)})", table(results.runs)),
         _again(results),
         provenance(results),

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from noisefloor.data import design
-from noisefloor.data.results.campaign import SHORT
+from noisefloor.data.results import SHORT
 from noisefloor.show.markup import TOLD, kind, known
 from noisefloor.show.rows import (
+    Row,
     as_list,
     counted,
     is_control,
@@ -28,7 +29,6 @@ from noisefloor.text.reasons import Reason, Why
 if TYPE_CHECKING:
     from noisefloor.data.results import Results
 
-Row = Mapping[Any, Any] | pd.Series  # of a verdict table
 Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
@@ -210,7 +210,7 @@ def measured(row: Row, r: "Results | None" = None) -> str:
     behind = campaigns(row, r)
     if not behind:
         return _counted(row) if known(row.get("n_arm")) else ""
-    days = len({each.when[:10] for each in behind})
+    days = len({design.began(each.meta)[:10] for each in behind})
     times = f"{len(behind)} times on {days} day{'s' * (days > 1)}"
     return f"{times if behind[1:] else 'once'}, {_clock(sum(map(minutes, behind)))}"
 
