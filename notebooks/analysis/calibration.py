@@ -13,7 +13,7 @@ from noisefloor.calibrate import heldout, live, truth
 from noisefloor.calibrate.calibration import INSTRUMENTS
 from noisefloor.calibrate.found import floor, tau
 from noisefloor.calibrate.goals import pct
-from noisefloor.data.results.campaign import Results
+from noisefloor.data.results import Results
 from noisefloor.model import METRICS
 from noisefloor.show import plots
 from noisefloor.show.markup import Shown, joined, piece

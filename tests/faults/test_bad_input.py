@@ -125,10 +125,12 @@ def read_all(campaign):
     """Everything that a page, `store` and `history` read of a campaign."""
     opened = results.load(campaign)
     store._rows(campaign)
-    for name in ("runs", "proofs", "exposed", "maxima", "warnings", "skipped", "workloads"):
-        getattr(opened, name)
-    opened.pairs(opened.main, "tps")
-    opened.medians(opened.main, ("tps",))
+    for of in (results.proofs, results.exposed, results.maxima, results.warnings):
+        of(opened)
+    for of in (results.skipped, results.workloads):
+        of(opened)
+    opened.pairs(results.main_workload(opened), "tps")
+    results.medians(opened, results.main_workload(opened), ("tps",))
     tidy.intervals(campaign)
     tidy.differences(campaign)
     report.verdict_box(opened.verdicts, opened.meta)

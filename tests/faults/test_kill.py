@@ -257,7 +257,7 @@ MEASURES = (
     "r = results.load(folder)",
     "## The verdict",
     "report.verdict_box(r.verdicts, r.meta)",
-    "report.save(r.verdicts, 'mine', r.meta, title=r.study.title, primary={'workload': r.main})",
+    "report.save(r.verdicts, 'mine', r.meta, title=r.study.title, primary={'workload': results.main_workload(r)})",
 )
 
 

@@ -53,7 +53,7 @@ def early(recorded):
 
 def test_every_question_has_its_verdicts_or_its_command(r, early):
     said = text(report.questions(r))
-    assert [words for words in r.questions.values() if words not in said] == []
+    assert [words for words in results.questions(r).values() if words not in said] == []
     assert f"throttled Does waiting for a slow disk hide the cost? {COMMAND}" in said
     assert "masked?" in said  # as the campaign itself asked
     assert re.search(r"headline\? ○ so far 2 of 3 sittings CPU a transaction: [-+]", said)
@@ -124,7 +124,7 @@ def test_every_sitting_is_shown_and_what_was_left_out(r, early):
 def test_two_processors_stand_beside_each_other():
     names = ("headline-standard-20261125-022441", "headline-standard-20261126-133434")
     r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in names))
-    lead = r.headlines()[0]
+    lead = results.headlines(r)[0]
     said = report.headline(lead, r)
     assert " on AMD EPYC (" in said
     assert " on Intel Xeon (" in said
@@ -161,11 +161,11 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     said = text(report.absolute(r))
     alone = r.alone().query("metric == 'tps' and not control and not joint")
     for row in alone.to_dict("records"):
-        pairs = r.pairs(r.main, "tps").query(f"threads == {row['threads']}")
+        pairs = r.pairs(results.main_workload(r), "tps").query(f"threads == {row['threads']}")
         kept = pairs["block"].isin(stats.units(pairs).index)
-        ids = r.judged(r.main, "tps").query("arm == 'encrypted'")
+        ids = r.judged(results.main_workload(r), "tps").query("arm == 'encrypted'")
         ids = ids[ids["threads"].eq(row["threads"]) & ids["block"].isin(pairs[kept]["block"])]
-        base = r.judged(r.main, "tps").query("arm == 'plain'")
+        base = r.judged(results.main_workload(r), "tps").query("arm == 'plain'")
         base = base[base["pair_id"].isin(ids["pair_id"])]["value"].median()
         base = float(f"{base:.4g}")
         value, lo, hi = (
@@ -336,6 +336,6 @@ def test_latency_is_shown_where_it_has_percentiles():
     needed."""
     upgrade = paths.campaign("version-upgrade-headline-standard-20261123-002110")
     found = results.load(upgrade)
-    assert found.threads == 200
+    assert results.main_threads(found) == 200
     assert "at 64 threads" in text(report.latency(found))
-    assert found.quantiles(found.main, 200).empty
+    assert results.quantiles(found, results.main_workload(found), 200).empty

@@ -20,7 +20,7 @@ from analysis import calibration as page
 from noisefloor import calibrate as calibration
 from noisefloor import paths, schedule, stats, studies
 from noisefloor.calibrate import found, goals, heldout, live, rivals, truth
-from noisefloor.data import results
+from noisefloor.data import design, results
 from noisefloor.measure import collect
 from noisefloor.stats import combine, scatter
 
@@ -407,6 +407,13 @@ def test_more_alarms_of_controls_than_equal_arms_raise_are_a_goal_missed():
 # --- repeats, held out ------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def _designs(monkeypatch):
+    """The design of a campaign of `sat` is what it asks."""
+    real = design.of
+    monkeypatch.setattr(design, "of", lambda m: {"asks": m["asks"]} if "asks" in m else real(m))
+
+
 def sat(question, *sittings, study="binlog-encryption", threads=(1, 4), joint=True, metric="tps"):
     """Opened campaigns of a question, one a sitting: their log changes, by thread count the same."""
     chosen = studies.load(study, question=question, profile="standard")
@@ -420,8 +427,8 @@ def sat(question, *sittings, study="binlog-encryption", threads=(1, 4), joint=Tr
             for t, whole in places
         ]  # fmt: skip
         yield SimpleNamespace(
-            study=chosen, main=chosen.workloads[0].name, when=f"2026-01-{n:02}", sitting=f"boot {n}",
-            folder=Path(f"{question}-{n}"), processor="a CPU", design={"question": question},
+            study=chosen, folder=Path(f"{question}-{n}"), processor="a CPU",
+            meta={"created": f"2026-01-{n:02}", "host": {"boot": f"boot {n}"}, "asks": question},
             alone=lambda rows=rows: pd.DataFrame(rows, columns=stats.row.COLUMNS), judged=lambda rows=rows: rows,
         )  # fmt: skip
 
@@ -442,10 +449,10 @@ def test_a_comparison_is_the_joint_row_or_the_most_threads_that_all_campaigns_ha
 
 def test_campaigns_of_one_sitting_count_once_and_those_of_another_design_apart():
     first, second = sat("headline", 0.01, 0.03)
-    second.sitting = first.sitting
+    second.meta["host"] = first.meta["host"]
     (one,) = heldout.comparisons([first, second])
     assert [c.effect for c in one.sittings] == pytest.approx([0.02])
-    second.design = {"question": "another"}
+    second.meta["asks"] = "another"
     assert len(heldout.comparisons([first, second])) == 2
 
 

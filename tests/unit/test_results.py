@@ -58,15 +58,15 @@ def test_a_change_has_the_sign_of_its_metric(opened):
 
 
 def test_tables_for_the_page(opened):
-    assert list(opened.workloads.columns) == ["workload", "threads", "why"]
-    assert opened.skipped.empty
-    assert list(opened.maxima["arm"]) == ["encrypted", "plain", "plain again"]
-    assert (opened.maxima["median"] <= opened.maxima["highest"]).all()
-    assert opened.threads == 2
+    assert list(results.workloads(opened).columns) == ["workload", "threads", "why"]
+    assert results.skipped(opened).empty
+    assert list(results.maxima(opened)["arm"]) == ["encrypted", "plain", "plain again"]
+    assert (results.maxima(opened)["median"] <= results.maxima(opened)["highest"]).all()
+    assert results.main_threads(opened) == 2
     assert not opened.meta["raw_files"].startswith("/")
-    assert opened.exposed.startswith("No arm")
-    assert set(opened.proofs.columns) >= {"evidence", "plain", "encrypted"}
-    found = opened.medians(opened.main, ("tps", "p95"))
+    assert results.exposed(opened).startswith("No arm")
+    assert set(results.proofs(opened).columns) >= {"evidence", "plain", "encrypted"}
+    found = results.medians(opened, results.main_workload(opened), ("tps", "p95"))
     units = ["Transactions per second, TPS", "95th percentile latency, ms"]
     assert list(found.columns[3:]) == units
     assert set(found["arm"]) == {"plain", "encrypted", "plain again"}
@@ -88,7 +88,7 @@ def test_tables_for_the_page(opened):
 def test_advice_follows_the_verdict(metric, verdict, lo, hi, strict, other):
     told = {"metric": metric, "verdict": verdict, "lo_pct": lo, "hi_pct": hi, "margin_pct": 2.0}
     latency = pd.Series(told | {"metric": "p99", "lo_pct": -90.0, "hi_pct": 90.0})
-    found = results.advice([pd.Series(told), latency])["measured here"]
+    found = binlog.advice([pd.Series(told), latency])["measured here"]
     assert strict in found[0]
     assert other in found[1]
 
@@ -97,8 +97,8 @@ def test_advice_follows_the_verdict(metric, verdict, lo, hi, strict, other):
 
 
 def test_the_price_in_cores_is_throughput_times_cpu(opened):
-    price = opened.price(opened.main)
-    cpu = opened.of(opened.main, "cpu_per_transaction", control=False).iloc[0]
+    price = results.price(opened, results.main_workload(opened))
+    cpu = opened.of(results.main_workload(opened), "cpu_per_transaction", control=False).iloc[0]
     row = price.iloc[0]
     assert row["verdict"] == cpu["verdict"]
     assert 0 < row["baseline cores"] < 64
@@ -149,7 +149,7 @@ def test_each_question_is_judged_by_itself(three):
     assert len(r.tidy) == sum(len(p.tidy) for p in parts)
     assert r.runs["run"].is_unique
     assert set(r.tidy["run"]) <= set(r.runs["run"])
-    assert [w.name for w in r.study.workloads] == [p.main for p in parts]
+    assert [w.name for w in r.study.workloads] == [results.main_workload(p) for p in parts]
     assert [a.name for a in r.study.arms] == ["encrypted"]
     assert r.meta["campaigns"] == ["b", "a", "c"]
     assert r.meta["finished"] == DAY.format(22)
@@ -173,9 +173,9 @@ def test_the_sittings_of_a_question_stand_beside_each_other(three, recorded, tmp
     assert set(there["sittings"]) == {1}
     row = r.of(question="throttled", metric="tps", control=False).iloc[0]
     assert row["processor"] == here["processor"].iloc[0]
-    (other,) = r.elsewhere(row)
+    (other,) = results.elsewhere(r, row)
     assert other["processor"] == "another, model not recorded"
-    forest = r.forest[r.forest["question"].eq("throttled")]
+    forest = results.forest(r)[results.forest(r)["question"].eq("throttled")]
     assert forest["campaign"].nunique() == 3
     assert list(dict.fromkeys(forest["date"])) == [DAY.format(d)[:16] for d in (22, 23, 24)]
 
@@ -192,23 +192,23 @@ def test_what_notebooks_show_comes_from_the_leading_campaigns(three):
     r, part, work = results.load(*three), results.load(three[2]), "y"
     same = pd.testing.assert_frame_equal
     same(r.pairs(work, "tps"), part.pairs(work, "tps"))
-    same(r.intervals(work), part.intervals(work))
-    same(r.differences, part.differences)
-    same(r.price(work), part.price(work).reset_index(drop=True))
-    assert len(r.quantiles("in memory", 2)) == len(part.quantiles(work, 2)) > 0
-    assert r.evidence["runs"].sum() == 3 * part.evidence["runs"].sum()
-    assert len(r.evidence) == len(part.evidence)
-    assert r.stages.empty
-    assert r.warmups.empty
-    assert r.fact("damage").empty
+    same(results.intervals(r, work), results.intervals(part, work))
+    same(results.differences(r), results.differences(part))
+    same(results.price(r, work), results.price(part, work).reset_index(drop=True))
+    assert len(results.quantiles(r, "in memory", 2)) == len(results.quantiles(part, work, 2)) > 0
+    assert results.evidence(r)["runs"].sum() == 3 * results.evidence(part)["runs"].sum()
+    assert len(results.evidence(r)) == len(results.evidence(part))
+    assert results.stages(r).empty
+    assert results.warmups(r).empty
+    assert results.fact(r, "damage").empty
 
 
 def test_a_damaged_run_is_named_with_its_question(three):
     (next(three[1].glob("*p001-0-*")) / "sysbench.txt").write_text("edited")
     r = results.load(*three)
-    assert "profile/in-memory-t2" in " ".join(r.warnings["warning"])
+    assert "profile/in-memory-t2" in " ".join(results.warnings(r)["warning"])
     alone = results.load(three[1])
-    said = " ".join(alone.warnings["warning"])
+    said = " ".join(results.warnings(alone)["warning"])
     assert "was changed after the run" in said
     assert "only one run of the pair is whole" in said
     assert (alone.of(control=False)["n_arm"] == 2).all()
@@ -219,7 +219,7 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
         shutil.rmtree(run.parent)
     r = results.load(*three)
     assert list(r.verdicts["question"].unique()) == ["headline", "profile"]
-    assert r.lead(r.parts[2], ("tps",)) is None
+    assert results.lead(r, r.parts[2], ("tps",)) is None
     with pytest.raises(results.campaign.tidy.Damaged, match="holds no whole pair"):
         results.load(three[2]).verdicts  # noqa: B018
 
@@ -230,7 +230,7 @@ def test_a_campaign_without_a_whole_pair_leaves_the_others(three):
 )
 def test_a_page_leads_with_both_costs(three, kept, questions):
     r = results.load(*(three[i] for i in kept))
-    rows = r.headlines()
+    rows = results.headlines(r)
     assert [row["metric"] for row in rows] == ["cpu_per_transaction", "tps"]
     assert [row["question"] for row in rows] == [questions] * 2
     assert all(r.verdicts.loc[row.name, "metric"] == row["metric"] for row in rows)
@@ -238,17 +238,17 @@ def test_a_page_leads_with_both_costs(three, kept, questions):
 
 
 def test_a_headline_that_asks_for_three_sittings_has_no_word_after_one(three):
-    row = results.load(three[0]).headlines()[1]
+    row = results.headlines(results.load(three[0]))[1]
     assert (row["verdict"], row["asked"]) == ("not yet", 3)
     assert row["warnings"][0] == "so far 1 of 3 sittings"
 
 
 def test_findings_tell_the_throughput_of_the_questions_that_a_study_names(three, monkeypatch):
     r = results.load(*three)
-    assert r.also() == []
+    assert results.further(r) == []
     named = {"throttled": r.study.arms[0].name, "replica": "not measured"}
     monkeypatch.setattr(studies, "also", lambda study: named)
-    (row,) = r.also()
+    (row,) = results.further(r)
     assert (row["metric"], row["question"]) == ("tps", "throttled")
 
 
@@ -256,8 +256,8 @@ def test_a_headline_of_an_arm_without_a_pair_says_so(recorded):
     r = results.load(recorded)
     other = replace(r.study.arms[0], name="another")
     vars(r)["study"] = replace(r.study, arms=(*r.study.arms, other))
-    assert "no whole pair of another" in " ".join(r.headlines("another")[0]["warnings"])
-    assert "no whole pair" not in " ".join(r.headlines("unheard of")[0]["warnings"])
+    assert "no whole pair of another" in " ".join(results.headlines(r, "another")[0]["warnings"])
+    assert "no whole pair" not in " ".join(results.headlines(r, "unheard of")[0]["warnings"])
 
 
 def test_a_page_holds_all_campaigns_of_every_question(three, recorded, tmp_path):
@@ -307,16 +307,16 @@ def test_campaigns_are_named_with_commas(home):
 
 def test_a_question_is_answered_by_its_campaign_or_by_one_that_asked_everything(three, recorded):
     r = results.load(*three)
-    assert set(r.about("throttled")["workload"]) == {"y"}
-    assert not r.about("throttled")["control"].any()
-    assert r.about("replica").empty
-    assert list(r.questions)[:3] == ["headline", "rate", "throttled"]
-    assert set(r.questions) == set(studies.questions("binlog-encryption"))
+    assert set(results.answering(r, "throttled")["workload"]) == {"y"}
+    assert not results.answering(r, "throttled")["control"].any()
+    assert results.answering(r, "replica").empty
+    assert list(results.questions(r))[:3] == ["headline", "rate", "throttled"]
+    assert set(results.questions(r)) == set(studies.questions("binlog-encryption"))
     old = results.load(recorded)
-    assert set(old.about("headline")["workload"]) == {"in memory"}
-    assert old.about("throttled").empty
-    assert old.about("unheard of").empty
-    assert old.questions == {}
+    assert set(results.answering(old, "headline")["workload"]) == {"in memory"}
+    assert results.answering(old, "throttled").empty
+    assert results.answering(old, "unheard of").empty
+    assert results.questions(old) == {}
 
 
 def test_the_thread_count_of_single_figures_is_the_one_that_workloads_share(three):
@@ -324,7 +324,7 @@ def test_the_thread_count_of_single_figures_is_the_one_that_workloads_share(thre
         r = results.load(three[0])
         works = tuple(replace(r.study.workloads[0], threads=t) for t in threads)
         vars(r)["study"] = replace(r.study, workloads=works)
-        return r.threads
+        return results.main_threads(r)
 
     assert counts((1, 4, 16, 64)) == 16
     assert counts((1, 4, 16, 64), (4,)) == 4

@@ -153,7 +153,7 @@ def _measured(run: results.Results) -> dict[str, Any]:
     runs = [r.runs[~r.runs["warmup"]] for r in run.every]
     return {
         "campaigns": len(runs),
-        "days": len({r.when[:10] for r in run.every}),
+        "days": len({design.began(r.meta)[:10] for r in run.every}),
         "runs": sum(map(len, runs)),
         "blocks": sum(each["block"].nunique() for each in runs),
         "seconds": pd.concat(runs)["slice_s"].median(),

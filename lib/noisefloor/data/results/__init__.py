@@ -43,6 +43,7 @@ from noisefloor.data.results.rows import (
     further,
     headlines,
     highest_tps,
+    lead,
     leading,
     main_metric,
     main_threads,

@@ -18,7 +18,7 @@ from typing import Any
 from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.data.cluster import pool
-from noisefloor.data.results.campaign import SHORT
+from noisefloor.data.results import SHORT
 from noisefloor.model import StudyError
 from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
