@@ -72,11 +72,11 @@ class Kit(tools.Kit):
         kept.taken(made, [*content, made.engine.command, self.study.profile.rows], make)
         return made
 
-    def source(self, arm: Arm) -> Server:
+    def _source(self, arm: Arm) -> Server:
         """A running source of `arm`, from a copy of its backlog."""
         return self.backlogs[arm.name].copy(self.bench.new("source"))
 
-    def fresh(self, run: Slice) -> Server:
+    def _fresh(self, run: Slice) -> Server:
         """The replica of a run's block; a new one where it has caught up already."""
         if run.server.pid in self.used:
             slot = run.facts["slot"]
@@ -94,11 +94,11 @@ def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
     with ExitStack() as ends:
         sources = []
         for run in runs:
-            source = run.kit.source(run.arm)
+            source = run.kit._source(run.arm)
             ends.callback(source.remove)
             source.start()
             source.only(run.variables)
-            run.replica = run.kit.fresh(run)
+            run.replica = run.kit._fresh(run)
             _follow(run.replica, source)
             sources.append(source)
         wanted = [_executed(source) for source in sources]
@@ -137,9 +137,7 @@ def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
         return results
 
 
-def _looks(
-    runs: list[Slice], wanted: list[int], began: float
-) -> Iterator[tuple[float, list[int]]]:
+def _looks(runs: list[Slice], wanted: list[int], began: float) -> Iterator[tuple[float, list[int]]]:
     """(seconds, transactions that each replica has applied), until one has all. Raises ToolError
     where an applier stopped, or nothing moves."""
     limit_s = max(w / 20 for w in wanted) + child.PATIENCE_S
