@@ -2,10 +2,13 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noisefloor.measure.folder import Folder
+
+Say = Callable[[str], None]  # takes a line
 
 
 def minutes(seconds: float) -> str:
