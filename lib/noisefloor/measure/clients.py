@@ -79,8 +79,9 @@ class Kit(tools.Kit):
 
     def dress(self, server: Server) -> None:
         """Before its start: where it listens."""
-        at = urlsplit(cluster.address(self.bench.address))
-        with socket.create_connection((at.hostname or "", at.port or 0), cluster.PATIENCE_S) as seen:
+        url = urlsplit(cluster.address(self.bench.address))
+        place = (url.hostname or "", url.port or 0)
+        with socket.create_connection(place, cluster.PATIENCE_S) as seen:
             server.settings["bind_address"] = seen.getsockname()[0]
 
     def close(self) -> None:

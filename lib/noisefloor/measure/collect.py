@@ -88,7 +88,7 @@ def measure(
     progress, parameters = Progress(), parameters or {}
     builds = asking.builds_of(study, parameters, progress.say)
     with course.machine(progress.say) as shop:
-        campaign = course.begin_campaign(study, builds, parameters, progress, seed)
+        campaign = course.open_campaign(study, builds, parameters, progress, seed)
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
         place_script(lua, study, shop)

@@ -46,22 +46,6 @@ def machine(say: Say, waits: bool = True) -> Iterator[Path]:
 # -- how it begins ---------------------------------------------------------------------------------
 
 
-def begin_campaign(
-    study: Study,
-    builds: Mapping[str, Engine],
-    parameters: Mapping[str, Any],
-    progress: Progress,
-    seed: int | None,
-) -> Campaign:
-    """`open_campaign`, after what a killed command left half-written is removed; then what one left
-    changed on the servers of others is put back."""
-    for half in paths.runs().glob("*.partial"):  # killed before it was a campaign
-        shutil.rmtree(half)
-    campaign = open_campaign(study, builds, parameters, progress, seed)
-    guest.restore_others("", progress.say)
-    return campaign
-
-
 def open_campaign(
     study: Study,
     builds: Mapping[str, Engine],
@@ -69,7 +53,11 @@ def open_campaign(
     progress: Progress,
     seed: int | None = None,
 ) -> Campaign:
-    """An interrupted campaign of the same study and build, else a new one."""
+    """An interrupted campaign of the same study and build, else a new one. Where servers of its own
+    are measured, what a killed command left half-written is removed before, and what one left
+    changed on the servers of others is put back after."""
+    for half in () if study.floor else paths.runs().glob("*.partial"):
+        shutil.rmtree(half)  # killed before it was a campaign
     folder = resumable(study, builds[""], progress.say)
     if folder:
         progress.say(f"continuing {folder.name}")
@@ -82,7 +70,10 @@ def open_campaign(
         facts = description(study, builds[""], parameters, builds)
         write_json(new / "campaign.json", facts | ({} if seed is None else {"seed": seed}))
         new.rename(folder)
-    return Campaign(study, folder, tidy.meta(folder), progress)
+    campaign = Campaign(study, folder, tidy.meta(folder), progress)
+    if not study.floor:
+        guest.restore_others("", progress.say)
+    return campaign
 
 
 # -- how it goes on, and ends ----------------------------------------------------------------------

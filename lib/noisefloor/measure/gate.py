@@ -56,8 +56,8 @@ def _stolen_s(cores: Iterable[int]) -> float:
 
 
 class Gate:
-    """Waits until the host is quiet. It knows the campaign's minutes and its own earlier probes, and
-    nothing of the runs that follow, so that waiting cannot favour an arm."""
+    """Waits until the host is quiet. It knows the campaign's minutes and its own earlier probes,
+    and nothing of the runs that follow, so that waiting cannot favour an arm."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class Gate:
             self._count(facts)
 
     def wait(self) -> dict[str, Any]:
-        """Probe, and wait while the host is not quiet and the campaign may wait any longer. Facts to
-        be kept: `waited_s`, `probes`; of the last probe `speed` (1.0: as usual) and `steal` (share
-        of the cores), None where the system does not tell; `first`, the probes of this call that
-        count among the campaign's first ten."""
+        """Probe, and wait while the host is not quiet and the campaign may wait any longer. Facts
+        to be kept: `waited_s`, `probes`; of the last probe `speed` (1.0: as usual) and `steal`
+        (share of the cores), None where the system does not tell; `first`, the probes of this call
+        that count among the campaign's first ten."""
         before = len(self._first)
         facts: dict[str, Any] = {"waited_s": 0.0, "probes": 0}
         quiet, last = self._look(facts)

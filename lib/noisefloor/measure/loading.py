@@ -223,8 +223,8 @@ def openssl(engine: Engine | None) -> str:
 
 
 def signature_rates(keys: set[str], engine: Engine) -> dict[str, list[float]]:
-    """{key: signatures a second of processor time, by `openssl speed` with the libraries of a build,
-    three times for a second}; without the keys that these do not have."""
+    """{key: signatures a second of processor time, by `openssl speed` with the libraries of a
+    build, three times for a second}; without the keys that these do not have."""
     by_key: dict[str, list[float]] = {}
     for key in sorted(keys):
         name = "ecdsap256" if key == "P-256" else key.lower().replace(" ", "")

@@ -39,8 +39,8 @@ class Progress:
             print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
     def show(self, campaign: "Folder", doing: str) -> None:
-        """Where the campaign is: block, pair and arm, time left at the most. No estimate: nobody may
-        stop because of one."""
+        """Where the campaign is: block, pair and arm, time left at the most. No estimate: nobody
+        may stop because of one."""
         now, spent = time.monotonic(), campaign.meta["spent_s"]
         left = max(campaign.left_s, 0.0)
         if now < self._next:
@@ -54,8 +54,7 @@ class Progress:
             from tqdm import tqdm
 
             bar = "{desc} {percentage:3.0f} %|{bar}| {postfix}"
-            name = campaign.study.name
-            self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=name)
+            self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=campaign.study.name)
         self._bar.n = min(spent / (spent + left + 1e-9), 1.0)
         self._bar.set_postfix_str(f"{minutes(left)} left; {text}")
 

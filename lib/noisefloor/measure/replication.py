@@ -1,4 +1,4 @@
-"""Replicas that catch up: a source and its replica under each arm, both replicas at the same time."""
+"""Replicas that catch up: a source and its replica under each arm, both at the same time."""
 
 import re
 import secrets

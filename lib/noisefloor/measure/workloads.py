@@ -64,8 +64,8 @@ def backup(
     """argv of the processes whose last one prints the archive.
 
     copy: `mariabackup` or `xtrabackup` (the server in `option_file`, `data` for scratch files), or
-    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none). password: a file with
-    the passphrase; it never stands in argv. threads: of the compressor."""
+    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none). password: a file
+    with the passphrase; it never stands in argv. threads: of the compressor."""
     first: tuple[str, ...] = ("tar", "-c", "-C", str(data), ".")
     if copy != "tar":
         first = (copy, f"--defaults-file={option_file}", "--backup", "--stream=xbstream")
