@@ -1,12 +1,13 @@
 """Which run comes next: coin-flipped pairs and blocks. Pure: no disk, no servers.
 
-Every coin is a function of the campaign's seed and of what it decides, so a resumed campaign
-deals as an uninterrupted one would have."""
+Every coin is a function of the campaign's seed and of what it decides, so a resumed campaign goes
+on as an uninterrupted one would have."""
 
 import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from noisefloor.model import AGAIN, Arm, Study, StudyError, Workload
 
 CONTROL_BLOCKS = 6  # of the A/A control, where it has blocks of its own
 CONTROL_SHARE = 0.08  # of the time, at the most
-WHOLE = 10  # blocks of a standard campaign, at least
+_WHOLE = 10  # blocks of a standard campaign, at least
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
 MOST_SATURATED = 0.1  # share of windows, for a word
@@ -26,7 +27,7 @@ SATURATED = (
 )
 SPENT = "the budget is spent"  # why a campaign ended
 
-LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
+_LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def slug(text: str) -> str:
 def cells(study: Study) -> list[Cell]:
     """All comparisons, the study's own first, then the A/A control: the cell of the first workload
     at its first thread count."""
-    own = [
+    compared = [
         Cell(w, t, a)
         for a in study.arms
         for w in study.workloads
@@ -67,7 +68,7 @@ def cells(study: Study) -> list[Cell]:
         if (not w.arms or a.name in w.arms) and w.only_at.get(str(t), a.name) == a.name
     ]
     first = study.workloads[0]
-    return [*own, Cell(first, first.threads[0], study.control)]
+    return [*compared, Cell(first, first.threads[0], study.control)]
 
 
 def check(study: Study) -> None:
@@ -80,14 +81,15 @@ def check(study: Study) -> None:
                 f"{name!r} and {seen[slug(name)]!r} would have the same folders: names of arms that"
                 " differ in their letters and digits are needed; nothing was measured"
             )
-    found = cells(study)
-    keys = {c.key: c for c in found}
-    for c in found:
-        if keys[c.key] is not c:
-            raise StudyError(f"{c.key} stands for two comparisons; nothing was measured")
-        if len(c.key) + max(map(len, seen)) > LONGEST or slug(c.workload.name) == "":
+    comparisons = cells(study)
+    keys = {cell.key: cell for cell in comparisons}
+    for cell in comparisons:
+        work, arm = cell.workload.name, cell.arm.name
+        if keys[cell.key] is not cell:
+            raise StudyError(f"{cell.key} stands for two comparisons; nothing was measured")
+        if len(cell.key) + max(map(len, seen)) > _LONGEST or slug(work) == "":
             raise StudyError(
-                f"{c.workload.name!r}, {c.arm.name!r}: names of 1 to about 60 letters are needed;"
+                f"{work!r}, {arm!r}: names of 1 to about 60 letters are needed;"
                 " nothing was measured"
             )
 
@@ -104,13 +106,13 @@ def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
     return bool(coin(seed, block, cell.key, pair).integers(2))
 
 
-def plan(study: Study) -> dict:
-    """What a campaign declares before it measures: blocks (for each arm), control (blocks of the A/A
-    control side by side, 0 for none), pairs (of every comparison in a block; 0: as many as the first
-    block's share of the budget holds) and expected: metric -> half width in percent of an interval of
-    the first workload that the recorded noise lets expect."""
+def plan(study: Study) -> dict[str, Any]:
+    """What a campaign declares before it measures: blocks (for each arm), control (blocks of the
+    A/A control side by side, 0 for none), pairs (of every comparison in a block; 0: as many as the
+    first block's share of the budget holds) and expected: metric -> half width in percent of an
+    interval of the first workload that the recorded noise lets expect."""
     blocks = study.profile.blocks
-    control = CONTROL_BLOCKS if blocks >= WHOLE and _has_time(study) else 0
+    control = CONTROL_BLOCKS if blocks >= _WHOLE and _has_time(study) else 0
     declared = {"blocks": blocks, "control": control, "pairs": 0}
     return declared | {"expected": expected(study, declared)}
 
@@ -127,10 +129,10 @@ def kin(study: Study, work: Workload) -> tuple[str, ...]:
 
 def _fitting(study: Study, blocks: int) -> int:
     """About how many pairs of every comparison a block holds."""
-    own = [c for c in cells(study) if not c.control]
+    compared = [c for c in cells(study) if not c.control]
     arms = 1 if study.design == "switched" else len(study.arms)  # that have a block of their own
     block = 60 * study.profile.budget_min / (blocks * arms) - starting_s(study)
-    return max(1, int(block * arms / sum(pair_s(study, c) for c in own)))
+    return max(1, int(block * arms / sum(pair_s(study, c) for c in compared)))
 
 
 def slice_s(study: Study, cell: Cell) -> int:
@@ -144,7 +146,8 @@ def pair_s(study: Study, cell: Cell) -> float:
 
 
 def at_once(study: Study, work: Workload) -> bool:
-    """Whether both servers are under load at the same time: at a rate or catching up, side by side."""
+    """Whether both servers are under load at the same time: at a rate, or catching up, side by
+    side."""
     beside = work.tool == "replica" or (work.rate and not work.alone)
     return bool(beside) and study.design == "side by side"
 
@@ -154,13 +157,14 @@ def starting_s(study: Study) -> float:
     return STARTING_S + study.profile.warmup_s + LOST_S
 
 
-def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
-    """{metric: half width in percent} of the interval of one thread count, the widest of them, by the
-    recorded A/A noise of the first workload; without the metrics of which nothing is recorded."""
+def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[str, float]:
+    """{metric: half width in percent} of the interval of one thread count, the widest of them, by
+    the recorded A/A noise of the first workload; without the metrics of which nothing is
+    recorded."""
     work, blocks = study.workloads[0], declared["blocks"]
     fit = pairs or _fitting(study, blocks)
     q = 1 - stats.verdict.ALPHA / (len(work.threads) * len(study.arms)) / 2
-    found = {}
+    half_widths: dict[str, float] = {}
     for metric in work.deciding:
         sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)
         if not sds:
@@ -173,8 +177,8 @@ def expected(study: Study, declared: dict, pairs: int = 0) -> dict[str, float]:
             whole = each / blocks + (added := 2 * (cv / 100) ** 2)
             df = whole**2 / ((each / blocks) ** 2 / (blocks - 1) + added**2 / df)
             half = max(half, stats.student.quantile(q, df) * math.sqrt(whole))
-        found[metric] = round(100 * math.expm1(half), 2)
-    return found
+        half_widths[metric] = round(100 * math.expm1(half), 2)
+    return half_widths
 
 
 def quickest_min(study: Study) -> int:
@@ -182,7 +186,7 @@ def quickest_min(study: Study) -> int:
     return math.ceil(least_min(study, {"blocks": study.profile.blocks}))
 
 
-def least_min(study: Study, declared: dict) -> float:
+def least_min(study: Study, declared: Mapping[str, Any]) -> float:
     """Minutes of measuring that one pair of every comparison in every block takes, about."""
     each = [pair_s(study, c) for c in cells(study) if not c.control]
     blocks = 1 if study.design == "switched" else len(study.arms)
@@ -190,29 +194,29 @@ def least_min(study: Study, declared: dict) -> float:
 
 
 def _has_time(study: Study) -> bool:
-    """Whether the A/A control's blocks take no more than their share of the time; switched it has no
-    blocks of its own."""
+    """Whether the A/A control's blocks take no more than their share of the time; switched it has
+    no blocks of its own."""
     if study.design == "switched":
         return True
     cell = next(c for c in cells(study) if c.control)
-    own_s = CONTROL_BLOCKS * (starting_s(study) + pair_s(study, cell))
-    return own_s <= CONTROL_SHARE * 60 * study.profile.budget_min
+    blocks_s = CONTROL_BLOCKS * (starting_s(study) + pair_s(study, cell))
+    return blocks_s <= CONTROL_SHARE * 60 * study.profile.budget_min
 
 
-def turns(seed: int, study: Study, declared: dict) -> list[tuple[int, Arm | None]]:
+def turns(seed: int, study: Study, declared: Mapping[str, Any]) -> list[tuple[int, Arm | None]]:
     """(round, arm that is compared with the baseline) of every block, in order; None for all arms.
 
-    Side by side every round holds each arm once, in an order dealt by coin, and the control's
-    blocks are spread evenly."""
+    Side by side every round holds each arm once, in the order of a coin, and the control's blocks
+    are spread evenly."""
     if study.design == "switched":
         return [(k, None) for k in range(declared["blocks"])]
     out: list[tuple[int, Arm | None]] = []
-    for k in range(declared["blocks"]):
-        dealt = coin(seed, k, "arms").permutation(len(study.arms))
-        out += [(k, study.arms[i]) for i in dealt]
+    for number in range(declared["blocks"]):
+        indices = coin(seed, number, "arms").permutation(len(study.arms))
+        out += [(number, study.arms[i]) for i in indices]
         share = declared["control"] / declared["blocks"]
-        if round((k + 1) * share) > round(k * share):
-            out.append((k, study.control))
+        if round((number + 1) * share) > round(number * share):
+            out.append((number, study.control))
     return out
 
 
@@ -224,12 +228,12 @@ def share_s(study: Study, turns_: list[tuple[int, Arm | None]]) -> float:
     return whole / (len(turns_) - control)
 
 
-def round_of(seed: int, block: int, number: int, found: list[Cell]) -> list[Cell]:
+def round_of(seed: int, block: int, number: int, comparisons: list[Cell]) -> list[Cell]:
     """The cells of one round in random order: every comparison once, and in the first round of a
     block the control."""
-    chosen = [c for c in found if not c.control] or found
+    chosen = [c for c in comparisons if not c.control] or comparisons
     if number == 0:
-        chosen = found
+        chosen = comparisons
     return [chosen[i] for i in coin(seed, block, number, "round").permutation(len(chosen))]
 
 
@@ -239,15 +243,16 @@ def margin_pct(study: Study, metric: str) -> float:
 
 
 def verdicts(
-    study: Study, tidy: pd.DataFrame, declared: dict | None, *, pair_seconds: float
+    study: Study, tidy: pd.DataFrame, declared: Mapping[str, Any] | None, *, pair_seconds: float
 ) -> pd.DataFrame:
-    """The verdict table of a campaign that has ended. declared: its `plan`, None for one without."""
+    """The verdict table of a campaign that has ended. `declared`: its `plan`, None for one
+    without."""
     plan = declared or {}
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
     part = tidy[np.array(kept, bool)]
     part.attrs["design"] = study.design
-    found = stats.table(
+    rows = stats.table(
         part,
         margin_pct=study.margin_pct,
         quick=study.profile.quick,
@@ -259,7 +264,7 @@ def verdicts(
         one_start=study.floor_from,
         beside=_beside(study),
     )
-    return _at_the_knee(found, tidy.attrs.get("saturated", {}))
+    return _at_the_knee(rows, tidy.attrs.get("saturated", {}))
 
 
 def _beside(study: Study) -> dict[str, int]:

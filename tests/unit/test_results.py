@@ -8,6 +8,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from analysis import binlog
 from conftest import planned
 from noisefloor import model as study
 from noisefloor import paths, stats, studies

@@ -19,9 +19,10 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from noisefloor.measure import child, tools, workloads
-from noisefloor.measure.child import ToolError, run
+from noisefloor.measure.child import ToolError
 from noisefloor.measure.loading import checksums, cipher_rates
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
@@ -30,10 +31,13 @@ from noisefloor.servers.evidence import agree, check
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.workshop import clock, ctrl_c, die_with_parent, secret_file
 
-SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
-SELDOM_S = 0.2  # the same beside a load, which a look takes time from
-COMPRESSING = 4  # threads of zstd where they are not what is asked
-STREAM = "chacha20"  # damaged as well: without blocks, no wrong passphrase contradicts it
+if TYPE_CHECKING:
+    from noisefloor.measure.bench import Bench
+
+_SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
+_SELDOM_S = 0.2  # the same beside a load, which a look takes time from
+_COMPRESSING = 4  # threads of zstd where they are not what is asked
+_STREAM = "chacha20"  # damaged as well: without blocks, no wrong passphrase contradicts it
 _SECTOR_B = 512  # that the system counts as a block
 _FIRST_BYTES = {b"Salted__": "encrypted", b"\x28\xb5\x2f\xfd": "plain"}  # openssl's, zstd's
 _DATA = re.compile(r".*\.ibd|ibdata\d+|undo_?\d+")  # files of a server with rows in them
@@ -43,14 +47,14 @@ _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
 class Kit(tools.Kit):
     """Archives, passphrase and extra servers of a campaign."""
 
-    def __init__(self, bench, study: Study):
+    def __init__(self, bench: "Bench", study: Study) -> None:
         super().__init__(bench, study)
         self.folder = bench.folder / "backups"
         self.folder.mkdir(mode=0o700)
         self.password = secret_file(self.folder / "passphrase", secrets.token_hex(16) + "\n")
         self.archives: dict[str, Path] = {}
         self.proved: set[str] = set()  # digests of unpacked trees that were started
-        self.own: dict[str, Server] = {}
+        self.servers: dict[str, Server] = {}
         self.count = 0
 
     def dress(self, server: Server) -> None:
@@ -68,7 +72,7 @@ class Kit(tools.Kit):
             if not engines.which(argv[0]):
                 raise NotHere(arm.name, f"{argv[0]} is not on this machine")
         cipher = arm.how["cipher"]
-        if cipher != "none" and cipher not in ciphers():
+        if cipher != "none" and cipher not in _ciphers():
             raise NotHere(arm.name, f"the local openssl has no {cipher} ({openssl()})")
 
     @property
@@ -89,14 +93,15 @@ class Kit(tools.Kit):
         """The arm's own server where its tables differ. All of these start together, in a block's
         first run, and are stopped at its end; their data are copied once."""
         for each in self._apart:
-            if each.name not in self.own:
-                self.own[each.name] = self.bench.fresh(each)
-            if not self.own[each.name].process:
-                self.own[each.name].start()
-        return self.own.get(arm.name)
+            if each.name not in self.servers:
+                self.servers[each.name] = self.bench.fresh(each)
+            if not self.servers[each.name].process:
+                self.servers[each.name].start()
+        return self.servers.get(arm.name)
 
     def stock(self) -> None:
-        """Every arm that is restored has its archive, and one copy that was started and compared."""
+        """Make the archive of every arm that is restored, and a copy that is started and
+        compared."""
         for workload in (w for w in self.study.workloads if w.tool == "restore"):
             for arm in self.study.compared:
                 with contextlib.suppress(NotHere, ToolError):  # its turn comes, and says so
@@ -112,19 +117,19 @@ class Kit(tools.Kit):
 
     def end_block(self) -> None:
         """Stop the extra servers; they and the archives serve the whole campaign."""
-        for server in self.own.values():
+        for server in self.servers.values():
             server.stop()
 
     def close(self) -> None:
         """Remove everything."""
-        for server in self.own.values():
+        for server in self.servers.values():
             server.remove()
-        self.own = {}
+        self.servers = {}
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def fact(self, name: str) -> list[dict]:
+    def fact(self, name: str) -> list[dict[str, Any]]:
         """What is found out once a campaign, a row each."""
-        return {"damage": damage, "speed": speed}[name](self)
+        return {"damage": _damage, "speed": _speed}[name](self)
 
 
 def copier(server: Server) -> str:
@@ -135,15 +140,15 @@ def copier(server: Server) -> str:
 
 
 @functools.cache
-def ciphers() -> set[str]:
+def _ciphers() -> set[str]:
     """Ciphers of the local openssl, by every name it knows."""
-    words = run(["openssl", "enc", "-list"], 20)[1].split()
+    words = child.run(["openssl", "enc", "-list"], 20)[1].split()
     return {word.removeprefix("-") for word in words if word.startswith("-")}
 
 
 def openssl() -> str:
     """The version of the local openssl: ``OpenSSL 3.0.19``."""
-    return " ".join(run(["openssl", "version"], 20)[1].split()[:2])
+    return " ".join(child.run(["openssl", "version"], 20)[1].split()[:2])
 
 
 def cold(place: Path) -> None:
@@ -165,19 +170,19 @@ def pipe(
     *,
     source: Path | str = os.devnull,
     target: Path | str = os.devnull,
-    every_s: float = SAMPLE_S,
+    every_s: float = _SAMPLE_S,
     over: threading.Event | None = None,
-) -> dict:
-    """Run the programs connected by pipes: {"wall_s", "stages": [{name, user_s, sys_s, wall_s, read_B,
-    exit_code, said, states}]}.
+) -> dict[str, Any]:
+    """Run the programs connected by pipes: {"wall_s", "stages": [{name, user_s, sys_s, wall_s,
+    read_B, exit_code, said, states}]}.
 
     `read_B`: bytes that it read from disk. `said`: the last line of its stderr, kept in `folder`.
     `states`: how often it was seen running, waiting for input, for output or for something else, a
     look every `every_s`. `over`: when it is set, what still runs is killed. All children die with
     this process. Raises ToolError when none of them uses the processor any more."""
     ends = [os.pipe() for _ in stages[1:]]
-    children: list[subprocess.Popen] = []
-    states: list[Counter] = [Counter() for _ in stages]
+    children: list[subprocess.Popen[bytes]] = []
+    states: list[Counter[str]] = [Counter() for _ in stages]
     with (
         open(source, "rb") as first,
         open(target, "wb") as last,
@@ -186,12 +191,12 @@ def pipe(
         began = time.monotonic()
         try:
             for i, argv in enumerate(stages):
-                with open(folder / f"{i}.stderr", "wb") as said:
+                with open(folder / f"{i}.stderr", "wb") as stderr:
                     process = subprocess.Popen(
                         argv,
                         stdin=ends[i - 1][0] if i else first,
                         stdout=ends[i][1] if i < len(ends) else last,
-                        stderr=said,
+                        stderr=stderr,
                         preexec_fn=die_with_parent,
                     )
                 children.append(process)
@@ -205,8 +210,8 @@ def pipe(
                 ctrl_c()
                 if over and over.is_set():
                     _kill([c.pid for c, e in zip(children, endings, strict=True) if not e.done()])
-                for c, ending, seen in zip(children, endings, states, strict=True):
-                    if not ending.done() and (doing := _doing(c.pid)):
+                for process, ending, seen in zip(children, endings, states, strict=True):
+                    if not ending.done() and (doing := _doing(process.pid)):
                         seen[doing] += 1
                 now = sum(clock(c.pid) for c in children)
                 if now != used:
@@ -214,16 +219,16 @@ def pipe(
                 elif time.monotonic() - moved > child.PATIENCE_S:
                     raise ToolError(f"the pipe stood still for {child.PATIENCE_S:g} s")
         except BaseException:
-            for c, ending in zip(children, endings, strict=True):
+            for process, ending in zip(children, endings, strict=True):
                 if not ending.done():
-                    c.kill()
+                    process.kill()
             raise
-    found = []
+    ended = []
     for i, (argv, ending, seen) in enumerate(zip(stages, endings, states, strict=True)):
-        f = {"name": argv[0], "states": seen, **ending.result()}
+        stage: dict[str, Any] = {"name": argv[0], "states": seen, **ending.result()}
         lines = (folder / f"{i}.stderr").read_text(errors="replace").strip().splitlines()
-        found.append(f | {"said": lines[-1][:200] if lines and f["exit_code"] else ""})
-    return {"wall_s": max(f["wall_s"] for f in found), "stages": found}
+        ended.append(stage | {"said": lines[-1][:200] if lines and stage["exit_code"] else ""})
+    return {"wall_s": max(s["wall_s"] for s in ended), "stages": ended}
 
 
 def _kill(pids: list[int]) -> None:
@@ -234,7 +239,7 @@ def _kill(pids: list[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _ending(process: subprocess.Popen, began: float) -> dict:
+def _ending(process: subprocess.Popen[bytes], began: float) -> dict[str, Any]:
     """Wait for a stage's end; how it ended, and what it used."""
     _, status, used = os.wait4(process.pid, 0)
     took = time.monotonic() - began
@@ -250,7 +255,7 @@ def _ending(process: subprocess.Popen, began: float) -> dict:
 
 def _doing(pid: int) -> str:
     """What a process is doing now: running when any of its threads is, else what most wait for."""
-    seen = Counter()
+    seen: Counter[str] = Counter()
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             folder = f"/proc/{pid}/task/{task}"
@@ -271,31 +276,31 @@ def _doing(pid: int) -> str:
 # -- the measuring tools ---------------------------------------------------------------------------
 
 
-def backup(s: Slice) -> dict:
+def backup(run: Slice) -> dict[str, Any]:
     """One backup of a server whose files are in no cache into a new archive; the arm's first one is
     kept for restores."""
-    archive = s.kit.new("archive")
-    cold(s.server.datadir)
-    took = _backup(s.kit, s.server, s.arm, s.threads, archive)
-    proof = _proof(s.arm, [_kind(archive)])
+    archive = run.kit.new("archive")
+    cold(run.server.datadir)
+    took = _backup(run.kit, run.server, run.arm, run.threads, archive)
+    proof = _proof(run.arm, [_kind(archive)])
     size = archive.stat().st_size
-    if s.kit.archives.setdefault(s.arm.name, archive) is not archive:
+    if run.kit.archives.setdefault(run.arm.name, archive) is not archive:
         archive.unlink()
-    data = sum(p.stat().st_size for p in s.server.datadir.rglob("*") if _DATA.fullmatch(p.name))
-    return _result(s, took) | {"archive_B": size, "data_B": data, "evidence": proof}
+    data = sum(p.stat().st_size for p in run.server.datadir.rglob("*") if _DATA.fullmatch(p.name))
+    return _result(run, took) | {"archive_B": size, "data_B": data, "evidence": proof}
 
 
-def restore(s: Slice) -> dict:
-    """The arm's archive, which is in no cache, unpacked into an empty folder; what makes a backup of
-    mariabackup consistent (its prepare) has a clock of its own, and the copy is proved outside
+def restore(run: Slice) -> dict[str, Any]:
+    """The arm's archive, which is in no cache, unpacked into an empty folder. What makes a backup
+    of mariabackup consistent (its prepare) has a clock of its own; the copy is proved outside of
     both."""
-    return _result(s, _restored(s.kit, s.server, s.arm))
+    return _result(run, _restored(run.kit, run.server, run.arm))
 
 
-def _restored(kit: Kit, server: Server, arm: Arm) -> dict:
+def _restored(kit: Kit, server: Server, arm: Arm) -> dict[str, Any]:
     if arm.name not in kit.archives:
         archive = kit.new("archive")
-        _backup(kit, server, arm, COMPRESSING, archive)
+        _backup(kit, server, arm, _COMPRESSING, archive)
         kit.archives[arm.name] = archive
     archive = kit.archives[arm.name]
     with kit.bench.place("restored") as into:
@@ -303,45 +308,45 @@ def _restored(kit: Kit, server: Server, arm: Arm) -> dict:
         cold(archive)
         took = pipe(stages, kit.folder, source=archive)
         _must(took)
-        digest, prepared = tree(into), prepare(server, into)
-        checks = prove(kit, server, into, digest)
-    own = {"prepare_s": round(prepared, 4)} if prepared else {}
-    return took | own | {"archive_B": archive.stat().st_size, "evidence": checks}
+        digest, prepare_s = tree(into), prepare(server, into)
+        checks = _prove(kit, server, into, digest)
+    prepared = {"prepare_s": round(prepare_s, 4)} if prepare_s else {}
+    return took | prepared | {"archive_B": archive.stat().st_size, "evidence": checks}
 
 
-def beside(s: Slice) -> dict:
-    """A load at a rate, its text in ``sysbench.txt``, with one backup after the other beside it; with
-    none where the arm has no cipher.
+def beside(run: Slice) -> dict[str, Any]:
+    """A load at a rate, its text in ``sysbench.txt``, with one backup after the other beside it;
+    with none where the arm has no cipher.
 
-    The backups begin before the load, with files that are in no cache, and the last one is ended with
-    it: of each its processes stand among the `stages`, with what they did until then. A clone is no
-    process, but a part of what the server used."""
-    argv, over = tools.load_argv(s, s.seconds), threading.Event()
-    cold(s.server.datadir)
+    The backups begin before the load, with files that are in no cache, and the last one is ended
+    with it. The processes of each stand among the `stages`, with what they did until then. A clone
+    is no process, but a part of what the server used."""
+    argv, over = tools.load_argv(run, run.seconds), threading.Event()
+    cold(run.server.datadir)
     with (
-        s.kit.bench.place("gate") as place,
-        tools.Gated(argv, s.threads, place / "0", place / "0.txt") as s.gated,
+        run.kit.bench.place("gate") as place,
+        child.Gated(argv, run.threads, place / "0", place / "0.txt") as run.gated,
         ThreadPoolExecutor(1) as other,
     ):
-        s.gated.connected()
-        going = other.submit(_backups, s, over)
+        run.gated.connected()
+        going = other.submit(_backups, run, over)
         try:
-            found = tools.sysbench(s)
+            facts = tools.sysbench(run)
         finally:
             over.set()
         made = going.result()
-    proof = _proof(s.arm, [kind for kind, _ in made])
+    proof = _proof(run.arm, [kind for kind, _ in made])
     stages = [x for _, stages in made for x in stages if x["name"] != "clone"]
-    return found | {"stages": stages, "evidence": proof}
+    return facts | {"stages": stages, "evidence": proof}
 
 
-def _backups(s: Slice, over: threading.Event) -> list[tuple[str, list[dict]]]:
+def _backups(run: Slice, over: threading.Event) -> list[tuple[str, list[dict[str, Any]]]]:
     """Backups of a slice's server under its arm, if it has any, one after the other until `over`:
     what the archive is, and what its processes did. One that had not begun to write is left out."""
     made = []
-    while "cipher" in s.arm.how and not over.is_set():
-        archive = s.kit.new("archive")
-        took = _backup(s.kit, s.server, s.arm, COMPRESSING, archive, SELDOM_S, over)
+    while "cipher" in run.arm.how and not over.is_set():
+        archive = run.kit.new("archive")
+        took = _backup(run.kit, run.server, run.arm, _COMPRESSING, archive, _SELDOM_S, over)
         if kind := _kind(archive):
             made.append((kind, took["stages"]))
         archive.unlink()
@@ -356,30 +361,30 @@ def _kind(archive: Path) -> str:
     return next(kinds, "unknown") if head else ""
 
 
-def _proof(arm: Arm, found: list[str]) -> list[dict]:
+def _proof(arm: Arm, kinds: list[str]) -> list[dict[str, Any]]:
     """Evidence that an arm's archives are what it says. Raises EvidenceError."""
     wanted = {None: "none", "none": "plain"}.get(arm.how.get("cipher"), "encrypted")
-    said = ", ".join(sorted({kind or "empty" for kind in found})) or "none"
-    return agree([check("archive", "first bytes of every archive", wanted, said)])
+    seen = ", ".join(sorted({kind or "empty" for kind in kinds})) or "none"
+    return agree([check("archive", "first bytes of every archive", wanted, seen)])
 
 
-def _result(s: Slice, took: dict) -> dict:
+def _result(run: Slice, took: dict[str, Any]) -> dict[str, Any]:
     user, sys = (sum(x[k] for x in took["stages"]) for k in ("user_s", "sys_s"))
     lines = f"real {took['wall_s']:.4f}\nuser {user:.4f}\nsys {sys:.4f}\n"
-    (s.folder / "time.txt").write_text(lines)
+    (run.folder / "time.txt").write_text(lines)
     return {"exit_code": 0, "usage": {}, "slice_s": round(took["wall_s"], 3), **took}
 
 
-def _must(took: dict, cut: bool = False) -> None:
+def _must(took: dict[str, Any], cut: bool = False) -> None:
     """Raise ToolError when a process of a pipe failed, with the name of the one that failed first:
     not of one that only lost its reader, nor of one that was killed where the pipe was `cut`."""
-    own = [x for x in took["stages"] if noticed(x)]
+    failed = [x for x in took["stages"] if noticed(x)]
     if cut:
-        own = [x for x in own if x["exit_code"] != -signal.SIGKILL]
-    elif not own:  # nobody says that he failed
-        own = [x for x in took["stages"] if x["exit_code"]]
-    if own:
-        first = min(own, key=lambda x: x["wall_s"])
+        failed = [x for x in failed if x["exit_code"] != -signal.SIGKILL]
+    elif not failed:  # nobody says that he failed
+        failed = [x for x in took["stages"] if x["exit_code"]]
+    if failed:
+        first = min(failed, key=lambda x: x["wall_s"])
         raise ToolError(
             f"{first['name']} ended with exit code {first['exit_code']}: {first['said']}"
         )
@@ -391,9 +396,9 @@ def _backup(
     arm: Arm,
     threads: int,
     archive: Path,
-    every_s: float = SAMPLE_S,
+    every_s: float = _SAMPLE_S,
     over: threading.Event | None = None,
-) -> dict:
+) -> dict[str, Any]:
     copy, data, stolen = copier(server), kit.new("scratch"), steal()
     clone = [_clone(server, data)] if copy == "tar" else []
     data.mkdir(mode=0o700, exist_ok=bool(clone))
@@ -414,7 +419,7 @@ def _backup(
     }
 
 
-def _clone(server: Server, data: Path) -> dict:
+def _clone(server: Server, data: Path) -> dict[str, Any]:
     """A physical copy by MySQL's clone plugin, as a stage: the server's CPU, to a hundredth of a
     second, and what the server read from disk."""
     with contextlib.suppress(Exception):  # installed by an earlier run
@@ -458,15 +463,15 @@ def prepare(server: Server, restored: Path) -> float:
     return time.monotonic() - began
 
 
-def prove(kit: Kit, server: Server, restored: Path, digest: str) -> list[dict]:
+def _prove(kit: Kit, server: Server, restored: Path, digest: str) -> list[dict[str, Any]]:
     """Evidence that the prepared files are a backup of `server`: the first copy whose unpacked
     files had this digest is started and compared by CHECKSUM TABLE; later ones by their bytes.
 
     Raises ToolError when they are not."""
     how = "bytes of a copy that was started and compared"
     if digest not in kit.proved:
-        if said := revive(kit, server, restored):
-            raise ToolError(f"the restored copy is no backup: {said}")
+        if wrong := revive(kit, server, restored):
+            raise ToolError(f"the restored copy is no backup: {wrong}")
         how = "prepared, started, CHECKSUM TABLE"
         kit.proved.add(digest)
     return [check("restored copy", how, "equal", "equal")]
@@ -499,7 +504,7 @@ def revive(kit: Kit, server: Server, restored: Path) -> str:
 # -- found out once a campaign ---------------------------------------------------------------------
 
 
-def speed(kit: Kit) -> list[dict]:
+def _speed(kit: Kit) -> list[dict[str, Any]]:
     """How fast the arms' ciphers are in memory, with the openssl that the pipe starts: rows arm,
     cipher, direction (backup, restore), B_per_s (of its own processor time), openssl."""
     rows = []
@@ -508,36 +513,36 @@ def speed(kit: Kit) -> list[dict]:
             if (cipher := arm.how.get("cipher", "none")) == "none":
                 continue
             if rates := cipher_rates({"name": cipher, "option": option}):
-                own = {"arm": arm.name, "cipher": cipher, "direction": direction}
-                rows.append(own | {"B_per_s": median(rates), "openssl": openssl()})
+                row = {"arm": arm.name, "cipher": cipher, "direction": direction}
+                rows.append(row | {"B_per_s": median(rates), "openssl": openssl()})
     return rows
 
 
-DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
+_DAMAGES = ("truncated", "one bit flipped", "wrong passphrase")
 
 
-def damage(kit: Kit) -> list[dict]:
+def _damage(kit: Kit) -> list[dict[str, Any]]:
     """Which process notices a damaged archive: rows cipher, damage, openssl alone, noticed by, what
     it said. `openssl alone`: whether decryption by itself ended as if all were well."""
     server, rows = kit.bench.servers[0], []
     wrong = secret_file(kit.folder / "wrong", secrets.token_hex(16) + "\n")
     arms = [a for a in kit.study.compared if not a.prepare]
-    known = dict.fromkeys([*(a.how["cipher"] for a in arms), STREAM])
-    for cipher in (c for c in known if c == "none" or c in ciphers()):
+    known = dict.fromkeys([*(a.how["cipher"] for a in arms), _STREAM])
+    for cipher in (c for c in known if c == "none" or c in _ciphers()):
         archive = kit.new("archive")
-        _backup(kit, server, Arm(cipher, how={"cipher": cipher}), COMPRESSING, archive)
-        for what in DAMAGES[: 2 if cipher == "none" else 3]:
+        _backup(kit, server, Arm(cipher, how={"cipher": cipher}), _COMPRESSING, archive)
+        for what in _DAMAGES[: 2 if cipher == "none" else 3]:
             password = wrong if what == "wrong passphrase" else kit.password
             for part in (2, 3, 5):
                 hurt = kit.new("damaged")
                 shutil.copyfile(archive, hurt)
                 _hurt(hurt, what, part)
-                found = _noticed(kit, server, cipher, hurt, password)
+                result = _noticed(kit, server, cipher, hurt, password)
                 hurt.unlink()
                 # a few bits in a thousand decompress to the same rows when flipped: no damage
-                if found["noticed by"] != "nobody":
+                if result["noticed by"] != "nobody":
                     break
-            rows.append({"cipher": cipher, "damage": what} | found)
+            rows.append({"cipher": cipher, "damage": what} | result)
         archive.unlink()
     return rows
 
@@ -553,7 +558,9 @@ def _hurt(path: Path, what: str, part: int = 2) -> None:
             os.pwrite(file.fileno(), bytes([byte ^ 1]), at)
 
 
-def _noticed(kit: Kit, server: Server, cipher: str, archive: Path, password: Path) -> dict:
+def _noticed(
+    kit: Kit, server: Server, cipher: str, archive: Path, password: Path
+) -> dict[str, str]:
     how, copy, alone = {"cipher": cipher}, copier(server), "not in the pipe"
     if cipher != "none":
         stage = workloads.restore(copy, kit.folder, how, password)[:1]
@@ -564,26 +571,26 @@ def _noticed(kit: Kit, server: Server, cipher: str, archive: Path, password: Pat
         took = pipe(workloads.restore(copy, into, how, password), kit.folder, source=archive)
         failed = [x for x in took["stages"] if noticed(x)]
         who = " and ".join(x["name"] for x in failed)
-        said = "; ".join(_short(x["said"]) for x in failed)
+        message = "; ".join(_short(x["said"]) for x in failed)
         if not failed:
             try:
                 prepare(server, into)
-                said = revive(kit, server, into)
+                message = revive(kit, server, into)
             except ToolError as e:
-                said = str(e)
-            who = "the server's start or its checksums" if said else "nobody"
-    return {"openssl alone": alone, "noticed by": who, "it said": said}
+                message = str(e)
+            who = "the server's start or its checksums" if message else "nobody"
+    return {"openssl alone": alone, "noticed by": who, "it said": message}
 
 
-def noticed(stage: dict) -> bool:
+def noticed(stage: dict[str, Any]) -> bool:
     """Whether a stage failed by itself: one that only lost its reader noticed nothing."""
     words = ("error writing output", "Broken pipe")
     lost = stage["exit_code"] == -signal.SIGPIPE or any(w in stage["said"] for w in words)
     return bool(stage["exit_code"]) and not lost
 
 
-def _short(said: str) -> str:
+def _short(line: str) -> str:
     """An error line without its file names, addresses and process numbers."""
-    if m := re.search(r":error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):", said):
+    if m := re.search(r":error:[0-9A-F]+:[^:]*:[^:]*:([^:]+):", line):
         return m[1]
-    return re.sub(r"\S*/\S*|^\[\d+\] \S+ \S+ ", "", said).strip(" :")[:80]
+    return re.sub(r"\S*/\S*|^\[\d+\] \S+ \S+ ", "", line).strip(" :")[:80]

@@ -1,17 +1,18 @@
-"""The servers of a campaign: copied from loaded ones, and dealt anew for every block."""
+"""The servers of a campaign: copied from loaded ones, anew for every block."""
 
 import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from noisefloor.measure import backup, clients, connections, replication, tools
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.throttle import Throttle
 
-KITS = {
+_KITS: dict[str, type[tools.Kit]] = {
     "": tools.Kit,
     "backup": backup.Kit,
     "connections": connections.Kit,
@@ -26,11 +27,11 @@ class Bench:
 
     def __init__(
         self, folder: Path, templates: Mapping[str, Server], study: Study, address: str = ""
-    ):
+    ) -> None:
         self.folder, self.templates, self.address = folder, templates, address
-        self.kit = KITS[study.kit](self, study)
+        self.kit: Any = _KITS[study.kit](self, study)
         self.servers: list[Server] = []
-        self._slow: dict[subprocess.Popen, Throttle] = {}  # by process of a server
+        self._slow: dict[subprocess.Popen[bytes] | None, Throttle] = {}  # by process of a server
         self._count = 0
 
     def new(self, name: str) -> Path:
@@ -48,18 +49,18 @@ class Bench:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def fresh(self, arm: Arm, **settings) -> Server:
+    def fresh(self, arm: Arm, **settings: object) -> Server:
         """A stopped copy of the arm's data directory."""
         template = self.templates.get(arm.name) or self.templates[""]
-        own, tcp = dict(arm.settings) | settings, bool(settings) or self.kit.tcp
-        made = template.copy(self.new("s"), own, tcp=tcp, environment=arm.environment)
-        self.kit.dress(made)
-        return made
+        given, tcp = {**arm.settings, **settings}, bool(settings) or self.kit.tcp
+        server = template.copy(self.new("s"), given, tcp=tcp, environment=arm.environment)
+        self.kit.dress(server)
+        return server
 
     def server_of(self, arm: Arm, slot: int, workload: Workload) -> Server:
         """The server that an arm is measured on."""
-        own = self.kit.server(arm, workload)
-        return own or self.servers[min(slot, len(self.servers) - 1)]
+        server = self.kit.server(arm, workload)
+        return server or self.servers[min(slot, len(self.servers) - 1)]
 
     def idle(self, *active: Server | None) -> dict[str, Server]:
         """Servers that run but are not being measured."""

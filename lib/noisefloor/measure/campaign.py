@@ -1,11 +1,7 @@
 """A campaign: what it finds out before its first block, and the runs that it makes."""
 
 import contextlib
-import hashlib
-import json
-import re
 import shutil
-import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,14 +9,16 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from noisefloor import parse, paths, schedule
 from noisefloor.data import tidy
-from noisefloor.measure import backup, connections, loading, replication, tools
+from noisefloor.measure import backup, connections, loading, replication, tools, variables
 from noisefloor.measure.bench import Bench
+from noisefloor.measure.child import Gated, ToolError
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
-from noisefloor.model import Arm, Workload
+from noisefloor.model import Arm, StudyError, Workload
 from noisefloor.schedule import Cell
 from noisefloor.servers import disk, engines, evidence
 from noisefloor.servers.server import Server, ServerError, SettingError
@@ -31,13 +29,13 @@ _TOOLS = (
     *(connections.connect, connections.pooled),
 )
 TOOLS = {tool.__name__: tool for tool in _TOOLS}
-ATTEMPTS = 2
+_ATTEMPTS = 2
 # of a run; it is tried again
-FAILED = (tools.ToolError, parse.ParseError, tidy.Unusable, SettingError)
+_FAILED = (ToolError, parse.ParseError, tidy.Unusable, SettingError)
 GIVE_UP = 3  # pairs lost one after the other
-FLUSH_S = 5.0  # for pages to be written back, at most
-DISK_S = 5.0  # of each of four jobs of fio, at most
-MANY = 32  # connections that are made before the clock
+_FLUSH_S = 5.0  # for pages to be written back, at most
+_DISK_S = 5.0  # of each of four jobs of fio, at most
+_MANY = 32  # connections that are made before the clock
 
 
 class CampaignError(Exception):
@@ -48,11 +46,23 @@ class PairLost(CampaignError):
     """A run failed in every attempt; its pair is not counted."""
 
 
+# what can go wrong with a measurement, each one sentence for its reader
+FAILURES = (
+    engines.EngineMissing,
+    ServerError,
+    evidence.EvidenceError,
+    CampaignError,
+    StudyError,
+    tidy.Damaged,
+    paths.NotFound,
+)
+
+
 class Campaign(Folder):
     """A campaign that measures into its folder."""
 
     def prepare(self, bench: Bench) -> None:
-        """What is found out once, before the first block: the speed of ciphers, keys and the disk, the
+        """Find out once, before the first block: the speed of ciphers, keys and the disk, the
         upgrade of a data directory."""
         study, shop, templates = self.study, bench.folder, bench.templates
         if "prepared" in self.meta:
@@ -71,7 +81,7 @@ class Campaign(Folder):
 
     def _disk(self, folder: Path) -> None:
         """How fast the disk is, into ``fio.json`` as it was printed."""
-        seconds = {"smoke": 0.0, "quick": 0.5}.get(self.study.profile.name, DISK_S)
+        seconds = {"smoke": 0.0, "quick": 0.5}.get(self.study.profile.name, _DISK_S)
         if not seconds:
             return
         self.progress.say("measuring the disk with fio")
@@ -85,9 +95,9 @@ class Campaign(Folder):
             self.meta["disk"] = {"skipped": str(e)}
 
     def stock(self, bench: Bench) -> None:
-        """What takes long and is not measured, on a running server before the clock starts: what the
-        kit's runs need, and what it finds out once, into a file each; [{"skipped": reason}] where
-        this machine does not allow it."""
+        """Make, on a running server before the clock starts, what takes long and is not measured:
+        what the kit's runs need, and what it finds out once, into a file each; it holds
+        [{"skipped": reason}] where this machine does not allow it."""
         if not (self.study.facts or any(w.tool == "restore" for w in self.study.workloads)):
             return
         self.progress.say(f"{self.folder.name}: making what its runs need")
@@ -99,7 +109,7 @@ class Campaign(Folder):
                 self.progress.say(f"{self.folder.name}: looking at {name}")
                 try:
                     write_json(path, bench.kit.fact(name))
-                except (tools.NotHere, tools.ToolError, ServerError) as e:
+                except (tools.NotHere, ToolError, ServerError) as e:
                     write_json(path, [{"skipped": getattr(e, "reason", str(e))}])
 
     # -- pairs and warm-ups -----------------------------------------------------------------------
@@ -108,21 +118,23 @@ class Campaign(Folder):
     def _gate(self) -> Gate:
         return Gate(self.study.profile.budget_min, self.probes)
 
-    def quiet(self) -> dict:
+    def quiet(self) -> dict[str, Any]:
         """Wait until the host is quiet; what was seen. The gate knows nothing of the pair that
         follows. A server that is not ours has a load of its own: nothing is looked at there."""
         if self.study.floor:
             return {}
-        found = self._gate.wait()
+        seen = self._gate.wait()
         self.meta["waited_s"] = round(self._gate.waited_s, 3)
-        return found
+        return seen
 
-    def slice(self, cell: Cell, arm: Arm, seconds: float, name: str, **place) -> tools.Slice:
+    def slice(self, cell: Cell, arm: Arm, seconds: float, name: str, **place: Any) -> tools.Slice:
         """A run to be made. `place` stands in its run.json: pair, pair_id, position, and slot, the
         number of its server."""
         facts = {"run": name, "block": self.block, "warmup": False, **place}
         work, folder = cell.workload, self.folder / f"{name}.partial"
-        return tools.Slice(self.study, None, arm, work, cell.threads, seconds, folder, facts=facts)
+        return tools.Slice(
+            self.study, tools.LATER, arm, work, cell.threads, seconds, folder, facts=facts
+        )
 
     def pair(self, bench: Bench, cell: Cell) -> None:
         """Both runs of a pair, in the order that the coin says, when the host is quiet. It counts
@@ -141,23 +153,23 @@ class Campaign(Folder):
             )
             for i, arm in enumerate(arms)
         ]  # fmt: skip
-        for s in runs if cell.workload.rate else ():
-            whose = pair_id if cell.workload.arrivals == "same" else s.facts["run"]
-            dealt = schedule.coin(self.seed, self.block, whose, "arrivals")
-            s.facts["arrivals"] = int(dealt.integers(1, 2**31 - 1))
+        for run in runs if cell.workload.rate else ():
+            whose = pair_id if cell.workload.arrivals == "same" else run.facts["run"]
+            coin = schedule.coin(self.seed, self.block, whose, "arrivals")
+            run.facts["arrivals"] = int(coin.integers(1, 2**31 - 1))
             if cell.workload.cores == "swapped":
-                s.facts["core"] = (s.facts["slot"] + number) % 2
+                run.facts["core"] = (run.facts["slot"] + number) % 2
         try:
             if schedule.at_once(self.study, cell.workload):
-                self._made(bench, runs, ATTEMPTS, lambda: self._window(bench, runs))
+                self._made(bench, runs, lambda: self._window(bench, runs))
             else:
                 with self._connected(bench, runs):
-                    for s in runs:
-                        self.run(bench, s)
+                    for run in runs:
+                        self.run(bench, run)
             self.lost = 0
             self.save()  # what was spent is known to who continues
         except PairLost as e:
-            for name in (s.facts["run"] for s in runs):
+            for name in (run.facts["run"] for run in runs):
                 if (self.folder / name).exists():
                     self.set_aside(name, "unpaired")
             self.lost += 1
@@ -169,12 +181,12 @@ class Campaign(Folder):
                 ) from None
 
     def warm(self, bench: Bench, slots: list[tuple[int, Arm]]) -> None:
-        """A warm-up slice per server, of two servers at once: as much as they can do, on a disk that is
-        not made slow; kept, marked, never judged. It has the most threads that are connected in no
-        time."""
+        """A warm-up slice per server, of two servers at once: as much as they can do, on a disk
+        that is not made slow; kept, marked, never judged. It has the most threads that are
+        connected in no time."""
         first, seconds = self.study.workloads[0], self.study.profile.warmup_s
         first = replace(first, rate=0, writes_per_s=None, reads_per_s=None)
-        quick = [t for t in first.threads if t < MANY] or [min(first.threads)]
+        quick = [t for t in first.threads if t < _MANY] or [min(first.threads)]
         cell = Cell(first, max(quick), self.study.baseline)
         runs = []
         for slot, arm in slots:
@@ -184,13 +196,13 @@ class Campaign(Folder):
             place = {"pair": -1, "pair_id": name, "position": slot, "slot": slot, "warmup": True}
             runs.append(self.slice(cell, arm, seconds, name, **place))
         if self._plain(first):
-            self._made(bench, runs, ATTEMPTS, lambda: self._at_once(bench, runs))
+            self._made(bench, runs, lambda: self._at_once(bench, runs))
         else:
-            for s in runs:
-                self.run(bench, s)
+            for run in runs:
+                self.run(bench, run)
         if self.study.workloads[0].rate:  # which leaves time to write nothing back
-            for s in runs:
-                s.server.flush(FLUSH_S)
+            for run in runs:
+                run.server.flush(_FLUSH_S)
 
     def _plain(self, work: Workload) -> bool:
         """Whether it is a load of sysbench on two servers that nothing but the load slows."""
@@ -200,35 +212,32 @@ class Campaign(Folder):
     def _at_once(self, bench: Bench, runs: list[tools.Slice]) -> None:
         """Runs that nobody judges, all at the same time."""
         with ThreadPoolExecutor(len(runs)) as pool:
-            for _ in pool.map(lambda s: self._measure(bench, s), runs):
+            for _ in pool.map(lambda run: self._measure(bench, run), runs):
                 pass
 
-    def run(self, bench: Bench, s: tools.Slice) -> None:
+    def run(self, bench: Bench, run: tools.Slice) -> None:
         """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
         Raises PairLost when no attempt gave a whole run, EvidenceError when the arm was not in
         force."""
-        self._made(bench, [s], ATTEMPTS, lambda: self._measure(bench, s))
+        self._made(bench, [run], lambda: self._measure(bench, run))
 
-    def _made(
-        self, bench: Bench, runs: list[tools.Slice], attempts: int, measure: Callable[[], None]
-    ) -> None:
-        """Runs that `measure` makes, whole together or not at all."""
-        names = [s.facts["run"] for s in runs]
-        for _ in range(attempts):
+    def _made(self, bench: Bench, runs: list[tools.Slice], measure: Callable[[], None]) -> None:
+        """Runs that `measure` makes, whole together or not at all. Raises PairLost."""
+        names = [run.facts["run"] for run in runs]
+        for _ in range(_ATTEMPTS):
             proved = set(self.proved)
             with self._clock(*runs):
                 try:
                     measure()
-                except FAILED as e:
+                except _FAILED as e:
                     self.proved, reason = proved, self._failed(bench, runs, e)
                     continue
-                for s, name in zip(runs, names, strict=True):
-                    self._new += tidy.rows(s.folder.rename(self.folder / name))
+                for run, name in zip(runs, names, strict=True):
+                    self._new += tidy.rows(run.folder.rename(self.folder / name))
             if not runs[0].facts["warmup"]:
                 self.meta["slices_s"] += runs[0].facts["slice_s"]
             return
-        every = " in every attempt" * (attempts > 1)
-        raise PairLost(f"{' and '.join(names)} failed{every}: {reason}")
+        raise PairLost(f"{' and '.join(names)} failed in every attempt: {reason}")
 
     @contextlib.contextmanager
     def _clock(self, *runs: tools.Slice) -> Iterator[None]:
@@ -236,12 +245,12 @@ class Campaign(Folder):
         it; they are gone again when it was interrupted."""
         began = time.monotonic()
         try:
-            for s in runs:
-                s.folder.mkdir()
+            for run in runs:
+                run.folder.mkdir()
             yield
         except BaseException:
-            for s in runs:
-                shutil.rmtree(s.folder, ignore_errors=True)
+            for run in runs:
+                shutil.rmtree(run.folder, ignore_errors=True)
             raise
         finally:
             self.meta["spent_s"] += time.monotonic() - began
@@ -251,14 +260,15 @@ class Campaign(Folder):
         texts say the name."""
         reason = str(e)
         if self.study.floor:
+            theirs: Any  # a Guest
             (theirs,) = bench.servers
             reason = theirs.nameless(reason)
-            for file in (f for s in runs for f in s.folder.glob("*.txt")):
+            for file in (f for run in runs for f in run.folder.glob("*.txt")):
                 file.write_text(theirs.nameless(file.read_text(errors="replace")))
-        for s in runs:
-            (s.folder / "failure.txt").write_text(f"{now()}\n{reason}\n")
-            self.set_aside(s.facts["run"], "failed", s.folder)
-            s.gated = None
+        for run in runs:
+            (run.folder / "failure.txt").write_text(f"{now()}\n{reason}\n")
+            self.set_aside(run.facts["run"], "failed", run.folder)
+            run.gated = tools.LATER
         return reason
 
     @contextlib.contextmanager
@@ -266,140 +276,142 @@ class Campaign(Folder):
         """The sysbench of each run has its connections already, where two servers stand side by
         side and there are many."""
         work, threads = runs[0].workload, runs[0].threads
-        if threads < MANY or not self._plain(work):
+        if threads < _MANY or not self._plain(work):
             yield
             return
         with bench.place("gates") as place, contextlib.ExitStack() as ends:
             with self._clock():
-                for i, s in enumerate(runs):
-                    s.server = bench.server_of(s.arm, s.facts["slot"], work)
-                    s.server.only(s.variables)
-                    argv = tools.load_argv(s, s.seconds)
-                    gate = tools.Gated(argv, threads, place / str(i), place / f"{i}.txt")
-                    s.gated = ends.enter_context(gate)
-                for s in runs:
-                    with contextlib.suppress(tools.ToolError):  # it says so when it is to begin
-                        s.gated.connected()
+                for i, run in enumerate(runs):
+                    run.server = bench.server_of(run.arm, run.facts["slot"], work)
+                    run.server.only(run.variables)
+                    argv = tools.load_argv(run, run.seconds)
+                    gate = Gated(argv, threads, place / str(i), place / f"{i}.txt")
+                    run.gated = ends.enter_context(gate)
+                for run in runs:
+                    with contextlib.suppress(ToolError):  # it says so when it is to begin
+                        run.gated.connected()
             yield
 
     # -- measured ---------------------------------------------------------------------------------
 
-    def _measure(self, bench: Bench, s: tools.Slice) -> None:
+    def _measure(self, bench: Bench, run: tools.Slice) -> None:
         """One run in turn."""
-        work, facts = s.workload, s.facts
-        self._show(s, s.arm.name)
-        s.server = bench.server_of(s.arm, facts["slot"], work)
-        s.server.only(s.variables)
+        work, facts = run.workload, run.facts
+        self._show(run, run.arm.name)
+        run.server = bench.server_of(run.arm, facts["slot"], work)
+        run.server.only(run.variables)
         if work.throttled:
-            facts["settle"] = s.server.flush(FLUSH_S)
-            bench.throttle(s.server, work)
+            facts["settle"] = run.server.flush(_FLUSH_S)
+            bench.throttle(run.server, work)
         else:
-            facts["settle"] = s.server.settle(self.study.profile.settle_s)
-        s.idle = {} if facts["warmup"] else bench.idle(s.server)
-        s.kit, facts["start"] = bench.kit, now()
+            facts["settle"] = run.server.settle(self.study.profile.settle_s)
+        run.idle = {} if facts["warmup"] else bench.idle(run.server)
+        run.kit, facts["start"] = bench.kit, now()
         try:
             with contextlib.ExitStack() as still:
-                for other in s.idle.values():
+                for other in run.idle.values():
                     still.enter_context(other.frozen())
-                result = TOOLS[work.tool](s)
+                result = TOOLS[work.tool](run)
         finally:  # a failed run must not leave a slow disk to the next one
-            bench.throttle(s.server)
-        self._write(s, {"slice_s": s.seconds, **result})
+            bench.throttle(run.server)
+        self._write(run, {"slice_s": run.seconds, **result})
 
-    def _show(self, s: tools.Slice, whose: str) -> None:
-        pair = "warm-up" if s.facts["warmup"] else f"pair {s.facts['pair'] + 1}"
-        where = f"{s.workload.name}, {s.threads} thread{'s' * (s.threads > 1)}"
+    def _show(self, run: tools.Slice, whose: str) -> None:
+        pair = "warm-up" if run.facts["warmup"] else f"pair {run.facts['pair'] + 1}"
+        where = f"{run.workload.name}, {run.threads} thread{'s' * (run.threads > 1)}"
         self.progress.show(self, f"{where}, {pair}, {whose}")
 
     def _window(self, bench: Bench, runs: list[tools.Slice]) -> None:
-        """Both runs of a pair at the same time: each server offered the rate of the workload, or each
-        replica behind its source."""
+        """Both runs of a pair at the same time: each server offered the rate of the workload, or
+        each replica behind its source."""
         self._show(runs[0], "both servers at once")
-        for s in runs:
-            s.server, s.kit = bench.server_of(s.arm, s.facts["slot"], s.workload), bench.kit
-            s.server.only(s.variables)
-            slow = s.workload.throttled
-            wait = s.server.flush if slow else s.server.settle
-            s.facts["settle"] = wait(FLUSH_S if slow else self.study.profile.settle_s)
+        for run in runs:
+            run.server = bench.server_of(run.arm, run.facts["slot"], run.workload)
+            run.kit = bench.kit
+            run.server.only(run.variables)
+            slow = run.workload.throttled
+            wait = run.server.flush if slow else run.server.settle
+            run.facts["settle"] = wait(_FLUSH_S if slow else self.study.profile.settle_s)
         try:
-            for s in runs if runs[0].workload.throttled else ():
-                bench.throttle(s.server, s.workload)
+            for run in runs if runs[0].workload.throttled else ():
+                bench.throttle(run.server, run.workload)
             if runs[0].workload.tool == "replica":
-                for s in runs:
-                    s.facts["start"] = now()
+                for run in runs:
+                    run.facts["start"] = now()
                 results = replication.catch_up(runs)
             else:
                 results = self._offered(bench, runs)
         finally:
-            for s in runs:
-                bench.throttle(s.server)
-        for s, result in zip(runs, results, strict=True):
-            self._write(s, {"slice_s": s.seconds, **result})
+            for run in runs:
+                bench.throttle(run.server)
+        for run, result in zip(runs, results, strict=True):
+            self._write(run, {"slice_s": run.seconds, **result})
 
-    def _offered(self, bench: Bench, runs: list[tools.Slice]) -> list[dict]:
-        """What `tools.at_once` finds, of clients that were connected before the clock."""
+    def _offered(self, bench: Bench, runs: list[tools.Slice]) -> list[dict[str, Any]]:
+        """What `tools.at_once` gives, of clients that were connected before the clock."""
         with bench.place("gates") as place, contextlib.ExitStack() as ends:
-            for i, s in enumerate(runs):
-                argv = tools.load_argv(s, s.seconds)
-                gate = tools.Gated(argv, s.threads, place / str(i), s.folder / "sysbench.txt")
-                s.gated = ends.enter_context(gate)
-            for s in runs:
-                s.gated.connected()
-                if "core" in s.facts:
-                    for pid in (s.server.pid, s.gated.process.pid):
-                        tools.pin(pid, s.facts["core"])
-            for s in runs:
-                s.facts["start"] = now()
+            for i, run in enumerate(runs):
+                argv = tools.load_argv(run, run.seconds)
+                gate = Gated(argv, run.threads, place / str(i), run.folder / "sysbench.txt")
+                run.gated = ends.enter_context(gate)
+            for run in runs:
+                run.gated.connected()
+                if "core" in run.facts:
+                    for pid in (run.server.pid, run.gated.process.pid):
+                        tools.pin(pid, run.facts["core"])
+            for run in runs:
+                run.facts["start"] = now()
             return tools.at_once(runs)
 
-    def _write(self, s: tools.Slice, result: dict) -> None:
+    def _write(self, run: tools.Slice, result: dict[str, Any]) -> None:
         """run.json of a run that is whole, and with the first one of an arm in a block (and of a
-        server) its evidence and variables. Raises one of `FAILED` for a run that is not,
+        server) its evidence and variables. Raises one of `_FAILED` for a run that is not,
         EvidenceError."""
         if (code := result["exit_code"]) and not result.get("queue_full"):
-            raise tools.ToolError(f"the tool ended with exit code {code}{_fatal(s.folder)}")
-        proof = (s.arm.name, s.server.pid)
+            raise ToolError(f"the tool ended with exit code {code}{_fatal(run.folder)}")
+        proof = (run.arm.name, run.server.pid)
         if proof not in self.proved:
-            asked = dict(s.arm.expect) | dict(s.arm.prove)
-            write_json(s.folder / "evidence.json", evidence.collect(s.server, asked))
-            write_json(s.folder / "variables.json", self._variables(s.server))
-            name = engines.label(s.server.engine)
+            asked = dict(run.arm.expect) | dict(run.arm.prove)
+            write_json(run.folder / "evidence.json", evidence.collect(run.server, asked))
+            write_json(run.folder / "variables.json", self._variables(run.server))
+            name = engines.label(run.server.engine)
             builds = self.meta.setdefault("builds", {})
-            if s.server.datadir and name not in builds:
-                builds[name] = loading.built(s.server)
+            if run.server.datadir and name not in builds:
+                builds[name] = loading.built(run.server)
         facts = {
             "format": tidy.FORMAT,
             "study": self.study.name,
             "campaign": self.folder.name,
-            "workload": s.workload.name,
-            "workload_tool": s.workload.tool,
-            "threads": s.threads,
-            "arm": s.arm.name,
+            "workload": run.workload.name,
+            "workload_tool": run.workload.tool,
+            "threads": run.threads,
+            "arm": run.arm.name,
             "end": now(),
             "seed": self.seed,
             "versions": {
-                "server": engines.label(s.server.engine),
+                "server": engines.label(run.server.engine),
                 "sysbench": self.meta["tools"]["sysbench"],
             },
             "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
-            "warnings": _warnings(result, s.facts["settle"]),
-            "errors_most": s.workload.errors,
-            **({"rate": s.workload.rate} if s.workload.rate else {}),
-            **s.facts,
+            "warnings": _warnings(result, run.facts["settle"]),
+            "errors_most": run.workload.errors,
+            **({"rate": run.workload.rate} if run.workload.rate else {}),
+            **run.facts,
             **result,
         }
-        files = sorted(p for p in s.folder.iterdir() if p.name != "run.json")
+        files = sorted(p for p in run.folder.iterdir() if p.name != "run.json")
         facts["sha256"] = {p.name: tidy.sha256(p) for p in files}
-        tidy.metrics(facts, s.folder)  # raises before the run counts
-        write_json(s.folder / "run.json", facts)
+        tidy.metrics(facts, run.folder)  # raises before the run counts
+        write_json(run.folder / "run.json", facts)
         self.proved.add(proof)
-        s.facts["slice_s"] = facts["slice_s"]
+        run.facts["slice_s"] = facts["slice_s"]
 
     def closing(self, bench: Bench, arms: list[tuple[int, Arm]]) -> None:
         """The end of a block whose arms were measured in turn: are they still in force? Into
         ``block-NN.json``, with the variables by arm. Where they are not, the block does not count.
         Raises EvidenceError."""
-        found, workload = {}, self.study.workloads[0]
+        by_arm: dict[str, Any] = {}
+        workload = self.study.workloads[0]
         try:
             for slot, arm in arms:
                 if not arm.expect or arm.name in self.meta["skipped"]:
@@ -407,36 +419,17 @@ class Campaign(Folder):
                 server = bench.server_of(arm, slot, workload)
                 server.only(dict(workload.settings) | dict(arm.switch))
                 checks = evidence.collect(server, dict(arm.expect))["checks"]
-                found[arm.name] = {"checks": checks} | self._variables(server)
+                by_arm[arm.name] = {"checks": checks} | self._variables(server)
         except evidence.EvidenceError:
             for run in tidy.run_folders(self.folder):
                 if tidy.read(run, verify=False)["block"] == self.block:
                     self.set_aside(run.name, "unproved")
             raise
-        if found:
-            write_json(self.folder / f"block-{self.block:02d}.json", found)
+        if by_arm:
+            write_json(self.folder / f"block-{self.block:02d}.json", by_arm)
 
-    def _variables(self, server: Server) -> dict:
-        """All global variables, stored once per content; the run's file points there."""
-        found = server.variables()
-        if self.study.floor:  # somebody else's: what names the machine stays there
-            found = {k: v for k, v in found.items() if not tidy.names_machine(k)}
-        text = json.dumps(found, indent=0, sort_keys=True)
-        own = (server.folder, server.folder.parent, paths.engines(), paths.root())
-        for private, shown in zip(own, ("server", "server", "engines", "project"), strict=True):
-            for path in (private, private.resolve()):  # a link leads to another name of it
-                text = text.replace(str(path), f"<{shown}>")
-        if self.study.floor:
-            text = server.nameless(text)
-        else:
-            text = text.replace(str(server.socket), "<socket>")
-        if (where := server.settings.get("bind_address", "127.0.0.1")) != "127.0.0.1":
-            text = text.replace(where, "<address>")
-        text = re.sub(rf"(?<!\w){re.escape(socket.gethostname())}(?!\w)", "<host>", text)
-        name = f"variables-{hashlib.sha256(text.encode()).hexdigest()[:12]}.json"
-        if not (self.folder / name).exists():
-            write_json(self.folder / name, json.loads(text))
-        return {"file": name}
+    def _variables(self, server: Server) -> dict[str, str]:
+        return variables.stored(server, self.folder, guest=bool(self.study.floor))
 
 
 def _fatal(folder: Path) -> str:
@@ -450,16 +443,17 @@ def _fatal(folder: Path) -> str:
     return ""
 
 
-def _warnings(result: dict, settled: dict) -> list[str]:
+def _warnings(result: dict[str, Any], settled: dict[str, Any]) -> list[str]:
     """What makes a run less trustworthy, as sentences."""
-    found = []
+    sentences = []
     server = result["usage"].get("server") or result["usage"].get("replica")
     for name, idle in result["usage"].items():
         if name not in ("server", "source", "replica"):
             for what, word in (("cpu_s", "CPU"), ("written_B", "writes")):
                 if idle[what] > 0.02 * server[what] > 0:
                     share = 100 * idle[what] / server[what]
-                    found.append(f"carry-over: the idle server used {share:.1f} % of the {word}")
+                    used = f"{share:.1f} % of the {word}"
+                    sentences.append(f"carry-over: the idle server used {used}")
     if not settled["settled"]:
-        found.append(f"not settled: {settled['dirty_pages']:.0f} dirty pages after the wait")
-    return found
+        sentences.append(f"not settled: {settled['dirty_pages']:.0f} dirty pages after the wait")
+    return sentences

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO, Any, Self
 
 from noisefloor import parse
 from noisefloor.measure import workloads
@@ -25,9 +26,9 @@ class Child:
     """A measuring tool that dies with this process; `options` are Popen's (cwd, env). Its text goes
     to `out`, or is kept in memory. In a `with` it ends with the block."""
 
-    def __init__(self, argv: list[str], out: Path | None = None, **options):
+    def __init__(self, argv: list[str], out: Path | None = None, **options: Any) -> None:
         self.argv, self.out = argv, out
-        self.text = open(out, "w+b") if out else tempfile.TemporaryFile()  # noqa: SIM115
+        self.text: IO[bytes] = open(out, "w+b") if out else tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -64,10 +65,10 @@ class Child:
         self.text.seek(0)
         printed = self.text.read().decode(errors="replace")
         self.text.close()
-        said = _hidden(printed, self.argv)
-        if said != printed and self.out:  # a script of the user's own printed it
-            self.out.write_text(said)
-        return self.process.returncode, said, round(used.ru_utime + used.ru_stime, 3)
+        text = _hidden(printed, self.argv)
+        if text != printed and self.out:  # a script of the user's own printed it
+            self.out.write_text(text)
+        return self.process.returncode, text, round(used.ru_utime + used.ru_stime, 3)
 
     @property
     def ended(self) -> bool:
@@ -83,7 +84,8 @@ class Child:
 
     def failed(self) -> ToolError:
         """Why it ended, as it said in the file that it printed into."""
-        return ToolError(last_words(_hidden(self.out.read_text(errors="replace"), self.argv)))
+        printed = self.out.read_text(errors="replace") if self.out else ""
+        return ToolError(last_words(_hidden(printed, self.argv)))
 
     def end(self) -> None:
         """Kill it."""
@@ -92,17 +94,17 @@ class Child:
             self.process.wait()
         self.text.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.end()
 
 
 class Gated(Child):
     """A sysbench that makes its connections and then waits for `go`."""
 
-    def __init__(self, argv: list[str], threads: int, folder: Path, out: Path):
+    def __init__(self, argv: list[str], threads: int, folder: Path, out: Path) -> None:
         self.folder, self.threads = folder, threads
         folder.mkdir(mode=0o700)
         os.mkfifo(folder / "go", 0o600)
@@ -145,7 +147,7 @@ def run(
     timeout: float,
     out: Path | None = None,
     begun: Callable[[], None] | None = None,
-    **options,
+    **options: Any,
 ) -> tuple[int, str, float]:
     """A `Child` from its start to its end."""
     return Child(argv, out, **options).wait(timeout, begun)

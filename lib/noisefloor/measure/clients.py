@@ -12,9 +12,10 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from noisefloor.data import cluster
@@ -25,9 +26,12 @@ from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.workshop import secret_file
 
-AHEAD_S = 0.3  # from the order to start until the start
-BACK_S = 20  # how long a client that was lost may be away
-LATE_S = 0.5  # after which a client does not start any more: it would load alone
+if TYPE_CHECKING:
+    from noisefloor.measure.bench import Bench
+
+_AHEAD_S = 0.3  # from the order to start until the start
+_BACK_S = 20  # how long a client that was lost may be away
+_LATE_S = 0.5  # after which a client does not start any more: it would load alone
 
 
 def count(address: str) -> int:
@@ -37,7 +41,7 @@ def count(address: str) -> int:
 
 
 @contextlib.contextmanager
-def _connected(address: str):
+def _connected(address: str) -> Iterator[Any]:
     try:
         if cluster.in_the_clear(address):
             raise ServerError(
@@ -47,8 +51,8 @@ def _connected(address: str):
         with cluster.connect(address) as client:
             yield client
     except cluster.Unreachable as e:
-        said = str(e).replace("--cluster", "--clients")
-        raise (StudyError if e.code == 2 else ServerError)(said) from None
+        problem = str(e).replace("--cluster", "--clients")
+        raise (StudyError if e.code == 2 else ServerError)(problem) from None
 
 
 class _Hidden(str):
@@ -66,15 +70,18 @@ class Kit(tools.Kit):
 
     tcp = True
 
-    def __init__(self, bench, study: Study):
+    def __init__(self, bench: "Bench", study: Study) -> None:
         super().__init__(bench, study)
         self.open = contextlib.ExitStack()
-        self.client, self.workers, self.clocks = None, [], []
+        self.client: Any = None  # of the cluster
+        self.workers: list[str] = []
+        self.clocks: list[tuple[float, float]] = []
 
     def dress(self, server: Server) -> None:
         """Before its start: where it listens."""
-        at = urlsplit(cluster.address(self.bench.address))
-        with socket.create_connection((at.hostname, at.port), cluster.PATIENCE_S) as seen:
+        url = urlsplit(cluster.address(self.bench.address))
+        place = (url.hostname or "", url.port or 0)
+        with socket.create_connection(place, cluster.PATIENCE_S) as seen:
             server.settings["bind_address"] = seen.getsockname()[0]
 
     def close(self) -> None:
@@ -86,7 +93,7 @@ class Kit(tools.Kit):
         wanted = self.study.workloads[0].clients
         self.client = self.open.enter_context(_connected(self.bench.address))
         with contextlib.suppress(TimeoutError):  # another one takes the place of a dead one
-            self.client.wait_for_workers(wanted, timeout=BACK_S)
+            self.client.wait_for_workers(wanted, timeout=_BACK_S)
         self.workers = sorted(self.client.nthreads())[:wanted]
         if len(self.workers) < wanted:
             self.close()
@@ -104,7 +111,7 @@ class Kit(tools.Kit):
             looks.append((took, there - asked - took / 2))
         return min(looks)
 
-    def load(self, s: tools.Slice, begun: Callable[[], None]) -> tuple[list[str], int, float]:
+    def load(self, run: tools.Slice, begun: Callable[[], None]) -> tuple[list[str], int, float]:
         """(argv of one of them, the worst exit code, CPU seconds of all clients). Texts and
         ``clients.json`` go into the run's folder; `begun` is called when all have their
         connections. Raises ToolError when a client is lost: its run is not one of all."""
@@ -112,18 +119,18 @@ class Kit(tools.Kit):
 
         if self.client is None:
             self._connect()
-        n, token, at = len(self.workers), secrets.token_hex(8), time.time() + AHEAD_S
-        options = _Hidden(_options(s.server))
-        how = {"tables": s.study.tables, "rows": s.study.profile.rows, "seconds": s.seconds}
-        how |= {"options": s.arm.options}
+        n, token, at = len(self.workers), secrets.token_hex(8), time.time() + _AHEAD_S
+        options, study = _Hidden(_options(run.server)), run.study
+        how: dict[str, Any] = {"tables": study.tables, "rows": study.profile.rows}
+        how |= {"seconds": run.seconds, "options": run.arm.options}
         marks = [Event(f"noisefloor-{token}-{i}", client=self.client) for i in range(n)]
         waiting = []
         for i, (worker, (_, ahead)) in enumerate(zip(self.workers, self.clocks, strict=True)):
-            own = how | {"threads": s.threads // n + (i < s.threads % n)}
-            task = (_load, options, s.workload, own, at + ahead, marks[i].name)
+            part = how | {"threads": run.threads // n + (i < run.threads % n)}
+            task = (_load, options, run.workload, part, at + ahead, marks[i].name)
             waiting.append(self.client.submit(*task, workers=[worker], pure=False, retries=0))
         try:
-            until = time.monotonic() + 3 * s.seconds + 2 * child.PATIENCE_S
+            until = time.monotonic() + 3 * run.seconds + 2 * child.PATIENCE_S
             for future, mark in zip(waiting, marks, strict=True):
                 while not mark.wait(1) and not future.done():
                     self._all_there(until)
@@ -132,24 +139,25 @@ class Kit(tools.Kit):
                 self._all_there(until)
                 with contextlib.suppress(TimeoutError):
                     left[0].exception(timeout=1)
-            found = [f.result() for f in waiting]
+            results = [f.result() for f in waiting]
         except (OSError, RuntimeError, CancelledError, TimeoutError, KilledWorker) as e:
             for future in waiting:
                 future.cancel()
             self.close()  # whoever is left is found anew
             raise child.ToolError(f"a client failed or was lost: {cluster.first(e)}") from None
         facts = []
-        starts = [f["start"] - ahead for f, (_, ahead) in zip(found, self.clocks, strict=True)]
-        for i, (f, began, (took, _)) in enumerate(zip(found, starts, self.clocks, strict=True)):
-            (s.folder / f"sysbench-{i + 1}.txt").write_text(f["text"])
-            kept = {k: f[k] for k in ("threads", "cpu_s", "exit_code")}
-            own = {"start_s": round(began - min(starts), 4)}
-            facts.append(own | kept | {"clock_round_trip_s": round(took, 4)})
-        (s.folder / CLIENTS).write_text(json.dumps(facts, indent=1) + "\n")
-        if bad := next((f for f in found if f["exit_code"]), None):
-            said = child.last_words(bad["text"])
-            raise child.ToolError(f"a client ended with exit code {bad['exit_code']}: {said}")
-        return found[0]["argv"], 0, round(sum(f["cpu_s"] for f in found), 3)
+        starts = [r["start"] - ahead for r, (_, ahead) in zip(results, self.clocks, strict=True)]
+        both = zip(results, starts, self.clocks, strict=True)
+        for i, (result, began, (took, _)) in enumerate(both, 1):
+            (run.folder / f"sysbench-{i}.txt").write_text(result["text"])
+            fact = {"start_s": round(began - min(starts), 4)}
+            fact |= {k: result[k] for k in ("threads", "cpu_s", "exit_code")}
+            facts.append(fact | {"clock_round_trip_s": round(took, 4)})
+        (run.folder / CLIENTS).write_text(json.dumps(facts, indent=1) + "\n")
+        if bad := next((r for r in results if r["exit_code"]), None):
+            why = child.last_words(bad["text"])
+            raise child.ToolError(f"a client ended with exit code {bad['exit_code']}: {why}")
+        return results[0]["argv"], 0, round(sum(r["cpu_s"] for r in results), 3)
 
     def _all_there(self, until: float) -> None:
         """Raise OSError for a client that went away, TimeoutError when it is late."""
@@ -172,12 +180,14 @@ def _options(server: Server) -> str:
     return option_file("noisefloor", secret, server.socket, server.port, host)
 
 
-def _load(options: str, workload: Workload, how: dict, at: float, mark: str) -> dict:
+def _load(
+    options: str, workload: Workload, how: dict[str, Any], at: float, mark: str
+) -> dict[str, Any]:
     """On a worker: one sysbench that starts at the second `at` of the worker's clock. options: text
     of its option file; how: as `workloads.sysbench` takes it."""
     from distributed import Event, get_client
 
-    began = []
+    began: list[float] = []
 
     def begun() -> None:
         began.append(time.time())
@@ -187,7 +197,7 @@ def _load(options: str, workload: Workload, how: dict, at: float, mark: str) -> 
     with tempfile.TemporaryDirectory(prefix="noisefloor-client-") as folder:
         file = secret_file(Path(folder) / "sysbench.cnf", options)
         argv = workloads.sysbench(workload, file, **how)
-        if (late := time.time() - at) > LATE_S:
+        if (late := time.time() - at) > _LATE_S:
             raise RuntimeError(f"the order to start came {late:.1f} s late")
         time.sleep(max(0.0, -late))
         code, text, cpu = child.run(argv, 3 * how["seconds"] + 60, None, begun)

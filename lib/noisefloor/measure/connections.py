@@ -10,10 +10,11 @@ import shutil
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from noisefloor import parse
 from noisefloor.measure import child, loading, tools, workloads
-from noisefloor.measure.child import Child, ToolError, run
+from noisefloor.measure.child import Child, ToolError
 from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines, wire
@@ -23,18 +24,21 @@ from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.wire import Link, Sshd, Tunnel
 from noisefloor.servers.workshop import clock, secret_file
 
-DEFAULT_KEY = "RSA 2048"
+if TYPE_CHECKING:
+    from noisefloor.measure.bench import Bench
+
+_DEFAULT_KEY = "RSA 2048"
 # groups of the key exchange by the names that OpenSSL prints, in lower case; of others that name
-GROUPS = {"x25519": "X25519", "secp256r1": "P-256", "prime256v1": "P-256"}
-STRANGERS = 3000  # users that log in once each, more than a slice has time for
+_GROUPS = {"x25519": "X25519", "secp256r1": "P-256", "prime256v1": "P-256"}
+_STRANGERS = 3000  # users that log in once each, more than a slice has time for
 
 
 @dataclass(frozen=True)
-class Route:
+class _Route:
     """How a client reaches a server: `enter` is the argv prefix of its namespace."""
 
     host: str
-    port: int
+    port: int | None
     enter: tuple[str, ...] = ()
     tunnel: Tunnel | None = None
 
@@ -44,23 +48,23 @@ class Kit(tools.Kit):
 
     tcp = True
 
-    def __init__(self, bench, study: Study):
+    def __init__(self, bench: "Bench", study: Study) -> None:
         super().__init__(bench, study)
         self.folder = bench.folder / "connections"
         self.folder.mkdir(mode=0o700)
-        self.keys = wire.certificates(self.folder / "tls", sorted(study.keys | {DEFAULT_KEY}))
+        self.keys = wire.certificates(self.folder / "tls", sorted(study.keys | {_DEFAULT_KEY}))
         self.env = {**os.environ, "OPENSSL_CONF": str(self.keys / "openssl.cnf")}
         self.link: Link | None = None
         self.no_link = ""  # why there is none
         self.far: Server | None = None
         self.sshds: dict[bool, Sshd] = {}
-        self.tunnels: dict[tuple, Tunnel] = {}
+        self.tunnels: dict[tuple[int | None, str, bool], Tunnel] = {}
         # by process: servers that let everybody in, and those that have strangers
         self.opened: set[int] = set()
         self.strangers: set[int] = set()
         self.serving: dict[int, str] = {}  # server's process -> the key that it presents
 
-    def client(self, arm: Arm) -> dict[str, str]:
+    def _client(self, arm: Arm) -> dict[str, str]:
         """The client's environment under `arm`: which groups it offers for the key exchange."""
         if not (groups := arm.how.get("groups")):
             return self.env
@@ -70,10 +74,11 @@ class Kit(tools.Kit):
     # -- servers ---------------------------------------------------------------------------------
 
     def dress(self, server: Server) -> None:
-        """Before its start: our certificates, and our configuration of OpenSSL, not the machine's."""
+        """Before its start: our certificates, and our configuration of OpenSSL instead of the
+        machine's."""
         server.settings |= dict(self.study.settings)  # no name is looked up while a client waits
         server.environment |= {"OPENSSL_CONF": self.env["OPENSSL_CONF"]}
-        self._place(server, DEFAULT_KEY)
+        self._place(server, _DEFAULT_KEY)
         shutil.copyfile(self.keys / "cacert.pem", server.datadir / "ca.pem")
         server.settings |= server.kind.TLS
 
@@ -82,7 +87,7 @@ class Kit(tools.Kit):
             text = (self.keys / f"server {key}-{end}.pem").read_text()
             secret_file(server.datadir / f"server-{end}.pem", text)
 
-    def serve(self, server: Server, key: str | None) -> None:
+    def _serve(self, server: Server, key: str | None) -> None:
         """Let the running server present the certificate of `key`; None: any. Raises
         ServerError."""
         if key is None or self.serving.get(server.pid) == key:
@@ -116,7 +121,7 @@ class Kit(tools.Kit):
         self.link.delay(distance_ms)
         return self.far
 
-    def open(self, server: Server) -> None:
+    def _open(self, server: Server) -> None:
         """Let the measuring user in from everywhere that a route ends."""
         if server.pid not in self.opened:
             users = server.query("SELECT host AS h FROM mysql.user WHERE user = 'noisefloor'")
@@ -124,15 +129,15 @@ class Kit(tools.Kit):
                 server.query("RENAME USER noisefloor@localhost TO noisefloor@'%'")
             self.opened.add(server.pid)
 
-    def forget(self, server: Server) -> None:
-        """Let the server have `STRANGERS` more users, with the measuring user's password, and none
+    def _forget(self, server: Server) -> None:
+        """Let the server have `_STRANGERS` more users, with the measuring user's password, and none
         of these passwords in its cache."""
         if server.pid not in self.strangers:
             row = server.query(
                 "SELECT HEX(authentication_string) AS a FROM mysql.user WHERE user = 'noisefloor'"
             )[0]
             how = f"IDENTIFIED WITH caching_sha2_password AS 0x{row['a']}"
-            names = [f"stranger{n}@'%'" for n in range(STRANGERS)]
+            names = [f"stranger{n}@'%'" for n in range(_STRANGERS)]
             server.query("CREATE USER IF NOT EXISTS " + ", ".join(f"{n} {how}" for n in names))
             server.query(f"GRANT SELECT ON {SCHEMA}.* TO " + ", ".join(names))
             self.strangers.add(server.pid)
@@ -149,22 +154,23 @@ class Kit(tools.Kit):
         try:
             openssl(arm.how.get("client", ""))
             self.route(server, arm)
-            self.serve(server, arm.how.get("key"))
+            self._serve(server, arm.how.get("key"))
         except (ServerError, engines.EngineMissing) as e:
             raise NotHere(arm.name, str(e)) from None
 
-    def route(self, server: Server, arm: Arm) -> Route:
+    def route(self, server: Server, arm: Arm) -> _Route:
         """The way to `server` under `arm`; tunnels are opened when first needed, as `ssh -N` where
         the arm says that no command shall run at the far end."""
-        self.open(server)
+        self._open(server)
         far = server is self.far
-        enter = self.link.client if far else ()
-        host = self.link.hosts[1] if far else "127.0.0.1"
+        link = self.link if far else None
+        enter = link.client if link else ()
+        host = link.hosts[1] if link else "127.0.0.1"
         if arm.how["via"] == "tcp":
-            return Route(host, server.port, enter)
+            return _Route(host, server.port, enter)
         if far not in self.sshds:
             place = self.folder / f"sshd-{'far' if far else 'near'}"
-            self.sshds[far] = Sshd(place, host, self.link.server if far else ())
+            self.sshds[far] = Sshd(place, host, link.server if link else ())
         command = arm.how.get("command") != "no"
         key = (server.port, arm.how["cipher"], command)
         if key not in self.tunnels:
@@ -172,9 +178,9 @@ class Kit(tools.Kit):
             self.tunnels[key] = Tunnel(
                 self.sshds[far], arm.how["cipher"], there, enter=enter, command=command
             )
-        return Route("127.0.0.1", self.tunnels[key].port, enter, self.tunnels[key])
+        return _Route("127.0.0.1", self.tunnels[key].port, enter, self.tunnels[key])
 
-    def options(self, server: Server, route: Route) -> Path:
+    def _options(self, server: Server, route: _Route) -> Path:
         """The option file of the measuring user for a route."""
         where = (server.socket, route.port, route.host)
         text = option_file("noisefloor", server.password, *where)
@@ -222,7 +228,7 @@ def openssl(client: str) -> str:
     return loading.openssl(build)
 
 
-def started(arm: Arm, argv: list[str]) -> list[str]:
+def _started(arm: Arm, argv: list[str]) -> list[str]:
     """argv with the libraries of the build whose client the arm has."""
     name = arm.how.get("client")
     return engines.beside(engines.find(name), *argv) if name else argv
@@ -231,127 +237,128 @@ def started(arm: Arm, argv: list[str]) -> list[str]:
 # -- the measuring tools ---------------------------------------------------------------------------
 
 
-def connect(s: Slice) -> dict:
+def connect(run: Slice) -> dict[str, Any]:
     """Connections made and ended by sysbench with our own script; text in ``sysbench.txt``.
 
     Before the clock starts the address is known (the round trips are measured) and the server has
     the password in its cache (the script's own session). At a rate, what is used counts from there,
     too: many clients start, and few of them work."""
-    kit, route, result = s.kit, s.kit.route(s.server, s.arm), {}
-    kit.serve(s.server, s.arm.how.get("key"))
-    if s.workload.distance_ms is not None:
-        result["rtt_s"] = kit.link.rtt(s.server.port)
-    if s.arm.how.get("cache") == "cold":
-        kit.forget(s.server)
-    argv = _argv(s, route)
+    kit, route = run.kit, run.kit.route(run.server, run.arm)
+    result: dict[str, Any] = {}
+    kit._serve(run.server, run.arm.how.get("key"))
+    if run.workload.distance_ms is not None:
+        result["rtt_s"] = kit.link.rtt(run.server.port)
+    if run.arm.how.get("cache") == "cold":
+        kit._forget(run.server)
+    argv = _argv(run, route)
     stolen, tunnel = steal(), route.tunnel
-    before, own = s.server.usage(), tunnel.usage() if tunnel else {}
-    limit, starting = 3 * s.seconds + 2 * child.PATIENCE_S, 0.0
-    call = [*route.enter, *started(s.arm, argv)]
-    client = Child(call, s.folder / "sysbench.txt", env=kit.client(s.arm))
+    before, ends_before = run.server.usage(), tunnel.usage() if tunnel else {}
+    limit, starting = 3 * run.seconds + 2 * child.PATIENCE_S, 0.0
+    call = [*route.enter, *_started(run.arm, argv)]
+    client = Child(call, run.folder / "sysbench.txt", env=kit._client(run.arm))
 
     def begun() -> None:
         nonlocal starting
         starting = clock(client.process.pid)
-        before.update(s.server.usage())
-        own.update(tunnel.usage() if tunnel else {})
+        before.update(run.server.usage())
+        ends_before.update(tunnel.usage() if tunnel else {})
 
-    code, text, cpu = client.wait(limit, begun if s.workload.rate else None)
+    code, text, cpu = client.wait(limit, begun if run.workload.rate else None)
     cpu -= starting
-    used = {k: round(v - before[k], 6) for k, v in s.server.usage().items()}
+    used = {k: round(v - before[k], 6) for k, v in run.server.usage().items()}
     if tunnel:  # what the ends of a tunnel spend is spent for the connections
         result["tunnel_s"] = tunnel.took_s
-        now = tunnel.usage()
-        used["sshd_cpu_s"] = round(now["server"] - own["server"], 6)
+        ends = tunnel.usage()
+        used["sshd_cpu_s"] = round(ends["server"] - ends_before["server"], 6)
         used["cpu_s"] = round(used["cpu_s"] + used["sshd_cpu_s"], 6)
-        cpu += now["client"] - own["client"]
+        cpu += ends["client"] - ends_before["client"]
     if not code:
         made = parse.sysbench(text)["events"]
-        checks = [*_first(text, s.arm), _required(s.server, s.arm)]
-        result |= _sessions(text, s.arm, made, checks)
-    return result | tools.told(_shown(kit, argv), code, {"server": used}, round(cpu, 6), stolen)
+        checks = [*_first(text, run.arm), _required(run.server, run.arm)]
+        result |= _sessions(text, run.arm, made, checks)
+    return result | tools.outcome(_shown(kit, argv), code, {"server": used}, round(cpu, 6), stolen)
 
 
-def _argv(s: Slice, route: Route) -> list[str]:
-    how = s.arm.how
+def _argv(run: Slice, route: _Route) -> list[str]:
+    how = run.arm.how
     name, client = "connect.lua", [f"--tls={how.get('tls', 'none')}"]
     if keep := how.get("keep"):
         name, client = "handshake.lua", [f"--keep={keep}"]
     if how.get("cache") == "cold":
-        client.append(f"--strangers={STRANGERS}")
+        client.append(f"--strangers={_STRANGERS}")
     client += [
-        f"--ca={s.kit.keys / 'cacert.pem'}",
-        f"--table-size={s.study.profile.rows}",
-        f"--time={s.seconds:g}",
+        f"--ca={run.kit.keys / 'cacert.pem'}",
+        f"--table-size={run.study.profile.rows}",
+        f"--time={run.seconds:g}",
         *workloads.PRINTED,
-        *s.workload.options,
+        *run.workload.options,
     ]
-    client += [f"--rate={s.workload.rate}"] if s.workload.rate else []
-    client += [f"--rand-seed={s.facts['arrivals']}"] if "arrivals" in s.facts else []
-    file = s.kit.options(s.server, route)
-    return workloads.call(name, file, s.threads, *client, "run")
+    client += [f"--rate={run.workload.rate}"] if run.workload.rate else []
+    client += [f"--rand-seed={run.facts['arrivals']}"] if "arrivals" in run.facts else []
+    file = run.kit._options(run.server, route)
+    return workloads.call(name, file, run.threads, *client, "run")
 
 
 def _shown(kit: Kit, argv: list[str]) -> list[str]:
     return [a.replace(f"{kit.keys}/", "") for a in workloads.shown(argv)]
 
 
-def _first(text: str, arm: Arm) -> list[dict]:
+def _first(text: str, arm: Arm) -> list[dict[str, str]]:
     """Evidence from the session that the script opened before the clock started: TLS version as the
     server names it, the key of the certificate that the client got, and the client's OpenSSL."""
-    m = re.search(r"^session: (\S*) (\S*)$", text, re.M)
-    version, cipher = (m[1], m[2]) if m else ("not asked", "")
+    session = re.search(r"^session: (\S*) (\S*)$", text, re.M)
+    version, cipher = (session[1], session[2]) if session else ("not asked", "")
     wanted = arm.how.get("tls", "no TLS")
     asked = f"Ssl_version of a session, cipher {cipher}" if cipher else "Ssl_version of a session"
-    key, client = (
+    lines = (
         re.search(pattern, text, re.M)
         for pattern in (r"^certificate: (.+)$", r"^client: .*\bOpenSSL (\d+\.\d+\.\w+)")
     )
-    found, own = (x[1] if x else "not told" for x in (key, client))
+    key, client = (line[1] if line else "not told" for line in lines)
     return [
         check("session", asked, wanted, version or "no TLS"),
-        check("certificate", "the one that the client got", arm.how.get("key", "none"), found),
-        check("client's OpenSSL", "in its process", openssl(arm.how.get("client", "")), own),
+        check("certificate", "the one that the client got", arm.how.get("key", "none"), key),
+        check("client's OpenSSL", "in its process", openssl(arm.how.get("client", "")), client),
     ]
 
 
-def _sessions(text: str, arm: Arm, made: int, checks: list[dict]) -> dict:
+def _sessions(text: str, arm: Arm, made: int, checks: list[dict[str, Any]]) -> dict[str, Any]:
     """What stands in run.json of the client's own sessions, all `made` of them: how many of each
     kind; and as evidence, beside `checks`, that all are what the arm says: the TLS version and the
     group of the key exchange. Raises ToolError where not every one was looked at, EvidenceError."""
     kinds: Counter[str] = Counter()
     for n, version, group in re.findall(r"^sessions: (\d+) (\S+) (\S+)$", text, re.M):
-        own = f"{version}, {GROUPS.get(group.lower(), group)}"
-        kinds["no TLS" if version == "none" else own] += int(n)
+        kind = f"{version}, {_GROUPS.get(group.lower(), group)}"
+        kinds["no TLS" if version == "none" else kind] += int(n)
     if kinds.total() != made:
         raise ToolError(f"the sessions of {kinds.total()} of {made} connections were looked at")
     how = arm.how
     wanted = f"{how['tls']}, {how['group']}" if "tls" in how else "no TLS"
     several = len(kinds) > 1
-    found = " and ".join(f"{kind} ({n:,} times)" if several else kind for kind, n in kinds.items())
-    proof = check("key exchange", "each session of the client", wanted, found)
+    seen = " and ".join(f"{kind} ({n:,} times)" if several else kind for kind, n in kinds.items())
+    proof = check("key exchange", "each session of the client", wanted, seen)
     return {"sessions": dict(kinds), "evidence": agree([*checks, proof])}
 
 
-def _required(server: Server, arm: Arm) -> dict:
+def _required(server: Server, arm: Arm) -> dict[str, str]:
     """Evidence that the server takes nothing but encrypted connections, or any."""
-    found = server.query("SELECT @@global.require_secure_transport AS v")[0]["v"]
+    required = server.query("SELECT @@global.require_secure_transport AS v")[0]["v"]
     wanted = "encrypted" if "tls" in arm.how else "any"
-    said = "encrypted" if int(found) else "any"
-    return check("connections taken", "require_secure_transport", wanted, said)
+    taken = "encrypted" if int(required) else "any"
+    return check("connections taken", "require_secure_transport", wanted, taken)
 
 
-def pooled(s: Slice) -> dict:
+def pooled(run: Slice) -> dict[str, Any]:
     """A script of sysbench's over connections that stay open; text in ``sysbench.txt``."""
-    kit, route = s.kit, s.kit.route(s.server, s.arm)
-    kit.serve(s.server, s.arm.how.get("key"))
-    ssl = ("--mysql-ssl=on",) if "tls" in s.arm.how else ()
-    argv = tools.load_argv(s, s.seconds, kit.options(s.server, route), options=ssl)
-    call = [*route.enter, *started(s.arm, argv)]
-    limit, out = 3 * s.seconds + child.PATIENCE_S, s.folder / "sysbench.txt"
-    stolen, before = steal(), tools.meter({"server": s.server})
+    kit, route = run.kit, run.kit.route(run.server, run.arm)
+    kit._serve(run.server, run.arm.how.get("key"))
+    ssl = ("--mysql-ssl=on",) if "tls" in run.arm.how else ()
+    argv = tools.load_argv(run, run.seconds, kit._options(run.server, route), options=ssl)
+    call = [*route.enter, *_started(run.arm, argv)]
+    limit, out = 3 * run.seconds + child.PATIENCE_S, run.folder / "sysbench.txt"
+    stolen, before = steal(), tools.meter({"server": run.server})
     # sysbench takes its certificates from the working directory
-    code, text, cpu = run(call, limit, out, env=kit.client(s.arm), cwd=kit.keys)
-    used = tools.used(before, tools.meter({"server": s.server}))
-    result = tools.told(_shown(kit, argv), code, used, cpu, stolen)
-    return result if code else result | _sessions(text, s.arm, s.threads, [])
+    code, text, cpu = child.run(call, limit, out, env=kit._client(run.arm), cwd=kit.keys)
+    used = tools.used(before, tools.meter({"server": run.server}))
+    result = tools.outcome(_shown(kit, argv), code, used, cpu, stolen)
+    return result if code else result | _sessions(text, run.arm, run.threads, [])

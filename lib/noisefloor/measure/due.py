@@ -1,4 +1,4 @@
-"""Which questions lack a sitting on this processor, and to measure as many of them as time allows."""
+"""Which questions lack a sitting on this processor; measures as many of them as time allows."""
 
 import contextlib
 import functools
@@ -11,13 +11,13 @@ from typing import Any
 
 from noisefloor import paths, studies
 from noisefloor.data import design, pack, tidy
-from noisefloor.measure import collect
+from noisefloor.measure import asking, collect
 from noisefloor.model import Study, StudyError
 from noisefloor.servers import doctor, engines
 
 PROFILE = "standard"  # of what is published
 STARTING_MIN = 2.0  # loading and the last packing of a campaign, about
-GATE = 1.1  # of its minutes, where the host is never quiet
+_GATE = 1.1  # of its minutes, where the host is never quiet
 _OTHERS = ("own-study", "calibration")  # which no published page asks
 
 
@@ -45,24 +45,24 @@ def due() -> list[Due]:
     whose builds are not here."""
     host = {"host": doctor.facts()}
     here, boot = design.processor(host), design.sitting(host)
-    held = _campaigns()
-    found = []
-    for study, own in _questions():
-        mine = [m for m in held if m["fingerprint"] == own and m["processor"] == here]
-        sat = {m["sitting"] for m in mine}
+    campaigns = _campaigns()
+    lacking = []
+    for study, fingerprint in _questions():
+        mine = [c for c in campaigns if (c["fingerprint"], c["processor"]) == (fingerprint, here)]
+        sat = {c["sitting"] for c in mine}
         if boot in sat or len(sat) >= study.sittings:
             continue
         name, key, minutes = study.name, study.key, _minutes(study)
-        took = [m["minutes"] for m in held if m["question"] == (name, key)]
+        took = [c["minutes"] for c in campaigns if c["question"] == (name, key)]
         took = [m for m in took if m < 2 * minutes]  # a longer one was interrupted
         leads = key in studies.headline(name)
         minutes = max([minutes, *took[-1:]])
-        found.append(Due(name, key, study.question, len(sat), study.sittings, minutes, leads))
-    return sorted(found, key=lambda d: (not d.headline, d.sittings, d.minutes))
+        lacking.append(Due(name, key, study.question, len(sat), study.sittings, minutes, leads))
+    return sorted(lacking, key=lambda d: (not d.headline, d.sittings, d.minutes))
 
 
 def _questions() -> Iterator[tuple[Study, str]]:
-    """Every question of a published page whose builds are here, and the fingerprint of its design."""
+    """Every question of a published page whose builds are here, and its design's fingerprint."""
     find = functools.cache(functools.partial(engines.find, fetch=False))
     for name in (s for s in studies.STUDIES if s not in _OTHERS):
         for key in studies.questions(name):
@@ -73,34 +73,34 @@ def _questions() -> Iterator[tuple[Study, str]]:
 
 def _minutes(study: Study) -> float:
     """Minutes of the clock that a campaign takes at the most, about."""
-    return round(study.profile.budget_min * GATE + STARTING_MIN, 1)
+    return round(study.profile.budget_min * _GATE + STARTING_MIN, 1)
 
 
 def _builds(study: Study, find: Callable[[str], engines.Engine]) -> dict[str, dict[str, str]]:
     """The build of each arm, as campaign.json would hold it. Raises EngineMissing, StudyError for
     one that lacks what an arm needs."""
-    found = {}
-    if why := collect.lacks(study, studies.default_engine(study.name), find):
+    builds = {}
+    if why := asking.lacks(study, studies.default_engine(study.name), find):
         raise StudyError(why)
     for arm in study.compared:
         name = arm.engine or studies.default_engine(study.name)
         build = find(name)
         if build.kind != name.partition("-")[0]:  # a fall-back answers another question
             raise StudyError(build.note)
-        found[arm.name] = {"kind": build.kind, "version": build.version}
-    return found
+        builds[arm.name] = {"kind": build.kind, "version": build.version}
+    return builds
 
 
 def _campaigns() -> list[dict[str, Any]]:
     """What is known of every finished campaign that can be read, in the order of time."""
-    found = []
+    campaigns: list[dict[str, Any]] = []
     for name in paths.campaigns():
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError, ValueError):
             meta = tidy.meta(folder := paths.campaign(name))
             if not meta.get("finished"):
                 continue
             began, ended = (datetime.fromisoformat(meta[k]) for k in ("created", "finished"))
-            found.append(
+            campaigns.append(
                 {
                     "folder": folder,
                     "created": meta["created"],
@@ -112,7 +112,7 @@ def _campaigns() -> list[dict[str, Any]]:
                     "minutes": round((ended - began).total_seconds() / 60, 1),
                 }
             )
-    return sorted(found, key=lambda m: m["created"])
+    return sorted(campaigns, key=lambda c: c["created"])
 
 
 def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
@@ -149,20 +149,20 @@ def _packed(campaign: Path, say: Callable[[str], None]) -> Iterator[Path]:
 
 def _unpacked() -> list[Path]:
     """Campaigns that answer a question of a published page, and lie among the live ones alone."""
-    known = {own for _, own in _questions()}
-    mine = [m["folder"] for m in _campaigns() if m["fingerprint"] in known and m["runs"]]
+    known = {fingerprint for _, fingerprint in _questions()}
+    mine = [c["folder"] for c in _campaigns() if c["fingerprint"] in known and c["runs"]]
     return [f for f in mine if not (paths.recorded() / f.name).exists()]
 
 
-def text(found: list[Due]) -> str:
+def text(lacking: list[Due]) -> str:
     """The questions that are due, for a terminal."""
-    if not found:
+    if not lacking:
         return "nothing is due: every question has its sittings on this processor"
-    whole = sum(d.minutes for d in found)
-    many = "1 question lacks" if len(found) == 1 else f"{len(found)} questions lack"
+    whole = sum(d.minutes for d in lacking)
+    many = "1 question lacks" if len(lacking) == 1 else f"{len(lacking)} questions lack"
     lines = [f"{many} a sitting on this processor, {whole / 60:.1f} hours:"]
-    wide = max(len(f"{d.study}, {d.question}") for d in found)
-    for d in found:
+    wide = max(len(f"{d.study}, {d.question}") for d in lacking)
+    for d in lacking:
         name = f"{d.study}, {d.question}"
         lines.append(f"  {name:<{wide}}  {d.sittings} of {d.asked} sittings  {d.minutes:>4.0f} min")
     return "\n".join([*lines, "to measure what fits into an hour: make measure MINUTES=60"])

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow
@@ -45,15 +46,19 @@ def _commit() -> str:
     return "" if done.returncode else done.stdout.strip()
 
 
-def _build(engine: engines.Engine) -> dict:
+def _build(engine: engines.Engine) -> dict[str, str]:
     label = engines.label(engine)
     return {"label": label} | {k: getattr(engine, k) for k in ("kind", "version", "origin")}
 
 
 def description(
-    study: Study, engine: engines.Engine, parameters: dict, builds: Mapping = {}
-) -> dict:
-    """campaign.json of a campaign that begins now."""
+    study: Study,
+    engine: engines.Engine,
+    parameters: Mapping[str, Any],
+    builds: Mapping[str, engines.Engine] = {},
+) -> dict[str, Any]:
+    """campaign.json of a campaign that begins now. `builds`: by the engine that an arm names,
+    `engine` where there is none."""
     arms = (*study.compared, study.control)
     fields = dataclasses.asdict(study)
     return {
@@ -84,13 +89,13 @@ def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) 
     here = design.processor({"host": doctor.facts()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
-            found = tidy.meta(file.parent)
-            if found["finished"] or not _build(engine).items() <= found["engine"].items():
+            meta = tidy.meta(file.parent)
+            if meta["finished"] or not _build(engine).items() <= meta["engine"].items():
                 continue
-            if "plan" not in found or "looks" in found["plan"]:
+            if "plan" not in meta or "looks" in meta["plan"]:
                 say(f"{file.parent.name} was begun under an earlier plan and is not continued")
-            elif restored(found) == study:
-                if study.floor or design.processor(found) == here:
+            elif restored(meta) == study:
+                if study.floor or design.processor(meta) == here:
                     return file.parent
                 say(f"{file.parent.name} was begun on another processor and is not continued")
     return None
@@ -99,10 +104,12 @@ def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) 
 class Folder:
     """The state of one execution of a study, as its folder tells it."""
 
-    def __init__(self, study: Study, folder: Path, meta: dict, progress: Progress):
+    def __init__(
+        self, study: Study, folder: Path, meta: dict[str, Any], progress: Progress
+    ) -> None:
         self.study, self.folder, self.meta, self.progress = study, folder, meta, progress
         self.seed = meta["seed"]
-        self._new: list[dict] = []  # rows that are not in the table yet
+        self._new: list[dict[str, Any]] = []  # rows that are not in the table yet
         self._table = tidy.frame([], study.design)
         self.lost, self._since = 0, 0.0
         self.plan = meta["plan"]
@@ -120,7 +127,7 @@ class Folder:
         if 0 <= self.block < len(self.turns) and self.whole(self.block):
             self.block += 1
 
-    def _swept(self) -> list[dict]:
+    def _swept(self) -> list[dict[str, Any]]:
         """The whole runs that count. Of what an interrupted campaign left, half-written runs go,
         and whole runs without their partner are set aside, so that their pair is measured anew and
         exactly once."""
@@ -128,17 +135,17 @@ class Folder:
             shutil.rmtree(half) if half.is_dir() else half.unlink()
         for run in tidy.strays(self.folder):
             self.set_aside(run.name, "damaged")
-        found: list[dict] = []
+        runs: list[dict[str, Any]] = []
         for run in tidy.run_folders(self.folder):
             try:
-                found.append(tidy.read(run))
+                runs.append(tidy.read(run))
             except tidy.Damaged as e:
                 self.progress.say(f"{e}; it is set aside")
                 self.set_aside(run.name, "damaged")
-        whole = Counter(f["pair_id"] for f in found if not f["warmup"])
-        for facts in (f for f in found if whole[f["pair_id"]] == 1):
+        whole = Counter(f["pair_id"] for f in runs if not f["warmup"])
+        for facts in (f for f in runs if whole[f["pair_id"]] == 1):
             self.set_aside(facts["run"], "unpaired")
-        return [f for f in found if whole[f["pair_id"]] != 1]
+        return [f for f in runs if whole[f["pair_id"]] != 1]
 
     def set_aside(self, run: str, why: str, folder: Path | None = None) -> None:
         """Rename a run's folder (`folder`, where it is not whole) so that it is kept and not
@@ -172,8 +179,8 @@ class Folder:
         """From here on the clock runs: everything is loaded."""
         self._since = self._since or time.monotonic()
 
-    def save(self, **changes) -> None:
-        """Write campaign.json."""
+    def save(self, **changes: Any) -> None:
+        """Write campaign.json, with these `changes`."""
         if self._since:
             at = time.monotonic()
             self.meta["wall_s"] += at - self._since
@@ -183,10 +190,10 @@ class Folder:
 
     def done(self, block: int | None = None) -> dict[str, int]:
         """Cell key -> pairs measured, in one block or in all."""
-        t = self.table
-        t = t[~t["warmup"] & ((t["block"] == block) | (block is None))]
-        t = t[t.groupby("pair_id")["position"].transform("nunique") == 2]
-        keys = t.drop_duplicates("pair_id")["pair_id"].str.rsplit("-p", n=1).str[0]
+        rows = self.table
+        rows = rows[~rows["warmup"] & ((rows["block"] == block) | (block is None))]
+        rows = rows[rows.groupby("pair_id")["position"].transform("nunique") == 2]
+        keys = rows.drop_duplicates("pair_id")["pair_id"].str.rsplit("-p", n=1).str[0]
         return keys.value_counts().to_dict()
 
     def due(self, cell: Cell, rounds: int) -> int:
@@ -195,16 +202,16 @@ class Folder:
 
     def cells(self, arm: Arm | None) -> list[Cell]:
         """The comparisons of a block: of one arm, or of all."""
-        found = [x for x in schedule.cells(self.study) if arm in (None, x.arm)]
-        return [x for x in found if not (x.control and not self.plan["control"])]
+        cells = [x for x in schedule.cells(self.study) if arm in (None, x.arm)]
+        return [x for x in cells if not (x.control and not self.plan["control"])]
 
     def whole(self, block: int) -> bool:
         """Whether every comparison of a block has the pairs of the plan."""
         have = self.done(block)
-        due = [x for x in self.cells(self.turns[block][1]) if not self.skips(x)]
+        cells = [x for x in self.cells(self.turns[block][1]) if not self.skips(x)]
         if not self.plan["pairs"]:
             return False
-        return all(have.get(x.key, 0) >= self.due(x, self.plan["pairs"]) for x in due)
+        return all(have.get(x.key, 0) >= self.due(x, self.plan["pairs"]) for x in cells)
 
     def why_ended(self) -> str:
         """Why nothing more is measured, in words."""

@@ -7,22 +7,23 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from noisefloor.servers.workshop import ctrl_c
 
 PROBE_S = 0.2  # steal is counted in hundredths of a second: on two cores these are 40 of them
 PAUSE_S = 1.0  # between two probes: a neighbour's burst lasts for seconds
 FIRST = 10  # probes that say what is usual here; their median is safe from four bursts
-SLOWEST = 0.9  # of the usual speed: on a quiet host two probes differ by a few per cent
-MORE_STEAL = 0.05  # share of the cores above the usual steal: a tenth of a core of two
+_SLOWEST = 0.9  # of the usual speed: on a quiet host two probes differ by a few per cent
+_MORE_STEAL = 0.05  # share of the cores above the usual steal: a tenth of a core of two
 WAITING = 0.1  # share of the campaign's minutes; a host that is never quiet is measured as it is
 STAT = Path("/proc/stat")
 _BUFFER = bytes(1 << 20)  # hashlib lets go of the GIL for it, and seldom asks for it again
 
-Probe = tuple[float, float]  # bytes hashed a second on all cores, share of the cores stolen
+_Probe = tuple[float, float]  # bytes hashed a second on all cores, share of the cores stolen
 
 
-def probe() -> Probe | None:
+def probe() -> _Probe | None:
     """One look at the host: `PROBE_S` of work on every core that is ours. None on a system without
     /proc/stat or without threads that stay on a core."""
     try:
@@ -55,33 +56,34 @@ def _stolen_s(cores: Iterable[int]) -> float:
 
 
 class Gate:
-    """Waits until the host is quiet. It knows the campaign's minutes and its own earlier probes, and
-    nothing of the runs that follow, so that waiting cannot favour an arm."""
+    """Waits until the host is quiet. It knows the campaign's minutes and its own earlier probes,
+    and nothing of the runs that follow, so that waiting cannot favour an arm."""
 
     def __init__(
         self,
         minutes: float,
-        history: list[dict] | None = None,
+        history: list[dict[str, Any]] | None = None,
         *,
-        probe: Callable[[], Probe | None] = probe,
+        probe: Callable[[], _Probe | None] = probe,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
-    ):
+    ) -> None:
         """`minutes`: the whole campaign's. `history`: what `wait` returned in it before."""
         self.limit_s = WAITING * 60 * minutes
         self._probe, self._sleep, self._clock = probe, sleep, clock
-        self._first: list[Probe] = []
+        self._first: list[_Probe] = []
         self._probes, self._waits, self._waited_s = 0, 0, 0.0
         for facts in history or []:
             self._first += [(speed, steal) for speed, steal in facts["first"]]
             self._count(facts)
 
-    def wait(self) -> dict:
-        """Probe, and wait while the host is not quiet and the campaign may wait any longer. Facts to
-        be kept: `waited_s`, `probes`; of the last probe `speed` (1.0: as usual) and `steal` (share
-        of the cores), None where the system does not tell; `first`, the probes of this call that
-        count among the campaign's first ten."""
-        before, facts = len(self._first), {"waited_s": 0.0, "probes": 0}
+    def wait(self) -> dict[str, Any]:
+        """Probe, and wait while the host is not quiet and the campaign may wait any longer. Facts
+        to be kept: `waited_s`, `probes`; of the last probe `speed` (1.0: as usual) and `steal`
+        (share of the cores), None where the system does not tell; `first`, the probes of this call
+        that count among the campaign's first ten."""
+        before = len(self._first)
+        facts: dict[str, Any] = {"waited_s": 0.0, "probes": 0}
         quiet, last = self._look(facts)
         began = self._clock()
         while not quiet and self._may_wait(facts["waited_s"]):
@@ -92,7 +94,7 @@ class Gate:
         self._count(facts)
         return facts | last | {"first": [list(p) for p in self._first[before:]]}
 
-    def _look(self, facts: dict) -> tuple[bool, dict]:
+    def _look(self, facts: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
         """One more probe: whether the host is quiet, and what is to be kept of the probe."""
         if (seen := self._probe()) is None:
             return True, {"speed": None, "steal": None}
@@ -101,14 +103,14 @@ class Gate:
             self._first.append(seen)
         speeds, steals = zip(*self._first, strict=True)
         speed, steal = seen[0] / median(speeds), seen[1]
-        quiet = speed >= SLOWEST and steal <= median(steals) + MORE_STEAL
+        quiet = speed >= _SLOWEST and steal <= median(steals) + _MORE_STEAL
         return quiet, {"speed": round(speed, 4), "steal": steal}
 
     def _may_wait(self, waited_s: float) -> bool:
         """Whether another pause and its probe are within what the campaign may wait."""
         return self._waited_s + waited_s + PAUSE_S + PROBE_S <= self.limit_s
 
-    def _count(self, facts: dict) -> None:
+    def _count(self, facts: dict[str, Any]) -> None:
         self._probes += facts["probes"]
         self._waits += facts["waited_s"] > 0
         self._waited_s += facts["waited_s"]
@@ -119,6 +121,6 @@ class Gate:
         return round(self._waited_s, 3)
 
     @property
-    def tally(self) -> dict:
+    def tally(self) -> dict[str, float]:
         """For the page: how many `probes` and `waits`, and the `seconds` waited in all."""
         return {"probes": self._probes, "waits": self._waits, "seconds": self.waited_s}

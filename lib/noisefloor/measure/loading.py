@@ -3,9 +3,11 @@ is, how fast its ciphers are."""
 
 import re
 import secrets
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from noisefloor import schedule
 from noisefloor.data import tidy
@@ -49,21 +51,21 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
             base = bases[arm.engine]
             if not arm.prepare:
                 return base
-            own = base.sibling(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
+            server = base.sibling(folder / f"base-{schedule.slug(arm.name)}", arm.settings)
 
             def make() -> None:
-                base.copy_to(own)
-                with own:
+                base.copy_to(server)
+                with server:
                     for statement in workloads.statements(arm.prepare, study.tables):
-                        own.patient(statement)
-                    own.shrink_redo()
-                    own.stop()
+                        server.patient(statement)
+                    server.shrink_redo()
+                    server.stop()
 
-            kept.taken(own, [*_content(study, own), *arm.prepare], make)
-            return own
+            kept.taken(server, [*_content(study, server), *arm.prepare], make)
+            return server
 
-        found = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
-    return found | dict.fromkeys(("", study.control.name), found[study.baseline.name])
+        by_arm = dict(zip([a.name for a in arms], both.map(prepared, arms), strict=True))
+    return by_arm | dict.fromkeys(("", study.control.name), by_arm[study.baseline.name])
 
 
 def _content(study: Study, server: Server) -> list[object]:
@@ -74,6 +76,13 @@ def _content(study: Study, server: Server) -> list[object]:
     several = not first.sized and max(first.threads)  # as `fill` has it
     size = (study.tables, study.profile.rows, first.sized, several, study.keyring)
     return [label(engine), engine.command, sorted(server.settings.items()), text, *map(str, size)]
+
+
+def place_script(lua: str, study: Study, folder: Path) -> None:
+    """Copy the script of the user's own, where the study has one (`lua`: its path), beside the
+    folders of the servers, where `workloads.script` looks."""
+    if lua:
+        shutil.copyfile(lua, folder / study.workloads[0].script)
 
 
 def load(server: Server, study: Study) -> None:
@@ -137,53 +146,54 @@ def checksums(server: Server) -> dict[str, object]:
 # -- what an arm is on this machine ----------------------------------------------------------------
 
 
-_TOLD = {
+_VARIABLES = {
     "release": "version_comment",
     "machine": "version_compile_machine",
     "system": "version_compile_os",
     "zlib": "version_compile_zlib",
     "allocator": "version_malloc_library",
 }
-_LOADED = r"lib(?:ssl|crypto|z|stdc\+\+|c|jemalloc|tcmalloc\w*|mimalloc|aio|uring)[-.\d]*\.so[.\d]*"
+_LIBS = r"lib(?:ssl|crypto|z|stdc\+\+|c|jemalloc|tcmalloc\w*|mimalloc|aio|uring)[-.\d]*\.so[.\d]*"
 
 
 def built(server: Server) -> dict[str, str]:
     """How the program of a running server was made: what it says itself, the compilers that are
     named in it, and the libraries that it has loaded. What is not told is left out."""
-    told = server.variables()
-    found = {k: told[v] for k, v in _TOLD.items() if told.get(v)}
-    texts = {r["Variable_name"].lower(): r["Value"] for r in server.query("SHOW GLOBAL STATUS")}
-    tls = texts.get("tls_library_version") or told.get("version_ssl_library")
-    found |= {"OpenSSL": tls} if tls else {}
+    variables = server.variables()
+    facts = {k: variables[v] for k, v in _VARIABLES.items() if variables.get(v)}
+    status = {r["Variable_name"].lower(): r["Value"] for r in server.query("SHOW GLOBAL STATUS")}
+    tls = status.get("tls_library_version") or variables.get("version_ssl_library")
+    facts |= {"OpenSSL": tls} if tls else {}
     maps = Path(f"/proc/{server.pid}/maps").read_text().splitlines()
     loaded = {Path(m.split(maxsplit=5)[5]) for m in maps if "/" in m}
     named: set[bytes] = set()
     for program in (p for p in loaded if p.name in ("mysqld", "mariadbd")):
         text = program.read_bytes()
         named |= set(re.findall(rb"GCC: \([^)]{1,60}\) [\d.]+|clang version [\d.]+", text))
-    found |= {"compiler": ", ".join(sorted(n.decode() for n in named))} if named else {}
-    libraries = sorted(p.name for p in loaded if re.fullmatch(_LOADED, p.name))
-    return found | {"libraries": ", ".join(libraries)}
+    facts |= {"compiler": ", ".join(sorted(n.decode() for n in named))} if named else {}
+    libraries = sorted(p.name for p in loaded if re.fullmatch(_LIBS, p.name))
+    return facts | {"libraries": ", ".join(libraries)}
 
 
-def upgrade(old: Server, build: Engine, folder: Path) -> dict:
+def upgrade(old: Server, build: Engine, folder: Path) -> dict[str, Any]:
     """A copy of a stopped server's data directory opened by another build: seconds until it
     answers, checksums of all tables before and after, and what the server said."""
-    found = {"from": label(old.engine), "to": label(build), "took_s": None, "checksums": ""}
+    result: dict[str, Any] = {"from": label(old.engine), "to": label(build)}
+    result |= {"took_s": None, "checksums": ""}
     with old.trial(folder / "before") as before:
         sums = checksums(before)
         before.stop()
         after = before.copy(folder / "after")
     after.engine = build
     try:
-        found["took_s"] = round(after.start(timeout=600), 2)
-        found["checksums"] = "equal" if checksums(after) == sums else "different"
+        result["took_s"] = round(after.start(timeout=600), 2)
+        result["checksums"] = "equal" if checksums(after) == sums else "different"
     except ServerError as e:
-        found["refused"] = str(e)
+        result["refused"] = str(e)
     finally:
-        found["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
+        result["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
         after.remove()
-    return found
+    return result
 
 
 # -- how fast this machine's openssl is ------------------------------------------------------------
@@ -198,28 +208,28 @@ def cipher_rates(cipher: Mapping[str, str], engine: Engine | None = None) -> lis
     """Bytes a second of processor time of a cipher alone in memory, by `openssl speed` with the
     libraries of a build (None: the machine's own), three times for a second; [] where these do not
     have it."""
-    argv = workloads.speed(cipher["name"], 1, cipher.get("option") == "-decrypt")
-    own = beside(engine, *argv) if engine else argv
-    return [r for r in map(tidy.cipher_rate, _thrice(*own)) if r]
+    argv: Sequence[str] = workloads.speed(cipher["name"], 1, cipher.get("option") == "-decrypt")
+    argv = beside(engine, *argv) if engine else argv
+    return [rate for rate in map(tidy.cipher_rate, _thrice(*argv)) if rate]
 
 
 def openssl(engine: Engine | None) -> str:
     """The version of the OpenSSL of a program with the libraries of a build, of None with the
     machine's own: ``3.6.0``."""
     argv = beside(engine, "openssl", "version") if engine else ["openssl", "version"]
-    said = run(argv, child.PATIENCE_S)[1]
-    found = re.findall(r"OpenSSL (\d+\.\d+\.\w+)", said)  # the program's, then its library's
-    return found[-1] if found else ""
+    printed = run(argv, child.PATIENCE_S)[1]
+    versions = re.findall(r"OpenSSL (\d+\.\d+\.\w+)", printed)  # the program's, its library's
+    return versions[-1] if versions else ""
 
 
 def signature_rates(keys: set[str], engine: Engine) -> dict[str, list[float]]:
-    """{key: signatures a second of processor time, by `openssl speed` with the libraries of a build,
-    three times for a second}; without the keys that these do not have."""
-    found = {}
+    """{key: signatures a second of processor time, by `openssl speed` with the libraries of a
+    build, three times for a second}; without the keys that these do not have."""
+    by_key: dict[str, list[float]] = {}
     for key in sorted(keys):
         name = "ecdsap256" if key == "P-256" else key.lower().replace(" ", "")
         texts = _thrice(*beside(engine, "openssl", "speed", "-mr", "-seconds", "1", name))
-        told = (re.search(r"^\+F[24]:\d+:\d+:([\d.]+):", t, re.M) for t in texts)
-        rates = [float(m[1]) for m in told if m]
-        found |= {key: rates} if len(rates) == len(texts) else {}
-    return found
+        lines = (re.search(r"^\+F[24]:\d+:\d+:([\d.]+):", t, re.M) for t in texts)
+        rates = [float(m[1]) for m in lines if m]
+        by_key |= {key: rates} if len(rates) == len(texts) else {}
+    return by_key

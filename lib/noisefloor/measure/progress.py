@@ -2,6 +2,13 @@
 
 import sys
 import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noisefloor.measure.folder import Folder
+
+Say = Callable[[str], None]  # takes a line
 
 
 def minutes(seconds: float) -> str:
@@ -13,8 +20,9 @@ def minutes(seconds: float) -> str:
 class Progress:
     """A bar in a terminal and in Jupyter, plain lines every ten seconds elsewhere."""
 
-    def __init__(self):
-        self._bar = self._display = None
+    def __init__(self) -> None:
+        self._bar: Any = None  # tqdm's
+        self._display: Any = None  # IPython's
         self._next = 0.0
         notebook = sys.modules.get("IPython")  # which a library may have imported outside of one
         if notebook and notebook.get_ipython():
@@ -30,13 +38,14 @@ class Progress:
         else:
             print(f"noisefloor: {text}", file=sys.stderr, flush=True)
 
-    def show(self, c, doing: str) -> None:
-        """Where the campaign is: block, pair and arm, time left at the most. No estimate: nobody may
-        stop because of one."""
-        now, spent, left = time.monotonic(), c.meta["spent_s"], max(c.left_s, 0.0)
+    def show(self, campaign: "Folder", doing: str) -> None:
+        """Where the campaign is: block, pair and arm, time left at the most. No estimate: nobody
+        may stop because of one."""
+        now, spent = time.monotonic(), campaign.meta["spent_s"]
+        left = max(campaign.left_s, 0.0)
         if now < self._next:
             return
-        text = f"block {c.block + 1} of {len(c.turns)}, {doing}"
+        text = f"block {campaign.block + 1} of {len(campaign.turns)}, {doing}"
         plain = not (self._display or sys.stderr.isatty())
         self._next = now + (10 if plain else 1)
         if self._display or plain:
@@ -45,7 +54,7 @@ class Progress:
             from tqdm import tqdm
 
             bar = "{desc} {percentage:3.0f} %|{bar}| {postfix}"
-            self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=c.study.name)
+            self._bar = tqdm(total=1.0, bar_format=bar, leave=False, desc=campaign.study.name)
         self._bar.n = min(spent / (spent + left + 1e-9), 1.0)
         self._bar.set_postfix_str(f"{minutes(left)} left; {text}")
 

@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
 from noisefloor.measure import child, workloads
-from noisefloor.measure.child import Child, Gated, ToolError, run
+from noisefloor.measure.child import Child, Gated, ToolError
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.engines import which
 from noisefloor.servers.server import Server
@@ -27,15 +28,21 @@ from noisefloor.servers.throttle import block_device
 from noisefloor.servers.workshop import looks
 from noisefloor.stats.within import mser5
 
-SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
-FULL = "event queue is full"  # what sysbench says when it cannot offer more
-SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
+if TYPE_CHECKING:
+    from noisefloor.measure.bench import Bench
+
+_SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
+_FULL = "event queue is full"  # what sysbench says when it cannot offer more
+_SAMPLES_PER_S = 997  # of each of the server's threads that runs; no multiple of its timers
+LATER: Any = None  # what a slice is given when its turn comes
+
+_Meters = Mapping[str, Mapping[str, float]]  # by server, what its process has used
 
 
 class NotHere(Exception):
     """An arm or workload that this machine does not allow: its name, and the reason."""
 
-    def __init__(self, name: str, reason: str):
+    def __init__(self, name: str, reason: str) -> None:
         super().__init__(name, reason)
         self.name, self.reason = name, reason
 
@@ -46,7 +53,7 @@ class Kit:
 
     tcp = False  # whether the servers listen on an address
 
-    def __init__(self, bench, study: Study):
+    def __init__(self, bench: "Bench", study: Study) -> None:
         self.bench, self.study = bench, study
 
     @property
@@ -88,10 +95,10 @@ class Slice:
     seconds: float
     folder: Path
     idle: Mapping[str, Server] = field(default_factory=dict)
-    replica: Server | None = None
-    kit: Kit | None = None
-    gated: Gated | None = None  # a sysbench that has its connections already
-    facts: dict = field(default_factory=dict)
+    replica: Server = LATER
+    kit: Any = LATER  # the `Kit` of its study
+    gated: Gated = LATER  # a sysbench that has its connections already
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -112,7 +119,7 @@ def _binlog_bytes(server: Server) -> int:
     return sum(p.stat().st_size for p in server.datadir.glob("binlog.[0-9]*"))
 
 
-def disk_bytes(folder: Path) -> int:
+def _disk_bytes(folder: Path) -> int:
     """Bytes written so far to the disk under a folder, by anybody; 0 where no single disk is."""
     device = block_device(folder)
     return 512 * int((device / "stat").read_text().split()[6]) if device else 0
@@ -124,12 +131,14 @@ def meter(servers: Mapping[str, Server]) -> dict[str, dict[str, float]]:
     return {n: s.usage() | logs.get(n, {}) for n, s in servers.items()}
 
 
-def used(before: dict, after: dict) -> dict[str, dict[str, float]]:
+def used(before: _Meters, after: _Meters) -> dict[str, dict[str, float]]:
     """The differences of two looks of `meter`."""
     return {n: {k: round(after[n][k] - v, 3) for k, v in b.items()} for n, b in before.items()}
 
 
-def told(argv: list[str], code: int, usage: dict, cpu_s: float, stolen_s: float) -> dict:
+def outcome(
+    argv: list[str], code: int, usage: _Meters, cpu_s: float, stolen_s: float
+) -> dict[str, Any]:
     """What run.json holds of a tool that ended just now. stolen_s: `steal` before its start."""
     return {
         "argv": argv,
@@ -155,58 +164,64 @@ _WRITES = {
 }
 
 
-def _counters(s: Slice) -> dict[str, dict[str, float]]:
-    """pool: counters of the thread pool, of a server of ours that has one; disk: what the disk was asked
-    for by commits (the log), by transactions too large for their cache and by the page cleaner."""
-    found = {}
-    handling = s.server.variables().get("thread_handling") if s.server.datadir else None
+def _counters(run: Slice) -> dict[str, dict[str, float]]:
+    """pool: counters of the thread pool, of a server of ours that has one; disk: what the disk was
+    asked for by commits (the log), by transactions too large for their cache and by the page
+    cleaner."""
+    counters = {}
+    handling = run.server.variables().get("thread_handling") if run.server.datadir else None
     if handling in _POOLS:
-        (row,) = s.server.query(f"SELECT {_POOLS[handling]}")
-        found["pool"] = {k: float(v or 0) for k, v in row.items()}
-    said = s.server.status(*(v for names in _WRITES.values() for v in names))
-    found["disk"] = {k: said[v] for k, names in _WRITES.items() for v in names if v in said}
-    return found
+        (row,) = run.server.query(f"SELECT {_POOLS[handling]}")
+        counters["pool"] = {k: float(v or 0) for k, v in row.items()}
+    status = run.server.status(*(v for names in _WRITES.values() for v in names))
+    counters["disk"] = {k: status[v] for k, names in _WRITES.items() for v in names if v in status}
+    return counters
 
 
-# -- sysbench ---------------------------------------------------------------------------------------
+# -- sysbench --------------------------------------------------------------------------------------
 
 
-def load_argv(s: Slice, seconds: float, option_file: Path | None = None, **changes) -> list[str]:
-    """argv of the sysbench that loads a slice's server."""
-    asked = {"tables": s.study.tables, "rows": s.study.profile.rows, "threads": s.threads}
-    own = (f"--rand-seed={s.facts['arrivals']}",) if "arrivals" in s.facts else ()
-    asked |= {"seconds": seconds, "options": (*s.arm.options, *own)} | changes
-    return workloads.sysbench(s.workload, option_file or s.server.folder / "sysbench.cnf", **asked)
+def load_argv(
+    run: Slice, seconds: float, option_file: Path | None = None, **changes: Any
+) -> list[str]:
+    """argv of the sysbench that loads a slice's server. `changes`: as `workloads.sysbench` takes
+    them."""
+    facts, rows = run.facts, run.study.profile.rows
+    seed = (f"--rand-seed={facts['arrivals']}",) if "arrivals" in facts else ()
+    given: dict[str, Any] = {"tables": run.study.tables, "rows": rows, "threads": run.threads}
+    given |= {"seconds": seconds, "options": (*run.arm.options, *seed)} | changes
+    file = option_file or run.server.folder / "sysbench.cnf"
+    return workloads.sysbench(run.workload, file, **given)
 
 
-def sysbench(s: Slice) -> dict:
+def sysbench(run: Slice) -> dict[str, Any]:
     """One sysbench run, here or from several clients; text in ``sysbench.txt`` (``sysbench-1.txt``
     …), usage of the measured and the idle servers."""
-    argv, meters = load_argv(s, s.seconds), {"server": s.server, **s.idle}
-    counted = _counters(s)
-    place = s.server.datadir
-    stolen, before, disk_B = steal(), meter(meters), disk_bytes(place) if place else 0
+    argv, meters = load_argv(run, run.seconds), {"server": run.server, **run.idle}
+    counted = _counters(run)
+    place = run.server.datadir
+    stolen, before, disk_B = steal(), meter(meters), _disk_bytes(place) if place else 0
 
     def begun() -> None:
         # five hundred connections with their statements cost as much as a second of transactions
         before.update(meter(meters))
-        counted.update(_counters(s) if "pool" in counted else {})
+        counted.update(_counters(run) if "pool" in counted else {})
 
-    patience, out = 3 * s.seconds + child.PATIENCE_S, s.folder / "sysbench.txt"
+    patience, out = 3 * run.seconds + child.PATIENCE_S, run.folder / "sysbench.txt"
     text = ""
-    if s.workload.clients:
-        argv, code, cpu = s.kit.load(s, begun)
-    elif s.gated:
-        s.gated.go()
+    if run.workload.clients:
+        argv, code, cpu = run.kit.load(run, begun)
+    elif run.gated:
+        run.gated.go()
         begun()
-        code, text, cpu = s.gated.wait(patience)
+        code, text, cpu = run.gated.wait(patience)
         out.write_text(text)
     else:
-        code, text, cpu = run(argv, patience, out, begun)
-    found = told(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
-    found |= used(counted, _counters(s)) if counted else {}
-    found |= {"disk_written_B": disk_bytes(place) - disk_B} if disk_B else {}
-    return found | ({"queue_full": True} if FULL in text else {})
+        code, text, cpu = child.run(argv, patience, out, begun)
+    facts = outcome(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
+    facts |= used(counted, _counters(run)) if counted else {}
+    facts |= {"disk_written_B": _disk_bytes(place) - disk_B} if disk_B else {}
+    return facts | ({"queue_full": True} if _FULL in text else {})
 
 
 def pin(pid: int, core: int) -> None:
@@ -216,77 +231,77 @@ def pin(pid: int, core: int) -> None:
             os.sched_setaffinity(int(thread), {core})
 
 
-def at_once(runs: list[Slice]) -> list[dict]:
+def at_once(runs: list[Slice]) -> list[dict[str, Any]]:
     """Sysbench on all these servers at the same time, each with clients that are connected already;
     text in ``sysbench.txt``, usage of each server until its own load has ended."""
     patience, stolen = 3 * runs[0].seconds + child.PATIENCE_S, steal()
-    for s in runs:
-        s.gated.go()
-    before = [(meter({"server": s.server}), _counters(s)) for s in runs]
+    for run in runs:
+        run.gated.go()
+    before = [(meter({"server": run.server}), _counters(run)) for run in runs]
 
-    def ended(s: Slice, was: tuple[dict, dict]) -> dict:
-        code, text, cpu = s.gated.wait(patience)
-        usage, counted = used(was[0], meter({"server": s.server})), used(was[1], _counters(s))
-        argv = workloads.shown(load_argv(s, s.seconds))
-        found = told(argv, code, usage, cpu, stolen) | counted
-        return found | ({"queue_full": True} if FULL in text else {})
+    def ended(run: Slice, was: tuple[_Meters, _Meters]) -> dict[str, Any]:
+        code, text, cpu = run.gated.wait(patience)
+        usage, counted = used(was[0], meter({"server": run.server})), used(was[1], _counters(run))
+        argv = workloads.shown(load_argv(run, run.seconds))
+        facts = outcome(argv, code, usage, cpu, stolen) | counted
+        return facts | ({"queue_full": True} if _FULL in text else {})
 
     with ThreadPoolExecutor(len(runs)) as pool:
         try:
             return list(pool.map(ended, runs, before))
         except BaseException:  # nobody waits for the other one
-            for s in runs:
-                s.gated.process.kill()
+            for run in runs:
+                run.gated.process.kill()
             raise
 
 
 # -- which functions a server spends its time in ---------------------------------------------------
 
 
-def profile(s: Slice) -> dict:
+def profile(run: Slice) -> dict[str, Any]:
     """One sysbench run with `perf` beside it: which functions of the server, and of the kernel for
     it, its processor time was spent in. Samples by function in ``perf.csv``. Raises NotHere."""
-    perf = which("perf")
+    perf, workload = which("perf"), run.workload.name
     if not perf:
-        raise NotHere(s.workload.name, "perf is missing (package linux-perf)")
-    data = s.server.folder / "perf.data"
-    record = [perf, "record", "-q", "-e", "cpu-clock", "-F", str(SAMPLES_PER_S), "-o", str(data)]
+        raise NotHere(workload, "perf is missing (package linux-perf)")
+    data = run.server.folder / "perf.data"
+    record = [perf, "record", "-q", "-e", "cpu-clock", "-F", str(_SAMPLES_PER_S), "-o", str(data)]
     try:
         with Child([*record, "-a"]) as recorder:  # threads that are made meanwhile would be missed
             for _ in looks(child.PATIENCE_S):  # its file is empty until it samples
                 if recorder.ended or (data.exists() and data.stat().st_size):
                     break
-            found = {} if recorder.ended else sysbench(s)
+            facts = {} if recorder.ended else sysbench(run)
             os.kill(recorder.process.pid, signal.SIGINT)  # send_signal would take its exit code
-            code, said, _ = recorder.wait(child.PATIENCE_S)
+            code, printed, _ = recorder.wait(child.PATIENCE_S)
         if not data.exists() or code not in (0, -signal.SIGINT):
-            raise NotHere(s.workload.name, f"perf recorded nothing: {' '.join(said.split())[:300]}")
+            raise NotHere(workload, f"perf recorded nothing: {' '.join(printed.split())[:300]}")
         report = [perf, "report", "-i", str(data), "--stdio", "-q", "--no-children"]
-        report += ["-F", "sample,sym", "-t", ";", "--pid", str(s.server.pid)]
-        code, said, _ = run(report, child.PATIENCE_S)
+        report += ["-F", "sample,sym", "-t", ";", "--pid", str(run.server.pid)]
+        code, printed, _ = child.run(report, child.PATIENCE_S)
     finally:
         data.unlink(missing_ok=True)
-    rows = re.findall(r"(?m)^\s*(\d+)\s*;\s*\[(.)\]\s+(\S.*?)\s*$", said)
+    rows = re.findall(r"(?m)^\s*(\d+)\s*;\s*\[(.)\]\s+(\S.*?)\s*$", printed)
     if code or not rows:
-        raise NotHere(s.workload.name, f"perf reported nothing: {' '.join(said.split())[:300]}")
-    with open(s.folder / "perf.csv", "w", newline="") as file:
+        raise NotHere(workload, f"perf reported nothing: {' '.join(printed.split())[:300]}")
+    with open(run.folder / "perf.csv", "w", newline="") as file:
         csv.writer(file).writerows([("samples", "of", "function"), *rows])
-    return found
+    return facts
 
 
 # -- clean restart, crash recovery, warm-up --------------------------------------------------------
 
 
-def restart(s: Slice) -> dict:
+def restart(run: Slice) -> dict[str, Any]:
     """kill -9 under load once so much redo lies behind the last checkpoint, the recovery, then a
     clean restart and the warm-up after it.
 
     Seconds until the first answered query, both times; transactions per second since the restart in
     ``throughput.csv``, the load's text in ``load.txt``."""
-    server, began = s.server, time.monotonic()
-    argv = load_argv(s, math.ceil(s.seconds + 2 * child.PATIENCE_S))
-    with Child(argv, s.folder / "killed.txt") as load:  # without its server it ends, but slowly
-        age = _redo_since(server, 1e6 * s.workload.redo_mb, load)
+    server, began = run.server, time.monotonic()
+    argv = load_argv(run, math.ceil(run.seconds + 2 * child.PATIENCE_S))
+    with Child(argv, run.folder / "killed.txt") as load:  # without its server it ends, but slowly
+        age = _redo_since(server, 1e6 * run.workload.redo_mb, load)
         ended = load.ended
         server.kill()
     recovery_s = server.start()
@@ -294,18 +309,18 @@ def restart(s: Slice) -> dict:
         raise load.failed()
     stop_s = server.stop()
     restart_s = server.start()
-    server.set(s.variables)
-    with Child(argv, s.folder / "load.txt") as load:
-        rows = _throughput(server, s.seconds)
+    server.set(run.variables)
+    with Child(argv, run.folder / "load.txt") as load:
+        rows = _throughput(server, run.seconds)
         if load.ended:
             raise load.failed()
     if not any(n for _, n in rows[len(rows) // 2 :]):
         raise ToolError("the load on the server stood still")
     table = "".join(f"{t:.3f},{n:.1f}\n" for t, n in rows)
-    (s.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
+    (run.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
     cut = mser5([n for _, n in rows])
     return {
-        "argv": workloads.shown(load_argv(s, s.seconds)),
+        "argv": workloads.shown(load_argv(run, run.seconds)),
         "exit_code": 0,
         "usage": {"server": server.usage()},
         "slice_s": round(time.monotonic() - began, 3),
@@ -336,7 +351,7 @@ def _throughput(server: Server, seconds: float) -> list[tuple[float, float]]:
     began = time.monotonic()
     at, count, rows = 0.0, server.status("Com_commit")["Com_commit"], []
     while at < seconds:
-        time.sleep(SAMPLE_S)
+        time.sleep(_SAMPLE_S)
         now, total = time.monotonic() - began, server.status("Com_commit")["Com_commit"]
         rows.append((now, (total - count) / (now - at)))
         at, count = now, total

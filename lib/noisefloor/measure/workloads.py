@@ -51,8 +51,8 @@ def sysbench(
     length = [f"--events={events}", "--time=0"] if events else [f"--time={seconds:g}"]
     size = _size(tables, round(rows * workload.share), workload.sized)
     rate = (f"--rate={workload.rate}",) if workload.rate else ()
-    own = (*size, *length, *rate, *PRINTED, *workload.options, *options)
-    return call(workload.script, option_file, threads, *own, "run")
+    given = (*size, *length, *rate, *PRINTED, *workload.options, *options)
+    return call(workload.script, option_file, threads, *given, "run")
 
 
 # -- a backup as a pipe of processes ---------------------------------------------------------------
@@ -64,9 +64,9 @@ def backup(
     """argv of the processes whose last one prints the archive.
 
     copy: `mariabackup` or `xtrabackup` (the server in `option_file`, `data` for scratch files), or
-    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none). password: a file with
-    the passphrase; it never stands in argv. threads: of the compressor."""
-    first = ("tar", "-c", "-C", str(data), ".")
+    `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none). password: a file
+    with the passphrase; it never stands in argv. threads: of the compressor."""
+    first: tuple[str, ...] = ("tar", "-c", "-C", str(data), ".")
     if copy != "tar":
         first = (copy, f"--defaults-file={option_file}", "--backup", "--stream=xbstream")
         first += (f"--target-dir={data}",)
@@ -78,8 +78,8 @@ def restore(
 ) -> list[tuple[str, ...]]:
     """argv of the processes that read an archive of `backup` and unpack it into `folder`."""
     unpack = {"tar": "tar", "mariabackup": "mbstream", "xtrabackup": "xbstream"}[copy]
-    last = [("zstd", "-q", "-d", "-c"), (unpack, "-x", "-C", str(folder))]
-    return [*_enc(how, password, "-d"), *last]
+    stages = _enc(how, password, "-d")
+    return [*stages, ("zstd", "-q", "-d", "-c"), (unpack, "-x", "-C", str(folder))]
 
 
 def _enc(how: Mapping[str, str], password: Path, *direction: str) -> list[tuple[str, ...]]:

@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 
 from noisefloor import paths
-from noisefloor.data import pack, results, tidy
+from noisefloor.data import design, pack, results, tidy
 from noisefloor.show import identity, report
 from noisefloor.show.markup import TEMPLATE, csv_data, environment, piece, safe
 from noisefloor.show.plots import FIGURES

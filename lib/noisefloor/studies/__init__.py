@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
@@ -22,11 +23,11 @@ _FIRST = (
 )
 _FILES = {file.stem for file in Path(__file__).parent.glob("*.toml")}
 STUDIES = (*_FIRST, *sorted(_FILES - {*_FIRST}))  # a new file is a new study
-THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
+_THREADS_MOST = 2048  # the servers of the studies take 2,200 connections
 _BUILDS = {n: words for kind in server_kinds().values() for n, words in kind.BUILDS.items()}
 OLD = "mysql-8.0"  # what version-upgrade comes from where nobody says another
-# what `how` of an arm takes, by what the study's tools keep between their runs: key -> its values, ()
-# for any; docs/add-a-study.md says what they mean
+# what `how` of an arm takes, by what the study's tools keep between their runs: key -> its values,
+# () for any; docs/add-a-study.md says what they mean
 HOW: dict[str, dict[str, tuple[str, ...]]] = {
     "backup": {"cipher": ()},
     "connections": {
@@ -56,10 +57,11 @@ def load(
     threads: tuple[int, ...] = (),
     margin_pct: float = 0.0,
     budget_min: float = 0.0,
-    **more: object,
+    **more: Any,
 ) -> Study:
     """One question of the study called `name` ("": its first) with its parameters; margin 0: each
-    metric's own; budget 0: the profile's. Raises StudyError: given, allowed, nothing was measured."""
+    metric's own; budget 0: the profile's. Raises StudyError: given, allowed, nothing was
+    measured."""
     _known(name)
     _allowed(margin_pct, budget_min, threads)
     if profile not in PROFILES:
@@ -123,28 +125,28 @@ def load(
 def _at_rates(
     work: Workload, rates: Sequence[int], threads: tuple[int, ...], arms: Sequence[Arm]
 ) -> Iterator[Workload]:
-    """`work` at each rate. The first carries the answer, for all arms; the load figure has the other
-    ones, for the first arm."""
+    """`work` at each rate. The first carries the answer, for all arms; the load figure has the
+    other ones, for the first arm."""
     first, *others = rates
     yield at_rate(work, first, threads, LEADS if others else 1)
     for rate in others:
         yield at_rate(work, rate, threads, only=arms[0].name if len(arms) > 1 else "")
 
 
-def _lengths(profile: str, file: Mapping, key: str, budget_min: float) -> dict:
+def _lengths(profile: str, file: Mapping[str, Any], key: str, budget_min: float) -> dict[str, Any]:
     """What a question says of how to measure with a profile, where nobody gives a budget."""
-    found = _declared(profile, file) | _declared(profile, file["questions"][key])
+    lengths = _declared(profile, file) | _declared(profile, file["questions"][key])
     if budget_min:
-        found.pop("budget_min", None)
+        lengths.pop("budget_min", None)
     if profile in ("smoke", "full"):  # one length for all
-        found.pop("slice_s", None)
-    return found
+        lengths.pop("slice_s", None)
+    return lengths
 
 
 def _compared(
     name: str,
     key: str,
-    file: Mapping,
+    file: Mapping[str, Any],
     profile: Profile,
     engine: str,
     threads: tuple[int, ...],
@@ -164,11 +166,11 @@ def _compared(
         static=tuple(text.partition("=")[0] for text in asked["compare"]),
         **{k: asked[k] for k in ("workload", "rate") if k in asked},
     )
-    told = {"name": name, "key": key, "title": asked["asks"], "question": asked["asks"]}
-    return replace(study, **told, sittings=_sittings(file, key, profile.name))
+    asks, sittings = asked["asks"], _sittings(file, key, profile.name)
+    return replace(study, name=name, key=key, title=asks, question=asks, sittings=sittings)
 
 
-def _sittings(file: Mapping, key: str, profile: str) -> int:
+def _sittings(file: Mapping[str, Any], key: str, profile: str) -> int:
     """On how many days or machines a question is to be measured before it has a word; a short
     campaign stands for itself."""
     if profile in ("smoke", "quick"):
@@ -260,9 +262,9 @@ def _allowed(margin_pct: object, budget_min: object, threads: object) -> None:
             f"budget_min {budget_min!r}: minutes from 0 (the profile's) to 100,000 are needed"
         )
     whole = isinstance(threads, list | tuple)
-    if not (whole and all(type(t) is int and 1 <= t <= THREADS_MOST for t in threads)):
+    if not (whole and all(type(t) is int and 1 <= t <= _THREADS_MOST for t in threads)):
         raise refused(
-            f"threads {threads!r}: a list of whole numbers from 1 to {THREADS_MOST}, such as"
+            f"threads {threads!r}: a list of whole numbers from 1 to {_THREADS_MOST}, such as"
             " [1, 4, 16], is needed"
         )
 
@@ -271,12 +273,14 @@ def _allowed(margin_pct: object, budget_min: object, threads: object) -> None:
 
 
 @functools.lru_cache(maxsize=16)
-def _read(name: str) -> dict:
+def _read(name: str) -> dict[str, Any]:
     text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
-def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> dict:
+def _file(
+    name: str, engine: str = "", old: str = "", builds: Mapping[str, tuple[str, str]] = {}
+) -> dict[str, Any]:
     """The study's file, with the table of its engine laid over it and the builds' names filled
     in."""
     file = _read(name)
@@ -293,9 +297,9 @@ def _file(name: str, engine: str = "", old: str = "", builds: Mapping = {}) -> d
     return _filled(file, names)
 
 
-def _over(file: dict, more: Mapping) -> dict:
+def _over(file: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """`file` with the fields of `more` in place of its own; an entry that is false goes."""
-    out = file | more
+    out = {**file, **more}
     for part in {"arms", "workloads", "questions"} & more.keys():
         both = dict(file[part])
         for entry, fields in more[part].items():
@@ -304,7 +308,7 @@ def _over(file: dict, more: Mapping) -> dict:
     return out
 
 
-def _filled(value: object, names: Mapping[str, str]) -> object:
+def _filled(value: Any, names: Mapping[str, str]) -> Any:
     """`value` with the builds' names in place of {was} and {now}, in keys as well."""
     if isinstance(value, str):
         for name, words in names.items():
@@ -323,24 +327,24 @@ def _called(engine: str, label: str) -> str:
     return label or engine.rstrip("/").rpartition("/")[2]
 
 
-def _of(profile: str, value: object) -> object:
+def _of(profile: str, value: Any) -> Any:
     """The value for a profile, where there is one for each; standard's for one that has none."""
     if isinstance(value, dict) and value and value.keys() <= PROFILES.keys():
         return value.get(profile, value.get("standard", next(iter(value.values()))))
     return value
 
 
-def _declared(profile: str, fields: Mapping) -> dict:
+def _declared(profile: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """What a study or a question says of how to measure with a profile."""
-    told = {k: v for k, v in fields.items() if k in _OF_PROFILE}
-    return {k: _of(profile, v) for k, v in told.items() if not isinstance(v, dict) or profile in v}
+    known = {k: v for k, v in fields.items() if k in _OF_PROFILE}
+    return {k: _of(profile, v) for k, v in known.items() if not isinstance(v, dict) or profile in v}
 
 
-def _tuples(fields: Mapping) -> dict:
+def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
 
 
-def _arm(name: str, arms: Mapping, engine: str = "") -> Arm:
+def _arm(name: str, arms: Mapping[str, Any], engine: str = "") -> Arm:
     fields = ({"engine": engine} if engine else {}) | arms[name]
     while like := fields.pop("like", ""):
         fields = arms[like] | fields
@@ -368,7 +372,9 @@ def _how(study: str, arm: Arm, kit: str) -> None:
             )
 
 
-def _workload(name: str, fields: Mapping, profile: Profile, threads: tuple[int, ...]) -> Workload:
+def _workload(
+    name: str, fields: Mapping[str, Any], profile: Profile, threads: tuple[int, ...]
+) -> Workload:
     known = {k: _of(profile.name, v) for k, v in fields.items()}
     if threads:  # whoever names them measures every arm at each
         known |= {"threads": threads, "only_at": {}}

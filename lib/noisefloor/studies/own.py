@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -28,27 +28,26 @@ _AT_LOAD = {
 }
 # a live server takes these, and then works on them for a while
 SLOWLY = {"innodb_buffer_pool_size", "innodb_log_file_size", "innodb_redo_log_capacity"}
-MOST_ARMS = 15
+_MOST_ARMS = 15
 
-
-CLIENTS = 64  # at a rate: so many that the queue stands in the server, not in sysbench
+_CLIENTS = 64  # at a rate: so many that the queue stands in the server, not in sysbench
 RATE_MOST = 100_000  # sysbench's queue holds no more transactions
-SHARE_MOST = 90  # percent of a capacity that may be offered
+_SHARE_MOST = 90  # percent of a capacity that may be offered
 WINDOW_S = (8, 60)  # least and most seconds under load at the same time
 LEADS = 3  # times as long where other rates stand beside the first, which carries the answer
-ENOUGH = 1_150  # transactions of a window: ten of them are slower than its 99th percentile, even
+_ENOUGH = 1_150  # transactions of a window: ten of them are slower than its 99th percentile, even
 # where fewer arrive by chance
 
 
 def offered(rate: int | str) -> tuple[int, int]:
     """(transactions a second, percent) of a rate as it is given: one of them is 0. Raises
     StudyError."""
-    said = re.fullmatch(r"([0-9]{1,6})(%?)", str(rate))
-    number, share = (int(said[1]), bool(said[2])) if said else (0, False)
-    if not 1 <= number <= (SHARE_MOST if share else RATE_MOST):
+    match = re.fullmatch(r"([0-9]{1,6})(%?)", str(rate))
+    number, share = (int(match[1]), bool(match[2])) if match else (0, False)
+    if not 1 <= number <= (_SHARE_MOST if share else RATE_MOST):
         raise refused(
             f"rate {rate}: a whole number of transactions a second from 1 to {RATE_MOST:,} is"
-            f" needed, or a share of what the baseline can do, from 1% to {SHARE_MOST}%"
+            f" needed, or a share of what the baseline can do, from 1% to {_SHARE_MOST}%"
         )
     return (0, number) if share else (number, 0)
 
@@ -63,9 +62,9 @@ def at_rate(
 ) -> Workload:
     """`work` with `rate` transactions a second offered to each server, in windows that are `longer`
     times as long as is enough; `only`: the one arm that is measured at this rate."""
-    many = threads or (CLIENTS,)
+    many = threads or (_CLIENTS,)
     least, most = WINDOW_S
-    seconds = min(max(least, math.ceil(longer * ENOUGH / rate)), most)
+    seconds = min(max(least, math.ceil(longer * _ENOUGH / rate)), most)
     return replace(
         work,
         name=f"{work.name}, {rate:,} a second",
@@ -81,18 +80,18 @@ def at_rate(
     )
 
 
-def usual(engine: str) -> dict[str, str]:
+def _usual(engine: str) -> dict[str, str]:
     """my.cnf of every server where nobody asks about it: a gigabyte of memory, two of redo log, no
     cache of the system's."""
     return {
         "innodb_buffer_pool_size": "1G",
-        kind_of(engine).REDO: "2G",
+        _kind_of(engine).REDO: "2G",
         "innodb_flush_method": "O_DIRECT",
     }
 
 
-def kind_of(engine: str) -> Kind:
-    """The kind of an engine called so: mysql-8.0 is a MySQL, and so is one that only a path names."""
+def _kind_of(engine: str) -> Kind:
+    """The kind of an engine called so: mysql-8.0 is a MySQL, and so is one that a path names."""
     return kinds.known().get(engine.partition("-")[0], kinds.of(kinds.USUAL))
 
 
@@ -104,7 +103,7 @@ def refused(why: str) -> StudyError:
 def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Variable -> its values, the baseline's first, from texts ``VARIABLE=VALUE,VALUE``; a value
     that holds commas stands in single quotes. Raises StudyError."""
-    found: dict[str, tuple[str, ...]] = {}
+    by_name: dict[str, tuple[str, ...]] = {}
     for text in [settings] if isinstance(settings, str) else settings:
         name, equals, rest = text.partition("=")
         name = name.strip().lower().replace("-", "_")
@@ -119,18 +118,18 @@ def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
                 f"{name} acts when tables are created, and both arms share the loaded ones: the"
                 " tablespace-encryption study deals each arm its own data"
             )
-        values = next(csv.reader([rest], quotechar="'", skipinitialspace=True)) or [""]
-        values = tuple(v.strip() for v in values)
+        row = next(csv.reader([rest], quotechar="'", skipinitialspace=True)) or [""]
+        values = tuple(v.strip() for v in row)
         twice = {v.casefold() for v in values}
-        if name in found or len(twice) < len(values):
+        if name in by_name or len(twice) < len(values):
             raise refused(f"{text}: a variable or value stands there twice")
-        found[name] = values
-    if not any(len(v) > 1 for v in found.values()):
+        by_name[name] = values
+    if not any(len(v) > 1 for v in by_name.values()):
         raise refused(
             "nothing to compare: a variable with two values or more is needed, such as"
             " binlog_encryption=OFF,ON"
         )
-    return found
+    return by_name
 
 
 def own(
@@ -154,36 +153,38 @@ def own(
 
     `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the
-    script takes the tables' number and size (both found out by `collect`). `guest`: on a server
+    script takes the tables' number and size (both found out by `measure.own`). `guest`: on a server
     that Noisefloor did not start, where nothing but variables can be set. `rate`: transactions a
     second that each server is offered, both at once, or a share of the baseline's capacity
     ("25%"), whose study is the closed loop that measures it; 0: as many as it can do."""
     given = asked(settings)
     several = {n: v for n, v in given.items() if len(v) > 1}
-    held = {n: v[0] for n, v in given.items() if len(v) == 1}
+    fixed = {n: v[0] for n, v in given.items() if len(v) == 1}
     combinations = [dict(zip(several, v, strict=True)) for v in product(*several.values())]
-    if len(combinations) > MOST_ARMS + 1:
+    if len(combinations) > _MOST_ARMS + 1:
         raise refused(
-            f"{len(combinations)} combinations are more than {MOST_ARMS + 1}, which no budget"
+            f"{len(combinations)} combinations are more than {_MOST_ARMS + 1}, which no budget"
             " settles: ask about fewer variables or values at a time"
         )
     start = bool(set(static) & set(several))
     base = combinations[0]
 
-    def arm(values: Mapping[str, str]) -> Arm:
+    def arm(values: dict[str, str]) -> Arm:
         differs = {n: v for n, v in values.items() if v != base[n]} or values
         expect = dict(values)
         if (log := values.get("binlog_encryption", values.get("encrypt_binlog"))) is not None:
             expect["binlog"] = "encrypted" if log.upper() in ("ON", "1") else "plain"
-        where = "settings" if start else "switch"
         name = ", ".join(f"{n}={v}" for n, v in differs.items())
-        return Arm(name, expect=expect, **{where: values | (held if guest else {})})
+        values = values | (fixed if guest else {})
+        if start:
+            return Arm(name, settings=values, expect=expect)
+        return Arm(name, switch=values, expect=expect)
 
     if not declared:
         profile = replace(profile, budget_min=profile.budget_min * (len(combinations) - 1))
-    common = {k: v for k, v in usual(engine).items() if k not in several} | MANY
+    common = {k: v for k, v in _usual(engine).items() if k not in several} | MANY
     if any("binlog" in n for n in given):
-        common |= kind_of(engine).LOGS
+        common |= _kind_of(engine).LOGS
     script = Path(lua).name if lua else workload
     names = " and ".join(several)
     many = (1, 4, 16, 64) if profile.name == "standard" else profile.threads
@@ -216,7 +217,7 @@ def own(
         workloads=(load,),
         design="side by side" if apart else "switched",
         profile=profile,
-        settings=common | held,
+        settings=common | fixed,
         tables=1 if script.startswith("select_random_") else 5,  # these take no more
         keyring=True,
         margin_pct=margin_pct,

@@ -1,0 +1,132 @@
+"""The course of a campaign: the machine for it alone, its folder, its blocks, its end."""
+
+import contextlib
+import os
+import re
+import resource
+import shutil
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from noisefloor import paths, schedule
+from noisefloor.data import tidy
+from noisefloor.measure import loop
+from noisefloor.measure.bench import Bench
+from noisefloor.measure.campaign import Campaign, CampaignError
+from noisefloor.measure.folder import description, now, resumable, write_json
+from noisefloor.measure.lock import alone
+from noisefloor.measure.preflight import planned, room
+from noisefloor.measure.progress import Progress, Say
+from noisefloor.model import Study
+from noisefloor.servers import guest
+from noisefloor.servers.engines import Engine
+from noisefloor.servers.workshop import workshop
+
+
+@contextlib.contextmanager
+def machine(say: Say, waits: bool = True) -> Iterator[Path]:
+    """The machine for one campaign alone, and a folder for its servers. Raises CampaignError, one
+    sentence, where a disk is full."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
+    try:
+        with alone(say) if waits else contextlib.nullcontext(), workshop() as shop:
+            yield shop
+    except OSError as e:
+        at = f" ({paths.shown(Path(os.fsdecode(e.filename)))})" if e.filename else ""
+        raise CampaignError(
+            f"{e.strerror or e}{at}: measuring stopped; whole runs are kept, the same command"
+            " continues"
+        ) from e
+
+
+# -- how it begins ---------------------------------------------------------------------------------
+
+
+def open_campaign(
+    study: Study,
+    builds: Mapping[str, Engine],
+    parameters: Mapping[str, Any],
+    progress: Progress,
+    seed: int | None = None,
+) -> Campaign:
+    """An interrupted campaign of the same study and build, else a new one. Where servers of its own
+    are measured, what a killed command left half-written is removed before, and what one left
+    changed on the servers of others is put back after."""
+    for half in () if study.floor else paths.runs().glob("*.partial"):
+        shutil.rmtree(half)  # killed before it was a campaign
+    folder = resumable(study, builds[""], progress.say)
+    if folder:
+        progress.say(f"continuing {folder.name}")
+    else:
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        asked = "-".join(filter(None, (study.name, study.key, study.profile.name)))
+        folder = paths.runs() / f"{asked}-{stamp}"
+        new = folder.with_name(f"{folder.name}.partial")
+        new.mkdir(parents=True)
+        facts = description(study, builds[""], parameters, builds)
+        write_json(new / "campaign.json", facts | ({} if seed is None else {"seed": seed}))
+        new.rename(folder)
+    campaign = Campaign(study, folder, tidy.meta(folder), progress)
+    if not study.floor:
+        guest.restore_others("", progress.say)
+    return campaign
+
+
+# -- how it goes on, and ends ----------------------------------------------------------------------
+
+
+def carry_out(campaign: Campaign, bench: Bench) -> None:
+    """Measure what is missing, on servers of its own, and seal the campaign. Raises
+    CampaignError."""
+    with cleaned_up(campaign, bench):
+        campaign.progress.say(planned(campaign))
+        campaign.progress.say(room(campaign, bench))
+        campaign.prepare(bench)
+        loop.DESIGNS[campaign.study.design](campaign, bench)
+    finish(campaign)
+
+
+@contextlib.contextmanager
+def cleaned_up(campaign: Campaign, bench: Bench) -> Iterator[None]:
+    """However it ends, our servers end with it, and what is known is written down."""
+    try:
+        yield
+    finally:
+        bench.close(keep=bool(campaign.study.floor))
+        with contextlib.suppress(OSError):  # a full disk is told of where it was met
+            campaign.save()
+
+
+def finish(campaign: Campaign) -> None:
+    """Say why it ended, and seal it. Raises CampaignError where nothing in it can be judged."""
+    because = campaign.why_ended()
+    campaign.save(finished=now(), ended_because=because)
+    tidy.seal(campaign.folder)
+    spent = f"{campaign.folder.name}: {because}, {campaign.meta['spent_s']:.0f} s of measuring"
+    campaign.progress.close(spent)
+    if not any(campaign.done().values()):
+        raise CampaignError(
+            f"{spent}, and no pair of runs was whole: nothing can be judged; the same command"
+            " measures anew"
+        )
+    if full := _saturated(campaign):
+        raise CampaignError(f"{spent}: {full}")
+
+
+def _saturated(campaign: Campaign) -> str:
+    """What is said of a campaign with no window that was not saturated; "" of another."""
+    table = campaign.table[~campaign.table["warmup"]]
+    full = table[table["metric"].eq("saturated") & table["value"].gt(0)]["pair_id"].nunique()
+    if full < table["pair_id"].nunique():
+        return ""
+    texts = (file.read_text() for file in campaign.folder.glob("*-p[0-9]*/sysbench.txt"))
+    reached = [float(tps) for text in texts for tps in re.findall(r"\btps: ([\d.]+)", text)]
+    rate = min(w.rate for w in campaign.study.workloads)
+    return (
+        f"{schedule.SATURATED[True].format(full, full)}; a server finished about"
+        f" {median(reached or [0]):,.0f} of {rate:,} transactions a second"
+    )

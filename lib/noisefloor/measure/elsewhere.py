@@ -1,0 +1,131 @@
+"""A campaign on a server that Noisefloor did not start, which is left as it was."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from noisefloor import paths, schedule, stats
+from noisefloor.measure import course, loading, loop, workloads
+from noisefloor.measure.bench import Bench
+from noisefloor.measure.preflight import planned, values
+from noisefloor.measure.progress import Progress, Say
+from noisefloor.model import Study, StudyError, as_guest
+from noisefloor.servers import engines, guest
+from noisefloor.servers.address import address as address_of
+from noisefloor.servers.server import Server, SettingError
+from noisefloor.servers.session import SCHEMA
+from noisefloor.studies.own import SLOWLY
+
+_FOUND_OUT = {"engine", "sized", "digest", "guest"}  # parameters that nobody gives
+
+
+def measure_as_guest(
+    study: Study,
+    url: str,
+    allow: tuple[str, ...] = (),
+    *,
+    parameters: Mapping[str, Any],
+    lua: str = "",
+    dry: Say | None = None,
+) -> Path | None:
+    """As `collect.measure`, on the server at `url`.
+
+    `allow`: what is measured all the same, by name (`guest.ALLOWED`). `dry`: takes every statement
+    that would be sent; None is returned and nothing is changed."""
+    if unknown := set(allow) - set(guest.ALLOWED):
+        raise StudyError(
+            f"--allow {', '.join(sorted(unknown))}: there are {', '.join(guest.ALLOWED)};"
+            " nothing was measured"
+        )
+    where, progress = address_of(url), Progress()
+    # a wrong study is said before anybody's server is asked anything
+    floor, whose = _start_floor(where.near)
+    schedule.check(as_guest(study, floor, whose, cpu=True))
+    threads = max(t for w in study.workloads for t in w.threads)
+    given = {k: v for k, v in parameters.items() if k not in _FOUND_OUT}
+    given |= {"allow": list(allow)} if allow else {}
+    with course.machine(progress.say, waits=not dry) as shop:
+        if not dry:
+            guest.restore_others(where.url, progress.say)
+        with guest.visit(where, shop / "guest", threads, allow, progress.say, dry) as theirs:
+            study = as_guest(study, floor, whose, cpu=bool(theirs.pid))
+            if dry:
+                _dry_run(study, theirs, dry)
+                return None
+            _taken(study, theirs)
+            theirs.move_in()
+            campaign = course.open_campaign(study, {"": theirs.engine}, given, progress)
+            if not where.near:  # the machine that measures is not the one that is measured
+                campaign.save(host={"cpu": "a server elsewhere"})
+            progress.say(f"{engines.label(theirs.engine)}: loading {study.tables} tables")
+            loading.place_script(lua, study, shop)
+            server = cast(Server, theirs)  # it has what a measurement asks of one
+            loading.fill(server, study)
+            bench = Bench(shop, {}, study)
+            bench.servers = [server]
+            with course.cleaned_up(campaign, bench):
+                progress.say(planned(campaign))
+                loop.as_guest(campaign, bench)
+        course.finish(campaign)
+    return campaign.folder
+
+
+def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
+    """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
+    measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
+    file = paths.known("floor")
+    known = json.loads(file.read_text(encoding="utf-8"))
+    campaign = known["source"].partition(":")[0]
+    whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
+    if file != paths.known("floor", own=False):
+        whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
+    metrics = (m for m, entry in known.items() if isinstance(entry, dict))
+    starts = {m: start for m in metrics if (start := stats.scatter.start(m))}
+    return {m: (100 * start.cv, float(start.df)) for m, start in starts.items()}, whose
+
+
+def _taken(study: Study, server: guest.Guest) -> None:
+    """Raise StudyError for a variable of the study's that the live server does not take."""
+    settings = (*(w.settings for w in study.workloads), *(a.switch for a in study.compared))
+    for name, given in values(*settings).items():
+        try:
+            live = name not in SLOWLY and server.takes(name, given)
+        except SettingError as e:
+            raise StudyError(f"{e}; nothing was measured") from None
+        if not live:
+            raise StudyError(
+                f"{name} needs a start of the server to act, and one that Noisefloor did not start"
+                " is never restarted; without --server it is measured on servers of its own;"
+                " nothing was measured"
+            )
+
+
+def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
+    """Say every statement that a campaign would send; those that change something are not sent."""
+    arms = study.compared
+    journal = paths.shown(server.journal.path)
+    say("-- how each variable was is read and written to the journal before it is set:")
+    say(f"-- {journal}")
+    say("-- does the server take each value?")
+    _taken(study, server)
+    say("-- a schema of its own, and the tables in it")
+    server.move_in()
+    first, options = study.workloads[0], server.folder / "sysbench.cnf"
+    size = (study.tables, study.profile.rows)
+    argv = workloads.prepare(options, first.script, *size, 2, first.sized)
+    say(f"-- {' '.join(workloads.shown(argv))}")
+    for w in study.workloads:
+        for arm in arms:
+            say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
+            server.only(dict(w.settings) | dict(arm.switch))
+            server.settle(0)
+        for threads in w.threads:
+            argv = workloads.sysbench(
+                w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
+                seconds=schedule.slice_s(study, schedule.Cell(w, threads, arms[0])),
+            )  # fmt: skip
+            say(f"-- {' '.join(workloads.shown(argv))}")
+    say(f"-- what sysbench sends stands in its scripts; it uses the schema {SCHEMA}")
+    say("-- at the end, however it ends:")
+    say(f"SHOW TABLES FROM {SCHEMA};  -- is it the schema that was created?")

@@ -1,0 +1,116 @@
+"""What is found out on this machine for a study of the reader's own, before it is measured: what
+its script takes, which variables need a start of the server, what a share of a capacity is."""
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from noisefloor import parse, paths, schedule, studies
+from noisefloor.data import tidy
+from noisefloor.measure import child, loading, tools
+from noisefloor.measure.campaign import CampaignError
+from noisefloor.measure.folder import resumable
+from noisefloor.measure.lock import alone
+from noisefloor.measure.preflight import values
+from noisefloor.measure.progress import Progress
+from noisefloor.model import Study, StudyError
+from noisefloor.servers import engines
+from noisefloor.servers.server import Server, ServerError
+from noisefloor.servers.workshop import workshop
+from noisefloor.studies.own import SLOWLY, offered, share_of
+
+_WINDOWS = 3  # in a closed loop, whose median is a capacity
+_USUAL = "oltp_read_write"
+
+
+def script_facts(workload: str, lua: str) -> dict[str, Any]:
+    """What is to be known of an own study's script before anything is measured: `sized`, and of a
+    file of the user's own its `digest`. Raises StudyError."""
+    if lua and (Path(lua).suffix != ".lua" or not Path(lua).is_file()):
+        raise StudyError(
+            f"lua {lua}: the path of a Lua file (.lua) is needed; nothing was measured"
+        )
+    if not lua and not re.fullmatch(r"\w+", workload or _USUAL):
+        raise StudyError(
+            f"workload {workload!r}: the name of a sysbench script is needed, such as"
+            " oltp_read_write; a file of your own is given as --lua; nothing was measured"
+        )
+    name = str(Path(lua).resolve()) if lua else workload or _USUAL
+    try:
+        facts: dict[str, Any] = {"sized": loading.sized(name)}
+    except child.ToolError as e:
+        raise StudyError(f"{e}; nothing was measured") from None
+    return facts | ({"digest": tidy.sha256(Path(lua))} if lua else {})
+
+
+def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
+    """The study's variables that only a start of the server sets, each value tried on a server
+    without data. Raises StudyError for a variable or value that this build does not have."""
+    wanted = values(study.baseline.switch, *(a.switch for a in study.arms))
+    progress = Progress()
+    with alone(progress.say), workshop() as shop:
+        progress.say(f"{engines.label(build)}: trying the values of {', '.join(wanted)}")
+        try:
+            server = Server(build, shop / "look", study.settings, keyring=True).initialise()
+            with server:
+                slow = [n for n in wanted if n in SLOWLY]
+                others = (n for n in wanted if n not in slow)
+                need_start = (*slow, *(n for n in others if not server.takes(n, wanted[n])))
+                server.stop()
+            for name in need_start:
+                for value in wanted[name]:
+                    with server.trial(shop / "try", {name: value}):
+                        pass  # it started
+        except ServerError as e:
+            raise StudyError(f"{e}; nothing was measured") from None
+    return need_start
+
+
+def rate_of(
+    parameters: Mapping[str, Any],
+    build: engines.Engine,
+    capacity: Callable[[Study, engines.Engine, str], float],
+) -> int:
+    """The transactions a second that a share of a capacity ("25%") stands for: those of the
+    campaign that is continued, else of the `capacity` as it is measured now."""
+    share = parameters["rate"]
+    for file in sorted(paths.runs().glob("ab-*/campaign.json"), reverse=True):
+        with contextlib.suppress(tidy.Damaged, StudyError, LookupError, TypeError):
+            begun = tidy.meta(file.parent)
+            if begun["parameters"]["rate"] == share:
+                frozen = begun["workloads"][0]["rate"]
+                study = studies.load("own-study", **{**parameters, "rate": frozen})
+                if resumable(study, build, lambda _: None):
+                    return frozen
+    _, percent = offered(share)
+    study = studies.load("own-study", **parameters)
+    tps = capacity(study, build, parameters.get("lua", ""))
+    per_s = share_of(tps, percent)
+    Progress().say(
+        f"capacity {tps:,.0f} transactions a second; {percent} % of it, to two digits: {per_s:,}"
+    )
+    return per_s
+
+
+def closed_loop(study: Study, template: Server, folder: Path) -> float:
+    """Transactions a second of the baseline alone in a closed loop, on a copy of `template`, with
+    the study's clients and length of windows: the median of some, after a warm-up. Raises
+    CampaignError."""
+    (work,), base = study.workloads, study.baseline
+    clients = max(work.threads)
+    length = schedule.slice_s(study, schedule.Cell(work, clients, base))
+    with template.trial(folder / "capacity", base.settings) as server:
+        server.only(dict(work.settings) | dict(base.switch))
+        run = tools.Slice(study, server, base, work, clients, length, folder)
+        texts = [
+            child.run(tools.load_argv(run, seconds), 3 * seconds + child.PATIENCE_S)[1]
+            for seconds in (study.profile.warmup_s, *[length] * _WINDOWS)
+        ]
+    try:
+        windows = [parse.sysbench(text) for text in texts[1:]]
+    except parse.ParseError as e:
+        raise CampaignError(f"the capacity is not known: {e}; nothing was measured") from None
+    return median(w["transactions"] / w["duration_s"] for w in windows)
