@@ -14,6 +14,7 @@ import pandas as pd
 
 from noisefloor import stats
 from noisefloor.model import AGAIN, Arm, Study, StudyError, Workload
+from noisefloor.text.reasons import Reason, Why
 
 CONTROL_BLOCKS = 6  # of the A/A control, where it has blocks of its own
 CONTROL_SHARE = 0.08  # of the time, at the most
@@ -21,10 +22,6 @@ _WHOLE = 10  # blocks of a standard campaign, at least
 LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
 MOST_SATURATED = 0.1  # share of windows, for a word
-SATURATED = (
-    "{} of {} windows were saturated and count for neither arm",
-    "saturated in {} of {} windows: no word at this rate",
-)
 SPENT = "the budget is spent"  # why a campaign ended
 
 _LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
@@ -289,6 +286,7 @@ def _at_the_knee(
         full, windows = saturated.get(row["workload"], {}).get(row["arm"], (0, 0))
         knee = full > MOST_SATURATED * windows
         if full:
-            row["warnings"] = [SATURATED[knee].format(full, windows), *row["warnings"]]
+            why = Why.SATURATED if knee else Why.SOME_SATURATED
+            row["warnings"] = [Reason(why, full=full, windows=windows), *row["warnings"]]
         row |= nothing if knee else {}
     return pd.DataFrame(judged, columns=rows.columns).astype({"threads": "Int64"})

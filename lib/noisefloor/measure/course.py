@@ -24,6 +24,7 @@ from noisefloor.model import Study
 from noisefloor.servers import guest
 from noisefloor.servers.engines import Engine
 from noisefloor.servers.workshop import workshop
+from noisefloor.text.reasons import Reason, Why
 
 
 @contextlib.contextmanager
@@ -127,6 +128,6 @@ def _saturated(campaign: Campaign) -> str:
     reached = [float(tps) for text in texts for tps in re.findall(r"\btps: ([\d.]+)", text)]
     rate = min(w.rate for w in campaign.study.workloads)
     return (
-        f"{schedule.SATURATED[True].format(full, full)}; a server finished about"
+        f"{Reason(Why.SATURATED, full=full, windows=full)}; a server finished about"
         f" {median(reached or [0]):,.0f} of {rate:,} transactions a second"
     )

@@ -21,12 +21,13 @@ from noisefloor.show.plots.canvas import away, mirror
 from noisefloor.show.report import statement, words
 from noisefloor.show.rows import Row, as_list, is_control, joint, metric_label
 from noisefloor.stats.verdict import NOT_YET
-from noisefloor.stats.verdicts import APART
 from noisefloor.text import amounts, sheet
+from noisefloor.text.reasons import Why, without
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
 _SIZES = ("change_pct", "lo_pct", "hi_pct")
 _ROOM = 125  # of the 600 of a ruler, for a note beside an interval
+_IN_HEADLINES = Why.SO_FAR, Why.RANGE, Why.COUNTS_DIFFER  # reasons that they tell
 _ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
 _WHOLE = 60  # characters of a name that stays on one line
 _LONG = 40  # rows of a table above which it scrolls in a box of its own
@@ -124,14 +125,14 @@ def verdict_box(
     above = {why for row in rows for why in words.doubts(row)}  # they are in the headlines
     notes: dict[str, list[str]] = {}
     for row in rows:
-        for note in as_list(row.get("warnings"))[row["verdict"] == NOT_YET :]:
+        for note in without(as_list(row.get("warnings")), *_IN_HEADLINES):
             notes.setdefault(note, []).append(words.cost(row["metric"]))
     parts = [_boxed(row, verdicts, several, r) for row in rows]
     parts += [piece("answer", answer)] if answer else []
     doubts = [
         note if len(of) == len(rows) else f"{of[0]}: {note}"
         for note, of in notes.items()
-        if note not in (*above, APART)  # and each thread count is told
+        if note not in above
     ]
     text = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
     return Shown(piece("box", "nf-said", joined(parts), words.where(campaign), doubts), text)
