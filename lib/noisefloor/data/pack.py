@@ -24,7 +24,7 @@ class Refused(Refusal):
         super().__init__(f"{why}; nothing was packed", code)
 
 
-def pack(campaign: Path, out: Path | None = None) -> tuple[Path, int, int]:
+def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]:
     """Pack a finished campaign into the folder `out` (``data/raw/recorded/<its name>``), whole or
     not at all; the campaign stays where it is. Returns that folder, how many files are in the
     archive, and their bytes. Raises Refused, Damaged."""
