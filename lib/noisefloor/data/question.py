@@ -81,7 +81,6 @@ def combined(
     columns = dict.fromkeys([*newest.columns, *MORE])
     out = pd.DataFrame(rows, columns=list(columns)).reset_index(drop=True)
     out["threads"] = out["threads"].astype("Int64")
-    out.attrs = dict(newest.attrs)
     return out.astype({"joint": bool, "control": bool, "worse": bool, "ranged": bool})
 
 

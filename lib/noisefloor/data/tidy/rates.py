@@ -67,9 +67,7 @@ def by_block(table: pd.DataFrame, runs: Iterable["Run"]) -> pd.DataFrame:
     if not percentiles:
         return kept.reset_index(drop=True)
     more = pd.DataFrame(percentiles)[table.columns].astype(table.dtypes)
-    out = pd.concat([kept, more], ignore_index=True)
-    out.attrs = table.attrs
-    return out
+    return pd.concat([kept, more], ignore_index=True)
 
 
 def quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dict[float, float]:
