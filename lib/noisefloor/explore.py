@@ -7,9 +7,11 @@ Where nobody can move them (papermill, an exported script) it shows the state it
 
 import contextlib
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import anywidget
 import ipywidgets
@@ -27,48 +29,56 @@ from noisefloor.show.rows import counted, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES, page_of
 from noisefloor.text import Refusal
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 PROBLEMS = (Refusal, paths.NotFound, tidy.Damaged, ValueError, OSError)
-LINES = 4  # arms that the figure over threads can show without crowding
-MOST = 12  # arms that are shown before somebody chooses
-COPY = " (A/A control)"
 PAGE = "all campaigns of its page"
+_LINES = 4  # arms that the figure over threads can show without crowding
+_MOST = 12  # arms that are shown before somebody chooses
+_COPY = " (A/A control)"
 
 
 # -- what can be opened ----------------------------------------------------------------------------
 
 
-def is_archive(source: str) -> bool:
-    """Whether `source` is the path of an archive, and no campaign's name."""
+def _is_archive(source: str) -> bool:
+    """Whether `source` is the path of an archive, not the name of a campaign or study."""
     return "/" in source or (Path(source) / "manifest.json").exists()
 
 
 @dataclass(frozen=True)
-class Campaign(results.Results):
+class _Campaign(results.Results):
     """One campaign by itself: judged as if nothing else had been measured."""
 
-    def judge(self, **asked) -> pd.DataFrame:
-        one = {"processor": self.processor, "sittings": 1, "asked": 1, "ranged": False}
-        ends = {"next_lo_pct": math.nan, "next_hi_pct": math.nan}
-        return self.alone(**asked).assign(**one, **ends)
+    def judge(self, **asked: Any) -> pd.DataFrame:
+        more: dict[str, Any] = {"processor": self.processor, "sittings": 1, "asked": 1}
+        more |= {"ranged": False, "next_lo_pct": math.nan, "next_hi_pct": math.nan}
+        return self.alone(**asked).assign(**more)
 
 
 def opened(source: str, baseline: str = "", texts: str = "", workload: str = "") -> results.Results:
-    """All campaigns of the page of the study of that name, or those of them that have the workload;
-    one campaign of that name; or the archive of that path (from here or from the project's folder),
-    compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound, NotATable,
-    Unknown, Damaged."""
-    if is_archive(source):
+    """All campaigns of the page of the study called `source`, or those of them with `workload`; the
+    campaign of that name; or the archive of that path (from here or from the project's folder), its
+    arms compared with `baseline`, the text of its runs in the folder `texts`. Raises NotFound,
+    NotATable, Unknown, Damaged."""
+    if _is_archive(source):
         return archive.load(source, baseline, texts=texts)
     if newest := _newest(source):
         folders = results.beside(paths.campaign(newest))
-        asked = [f for f in folders if workload in ("", *_workloads(f))]
-        return results.load(*(asked or folders))
+        having = [f for f in folders if workload in ("", *_workloads(f))]
+        return results.load(*(having or folders))
     folder = paths.campaign(source)
     return _campaign(folder, folder.stat().st_mtime_ns)
 
 
+def _printed(source: results.Results, run: str) -> dict[str, str]:
+    """What the tools printed in a run: name of the text -> text."""
+    return archive.raw(source, run) if isinstance(source, archive.Archive) else results.raw(source, run)
+
+
 def _newest(study: str) -> str | None:
-    """The campaign that leads the page of a study, recorded ones first; None for what is no study."""
+    """The campaign that leads the page of a study, a recorded one first; None for no study."""
     return report.recorded_campaign(study) or report.newest_campaign(study)
 
 
@@ -77,8 +87,8 @@ def _workloads(folder: Path) -> list[str]:
 
 
 @lru_cache(maxsize=8)
-def _campaign(folder: Path, _changed: int) -> Campaign:
-    return Campaign(folder)
+def _campaign(folder: Path, _changed: int) -> _Campaign:
+    return _Campaign(folder)
 
 
 def _page(study: Study) -> str:
@@ -86,14 +96,15 @@ def _page(study: Study) -> str:
 
 
 def _is_page(source: results.Results) -> bool:
-    return not isinstance(source, (Campaign, archive.Archive))
+    return not isinstance(source, (_Campaign, archive.Archive))
 
 
-def listed() -> pd.DataFrame:
-    """What can be opened: of each study all campaigns of its page, then each campaign, recorded ones
-    first, then the archives that `noisefloor ingest` put into its own place: columns source, study,
-    title, label (date, profile, server)."""
-    rows, pages = [], {}
+def _listed() -> pd.DataFrame:
+    """What can be opened: of each study all campaigns of its page, then each campaign, recorded
+    ones first, then the archives that `noisefloor ingest` put into its own place: columns source,
+    study, title, label (date, profile, server)."""
+    rows: list[tuple[str, str, str, str]] = []
+    pages: dict[str, str] = {}
     for name in paths.campaigns():
         with contextlib.suppress(tidy.Damaged, paths.NotFound):
             facts = tidy.meta(paths.campaign(name))
@@ -114,9 +125,9 @@ def listed() -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Question:
-    """One or two sources, asked about one workload and metric. `margin_pct`: 0 for the metric's own;
-    `threads` and `arms`: those to show, () for all; what is not shown is judged with the rest, so that
-    choosing makes no verdict."""
+    """One or two sources, asked about one workload and metric. `margin_pct`: 0 for the metric's
+    own; `threads` and `arms`: those to show, () for all; what is not shown is judged with the rest,
+    so that choosing makes no verdict."""
 
     sources: tuple[results.Results, ...]
     workload: str
@@ -138,17 +149,18 @@ class Question:
     @cached_property
     def judged(self) -> pd.DataFrame:
         """The verdict table, one source after the other, with the columns `source` and `campaign`,
-        what its rows are called: those of a page by their processor. An arm that several questions of
-        a page have stands for the first of them."""
-        asked = {"workload": self.workload, "metric": self.metric, "margin_pct": self.margin_pct}
+        what its rows are called: those of a page by their processor. An arm that several questions
+        of a page have stands for the first of them. Raises Unknown where no run has the metric."""
         parts = []
         for name, source in self._there.items():
-            table = source.judge(**asked).assign(source=name, campaign=name)
+            table = source.judge(
+                workload=self.workload, metric=self.metric, margin_pct=self.margin_pct
+            ).assign(source=name, campaign=name)
             if _is_page(source):
                 first = table.groupby(["processor", "arm"])["question"].transform("first")
                 table = table[table["question"] == first]
-                on = list(table["processor"].unique())
-                short = dict(zip(on, short_names(on), strict=True))
+                processors = list(table["processor"].unique())
+                short = dict(zip(processors, short_names(processors), strict=True))
                 table = table.assign(campaign=table["processor"].map(short))
             parts.append(table)
         if not parts:
@@ -166,7 +178,7 @@ class Question:
         return table[kept].reset_index(drop=True)
 
     @property
-    def _parts(self):
+    def _parts(self) -> Iterable[tuple[Any, pd.DataFrame]]:
         """(name, shown rows) of each campaign or processor."""
         return self.verdicts.groupby("campaign", sort=False)
 
@@ -183,38 +195,42 @@ class Question:
     @cached_property
     def headline(self) -> str:
         """The main comparison of each campaign or processor in words."""
-        said = []
+        sentences = []
         for name, rows in self._parts:
             if not is_control(rows).all():
                 start = f"{name}: " if self._several else ""
-                said.append(start + report.headline(report.primary(rows, self.metric)))
-        return " ".join(said) or "Nothing is left to show: choose an arm and a thread count."
+                sentences.append(start + report.headline(report.primary(rows, self.metric)))
+        return " ".join(sentences) or "Nothing is left to show: choose an arm and a thread count."
 
     @cached_property
     def remarks(self) -> list[str]:
-        """What a reader must know about what was asked."""
-        said = list(dict.fromkeys(n for s in self._there.values() for n in s.notes(self.workload)))
+        """What a reader must know about what was asked, a sentence each."""
+        archives = (s for s in self._there.values() if isinstance(s, archive.Archive))
+        notes = (note for s in archives for note in archive.unlike(s, self.workload))
+        sentences = list(dict.fromkeys(notes))
         margins = {schedule.margin_pct(s.study, self.metric) for s in self.sources}
         if self.margin_pct and margins != {self.margin_pct}:
-            own = " and ±".join(f"{margin:g}" for margin in sorted(margins))
-            said.append(
-                f"The margin of this metric is ±{own}\u202f%; with ±{self.margin_pct:g}\u202f% these"
-                " are verdicts to explore with."
+            usual = " and ±".join(f"{margin:g}" for margin in sorted(margins))
+            sentences.append(
+                f"The margin of this metric is ±{usual}\u202f%; with ±{self.margin_pct:g}\u202f%"
+                " these are verdicts to explore with."
             )
         if len(self.verdicts) < len(self.judged):
-            said.append("What is hidden is still judged with the rest: a choice makes no verdict.")
+            sentences.append(
+                "What is hidden is still judged with the rest: a choice makes no verdict."
+            )
         if len(self._there) < len(self.sources):
-            said.append("Only one of the two has this workload and metric.")
+            sentences.append("Only one of the two has this workload and metric.")
         for source in filter(_is_page, self.sources):
-            said += [f"Left out: {why}." for why in source.left]
-        return said
+            sentences += [f"Left out: {why}." for why in source.left]
+        return sentences
 
     @cached_property
-    def figure(self):
+    def figure(self) -> "Figure":
         """Changes against threads, or a forest where that would say less or be crowded."""
         rows = self.verdicts
         arms = rows.loc[~is_control(rows), "arm"].nunique()
-        if rows["threads"].nunique() > 1 and 0 < arms <= (1 if self._several else LINES):
+        if rows["threads"].nunique() > 1 and 0 < arms <= (1 if self._several else _LINES):
             by = "campaign" if self._several else "metric"
             return plots.threads(rows, self.metric, by=by, palette=self.palette)
         return plots.dots(rows, by=("campaign", "threads"), palette=self.palette)
@@ -238,17 +254,17 @@ class Question:
         """What has runs of its own: (words, row of `verdicts`), the study's own ones first."""
         rows = self.verdicts[~is_joint(self.verdicts)]
         rows = rows.loc[is_control(rows).sort_values(kind="stable").index]
-        found = []
+        offered = []
         for row in rows.itertuples():
             name = row.campaign if self._several else ""
-            words = filter(None, (name, row.arm + COPY * row.control, counted(row.threads)))
-            found.append((", ".join(words), row.Index))
-        return found
+            words = filter(None, (name, row.arm + _COPY * row.control, counted(row.threads)))
+            offered.append((", ".join(words), row.Index))
+        return offered
 
-    def close(self, row: int) -> "Comparison":
-        """One row of `verdicts`, seen from near: of a page the newest campaign behind it."""
+    def close(self, row: int) -> "_Comparison":
+        """The runs behind a row of `verdicts`; of a page those of the newest campaign behind it."""
         verdict = self.verdicts.loc[row]
-        return Comparison(self, self._campaigns(verdict)[-1], verdict)
+        return _Comparison(self, self._campaigns(verdict)[-1], verdict)
 
     def _campaigns(self, verdict: pd.Series) -> list[results.Results]:
         """The campaigns behind a row, in the order of time."""
@@ -258,7 +274,7 @@ class Question:
         return source.by_processor[verdict["question"], verdict["processor"]]
 
     @cached_property
-    def told(self) -> str:
+    def tables(self) -> str:
         """The table of verdicts, and of the differences between two campaigns, as HTML."""
         parts = []
         for name, rows in self._parts:
@@ -286,16 +302,17 @@ class Question:
         if self.verdicts.empty:
             return piece("asks", [self.headline, *self.remarks])
         data = report.flat(self.verdicts)
-        given = {"alt": self.alt, "caption": self.headline, "data": data, "name": "explored"}
-        shown = plots.show(self.figure, **given)
+        shown = plots.show(
+            self.figure, alt=self.alt, caption=self.headline, data=data, name="explored"
+        )
         words, row = self.comparisons[0]
         near = self.close(row)
         close = plots.show(near.figure, alt=near.alt, caption=words, data=near.pairs, name="near")
-        pieces = (shown.markup, piece("asks", self.remarks), self.told, close.markup)
+        pieces = (shown.markup, piece("asks", self.remarks), self.tables, close.markup)
         return joined((*pieces, near.raw(near.runs["run"].iloc[0])))
 
 
-class Comparison:
+class _Comparison:
     """The pairs and runs behind `row` of a verdict table. `pairs`: in the order of measuring, none
     where runs are not paired; `runs`: pair by pair, rows of the tidy table with the columns point
     (row of the table that `figure` draws) and words."""
@@ -308,8 +325,8 @@ class Comparison:
         rows = rows[rows["arm"].isin(both)].reset_index(drop=True)
         paired = rows["pair_id"].notna().any()
         if paired:
-            found = self._alike(source.pairs(*asked, row["arm"]))
-            self.pairs = found.sort_values(["block", "pair"], ignore_index=True)
+            pairs = self._alike(source.pairs(*asked, row["arm"]))
+            self.pairs = pairs.sort_values(["block", "pair"], ignore_index=True)
             mine = rows.loc[rows["arm"] == row["arm"], ["block", "pair", "pair_id"]]
             at = self.pairs[["block", "pair"]].reset_index(names="point").merge(mine)
             rows = rows.merge(at[["pair_id", "point"]], on="pair_id")
@@ -317,9 +334,9 @@ class Comparison:
         else:
             rows["point"] = range(len(rows))
         words = [
-            (f"pair {r.point + 1}, block {r.block}, " if paired else "")
-            + f"{r.arm}: {r.value * self._spec.scale:,.5g} {self._spec.shown_unit}".rstrip()
-            for r in rows.itertuples()
+            (f"pair {run.point + 1}, block {run.block}, " if paired else "")
+            + f"{run.arm}: {run.value * self._spec.scale:,.5g} {self._spec.shown_unit}".rstrip()
+            for run in rows.itertuples()
         ]
         self.runs = rows.assign(words=words)
         self.alt = f"The runs behind it. {plots.alt(row.to_frame().T)}"
@@ -331,7 +348,7 @@ class Comparison:
         return rows[same.fillna(False)]
 
     @cached_property
-    def figure(self):
+    def figure(self) -> "Figure":
         """The pairs, or the single runs."""
         if self.pairs.empty:
             return plots.runs(self.runs, self._spec.name, palette=self._palette)
@@ -342,12 +359,12 @@ class Comparison:
         chosen = self.runs[self.runs["run"] == run]
         if chosen["pair_id"].notna().all():
             chosen = self.runs[self.runs["pair_id"].isin(chosen["pair_id"])]
-        found = [
-            (one.words, name, text)
-            for one in chosen.itertuples()
-            for name, text in self._source.raw(one.run).items()
+        texts = [
+            (row.words, name, text)
+            for row in chosen.itertuples()
+            for name, text in _printed(self._source, row.run).items()
         ]
-        return piece("raws", found)
+        return piece("raws", texts)
 
 
 # -- the controls ----------------------------------------------------------------------------------
@@ -361,14 +378,14 @@ class Picture(anywidget.AnyWidget):
     spots = traitlets.List().tag(sync=True)
     chosen = traitlets.Int(-1).tag(sync=True)
 
-    def draw(self, figure, alt: str = "") -> None:
+    def draw(self, figure: "Figure | None", alt: str = "") -> None:
         """Show `figure`; nothing for None."""
         with self.hold_sync():
             self.markup = plots.svg(figure, "Figure", alt) if figure else ""
             self.spots = plots.spots(figure) if figure else []
             self.chosen = -1
 
-    def on_row(self, call) -> None:
+    def on_row(self, call: Callable[[int], None]) -> None:
         """Call `call(row)` when a point is clicked."""
         self.on_msg(lambda _, content, __: call(int(content["row"])))
 
@@ -381,17 +398,26 @@ class Explorer:
     threads, arms, margin_pct): what is asked first, empty for all or the metric's own. Raises
     NotFound, Unknown, Damaged."""
 
-    def __init__(self, source="", against="", *, margin_pct=0.0, texts="", **asked):
+    def __init__(
+        self,
+        source: str = "",
+        against: str = "",
+        *,
+        margin_pct: float = 0.0,
+        texts: str = "",
+        **asked: Any,
+    ):
         source = source or next(filter(report.recorded_campaign, STUDIES), "")
         if not source:
             raise paths.NotFound("there is no recorded campaign; nothing was opened")
-        self._texts, self._listed, self._held = texts, listed(), {}
-        study = source if is_archive(source) else _page(self._open(source).study)
-        for name in filter(is_archive, (source, against)):
+        self._texts, self._listed = texts, _listed()
+        self._sources: dict[tuple[str, str], results.Results] = {}  # by name and workload
+        study = source if _is_archive(source) else _page(self._open(source).study)
+        for name in filter(_is_archive, (source, against)):
             self._open(name)
             if not (self._listed[["source", "study"]] == [name, study]).all(axis=1).any():
-                own = Path(name).name
-                self._listed.loc[len(self._listed)] = (name, study, f"Archive {own}", own)
+                folder = Path(name).name
+                self._listed.loc[len(self._listed)] = (name, study, f"Archive {folder}", folder)
         self._settled, self._opened = False, ""
         self._make()
         titles = self._listed.drop_duplicates("study")[["title", "study"]]
@@ -404,15 +430,15 @@ class Explorer:
         self._answer()
 
     def _make(self) -> None:
-        def control(kind, name, width="24rem", **more):
+        def control(kind: Any, name: str, width: str = "24rem", **more: Any) -> Any:
             wide = ipywidgets.Layout(width=width, max_width="100%")
             style = {"description_width": "6rem"}
-            made = kind(description=name, style=style, layout=wide, **more)
-            made.observe(self._moved, "value")
-            return made
+            widget = kind(description=name, style=style, layout=wide, **more)
+            widget.observe(self._moved, "value")
+            return widget
 
         drop, many = ipywidgets.Dropdown, ipywidgets.SelectMultiple
-        limits = {"min": 0.0, "max": 99.0, "step": 0.5, "value": 0.0}
+        limits: dict[str, Any] = {"min": 0.0, "max": 99.0, "step": 0.5, "value": 0.0}
         limits["tooltip"] = "0: the margin of the metric"
         self.study = control(drop, "Study")
         self.campaign = control(drop, "Campaigns")
@@ -429,25 +455,26 @@ class Explorer:
         self.overview, self.close = Picture(), Picture()
         self.overview.on_row(self._clicked)
         self.close.on_row(self._clicked_run)
-        asked = (self.study, self.campaign, self.against, self.workload, self.metric, self.margin)
-        asked += (self.threads, self.arms, self.baseline)
-        rows = {"flex_flow": "row wrap", "width": "100%"}
-        first, second = (
-            ipywidgets.HBox(c, layout=rows) for c in (asked, (self.comparison, self.run))
+        asked = (
+            *(self.study, self.campaign, self.against, self.workload, self.metric, self.margin),
+            *(self.threads, self.arms, self.baseline),
         )
+        rows = {"flex_flow": "row wrap", "width": "100%"}
+        first = ipywidgets.HBox(asked, layout=rows)
+        second = ipywidgets.HBox((self.comparison, self.run), layout=rows)
         shown = (first, self.status, self.overview, self.table, second, self.close, self.raw)
         self.panel = ipywidgets.VBox(shown)
 
-    def _repr_mimebundle_(self, include=None, exclude=None):
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         still = {"text/html": str(self.question.still), "text/plain": self.question.headline}
         return self.panel._repr_mimebundle_() | still
 
     def _open(self, name: str, baseline: str = "", workload: str = "") -> results.Results:
-        if is_archive(name):
+        if _is_archive(name):
             return opened(name, baseline, self._texts)
-        if (name, workload) not in self._held:
-            self._held[name, workload] = opened(name, workload=workload)
-        return self._held[name, workload]
+        if (name, workload) not in self._sources:
+            self._sources[name, workload] = opened(name, workload=workload)
+        return self._sources[name, workload]
 
     def _fill_sources(self, source: str = "", against: str = "") -> None:
         rows = self._listed[self._listed["study"] == self.study.value]
@@ -455,15 +482,21 @@ class Explorer:
         _offer(self.campaign, known, source or rows["source"].iloc[0])
         _offer(self.against, [("nothing", ""), *known], against)
 
-    def _fill(self, workload="", metric="", threads=(), arms=()) -> None:
+    def _fill(
+        self,
+        workload: str = "",
+        metric: str = "",
+        threads: Sequence[int] = (),
+        arms: Sequence[str] = (),
+    ) -> None:
         """Offer what the chosen campaign has, and keep what is chosen where it is still there, but
         for what is asked."""
         source, new = self._open(self.campaign.value), self._opened != self.campaign.value
         if new:
             self._opened, self.margin.value = self.campaign.value, source.study.margin_pct
         works = [w.name for w in source.study.workloads]
-        if _is_page(source):  # finished campaigns, not read as a whole: what the page leads with first
-            leading = _workloads(paths.campaign(_newest(self.campaign.value)))
+        if _is_page(source):  # of finished campaigns: none has to be read as a whole for this
+            leading = _workloads(paths.campaign(_newest(self.campaign.value) or ""))
             works.sort(key=lambda name: name not in leading)
         else:
             works = [w for w in works if w in set(source.judged()["workload"])]
@@ -474,8 +507,8 @@ class Explorer:
         rows = source.judged(self.workload.value)
         there, first = [source.study.baseline.name], None
         if theirs := isinstance(source, archive.Archive):
-            there, held = list(pd.unique(rows["arm"])), self.baseline.value
-            first = source.first(self.workload.value) if new or held not in there else held
+            there, chosen = list(pd.unique(rows["arm"])), self.baseline.value
+            first = source.first(self.workload.value) if new or chosen not in there else chosen
         _offer(self.baseline, there, first)
         source = self._open(self.campaign.value, self.baseline.value, self.workload.value)
         self.baseline.disabled = not theirs
@@ -488,9 +521,9 @@ class Explorer:
         base, again = source.study.baseline, source.study.control
         seen = set(rows["arm"]) - {base.name}
         named = [a.name for a in (*source.study.arms, again) if a.name in seen]
-        _offer(self.arms, [(a + COPY * (a == again.name), a) for a in named], arms)
+        _offer(self.arms, [(a + _COPY * (a == again.name), a) for a in named], arms)
 
-    def _moved(self, change) -> None:
+    def _moved(self, change: Mapping[str, Any]) -> None:
         if not self._settled or change["new"] is None:
             return
         self._settled = False
@@ -524,7 +557,7 @@ class Explorer:
         self.status.value = piece("status", q.headline, q.remarks)
         empty = q.verdicts.empty
         self.overview.draw(None if empty else q.figure, q.alt)
-        self.table.value = "" if empty else q.told
+        self.table.value = "" if empty else q.tables
         there = [] if empty else q.comparisons
         _offer(self.comparison, there, dict(there).get(self.comparison.label))
         self._show_close()
@@ -557,13 +590,14 @@ class Explorer:
         self.run.value = (mine if len(mine) else at)["run"].iloc[0]
 
 
-def _offer(control, options: list, value=None) -> None:
+def _offer(control: Any, options: Sequence[Any], value: Any = None) -> None:
     """Set what a control offers, values or (words, value). It gets `value` where one is given, else
     keeps its own where that is left, else gets the first; where several can be chosen it keeps
     those that are left, or gets all. Raises Unknown for a value that is not offered."""
     options = [o if isinstance(o, tuple) else (str(o), o) for o in options]
     several = isinstance(control, ipywidgets.SelectMultiple)
-    values, before, held = [v for _, v in options], list(map(tuple, control.options)), control.value
+    values, before = [v for _, v in options], list(map(tuple, control.options))
+    chosen = control.value
     wanted = tuple(value or ()) if several else () if value in (None, "") else (value,)
     if odd := [v for v in wanted if v not in values]:
         raise Unknown(
@@ -573,9 +607,9 @@ def _offer(control, options: list, value=None) -> None:
     if options != before:
         control.options = options
         if several:
-            left = [v for v in values if v in held and len(held) < len(before)]
-            control.value = left or values[:MOST]
+            left = [v for v in values if v in chosen and len(chosen) < len(before)]
+            control.value = left or values[:_MOST]
         elif values:
-            control.value = held if held in values else values[0]
+            control.value = chosen if chosen in values else values[0]
     if wanted:
         control.value = wanted if several else value

@@ -61,8 +61,8 @@ def reports() -> Path:
 
 
 def known(name: str, own: bool = True) -> Path:
-    """What is known of noise beforehand: `floor` (from start to start) or `noise` (of pairs), as
-    measured on this machine (`own`), else as recorded."""
+    """The file of what is known of noise beforehand: `floor` (from start to start) or `noise` (of
+    pairs), as measured on this machine (`own`), else as recorded."""
     mine = runs() / f"{name}.json"
     return mine if own and mine.exists() else Path(__file__).with_name(f"{name}.json")
 
@@ -89,22 +89,22 @@ def campaign(name: str) -> Path:
     for parent in (runs(), recorded()):
         if (parent / name / "campaign.json").exists():
             return parent / name
-    known = ", ".join(campaigns()) or "none"
-    raise NotFound(f"no campaign is called {name!r}; there are: {known}")
+    names = ", ".join(campaigns()) or "none"
+    raise NotFound(f"no campaign is called {name!r}; there are: {names}")
 
 
 def campaigns(study: str = "") -> list[str]:
-    """Names of all campaigns whose name begins with `study`, recorded ones first."""
-    found = [
+    """Names of all campaigns that begin with `study`, recorded ones first."""
+    names = [
         p.parent.name
         for parent in (recorded(), runs())
         for p in sorted(parent.glob(f"{study}*/campaign.json"))
     ]
-    return list(dict.fromkeys(found))  # one that was packed lies in both
+    return list(dict.fromkeys(names))  # one that was packed lies in both
 
 
-def shown(path: Path) -> str:
-    """`path` relative to the project folder, for pages and messages: never an absolute home
-    path."""
+def shown(path: Path | str) -> str:
+    """`path` relative to the project folder, for pages and messages; of one outside its name alone:
+    never a home folder."""
     path = Path(path)
     return str(path.relative_to(root())) if path.is_relative_to(root()) else path.name

@@ -9,9 +9,10 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import sqlalchemy as sa
@@ -26,7 +27,7 @@ from noisefloor.text import Refusal
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
 VERSION = 4  # of the tables below
-COMPARISON = ["question", *question.COMPARISON]  # what is followed
+_COMPARISON = ["question", *question.COMPARISON]  # what is followed
 _DRIVERS = {"sqlite": "sqlite", "mysql": "mysql+mysqldb", "mariadb": "mysql+mysqldb"}
 _OPTIONS = {"read_default_file", "read_default_group", "unix_socket"}
 _OPTIONS |= {"ssl_ca", "ssl_cert", "ssl_key", "ssl_mode"}
@@ -42,27 +43,28 @@ class NothingToJudge(StoreError):
     """A campaign without a pair."""
 
 
-class _Number(sa.types.TypeDecorator):
+class _Number(sa.TypeDecorator[float]):
     """A number of a verdict table; infinity is kept as +-1e308."""
 
     impl, cache_ok = sa.Double, True
 
-    def process_bind_param(self, value, dialect):
+    def process_bind_param(self, value: float | None, dialect: sa.Dialect) -> float | None:
         return value if value is None else max(-_ENDLESS, min(_ENDLESS, float(value)))
 
-    def process_result_value(self, value, dialect):
-        endless = value is not None and abs(value) >= _ENDLESS
-        return math.copysign(math.inf, value) if endless else value
+    def process_result_value(self, value: float | None, dialect: sa.Dialect) -> float | None:
+        if value is None or abs(value) < _ENDLESS:
+            return value
+        return math.copysign(math.inf, value)
 
 
 _META = sa.MetaData()
 
 
-def _table(name: str, *keys: sa.Column, columns: list) -> sa.Table:
+def _table(name: str, *keys: sa.Column[Any], columns: list[tuple[Any, str]]) -> sa.Table:
     """A table of keys, and of columns that stand as (type, names)."""
-    others = (sa.Column(c, kind) for kind, names in columns for c in names.split())
-    mysql = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
-    return sa.Table(name, _META, *keys, *others, **mysql)
+    others = (sa.Column(column, kind) for kind, names in columns for column in names.split())
+    mysql: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
+    return sa.Table(name, _META, *keys, *others, **mysql, mysql_collate="utf8mb4_bin")
 
 
 _schema = _table("noisefloor", columns=[(sa.Integer, "schema_version")])
@@ -105,12 +107,11 @@ def address(given: str = "") -> sa.URL:
     def wrong(why: str) -> StoreError:
         return StoreError(f"{why}; nothing was done", 2)
 
-    try:
+    url: sa.URL | None = None
+    with contextlib.suppress(sa.exc.ArgumentError, ValueError):
         url = sa.make_url(text)
-    except (sa.exc.ArgumentError, ValueError):
-        url = None
     kind = url.drivername.removesuffix("+mysqldb") if url else ""
-    if kind not in _DRIVERS:
+    if url is None or kind not in _DRIVERS:
         raise wrong(f"{name} is not a database's; allowed are {_ALLOWED}")
     if given and url.password is not None:
         raise wrong(
@@ -125,7 +126,7 @@ def address(given: str = "") -> sa.URL:
         what = "file" if kind == "sqlite" else "schema"
         raise wrong(f"{name} names no {what}; allowed are {_ALLOWED}")
     file = url.query.get("read_default_file")
-    if file and not os.access(file, os.R_OK):
+    if file and not os.access(str(file), os.R_OK):
         raise wrong(f"the option file {file} cannot be read")
     return url.set(drivername=_DRIVERS[kind])
 
@@ -133,7 +134,7 @@ def address(given: str = "") -> sa.URL:
 def shown(url: sa.URL) -> str:
     """The database in a message: no password, no path of this machine."""
     if url.drivername == "sqlite":
-        return paths.shown(Path(url.database).resolve())
+        return paths.shown(Path(url.database or "").resolve())
     return url.set(query={}, drivername="mysql").render_as_string(hide_password=True)
 
 
@@ -141,19 +142,19 @@ def shown(url: sa.URL) -> str:
 def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
     """A connection in one transaction; a writer is alone. Raises StoreError."""
     more = {"connect_timeout": 10, "charset": "utf8mb4"} if url.drivername != "sqlite" else {}
-    sql = sa.create_engine(url, poolclass=sa.pool.NullPool, connect_args=more)
+    database = sa.create_engine(url, poolclass=sa.NullPool, connect_args=more)
     if url.drivername == "sqlite":
         # as SQLAlchemy's manual has it: Python's driver must not begin transactions by itself
-        sa.event.listen(sql, "connect", lambda raw, _: setattr(raw, "isolation_level", None))
+        sa.event.listen(database, "connect", lambda raw, _: setattr(raw, "isolation_level", None))
         begin = "BEGIN IMMEDIATE" if writing else "BEGIN"
-        sa.event.listen(sql, "begin", lambda c: c.exec_driver_sql(begin))
+        sa.event.listen(database, "begin", lambda connection: connection.exec_driver_sql(begin))
     try:
-        with sql.begin() as c:
+        with database.begin() as connection:
             if writing and url.drivername != "sqlite":  # ends with the connection
                 name = f"noisefloor {url.database}"[:64]
-                if c.scalar(sa.select(sa.func.get_lock(name, 20))) != 1:
+                if connection.scalar(sa.select(sa.func.get_lock(name, 20))) != 1:
                     raise StoreError(f"{shown(url)} is being written to; nothing was stored")
-            yield c
+            yield connection
     except sa.exc.SQLAlchemyError as e:
         orig = getattr(e, "orig", None)
         why = str(orig.args[-1] if orig is not None and orig.args else e).splitlines()[0]
@@ -161,15 +162,18 @@ def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
         raise StoreError(f"the database {shown(url)} cannot be used ({why}); {end}") from None
 
 
-def _made(c: sa.Connection, url: sa.URL) -> bool:
-    """Whether our tables are there. Raises StoreError for those of others and of another version."""
-    seen, version, ours = sa.inspect(c), VERSION, set()
-    names = {*seen.get_table_names(), *seen.get_view_names()}
+def _made(connection: sa.Connection, url: sa.URL) -> bool:
+    """Whether our tables are there. Raises StoreError for another's, and for another version."""
+    there = sa.inspect(connection)
+    version: int | None = VERSION
+    ours: set[str] = set()
+    names = {*there.get_table_names(), *there.get_view_names()}
     if _schema.name in names:
-        columns = [x["name"] for x in seen.get_columns(_schema.name)]
+        columns = [column["name"] for column in there.get_columns(_schema.name)]
         if columns == _schema.columns.keys():
             ours = set(_META.tables)
-            version = c.scalar(sa.select(_schema.c.schema_version))  # None where it was killed
+            # None where it was killed
+            version = connection.scalar(sa.select(_schema.c.schema_version))
     if version not in (VERSION, None):
         raise StoreError(
             f"{shown(url)} has schema version {version}, this Noisefloor knows {VERSION}:"
@@ -185,14 +189,15 @@ def _made(c: sa.Connection, url: sa.URL) -> bool:
 
 def prepare(url: sa.URL) -> None:
     """Make the tables where they are not there. Raises StoreError."""
-    if url.drivername == "sqlite" and Path(url.database) == paths.history():
+    if url.drivername == "sqlite" and Path(url.database or "") == paths.history():
         with contextlib.suppress(OSError):  # SQLite says it better
             paths.history().parent.mkdir(parents=True, exist_ok=True)
-    with _connected(url, writing=True) as c:
-        if not _made(c, url):
-            _META.create_all(c, tables=[_schema])  # first: what follows it is known to be ours
-            _META.create_all(c)
-            c.execute(_schema.insert().values(schema_version=VERSION))
+    with _connected(url, writing=True) as connection:
+        if not _made(connection, url):
+            # the version first: what follows it is known to be ours
+            _META.create_all(connection, tables=[_schema])
+            _META.create_all(connection)
+            connection.execute(_schema.insert().values(schema_version=VERSION))
 
 
 def push(url: sa.URL, folder: Path) -> int:
@@ -200,43 +205,46 @@ def push(url: sa.URL, folder: Path) -> int:
     the number of comparisons. Raises StoreError, tidy.Damaged."""
     row, verdicts = _rows(folder)
     prepare(url)
-    with _connected(url, writing=True) as c:
-        c.execute(_verdict.delete().where(_verdict.c.campaign == row["id"]))
-        c.execute(_campaign.delete().where(_campaign.c.id == row["id"]))
-        c.execute(_campaign.insert(), row)
-        c.execute(_verdict.insert(), verdicts)
+    with _connected(url, writing=True) as connection:
+        connection.execute(_verdict.delete().where(_verdict.c.campaign == row["id"]))
+        connection.execute(_campaign.delete().where(_campaign.c.id == row["id"]))
+        connection.execute(_campaign.insert(), row)
+        connection.execute(_verdict.insert(), verdicts)
     return len(verdicts)
 
 
-def _rows(folder: Path) -> tuple[dict, list[dict]]:
+def _rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The row of a campaign, and those of its comparisons. Raises StoreError, tidy.Damaged."""
-    facts, opened = tidy.meta(folder), results.load(folder)
+    facts, campaign = tidy.meta(folder), results.load(folder)
     if missing := [k for k in ("created", "seed") if k not in facts]:
         raise StoreError(f"{folder.name}/campaign.json has no {missing[0]!r}; it was not stored")
     if not tidy.run_folders(folder):
         raise StoreError(f"{folder.name} holds no run; it was not stored")
     # a campaign is the same one in another folder, and a machine may reuse a folder's name
-    key = f"{opened.study.name} {facts['created']} {facts['seed']}"
-    row = {c.name: facts.get(c.name) for c in _campaign.columns}
+    key = f"{campaign.study.name} {facts['created']} {facts['seed']}"
+    row: dict[str, Any] = {column.name: facts.get(column.name) for column in _campaign.columns}
     row |= {"id": hashlib.sha256(key.encode("utf-8", "replace")).hexdigest(), "name": folder.name}
     row |= {"profile": facts["profile"]["name"], "engine": engine(facts), "machine": machine(facts)}
-    row |= {"measured": when(facts), "question": opened.study.key}
-    row |= {"processor": opened.processor, "sitting": opened.sitting}
-    row |= {"fingerprint": design.fingerprint(opened.design)}
+    row |= {"measured": when(facts), "question": campaign.study.key}
+    row |= {"processor": campaign.processor, "sitting": design.sitting(campaign.meta)}
+    row |= {"fingerprint": design.fingerprint(design.of(campaign.meta))}
     row |= {"facts": json.dumps({k: v for k, v in facts.items() if k != "host"})}
-    builds = {arm: e["label"] for arm, e in facts.get("engines", {}).items()}
-    table = opened.alone()
+    builds = {arm: build["label"] for arm, build in facts.get("engines", {}).items()}
+    table = campaign.alone()
     if table.empty:
         raise NothingToJudge(f"{folder.name} holds no pair to judge; it was not stored")
-    row["asked"] = int(opened.verdicts["asked"].max())
+    row["asked"] = int(campaign.verdicts["asked"].max())
     table = table.assign(campaign=row["id"], position=table.index)
     table["engine"] = [builds.get(arm, row["engine"]) for arm in table["arm"]]
     verdicts = table[list(_verdict.columns.keys())].to_dict("records")
-    row, *verdicts = ({c: _cell(v) for c, v in each.items()} for each in (row, *verdicts))
-    return row, verdicts
+    return _cells(row), [_cells(verdict) for verdict in verdicts]
 
 
-def _cell(value):
+def _cells(row: Mapping[Any, Any]) -> dict[str, Any]:
+    return {column: _cell(value) for column, value in row.items()}
+
+
+def _cell(value: Any) -> Any:
     """A value as a driver takes it: no NaN, no NumPy, no half a character."""
     if isinstance(value, (list, tuple)):
         value = "; ".join(map(str, value))
@@ -246,40 +254,40 @@ def _cell(value):
 
 
 def history(
-    url: sa.URL, study: str, *, metric="", threads: int | None = None, arm=""
+    url: sa.URL, study: str, *, metric: str = "", threads: int | None = None, arm: str = ""
 ) -> pd.DataFrame:
     """How the changes of a study moved: verdict rows of campaigns, each by itself, with the columns
-    campaign, date, engine (the arm's), machine, processor and profile, by comparison and then by date;
-    below them, without a campaign, the result of those of the newest design on each processor, with
-    the columns of `question.MORE`.
+    campaign, date, engine (the arm's), machine, processor and profile, by comparison and then by
+    date; below them, without a campaign, the result of those of the newest design on each
+    processor, with the columns of `question.MORE`.
 
-    Without metric, threads and arm: the comparison that the page begins with. A/A controls only where `arm` names one. Raises StoreError, which names what
-    there is."""
-    if url.drivername == "sqlite" and not Path(url.database).exists():
+    Without metric, threads and arm: the comparison that the page begins with. A/A controls only
+    where `arm` names one. Raises StoreError, which names what there is."""
+    if url.drivername == "sqlite" and not Path(url.database or "").exists():
         raise StoreError(f"{shown(url)} does not exist; `noisefloor store` makes it")
-    with _connected(url, writing=False) as c:
-        if not _made(c, url):
+    with _connected(url, writing=False) as connection:
+        if not _made(connection, url):
             raise StoreError(f"{shown(url)} has no results; `noisefloor store` puts them there")
-        told = ("study", "question", "profile", "design", "machine", "created")
-        told += ("processor", "sitting", "fingerprint", "facts", "asked")
+        facts = ["study", "question", "profile", "design", "machine", "created"]
+        facts += ["processor", "sitting", "fingerprint", "facts", "asked"]
         both = sa.select(
             _campaign.c.name.label("campaign"),
             _campaign.c.measured.label("date"),
-            *(_campaign.c[name] for name in told),
-            *(x for x in _verdict.columns if x.name != "campaign"),
+            *(_campaign.c[name] for name in facts),
+            *(column for column in _verdict.columns if column.name != "campaign"),
         ).join_from(_campaign, _verdict)
-        frame = pd.read_sql(both.where(_campaign.c.study == study), c)
-        stored = c.scalars(sa.select(_campaign.c.study).distinct()).all()
+        frame = pd.read_sql(both.where(_campaign.c.study == study), connection)
+        stored = connection.scalars(sa.select(_campaign.c.study).distinct()).all()
     if frame.empty:
         there = ", ".join(sorted(stored)) or "none"
         raise StoreError(
             f"no campaign of {study!r} is stored in {shown(url)}; there are: {there}", 2
         )
-    numbers = [c.name for c in _verdict.columns if isinstance(c.type, _Number)]
+    numbers = [column.name for column in _verdict.columns if isinstance(column.type, _Number)]
     frame = frame.astype({"threads": "Int64"} | dict.fromkeys(numbers, float))
     frame = frame.sort_values(["created", "campaign", "position"], ignore_index=True)
-    own = frame.assign(asked=1, sittings=1, ranged=False)
-    kept = pd.concat([own, *_together(frame)], ignore_index=True)
+    alone = frame.assign(asked=1, sittings=1, ranged=False)
+    kept = pd.concat([alone, *_together(frame)], ignore_index=True)
     kept = kept if arm else kept[~kept["control"]]
     if not (metric or threads or arm):
         keys = studies.headline(study) if study in studies.STUDIES else ()
@@ -294,51 +302,49 @@ def history(
             there = ", ".join(map(str, kept[column].dropna().unique()))
             kept = kept[kept[column].eq(value).fillna(False)]
             if kept.empty:
-                asked = f"no stored comparison of {study} has {column} {value}"
-                raise StoreError(f"{asked}; there are: {there}", 2)
-    order = kept.groupby(COMPARISON, sort=False, dropna=False).ngroup()
+                why = f"no stored comparison of {study} has {column} {value}"
+                raise StoreError(f"{why}; there are: {there}", 2)
+    order = kept.groupby(_COMPARISON, sort=False, dropna=False).ngroup()
     kept = kept.loc[order.sort_values(kind="stable").index]
     return kept.drop(columns=["created", "position", "facts"]).reset_index(drop=True)
 
 
 def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """What the campaigns of one design say together: of each question and profile those of the newest
-    one's, processor by processor. frame: rows of `history` in the order of time."""
+    """What the campaigns of the newest design of each question and profile say together, processor
+    by processor. frame: rows of `history` in the order of time."""
     newest = frame.groupby(["question", "profile"])["fingerprint"].transform("last")
     alike = frame[frame["fingerprint"] == newest]
     alike = alike.assign(warnings=[text.split("; ") if text else [] for text in alike["warnings"]])
-    for (_, on), rows in alike.groupby(["fingerprint", "processor"], sort=False):
+    for (_, processor), rows in alike.groupby(["fingerprint", "processor"], sort=False):
         tables = [part for _, part in rows.groupby("campaign", sort=False)]
         last = tables[-1].iloc[0]
-        asked = replace(model.restored(json.loads(last["facts"])), sittings=int(last["asked"]))
-        found = question.combined([(t["sitting"].iloc[0], t) for t in tables], asked, on)
-        yield found.assign(campaign=None, date="", machine=on)
+        study = replace(model.restored(json.loads(last["facts"])), sittings=int(last["asked"]))
+        repeats = [(table["sitting"].iloc[0], table) for table in tables]
+        combined = question.combined(repeats, study, processor)
+        yield combined.assign(campaign=None, date="", machine=processor)
 
 
 def text(frame: pd.DataFrame) -> str:
-    """The rows of `history` for a terminal: a heading a comparison, a line a campaign, and a line for
-    what those of a processor say together."""
+    """The rows of `history` for a terminal: a heading for each comparison, below it a line for each
+    campaign, and one for what those of a processor say together."""
     rows = frame.to_dict("records")
     cells = [
-        [
-            cell or ""
-            for cell in (_when(r), r["engine"], r["profile"], word(r), effect(r), r["machine"])
-        ]
-        for r in rows
+        [_when(row), row["engine"], row["profile"], word(row), effect(row), row["machine"]]
+        for row in rows
     ]
     several = frame["question"].nunique() > 1
-    lines, last = [], None
-    for r, line in zip(rows, aligned(cells), strict=True):
-        what = f"{metric_label(r['metric'])} {threads_label(r['threads'], r['joint'])}".strip()
-        head = f"{what}, {r['workload']}: {r['arm']} against {r['baseline']}"
-        head += f" ({r['question']})" if several and r["question"] else ""
+    lines, last = [], ""
+    for row, line in zip(rows, aligned([[c or "" for c in each] for each in cells]), strict=True):
+        what = f"{metric_label(row['metric'])} {threads_label(row['threads'], row['joint'])}"
+        head = f"{what.strip()}, {row['workload']}: {row['arm']} against {row['baseline']}"
+        head += f" ({row['question']})" if several and row["question"] else ""
         lines += [] if head == last else [*([""] if last else []), head]
         lines.append(f"  {line}")
         last = head
     return "\n".join(lines)
 
 
-def _when(row: dict) -> str:
+def _when(row: Mapping[Any, Any]) -> str:
     """The date of a campaign; of several what they are called."""
     n = row["sittings"]
     return row["date"] if known(row["campaign"]) else f"{n} sitting{'s' * (n > 1)}"

@@ -6,6 +6,8 @@ import json
 import math
 import re
 import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, Any
 
 import click
 
@@ -15,8 +17,8 @@ _STEERS = re.compile(
 )
 
 
-def _say(text, **more):
-    """Print `text`, whatever names it holds."""
+def say(text: object, **more: Any) -> None:
+    """Print `text`, whatever names it holds; more: of `click.echo`."""
     click.echo(_STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text)), **more)
 
 
@@ -29,18 +31,18 @@ _EXTRAS = {  # the extra of ours that installs a package; those of all others ar
 class Sentence(click.ClickException):
     """A user's mistake or a measurement that could not be made: one sentence, no traceback."""
 
-    def __init__(self, message: str, exit_code: int = 2):
+    def __init__(self, message: object, exit_code: int = 2):
         from noisefloor.parse.secrets import scrub
 
         super().__init__(" ".join(scrub(str(message))[0].split()))
         self.exit_code = exit_code
 
-    def show(self, file=None):
-        _say(f"noisefloor: {self.message}", err=True)
+    def show(self, file: IO[Any] | None = None) -> None:
+        say(f"noisefloor: {self.message}", err=True)
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_cluster = click.option(
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+cluster_option = click.option(
     "--cluster",
     default="",
     metavar="ADDRESS",
@@ -52,7 +54,7 @@ _cluster = click.option(
 _KINDS = ("worse", "better", "cannot-tell")
 
 
-def _kinds(ctx, option, given):
+def _kinds(ctx: click.Context, option: click.Parameter, given: str) -> list[str]:
     """The kinds of verdicts that --fail-on names."""
     words = [w.strip() for w in given.split(",") if w.strip()]
     if wrong := sorted(set(words) - {*_KINDS, "cannot tell"}):
@@ -63,7 +65,7 @@ def _kinds(ctx, option, given):
     return [w.replace("-", " ") for w in words]
 
 
-_fail_on = click.option(
+fail_on_option = click.option(
     "--fail-on",
     default="",
     metavar="WORDS",
@@ -72,8 +74,8 @@ _fail_on = click.option(
 )
 
 
-def _percent(ctx, option, given):
-    """A margin above 0 and below 100 %, or a floor, which may be 0."""
+def percent(ctx: click.Context, option: click.Parameter, given: float | None) -> float | None:
+    """A margin above 0 and below 100 %, or a floor, which may be 0. Raises Sentence."""
     if given is not None and not (0 < given < 100 or (given == 0 and option.name == "floor")):
         least = "of at least 0" if option.name == "floor" else "above 0"
         raise Sentence(
@@ -82,17 +84,17 @@ def _percent(ctx, option, given):
     return given
 
 
-def _comparisons(rows):
+def print_comparisons(rows: Iterable[Mapping[Any, Any]]) -> None:
     """Print verdict rows as JSON; what is not known is null."""
 
-    def plain(value):
+    def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     rows = [{name: plain(value) for name, value in row.items()} for row in rows]
-    _say(json.dumps({"comparisons": rows}, indent=1))
+    say(json.dumps({"comparisons": rows}, indent=1))
 
 
-def _failed(kinds, rows):
+def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:
     """Exit with code 3 when the verdict of a row is of a kind that --fail-on names."""
     from noisefloor.stats import verdict
 
@@ -103,27 +105,26 @@ def _failed(kinds, rows):
 class _Commands(click.Group):
     """Commands to which a wrong word in the command line is one sentence, too."""
 
-    def make_context(self, *args, **more):
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
         with _one_sentence():
             return super().make_context(*args, **more)
 
-    def invoke(self, ctx):
+    def invoke(self, ctx: click.Context) -> Any:
         with _one_sentence():
             return super().invoke(ctx)
 
 
 @contextlib.contextmanager
-def _one_sentence():
+def _one_sentence() -> Iterator[None]:
+    """Every mistake inside becomes a Sentence; what is a fault of ours keeps its traceback."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as e:
         command = e.ctx.command_path if e.ctx else "noisefloor"
-        said = e.format_message().rstrip(".")
-        raise Sentence(
-            f"{said}; nothing was done; `{command} --help` says what is allowed"
-        ) from None
+        why = f"{e.format_message().rstrip('.')}; nothing was done"
+        raise Sentence(f"{why}; `{command} --help` says what is allowed") from None
     except KeyboardInterrupt:
         raise Sentence(
             "stopped; what was finished is kept, the same command continues", 130
@@ -158,6 +159,6 @@ def _one_sentence():
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="noisefloor")
-def main():
+def main() -> None:
     """What a change to a MySQL-family server really costs, with the evidence, and 'cannot tell'
     when the difference is noise."""

@@ -2,25 +2,27 @@
 
 import json
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import click
 
 from noisefloor.cli.base import (
     Sentence,
-    _cluster,
-    _comparisons,
-    _fail_on,
-    _failed,
-    _json,
-    _percent,
-    _say,
+    cluster_option,
+    exit_on,
+    fail_on_option,
+    json_option,
     main,
+    percent,
+    print_comparisons,
+    say,
 )
 
-_margin = click.option(
+_margin_option = click.option(
     "--margin",
     type=float,
-    callback=_percent,
+    callback=percent,
     help="Difference that matters, in %. [the metric's own: 2, CPU 1, latency 10]",
 )
 _SIDE = "\0--"  # stands for `--`; no file can have this name
@@ -29,8 +31,8 @@ _SIDE = "\0--"  # stands for `--`; no file can have this name
 class _TwoSides(click.Command):
     """A command whose files stand on both sides of `--`; options may stand anywhere."""
 
-    def parse_args(self, ctx, args):
-        return super().parse_args(ctx, [_SIDE if a == "--" else a for a in args])
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_SIDE if arg == "--" else arg for arg in args])
 
 
 @main.command(cls=_TwoSides, options_metavar="[OPTIONS]")
@@ -41,22 +43,31 @@ class _TwoSides(click.Command):
     "--floor",
     type=float,
     metavar="CV",
-    callback=_percent,
+    callback=percent,
     help="Start-to-start CV of a server, in %. [recorded]",
 )
-@_margin
+@_margin_option
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
 @click.option("--json", "form", flag_value="json", help="Print it as JSON.")
 @click.option("--markdown", "form", flag_value="markdown", help="Print it as Markdown.")
-@_fail_on
+@fail_on_option
 @click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
-@click.option("--baseline", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
+@click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
 def compare(
-    files, margin, baseline_name, arm_name, form, fail_on, archive, baseline, where, **rule
-):
+    files: tuple[str, ...],
+    margin: float | None,
+    baseline_name: str | None,
+    arm_name: str | None,
+    form: str | None,
+    fail_on: list[str],
+    archive: str | None,
+    baseline: str,
+    where: tuple[str, ...],
+    **rule: Any,
+) -> None:
     """Judge logs of benchmarks or of `time`: two sets of files, two folders, or an ingested archive.
 
     \b
@@ -97,53 +108,57 @@ def compare(
         every = shown = _two_sides(files, baseline_name, arm_name, rule)
         left = []
     if form == "json":
-        _comparisons({name: row[name] for name in COLUMNS} for row in every)
+        print_comparisons({name: row[name] for name in COLUMNS} for row in every)
     elif form == "csv":
-        _say(logs.as_csv(every), nl=False)
+        say(logs.as_csv(every), nl=False)
     else:
         text = f"{logs.headline(shown)}\n\n" if form is None else ""
         most = logs.NOTES if archive and form is None else None
-        _say(text + logs.table(shown, form or "text", most))
+        say(text + logs.table(shown, form or "text", most))
     if more := len(every) - len(shown):
         left += [f"{more} more rows: --json and --csv have all, `noisefloor report --from` a page"]
     if left:
-        said = click.wrap_text(f"Not shown: {'; '.join(left)}.", 96, "", "  ")
-        _say("\n" * (form is None) + said, err=form is not None)
-    _failed(fail_on, every)
+        text = click.wrap_text(f"Not shown: {'; '.join(left)}.", 96, "", "  ")
+        say("\n" * (form is None) + text, err=form is not None)
+    exit_on(fail_on, every)
 
 
-def _two_sides(files, baseline_name, arm_name, rule):
+def _two_sides(
+    files: tuple[str, ...], baseline_name: str | None, arm_name: str | None, rule: dict[str, Any]
+) -> list[dict[Any, Any]]:
     """The verdict rows of two sets of files."""
     from noisefloor.data import compare as logs
 
     at = files.index(_SIDE)
     before, after = files[:at], files[at + 1 :]
-    names = logs.names(before, after)
-    names = (baseline_name or names[0], arm_name or names[1])
-    if names[0] == names[1]:
-        raise Sentence(f"both arms are called {names[0]!r}: two names are needed; nothing was read")
-    sides = logs.sides(before, after, *names)
-    return logs.rows(*sides, baseline=names[0], arm=names[1], **rule)
+    folders = logs.names(before, after)
+    baseline, arm = baseline_name or folders[0], arm_name or folders[1]
+    if baseline == arm:
+        raise Sentence(f"both arms are called {arm!r}: two names are needed; nothing was read")
+    sides = logs.sides(before, after, baseline, arm)
+    return logs.rows(*sides, baseline=baseline, arm=arm, **rule)
 
 
-def _archived(folder, baseline, where, rule):
+def _archived(
+    folder: str, baseline: str, where: Iterable[str], rule: dict[str, Any]
+) -> tuple[list[dict[Any, Any]], list[str]]:
     """The verdict rows of an archive, and what was left out of them."""
     from noisefloor.data import archive
 
     (label, value), *rest = archive.asked([baseline, *where])
     rule.pop("paired")
-    found = archive.load(folder, value, label=label, where=rest, **rule)
-    table = archive.in_order(found.judge())
+    opened = archive.load(folder, value, label=label, where=rest, **rule)
+    table = archive.in_order(opened.judge())
     rows = table.to_dict("records")
     for row, known in zip(rows, table["threads"].notna(), strict=True):
         row["threads"] = int(row["threads"]) if known else None
-    return rows, [*found.left]
+    return rows, [*opened.left]
 
 
 class _Above(click.Command):
     """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
 
-    def parse_args(self, ctx, args):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for arg in args:
             if re.match(r"-([0-9.]|inf|nan)", arg, re.I):
                 raise Sentence(f"{arg}: a number above 0 is needed; nothing was judged")
@@ -158,7 +173,7 @@ class _Above(click.Command):
 @click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
 @click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
 @click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
-@_margin
+@_margin_option
 @click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
 @click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
 @click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
@@ -167,9 +182,18 @@ class _Above(click.Command):
 @click.option("--n", metavar="N[,N]", help="Runs behind A and B. [1]")
 @click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
 @click.option("--verbose", is_flag=True, help="Also say what the answer rests on.")
-@_fail_on
-@_json
-def judge(a, b, margin, lower_is_better, verbose, fail_on, as_json, **given):
+@fail_on_option
+@json_option
+def judge(
+    a: str,
+    b: str,
+    margin: float | None,
+    lower_is_better: bool,
+    verbose: bool,
+    fail_on: list[str],
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Judge two published numbers, A without and B with a change: is it noise?
 
     \b
@@ -196,13 +220,13 @@ def judge(a, b, margin, lower_is_better, verbose, fail_on, as_json, **given):
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
     if as_json:
-        _comparisons([row])
+        print_comparisons([row])
     else:
         word = row["verdict"].upper()
         click.echo(f"{click.style(word, bold=True)}{lines[0][len(word) :]}")
         for line in lines[1:] + [f"Note: {note}." for note in row["warnings"] * verbose]:
-            _say(line)
-    _failed(fail_on, [row])
+            say(line)
+    exit_on(fail_on, [row])
 
 
 @main.command()
@@ -217,9 +241,11 @@ def judge(a, b, margin, lower_is_better, verbose, fail_on, as_json, **given):
     " TOML file with `patterns`, a list of them.",
 )
 @click.option("--jobs", type=click.IntRange(1), help="Processes. [cores]")
-@_cluster
+@cluster_option
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest as JSON.")
-def ingest(path, out, rules, jobs, cluster, as_json):
+def ingest(
+    path: str, out: str | None, rules: str, jobs: int | None, cluster: str, as_json: bool
+) -> None:
     """Turn any tree of results into tables: logs of all tools that `compare` reads, also compressed or in archives.
 
     \b
@@ -248,19 +274,22 @@ def ingest(path, out, rules, jobs, cluster, as_json):
     how = {"desc": "ingest", "unit": "B", "unit_scale": True, "delay": 2, "leave": False}
     with tqdm(disable=None, **how) as bar:
 
-        def progress(done, total):
+        def progress(done: int, total: int) -> None:
             bar.total = total
             bar.update(done - bar.n)
 
-        found = build.build(Path(path), folder, pool, rules=rules, progress=progress)
+        tables = build.build(Path(path), folder, pool, rules=rules, progress=progress)
     if as_json:
-        return _say(json.dumps(found, indent=1))
-    kinds = ", ".join(f"{n} {kind}" for kind, n in found["kinds"].items())
-    said = f"{found['runs']} runs in {found['files']} files ({kinds or 'nothing'})"
-    _say(f"{said}; {found['read']} files were read")
-    labels = [f"{n} {k} of {found['runs']} ({v} values)" for n, (k, v) in found["labels"].items()]
+        return say(json.dumps(tables, indent=1))
+    runs = tables["runs"]
+    kinds = ", ".join(f"{n} {kind}" for kind, n in tables["kinds"].items())
+    say(
+        f"{runs} runs in {tables['files']} files ({kinds or 'nothing'});"
+        f" {tables['read']} files were read"
+    )
+    labels = [f"{n} {k} of {runs} ({v} values)" for n, (k, v) in tables["labels"].items()]
     if labels:
-        _say(f"labels: {', '.join(labels)}")
-    if found["problems"]:
-        _say(f"{found['problems']} problems (file, line, reason): the table `problems`")
-    _say(f"tables: {paths.shown(folder.resolve())}")
+        say(f"labels: {', '.join(labels)}")
+    if tables["problems"]:
+        say(f"{tables['problems']} problems (file, line, reason): the table `problems`")
+    say(f"tables: {paths.shown(folder.resolve())}")

@@ -1,17 +1,32 @@
 """Commands that measure."""
 
 import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _comparisons, _json, _percent, _say, main
+from noisefloor.cli.base import (
+    Sentence,
+    cluster_option,
+    json_option,
+    main,
+    percent,
+    print_comparisons,
+    say,
+)
 from noisefloor.servers.kinds import USUAL
 
-_SHARED = (  # names, and how `click.option` declares them
+if TYPE_CHECKING:
+    from noisefloor.data.results import Results
+
+# names, and how `click.option` declares them
+_SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
     (["--profile"], {"default": "quick", "help": "smoke, quick, standard or full. [quick]"}),
     (["--engine"], {"default": "", "help": "mysql, mariadb or a folder. [the study's, or mysql]"}),
     (["--threads"], {"default": "", "help": "Thread counts, such as 1,4,16. [the profile's]"}),
-    (["--margin"], {"type": float, "callback": _percent,
+    (["--margin"], {"type": float, "callback": percent,
      "help": "Difference that matters, in %. [each metric's own: CPU 1, rates and times 2, latency 10]"}),
     (["--budget"], {"default": 0.0,
      "help": "Minutes of measuring a question. [the profile's; ab: for each arm]"}),
@@ -27,16 +42,16 @@ _SHARED = (  # names, and how `click.option` declares them
 )  # fmt: skip
 
 
-def _measuring(command):
-    """The options of a command that measures a campaign; `_obtained` takes their values."""
-    command = _json(command)
+def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of those that measure a campaign; `_asked` takes their values."""
+    command = json_option(command)
     for names, how in reversed(_SHARED):
         command = click.option(*names, **how)(command)
     return command
 
 
 @main.command()
-@_json
+@json_option
 @click.option(
     "--fetch",
     is_flag=False,
@@ -45,7 +60,7 @@ def _measuring(command):
     metavar="[ENGINE]",
     help="Download a server build first: mysql (the default), mysql-8.0, mariadb or mariadb-11.8.",
 )
-def doctor(as_json, fetch):
+def doctor(as_json: bool, fetch: str) -> None:
     """What this machine can measure, what is missing, and how to get it."""
     import json
 
@@ -56,10 +71,10 @@ def doctor(as_json, fetch):
         raise Sentence(
             f"--fetch knows {', '.join(engines.FINDERS)}, not {fetch!r}; nothing was done"
         )
-    found = examination.examine(fetch)
-    _say(json.dumps(found, indent=2) if as_json else examination.text(found))
-    if fetch and "missing" in found["engines"][fetch]:
-        raise Sentence(found["engines"][fetch]["missing"], exit_code=1)
+    facts = examination.examine(fetch)
+    say(json.dumps(facts, indent=2) if as_json else examination.text(facts))
+    if fetch and "missing" in facts["engines"][fetch]:
+        raise Sentence(facts["engines"][fetch]["missing"], exit_code=1)
 
 
 @main.command()
@@ -77,7 +92,9 @@ def doctor(as_json, fetch):
     "--seed", type=click.IntRange(0, 2**31 - 1), help="Deal the order again that a page names."
 )
 @_measuring
-def run(study, question, old, clients, seed, as_json, **given):
+def run(
+    study: str, question: str, old: str, clients: str, seed: int | None, as_json: bool, **given: Any
+) -> None:
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
 
     \b
@@ -102,15 +119,25 @@ def run(study, question, old, clients, seed, as_json, **given):
         raise Sentence(f"--old {old}: only version-upgrade compares two builds, not {study}")
     asked |= {"old": old} if old else {}
     studies.load(study, question="" if question == "all" else question, **asked)
-    found, _ = _obtained(study, question=question, clients=clients, seed=seed, **whose, **asked)
-    if found is not None:
-        _tell(found, as_json)
+    results, _ = _obtained(study, question=question, clients=clients, seed=seed, **whose, **asked)
+    if results is not None:
+        _print_verdicts(results, as_json)
 
 
-def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
+def _asked(
+    *,
+    profile: str,
+    engine: str,
+    threads: str,
+    margin: float | None,
+    budget: float,
+    server: str,
+    allow: tuple[str, ...],
+    dry: bool,
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """(parameters that all studies share, what `collect` takes of a server that is not ours)."""
-    counts = (t.strip() for t in threads.split(",") if t.strip())
-    counts = [int(t) if t.isdecimal() else t for t in counts]
+    words = (t.strip() for t in threads.split(",") if t.strip())
+    counts = [int(t) if t.isdecimal() else t for t in words]
     if (allow or dry) and not server:
         raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
     if server and engine not in ("", USUAL):
@@ -120,32 +147,33 @@ def _asked(*, profile, engine, threads, margin, budget, server, allow, dry):
         )
     asked = {"profile": profile, "engine": engine, "threads": counts}
     asked |= {"margin_pct": margin or 0.0, "budget_min": budget}
-    return asked, {"server": server, "allow": allow, "dry": _say if dry else None}
+    return asked, {"server": server, "allow": allow, "dry": say if dry else None}
 
 
-def _obtained(study, *, dry, **asked):
-    """(the campaigns that answer a question, measured now and opened, their folders); Nones for a
-    dry run."""
+def _obtained(
+    study: str, *, dry: Callable[[str], None] | None, **asked: Any
+) -> tuple["Results | None", Sequence[Path]]:
+    """(the campaigns that answer a question, measured now and opened, their folders); None and no
+    folder for a dry run."""
     from noisefloor.data import results
     from noisefloor.measure import collect
 
     folders = collect.measured(study, dry=dry, **asked)
-    return (None, None) if dry else (results.load(*folders), folders)
+    return (None, ()) if dry else (results.load(*folders), folders)
 
 
-def _tell(found, as_json):
-    """Print the verdicts of campaigns."""
+def _print_verdicts(results: "Results", as_json: bool) -> None:
     from noisefloor.show import report
 
     if as_json:
-        _comparisons(report.records(found.verdicts))
+        print_comparisons(report.records(results.verdicts))
     else:
-        _say("\n".join(report.findings(found.verdicts)))
+        say("\n".join(report.findings(results.verdicts)))
 
 
 @main.command()
-@_json
-def due(as_json):
+@json_option
+def due(as_json: bool) -> None:
     """Which questions lack a sitting on this processor, most wanted first, with minutes.
 
     A sitting is one boot of one machine. A question that this boot has measured is not due.
@@ -154,15 +182,15 @@ def due(as_json):
 
     from noisefloor.measure import due as lacking
 
-    found = lacking.due()
+    questions = lacking.due()
     if as_json:
-        return _say(json.dumps({"due": [d.as_json() for d in found]}, indent=1))
-    _say(lacking.text(found))
+        return say(json.dumps({"due": [question.as_json() for question in questions]}, indent=1))
+    say(lacking.text(questions))
 
 
 @main.command()
 @click.option("--minutes", type=click.FloatRange(1), default=60, show_default=True, help="Of the clock, in all.")  # fmt: skip
-def measure(minutes):
+def measure(minutes: float) -> None:
     """Measure what is due and fits into the MINUTES, and pack it into data/raw/recorded.
 
     What does not fit is not begun. Interrupted, the same command continues. It prints the command
@@ -172,11 +200,11 @@ def measure(minutes):
     from noisefloor.measure import due as lacking
 
     done = 0
-    for folder in lacking.measure(minutes, lambda text: _say(text, err=True)):
+    for folder in lacking.measure(minutes, lambda text: say(text, err=True)):
         done += 1
-        _say(f"git add {paths.shown(folder)} && git commit -m 'data: {folder.name}'")
+        say(f"git add {paths.shown(folder)} && git commit -m 'data: {folder.name}'")
     if not done:
-        _say(
+        say(
             "nothing was measured: `noisefloor due` lists what is due and the minutes that it takes"
         )
 
@@ -190,7 +218,15 @@ def measure(minutes):
 @click.option("--rate", help="Transactions a second that each server is offered, both at once, or a share of what the baseline can do, such as 25%. [as many as it can do]")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
 @_measuring
-def ab(settings, workload, lua, rate, out, as_json, **given):
+def ab(
+    settings: tuple[str, ...],
+    workload: str,
+    lua: str,
+    rate: str | None,
+    out: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Measure a setting of any kind, or several together, and write the page.
 
     \b
@@ -213,12 +249,12 @@ def ab(settings, workload, lua, rate, out, as_json, **given):
     asked, whose = _asked(**given | {"engine": given["engine"] or USUAL})
     asked |= {"settings": list(settings), "workload": workload, "lua": lua}
     asked |= {"rate": rate} if rate is not None else {}
-    found, folders = _obtained("own-study", **whose, **asked)
-    if found is None:
+    results, folders = _obtained("own-study", **whose, **asked)
+    if results is None:
         return
-    job = (found.study.name, {"campaign": folders[0].name}, False)
-    ((_, page, _),) = report.render_all([job], out, say=lambda line: _say(line, err=True))
-    _tell(found, as_json)
+    job = (results.study.name, {"campaign": folders[0].name}, False)
+    ((_, page, _),) = report.render_all([job], out, say=lambda line: say(line, err=True))
+    _print_verdicts(results, as_json)
     if isinstance(page, report.ReportError):
         raise Sentence(page, 1)
 
@@ -244,9 +280,18 @@ def ab(settings, workload, lua, rate, out, as_json, **given):
     type=click.Path(file_okay=False),
     help="Folder of the synthetic figures. [data/raw/recorded/; nowhere with --small]",
 )
-@_cluster
-@_json
-def calibrate(small, seed, live, profile, tables, out, cluster, as_json):
+@cluster_option
+@json_option
+def calibrate(
+    small: bool,
+    seed: int | None,
+    live: bool,
+    profile: str,
+    tables: bool,
+    out: str | None,
+    cluster: str,
+    as_json: bool,
+) -> None:
     """Is the instrument honest? Error rates on campaigns whose truth is known.
 
     Ten thousand campaigns for every kind of noise; with --live also two identical servers and known
@@ -270,7 +315,7 @@ def calibrate(small, seed, live, profile, tables, out, cluster, as_json):
     if tables:
         folder = paths.known("noise", own=False).parent
         calibration.write_tables(calibration.load().opened, folder)
-        return _say(
+        return say(
             f"noise.json, floor.json, tau.json and told.json are written into {paths.shown(folder)}"
         )
     opened = []
@@ -281,19 +326,20 @@ def calibrate(small, seed, live, profile, tables, out, cluster, as_json):
                 opened.append(results.load(folder))
             calibration.write_tables(opened, paths.runs(), machine=True)
         except calibration.TooShort as e:
-            _say(f"noisefloor: {e}", err=True)
+            say(f"noisefloor: {e}", err=True)
     bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
+    size: dict[str, Any] = {"n": 1000, "step": 25} if small else {}
     figures = calibration.measure(
         seed,
-        **({"n": 1000, "step": 25} if small else {}),
+        **size,
         progress=lambda jobs, n: bar(jobs, total=n),
         cluster=cluster,
     )
     if out or not small:
         calibration.write(figures, out or calibration.recorded())
-    found = calibration.Calibration(figures, tuple(opened))
+    result = calibration.Calibration(figures, tuple(opened))
     if as_json:
-        facts = {**figures["facts"], "headline": found.headline}
-        return _say(json.dumps({**facts, "goals": report.records(found.goals)}, indent=1))
-    sentences = "\n".join(found.sentences)
-    _say(f"{sentences}\n\n{calibration.summary(found.goals)}")
+        facts = {**figures["facts"], "headline": result.headline}
+        return say(json.dumps({**facts, "goals": report.records(result.goals)}, indent=1))
+    sentences = "\n".join(result.sentences)
+    say(f"{sentences}\n\n{calibration.summary(result.goals)}")

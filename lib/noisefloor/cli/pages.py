@@ -1,10 +1,12 @@
 """Commands about what was measured: pages, their checks and packs, and campaigns over time."""
 
+from typing import Any
+
 import click
 
-from noisefloor.cli.base import Sentence, _cluster, _comparisons, _json, _say, main
+from noisefloor.cli.base import Sentence, cluster_option, json_option, main, print_comparisons, say
 
-_timeout = click.option(
+_timeout_option = click.option(
     "--timeout",
     type=click.IntRange(1),
     default=3600,
@@ -25,18 +27,32 @@ _timeout = click.option(
     "-p", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="A notebook parameter."
 )
 @click.option("--from", "archive", metavar="TABLE", help="A page of tables of `noisefloor ingest`.")
-@click.option("--baseline", metavar="LABEL=VALUE", help="--from: what others are held against.")
+@click.option(
+    "--baseline", default="", metavar="LABEL=VALUE", help="--from: what others are held against."
+)
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
-@_cluster
-@_timeout
+@cluster_option
+@_timeout_option
 @click.option(
     "--publish",
     is_flag=True,
     help="Put them in the place of what is published of each study, under reports/published/.",
 )
-def report(studies, profile, given, archive, baseline, where, out, jobs, cluster, timeout, publish):
+def report(
+    studies: tuple[str, ...],
+    profile: str | None,
+    given: tuple[tuple[str, str], ...],
+    archive: str | None,
+    baseline: str,
+    where: tuple[str, ...],
+    out: str | None,
+    jobs: int | None,
+    cluster: str,
+    timeout: int,
+    publish: bool,
+) -> None:
     """Run notebooks and write their pages, verdict tables and the index.
 
     Without names: every study. Recorded campaigns are rendered in parallel, measurements run one
@@ -54,34 +70,34 @@ def report(studies, profile, given, archive, baseline, where, out, jobs, cluster
         )
     if archive:
         labels.asked([baseline, *where])  # refuses what is none
-        asked = {"table": archive, "baseline": baseline, "where": list(where)}
+        asked: dict[str, Any] = {"table": archive, "baseline": baseline, "where": list(where)}
         work = pages.plan_archive(dict(given) | asked)
     else:
         work = pages.plan(studies, profile, dict(given))
-    if cluster and (live := [study for study, _, live in work if live]):
+    if cluster and (new := [study for study, _, live in work if live]):
         raise Sentence(
-            f"--cluster renders what is recorded (--profile recorded), {live[0]} would be measured; "
+            f"--cluster renders what is recorded (--profile recorded), {new[0]} would be measured; "
             "nothing was run"
         )
     rows = pages.render_all(
-        work, out, jobs, timeout, say=lambda line: _say(line, err=True), cluster=cluster
+        work, out, jobs, timeout, say=lambda line: say(line, err=True), cluster=cluster
     )
-    _say(pages.summary(rows, out))
+    say(pages.summary(rows, out))
     failed = any(isinstance(result, pages.ReportError) for _, result, _ in rows)
     for study, result, _ in rows if publish else ():
         if isinstance(result, (str, pages.ReportError)):
             continue
         folder, changed = pages.publish(study, out)
         kept = "" if changed else "; it was there already, with the same content"
-        _say(f"published: {paths.shown(folder)}{kept}")
+        say(f"published: {paths.shown(folder)}{kept}")
     if failed:
         raise SystemExit(1)
 
 
 @main.command()
 @click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
-@_json
-def verify(reports, as_json):
+@json_option
+def verify(reports: tuple[str, ...], as_json: bool) -> None:
     """Does a page say what its raw files say? It is made again from them and compared.
 
     \b
@@ -96,22 +112,22 @@ def verify(reports, as_json):
 
     from noisefloor.show.report import verified
 
-    found = []
+    results = []
     for page in verified.pages(*reports):
-        found.append(verified.verify(page))
+        results.append(verified.verify(page))
         if not as_json:
-            _say(verified.text(found[-1]))
+            say(verified.text(results[-1]))
     if as_json:
-        _say(json.dumps({"pages": found}, indent=1))
-    if not all(one["equal"] for one in found):
+        say(json.dumps({"pages": results}, indent=1))
+    if not all(result["equal"] for result in results):
         raise SystemExit(1)
 
 
 @main.command()
 @click.argument("study")
 @click.option("--out", type=click.Path(), help="Folder or FILE.zip. [reports/bundles/<campaign>/]")
-@_timeout
-def bundle(study, out, timeout):
+@_timeout_option
+def bundle(study: str, out: str | None, timeout: int) -> None:
     """The blog pack of STUDY's newest campaign, or of a campaign by its name (`ab-…` too).
 
     A Markdown post, its figures as SVG and PNG, a piece of HTML, the executed notebook, tables,
@@ -124,10 +140,13 @@ def bundle(study, out, timeout):
     from noisefloor.show import bundle as packs
 
     with tqdm(total=packs.STEPS, unit="step", disable=None, leave=False) as bar:
-        made = packs.make(
-            study, out, timeout, step=lambda words: (bar.set_description(words), bar.update())
-        )
-    _say(paths.shown(made))
+
+        def step(words: str) -> None:
+            bar.set_description(words)
+            bar.update()
+
+        made = packs.make(study, out, timeout, step=step)
+    say(paths.shown(made))
 
 
 @main.command()
@@ -138,7 +157,7 @@ def bundle(study, out, timeout):
     metavar="FOLDER",
     help="Folder of the packed campaign. [data/raw/recorded/CAMPAIGN]",
 )
-def pack(campaign, out):
+def pack(campaign: str, out: str | None) -> None:
     """Make a finished CAMPAIGN one zip beside its campaign.json, as campaigns are committed.
 
     The zip holds every file as it was printed, those of failed runs too; all commands read it in
@@ -148,13 +167,13 @@ def pack(campaign, out):
     from noisefloor.data import pack as packs
 
     folder, files, size = packs.pack(paths.campaign(campaign), out)
-    _say(f"{paths.shown(folder)}: {files:,} files, {size:,} bytes")
+    say(f"{paths.shown(folder)}: {files:,} files, {size:,} bytes")
 
 
 @main.command()
 @click.argument("campaigns", nargs=-1, metavar="[CAMPAIGN]...")
 @click.option("--to", "url", default="", metavar="URL", help="The database. [$NOISEFLOOR_STORE]")
-def store(campaigns, url):
+def store(campaigns: tuple[str, ...], url: str) -> None:
     """Put campaigns and their verdicts into a database, for `history`.
 
     \b
@@ -180,11 +199,11 @@ def store(campaigns, url):
         except (database.StoreError, tidy.Damaged) as e:
             passed = not campaigns and isinstance(e, database.NothingToJudge)
             failed += not passed  # nobody asked for it by name
-            _say(f"noisefloor: {e}", err=True)
+            say(f"noisefloor: {e}", err=True)
         else:
             stored += 1
-            _say(f"{folder.name}: {count} comparison{'s' * (count != 1)}")
-    _say(f"{stored} of {len(folders)} campaigns are in {database.shown(place)}")
+            say(f"{folder.name}: {count} comparison{'s' * (count != 1)}")
+    say(f"{stored} of {len(folders)} campaigns are in {database.shown(place)}")
     if failed:
         raise SystemExit(1)
 
@@ -195,9 +214,17 @@ def store(campaigns, url):
 @click.option("--threads", type=click.IntRange(1), help="A thread count.")
 @click.option("--arm", default="", help="Such as encrypted.")
 @click.option("--from", "url", default="", metavar="URL", help="The database. [$NOISEFLOOR_STORE]")
-@_json
+@json_option
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw it into FILE.svg or FILE.png.")
-def history(study, metric, threads, arm, url, as_json, plot):
+def history(
+    study: str,
+    metric: str,
+    threads: int | None,
+    arm: str,
+    url: str,
+    as_json: bool,
+    plot: str | None,
+) -> None:
     """How the change that STUDY measures moved over versions, machines and dates, with intervals.
 
     Without --metric, --threads and --arm: the comparison that the study's page begins with. What
@@ -210,12 +237,12 @@ def history(study, metric, threads, arm, url, as_json, plot):
 
     if plot and Path(plot).suffix not in (".svg", ".png"):
         raise Sentence(f"--plot {plot}: a file that ends in .svg or .png is needed")
-    found = database.history(database.address(url), study, metric=metric, threads=threads, arm=arm)
+    rows = database.history(database.address(url), study, metric=metric, threads=threads, arm=arm)
     try:
         if plot:
-            plots.write(plots.history(found), Path(plot))
+            plots.write(plots.history(rows), Path(plot))
     except OSError as e:
         raise Sentence(f"{plot} cannot be written ({e.strerror})", 1) from None
     if as_json:
-        return _comparisons(report.records(found))
-    _say(database.text(found))
+        return print_comparisons(report.records(rows))
+    say(database.text(rows))

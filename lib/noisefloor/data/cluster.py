@@ -12,29 +12,34 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import CancelledError, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from noisefloor.text import Refusal
 
 PATIENCE_S = 5  # for a scheduler that does not answer, and for its first worker
-NEEDED = ("papermill", "nbconvert")  # of a page: a second and a half to import
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_NEEDED = ("papermill", "nbconvert")  # of a page: a second and a half to import
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Unreachable(Refusal):
-    """A cluster that cannot be worked with: address and reason; 2 when the address cannot be one."""
+    """A cluster that cannot be worked with: address and reason; code 2 for an address of none."""
 
 
 @contextlib.contextmanager
 def pool(
-    cluster: str = "", workers: int | None = None, *, apart: bool = False, sees: Iterable = ()
-) -> Iterator[Executor]:
+    cluster: str = "",
+    workers: int | None = None,
+    *,
+    apart: bool = False,
+    sees: Iterable[str | Path] = (),
+) -> Iterator[Any]:
     """An executor: the workers of `cluster`, else `workers` processes here (default: the cores);
-    `width` is how many they are.
+    its `width` is how many they are.
 
     apart: each task has a process of its own, so that what kills it harms no other (a cluster's
     worker is one already, and is replaced). sees: folders that every worker must find under the
@@ -44,56 +49,61 @@ def pool(
             from distributed import KilledWorker
             from distributed.client import FuturesCancelledError
 
-            there = client.get_executor(pure=False)
-            there.width = max(1, len(client.nthreads()))
+            executor = client.get_executor(pure=False)
+            executor.width = max(1, len(client.nthreads()))
             try:
-                yield there
+                yield executor
             except KilledWorker as e:
-                said = f"a task of {cluster} killed every worker it was given to ({first(e)})"
-                raise Unreachable(said) from None
+                why = f"a task of {cluster} killed every worker it was given to ({first(e)})"
+                raise Unreachable(why) from None
             except (CancelledError, FuturesCancelledError):
-                said = f"the scheduler at {cluster} went away; nothing was finished"
-                raise Unreachable(said) from None
+                why = f"the scheduler at {cluster} went away; nothing was finished"
+                raise Unreachable(why) from None
         return
     width = workers or os.cpu_count() or 1
-    with _Apart(width) if apart else ProcessPoolExecutor(width, initializer=_end_with) as here:
+    here: Any = _Apart(width) if apart else ProcessPoolExecutor(width, initializer=_end_with)
+    with here:
         here.width = width
         yield here
 
 
 class _Apart(ThreadPoolExecutor):
-    def submit(self, task, /, *args):
-        return super().submit(_alone, task, *args)
+    """Each task in a process of its own."""
+
+    def submit(self, task: Callable[..., Any], /, *args: Any, **given: Any) -> Future[Any]:
+        return super().submit(_alone, task, *args, **given)
 
 
-def _alone(task, *args):
-    server = multiprocessing.get_context("forkserver")  # it has imported what every task needs
-    server.set_forkserver_preload([task.__module__, *NEEDED])
+def _alone(task: Callable[..., Any], *args: Any, **given: Any) -> Any:
+    context = multiprocessing.get_context("forkserver")  # it has imported what every task needs
+    context.set_forkserver_preload([task.__module__, *_NEEDED])
     with ProcessPoolExecutor(
-        1, mp_context=server, initializer=_begin, initargs=(dict(os.environ),)
+        1, mp_context=context, initializer=_begin, initargs=(dict(os.environ),)
     ) as process:
-        return process.submit(task, *args).result()
+        return process.submit(task, *args, **given).result()
 
 
-def _begin(environment: dict[str, str]):
-    """The environment of now: the server has that of when it began."""
+def _begin(environment: dict[str, str]) -> None:
+    """Take the environment of now: the fork server has that of when it began."""
     os.environ.clear()
     os.environ.update(environment)
     _end_with()
 
 
-def _end_with():
-    """This process ends when the one that started it does, however that ended."""
+def _end_with() -> None:
+    """End this process when the one that started it ends, however that was."""
 
-    def wait():
-        multiprocessing.parent_process().join()
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None  # this is a child
+        parent.join()
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
 
 
 @contextlib.contextmanager
-def connect(cluster: str, sees: Iterable = ()) -> Iterator:
+def connect(cluster: str, sees: Iterable[str | Path] = ()) -> Iterator[Any]:
     """The Dask client of a cluster whose workers have this version and one thread each.
 
     cluster: ``tcp://host:port``, ``tls://host:port`` (keys as Dask is configured) or the path of a
@@ -117,7 +127,8 @@ def connect(cluster: str, sees: Iterable = ()) -> Iterator:
 
 
 def address(cluster: str) -> str:
-    """tcp:// or tls:// address of what was given. Raises Unreachable."""
+    """The tcp:// or tls:// address of what was given: itself, or that in a scheduler file. Raises
+    Unreachable."""
     asked = cluster
     if "://" not in cluster:
         try:
@@ -144,10 +155,11 @@ async def _reach(at: str) -> None:
     await comm.close()
 
 
-def _check(client, cluster: str, folders: list[str]) -> None:
+def _check(client: Any, cluster: str, folders: list[str]) -> None:
     """Raise Unreachable unless every worker has one thread, our versions, and these folders."""
-    why, said, deadline = "", {}, time.monotonic() + PATIENCE_S
-    while not (said or why):
+    why, deadline = "", time.monotonic() + PATIENCE_S
+    by_worker: dict[str, tuple[dict[str, str], list[str]]] = {}
+    while not (by_worker or why):
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(1, timeout=PATIENCE_S)
         threads = client.nthreads()
@@ -158,13 +170,13 @@ def _check(client, cluster: str, folders: list[str]) -> None:
             why += " (dask worker --nthreads 1 --nworkers auto)"
         else:
             try:
-                said = client.run(_about, folders)
+                by_worker = client.run(_about, folders)
             except Exception as e:  # whatever a foreign worker says: it cannot do our tasks
                 if not isinstance(e, OSError) or time.monotonic() > deadline:
                     why = f"the workers of {cluster} cannot run noisefloor ({first(e)})"
                 # else it died while it was asked; what takes its place is asked instead
     here, _ = _about(folders)
-    for worker, (versions, missing) in said.items():
+    for worker, (versions, missing) in by_worker.items():
         if differ := [f"{k} {v} instead of {here[k]}" for k, v in versions.items() if v != here[k]]:
             why = f"{worker} has {', '.join(differ)}"
         elif missing:
@@ -175,7 +187,7 @@ def _check(client, cluster: str, folders: list[str]) -> None:
 
 
 def _about(folders: list[str]) -> tuple[dict[str, str], list[str]]:
-    """What a worker has: its versions, and which folders it does not see."""
+    """The versions of a worker, and the folders that it does not see."""
     versions = {name: metadata.version(name) for name in ("noisefloor", "numpy", "pandas")}
     versions["Python"] = platform.python_version().rpartition(".")[0]
     return versions, [f for f in folders if not os.path.exists(f)]
@@ -190,4 +202,4 @@ def first(e: BaseException) -> str:
 def in_the_clear(cluster: str) -> bool:
     """Whether what is sent to the cluster crosses a network unencrypted. Raises Unreachable."""
     url = urlsplit(address(cluster))
-    return url.scheme != "tls" and url.hostname not in LOOPBACK
+    return url.scheme != "tls" and url.hostname not in _LOOPBACK

@@ -11,7 +11,7 @@ from typing import Any
 
 from noisefloor.model import Arm, Study, Workload, restored
 
-VERSION = 1  # of the list of values below; 1: first
+_VERSION = 1  # of the list of values below; 1: first
 Design = dict[str, Any]  # name of a value -> value
 NOT_RECORDED = "model not recorded"
 
@@ -19,8 +19,8 @@ NOT_RECORDED = "model not recorded"
 def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
     """What a campaign of `study` compares and under which load. builds: arm -> the kind and version
     of its server. Of a version its series counts: a patch does not make another design."""
-    found: Design = {
-        "version": VERSION,
+    values: Design = {
+        "version": _VERSION,
         "study": study.name,
         "question": study.key,
         "profile": study.profile.name,
@@ -32,13 +32,13 @@ def design(study: Study, builds: Mapping[str, Mapping[str, str]]) -> Design:
         "keyring": study.keyring,
         "baseline": study.baseline.name,
     }
-    found |= {f"server, {k}": v for k, v in study.settings.items()}
+    values |= {f"server, {k}": v for k, v in study.settings.items()}
     for arm in study.compared:
-        found |= {f"{arm.name}, {k}": v for k, v in _arm(arm).items()}
-        found[f"{arm.name}, series"] = series(builds.get(arm.name, {}))
+        values |= {f"{arm.name}, {k}": v for k, v in _arm(arm).items()}
+        values[f"{arm.name}, series"] = _series(builds.get(arm.name, {}))
     for work in study.workloads:
-        found |= {f"{work.name}, {k}": v for k, v in _workload(work).items()}
-    return {k: v for k, v in found.items() if v not in (None, "", (), {}, [], False)}
+        values |= {f"{work.name}, {k}": v for k, v in _workload(work).items()}
+    return {k: v for k, v in values.items() if v not in (None, "", (), {}, [], False)}
 
 
 def _how(study: Study) -> str:
@@ -82,7 +82,7 @@ def _workload(work: Workload) -> Design:
     }
 
 
-def series(build: Mapping[str, str]) -> str:
+def _series(build: Mapping[str, str]) -> str:
     """`mysql 9.7` of 9.7.4: what of a server's version makes another design."""
     numbers = re.findall(r"\d+", build.get("version", ""))[:2]
     return f"{build.get('kind', '')} {'.'.join(numbers)}".strip()
@@ -92,22 +92,22 @@ def of(meta: Mapping[str, Any]) -> Design:
     """The design of a campaign, by its campaign.json. Raises StudyError."""
     study, engines = restored(meta), meta.get("engines") or {}
     usual = meta.get("engine") or {}
-    found = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
+    values = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
     for name, arm in meta["arms"].items():  # of campaigns before 0.3
-        found |= {f"{name}, values of": arm["pin"]} if arm.get("pin") else {}
+        values |= {f"{name}, values of": arm["pin"]} if arm.get("pin") else {}
     if any(w.get("at_once") for w in meta["workloads"]):  # of campaigns before 0.3
-        found["instrument"] = f"{found['instrument']}, and both at once in a closed loop"
-    return found
+        values["instrument"] = f"{values['instrument']}, and both at once in a closed loop"
+    return values
 
 
-def fingerprint(found: Design) -> str:
+def fingerprint(values: Design) -> str:
     """Twelve hex digits that designs share when they are equal."""
-    text = json.dumps(found, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def differences(one: Design, other: Design) -> list[str]:
-    """In which values two designs differ: `rows (100000, here 200000)` for each."""
+    """The values in which two designs differ: `rows (100000, here 200000)` for each."""
     names = [k for k in {**other, **one} if one.get(k) != other.get(k)]
     return [f"{k} ({_shown(one.get(k))}, here {_shown(other.get(k))})" for k in names]
 
@@ -122,16 +122,16 @@ def _shown(value: Any) -> str:
 
 
 def processor(meta: Mapping[str, Any]) -> str:
-    """The processor of a campaign with family, model and stepping: `AMD EPYC 23/1/2`; campaigns that
-    hold its name alone are a group of their own."""
+    """The processor of a campaign with family, model and stepping: `AMD EPYC 23/1/2`; of one that
+    holds its name alone `AMD EPYC, model not recorded`."""
     host = meta.get("host")
     if not isinstance(host, dict):
         return str(host or "processor not known")
     name = re.sub(r"\((R|TM)\)| (Processor|CPU)\b", "", str(host.get("cpu") or "")).strip()
     numbers = host.get("processor") or {}
-    told = "/".join(str(v) for k, v in numbers.items() if k != "vendor")
+    model = "/".join(str(v) for k, v in numbers.items() if k != "vendor")
     name = name or str(numbers.get("vendor") or "") or "processor not known"
-    return f"{name} {told}" if told else f"{name}, {NOT_RECORDED}"
+    return f"{name} {model}" if model else f"{name}, {NOT_RECORDED}"
 
 
 def began(meta: Mapping[str, Any]) -> str:
@@ -140,15 +140,16 @@ def began(meta: Mapping[str, Any]) -> str:
 
 
 def sitting(meta: Mapping[str, Any]) -> str:
-    """What campaigns of one sitting share: the boot of a machine; of recorded ones without it the day
-    and the processor."""
+    """What campaigns of one sitting share: the boot of a machine; of one that did not record it the
+    day and the processor."""
     host = meta.get("host")
     boot = host.get("boot") if isinstance(host, dict) else ""
     return boot or f"{str(meta.get('created') or meta.get('date') or '')[:10]} {processor(meta)}"
 
 
 def instrument(study: Study, workload: str) -> str:
-    """Whose scatter between sittings a comparison has: its tool's, or that of thread pools."""
+    """The name under which the scatter between sittings of a workload is known: its tool's, `at a
+    rate`, or `thread pool`."""
     pools = any(a.expect.get("thread pool") == "on" for a in study.compared)
     work = study.workload(workload)
     tool = "at a rate" if work.rate else work.tool

@@ -1,4 +1,5 @@
-"""A finished campaign -> one solid tar.xz beside its campaign.json, as campaigns are committed; and back."""
+"""A finished campaign -> one solid tar.xz beside its campaign.json, as campaigns are committed; and
+back."""
 
 import io
 import lzma
@@ -13,7 +14,7 @@ from noisefloor.data import packed, tidy
 from noisefloor.text import Refusal
 
 # 16 MiB hold a whole campaign; with the 64 of this preset, packing takes 670 MiB of memory
-SMALLEST = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 2**24}
+_SMALLEST = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 2**24}
 
 
 class Refused(Refusal):
@@ -23,29 +24,29 @@ class Refused(Refusal):
         super().__init__(f"{why}; nothing was packed", code)
 
 
-def pack(campaign: Path, out: Path | None = None) -> tuple[Path, int, int]:
+def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]:
     """Pack a finished campaign into the folder `out` (``data/raw/recorded/<its name>``), whole or
     not at all; the campaign stays where it is. Returns that folder, how many files are in the
     archive, and their bytes. Raises Refused, Damaged."""
     out = Path(out or paths.recorded() / campaign.name).absolute()
-    found = _whole(campaign)
-    held = [name for name in found if name not in packed.BESIDE]
-    digest, size = tidy.digest(campaign), sum(len(found[n].read_bytes()) for n in held)
+    files = _whole(campaign)
+    names = [name for name in files if name not in packed.BESIDE]
+    digest, size = tidy.digest(campaign), sum(len(files[name].read_bytes()) for name in names)
     if out.exists() and any(out.iterdir()):
         if not packed.archive(out) or tidy.digest(out) != digest:
             raise Refused(f"{paths.shown(out)} is there already and does not hold the same, packed")
-        return out, len(held), size
+        return out, len(names), size
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
 
-    contents = ((name, found[name].read_bytes()) for name in held)
+    contents = ((name, files[name].read_bytes()) for name in names)
     folders = ((f"{name}/", b"") for name in packed.empty(campaign))
     try:
         partial.mkdir(parents=True)
         write(partial / f"{campaign.name}.tar.xz", chain(contents, folders))
         for name in reversed(packed.BESIDE):  # campaign.json last: it makes a folder a campaign
-            if name in found:
-                (partial / name).write_bytes(found[name].read_bytes())
+            if name in files:
+                (partial / name).write_bytes(files[name].read_bytes())
         if tidy.digest(partial) != digest:
             raise Refused(f"{campaign.name} was changed meanwhile", 1)
         partial.replace(out)
@@ -53,11 +54,11 @@ def pack(campaign: Path, out: Path | None = None) -> tuple[Path, int, int]:
         raise Refused(f"{paths.shown(out)} cannot be written ({e.strerror or e})", 1) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return out, len(held), size
+    return out, len(names), size
 
 
 def _whole(campaign: Path) -> dict[str, packed.Place]:
-    """The files of a campaign that has ended and is as it was then. Raises Refused, Damaged."""
+    """Name -> file of a campaign that has ended and is as it was then. Raises Refused, Damaged."""
     if not tidy.meta(campaign).get("finished", True):
         raise Refused(f"{campaign.name} has not ended")
     if link := next((p for p in campaign.rglob("*") if p.is_symlink()), None):
@@ -70,11 +71,11 @@ def _whole(campaign: Path) -> dict[str, packed.Place]:
 
 
 def write(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """A tar.xz of (name, content), a folder's name ending in /: the same contents, the same bytes."""
+    """Write a tar.xz of (name, content), a folder's name ending in /: the same bytes each time."""
     # files of one name side by side: a twentieth smaller than run by run
     ordered = sorted(contents, key=lambda c: (c[0].rpartition("/")[2], c[0].split("/")))
     with (
-        lzma.open(file, "wb", filters=[SMALLEST]) as stream,
+        lzma.open(file, "wb", filters=[_SMALLEST]) as stream,
         tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         for name, content in ordered:
@@ -86,7 +87,8 @@ def write(file: Path, contents: Iterable[tuple[str, bytes]]) -> None:
 
 
 def unpack(campaign: Path, out: Path) -> Path:
-    """A copy of a campaign, packed or not, as a folder of its files. Raises Damaged."""
+    """Write a copy of a campaign, packed or not, as a folder of its files; returns `out`. Raises
+    Damaged."""
     for name in packed.empty(campaign):
         (out / name).mkdir(parents=True)
     for name, file in packed.files(campaign).items():

@@ -1,6 +1,6 @@
-"""A packed campaign, read in place: one solid tar.xz beside its
-campaign.json. `inside` is the door to its files, and to those of a folder. It is read once, into memory;
-nothing is unpacked to disk, and an archive that could do harm is not opened."""
+"""A packed campaign, read in place: one solid tar.xz beside its campaign.json. `inside` is the door
+to its files, and to those of a folder. It is read once, into memory; nothing is unpacked to disk,
+and an archive that could do harm is not opened."""
 
 import errno
 import fnmatch
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 BESIDE = ("campaign.json", "SHA256SUMS")  # the archive, where everybody can read them
-KIND = ".tar.xz"
+_KIND = ".tar.xz"
 MOST_BYTES = 2 * 2**30  # that come out of one campaign
 MOST_RATIO, LEAST_LIMIT = 200, 2**28  # how much that may be of an archive's own size
 MOST_KEPT = 2**28  # of the archives that were read, in the memory of a process
-MOST_NAME, MOST_DEEP = 2**10, 8  # bytes of a name, and folders in it
-PIECE, MOST_DICTIONARY = 2**20, 2**27  # of what is decompressed at once, and to remember of it
+_MOST_NAME, _MOST_DEEP = 2**10, 8  # bytes of a name, and folders in it
+_PIECE, _MOST_DICTIONARY = 2**20, 2**27  # of what is decompressed at once, and to remember of it
 WRONG = (OSError, ValueError, EOFError, lzma.LZMAError, tarfile.TarError)
 
 
@@ -26,7 +26,7 @@ class Damaged(Exception):
     """Raw data that are not what was written: a file is missing, edited or unreadable."""
 
 
-class Member:
+class _Member:
     """A file or folder in a packed campaign: what is asked of a Path, where it can be answered."""
 
     __slots__ = ("archive", "at", "name")
@@ -34,10 +34,10 @@ class Member:
     def __init__(self, archive: "_Archive", at: str = ""):
         self.archive, self.at, self.name = archive, at, at.rpartition("/")[2]
 
-    def __truediv__(self, name: str) -> "Member":
-        return Member(self.archive, f"{self.at}/{name}" if self.at else name)
+    def __truediv__(self, name: str) -> "_Member":
+        return _Member(self.archive, f"{self.at}/{name}" if self.at else name)
 
-    def __lt__(self, other: "Member") -> bool:
+    def __lt__(self, other: "_Member") -> bool:
         return self.at.split("/") < other.at.split("/")
 
     def __str__(self) -> str:
@@ -52,10 +52,10 @@ class Member:
     def is_symlink(self) -> bool:
         return False
 
-    def iterdir(self) -> Iterator["Member"]:
+    def iterdir(self) -> Iterator["_Member"]:
         return (self / name for name in self.archive.folders.get(self.at, ()))
 
-    def glob(self, pattern: str) -> Iterator["Member"]:
+    def glob(self, pattern: str) -> Iterator["_Member"]:
         """What is called so in this folder itself."""
         return (m for m in self.iterdir() if fnmatch.fnmatchcase(m.name, pattern))
 
@@ -69,11 +69,12 @@ class Member:
         return io.TextIOWrapper(io.BytesIO(self.read_bytes()), encoding, errors).read()
 
 
-Place = Path | Member
+Place = Path | _Member
 
 
 class _Archive:
-    """The archive of a campaign: its files, and its folders with the names in each. Raises Damaged."""
+    """The archive of a campaign: its files, and its folders with the names in each. Raises
+    Damaged."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -95,8 +96,8 @@ class _Archive:
         parts = name.split("/")
         if "\\" in name or {"", ".", ".."} & set(parts):
             raise Damaged(f"holds {name!r}, a name that would leave the folder")
-        if len(parts) > MOST_DEEP:
-            raise Damaged(f"holds {name!r}, deeper than {MOST_DEEP} folders")
+        if len(parts) > _MOST_DEEP:
+            raise Damaged(f"holds {name!r}, deeper than {_MOST_DEEP} folders")
         if name in self.files or (name == entry and name in self.folders):
             raise Damaged(f"holds {name!r}, twice")
         if name == entry:
@@ -123,7 +124,7 @@ def _tar(path: Path, limit: int) -> Iterator[tuple[str, memoryview]]:
         if at > len(data) or head.size < 0:
             raise Damaged("ends in the middle of a file")
         content, long = data[start : start + head.size], ""
-        if head.type == tarfile.GNUTYPE_LONGNAME and head.size <= MOST_NAME:
+        if head.type == tarfile.GNUTYPE_LONGNAME and head.size <= _MOST_NAME:
             long = bytes(content).rstrip(b"\0").decode()
         elif head.type in (tarfile.REGTYPE, tarfile.AREGTYPE):
             yield name, content
@@ -139,13 +140,13 @@ def _tar(path: Path, limit: int) -> Iterator[tuple[str, memoryview]]:
 
 def _decompressed(path: Path, limit: int) -> bytearray:
     """What is in an xz file of one stream, never more than `limit`. Raises Damaged, WRONG."""
-    data, stream = bytearray(), lzma.LZMADecompressor(lzma.FORMAT_XZ, MOST_DICTIONARY)
+    data, stream = bytearray(), lzma.LZMADecompressor(lzma.FORMAT_XZ, _MOST_DICTIONARY)
     with path.open("rb") as file:
         while not stream.eof:
-            piece = file.read(PIECE) if stream.needs_input else b""
+            piece = file.read(_PIECE) if stream.needs_input else b""
             if stream.needs_input and not piece:
                 raise Damaged("is cut short")
-            data += stream.decompress(piece, PIECE)
+            data += stream.decompress(piece, _PIECE)
             if len(data) > limit:
                 raise Damaged(f"holds more than {limit:,} bytes, more than a campaign can hold")
         if stream.unused_data or file.read(1):
@@ -153,61 +154,62 @@ def _decompressed(path: Path, limit: int) -> bytearray:
     return data
 
 
-_kept: dict[tuple[object, ...], Member] = {}  # what was used last comes last
+_kept: dict[tuple[object, ...], _Member] = {}  # what was used last comes last
 
 
-def _opened(path: Path, *changed: int) -> Member:
+def _opened(path: Path, *changed: int) -> _Member:
     """The whole of an archive, read anew only if it was changed, or many others were read since."""
     key = (path, *changed)
-    _kept[key] = place = _kept.pop(key, None) or Member(_Archive(path))
+    _kept[key] = place = _kept.pop(key, None) or _Member(_Archive(path))
     for old in list(_kept)[:-1]:
-        if sum(m.archive.size for m in list(_kept.values())) > MOST_KEPT:
+        if sum(member.archive.size for member in list(_kept.values())) > MOST_KEPT:
             _kept.pop(old, None)
     return place
 
 
 def archive(campaign: Path) -> Path | None:
-    """The archive of a packed campaign. Raises Damaged for several."""
-    found = sorted(p for p in campaign.glob("*") if p.name.endswith(KIND))
-    if len(found) > 1:
-        raise Damaged(f"{campaign.name} holds {len(found)} archives; a packed campaign has one")
-    return found[0] if found else None
+    """The archive of a packed campaign, None for one that is not packed. Raises Damaged for
+    several."""
+    archives = sorted(p for p in campaign.glob("*") if p.name.endswith(_KIND))
+    if len(archives) > 1:
+        raise Damaged(f"{campaign.name} holds {len(archives)} archives; a packed campaign has one")
+    return archives[0] if archives else None
 
 
 def inside(campaign: Path) -> Place:
-    """What holds a campaign's runs: its folder, or its archive if it is packed. Raises Damaged."""
+    """The folder that holds a campaign's runs: its own, or that in its archive. Raises Damaged."""
     if (path := archive(campaign)) is None:
         return campaign
-    s = path.lstat()
-    if not stat.S_ISREG(s.st_mode):
+    now = path.lstat()
+    if not stat.S_ISREG(now.st_mode):
         raise Damaged(f"{path.name} is no regular file; it was not opened")
-    return _opened(path, s.st_ino, s.st_size, s.st_mtime_ns)
+    return _opened(path, now.st_ino, now.st_size, now.st_mtime_ns)
 
 
 def files(campaign: Path) -> dict[str, Place]:
-    """Name -> file of all files of a folder in the order of their names, those of its archive
-    in its place; without halves (``*.partial``). Raises Damaged."""
-    own = archive(campaign)
-    loose = (f for f in campaign.rglob("*") if f.is_file() and f != own)
-    found: dict[str, Place] = {str(f.relative_to(campaign)): f for f in loose}
-    if isinstance(place := inside(campaign), Member):
-        found |= {name: place / name for name in place.archive.files}
-    whole = (name for name in found if ".partial/" not in f"{name}/")
-    return {name: found[name] for name in sorted(whole, key=lambda n: n.split("/"))}
+    """Name -> file of all files of a folder, those of its archive in place of that, in the order of
+    names; without halves (``*.partial``). Raises Damaged."""
+    path = archive(campaign)
+    loose = (f for f in campaign.rglob("*") if f.is_file() and f != path)
+    by_name: dict[str, Place] = {str(f.relative_to(campaign)): f for f in loose}
+    if isinstance(place := inside(campaign), _Member):
+        by_name |= {name: place / name for name in place.archive.files}
+    whole = (name for name in by_name if ".partial/" not in f"{name}/")
+    return {name: by_name[name] for name in sorted(whole, key=lambda n: n.split("/"))}
 
 
 def beside(campaign: Path) -> list[str]:
     """Names of what lies loose in the folder of a packed campaign and belongs into its archive."""
-    if (own := archive(campaign)) is None:
+    if (path := archive(campaign)) is None:
         return []
-    loose = (p.name for p in campaign.iterdir() if p != own and p.suffix != ".md")
+    loose = (p.name for p in campaign.iterdir() if p != path and p.suffix != ".md")
     return sorted(name for name in loose if name not in BESIDE)
 
 
 def empty(campaign: Path) -> list[str]:
     """Names of the folders of a campaign that hold nothing. Raises Damaged."""
     place = inside(campaign)
-    if isinstance(place, Member):
-        return sorted(name for name, held in place.archive.folders.items() if name and not held)
+    if isinstance(place, _Member):
+        return sorted(name for name, names in place.archive.folders.items() if name and not names)
     folders = (p for p in campaign.rglob("*") if p.is_dir() and not any(p.iterdir()))
     return sorted(str(p.relative_to(campaign)) for p in folders)

@@ -34,21 +34,20 @@ _TAU = Path(__file__).parents[1] / "tau.json"
 def taus() -> dict[str, Any]:
     """{instrument: {metric: {"value", "df", "questions"}}} of the scatter between sittings, as the
     recorded campaigns say (`calibrate.found.tau`)."""
-    found: dict[str, Any] = json.loads(_TAU.read_text(encoding="utf-8"))
-    return found
+    return json.loads(_TAU.read_text(encoding="utf-8"))
 
 
 def tau(instrument: str, metric: str) -> combine.Tau | None:
-    """The pooled scatter between sittings; None while too few questions have repeats."""
+    """The pooled scatter between sittings, log scale; None while too few questions have repeats."""
     known = taus().get(instrument, {}).get(metric)
     if not known or known["questions"] < combine.QUESTIONS:
         return None
     return combine.Tau(known["value"], known["df"], known["questions"])
 
 
-def campaign(row: Mapping[str, Any]) -> combine.Campaign | None:
-    """The log change of a verdict row with the variance and the degrees of freedom behind its
-    interval; None without one."""
+def campaign(row: Mapping[Any, Any]) -> combine.Campaign | None:
+    """The log change of a verdict row, with the variance and the degrees of freedom behind its
+    interval; None for one without an interval."""
     value, lo, hi = (_log(row[c]) for c in ("change_pct", "lo_pct", "hi_pct"))
     df = int(row["blocks"]) - 1
     if not (math.isfinite(lo) and math.isfinite(hi)) or df < 1:
@@ -64,55 +63,57 @@ def _log(pct: float) -> float:
 def combined(
     tables: Sequence[tuple[str, pd.DataFrame]], study: Study, processor: str
 ) -> pd.DataFrame:
-    """One verdict table of the campaigns of a question on one processor.
+    """The verdict table of all campaigns of a question on one processor, with the columns `MORE`.
 
-    tables: (sitting, verdict table of a campaign) in the order of time; the rows, remarks and A/A
-    controls of the newest are kept, its changes replaced by what all sittings say. A joint row stays
-    where every campaign has one."""
+    tables: (sitting, verdict table of a campaign) in the order of time. The rows, remarks and A/A
+    controls are those of the newest, its changes are replaced by what all sittings say. A joint row
+    stays where every campaign has one."""
     newest = tables[-1][1]
-    held = [(s, {_key(r): r for r in t.to_dict("records")}) for s, t in tables]
+    by_key = [
+        (sitting, {_key(row): row for row in table.to_dict("records")}) for sitting, table in tables
+    ]
     rows = []
-    for key, row in held[-1][1].items():
-        found = [(s, table[key]) for s, table in held if key in table]
-        if row["joint"] and len(found) < len(tables):
+    for key, row in by_key[-1][1].items():
+        repeats = [(sitting, table[key]) for sitting, table in by_key if key in table]
+        if row["joint"] and len(repeats) < len(tables):
             continue
-        rows.append(_row(row, found[-1:] if row["control"] else found, study, processor))
+        rows.append(_row(row, repeats[-1:] if row["control"] else repeats, study, processor))
     columns = dict.fromkeys([*newest.columns, *MORE])
     out = pd.DataFrame(rows, columns=list(columns)).reset_index(drop=True)
     out["threads"] = out["threads"].astype("Int64")
-    out.attrs = dict(newest.attrs)
     return out.astype({"joint": bool, "control": bool, "worse": bool, "ranged": bool})
 
 
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+def _key(row: Mapping[Any, Any]) -> tuple[Any, ...]:
     """What a row compares."""
     return tuple(None if pd.isna(row[c]) else row[c] for c in COMPARISON)
 
 
 def _row(
-    row: Mapping[str, Any],
-    found: Sequence[tuple[str, Mapping[str, Any]]],
+    row: Mapping[Any, Any],
+    repeats: Sequence[tuple[str, Mapping[Any, Any]]],
     study: Study,
     processor: str,
 ) -> dict[str, Any]:
-    """One comparison of all sittings."""
-    sat: dict[str, list[combine.Campaign]] = {}
-    for name, each in found:
-        if one := campaign(each):
-            sat.setdefault(name, []).append(one)
-    known = [combine.sitting(c) for c in sat.values()]
+    """One comparison of all sittings: the newest campaign's `row`, its changes replaced by what all
+    say. repeats: (sitting, row of a campaign) in the order of time."""
+    by_sitting: dict[str, list[combine.Campaign]] = {}
+    for sitting, repeat in repeats:
+        if measured := campaign(repeat):
+            by_sitting.setdefault(sitting, []).append(measured)
+    means = [combine.sitting(campaigns) for campaigns in by_sitting.values()]
     # a rate that saturated has no interval: that sitting says nothing
-    sittings = len(sat or {name for name, _ in found})
+    sittings = len(by_sitting or {sitting for sitting, _ in repeats})
     asked = 1 if row["control"] else study.sittings
     out = dict(row)
     out["question"], out["processor"] = study.key, processor
     out["sittings"], out["asked"], out["ranged"] = sittings, asked, False
     out["next_lo_pct"] = out["next_hi_pct"] = math.nan
-    warnings = list(dict.fromkeys(w for _, each in found for w in each["warnings"]))
+    warnings = list(dict.fromkeys(w for _, repeat in repeats for w in repeat["warnings"]))
     metric = row["metric"]
-    if known:
+    if means:
         spread = tau(design.instrument(study, row["workload"]), metric)
-        both = combine.combine(known, spread, int(row["together"]))
+        both = combine.combine(means, spread, int(row["together"]))
         for column, value in (
             ("change_pct", both.mean), ("lo_pct", both.lo), ("hi_pct", both.hi),
             ("next_lo_pct", both.next_lo), ("next_hi_pct", both.next_hi),
@@ -122,7 +123,7 @@ def _row(
         margin = math.log1p(row["margin_pct"] / 100)
         out["verdict"] = verdict.word(both.lo, both.hi, margin, metric)
     for column in ("n_baseline", "n_arm", "blocks"):
-        out[column] = sum(int(each[column]) for _, each in found)
+        out[column] = sum(int(repeat[column]) for _, repeat in repeats)
     if sittings < asked:
         out["verdict"] = verdict.NOT_YET
         warnings.insert(0, Reason(Why.SO_FAR, sittings=sittings, asked=asked))

@@ -11,12 +11,17 @@ import json
 import sys
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noisefloor.text import Refusal
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow.dataset as ds
 
 FORMAT = 1  # of the tables; 1: first
 MANIFEST = "manifest.json"
@@ -41,7 +46,7 @@ class _NoPandas:
     500 files. What needs a data frame imports it later."""
 
     @staticmethod
-    def find_spec(name, path=None, target=None):
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name=name)
 
@@ -57,11 +62,11 @@ class NotATable(Refusal):
     code = 2
 
 
-def manifest(folder: Path) -> dict:
+def manifest(folder: Path) -> dict[str, Any]:
     """manifest.json of an ingested archive. Raises NotATable, also for another format."""
     try:
-        found = json.loads((Path(folder) / MANIFEST).read_text())
-        name, version = found["what"], found["format"]
+        facts: dict[str, Any] = json.loads((Path(folder) / MANIFEST).read_text())
+        name, version = facts["what"], facts["format"]
     except (OSError, ValueError, KeyError, TypeError):
         raise NotATable(
             f"{folder} is no table of `noisefloor ingest` (it has no readable {MANIFEST}); "
@@ -72,7 +77,7 @@ def manifest(folder: Path) -> dict:
             f"{folder} has format {version!r}, this version reads {FORMAT}: remove the folder and "
             "run `noisefloor ingest` again; nothing was read"
         )
-    return found
+    return facts
 
 
 def parts(folder: Path, name: str) -> list[Path]:
@@ -81,16 +86,17 @@ def parts(folder: Path, name: str) -> list[Path]:
     return [file for p in whole if (file := Path(folder, name, p.name)).exists()]
 
 
-def opened(folder: Path, name: str):
+def opened(folder: Path, name: str) -> "ds.Dataset":
     """One of TABLES of an ingested archive, as an Arrow data set. Raises NotATable."""
-    import pyarrow.dataset as ds
+    from pyarrow.dataset import dataset
 
     manifest(folder)
-    return ds.dataset(list(map(str, parts(folder, name))), schema=TABLES[name], format="parquet")
+    return dataset(list(map(str, parts(folder, name))), schema=TABLES[name], format="parquet")
 
 
-def frame(folder: Path, name: str, **how):
-    """One of TABLES as a pandas data frame; `how` as for Dataset.to_table (columns, filter)."""
+def frame(folder: Path, name: str, **how: Any) -> "pd.DataFrame":
+    """One of TABLES as a pandas data frame; `how` as for Dataset.to_table (columns, filter). Raises
+    NotATable."""
     return opened(folder, name).to_table(**how).to_pandas()
 
 
@@ -108,16 +114,17 @@ def writer(path: Path, name: str) -> pq.ParquetWriter:
     )
 
 
-def arrow(name: str, found: list[tuple[int, dict]]) -> pa.Table:
+def arrow(name: str, rows: list[tuple[int, dict[str, Any]]]) -> pa.Table:
     """What `writer` takes: rows of one of TABLES as they are collected, (how many, {column: the
-    value that all of them have, or an array with the value of each})."""
-    for _, held in found:
-        if strange := held.keys() - set(TABLES[name].names):
+    value that all of them have, or an array with the value of each}). Raises KeyError for a column
+    that the table does not have."""
+    for _, cells in rows:
+        if strange := cells.keys() - set(TABLES[name].names):
             raise KeyError(f"{', '.join(sorted(strange))}: no column of the table {name}")
-    counts, columns = [n for n, _ in found], []
-    each = pa.array(np.repeat(np.arange(len(found)), counts))
+    counts, columns = [n for n, _ in rows], []
+    each = pa.array(np.repeat(np.arange(len(rows)), counts))
     for field in _STORED[name]:
-        given = [held.get(field.name) for _, held in found]
+        given = [cells.get(field.name) for _, cells in rows]
         if any(isinstance(values, np.ndarray) for values in given):
             whole = [
                 np.full(n, np.nan) if values is None else values

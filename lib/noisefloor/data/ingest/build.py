@@ -13,15 +13,17 @@ import shutil
 import stat
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
 from itertools import accumulate, count, groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -30,24 +32,29 @@ from noisefloor.data import ingest
 from noisefloor.data.compare import Refused
 from noisefloor.data.ingest import MANIFEST, TABLES, files, labels, parts
 from noisefloor.model import METRICS
+from noisefloor.parse.base import shown
 from noisefloor.tools import sysbench
 
-BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
+_BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
 HERE_BYTES = 4 * 2**20  # of text that one process has read before others have started
-FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
-UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
+_FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
+_UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
 _UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
+
+_Pool = Callable[[], contextlib.AbstractContextManager[Any]]  # gives what `data.cluster.pool` does
+_Progress = Callable[[int, int], None]  # bytes read, bytes to read
+_Stamped = tuple[int, str, int, int, str]  # a stamp, and a `files.Unit`
 
 
 def build(
     root: Path,
     out: Path,
-    pool: Callable[[], contextlib.AbstractContextManager[Executor]],
+    pool: _Pool,
     *,
     rules: str = "",
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> dict:
-    """Bring the tables in `out` up to `root`; returns the manifest.
+    progress: _Progress = lambda done, total: None,
+) -> dict[str, Any]:
+    """Bring the tables in `out` up to `root`; returns the manifest with how many files were `read`.
 
     rules: the user's file of labels (`labels.patterns`). pool: gives an executor (of
     `data.cluster`); it is not asked for when there is little to do. progress: called with bytes
@@ -77,14 +84,16 @@ def build(
     raise Refused(f"{why}; whole parts are kept, the same command continues", 1)
 
 
-def _build(root, out, pool, progress, given) -> dict:
+def _build(
+    root: Path, out: Path, pool: _Pool, progress: _Progress, given: tuple[str, ...]
+) -> dict[str, Any]:
     known = _begin(root, out)
-    found = {_stamp(unit, given): unit for unit in files.walk(root, out)}
-    again = {known[mark] for mark in known.keys() - found.keys()}
+    units = {_stamp(unit, given): unit for unit in files.walk(root, out)}
+    again = {known[stamp] for stamp in known.keys() - units.keys()}
     for name in again:
         for table in reversed(TABLES):  # `files` first: from then on the part does not count
             (out / table / name).unlink(missing_ok=True)
-    new = [(mark, *u) for mark, u in found.items() if mark not in known or known[mark] in again]
+    new = [(stamp, *u) for stamp, u in units.items() if stamp not in known or known[stamp] in again]
     done, todo = 0, sum(unit[2] for unit in new)
     for size in _parts(root, out, new, pool, todo, given):
         done += size
@@ -96,10 +105,10 @@ def _begin(root: Path, out: Path) -> dict[int, str]:
     """{stamp of each file that was read: name of its part}, after what an interrupted ingest left
     was cleared away."""
     if (out / MANIFEST).exists():
-        found = ingest.manifest(out)
-        if found["tree"] != _tree(root):
+        before = ingest.manifest(out)
+        if before["tree"] != _tree(root):
             raise Refused(
-                f"{out.name} holds the tables of another tree ({found['name']}): give another "
+                f"{out.name} holds the tables of another tree ({before['name']}): give another "
                 "--out; nothing was read"
             )
     shutil.rmtree(out / ".partial", ignore_errors=True)
@@ -110,16 +119,17 @@ def _begin(root: Path, out: Path) -> dict[int, str]:
         for left in {p.name for p in (out / name).glob("part-*")} - {p.name for p in whole}:
             (out / name / left).unlink()
     if not whole:
-        part(str(root), str(out), (), 0, [])  # so that each table opens also where it has no row
-    _write(out, root, finished="")
+        # so that each table opens also where it has no row
+        _write_part(str(root), str(out), (), 0, [])
+    _write_manifest(out, root, finished="")
     return {
-        mark: path.name
+        stamp: path.name
         for path in whole
-        for mark in _columns(path, ["stamp"])["stamp"].drop_null().to_pylist()
+        for stamp in _columns(path, ["stamp"])["stamp"].drop_null().to_pylist()
     }
 
 
-def _stamp(unit: tuple, given: tuple) -> int:
+def _stamp(unit: files.Unit, given: tuple[str, ...]) -> int:
     """A number that says whether a file is still the one that was read, with the same patterns."""
     path, size, mtime_ns, what = unit
     text = f"{labels.edition()}{chr(0).join(given)}{what}\0{path}\0{size}\0{mtime_ns}"
@@ -127,26 +137,28 @@ def _stamp(unit: tuple, given: tuple) -> int:
     return int.from_bytes(digest, "little", signed=True)
 
 
-def _columns(path: Path, names: list[str]):
+def _columns(path: Path, names: list[str]) -> pa.Table:
     """Columns of one part of a table."""
     return pq.read_table(path, columns=names, use_threads=False)
 
 
-def _parts(root, out, new, pool, todo, given) -> Iterator[int]:
+def _parts(
+    root: Path, out: Path, new: list[_Stamped], pool: _Pool, todo: int, given: tuple[str, ...]
+) -> Iterator[int]:
     """Read the files in `new`, batch by batch, into parts of their own; the bytes of each."""
     top = str(root.parent if root.is_file() else root)
     first = 1 + max(int(path.stem[5:]) for path in parts(out, "files"))
-    read = partial(part, top, str(out), given)
+    read = partial(_write_part, top, str(out), given)
     if todo <= HERE_BYTES:
-        yield from map(read, count(first), _batches(new, BATCH_BYTES))
+        yield from map(read, count(first), _batches(new, _BATCH_BYTES))
         return
     with pool() as executor:
-        rounds = max(4, -(-todo // (executor.width * BATCH_BYTES)))  # equally many for each
+        rounds = max(4, -(-todo // (executor.width * _BATCH_BYTES)))  # equally many for each
         batches = [*_batches(new, max(2**20, -(-todo // (executor.width * rounds))))]
         yield from executor.map(read, range(first, first + len(batches)), batches)
 
 
-def _batches(units: list[tuple], most: int) -> Iterator[list[tuple]]:
+def _batches(units: list[_Stamped], most: int) -> Iterator[list[_Stamped]]:
     """Lists of units of about `most` bytes, and of at most BATCH_FILES."""
     ends = accumulate(max(unit[2], most // BATCH_FILES) for unit in units)
     for _, batch in groupby(zip(units, ends, strict=True), key=lambda both: both[1] // most):
@@ -158,8 +170,8 @@ def _tree(root: Path) -> str:
     return hashlib.sha256(str(root).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
-def _write(out: Path, root: Path, **facts) -> dict:
-    found = {
+def _write_manifest(out: Path, root: Path, **facts: Any) -> dict[str, Any]:
+    manifest = {
         "what": ingest.NAME,
         "format": ingest.FORMAT,
         "noisefloor": metadata.version("noisefloor"),
@@ -167,119 +179,130 @@ def _write(out: Path, root: Path, **facts) -> dict:
         "tree": _tree(root),
         **facts,
     }
-    partial = out / ".partial" / MANIFEST
-    partial.write_text(json.dumps(found, indent=1) + "\n")
-    partial.replace(out / MANIFEST)
-    return found
+    half = out / ".partial" / MANIFEST
+    half.write_text(json.dumps(manifest, indent=1) + "\n")
+    half.replace(out / MANIFEST)
+    return manifest
 
 
-def _finish(root: Path, out: Path) -> dict:
-    """manifest.json of a whole table."""
+def _finish(root: Path, out: Path) -> dict[str, Any]:
+    """Write manifest.json of whole tables."""
     columns = ["file", "member", "kind", "size", "runs"]
-    found = ingest.opened(out, "files").to_table(columns=columns)
-    kinds = Counter(found["kind"].to_pylist())
-    outer = found.filter(pc.equal(found["member"], ""))
-    done = _write(
+    table = ingest.opened(out, "files").to_table(columns=columns)
+    kinds = Counter(table["kind"].to_pylist())
+    outer = table.filter(pc.equal(table["member"], ""))
+    manifest = _write_manifest(
         out,
         root,
         finished=datetime.now(UTC).isoformat(timespec="seconds"),
-        files=pc.count_distinct(found["file"]).as_py(),
-        runs=pc.sum(found["runs"]).as_py() or 0,
+        files=pc.count_distinct(table["file"]).as_py(),
+        runs=pc.sum(table["runs"]).as_py() or 0,
         bytes=pc.sum(outer["size"]).as_py() or 0,
         problems=sum(pq.read_metadata(path).num_rows for path in parts(out, "problems")),
         kinds=dict(sorted(kinds.items(), key=lambda k: (-k[1], k[0]))),
-        labels=held(out),
+        labels=_label_counts(out),
     )
     shutil.rmtree(out / ".partial", ignore_errors=True)  # a worker that died left a half part
-    return done
+    return manifest
 
 
-def held(out: Path) -> dict[str, list[int]]:
+def _label_counts(out: Path) -> dict[str, list[int]]:
     """{label: [runs that have it, different values]} of the runs in tables."""
     names = [*labels.NAMES, "threads", "tool_version"]
     runs: Counter[str] = Counter()
-    values: dict[str, set] = {name: set() for name in names}
+    values: dict[str, set[Any]] = {name: set() for name in names}
     for path in parts(out, "tidy"):
         rows = _columns(path, ["run", *names]).group_by("run", use_threads=False)
         first = rows.aggregate([(name, "first") for name in names])
         for name in names:
-            told = first[f"{name}_first"].drop_null()
-            runs[name] += len(told)
-            values[name] |= set(told.unique().to_pylist())
+            column = first[f"{name}_first"].drop_null()
+            runs[name] += len(column)
+            values[name] |= set(column.unique().to_pylist())
     return {name: [runs[name], len(values[name])] for name in names if runs[name]}
 
 
 # -- one part ----------------------------------------------------------------------------------
 
 
-def part(root: str, out: str, given: tuple, number: int, units: list[tuple]) -> int:
-    """Write part `number` of the tables in `out` from `units` of the tree `root`: stamps, and what
-    `files.walk` gives. Returns how many bytes they have. given: the user's `labels.patterns`.
+def _write_part(
+    root: str, out: str, given: tuple[str, ...], number: int, units: list[_Stamped]
+) -> int:
+    """Write part `number` of the tables in `out` from `units` of the tree `root`; returns how many
+    bytes these have. given: the user's `labels.patterns`.
 
     Repeatable: the same units give the same part, whole or not at all (``files`` comes last and
     makes it count). Nothing in the tree is executed."""
-    partial = Path(out, ".partial")
-    partial.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=partial) as folder:
-        found = _Part(Path(folder), given)
+    halves = Path(out, ".partial")
+    halves.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=halves) as folder:
+        part = _Part(Path(folder), given)
         for unit in units:
-            found.unit(root, *unit)
-        found.flush()
-        for name, writer in found.writers.items():
+            part.unit(root, *unit)
+        part.flush()
+        for name, writer in part.writers.items():
             writer.close()
             Path(folder, name).replace(Path(out, name, f"part-{number:06d}.parquet"))
     return sum(unit[2] for unit in units)
 
 
 class _Part:
-    """The rows that were found, table by table, until they are written to the files in `folder`."""
+    """The rows of the part, table by table, until they are written to the files in `folder`."""
 
-    def __init__(self, folder: Path, given: tuple):
-        self.given, self.held = given, 0
+    def __init__(self, folder: Path, given: tuple[str, ...]):
+        self.given, self.size = given, 0  # bytes of the files whose rows are not written yet
         self.writers = {name: ingest.writer(folder / name, name) for name in TABLES}
-        self.found: dict[str, list] = {name: [] for name in TABLES}
+        self.rows: dict[str, list[tuple[int, dict[str, Any]]]] = {name: [] for name in TABLES}
 
     def flush(self) -> None:
-        """Write what is held."""
-        for name, rows in self.found.items():
+        """Write the rows."""
+        for name, rows in self.rows.items():
             if rows:
                 self.writers[name].write_table(ingest.arrow(name, rows))
                 rows.clear()
-        self.held = 0
+        self.size = 0
 
-    def unit(self, root: str, mark: int, path: str, size: int, _mtime_ns: int, what: str) -> None:
+    def unit(self, root: str, stamp: int, path: str, size: int, _mtime_ns: int, what: str) -> None:
         """Add one file (or campaign) of the tree."""
         name = files.safe(path)
         if what == "campaign":
-            self._campaign(Path(root, path), name, size, mark)
+            self._campaign(Path(root, path), name, size, stamp)
         elif what != "file":
-            self._file(name, "", what, size, mark)
+            self._file(name, "", what, size, stamp)
         else:
             try:
-                self._read(os.path.join(root, path), name, size, mark)
-            except OSError as e:  # it is not said to be read, so that it is tried again
+                self._read(os.path.join(root, path), name, size, stamp)
+            except OSError as e:  # it does not count as read, so that it is tried again
                 self._problem(name, "", 0, f"cannot be read ({e.strerror})")
-                self._file(name, "", "unreadable", size, UNREAD)
-        if self.held > FLUSH_BYTES:
+                self._file(name, "", "unreadable", size, _UNREAD)
+        if self.size > _FLUSH_BYTES:
             self.flush()
 
-    def _row(self, name: str, *values) -> None:
+    def _row(self, name: str, *values: object) -> None:
         names = TABLES[name].names
-        self.found[name].append((1, dict(zip(names, values, strict=True))))
+        self.rows[name].append((1, dict(zip(names, values, strict=True))))
 
-    def _file(self, file, member, what, size, mark, digest="", runs=0) -> None:
-        self._row("files", file, member, what, size, digest, runs, mark)
-        self.held += size
+    def _file(
+        self,
+        file: str,
+        member: str,
+        what: str,
+        size: int,
+        stamp: int | None,
+        digest: str = "",
+        runs: int = 0,
+    ) -> None:
+        self._row("files", file, member, what, size, digest, runs, stamp)
+        self.size += size
 
-    def _problem(self, file, member, line, reason) -> None:
+    def _problem(self, file: str, member: str, line: int, reason: str) -> None:
         self._row("problems", file, member, line, reason)
 
-    def _read(self, path: str, name: str, size: int, mark: int) -> None:
+    def _read(self, path: str, name: str, size: int, stamp: int) -> None:
         """Add what the texts in a file say."""
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, "rb", buffering=2**16) as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                self._file(name, "", "no regular file", size, mark)
+                self._file(name, "", "no regular file", size, stamp)
                 return
             packed = files.packed(file.peek(files.HEAD))
             for member, data in files.texts(file, name, size):
@@ -287,11 +310,13 @@ class _Part:
                     long = len(data) if isinstance(data, bytes) else 0
                     self._text(name, files.safe(member)[len(name) + 2 :], data, long, None)
                 else:
-                    self._text(name, "", data, size, mark)
+                    self._text(name, "", data, size, stamp)
             if packed:
-                self._file(name, "", "compressed or archive", size, mark)
+                self._file(name, "", "compressed or archive", size, stamp)
 
-    def _text(self, file, member, data, size, mark) -> None:
+    def _text(
+        self, file: str, member: str, data: bytes | Exception | None, size: int, stamp: int | None
+    ) -> None:
         """Add what one text says; `data` as of `files.texts`."""
         digest, runs = "", 0
         if data is None:
@@ -299,7 +324,7 @@ class _Part:
         elif isinstance(data, Exception):
             what = "not opened"
             known = isinstance(data, files.TooMuch)
-            why = str(data) if known else f"damaged ({files.shown(str(data))})"
+            why = str(data) if known else f"damaged ({shown(str(data))})"
             self._problem(file, member, 0, why)
         elif tool := None if files.binary(data[: files.HEAD]) else tools.of(data):
             digest, what = hashlib.sha256(data).hexdigest(), tool.NAME
@@ -309,12 +334,12 @@ class _Part:
                 runs = self._log(file, member, data, tool)
         else:
             what = files.kind(data)
-        self._file(file, member, what, size, mark, digest, runs)
+        self._file(file, member, what, size, stamp, digest, runs)
 
     def _log(self, file: str, member: str, data: bytes, tool: tools.Tool) -> int:
         """Add the runs in a text of a tool; how many there are."""
         name = f"{file}//{member}" if member else file
-        path, whole = labels.labels(name.replace("//", "/"), self.given), 0
+        of_path, whole = labels.labels(name.replace("//", "/"), self.given), 0
         try:
             pieces = tool.runs(data)
         except parse.ParseError as e:
@@ -327,20 +352,22 @@ class _Part:
                 self._problem(file, member, line + e.line - 1, str(e).partition(": ")[2])
                 continue
             facts = {
-                **{k: v for k, v in path.items() if k not in labels.ASIDE},
-                **labels.settled(path, run),
+                **{k: v for k, v in of_path.items() if k not in labels.ASIDE},
+                **labels.settled(of_path, run),
                 "threads": run.threads,
                 "tool": tool.NAME,
                 "tool_version": run.version,
-                "host": run.host or path.get("host"),
+                "host": run.host or of_path.get("host"),
                 "duration_s": run.seconds or run.values.get("wall"),
             }
-            self._run(file, line, facts, run, labels.contradictions(path, run))
+            self._run(file, line, facts, run, labels.contradictions(of_path, run))
             self._numbers(run)
             whole += 1
         return whole
 
-    def _run(self, file, line, facts, run: tools.Run, notes=()) -> None:
+    def _run(
+        self, file: str, line: int, facts: dict[str, Any], run: tools.Run, notes: Iterable[str] = ()
+    ) -> None:
         values = {**run.values, **run.more}
         units = [METRICS[m].unit if m in METRICS else _UNITS.get(m, "s") for m in values]
         facts = {
@@ -357,40 +384,42 @@ class _Part:
             "unit": np.array(units),
             "value": np.array(list(values.values()), float),
         }
-        self.found["tidy"].append((len(values), facts))
+        self.rows["tidy"].append((len(values), facts))
 
     def _numbers(self, run: tools.Run) -> None:
         """The interval rows and the histogram of a run."""
         if run.intervals:
-            rows = {"run": run.name, **run.intervals}
-            self.found["intervals"].append((len(run.intervals["t_s"]), rows))
+            rows: dict[str, Any] = {"run": run.name, **run.intervals}
+            self.rows["intervals"].append((len(run.intervals["t_s"]), rows))
         if run.histogram:
             value_s, count = run.histogram
-            held = {"run": run.name, "value_s": value_s, "count": count}
-            self.found["histograms"].append((len(count), held))
+            buckets = {"run": run.name, "value_s": value_s, "count": count}
+            self.rows["histograms"].append((len(count), buckets))
 
-    def _campaign(self, folder: Path, name: str, size: int, mark: int) -> None:
+    def _campaign(self, folder: Path, name: str, size: int, stamp: int) -> None:
         """Add one of our own campaigns, as `tidy` reads it."""
         from noisefloor.data import tidy
 
         campaign = tidy.opened(folder)
         try:
-            meta, found = campaign.meta, tidy.table(campaign)
+            meta, table = campaign.meta, tidy.table(campaign)
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))
-            self._file(name, "", "campaign", size, mark)
+            self._file(name, "", "campaign", size, stamp)
             return
-        for sentence in found.attrs["problems"]:
-            self._problem(name, "", 0, files.shown(sentence))
-        runs, held = found.groupby("run", sort=False), {run.name: run for run in campaign.runs}
-        for at, rows in runs:
-            run, facts = held[at], held[at].facts
-            where, warnings = f"{name}/{at}", facts["warnings"]
+        for sentence in table.attrs["problems"]:
+            self._problem(name, "", 0, shown(sentence))
+        runs = {run.name: run for run in campaign.runs}
+        by_run = table.groupby("run", sort=False)
+        for key, rows in by_run:
+            run = runs[str(key)]
+            facts = run.facts
+            where, warnings = f"{name}/{run.name}", facts["warnings"]
             first = rows.iloc[0].dropna().to_dict()
             values = rows.groupby("metric", sort=False)["value"].mean().to_dict()
             build = meta.get("engines", {}).get(facts["arm"], meta["engine"])
             host = facts["host"]
-            told = first | {
+            columns = first | {
                 "server": build.get("kind"),
                 "version": build.get("version"),
                 "design": meta["design"],
@@ -400,8 +429,8 @@ class _Part:
                 "duration_s": facts.get("slice_s"),
             }
             keys = {"workload": facts["workload"]}
-            self._run(name, 1, told, tools.Run(where, values, keys=keys), warnings)
+            self._run(name, 1, columns, tools.Run(where, values, keys=keys), warnings)
             if tidy.printed(run.place):
                 with contextlib.suppress(parse.ParseError):
                     self._numbers(sysbench.of(where, run.sysbench))
-        self._file(name, "", "campaign", size, mark, runs=runs.ngroups)
+        self._file(name, "", "campaign", size, stamp, runs=by_run.ngroups)

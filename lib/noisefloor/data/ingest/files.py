@@ -15,20 +15,21 @@ import os
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import IO, Any
 
 from noisefloor import parse, tools
 from noisefloor.data.packed import LEAST_LIMIT, MOST_RATIO, WRONG
 from noisefloor.parse.base import MOST, shown
 
-LEFT_OUT = (".git", ".hg", ".svn")
-MOST_DEPTH = 3  # an archive in a compressed file in an archive
-HEAD, PIECE = 512, 2**18
-MOST_HEADER = 2**20
-DAMAGED = (*WRONG, lzma.LZMAError, tarfile.TarError)
+HEAD = 512  # bytes that say what a file is
+_LEFT_OUT = (".git", ".hg", ".svn")
+_MOST_DEPTH = 3  # an archive in a compressed file in an archive
+_PIECE, _MOST_HEADER = 2**18, 2**20  # bytes that are read at once, and of a tar's header at most
+_DAMAGED = (*WRONG, lzma.LZMAError, tarfile.TarError)
 _MODES = {stat.S_IFREG: "file", stat.S_IFLNK: "symbolic link"}
 _KINDS = {
     b"\x89PNG": "picture",
@@ -40,52 +41,55 @@ _KINDS = {
     b"\x7fELF": "program",
     **{bytes([0x80, n]): "pickle" for n in range(2, 6)},
 }
+Unit = tuple[str, int, int, str]  # of a tree: path below it, bytes, mtime in ns, what it is
+_Text = tuple[str, bytes | Exception | None]  # name, content
 
 
-def walk(root: Path, out: Path) -> Iterator[tuple[str, int, int, str]]:
-    """(path below `root`, bytes, mtime in ns, what) of everything in a tree but `out`, in the order
-    of names; `what` is "file", "campaign" (a folder of ours, as a whole), or what it is that is not
-    read.
+def walk(root: Path, out: Path) -> Iterator[Unit]:
+    """Everything in a tree but `out`, in the order of names. What it is: "file", "campaign" (a
+    folder of ours, as a whole), or words for what is not read.
 
     A `root` that is a file is a tree of one."""
     if root.is_file():
-        s = root.stat()
-        yield root.name, s.st_size, s.st_mtime_ns, "file"
+        status = root.stat()
+        yield root.name, status.st_size, status.st_mtime_ns, "file"
         return
-    top, unread = len(str(root)) + (str(root) != "/"), []
+    top = len(str(root)) + (str(root) != "/")
+    unread: list[str] = []
     for folder, below, names in os.walk(root, onerror=lambda e: unread.append(e.filename)):
         if "campaign.json" in names and _ours(folder):
             below.clear()
             yield (folder[top:] or ".", *_whole(folder), "campaign")
             continue
         links = [name for name in below if os.path.islink(os.path.join(folder, name))]
-        kept = {*below} - {*LEFT_OUT, *links}
+        kept = {*below} - {*_LEFT_OUT, *links}
         below[:] = sorted(n for n in kept if os.path.join(folder, n) != str(out))
         for path in (os.path.join(folder, name) for name in sorted([*links, *names])):
             with contextlib.suppress(OSError):  # gone since
-                s = os.lstat(path)
-                what = _MODES.get(stat.S_IFMT(s.st_mode), "no regular file")
-                size = s.st_size if what == "file" else 0
-                yield path[top:], size, s.st_mtime_ns, what
+                status = os.lstat(path)
+                what = _MODES.get(stat.S_IFMT(status.st_mode), "no regular file")
+                size = status.st_size if what == "file" else 0
+                yield path[top:], size, status.st_mtime_ns, what
     yield from ((folder[top:], 0, 0, "unreadable folder") for folder in unread)
 
 
 def _ours(folder: str) -> bool:
     """Whether campaign.json of a folder is one of ours."""
     try:
-        found = json.loads(Path(folder, "campaign.json").read_text())
+        facts = json.loads(Path(folder, "campaign.json").read_text())
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and {"format", "study", "arms", "workloads"} <= found.keys()
+    return isinstance(facts, dict) and {"format", "study", "arms", "workloads"} <= facts.keys()
 
 
 def _whole(folder: str) -> tuple[int, int]:
     """(bytes, newest mtime in ns) of all files below a folder."""
     size = newest = 0
     for parent, _, names in os.walk(folder):
-        for s in (os.lstat(p) for p in (parent, *(os.path.join(parent, n) for n in names))):
-            size += s.st_size * stat.S_ISREG(s.st_mode)
-            newest = max(newest, s.st_mtime_ns)
+        for path in (parent, *(os.path.join(parent, name) for name in names)):
+            status = os.lstat(path)
+            size += status.st_size * stat.S_ISREG(status.st_mode)
+            newest = max(newest, status.st_mtime_ns)
     return size, newest
 
 
@@ -95,7 +99,7 @@ def safe(name: str) -> str:
 
 
 def kind(data: bytes) -> str:
-    """What a file is that is no result, by its first bytes."""
+    """Words for what a file is that is no result, by its first bytes."""
     if name := next((name for magic, name in _KINDS.items() if data.startswith(magic)), None):
         return name
     if not data.strip():
@@ -119,14 +123,14 @@ class TooMuch(ValueError):
     """More comes out of a file than is let out. One sentence."""
 
 
-def _zstd(stream):
+def _zstd(stream: IO[bytes]) -> Any:
     import pyarrow as pa
 
     return pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
 
 
-_PACKED = {
-    b"\x1f\x8b": lambda s: gzip.GzipFile(fileobj=s),
+_PACKED: dict[bytes, Callable[[Any], Any]] = {  # first bytes -> what unpacks a stream
+    b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"\x28\xb5\x2f\xfd": _zstd,
@@ -134,51 +138,52 @@ _PACKED = {
 
 
 def packed(head: bytes) -> bool:
-    """True when a file with these first bytes holds other files, or a compressed one."""
+    """Whether a file with these first bytes holds other files, or a compressed one."""
     return head.startswith((*_PACKED, b"PK\3\4")) or head[257:262] == b"ustar"
 
 
 def binary(head: bytes) -> bool:
-    """True when the first bytes of a file are no text (UTF-16 with a mark is one)."""
+    """Whether the first bytes of a file are no text (UTF-16 with a mark is one)."""
     return b"\0" in head and head[:2] not in (b"\xff\xfe", b"\xfe\xff")
 
 
-def texts(stream: io.BufferedReader, name: str, size: int) -> Iterator[tuple]:
+def texts(stream: io.BufferedReader, name: str, size: int) -> Iterator[_Text]:
     """(name, content) of each file in an open one of `size` bytes; members of an archive are named
     ``archive//member``.
 
-    The content is its first bytes only where these are binary; an exception of `DAMAGED` for one
+    The content is its first bytes only where these are binary; an exception of `_DAMAGED` for one
     that cannot be read; None for what is no file (a link, a device)."""
     return _member(stream, name, [max(LEAST_LIMIT, MOST_RATIO * size)], 0)
 
 
-def _member(stream, name, left, depth):
-    """As `texts`, of a file in `depth` others: damage does not end these, too much of it does."""
+def _member(stream: Any, name: str, left: list[int], depth: int) -> Iterator[_Text]:
+    """As `texts`, of a file in `depth` others: damage does not end these, too much of it does.
+    left: how many bytes may still come out."""
     try:
         yield from _texts(stream, name, left, depth)
-    except DAMAGED as e:
+    except _DAMAGED as e:
         if depth and isinstance(e, TooMuch):
             raise
         yield name, e
 
 
-def _texts(stream, name, left, depth):
+def _texts(stream: Any, name: str, left: list[int], depth: int) -> Iterator[_Text]:
     head = stream.peek(HEAD)[:HEAD]
     if not packed(head):
-        pieces = iter(partial(stream.read, PIECE), b"")  # 64 MiB at once would take their time
-        data = head if binary(head) else b"".join(islice(pieces, MOST // PIECE + 1))
+        pieces = iter(partial(stream.read, _PIECE), b"")  # 64 MiB at once would take their time
+        data = head if binary(head) else b"".join(islice(pieces, MOST // _PIECE + 1))
         most = f"larger than {MOST >> 20} MiB, the most that is read of one text"
         yield name, data if len(data) <= MOST else TooMuch(most)
-    elif depth >= MOST_DEPTH:
-        yield name, TooMuch(f"packed more than {MOST_DEPTH} times; not opened")
+    elif depth >= _MOST_DEPTH:
+        yield name, TooMuch(f"packed more than {_MOST_DEPTH} times; not opened")
     elif head[257:262] == b"ustar":
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
-            while (member := archive.next()) is not None:
-                archive.members.clear()  # it would keep them all
-                inside = f"{name}//{member.name}"
-                if member.isreg():
-                    yield from _member(archive.extractfile(member), inside, left, depth + 1)
-                elif not member.isdir():
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as tar:
+            while (entry := tar.next()) is not None:
+                tar.members.clear()  # type: ignore[attr-defined]  # it would keep them all
+                inside = f"{name}//{entry.name}"
+                if entry.isreg():
+                    yield from _member(tar.extractfile(entry), inside, left, depth + 1)
+                elif not entry.isdir():
                     yield inside, None
     elif head.startswith(b"PK\3\4"):
         data = stream.read(MOST + 1)
@@ -187,17 +192,17 @@ def _texts(stream, name, left, depth):
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for member in archive.infolist():
                 if not member.is_dir():
-                    with archive.open(member) as one:
+                    with archive.open(member) as file:
                         inside = f"{name}//{member.filename}"
-                        yield from _member(_counted(one, left), inside, left, depth + 1)
+                        yield from _member(_counted(file, left), inside, left, depth + 1)
     else:
-        opened = next(o for magic, o in _PACKED.items() if head.startswith(magic))
-        yield from _texts(_counted(opened(stream), left), name, left, depth + 1)
+        unpack = next(unpack for magic, unpack in _PACKED.items() if head.startswith(magic))
+        yield from _texts(_counted(unpack(stream), left), name, left, depth + 1)
 
 
 def printed(file: Path, name: str, run: str, line: int) -> str:
-    """The text of a run that was ingested from `file` as `name`, from `line` on in a log of several,
-    without its secrets; where it is not there any more, a sentence."""
+    """The text of a run that was ingested from `file` as `name`, from `line` on in a log of
+    several, without its secrets; a sentence where it is not there any more."""
     try:
         with open(file, "rb") as opened:
             for inside, data in texts(opened, name, file.stat().st_size):
@@ -221,22 +226,22 @@ def _piece(data: bytes, line: int) -> str:
 class _Header(tarfile.TarInfo):
     """A header that cannot ask for endless memory."""
 
-    def _proc_member(self, archive):
-        if self.size > MOST_HEADER and not (self.isreg() or self.issparse()):
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size > _MOST_HEADER and not (self.isreg() or self.issparse()):
             raise tarfile.ReadError("a header that is larger than headers are")
-        return super()._proc_member(archive)
+        return super()._proc_member(archive)  # type: ignore[misc]
 
 
 class _Counted(io.RawIOBase):
     """An unpacking stream that ends with TooMuch when more came out than may."""
 
-    def __init__(self, stream, left: list[int]):
+    def __init__(self, stream: IO[bytes], left: list[int]):
         self.stream, self.left = stream, left
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer) -> int:
+    def readinto(self, buffer: Any) -> int:
         data = self.stream.read(len(buffer))
         self.left[0] -= len(data)
         if self.left[0] < 0:
@@ -245,6 +250,7 @@ class _Counted(io.RawIOBase):
         return len(data)
 
 
-def _counted(stream, left: list[int]) -> io.BufferedReader:
-    """Read as tarfile reads, so that what stands before damage is not lost."""
+def _counted(stream: IO[bytes], left: list[int]) -> io.BufferedReader:
+    """A reader of what `_Counted` lets out; it reads as tarfile reads, so that what stands before
+    damage is not lost."""
     return io.BufferedReader(_Counted(stream, left), tarfile.RECORDSIZE)

@@ -9,7 +9,9 @@ import functools
 import re
 import tomllib
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from noisefloor.data.compare import Refused
 from noisefloor.tools import Run
@@ -17,22 +19,20 @@ from noisefloor.tools import Run
 NAMES = (
     *("server", "version", "buffer_pool_B", "setting", "variant", "repetition", "host", "workload"),
 )
-GIVEN = (*(n.removesuffix("_B") for n in NAMES), "threads")
+_GIVEN = (*(n.removesuffix("_B") for n in NAMES), "threads")  # what a pattern may name
 _UNIT = {"m": 2**20, "g": 2**30, "t": 2**40}
 _DBMS = {"my": "mysql", "fbmy": "fbmysql", "ma": "mariadb", "pg": "postgresql"}
 _ACCESS = {"READ_ONLY": "RO", "READ_WRITE": "RW", "WRITE_ONLY": "WO"}
 _LAYOUTS = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text())
 _PIECES = [re.compile(rule, re.I) for rule in (*_LAYOUTS.pop("pieces"), _LAYOUTS["access"])]
 _RULES = {name: re.compile(rule, re.I) for name, rule in _LAYOUTS.items()}
-
-
-ASIDE = ("access", "range_size")  # said by a path, and held against the text: no columns
+ASIDE = ("access", "range_size")  # of a path, to be compared with its text: no columns
 
 
 @functools.cache
 def edition() -> str:
-    """What changes with anything that says how a text or a path is read: what was read by other rules
-    is read again."""
+    """A checksum of all that says how a text or a path is read: what was read by other rules is
+    read again."""
     library, crc = Path(__file__).parents[2], 0
     for folder in ("parse", "tools", "data/ingest"):
         for file in sorted((library / folder).glob("*.[pt][yo]*")):
@@ -51,77 +51,81 @@ def patterns(file: str) -> tuple[str, ...]:
         names = {name for pattern in given for name in re.compile(pattern).groupindex}
     except (OSError, ValueError, KeyError, TypeError, re.error) as e:
         raise Refused(f"{file} holds no patterns of labels ({e}); nothing was read") from None
-    if not names or names - {*GIVEN}:
+    if not names or names - {*_GIVEN}:
         raise Refused(
-            f"{file}: named groups are needed, such as (?P<server>[a-z]+), of: {', '.join(GIVEN)};"
+            f"{file}: named groups are needed, such as (?P<server>[a-z]+), of: {', '.join(_GIVEN)};"
             " nothing was read"
         )
     return tuple(given)
 
 
-def labels(path: str, given: tuple[str, ...] = ()) -> dict:
-    """{name of the label: value} of a path with / between its parts: NAMES, path_threads, access
-    ("RO", "RW", "WO") and range_size, which the text knows better. What is not there is not said.
+def labels(path: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
+    """{name of the label: value} of a path with / between its parts: those of NAMES, path_threads,
+    access ("RO", "RW", "WO") and range_size that it has.
 
-    What is no label is `setting` in folders, `variant` in the file's name: runs that differ there are
-    no repeats of each other.
-    given: what `patterns` found, looked for in the whole path in place of its layout."""
+    What is no label is `setting` in folders, `variant` in the file's name: runs that differ there
+    are no repeats of each other. given: what `patterns` returned, looked for in the whole path in
+    place of its layout."""
     folder, _, name = path.rpartition("/")
-    found, rest = _folders(folder)
-    found, own = dict(found), {}
+    of_folders, rest = _folders(folder)
+    of_path = dict(of_folders)  # those are cached
+    of_name: dict[str, Any] = {}
     alone = name.removeprefix(folder.rpartition("/")[2])  # often begins as its folder is called
-    left = _taken(_RULES["workload"].sub("", alone), own)
-    found |= own if "server" not in found else {k: v for k, v in own.items() if k != "server"}
+    left = _taken(_RULES["workload"].sub("", alone), of_name)
+    if "server" in of_path:
+        of_name.pop("server", None)
+    of_path |= of_name
     for label in ("workload", "host"):
-        if named := _RULES[label].search(name) or _RULES[label].search(folder):
-            found[label] = named[1]
-    if said := [_access(word) for word in _RULES["access"].findall(path)]:
-        found["access"] = " ".join(dict.fromkeys(said))
-    found |= {k: v for k, v in (("setting", rest), ("variant", _variant(left))) if v}
+        if match := _RULES[label].search(name) or _RULES[label].search(folder):
+            of_path[label] = match[1]
+    if words := [_access(word) for word in _RULES["access"].findall(path)]:
+        of_path["access"] = " ".join(dict.fromkeys(words))
+    of_path |= {k: v for k, v in (("setting", rest), ("variant", _variant(left))) if v}
     for pattern in given:
-        if told := re.search(pattern, path):
-            found |= _typed(told)
-    return found
+        if match := re.search(pattern, path):
+            of_path |= _typed(match)
+    return of_path
 
 
 @functools.lru_cache(4096)
-def _folders(path: str) -> tuple[dict, str]:
+def _folders(path: str) -> tuple[dict[str, Any], str]:
     """(labels of the folders of a result, what of their names is none)."""
-    found, rest = {}, []
+    of_folders: dict[str, Any] = {}
+    rest: list[str] = []
     parts = path.split("/") if path else []
     for i, part in enumerate(parts):
         if short := _RULES["short"].fullmatch(part):
-            found["server"] = _DBMS[short[1].lower()]
-            found["version"] = _compact(short[1].lower(), short[2])
+            of_folders["server"] = _DBMS[short[1].lower()]
+            of_folders["version"] = _compact(short[1].lower(), short[2])
             part = ".".join(p for p in short.group(3, 4) if p)
         elif i and _RULES["version"].fullmatch(part):
-            found |= {"version": part, "server": parts[i - 1]}
+            of_folders |= {"version": part, "server": parts[i - 1]}
             part = rest[-1] = ""
-        rest.append(_taken(part, found))
-    return found, "/".join(filter(None, rest))
+        rest.append(_taken(part, of_folders))
+    return of_folders, "/".join(filter(None, rest))
 
 
-def _taken(part: str, found: dict) -> str:
-    """What is left of one folder's name when its labels were put into `found`."""
+def _taken(part: str, known: dict[str, Any]) -> str:
+    """What is left of one folder's name when its labels were put into `known`."""
     part = _RULES["host"].sub("", _RULES["date"].sub("", part))
     if server := _RULES["server"].search(part):
         number = server[2]
-        found["server"] = server[1].lower()
-        found["version"] = number if "." in number else f"{number[0]}.{number[1:]}"
+        known["server"] = server[1].lower()
+        known["version"] = number if "." in number else f"{number[0]}.{number[1:]}"
         part = part.replace(server[0], "", 1)
-    elif "server" not in found and (server := _RULES["server_only"].search(part)):
-        found["server"] = server[1].lower()
+    elif "server" not in known and (server := _RULES["server_only"].search(part)):
+        known["server"] = server[1].lower()
         part = part.replace(server[0], "", 1) if part != server[0] else part
     for rule in _PIECES:
         if match := rule.search(part):
-            found |= _typed(match)
+            known |= _typed(match)
             part = part[: match.start()] + part[match.end() :]
     return re.sub(r"([-_. ])[-_. ]+", r"\1", part).strip("-_. ")
 
 
 def _variant(left: str) -> str:
     """The words of a file's name that may be settings; `left`: what is no label of it."""
-    found, before = [], False
+    words, before = [], False
     for word in re.split("[_. ]", left):
         kept = []
         for part in filter(None, word.split("-")):
@@ -130,24 +134,24 @@ def _variant(left: str) -> str:
             if before or number:
                 kept.append(part)
         if kept:
-            found.append("-".join(kept))
-    return " ".join(found)
+            words.append("-".join(kept))
+    return " ".join(words)
 
 
-def _typed(match: re.Match) -> dict:
-    """The labels that a match names, as they are kept: numbers as such, a buffer pool in bytes; what
-    should be a number and is none is left out."""
-    found = {}
+def _typed(match: re.Match[str]) -> dict[str, Any]:
+    """The labels that a match names, as they are kept: numbers as such, a buffer pool in bytes;
+    what should be a number and is none is left out."""
+    values: dict[str, Any] = {}
     for label, value in match.groupdict(default="").items():
         if label == "buffer_pool":
             if size := re.fullmatch(r"([0-9]{1,6})([mgt]?)i?b?", value, re.I):
-                found["buffer_pool_B"] = int(size[1]) * _UNIT[size[2].lower() or "g"]
+                values["buffer_pool_B"] = int(size[1]) * _UNIT[size[2].lower() or "g"]
         elif label in ("threads", "repetition", "range_size"):
             if re.fullmatch("[0-9]{1,9}", value):
-                found["path_threads" if label == "threads" else label] = int(value)
+                values["path_threads" if label == "threads" else label] = int(value)
         elif value:
-            found[label] = value
-    return found
+            values[label] = value
+    return values
 
 
 def _access(word: str) -> str:
@@ -164,27 +168,27 @@ def _compact(dbms: str, digits: str) -> str:
     return ".".join(str(int(c)) for c in cuts if c)
 
 
-def settled(found: dict, run: Run) -> dict:
-    """The labels of a path that its text knows better: the workload where it has a name, or is called
-    by reads or writes that the text denies; the number of threads in a variant."""
-    named = found.get("workload")
-    said = _RULES["access"].search(named or "")
-    denied = said and run.access and _access(said[1]) != run.access
-    told = {"workload": run.workload or (run.access if denied else named)}
-    if run.threads and "variant" in found:
-        told["variant"] = re.sub(rf" {run.threads}(?=$| )", "", found["variant"])
-    return told
+def settled(of_path: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    """The labels of a path that its text knows better: the workload where it has a name, or is
+    called by reads or writes that the text denies; the number of threads in a variant."""
+    named = of_path.get("workload")
+    access = _RULES["access"].search(named or "")
+    denied = access and run.access and _access(access[1]) != run.access
+    better = {"workload": run.workload or (run.access if denied else named)}
+    if run.threads and "variant" in of_path:
+        better["variant"] = re.sub(rf" {run.threads}(?=$| )", "", of_path["variant"])
+    return better
 
 
-def contradictions(found: dict, run: Run) -> list[str]:
-    """One sentence for each label in which a path and its text do not agree, with both values."""
-    said = []
-    threads = found.get("path_threads")
+def contradictions(of_path: Mapping[str, Any], run: Run) -> list[str]:
+    """A sentence for each label in which a path and its text do not agree, with both values."""
+    sentences = []
+    threads = of_path.get("path_threads")
     if threads and run.threads and threads != run.threads:
-        said.append(f"the path says {threads} threads, the text {run.threads}")
-    if run.access and run.access not in found.get("access", run.access).split():
-        said.append(f"the path says {found['access']}, the text {run.access}")
+        sentences.append(f"the path says {threads} threads, the text {run.threads}")
+    if run.access and run.access not in of_path.get("access", run.access).split():
+        sentences.append(f"the path says {of_path['access']}, the text {run.access}")
     size = run.options.get("range-size")
-    if "range_size" in found and size and str(found["range_size"]) != size:
-        said.append(f"the path says a range of {found['range_size']}, the text of {size}")
-    return said
+    if "range_size" in of_path and size and str(of_path["range_size"]) != size:
+        sentences.append(f"the path says a range of {of_path['range_size']}, the text of {size}")
+    return sentences

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -19,14 +20,14 @@ CLIENTS = "clients.json"  # of a run that several clients made
 SEAL = "SHA256SUMS"  # so that `sha256sum -c SHA256SUMS` checks it, too
 
 # types of what is read of a campaign.json where it is there, and of a run.json always
-_CAMPAIGN = {
+_CAMPAIGN: dict[str, Any] = {
     **dict.fromkeys(("created", "ended_because", "commit"), str),
     **dict.fromkeys(("engine", "engines", "tools", "skipped", "pinned", "parameters"), dict),
     **{"host": dict | str, "finished": str | None, "seed": int, "spent_s": int | float},
 }
 _HOST = {"memory_B": int | float | None, "cores": int | None, "processor": dict, "boot": str}
 _BUILD = dict.fromkeys(("kind", "version", "label"), str)
-_RUN = {
+_RUN: dict[str, Any] = {
     **dict.fromkeys(("study", "campaign", "workload", "workload_tool", "pair_id", "arm"), str),
     **dict.fromkeys(("threads", "block", "pair", "position"), int),
     **{"warmup": bool, "slice_s": int | float, "warnings": list, "sha256": dict},
@@ -34,9 +35,9 @@ _RUN = {
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
 
 
-def _wrong(facts: dict, types: dict) -> str:
+def _wrong(facts: Mapping[str, Any], types: Mapping[str, Any]) -> str:
     """The first name whose value is of another type, or a number that no computer counts with; ""
-    when there is none."""
+    where there is none."""
 
     def fits(value: Any, kind: Any) -> bool:
         return isinstance(value, kind) and not (isinstance(value, int) and abs(value) >= 2**63)
@@ -48,34 +49,34 @@ class Unusable(Exception):
     """A run whose tool printed a whole result that must not be averaged in."""
 
 
-def meta(campaign: Path) -> dict:
-    """campaign.json. Raises Damaged."""
+def meta(campaign: Path) -> dict[str, Any]:
+    """campaign.json, checked. Raises Damaged."""
     name = f"{campaign.name}/campaign.json"
     try:
-        found = json.loads((campaign / "campaign.json").read_text())
-        version = found["format"]
+        facts: dict[str, Any] = json.loads((campaign / "campaign.json").read_text())
+        version = facts["format"]
     except _UNREADABLE as e:
         raise Damaged(f"{name} cannot be read ({e})") from None
     if version != FORMAT:
         raise Damaged(f"{name} has format {version}; this version reads {FORMAT}")
     try:
-        restored(found)
+        restored(facts)
     except StudyError as e:
         raise Damaged(f"{name} is no campaign's: {e}") from None
-    if "plan" in found and not _is_plan(found["plan"]):
+    if "plan" in facts and not _is_plan(facts["plan"]):
         raise Damaged(f"{name} has a plan that declares no blocks")
-    host = found["host"] if isinstance(found.get("host"), dict) else {}
-    wrong = _wrong(found, _CAMPAIGN) or _wrong(host, _HOST)
+    host = facts["host"] if isinstance(facts.get("host"), dict) else {}
+    wrong = _wrong(facts, _CAMPAIGN) or _wrong(host, _HOST)
     if not wrong:
-        builds = [found.get("engine", {}), *found.get("engines", {}).values()]
+        builds = [facts.get("engine", {}), *facts.get("engines", {}).values()]
         whole = all(isinstance(b, dict) and not _wrong(b, _BUILD) for b in builds)
         wrong = "" if whole else "server build"
     if wrong:
         raise Damaged(f"{name} has a {wrong} of a wrong type")
-    return found
+    return facts
 
 
-def _is_plan(plan: object) -> bool:
+def _is_plan(plan: Any) -> bool:
     """Whether this is what `schedule.plan` makes."""
     try:
         numbers = [plan[k] for k in ("blocks", "pairs", "control")]
@@ -85,8 +86,8 @@ def _is_plan(plan: object) -> bool:
 
 
 def run_folders(campaign: Path) -> list[Place]:
-    """The whole runs of a campaign, in the order they were made (unreadable ones come first), in a
-    block by the clock: one that was set back between two blocks changes nothing."""
+    """The whole runs of a campaign: unreadable ones, then block by block, in a block by the clock,
+    so that one that was set back between blocks changes nothing."""
 
     def made(run: Place) -> tuple[int, str]:
         try:
@@ -99,7 +100,7 @@ def run_folders(campaign: Path) -> list[Place]:
 
 
 def strays(campaign: Path, *, whole: bool = False) -> list[Place]:
-    """Folders that are named as whole runs are, and have no run.json, or (`whole`) have one."""
+    """Folders named as whole runs are that have no run.json; with `whole` those that have it."""
     named = (p for p in inside(campaign).iterdir() if "." not in p.name and p.is_dir())
     return sorted(p for p in named if (p / "run.json").exists() is whole)
 
@@ -109,10 +110,11 @@ def sha256(path: Place) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def read(run: Place, *, verify: bool = True) -> dict:
-    """run.json of one run, its files checked against their sha256. Raises Damaged."""
+def read(run: Place, *, verify: bool = True) -> dict[str, Any]:
+    """run.json of one run; with `verify` its files are checked against their sha256. Raises
+    Damaged."""
     try:
-        facts = json.loads((run / "run.json").read_text())
+        facts: dict[str, Any] = json.loads((run / "run.json").read_text())
         if facts["format"] != FORMAT:
             raise ValueError(f"it has format {facts['format']}; this version reads {FORMAT}")
         datetime.fromisoformat(facts["start"])
@@ -134,10 +136,9 @@ def read(run: Place, *, verify: bool = True) -> dict:
 def _sealed(campaign: Path) -> dict[str, Place]:
     """Name -> file of what holds the checksums and facts of a campaign: each whole run's run.json,
     and the files beside the runs."""
-    place = inside(campaign)
-    found = {f"{p.name}/run.json": p / "run.json" for p in strays(campaign, whole=True)}
-    found |= {f.name: f for at in (place, campaign) for f in at.glob("*.json")}
-    return {name: found[name] for name in sorted(found, key=lambda n: n.split("/"))}
+    files = {f"{run.name}/run.json": run / "run.json" for run in strays(campaign, whole=True)}
+    files |= {f.name: f for place in (inside(campaign), campaign) for f in place.glob("*.json")}
+    return {name: files[name] for name in sorted(files, key=lambda n: n.split("/"))}
 
 
 def _sum(file: Place) -> str:
@@ -157,17 +158,17 @@ def seal(campaign: Path) -> None:
 
 
 def broken(campaign: Path) -> list[str]:
-    """What is not as it was when the campaign was sealed, and what lies beside its archive, a sentence
-    a file; without a seal nothing is known to have changed."""
-    said = [f"{n} lies beside the archive and is not read" for n in packed.beside(campaign)]
+    """A sentence for each file that is not as it was when the campaign was sealed, or that lies
+    beside its archive; without a seal nothing is known to have changed."""
+    problems = [f"{n} lies beside the archive and is not read" for n in packed.beside(campaign)]
     if (campaign / SEAL).exists():
         lines = (campaign / SEAL).read_text().splitlines()
         then = {k: v for v, _, k in (x.partition("  ") for x in lines)}
         now = {k: _sum(f) for k, f in _sealed(campaign).items()}
         for name in sorted(k for k in then | now if then.get(k) != now.get(k)):
             what = "removed" if name not in now else "changed" if name in then else "added"
-            said.append(f"{name} was {what} after the campaign ended")
-    return said
+            problems.append(f"{name} was {what} after the campaign ended")
+    return problems
 
 
 def digest(folder: Path) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,9 +27,10 @@ from noisefloor.data.tidy.folders import (
     strays,
 )
 from noisefloor.model import METRICS
+from noisefloor.parse.base import Result
 
-BEYOND, A_CLIENT = 10, 30
-DUET = "duet"  # tool of campaigns before 0.3: two servers at once in a closed loop
+BEYOND, A_CLIENT = rates.BEYOND, 30
+_DUET = "duet"  # tool of campaigns before 0.3: two servers at once in a closed loop
 QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 _PER_TRANSACTION = {
     "cpu_per_transaction": "cpu_s",
@@ -39,7 +41,7 @@ _PER_TRANSACTION = {
 
 
 def printed(run: Place) -> list[Place]:
-    """What sysbench printed in a run: one text, or one of each client."""
+    """The files of what sysbench printed in a run: one, or one of each client."""
     return sorted(run.glob("sysbench*.txt"), key=lambda p: (len(p.name), p.name))
 
 
@@ -53,16 +55,16 @@ class Run:
         return self.place / name
 
     @cached_property
-    def facts(self) -> dict:
+    def facts(self) -> dict[str, Any]:
         """run.json, the run's files checked against it. Raises Damaged."""
         return read(self.place)
 
     @cached_property
-    def sysbench(self) -> dict:
+    def sysbench(self) -> Result:
         """The parsed text, that of several clients together. Raises parse.ParseError."""
         if not (self / CLIENTS).exists():
             return parse.sysbench((self / "sysbench.txt").read_bytes())
-        starts = [c["start_s"] for c in json.loads((self / CLIENTS).read_text())]
+        starts = [client["start_s"] for client in json.loads((self / CLIENTS).read_text())]
         return parse.together([parse.sysbench(p.read_bytes()) for p in printed(self.place)], starts)
 
 
@@ -74,47 +76,46 @@ class Opened:
         self.folder = folder
 
     @cached_property
-    def meta(self) -> dict:
+    def meta(self) -> dict[str, Any]:
         """campaign.json. Raises Damaged."""
         return meta(self.folder)
 
     @cached_property
     def runs(self) -> list[Run]:
-        """The whole runs as in `run_folders`, damaged ones too."""
+        """The runs of `run_folders`, damaged ones too."""
         return [Run(place) for place in run_folders(self.folder)]
 
 
 def opened(campaign: Path | Opened) -> Opened:
-    """A campaign's folder, opened."""
+    """A campaign's folder, opened; an opened one as it is."""
     return campaign if isinstance(campaign, Opened) else Opened(campaign)
 
 
-def sysbench(run: Place | Run) -> dict:
-    """What `Run.sysbench` is."""
+def sysbench(run: Place | Run) -> Result:
+    """`Run.sysbench` of a run's folder, or of a run."""
     return (run if isinstance(run, Run) else Run(run)).sysbench
 
 
-def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
-    """Metric -> value in base units of one run. Raises ParseError, Unusable."""
+def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
+    """Metric -> value in base units of one run; facts: its run.json. Raises ParseError and
+    Unusable."""
     tool = facts["workload_tool"]
     if tool == "restart":
-        found = {m: facts[m] for m in ("restart_s", "recovery_s", "warmup_s")}
-        return found | {"checkpoint_age": facts["checkpoint_age_B"], "data_size": facts["data_B"]}
+        values = {m: facts[m] for m in ("restart_s", "recovery_s", "warmup_s")}
+        return values | {"checkpoint_age": facts["checkpoint_age_B"], "data_size": facts["data_B"]}
     if tool in ("backup", "restore"):
         (took,) = parse.time((run / "time.txt").read_text())
-        found = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
+        values = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
         if "prepare_s" in facts:
-            found["wall_prepared"] = took["real_s"] + facts["prepare_s"]
-        told = {"backup_size": "archive_B", "data_size": "data_B"}
-        return found | {metric: facts[k] for metric, k in told.items() if k in facts}
+            values["wall_prepared"] = took["real_s"] + facts["prepare_s"]
+        sizes = {"backup_size": "archive_B", "data_size": "data_B"}
+        return values | {metric: facts[k] for metric, k in sizes.items() if k in facts}
     if tool == "speed":
         if rate := cipher_rate((run / "openssl.txt").read_text()):
             return {"cipher_rate": rate}
         raise Unusable("openssl speed printed no rate")
     if "applied" in facts:
-        n, used = facts["applied"], facts["usage"]
-        both = used["replica"]["cpu_s"] + used["source"]["cpu_s"]
-        return {"apply_rate": n / facts["apply_s"], "apply_cpu": both / n}
+        return _applied(facts["applied"], facts)
     if facts.get("queue_full"):
         return {"saturated": 1.0}
     out = sysbench(run)
@@ -122,51 +123,57 @@ def metrics(facts: dict, run: Place | Run) -> dict[str, float]:
         return _connecting(out, facts)
     n, used = out["transactions"], facts["usage"]
     if tool == "replica":
-        both = used["replica"]["cpu_s"] + used["source"]["cpu_s"]
-        return {"apply_rate": n / facts["apply_s"], "apply_cpu": both / n}
+        return _applied(n, facts)
     _served(out, facts)
     if out["duration_s"] < 0.9 * facts["slice_s"]:
         raise Unusable(f"ended after {out['duration_s']:g} of {facts['slice_s']:g} s")
-    found = {
+    values = {
         "tps": out["tps"] if "clients" in out else n / out["duration_s"],  # finer than printed
         "mean_latency": out["latency"]["mean"],
         "max_latency": out["latency"]["max"],
     }
     # not known of a server elsewhere; there is no ratio to reading nothing
-    found |= {m: used["server"].get(c, np.nan) / n for m, c in _PER_TRANSACTION.items()}
-    found["read_bytes_per_transaction"] = found["read_bytes_per_transaction"] or np.nan
-    found |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
-    found |= {k: v / n for k, v in facts.get("disk", {}).items()}
+    values |= {m: used["server"].get(x, np.nan) / n for m, x in _PER_TRANSACTION.items()}
+    values["read_bytes_per_transaction"] = values["read_bytes_per_transaction"] or np.nan
+    values |= {k: facts["pool"][k] / n for k in ("queued", "stalled") if "pool" in facts}
+    values |= {k: v / n for k, v in facts.get("disk", {}).items()}
     if "disk_written_B" in facts:
-        found["disk_bytes_per_transaction"] = facts["disk_written_B"] / n
-    found |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
+        values["disk_bytes_per_transaction"] = facts["disk_written_B"] / n
+    values |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
     if rate := facts.get("rate"):
-        return found | rates.window(out, rate)
+        return values | rates.window(out, rate)
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
         counted = (out["histogram_s"], out["histogram_counts"])
         for name, q in model.QUANTILES.items():
             if METRICS[name].judged and counts_for(q, n, facts["threads"]):
-                found[name] = parse.quantile(*counted, q)
-    return found
+                values[name] = parse.quantile(*counted, q)
+    return values
 
 
-def _connecting(out: dict, facts: dict) -> dict[str, float]:
+def _applied(n: float, facts: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a run in which a replica applied `n` transactions."""
+    used = facts["usage"]
+    cpu_s = used["replica"]["cpu_s"] + used["source"]["cpu_s"]
+    return {"apply_rate": n / facts["apply_s"], "apply_cpu": cpu_s / n}
+
+
+def _connecting(out: Result, facts: dict[str, Any]) -> dict[str, float]:
     """The metrics of a run that made connections, as fast as it could or at a rate."""
     n = out["events"]
     if not n:
         raise Unusable("no connection was made")
-    found = {
+    values = {
         "connections_per_second": n / out["duration_s"],
         "cpu_per_connection": facts["usage"]["server"]["cpu_s"] / n,
         "connect_time": facts["threads"] * out["duration_s"] / n,  # finer than the printed mean
         "client_cpu_per_connection": facts["client_cpu_s"] / n,
     }
     if rate := facts.get("rate"):  # so many connect as are offered
-        found = {m: found[m] for m in ("cpu_per_connection", "client_cpu_per_connection")}
-        found |= {f"{m}_latency": out["latency"][m] for m in ("mean", "max")}
-        found |= rates.window(out | {"transactions": n}, rate)
-    found |= {"tunnel_setup": facts["tunnel_s"]} if "tunnel_s" in facts else {}
-    return found | ({"round_trip": facts["rtt_s"]["median"]} if "rtt_s" in facts else {})
+        values = {m: values[m] for m in ("cpu_per_connection", "client_cpu_per_connection")}
+        values |= {f"{m}_latency": out["latency"][m] for m in ("mean", "max")}
+        values |= rates.window(out | {"transactions": n}, rate)
+    values |= {"tunnel_setup": facts["tunnel_s"]} if "tunnel_s" in facts else {}
+    return values | ({"round_trip": facts["rtt_s"]["median"]} if "rtt_s" in facts else {})
 
 
 def counts_for(q: float, transactions: float, threads: int) -> bool:
@@ -177,11 +184,11 @@ def counts_for(q: float, transactions: float, threads: int) -> bool:
 
 def cipher_rate(text: str) -> float:
     """Bytes a second in what `openssl speed -mr` printed, 0 where none stands there."""
-    found = re.search(r"^\+F:.*:(\d+\.?\d*)$", text, re.M)
-    return float(found[1]) if found else 0.0
+    rate = re.search(r"^\+F:.*:(\d+\.?\d*)$", text, re.M)
+    return float(rate[1]) if rate else 0.0
 
 
-def _served(out: dict, facts: dict) -> None:
+def _served(out: Result, facts: dict[str, Any]) -> None:
     """Raise Unusable for a load that was not served."""
     n = out["transactions"]
     if out["reconnects"]:
@@ -192,21 +199,21 @@ def _served(out: dict, facts: dict) -> None:
         raise Unusable("no transaction was finished")
 
 
-def rows(run: Place | Run) -> list[dict]:
-    """Tidy rows of one run; none of one that is not judged (`DUET`). Raises Damaged, ParseError,
+def rows(run: Place | Run) -> list[dict[str, Any]]:
+    """Tidy rows of one run; none of one that is not judged (`_DUET`). Raises Damaged, ParseError,
     Unusable."""
     run = run if isinstance(run, Run) else Run(run)
     facts = run.facts
-    if facts["workload_tool"] == DUET:
+    if facts["workload_tool"] == _DUET:
         return []
     key = {c: facts[c] for c in COLUMNS if c in facts} | {"run": run.name}
     try:
-        found = {m: float(v) for m, v in metrics(facts, run).items()}
+        values = {m: float(v) for m, v in metrics(facts, run).items()}
         if facts["slice_s"] > 0 and "steal_s" in facts:
-            found["steal"] = facts["steal_s"] / facts["slice_s"]
+            values["steal"] = facts["steal_s"] / facts["slice_s"]
         return [
             key | {"metric": m, "value": value, "unit": METRICS[m].unit}
-            for m, value in found.items()
+            for m, value in values.items()
             if np.isfinite(value)
         ]
     except parse.ParseError:
@@ -215,27 +222,28 @@ def rows(run: Place | Run) -> list[dict]:
         raise Damaged(f"{run.name} lacks what its tool leaves ({e!r})") from None
 
 
-def frame(found: list[dict], design: str) -> pd.DataFrame:
+def frame(rows: list[dict[str, Any]], design: str) -> pd.DataFrame:
     """Tidy rows as a table; the design stands in ``attrs``."""
-    table = pd.DataFrame(found, columns=COLUMNS).astype({"threads": "Int64", "warmup": bool})
+    table = pd.DataFrame(rows, columns=COLUMNS).astype({"threads": "Int64", "warmup": bool})
     table.attrs["design"] = design
     return table
 
 
 def table(campaign: Path | Opened) -> pd.DataFrame:
-    """The tidy table of a campaign: runs of whole pairs and warm-ups. What is left out stands in
-    ``attrs["problems"]`` (one sentence each)."""
+    """The tidy table of a campaign: runs of whole pairs and warm-ups. ``attrs``: ``design``;
+    ``problems``, a sentence for each that was left out; ``saturated`` as in `rates`, at a rate."""
     campaign = opened(campaign)
     facts, folder = campaign.meta, campaign.folder
-    found, problems = [], []
+    measured: list[dict[str, Any]] = []
+    problems: list[str] = []
     for run in campaign.runs:
         try:
-            found += rows(run)
+            measured += rows(run)
         except (Damaged, parse.ParseError, Unusable) as e:
             problems.append(f"{run.name}: {e}")
     if any(w.get("at_once") for w in facts["workloads"]):
         problems.append("two servers at once in a closed loop: measured, and not judged")
-    result = _percentiles(frame(found, facts["design"]))
+    result = _percentiles(frame(measured, facts["design"]))
     pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
     half = set(pairs[pairs != 2].index)
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
@@ -257,11 +265,11 @@ def _percentiles(rows: pd.DataFrame) -> pd.DataFrame:
     """`rows` without the percentiles of a thread count whose every run does not have them: the runs
     that lack one are the slower ones."""
     key = ["workload", "threads"]
-    own, cell = rows[~rows["warmup"]], pd.MultiIndex.from_frame(rows[key])
-    every = own.groupby(key)["run"].nunique()
+    judged, cell = rows[~rows["warmup"]], pd.MultiIndex.from_frame(rows[key])
+    every = judged.groupby(key)["run"].nunique()
     short = np.zeros(len(rows), bool)
     for metric in model.QUANTILES:
-        there = own[own["metric"] == metric].groupby(key)["run"].nunique()
+        there = judged[judged["metric"] == metric].groupby(key)["run"].nunique()
         few = every.index[every.gt(there.reindex(every.index, fill_value=0))]
         short |= rows["metric"].eq(metric).to_numpy() & cell.isin(few)
     return rows[~short].reset_index(drop=True)
@@ -270,7 +278,9 @@ def _percentiles(rows: pd.DataFrame) -> pd.DataFrame:
 # -- what else runs say ---------------------------------------------------------------------------
 
 
-def _runs(campaign: Path | Opened, *, warmup: bool, file: str = "") -> Iterator[tuple[dict, Run]]:
+def _runs(
+    campaign: Path | Opened, *, warmup: bool, file: str = ""
+) -> Iterator[tuple[dict[str, Any], Run]]:
     """The runs as they were written, those that hold `file` where one is named; damaged ones stand
     among the problems of `table`."""
     for run in opened(campaign).runs:
@@ -294,7 +304,8 @@ def intervals(campaign: Path | Opened, workload: str = "") -> pd.DataFrame:
 
     `start_s` is the run's start in seconds since the campaign's first run. A run too short for a
     row of its own stands with its mean."""
-    parts, zero = [], None
+    parts: list[pd.DataFrame] = []
+    zero: float | None = None
     keep = ["block", "arm", "workload", "threads", "warmup"]
     for facts, run in _runs(campaign, warmup=True):
         began = pd.Timestamp(facts["start"]).timestamp()
@@ -323,16 +334,16 @@ def lags(campaign: Path | Opened) -> pd.DataFrame:
 def _samples(campaign: Path | Opened, file: str, column: str) -> pd.DataFrame:
     """What a tool wrote over time into `file`, with the facts of each run."""
     keep = ["arm", "workload", "threads"]
-    found = _runs(campaign, warmup=False, file=file)
-    parts = [_csv(run, file).assign(**{k: facts[k] for k in keep}) for facts, run in found]
+    runs = _runs(campaign, warmup=False, file=file)
+    parts = [_csv(run, file).assign(**{k: facts[k] for k in keep}) for facts, run in runs]
     return _joined(parts, ["run", *keep, "t_s", column])
 
 
 def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFrame:
     """Latency quantiles of each arm: columns arm q value_s lo hi (median run, at a rate block, and
     the range that holds the middle half of them)."""
-    found: list[tuple[str, float, float]] = []
-    blocks: dict[tuple[str, int], list[dict]] = {}
+    rows: list[tuple[str, float, float]] = []
+    blocks: dict[tuple[str, int], list[Result]] = {}
     for facts, run in _runs(campaign, warmup=False):
         if facts["workload"] != workload or facts["threads"] != threads or facts.get("queue_full"):
             continue
@@ -342,50 +353,50 @@ def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFr
                 blocks.setdefault((facts["arm"], facts["block"]), []).append(out)
             continue
         counted = (out["histogram_s"], out["histogram_counts"])
-        found += [
+        rows += [
             (facts["arm"], q, parse.quantile(*counted, q))
             for q in QUANTILES
             if counts_for(q, out["transactions"], threads)
         ]
     for (arm, _), texts in blocks.items():
-        found += [(arm, q, v) for q, v in rates.quantiles(texts, QUANTILES).items()]
-    table = pd.DataFrame(found, columns=["arm", "q", "v"]).astype({"q": float, "v": float})
+        rows += [(arm, q, v) for q, v in rates.quantiles(texts, QUANTILES).items()]
+    table = pd.DataFrame(rows, columns=["arm", "q", "v"]).astype({"q": float, "v": float})
     grouped = table.groupby(["arm", "q"], sort=False)["v"]
     summary = grouped.quantile([0.25, 0.5, 0.75]).unstack()
     return summary.rename(columns={0.25: "lo", 0.5: "value_s", 0.75: "hi"}).reset_index()
 
 
 def runs(campaign: Path | Opened) -> pd.DataFrame:
-    """One row a run: what it was, how long it took, what the servers used, warnings."""
+    """One row a run, damaged ones left out: what it was, how long it took, steal in s, warnings."""
     columns = ["run", "workload", "threads", "block", "pair", "position", "arm", "warmup", "start"]
     columns += ["slice_s", "exit_code", "steal_s", "warnings"]
-    found = [
+    rows = [
         facts | {"run": run.name, "warnings": "; ".join(facts["warnings"])}
         for facts, run in _runs(campaign, warmup=True)
     ]
-    return pd.DataFrame(found, columns=columns).astype({"warmup": bool})
+    return pd.DataFrame(rows, columns=columns).astype({"warmup": bool})
 
 
 def stages(campaign: Path | Opened) -> pd.DataFrame:
-    """What every process of a pipe did: run workload threads arm stage cpu_s wall_s, the share of its
-    looks in each state (runs, waits for input, waits for output, waits otherwise), and read_B, the
-    bytes that it read from disk (NaN in earlier campaigns)."""
+    """What every process of a pipe did: columns run workload threads arm stage cpu_s wall_s, the
+    share of its looks in each state (runs, waits for input, waits for output, waits otherwise), and
+    read_B, the bytes that it read from disk (NaN in earlier campaigns)."""
     rows = []
     for facts, run in _runs(campaign, warmup=False):
-        for x in facts.get("stages", ()):
-            looks = sum(x["states"].values()) or 1
+        for stage in facts.get("stages", ()):
+            looks = sum(stage["states"].values()) or 1
             rows.append(
                 {c: facts[c] for c in ("workload", "threads", "arm")}
-                | {"run": run.name, "read_B": x.get("read_B", np.nan)}
-                | {"stage": x["name"], "cpu_s": x["user_s"] + x["sys_s"], "wall_s": x["wall_s"]}
-                | {k: n / looks for k, n in x["states"].items()}
+                | {"run": run.name, "read_B": stage.get("read_B", np.nan), "stage": stage["name"]}
+                | {"cpu_s": stage["user_s"] + stage["sys_s"], "wall_s": stage["wall_s"]}
+                | {k: n / looks for k, n in stage["states"].items()}
             )
     return pd.DataFrame(rows)
 
 
 def profiles(campaign: Path | Opened) -> pd.DataFrame:
     """What `perf` saw of each run: columns run campaign block pair_id arm function share (of the
-    samples of the run)."""
+    run's samples)."""
     parts, keep, file = [], ["campaign", "block", "pair_id", "arm"], "perf.csv"
     for facts, run in _runs(campaign, warmup=False, file=file):
         rows = _csv(run, file)
@@ -397,36 +408,37 @@ def profiles(campaign: Path | Opened) -> pd.DataFrame:
 
 
 def fact_file(campaign: Place, name: str) -> Place:
-    """Where a campaign keeps what it measured once under this name."""
+    """The file in which a campaign keeps what it measured once under this name."""
     return campaign / f"fact-{'-'.join(re.findall(r'[a-z0-9]+', name.lower()))}.json"
 
 
 def fact(campaign: Path | Opened, name: str) -> pd.DataFrame:
-    """Rows of what was measured once in a campaign; without rows when it was not."""
+    """What was measured once in a campaign under this name; without rows where it was not."""
     path = fact_file(inside(opened(campaign).folder), name)
     return pd.DataFrame(json.loads(path.read_text()) if path.exists() else [])
 
 
 def evidence(campaign: Path | Opened) -> pd.DataFrame:
-    """Evidence counted over runs: columns arm, check, found, expected, runs."""
-    campaign, found = opened(campaign), []
+    """Evidence counted over runs: columns arm, evidence, check, found, expected, runs."""
+    campaign = opened(campaign)
+    rows: list[dict[str, Any]] = []
     for facts, run in _runs(campaign, warmup=True):
         checks = facts.get("replica_evidence", []) + facts.get("evidence", [])
         if "evidence.json" in facts["sha256"]:
             checks += json.loads((run / "evidence.json").read_text())["checks"]
-        found += [c | {"arm": facts["arm"]} for c in checks]
+        rows += [check | {"arm": facts["arm"]} for check in checks]
     for file in blocks(campaign):
         for arm, seen in json.loads(file.read_text()).items():
-            found += [c | {"arm": arm} for c in seen["checks"]]
+            rows += [check | {"arm": arm} for check in seen["checks"]]
     columns = ["arm", "evidence", "check", "found", "expected"]
-    counted = pd.DataFrame(found, columns=columns).value_counts().reset_index(name="runs")
+    counted = pd.DataFrame(rows, columns=columns).value_counts().reset_index(name="runs")
     return counted.sort_values("arm", kind="stable", ignore_index=True)
 
 
 def blocks(campaign: Path | Opened) -> list[Place]:
-    """The files with what was found at the end of each block, in order."""
-    held = inside(opened(campaign).folder).iterdir()
-    return sorted(f for f in held if re.fullmatch(r"block-\d+\.json", f.name))
+    """The files of the evidence that was collected at the end of each block, in order."""
+    files = inside(opened(campaign).folder).iterdir()
+    return sorted(f for f in files if re.fullmatch(r"block-\d+\.json", f.name))
 
 
 # -- variables -------------------------------------------------------------------------------------
@@ -434,16 +446,16 @@ def blocks(campaign: Path | Opened) -> list[Place]:
 
 def variables(campaign: Path | Opened) -> dict[str, dict[str, str]]:
     """Arm -> all global variables read back with one of its runs of the first workload."""
-    found: dict[str, dict[str, str]] = {}
+    by_arm: dict[str, dict[str, str]] = {}
     campaign = opened(campaign)
     place = inside(campaign.folder)
     first = campaign.meta["workloads"][0]["name"]  # another one sets variables for both arms
     for facts, run in _runs(campaign, warmup=True):
-        told = "variables.json" in facts["sha256"] and facts["arm"] not in found
-        if told and facts["workload"] == first:
+        new = "variables.json" in facts["sha256"] and facts["arm"] not in by_arm
+        if new and facts["workload"] == first:
             pointer = json.loads((run / "variables.json").read_text())
-            found[facts["arm"]] = json.loads((place / Path(pointer["file"]).name).read_text())
-    return found
+            by_arm[facts["arm"]] = json.loads((place / Path(pointer["file"]).name).read_text())
+    return by_arm
 
 
 _OWN = {  # differ between any two servers
@@ -476,15 +488,15 @@ def _without_common(values: pd.Series) -> pd.Series:
 
 
 def differences(campaign: Path | Opened) -> pd.DataFrame:
-    """Variables that differ between arms: columns variable, one per arm, asked (for)."""
+    """Variables that differ between arms: columns variable, one an arm, asked (for)."""
     campaign = opened(campaign)
     by_arm = pd.DataFrame(variables(campaign))
     arms = list(by_arm.columns)
     by_arm = by_arm[~by_arm.index.isin(_OWN)]
     values = by_arm.fillna("").to_numpy(object)
     differ = by_arm[(values != values[:, :1]).any(axis=1)]
-    told = campaign.meta["arms"].values()
-    asked = {k for arm in told for part in ("switch", "settings") for k in arm.get(part, ())}
+    planned = campaign.meta["arms"].values()
+    asked = {k for arm in planned for part in ("switch", "settings") for k in arm.get(part, ())}
     if len(differ):
         differ = differ.apply(_without_common, axis=1)
     differ = differ.assign(asked=differ.index.isin(asked))

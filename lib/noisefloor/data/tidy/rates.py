@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -10,27 +10,30 @@ import pandas as pd
 from noisefloor.model import METRICS, QUANTILES
 from noisefloor.parse import RESOLUTION
 
-LEAST = 0.99  # share of what was offered that a server has to finish
+if TYPE_CHECKING:
+    from noisefloor.data.tidy.numbers import Run
+
+_LEAST = 0.99  # share of what was offered that a server has to finish
 BEYOND = 10  # transactions that are slower than a percentile, at least
-DISTANT = 4.0  # standard deviations by which the arrivals of a window may fall short
+_DISTANT = 4.0  # standard deviations by which the arrivals of a window may fall short
 
 
 def window(out: dict[str, Any], rate: float) -> dict[str, float]:
     """reached_rate (1/s), queue_length (mean number of transactions that no client had yet) and
     saturated (0 or 1) of what sysbench printed of one window.
 
-    Saturated: less than 99 % of the transactions that arrived were finished, more waited and ran all
-    through the second half than ever in the first, or the client could not offer the rate."""
+    Saturated: less than 99 % of the transactions that arrived were finished, more waited and ran
+    all through the second half than ever in the first, or the client could not offer the rate."""
     n, seconds, queue = out["transactions"], out["duration_s"], out["queue"]
     waits = np.asarray(queue.get("length", ()), float)
     inside = waits + np.asarray(queue.get("concurrency", ()), float)
     arrived = n + (waits[-1] if waits.size else 0)
     half = inside.size // 2
-    room = max((1 - LEAST) * arrived, 1.0)
+    room = max((1 - _LEAST) * arrived, 1.0)
     grown = max(room, BEYOND)  # short windows have bursts
     grows = half > 0 and inside[half:].min() > inside[:half].max() + grown
     wanted = rate * seconds
-    lacks = not n or n < arrived - room or arrived < wanted - DISTANT * math.sqrt(wanted)
+    lacks = not n or n < arrived - room or arrived < wanted - _DISTANT * math.sqrt(wanted)
     return {
         "reached_rate": n / seconds,
         "queue_length": float(waits.mean()) if waits.size else 0.0,
@@ -38,39 +41,38 @@ def window(out: dict[str, Any], rate: float) -> dict[str, float]:
     }
 
 
-def by_block(table: pd.DataFrame, runs: Iterable[Any]) -> pd.DataFrame:
-    """`table` with the percentiles of each block's transactions, all windows of a comparison
-    together, on the rows of its first window; without the windows of which either arm's was
-    saturated, except that they were."""
+def by_block(table: pd.DataFrame, runs: Iterable["Run"]) -> pd.DataFrame:
+    """The tidy table with the percentiles of each block's transactions, all windows of a comparison
+    together, on the rows of its first window. Of a pair with a saturated window only `saturated`
+    and `steal` are left."""
     if not table["metric"].eq("saturated").any():
         return table
     flags = table[table["metric"].eq("saturated") & ~table["warmup"]]
     full = set(flags.loc[flags["value"] > 0, "pair_id"])
     kept = table[~table["pair_id"].isin(full) | table["metric"].isin(["saturated", "steal"])]
     windows = flags[~flags["pair_id"].isin(full)].set_index("run")
-    texts = {r.name: r.sysbench for r in runs if r.name in windows.index}
+    texts = {run.name: run.sysbench for run in runs if run.name in windows.index}
     windows = windows[windows.index.isin(texts)]
     # in turn a block holds pairs of several arms: each is compared with the baseline beside it
     sides = windows.groupby("pair_id")["arm"].agg(lambda arms: " ".join(sorted(arms)))
     key = ["workload", "threads", "block", windows["pair_id"].map(sides).rename("sides"), "arm"]
-    found = []
+    percentiles = []
     for _, rows in windows.groupby(key, sort=False):
         known = quantiles([texts[run] for run in rows.index], QUANTILES.values())
         values = {name: known[q] for name, q in QUANTILES.items() if q in known}
         first = rows.iloc[0].to_dict() | {"run": rows.index[0]}
-        found += [
+        percentiles += [
             first | {"metric": m, "value": v, "unit": METRICS[m].unit} for m, v in values.items()
         ]
-    if not found:
+    if not percentiles:
         return kept.reset_index(drop=True)
-    more = pd.DataFrame(found)[table.columns].astype(table.dtypes)
-    out = pd.concat([kept, more], ignore_index=True)
-    out.attrs = table.attrs
-    return out
+    more = pd.DataFrame(percentiles)[table.columns].astype(table.dtypes)
+    return pd.concat([kept, more], ignore_index=True)
 
 
 def quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dict[float, float]:
-    """Quantile -> seconds, of all transactions of these windows; those with enough beyond them."""
+    """Quantile -> seconds of the transactions of all these windows; those with `BEYOND` beyond
+    them."""
     values = np.concatenate([t["histogram_s"] for t in texts])
     each = np.concatenate([t["histogram_counts"] for t in texts])
     buckets, which = np.unique(values, return_inverse=True)
@@ -90,11 +92,11 @@ def within(buckets_s: np.ndarray, counts: np.ndarray, q: float) -> float:
 
 
 def saturated(table: pd.DataFrame, baseline: str) -> dict[str, dict[str, list[int]]]:
-    """Workload -> arm -> [windows that were saturated for it or for the baseline, all of them]."""
+    """Workload -> arm -> [windows that were saturated for it or the baseline, all its windows]."""
     flags = table[table["metric"].eq("saturated") & ~table["warmup"]]
     full = flags[flags["value"] > 0].groupby("workload")["pair_id"].agg(set).to_dict()
-    found: dict[str, dict[str, list[int]]] = {}
+    counts: dict[str, dict[str, list[int]]] = {}
     for (workload, arm), rows in flags[flags["arm"] != baseline].groupby(["workload", "arm"]):
         pairs = set(rows["pair_id"])
-        found.setdefault(workload, {})[arm] = [len(pairs & full.get(workload, set())), len(pairs)]
-    return found
+        counts.setdefault(workload, {})[arm] = [len(pairs & full.get(workload, set())), len(pairs)]
+    return counts
