@@ -240,6 +240,25 @@ def test_packed_texts_are_read_by_their_bytes(tree, out, tmp_path):
     assert "the path says 64 threads, the text 4" in said
 
 
+def test_a_zip_that_is_damaged_or_encrypted_is_a_problem_and_nothing_else_is_lost(tree, out):
+    whole = _zip({"run.txt": _text().encode()})
+    flipped = bytearray(whole)
+    flipped[60] ^= 0xFF  # inside the deflate stream
+    locked = bytearray(whole)
+    for at in (6, whole.index(b"PK\x01\x02") + 8):  # both of its flags: bit 0, encrypted
+        locked[at] |= 1
+    contents = {
+        "a-cut.zip": whole[: len(whole) // 2],
+        "b-flipped.zip": bytes(flipped),
+        "c-locked.zip": bytes(locked),
+        "d-flipped.gz": gzip.compress(_text(1).encode())[:40] + os.urandom(400),
+        "z.txt": _text(2).encode(),
+    }
+    assert _ingest(_write(tree, contents), out)["runs"] == 1
+    assert [p[0] for p in _problems(out)] == list(contents)[:4]
+    assert all(p[3] and "\n" not in p[3] for p in _problems(out))
+
+
 def test_bombs_and_damage_are_problems_and_nothing_else_is_lost(tree, out, monkeypatch):
     monkeypatch.setattr(files, "LEAST_LIMIT", 2**21)
     whole = _text().encode()

@@ -13,8 +13,10 @@ import json
 import lzma
 import os
 import stat
+import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
@@ -29,7 +31,10 @@ HEAD = 512  # bytes that say what a file is
 _LEFT_OUT = (".git", ".hg", ".svn")
 _MOST_DEPTH = 3  # an archive in a compressed file in an archive
 _PIECE, _MOST_HEADER = 2**18, 2**20  # bytes that are read at once, and of a tar's header at most
-_DAMAGED = (*WRONG, lzma.LZMAError, tarfile.TarError)
+_DAMAGED = (  # what reading a damaged, cut or encrypted file raises
+    *(*WRONG, zlib.error, zipfile.BadZipFile, struct.error),
+    *(RuntimeError, NotImplementedError),  # a password; a kind of compression that Python lacks
+)
 _MODES = {stat.S_IFREG: "file", stat.S_IFLNK: "symbolic link"}
 _KINDS = {
     b"\x89PNG": "picture",
