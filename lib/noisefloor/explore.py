@@ -74,7 +74,11 @@ def opened(source: str, baseline: str = "", texts: str = "", workload: str = "")
 
 def _printed(source: results.Results, run: str) -> dict[str, str]:
     """What the tools printed in a run: name of the text -> text."""
-    return archive.raw(source, run) if isinstance(source, archive.Archive) else results.raw(source, run)
+    return (
+        archive.raw(source, run)
+        if isinstance(source, archive.Archive)
+        else results.raw(source, run)
+    )
 
 
 def _newest(study: str) -> str | None:

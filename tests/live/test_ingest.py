@@ -582,7 +582,9 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
-    assert amounts.plain(analysis.counts(r)[0]).startswith("m5a against m5, TPS, 56 comparisons: 55 slower (")
+    assert amounts.plain(analysis.counts(r)[0]).startswith(
+        "m5a against m5, TPS, 56 comparisons: 55 slower ("
+    )
     # one rented machine of the baseline was 21 % faster than the two others, at one thread count
     apart = analysis.outliers(r).set_index(["workload", "threads", "arm"])
     row = apart.loc[("OLTP_READ_only, 8 vCPU", 8, "m5")]

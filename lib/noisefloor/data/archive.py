@@ -303,7 +303,9 @@ def _few(names: Iterable[Any]) -> str:
 
 
 @lru_cache(maxsize=4)
-def _table(folder: Path, _changed: int, label: str, where: tuple[tuple[str, str], ...]) -> pd.DataFrame:
+def _table(
+    folder: Path, _changed: int, label: str, where: tuple[tuple[str, str], ...]
+) -> pd.DataFrame:
     """The tidy table of an archive, its arms named, each text once."""
     rows = ingest.frame(folder, "tidy")
     kept = rows["metric"].isin([m.name for m in METRICS.values() if m.judged])

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from noisefloor import paths, schedule
+from noisefloor import paths
 from noisefloor.data import tidy
 from noisefloor.measure import loop
 from noisefloor.measure.bench import Bench

@@ -80,9 +80,7 @@ def load(
     if key not in known:
         raise refused(f"{name} has no question {key!r}; it has: {', '.join(known)}")
     if "compare" in known[key]:
-        return _compared(
-            name, key, file, chosen, engine or USUAL, threads, margin_pct, budget_min
-        )
+        return _compared(name, key, file, chosen, engine or USUAL, threads, margin_pct, budget_min)
     asked = {k: _of(profile, v) for k, v in known[key].items()}
     kit, its = asked.get("kit", file.get("kit", "")), asked.get("engine", "")
     if its:  # whatever the study's own is

@@ -161,7 +161,9 @@ class Results:
         table = self.frame(tidy.table)
         if len(self.parts) > 1:
             table.attrs["problems"] = [
-                f"{p.study.key}/{problem}" for p in self.parts for problem in p.tidy.attrs["problems"]
+                f"{p.study.key}/{problem}"
+                for p in self.parts
+                for problem in p.tidy.attrs["problems"]
             ]
         return table
 

@@ -83,9 +83,7 @@ def answering(page: Results, question: str) -> pd.DataFrame:
         return page.of(question=question, control=False)
     engine = page.meta["engine"]["kind"]
     try:
-        asked = studies.load(
-            page.study.name, question=question, profile="standard", engine=engine
-        )
+        asked = studies.load(page.study.name, question=question, profile="standard", engine=engine)
     except StudyError:
         return page.verdicts[:0]
     rows = page.of(control=False)
@@ -131,9 +129,7 @@ def further(page: Results) -> list[pd.Series]:
     return [row for row in rows if row is not None]
 
 
-def lead(
-    page: Results, part: Results, metrics: tuple[str, ...], arm: str = ""
-) -> pd.Series | None:
+def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
     """The main row of a part, of the first of `metrics` that was measured: over thread counts where
     there is one, else of the most threads; with what its arm `does`."""
     rows = page.of(main_workload(part), control=False, question=part.study.key)

@@ -149,7 +149,7 @@ def show(
     without it."""
     if not alt:
         raise ValueError("a figure needs alternative text (alt=...); plots.alt(verdicts) makes it")
-    title = title or caption.split(". ")[0] or "Figure"
+    title = title or caption.partition(". ")[0] or "Figure"
     if folder := os.environ.get(FIGURES):
         stem = Path(folder) / f"{1 + len([*Path(folder).glob('*.svg')]):02d}-{name}"
         for kind in (".svg", ".png"):

@@ -16,7 +16,6 @@ from noisefloor.data.results import (
     Results,
     differences,
     evidence,
-    expectation,
     headlines,
     main_workload,
     skipped,
@@ -24,6 +23,7 @@ from noisefloor.data.results import (
     warnings,
     workloads,
 )
+from noisefloor.data.results import expectation as expectation_of
 from noisefloor.model import METRICS
 from noisefloor.show.markup import TOLD, Shown, cell, known, piece, say
 from noisefloor.show.report import statement, words
@@ -134,7 +134,7 @@ def _times(value: Any, metric: str) -> float:
 
 def expectation(results: Results) -> Shown | None:
     """What the cipher alone should cost, beside what was measured; None where none was timed."""
-    expected = expectation(results)
+    expected = expectation_of(results)
     if expected.empty:
         return None
     row: Any = expected.iloc[-1]
