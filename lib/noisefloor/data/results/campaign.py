@@ -21,6 +21,9 @@ class Beside(NamedTuple):
     apart: tuple[Path, ...] = ()  # of another design: left out
 
 
+_ALONE = Beside()
+
+
 @dataclass(frozen=True)
 class Results:
     """One campaign, opened, or all campaigns of a study's page: `folder` leads it. What runs say is
@@ -28,7 +31,7 @@ class Results:
     when first asked for."""
 
     folder: Path
-    beside: Beside = Beside()
+    beside: Beside = _ALONE
 
     # -- the campaigns
 
