@@ -310,15 +310,15 @@ def test_what_the_whole_connections_page_says_first():
 
 
 @pytest.mark.parametrize(
-    ("ranged", "warning", "said"),
+    ("ranged", "sittings", "said"),
     [
-        (False, "so far 1 of 3 sittings", "so far 1 of 3 sittings: aes (+9.0 %, +8.0 to +10.0 %)"),
-        (True, "range of 2 sittings: not known", "range of 2 sittings: aes (+8.0 to +10.0 %)"),
+        (False, 1, "so far 1 of 3 sittings: aes (+9.0 %, +8.0 to +10.0 %)"),
+        (True, 3, "range of 3 sittings: aes (+8.0 to +10.0 %)"),
     ],
 )
-def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, warning, said):
-    rows = verdicts(("backup", "wall", "aes", 9.0, 8.0, 10.0, "not yet"), ranged=ranged)
-    rows["warnings"] = [[warning]]
+def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, sittings, said):
+    row = "backup", "wall", "aes", 9.0, 8.0, 10.0, "not yet"
+    rows = verdicts(row, ranged=ranged, sittings=sittings, asked=3)
     found = backups.backup_answer(rows)
     assert found.replace("\u202f", " ") == f"Backup time: {said}."
 

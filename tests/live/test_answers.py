@@ -201,7 +201,7 @@ def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(early):
     vars(early)["meta"] = early.meta | told | {"cipher_B_per_s": [8e9, 8.5e9, 9.9e9]}
     vars(early).pop("study", None)
     (row,) = early.expectation().to_dict("records")
-    plain = early.judged(early.main).query("arm == 'plain'")
+    plain = early.judged(results.main_workload(early)).query("arm == 'plain'")
     plain = plain.groupby("metric")["value"].median()
     seconds = plain["binlog_bytes_per_transaction"] / 8.5e9
     assert row["expected_pct"] == pytest.approx(100 * seconds / plain["cpu_per_transaction"])
@@ -313,21 +313,21 @@ def test_what_it_depends_on_is_made_from_the_campaign(early):
     cpu = (rows["metric"] == "cpu_per_transaction") & ~rows["control"]
     rows.loc[cpu, ["change_pct", "lo_pct", "hi_pct"]] = [10.0, 4.0, 16.0]
     vars(early)["verdicts"] = rows
-    base = early.judged(early.main, "cpu_per_transaction")
+    base = early.judged(results.main_workload(early), "cpu_per_transaction")
     base = 1e6 * base[base["arm"] == "plain"]["value"].median()
     said = text(report.transfers(early))
     assert f"encrypted: +{cell(float(f'{base / 10:.3g}'))} µs a transaction" in said
     assert "divided by the processor time of a transaction there" in said
     assert f"on {early.processor} Processor time: " in said
     assert "A file beside the server" in said
-    few = early.judged(early.main, "tps")
+    few = early.judged(results.main_workload(early), "tps")
     more = pd.concat([few, few.assign(threads=64)])  # as fast with more threads: saturated
     vars(early)["_judged"] = more.astype({"threads": "Int64"})
     assert "2 and 64 threads reach the same throughput" in text(report.transfers(early))
 
 
 def test_a_page_leads_with_what_is_done(early):
-    row = early.headlines()[0]
+    row = results.headlines(early)[0]
     assert row["does"] == "encrypting the binary log"
 
 

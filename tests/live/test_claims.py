@@ -432,12 +432,11 @@ def campaign_of(study, metric, arm, *rows):
             "next_hi_pct": math.nan, "warnings": [], "ranged": False, **more,
         })  # fmt: skip
     measured = pd.DataFrame(made)
-    study = SimpleNamespace(name=study, margin_pct=0.0, key="")
+    workloads = (SimpleNamespace(name="one"),)
+    study = SimpleNamespace(name=study, margin_pct=0.0, key="", workloads=workloads)
     lead = measured[measured["processor"] == "A"]
-    part = SimpleNamespace(study=study, main="one")
-    return SimpleNamespace(
-        study=study, main="one", verdicts=measured, of=lambda *_, **__: lead, capacity=part
-    )
+    parts = (SimpleNamespace(study=study),)
+    return SimpleNamespace(study=study, verdicts=measured, of=lambda *_, **__: lead, parts=parts)
 
 
 HOLDS, BREAKS = "Agrees with what was measured here", "Disagrees with what was measured here"

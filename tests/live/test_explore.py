@@ -280,7 +280,7 @@ def test_another_campaign_brings_its_own_choices(explorer):
     explorer.study.value = "binlog-encryption"
     assert explorer.threads.value == (1, 4, 16, 64)
     explorer.study.value = "tablespace-encryption"  # not a workload that has the same name
-    assert explorer.workload.value == explore.opened(explorer.campaign.value).main
+    assert explorer.workload.value == results.main_workload(explore.opened(explorer.campaign.value))
 
 
 def test_a_second_campaign_brings_its_verdicts_and_the_difference():
