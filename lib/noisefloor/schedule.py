@@ -132,7 +132,7 @@ def _fitting(study: Study, blocks: int) -> int:
     return max(1, int(block * arms / sum(pair_s(study, c) for c in compared)))
 
 
-def slice_s(study: Study, cell: Cell) -> int:
+def slice_s(study: Study, cell: Cell) -> float:
     """Seconds of a slice of a comparison."""
     return max(study.profile.slice_s, cell.workload.slices.get(str(cell.threads), 0))
 
@@ -281,7 +281,7 @@ def _at_the_knee(
     workload -> arm -> windows that were, and all of them."""
     nothing = {"verdict": stats.verdict.CANNOT_TELL, "worse": False, "known": ""}
     nothing |= dict.fromkeys(("lo_pct", "hi_pct", "runs_needed", "minutes_needed"), math.nan)
-    judged = rows.to_dict("records")
+    judged: list[dict[Any, Any]] = rows.to_dict("records")
     for row in judged:
         full, windows = saturated.get(row["workload"], {}).get(row["arm"], (0, 0))
         knee = full > MOST_SATURATED * windows

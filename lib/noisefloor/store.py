@@ -314,14 +314,15 @@ def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     by processor. frame: rows of `history` in the order of time."""
     newest = frame.groupby(["question", "profile"])["fingerprint"].transform("last")
     alike = frame[frame["fingerprint"] == newest]
-    alike = alike.assign(warnings=[text.split("; ") if text else [] for text in alike["warnings"]])
+    warnings: list[Any] = [text.split("; ") if text else [] for text in alike["warnings"]]
+    alike = alike.assign(warnings=warnings)
     for (_, processor), rows in alike.groupby(["fingerprint", "processor"], sort=False):
         tables = [part for _, part in rows.groupby("campaign", sort=False)]
         last = tables[-1].iloc[0]
         study = replace(model.restored(json.loads(last["facts"])), sittings=int(last["asked"]))
         repeats = [(table["sitting"].iloc[0], table) for table in tables]
-        combined = question.combined(repeats, study, processor)
-        yield combined.assign(campaign=None, date="", machine=processor)
+        combined = question.combined(repeats, study, str(processor))
+        yield combined.assign(campaign=None, date="", machine=str(processor))
 
 
 def text(frame: pd.DataFrame) -> str:

@@ -25,7 +25,8 @@ from noisefloor.text import Refusal
 from noisefloor.text.reasons import Reason, Why
 
 OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody says what does
-LABELS = (*OF_PATHS, "variant", "buffer_pool", "host")  # what runs of one arm agree in
+# what runs of one arm agree in
+LABELS: tuple[str, ...] = (*OF_PATHS, "variant", "buffer_pool", "host")
 LABELS += ("folder", "arm", "study", "campaign", "tool_version")
 CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
 MOST_VALUES = 12  # of a label that a refusal names
@@ -150,8 +151,9 @@ class Archive(results.Results):
             arms = set(rows["arm"])
             if len(arms) > 1 and (not self.baseline or self.baseline in arms):
                 threads = tuple(sorted(int(t) for t in rows["threads"].dropna().unique()))
-                given = {"threads": threads, "metrics": tuple(pd.unique(rows["metric"]))}
-                works.append(Workload(str(name), "As it was found.", **given))
+                metrics = tuple(pd.unique(rows["metric"]))
+                why = "As it was found."
+                works.append(Workload(str(name), why, threads=threads, metrics=metrics))
         if not works:
             left = "; ".join(self._several or (self.left if self.baseline else ()))
             raise Unknown(
@@ -232,9 +234,9 @@ class Archive(results.Results):
         threads = runs[runs["arm"] == base].groupby("workload")["threads"].agg(set)
         there = runs["workload"].isin(threads.index)
         alone, rows = runs.loc[~there, "workload"], runs[there]
-        single = rows.groupby("workload")["arm"].nunique().eq(1)
+        lone = rows.groupby("workload")["arm"].nunique().eq(1)
         single, noted = (
-            single[single].index,
+            lone[lone].index,
             runs.loc[runs["warnings"].fillna("") != "", "warnings"],
         )
         pairs = zip(rows["workload"], rows["threads"], strict=True)
@@ -339,7 +341,7 @@ def _table(
 def _values(runs: pd.DataFrame, label: str) -> str:
     """Which values a label has, and in how many runs; without any, which labels there are."""
     named = runs["arm"] if "," in label else runs[label]
-    counts = named.dropna().astype(str).replace("", pd.NA).value_counts()
+    counts = named.dropna().astype(str).replace({"": pd.NA}).value_counts()
     if counts.empty:
         there = [n for n in LABELS if runs[n].notna().any()]
         return f"no run has a {label}, labels of these runs are: {', '.join(there) or 'none'}"
@@ -396,7 +398,7 @@ def _parted(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
     named = runs[["workload", "arm"]].astype(str)
     for _, part in facts.groupby(named["workload"], sort=False):
         base = named.loc[part.index, "arm"] == baseline
-        for name in part:
+        for name in map(str, part):
             what = _tells(part[name], named.loc[part.index, "arm"], base, name in HARD)
             if what:
                 has = part.index[part[name].ne("") & (~base | (what == "workload"))]
@@ -406,7 +408,7 @@ def _parted(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
     differ = pd.Series("", runs.index)
     for _, part in facts.groupby(named["workload"], sort=False):
         base = named.loc[part.index, "arm"] == baseline
-        for name in (n for n in part if part[n].nunique() > 1):
+        for name in (n for n in map(str, part) if part[n].nunique() > 1):
             if not baseline:
                 differ[part.index] += f", {name}"
             elif part.loc[base, name].nunique() == 1:
@@ -415,7 +417,7 @@ def _parted(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 words = f"; {name.replace('_', ' ')} ({theirs or 'none'} and "
                 differ[others.index] += words + others + ")"
     named["differ"] = differ.str[2:]
-    return rows.assign(**{c: rows["run"].map(named[c]) for c in named})
+    return rows.assign(**{str(c): rows["run"].map(named[c]) for c in named})
 
 
 def _tells(values: pd.Series, arm: pd.Series, base: pd.Series, hard: bool) -> str:

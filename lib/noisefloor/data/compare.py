@@ -188,7 +188,7 @@ def _together(judged: Sequence[Run]) -> list[str]:
         for note in run.notes:
             remarks.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
         span = {"duration": f"{run.seconds:.3g} s"} if apart and run.seconds else {}
-        for key, value in (run.keys | span).items():
+        for key, value in {**run.keys, **span}.items():
             seen.setdefault(key, {}).setdefault(str(value), []).append(run.name)
     notes = [_and(n, " (and {} more such logs)") for n in remarks.values()]
     for key, values in seen.items():
@@ -246,8 +246,8 @@ def table(rows: Sequence[Row], form: str = "text", most: int | None = None) -> s
     head = [name for name in cells[0] if name not in one]
     lines = [[amounts.plain(cell[name]) for name in head] for cell in cells]
     if form == "markdown":
-        text = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
-        return "\n".join([*text, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
+        grid = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
+        return "\n".join([*grid, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
     marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
     if left := len(counts) - len(notes):
         marks.append(f"     {left} more notes: --json has all")

@@ -104,7 +104,7 @@ class Campaign(Folder):
         bench.servers[0].start()
         bench.kit.stock()
         for name in self.study.facts:
-            path = tidy.fact_file(self.folder, name)
+            path = self.folder / tidy.fact_file(self.folder, name).name
             if not path.exists():
                 self.progress.say(f"{self.folder.name}: looking at {name}")
                 try:

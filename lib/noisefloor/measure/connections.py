@@ -174,6 +174,7 @@ class Kit(tools.Kit):
         command = arm.how.get("command") != "no"
         key = (server.port, arm.how["cipher"], command)
         if key not in self.tunnels:
+            assert server.port is not None  # `tcp` above
             there = (host, server.port)
             self.tunnels[key] = Tunnel(
                 self.sshds[far], arm.how["cipher"], there, enter=enter, command=command

@@ -194,7 +194,8 @@ class Folder:
         rows = rows[~rows["warmup"] & ((rows["block"] == block) | (block is None))]
         rows = rows[rows.groupby("pair_id")["position"].transform("nunique") == 2]
         keys = rows.drop_duplicates("pair_id")["pair_id"].str.rsplit("-p", n=1).str[0]
-        return keys.value_counts().to_dict()
+        counts: dict[Any, int] = keys.value_counts().to_dict()
+        return counts
 
     def due(self, cell: Cell, rounds: int) -> int:
         """Pairs that a block of so many rounds holds of a comparison."""

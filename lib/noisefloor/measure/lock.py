@@ -18,10 +18,11 @@ def alone(say: Callable[[str], None] = lambda text: None) -> Iterator[None]:
         root = os.open(FOLDER, os.O_RDONLY | os.O_DIRECTORY)
         stack.callback(os.close, root)
         waited = False
-        for hold in (
+        holds: tuple[Callable[[], None], ...] = (
             lambda: name.bind(NAME),
             lambda: fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB),
-        ):
+        )
+        for hold in holds:
             while True:
                 try:
                     hold()

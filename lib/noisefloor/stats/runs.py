@@ -103,7 +103,8 @@ def _repeated(
     threads: Any, x: list[float], y: list[float], metric: str, paired: bool, start: Start | None
 ) -> Cell:
     """The cell of several runs an arm, by their own scatter."""
-    n, only, warnings = (len(x), len(y)), "", []
+    n, only = (len(x), len(y)), ""
+    warnings: list[str] = []
     value = math.fsum(y) / n[1] - math.fsum(x) / n[0]
     if paired:
         parts = estimate.paired([v - u for u, v in zip(x, y, strict=True)])

@@ -226,8 +226,8 @@ def _together(
                 rounded = sum(rounding[arm, t] for t in at) / len(at) ** 2
                 mine.append(judged(arm, JOINT, each, len(arms), rounded))
             else:
-                for one in mine:
-                    one["warnings"].append(Reason(Why.COUNTS_DIFFER))
+                for of_count in mine:
+                    of_count["warnings"].append(Reason(Why.COUNTS_DIFFER))
         yield from mine
 
 

@@ -249,7 +249,7 @@ def _known(name: str) -> None:
         raise StudyError(f"no study is called {name!r}; there are: {', '.join(STUDIES)}")
 
 
-def _allowed(margin_pct: object, budget_min: object, threads: object) -> None:
+def _allowed(margin_pct: Any, budget_min: Any, threads: Any) -> None:
     """Raise StudyError for a number that nothing can be measured with."""
     if not (type(margin_pct) in (int, float) and 0 <= margin_pct < 100):
         raise refused(

@@ -7,6 +7,7 @@ went, all that its part holds is read again.
 import contextlib
 import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -20,7 +21,7 @@ from functools import partial
 from importlib import metadata
 from itertools import accumulate, count, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -300,7 +301,7 @@ class _Part:
     def _read(self, path: str, name: str, size: int, stamp: int) -> None:
         """Add what the texts in a file say."""
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(handle, "rb", buffering=2**16) as file:
+        with cast(io.BufferedReader, open(handle, "rb", buffering=2**16)) as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 self._file(name, "", "no regular file", size, stamp)
                 return
@@ -415,8 +416,8 @@ class _Part:
             run = runs[str(key)]
             facts = run.facts
             where, warnings = f"{name}/{run.name}", facts["warnings"]
-            first = rows.iloc[0].dropna().to_dict()
-            values = rows.groupby("metric", sort=False)["value"].mean().to_dict()
+            first: dict[Any, Any] = rows.iloc[0].dropna().to_dict()
+            values: dict[Any, float] = rows.groupby("metric", sort=False)["value"].mean().to_dict()
             build = meta.get("engines", {}).get(facts["arm"], meta["engine"])
             host = facts["host"]
             columns = first | {

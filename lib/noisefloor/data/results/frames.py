@@ -1,10 +1,12 @@
 """What the runs of a page's campaigns say beside the tidy table, a frame each."""
 
 import math
+from typing import Any
 
 import pandas as pd
 
 from noisefloor.data import design, tidy
+from noisefloor.data.packed import Place
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.model import METRICS
 from noisefloor.servers.kinds import mysql
@@ -35,7 +37,7 @@ def profiles(page: Results) -> pd.DataFrame:
 def stages(page: Results) -> pd.DataFrame:
     """What every process of a pipe did, as `tidy.stages` reads it."""
     table = page.frame(tidy.stages)
-    return table.fillna({c: 0.0 for c in table if c.startswith(("runs", "waits"))})
+    return table.fillna({c: 0.0 for c in table if str(c).startswith(("runs", "waits"))})
 
 
 def evidence(page: Results) -> pd.DataFrame:
@@ -80,7 +82,8 @@ def fact(page: Results, name: str) -> pd.DataFrame:
 def raw(page: Results, run: str) -> dict[str, str]:
     """What the tools printed in a run, name of the file -> text; without any, run.json."""
     folder, texts = tidy.inside(page.folder) / run, {}
-    for file in sorted(folder.glob("*.txt")) or [folder / "run.json"]:
+    files: list[Place] = sorted(folder.glob("*.txt"))
+    for file in files or [folder / "run.json"]:
         try:
             texts[f"{run}/{file.name}"] = shortened(file.read_text(errors="replace"))
         except OSError as e:
@@ -101,7 +104,7 @@ def forest(page: Results) -> pd.DataFrame:
         )
         host = meta.get("host")
         cores = (host.get("cores") if isinstance(host, dict) else None) or 1
-        about = {
+        about: dict[str, Any] = {
             "campaign": campaign.folder.name,
             "date": str(meta.get("finished") or design.began(meta))[:16],
             "processor": campaign.processor,
@@ -202,5 +205,7 @@ def maxima(page: Results) -> pd.DataFrame:
     Shown, never judged."""
     rows = page.judged(page.study.workloads[0].name, "max_latency")
     by_arm = rows.groupby(["threads", "arm"])["value"]
-    table = by_arm.agg(runs="count", median="median", highest="max")
+    table: pd.DataFrame = by_arm.agg(  # type: ignore[assignment]  # stubs: a Series
+        runs="count", median="median", highest="max"
+    )
     return (table * [1, 1e3, 1e3]).round(1).astype({"runs": int}).reset_index()

@@ -156,14 +156,14 @@ def apart(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for row in both.to_dict("records"):
         step = _difference(_logs(row), _logs({c: row[f"{c} then"] for c in _ENDS}))
-        line = (row["arm"], "all" if row["joint"] else row["threads"])
+        line: tuple[Any, ...] = (row["arm"], "all" if row["joint"] else row["threads"])
         line += (row["change_pct"], row["change_pct then"], *_percent(step))
         lines.append((*line, _word(step, row["margin_pct"], row["metric"])))
     columns = ["arm", "threads", "first_pct", "second_pct", "difference_pct", "lo_pct", "hi_pct"]
     return pd.DataFrame(lines, columns=[*columns, "verdict"])
 
 
-def _logs(row: Mapping[str, Any]) -> Logs:
+def _logs(row: Mapping[Any, Any]) -> Logs:
     """Estimate, lo and hi of a row on the log scale."""
     value, lo, hi = (math.log1p(row[c] / 100) for c in _ENDS)
     return value, lo, hi

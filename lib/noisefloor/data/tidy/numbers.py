@@ -111,8 +111,8 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
         sizes = {"backup_size": "archive_B", "data_size": "data_B"}
         return values | {metric: facts[k] for metric, k in sizes.items() if k in facts}
     if tool == "speed":
-        if rate := cipher_rate((run / "openssl.txt").read_text()):
-            return {"cipher_rate": rate}
+        if per_s := cipher_rate((run / "openssl.txt").read_text()):
+            return {"cipher_rate": per_s}
         raise Unusable("openssl speed printed no rate")
     if "applied" in facts:
         return _applied(facts["applied"], facts)
@@ -251,11 +251,12 @@ def table(campaign: Path | Opened) -> pd.DataFrame:
     full = rates.saturated(result, facts["baseline"])
     result = rates.by_block(result, campaign.runs)
     problems += [f"{p.name}: it has no run.json; not judged" for p in strays(folder)]
-    problems += [
-        f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
-        for why in ("failed", "unpaired", "damaged", "unproved")
-        for p in sorted(inside(folder).glob(f"*.{why}*"))
-    ]
+    for why in ("failed", "unpaired", "damaged", "unproved"):
+        kept: list[Place] = sorted(inside(folder).glob(f"*.{why}*"))
+        problems += [
+            f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
+            for p in kept
+        ]
     result.attrs |= {"design": facts["design"], "problems": problems + broken(folder)}
     result.attrs |= {"saturated": full} if full else {}
     return result
@@ -362,7 +363,7 @@ def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFr
         rows += [(arm, q, v) for q, v in rates.quantiles(texts, QUANTILES).items()]
     table = pd.DataFrame(rows, columns=["arm", "q", "v"]).astype({"q": float, "v": float})
     grouped = table.groupby(["arm", "q"], sort=False)["v"]
-    summary = grouped.quantile([0.25, 0.5, 0.75]).unstack()
+    summary = grouped.quantile(np.array([0.25, 0.5, 0.75])).unstack()
     return summary.rename(columns={0.25: "lo", 0.5: "value_s", 0.75: "hi"}).reset_index()
 
 

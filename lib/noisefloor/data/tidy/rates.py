@@ -98,5 +98,6 @@ def saturated(table: pd.DataFrame, baseline: str) -> dict[str, dict[str, list[in
     counts: dict[str, dict[str, list[int]]] = {}
     for (workload, arm), rows in flags[flags["arm"] != baseline].groupby(["workload", "arm"]):
         pairs = set(rows["pair_id"])
-        counts.setdefault(workload, {})[arm] = [len(pairs & full.get(workload, set())), len(pairs)]
+        both = [len(pairs & full.get(workload, set())), len(pairs)]
+        counts.setdefault(str(workload), {})[str(arm)] = both
     return counts
