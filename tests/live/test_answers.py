@@ -200,7 +200,7 @@ def test_what_the_cipher_alone_costs_is_told_beside_what_was_measured(early):
     told = {"cipher": {"name": "aes-256-ctr", "bytes": "binlog_bytes_per_transaction"}}
     vars(early)["meta"] = early.meta | told | {"cipher_B_per_s": [8e9, 8.5e9, 9.9e9]}
     vars(early).pop("study", None)
-    (row,) = early.expectation().to_dict("records")
+    (row,) = results.expectation(early).to_dict("records")
     plain = early.judged(results.main_workload(early)).query("arm == 'plain'")
     plain = plain.groupby("metric")["value"].median()
     seconds = plain["binlog_bytes_per_transaction"] / 8.5e9
@@ -225,7 +225,7 @@ def test_the_command_measures_what_fits_on_the_page(home, given, more):
 
 
 def test_a_figure_takes_words_and_data_from_its_rows(early):
-    rows = early.costs("in memory")
+    rows = results.costs(early, "in memory")
     shown = report.figure(plots.dots(rows), rows, "costs", alt="Two costs.")
     assert "Two costs. Server CPU per transaction at 2 threads" in shown.text
     assert 'download="costs.csv"' in shown.markup
@@ -322,7 +322,7 @@ def test_what_it_depends_on_is_made_from_the_campaign(early):
     assert "A file beside the server" in said
     few = early.judged(results.main_workload(early), "tps")
     more = pd.concat([few, few.assign(threads=64)])  # as fast with more threads: saturated
-    vars(early)["_judged"] = more.astype({"threads": "Int64"})
+    vars(early)["_without_warmups"] = more.astype({"threads": "Int64"})
     assert "2 and 64 threads reach the same throughput" in text(report.transfers(early))
 
 

@@ -167,7 +167,7 @@ def test_ingest_explore_and_store_read_it_in_place(kept, tmp_path):
         tables.append(found)
     for name, found in tables[0].items():
         pd.testing.assert_frame_equal(found, tables[1][name])
-    (name, text), *_ = explore.opened(NAME).raw(RUN).items()
+    (name, text), *_ = results.raw(explore.opened(NAME), RUN).items()
     assert name == f"{RUN}/sysbench.txt"
     assert text == (tmp_path / NAME / RUN / "sysbench.txt").read_text()
     place = store.address(f"sqlite:///{tmp_path}/history.sqlite")
