@@ -258,7 +258,8 @@ class Question:
         """What has runs of its own: (words, row of `verdicts`), the study's own ones first."""
         rows = self.verdicts[~is_joint(self.verdicts)]
         rows = rows.loc[is_control(rows).sort_values(kind="stable").index]
-        offered = []
+        offered: list[tuple[str, int]] = []
+        row: Any
         for row in rows.itertuples():
             name = row.campaign if self._several else ""
             words = filter(None, (name, row.arm + _COPY * row.control, counted(row.threads)))
@@ -267,7 +268,7 @@ class Question:
 
     def close(self, row: int) -> "_Comparison":
         """The runs behind a row of `verdicts`; of a page those of the newest campaign behind it."""
-        verdict = self.verdicts.loc[row]
+        verdict: Any = self.verdicts.loc[row]
         return _Comparison(self, self._campaigns(verdict)[-1], verdict)
 
     def _campaigns(self, verdict: pd.Series) -> list[results.Results]:
@@ -337,10 +338,11 @@ class _Comparison:
             rows = rows.sort_values(["point", "position"], ignore_index=True)
         else:
             rows["point"] = range(len(rows))
+        each: Iterable[Any] = rows.itertuples()
         words = [
             (f"pair {run.point + 1}, block {run.block}, " if paired else "")
             + f"{run.arm}: {run.value * self._spec.scale:,.5g} {self._spec.shown_unit}".rstrip()
-            for run in rows.itertuples()
+            for run in each
         ]
         self.runs = rows.assign(words=words)
         self.alt = f"The runs behind it. {plots.alt(row.to_frame().T)}"
@@ -363,9 +365,10 @@ class _Comparison:
         chosen = self.runs[self.runs["run"] == run]
         if chosen["pair_id"].notna().all():
             chosen = self.runs[self.runs["pair_id"].isin(chosen["pair_id"])]
+        rows: Iterable[Any] = chosen.itertuples()
         texts = [
             (row.words, name, text)
-            for row in chosen.itertuples()
+            for row in rows
             for name, text in _printed(self._source, row.run).items()
         ]
         return piece("raws", texts)
@@ -379,7 +382,7 @@ class Picture(anywidget.AnyWidget):
 
     _esm = TEMPLATE / "picture.js"
     markup = traitlets.Unicode().tag(sync=True)
-    spots = traitlets.List().tag(sync=True)
+    spots: traitlets.List[Any] = traitlets.List().tag(sync=True)
     chosen = traitlets.Int(-1).tag(sync=True)
 
     def draw(self, figure: "Figure | None", alt: str = "") -> None:

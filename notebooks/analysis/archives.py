@@ -166,7 +166,7 @@ def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:
     """The interval of the change that lies farthest outside of what is claimed; "" where none
     does."""
     change = rows["change_pct"].astype(float)
-    out = np.maximum(theirs[0] - change, change - theirs[1])
+    out: Any = np.maximum(theirs[0] - change, change - theirs[1])
     if out.max() <= 0:
         return ""
     return f"; farthest from it {_with_ends(rows.loc[out.idxmax()], times)}"
@@ -201,7 +201,7 @@ def outliers(archive: Archive) -> pd.DataFrame:
     metric, key = leading_metric(archive), ["workload", "threads", "arm"]
     rows = archive.judged(metric=metric)
     rows = rows[rows["workload"].isin([w.name for w in archive.study.workloads])]
-    logs = np.log(rows["value"].astype(float))
+    logs: Any = np.log(rows["value"].astype(float))
     groups = logs.groupby([rows[c] for c in key], dropna=False)
     away = logs - groups.transform("median")
     scale = 1.4826 * away[away.ne(0)].abs().median()
@@ -266,15 +266,16 @@ def trends(archive: Archive) -> pd.DataFrame:
         mine = mine[mine["arm"].isin(arms)]
         common = mine.groupby("threads", dropna=False)["arm"].transform("nunique").eq(len(arms))
         mine = mine[common]
-        logs = np.log(mine["value"].astype(float))
+        logs: Any = np.log(mine["value"].astype(float))
         logs -= logs.groupby(mine["threads"], dropna=False).transform("mean")
         each = [logs[mine["arm"].eq(a)] for a in arms]
         means = [float(v.mean()) for v in each]
         values = [list(v) if archive.restarts else [m] for v, m in zip(each, means, strict=True)]
         if len(mine) and (result := trend.trend(values)):
             changes = [100 * math.expm1(m - means[0]) for m in means]
-            how = {"decided": result.decided, "tau": result.tau, "chance": result.p}
-            words = answers.in_order(arms, changes, metric, **how)
+            words = answers.in_order(
+                arms, changes, metric, decided=result.decided, tau=result.tau, chance=result.p
+            )
             lines.append((name, len(mine), f"{', '.join(arms)}: {words}"))
     return pd.DataFrame(lines, columns=["workload", "runs", "in this order"])
 

@@ -44,8 +44,8 @@ def strip(
         for kind, colour in zip(kinds, ARMS, strict=False):
             mine = (row["scatter"] == kind).to_numpy()
             _dots(ax, np.column_stack([row[value], y + shift])[mine], colour)
-        place = ((0, i - 0.28), (0, 0)) if narrow else ((0, i), (-left + 8, 0))
-        canvas.note(ax, label, *place, at, va="center", color=INK, fontsize=12)
+        place, moved = ((0, i - 0.28), (0, 0)) if narrow else ((0, i), (-left + 8, 0))
+        canvas.note(ax, label, place, moved, at, va="center", color=INK, fontsize=12)
         worst = f"≥\u202f{row[value].min():.1f}" if least else f"≤\u202f{row[value].max():.1f}"
         canvas.note(ax, f"{worst}\u202f%", (1, y), (8, 0), at, va="center", color=INK)
     ends = [frame[value].min(), frame[value].max(), lo, hi]

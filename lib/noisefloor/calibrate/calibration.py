@@ -1,6 +1,7 @@
 """What the synthetic figures and the campaigns say together: tables, goals, and sentences."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -125,9 +126,10 @@ class Calibration:
             f"{n} cases ({pct(inside / n)}); the goal is 90 %."
         )
         each = heldout.summary(repeats, "instrument")
+        missed: Iterable[Any] = each[each["share_pct"] < 90].itertuples()
         bad = [
             f"{INSTRUMENTS.get(r.instrument, r.instrument)} ({r.inside} of {r.repeats} repeats inside)"
-            for r in each[each["share_pct"] < 90].itertuples()
+            for r in missed
         ]
         return words, NO_TRUST.format(" and ".join(bad)) if bad else TRUSTED
 

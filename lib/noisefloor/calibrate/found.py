@@ -95,10 +95,10 @@ def _around(pairs: pd.DataFrame, equal: bool) -> tuple[float, int]:
     """(sum of squares, degrees of freedom) of the changes of an arm around the means of its blocks; of
     an `equal` one whose blocks hold too few, around their mean."""
     d, block = pairs["change"], pairs["block"]
-    middle, df = d.groupby(block).transform("mean"), len(d) - block.nunique()
+    away, df = d - d.groupby(block).transform("mean"), len(d) - block.nunique()
     if df < FREE and equal:
-        middle, df = d.mean(), len(d) - 1
-    return float(((d - middle) ** 2).sum()), df
+        away, df = d - d.mean(), len(d) - 1
+    return float((away**2).sum()), df
 
 
 def _of_blocks(pooled: pd.DataFrame, windows: pd.DataFrame) -> tuple[float, int]:
@@ -148,7 +148,7 @@ def squares(d: ArrayLike, block: ArrayLike, threads: ArrayLike) -> Squares:
         k, free = len(each), int((each["size"] - 1).sum())
         if k < 2 or free < 1:
             raise live.TooShort(
-                f"{len(d)} pairs in {k} blocks: at least 2 blocks of 2 pairs are needed for the "
+                f"{len(rows)} pairs in {k} blocks: at least 2 blocks of 2 pairs are needed for the "
                 "scatter between starts; it is left out"
             )
         within = (each["var"] * (each["size"] - 1)).sum() / free

@@ -40,6 +40,7 @@ def table(c: "Calibration") -> pd.DataFrame:
 
 def summary(goals: pd.DataFrame) -> str:
     """The goals as lines of text."""
+    row: Any
     lines = []
     for row in goals.itertuples():
         mark = {"yes": "reached", "no": "MISSED"}.get(row.reached, row.reached)
@@ -148,7 +149,8 @@ def _known(c: "Calibration", goal: Goal) -> Measured:
 
 def _two(c: "Calibration", goal: Goal) -> Measured:
     sources = c.two[~c.two["experimental"]]
-    worst = sources.loc[sources["inside_pct"].idxmin()]
+    least: Any = sources["inside_pct"].idxmin()
+    worst = sources.loc[least]
     where = f"{worst['metric']}, {worst['runs']} runs, {worst['source']}"
     measured = f"least {worst['inside_pct']:.1f} %, median {sources['inside_pct'].median():.1f} %"
     return measured, "", where, worst["inside_pct"] >= 100 * goal["least"]

@@ -36,12 +36,12 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
         arms = table["workload"].eq(main_workload(r)) & ~table["control"].astype(bool)
         rows = table[arms & table["lo_pct"].notna()]
         if len(rows):
-            key = r.study.name, r.study.key, r.processor, design.fingerprint(design.of(r.meta))
-            groups.setdefault(key, []).append((r, rows))
+            alike = r.study.name, r.study.key, r.processor, design.fingerprint(design.of(r.meta))
+            groups.setdefault(alike, []).append((r, rows))
     every = []
     for (study, key, processor, _), campaigns in groups.items():
         newest, rows = campaigns[-1]
-        instrument = design.instrument(newest.study, newest.main)
+        instrument = design.instrument(newest.study, main_workload(newest))
         for metric in rows["metric"].unique():
             by_sitting: dict[str, list[Any]] = {}
             for sitting, row in _alike(campaigns, metric):
@@ -102,7 +102,7 @@ def held_out(every: Sequence[Comparison]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"inside": bool, "inside_tau": bool})
 
 
-def _ahead(c: Comparison, tau: combine.Tau | None) -> list[combine.Held]:
+def _ahead(c: Comparison, tau: combine.Tau | None) -> list[combine.HeldOut]:
     """Every sitting but the first of a Comparison, predicted with this scatter between sittings."""
     return combine.held_out({c.question: c.sittings}, lambda _: tau)
 

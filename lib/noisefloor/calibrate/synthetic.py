@@ -71,10 +71,10 @@ def pairs(
 
     given: a cell of cells.toml, USUAL where it says nothing; coin: whether the order of a pair is
     dealt, else the baseline is always first."""
-    given = USUAL | dict(given)
+    given = {**USUAL, **given}
     blocks, each = given["blocks"], ASKED["pairs"]
-    kind = (given[k] for k in ("noise", "dependence", "drift", "cv"))
-    x = runs(*kind, (n, threads, 2 * blocks * each), rng)
+    noise, dependence, drift, cv = (given[k] for k in ("noise", "dependence", "drift", "cv"))
+    x = runs(noise, dependence, drift, cv, (n, threads, 2 * blocks * each), rng)
     d = (x[..., 1::2] - x[..., ::2]).reshape(n, threads, blocks, each)
     if coin:
         d *= rng.integers(0, 2, d.shape) * 2 - 1
@@ -119,6 +119,7 @@ def files(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[st
     run had its own start and nothing is added; else the runs of an arm share one, which scatters as
     recorded, and that is added."""
     k, known = given["runs"], scatter.start("tps", own=False)
+    assert known is not None
     x = rng.normal(0, given["cv"], (n, 2, k))
     if not given["restarts"]:
         x += rng.normal(0, known.cv, (n, 2, 1))

@@ -27,7 +27,7 @@ from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers
 from noisefloor.text.reasons import Why, without
 
-Row = Mapping[str, Any]  # of a verdict table
+Row = Mapping[Any, Any]  # of a verdict table
 
 
 def here(r: Results) -> pd.DataFrame:
@@ -208,7 +208,8 @@ def reasons(kept: pd.DataFrame) -> list[str]:
         other = dict.fromkeys(s for s in group["settle"] if s and not s[0].isdigit())
         settle = f" To settle it: {'; '.join(other)}." if other else ""
         lines.append(f"{', '.join(names)}: {why}.{settle}".replace(", …,", " …"))
-    for r in kept[kept["restarted"] != ""].to_dict("records"):
+    twice: list[Any] = kept[kept["restarted"] != ""].to_dict("records")
+    for r in twice:
         again = f"{answers.restarted(r)}, if the server was restarted between the runs"
         lines.append(f"{r['label']}: {again}.")
     weakest = kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"].explode().dropna()

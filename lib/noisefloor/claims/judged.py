@@ -5,7 +5,7 @@ import itertools
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ TITLES = {study: source["title"] for study, source in SOURCES.items()}
 DEFAULTS = dict(
     by="single", joint=False, settle="{plan}", warnings=(), runs=1, limit="", not_comparable=""
 )
-CHANGES = {  # what a source prints instead of its numbers -> log change of a rate
+# what a source prints instead of its numbers -> log change of a rate
+CHANGES: dict[str, Callable[[float], float]] = {
     "claimed_change": lambda x: math.log1p(x / 100),
     "claimed_ratio": math.log,
     "claimed_loss": lambda x: math.log1p(-x / 100),
@@ -84,7 +85,9 @@ def judge(
     if facts.empty:
         counts = {c: "Int64" for c in ("threads", "from_threads", "to_threads")}
         return pd.DataFrame(columns=COLUMNS).astype(counts)
-    published = _Published(facts, times, start or scatter.start("tps", own=False))
+    start = start or scatter.start("tps", own=False)
+    assert start is not None
+    published = _Published(facts, times, start)
     rows = [_row(c, margin_pct) for c in published.claims()]
     out = pd.DataFrame(rows, columns=COLUMNS)
     return out.astype({c: "Int64" for c in ("threads", "from_threads", "to_threads")})
@@ -95,7 +98,8 @@ def _row(c: Claim, margin_pct: float) -> Claim:
     cell, metric, together = c["cell"], c["metric"], c["together"]
     margin_pct = margin_pct or metric_of(metric).margin_pct
     notes = [*c["warnings"], *_limit(cell, metric, margin_pct, together)]
-    out = runs.verdict_row(cell, [c[k] for k in row.KEY], margin_pct, together, notes)
+    key = c["study"], c["workload"], metric, c["baseline"], c["arm"]
+    out = runs.verdict_row(cell, key, margin_pct, together, notes)
     out |= {"joint": c["joint"], "title": TITLES[c["study"]], "settle": ""}
     if out["verdict"] == CANNOT_TELL:
         if not cell.only and math.isnan(out["runs_needed"]):
@@ -136,8 +140,10 @@ def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
         return None, ""
     middle = [float(v.mean()) for v in values]
     changes = [100 * (m / middle[0] - 1) for m in middle]
-    known = {"decided": order.decided, "tau": order.tau, "chance": order.p}
-    return order, answers.in_order(names, changes, metric, **known)
+    words = answers.in_order(
+        names, changes, metric, decided=order.decided, tau=order.tau, chance=order.p
+    )
+    return order, words
 
 
 # --- numbers of a source ----------------------------------------------------------------------------
@@ -165,7 +171,7 @@ def stated(rows: pd.DataFrame, threads: int | None = None) -> float:
     rows = rows[
         rows["metric"].str.contains("claimed_") & ~rows["arm"].str.contains(" and ", na=False)
     ]
-    there = rows["threads"].eq(threads).fillna(False)
+    there = rows["threads"].eq(threads).fillna(False)  # type: ignore[arg-type]  # None: nowhere
     rows = rows[there] if there.any() else rows
     return float(rows["value"].iloc[0]) if len(rows) else math.nan
 

@@ -35,7 +35,7 @@ class Sentence(click.ClickException):
         from noisefloor.parse.secrets import scrub
 
         super().__init__(" ".join(scrub(str(message))[0].split()))
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads the instance's
 
     def show(self, file: IO[Any] | None = None) -> None:
         say(f"noisefloor: {self.message}", err=True)

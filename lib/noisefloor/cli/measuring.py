@@ -145,7 +145,7 @@ def _asked(
             f"--engine {engine}: a server that is there already (--server) is the build that it is;"
             " nothing was measured"
         )
-    asked = {"profile": profile, "engine": engine, "threads": counts}
+    asked: dict[str, Any] = {"profile": profile, "engine": engine, "threads": counts}
     asked |= {"margin_pct": margin or 0.0, "budget_min": budget}
     return asked, {"server": server, "allow": allow, "dry": say if dry else None}
 
@@ -330,7 +330,7 @@ def calibrate(
     bar = functools.partial(tqdm, desc="calibrate", unit="cell", disable=None, leave=False)
     size: dict[str, Any] = {"n": 1000, "step": 25} if small else {}
     figures = calibration.measure(
-        seed,
+        seed or 0,
         **size,
         progress=lambda jobs, n: bar(jobs, total=n),
         cluster=cluster,

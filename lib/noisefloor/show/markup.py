@@ -78,7 +78,7 @@ def _macros() -> Any:
 
 def safe(text: str) -> str:
     """`text`, which is HTML already, as a piece."""
-    from jinja2.utils import markupsafe  # type: ignore[attr-defined]
+    from jinja2.utils import markupsafe
 
     return markupsafe.Markup(text)
 

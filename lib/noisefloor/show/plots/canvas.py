@@ -414,7 +414,7 @@ def point(
     y = cut(row.change_pct, limit)
     spot = (y, x) if level else (x, y)
     ax.plot(*spot, mark, ms=7, color=ink, zorder=5)
-    remember(ax, *([place] for place in spot), [row.Index])
+    remember(ax, [spot[0]], [spot[1]], [row.Index])
     return y
 
 

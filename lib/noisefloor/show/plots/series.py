@@ -176,9 +176,10 @@ def over_time(
     figure, (ax,) = canvas.sheet(narrow, 300)
     step = frame.groupby("run")["t_s"].diff().median()
     names: dict[Any, str] = {}
+    quartiles: Any = [0.25, 0.5, 0.75]
     for arm, part in frame.groupby("arm", sort=False):
         at = (part["t_s"] / step).round() * step
-        spread = part.groupby(at)[column].quantile([0.25, 0.5, 0.75]).unstack()
+        spread = part.groupby(at)[column].quantile(quartiles).unstack()
         ax.fill_between(spread.index, spread[0.25], spread[0.75], color=ink[arm], **_SHADE)
         ax.plot(spread.index, spread[0.5], color=ink[arm], lw=1.6)
         names[arm] = f"{arm} ({part['run'].nunique()} runs)"

@@ -441,7 +441,8 @@ def _forest(
     `left` and `right`: pixels for the words beside the axes, for which a phone has no room; `legend`:
     lines below."""
     left, right = (20, 24) if narrow else (left, right)  # half a tick's name at least
-    y, places, raised, heads, last = 0.0, [], [], [], ""
+    places: list[float] = []
+    y, raised, heads, last = 0.0, [], [], ""
     for section, name, short, *_ in rows:
         if section != last:
             y += 0.15 if places else 0.0
@@ -484,8 +485,8 @@ def _forest(
     canvas.note(ax, f"← {smaller}", (0, 0), (0, -26), ha="left", **below)
     canvas.note(ax, f"{larger}{unit} →", (1, 0), (0, -26), ha="right", **below)
     canvas.note(ax, middle, (0.5, 0), (0, -26), ha="center", color=BAND, **below)
-    for i, line in enumerate(legend):
-        canvas.note(ax, line, (0, 0), (start, -44 - 16 * i), **below)
+    for i, text in enumerate(legend):
+        canvas.note(ax, text, (0, 0), (start, -44 - 16 * i), **below)
     return figure, ax, places
 
 

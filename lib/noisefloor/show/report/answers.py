@@ -3,7 +3,7 @@ figures that every such page has."""
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -69,8 +69,8 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     plots.theme(r.study.compared)
     leads, others = headlines(r, arm), further(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
-    page, lead = studies.page_of(r.study.name, r.study.key), {"primary": leads, "also": others}
-    save(r.verdicts, page, facts, r=r, title=r.study.title, raw=r.sources, **lead)
+    page, title = studies.page_of(r.study.name, r.study.key), r.study.title
+    save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
 
@@ -83,8 +83,10 @@ def archived(
     if len(rows) == 1:
         return begin(r, answer=" ".join(f"{claim}: {answer}." for claim, answer in claims))
     plots.theme([r.study.baseline, *r.study.arms])
-    lead = {"title": r.study.title, "headline": " ".join(sentences)}
-    save(r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, **lead)
+    title, headline = r.study.title, " ".join(sentences)
+    save(
+        r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, title=title, headline=headline
+    )
     several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
     chips = [
         (", ".join(row[c] for c in several), row["verdict"], words.word(row), words.change(row))
@@ -358,8 +360,8 @@ def _verdicts(r: Results, rows: pd.DataFrame) -> str:
 def _counted(rows: pd.DataFrame) -> list[tuple[str, str, int]]:
     """How often each verdict is given."""
     counts = rows.assign(word=rows.apply(words.word, axis=1)).groupby(["verdict", "word"]).size()
-    turn = counts.sort_values(ascending=False, kind="stable")
-    return [(verdict, word, n) for (verdict, word), n in turn.items()]
+    turn: Iterable[Any] = counts.sort_values(ascending=False, kind="stable").items()
+    return [(verdict, word, n) for (verdict, word), n in turn]
 
 
 def command(r: Results, question: str) -> str:

@@ -254,7 +254,7 @@ def _measured(study: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     try:
         measured = opened(study, _whole(study, values))
     except collect.FAILURES as problem:
-        raise ReportError(problem) from None
+        raise ReportError(str(problem)) from None
     except Exception:  # a defect of ours: the others are measured all the same
         traceback.print_exc()
         raise

@@ -119,7 +119,7 @@ def _units(part: Results) -> Shown | None:
     frame = pd.DataFrame(rows)
     key = part.study.key
     name = f"absolute-{key}" if key else "absolute"
-    return table(frame, caption, name=name, numbers=frame.columns[3:])
+    return table(frame, caption, name=name, numbers=list(frame.columns[3:]))
 
 
 def _times(value: Any, metric: str) -> float:

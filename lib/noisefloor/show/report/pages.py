@@ -307,7 +307,8 @@ def _execute(source: Path, target: Path, values: dict[str, Any], timeout: float)
         for key in ("papermill", "execution"):
             cell.metadata.pop(key, None)
     nbformat.validate(book)
-    target.write_text(without_folders(nbformat.writes(book), target.parent) + "\n")
+    text = nbformat.writes(book)  # type: ignore[no-untyped-call]  # no types
+    target.write_text(without_folders(text, target.parent) + "\n")
     return book
 
 
@@ -329,7 +330,8 @@ def _page(
                 boxes += [text] * text.startswith(_BOX)
                 cell.outputs.remove(output)
     prose = MarkdownWithMath(IPythonRenderer(escape=False, exclude_anchor_links=True)).render
-    body = str(piece("cells", book.cells, prose, Highlight2HTML(), ansi2html))
+    code = Highlight2HTML()  # type: ignore[no-untyped-call]  # no types
+    body = str(piece("cells", book.cells, prose, code, ansi2html))
     title, body, contents = _headed(body, study.replace("-", " ").capitalize())
     beside = folder / f"{study}.json"
     facts = json.loads(beside.read_text()) if beside.exists() else {}

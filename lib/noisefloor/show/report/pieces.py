@@ -185,7 +185,7 @@ def table(
     caption: str = "",
     *,
     name: str = "table",
-    numbers: Iterable[str] = (),
+    numbers: Sequence[str] = (),
     raw: Sequence[str] = (),
 ) -> Shown:
     """Any frame as a plain HTML table with its caption and its data as a CSV link.
@@ -288,7 +288,7 @@ def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     works = "workload" in verdicts and verdicts["workload"].astype(str).nunique() > 1
     frame = in_order(verdicts) if works else verdicts
     if "processor" in frame:
-        on = frame["processor"].unique()
+        on = list(frame["processor"].unique())
         frame = frame.assign(
             processor=frame["processor"].map(dict(zip(on, words.short_names(on), strict=True)))
         )
@@ -367,7 +367,8 @@ def flat(verdicts: pd.DataFrame) -> pd.DataFrame:
     def text(value: Any) -> Any:
         return "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
-    mixed: Any = verdicts.loc[:, verdicts.dtypes.eq(object)].map(text)
+    types: Any = verdicts.dtypes
+    mixed: Any = verdicts.loc[:, types.eq(object)].map(text)
     return verdicts.assign(**mixed)
 
 

@@ -280,7 +280,7 @@ def finding(verdicts: pd.DataFrame) -> str:
             many.append(
                 f"For {bare} of the {len(rows)} too few {unit(rows.iloc[0])} for an interval."
             )
-        by_metric.append(f"{metric_label(metric)}{where}. {' '.join(few + many)}")
+        by_metric.append(f"{metric_label(str(metric))}{where}. {' '.join(few + many)}")
     return " ".join(filter(None, [*by_metric, level]))
 
 
@@ -338,7 +338,8 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
     for name, short in zip(names, short_names(names), strict=True):
         rows = v[on.eq(name)]
         each, whole = rows[~is_joint(rows)].sort_values("threads"), rows[is_joint(rows)]
-        over = whole.assign(over=[[*each["threads"]]] * len(whole))
+        counts: list[Any] = [[*each["threads"]]] * len(whole)
+        over = whole.assign(over=counts)
         kept = (over if len(whole) else each).to_dict("records")
         places.append((short if len(names) > 1 else "", kept))
     return places
