@@ -131,7 +131,7 @@ def simulated(rounds: int) -> tuple[list[Figure], str]:
     """Both plans on the noise of the newest recorded A/A campaign, at true differences of 0 and of
     the margin."""
     aa = results.load(max(paths.recorded().glob("calibration-aa-*")))
-    pairs = aa.pairs(aa.main, "tps", aa.study.arms[0].name)
+    pairs = aa.pairs(results.main_workload(aa), "tps", aa.study.arms[0].name)
     pairs = pairs[pairs["threads"] == 4]
     slice_s = aa.runs.loc[~aa.runs["warmup"], "slice_s"].median()
     margin_pct = study.METRICS["tps"].margin_pct
