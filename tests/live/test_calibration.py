@@ -200,7 +200,8 @@ def campaign(question="injected", effect=slow, *, sd=0.01, block_sd=0.0, blocks=
     out = results.Results(Path(f"calibration-{question}-built"))
     runs = tidy.drop_duplicates("run").assign(warnings="")
     meta = {"engine": {"label": "MySQL 9.7.4"}, "host": {"cpu": "a CPU", "cores": 2}}
-    vars(out).update(study=chosen, tidy=tidy, runs=runs, meta=meta, when=f"2026-01-{seed:02}")
+    meta |= {"created": f"2026-01-{seed:02}", "asks": question}
+    vars(out).update(study=chosen, tidy=tidy, runs=runs, meta=meta)
     return out
 
 
@@ -407,11 +408,13 @@ def test_more_alarms_of_controls_than_equal_arms_raise_are_a_goal_missed():
 # --- repeats, held out ------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def _designs(monkeypatch):
-    """The design of a campaign of `sat` is what it asks."""
+@pytest.fixture(autouse=True, scope="module")
+def _designs():
+    """The design of a campaign that is made here is what it asks."""
     real = design.of
-    monkeypatch.setattr(design, "of", lambda m: {"asks": m["asks"]} if "asks" in m else real(m))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(design, "of", lambda m: {"asks": m["asks"]} if "asks" in m else real(m))
+        yield
 
 
 def sat(question, *sittings, study="binlog-encryption", threads=(1, 4), joint=True, metric="tps"):
