@@ -80,11 +80,11 @@ def home(tmp_path):
 @pytest.fixture(scope="session")
 def shop(tmp_path_factory):
     """The private folder that the session's servers live in."""
-    from noisefloor.servers.workshop import workshop
+    from noisefloor.servers.sandbox import sandbox
 
     with contextlib.ExitStack() as stack:
         with moved(tmp_path_factory.mktemp("home")):
-            folder = stack.enter_context(workshop())
+            folder = stack.enter_context(sandbox())
         yield folder
 
 
@@ -98,7 +98,7 @@ def _template(shop: Path, name: str):
     engine = engines.find(name)
     server = Server(engine, shop / name, chosen.settings, keyring=engine.keyring).initialise()
     with server:
-        loading.load(server, chosen)
+        loading.fill_database(server, chosen)
         clause = "ENCRYPTION='Y'" if server.engine.kind == "mysql" else "ENCRYPTED=YES"
         clause = clause if engine.keyring else ""
         server.script(
@@ -227,13 +227,13 @@ def planned(meta: dict, **changes) -> dict:
 
 @contextlib.contextmanager
 def campaigns(shop: Path, home: Path):
-    """begin(study, template, *arms) -> (Campaign, Bench): a block with a running server for each of
+    """begin(study, template, *arms) -> (Campaign, ServerPool): a block with a running server for each of
     the arms, and nothing measured yet."""
     from noisefloor.data import tidy
-    from noisefloor.measure.bench import Bench
     from noisefloor.measure.campaign import Campaign
     from noisefloor.measure.folder import description, write_json
     from noisefloor.measure.progress import Progress
+    from noisefloor.measure.server_pool import ServerPool
 
     with contextlib.ExitStack() as stack:
 
@@ -247,7 +247,7 @@ def campaigns(shop: Path, home: Path):
             found.block += 1
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
             place.mkdir()
-            bench = Bench(place, {"": template}, chosen, address)
+            bench = ServerPool(place, {"": template}, chosen, address)
             (place / "short").symlink_to((shop / "short").readlink())
             stack.callback(shutil.rmtree, place, ignore_errors=True)
             stack.callback(bench.close)

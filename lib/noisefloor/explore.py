@@ -119,7 +119,7 @@ def _listed() -> pd.DataFrame:
                 pages[page] = facts["title"]
     rows = [(page, page, title, PAGE) for page, title in pages.items()] + rows
     for file in sorted(paths.processed().glob("*/manifest.json")):
-        source = paths.shown(file.parent)
+        source = paths.relative(file.parent)
         rows.append((source, source, f"Archive {file.parent.name}", file.parent.name))
     return pd.DataFrame(rows, columns=["source", "study", "title", "label"])
 
@@ -203,7 +203,7 @@ class Question:
         for name, rows in self._parts:
             if not is_control(rows).all():
                 start = f"{name}: " if self._several else ""
-                sentences.append(start + report.headline(report.primary(rows, self.metric)))
+                sentences.append(start + report.headline_of(report.primary(rows, self.metric)))
         return " ".join(sentences) or "Nothing is left to show: choose an arm and a thread count."
 
     @cached_property
@@ -236,7 +236,7 @@ class Question:
         arms = rows.loc[~is_control(rows), "arm"].nunique()
         if rows["threads"].nunique() > 1 and 0 < arms <= (1 if self._several else _LINES):
             by = "campaign" if self._several else "metric"
-            return plots.threads(rows, self.metric, by=by, palette=self.palette)
+            return plots.threads_figure(rows, self.metric, by=by, palette=self.palette)
         return plots.dots(rows, by=("campaign", "threads"), palette=self.palette)
 
     @cached_property
@@ -298,7 +298,7 @@ class Question:
                 "The second against the first: how far the changes are apart, in percent, with the"
                 " interval of two independent measurements."
             )
-            parts.append(report.table(self.apart, words, name="apart").markup)
+            parts.append(report.html_table(self.apart, words, name="apart").markup)
         return joined(parts)
 
     @cached_property
@@ -357,8 +357,8 @@ class _Comparison:
     def figure(self) -> "Figure":
         """The pairs, or the single runs."""
         if self.pairs.empty:
-            return plots.runs(self.runs, self._spec.name, palette=self._palette)
-        return plots.pairs(self.pairs, palette=self._palette)
+            return plots.runs_figure(self.runs, self._spec.name, palette=self._palette)
+        return plots.pairs_figure(self.pairs, palette=self._palette)
 
     def raw(self, run: str) -> str:
         """The text that was printed in a run, and in the other run of its pair, as HTML."""

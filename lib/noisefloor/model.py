@@ -184,7 +184,7 @@ PROFILES = {
     )
 }
 
-AGAIN = " again"  # the A/A control: a verbatim copy of the baseline as an arm
+CONTROL_SUFFIX = " again"  # the A/A control: a verbatim copy of the baseline as an arm
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Study:
     @property
     def control(self) -> Arm:
         """The A/A control arm."""
-        return replace(self.baseline, name=self.baseline.name + AGAIN)
+        return replace(self.baseline, name=self.baseline.name + CONTROL_SUFFIX)
 
     @property
     def compared(self) -> tuple[Arm, ...]:
@@ -339,7 +339,7 @@ def _margin_pct(meta: Mapping[str, Any]) -> Any:
     return (meta.get("parameters") or {}).get("margin_pct", 0.0) if "plan" in meta else 0.0
 
 
-def restored(meta: Mapping[str, Any]) -> Study:
+def study_of(meta: Mapping[str, Any]) -> Study:
     """The study as it stands in a campaign.json: what was compared, whatever the code says now.
 
     Raises StudyError where none stands there."""

@@ -60,14 +60,14 @@ def reports() -> Path:
     return Path(os.environ.get("NOISEFLOOR_REPORTS") or root() / "reports")
 
 
-def known(name: str, own: bool = True) -> Path:
+def noise_file(name: str, own: bool = True) -> Path:
     """The file of what is known of noise beforehand: `floor` (from start to start) or `noise` (of
     pairs), as measured on this machine (`own`), else as recorded."""
     mine = runs() / f"{name}.json"
     return mine if own and mine.exists() else Path(__file__).with_name(f"{name}.json")
 
 
-def loaded() -> Path:
+def prebuilt() -> Path:
     """Folder of loaded data directories that are kept for the next campaigns: ``.loaded``."""
     return root() / ".loaded"
 
@@ -103,7 +103,7 @@ def campaigns(study: str = "") -> list[str]:
     return list(dict.fromkeys(names))  # one that was packed lies in both
 
 
-def shown(path: Path | str) -> str:
+def relative(path: Path | str) -> str:
     """`path` relative to the project folder, for pages and messages; of one outside its name alone:
     never a home folder."""
     path = Path(path)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import stats
-from noisefloor.model import AGAIN, Arm, Study, StudyError, Workload
+from noisefloor.model import CONTROL_SUFFIX, Arm, Study, StudyError, Workload
 from noisefloor.text.reasons import Reason, Why
 
 CONTROL_BLOCKS = 6  # of the A/A control, where it has blocks of its own
@@ -38,7 +38,7 @@ class Cell:
     @property
     def control(self) -> bool:
         """Whether both runs of its pairs are made under the baseline."""
-        return self.arm.name.endswith(AGAIN)
+        return self.arm.name.endswith(CONTROL_SUFFIX)
 
     @property
     def key(self) -> str:
@@ -91,7 +91,7 @@ def check(study: Study) -> None:
             )
 
 
-def coin(seed: int, *key: object) -> np.random.Generator:
+def generator(seed: int, *key: object) -> np.random.Generator:
     """The generator that decides what `key` names."""
     # all of the key counts: cells that differ in their thread count only flip coins of their own
     digest = hashlib.blake2b(repr([str(k) for k in key]).encode(), digest_size=16).digest()
@@ -100,7 +100,7 @@ def coin(seed: int, *key: object) -> np.random.Generator:
 
 def order(seed: int, block: int, cell: Cell, pair: int) -> bool:
     """Whether the arm of this pair is measured before the baseline."""
-    return bool(coin(seed, block, cell.key, pair).integers(2))
+    return bool(generator(seed, block, cell.key, pair).integers(2))
 
 
 def plan(study: Study) -> dict[str, Any]:
@@ -166,10 +166,12 @@ def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[
         sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)
         if not sds:
             continue
-        start = stats.scatter.start(metric) if study.design != "switched" else None
+        start = stats.scatter.start_scatter(metric) if study.design != "switched" else None
         each = (max(sds.values()) / 100) ** 2 / fit + (2 * start.cv**2 if start else 0.0)
         half = stats.student.quantile(q, blocks - 1) * math.sqrt(each / blocks)
-        if metric in study.floor:  # of a server that is not restarted, as `rule.interval` has it
+        if (
+            metric in study.floor
+        ):  # of a server that is not restarted, as `rule.block_interval` has it
             cv, df = study.floor[metric]
             whole = each / blocks + (added := 2 * (cv / 100) ** 2)
             df = whole**2 / ((each / blocks) ** 2 / (blocks - 1) + added**2 / df)
@@ -209,7 +211,7 @@ def turns(seed: int, study: Study, declared: Mapping[str, Any]) -> list[tuple[in
         return [(k, None) for k in range(declared["blocks"])]
     out: list[tuple[int, Arm | None]] = []
     for number in range(declared["blocks"]):
-        indices = coin(seed, number, "arms").permutation(len(study.arms))
+        indices = generator(seed, number, "arms").permutation(len(study.arms))
         out += [(number, study.arms[i]) for i in indices]
         share = declared["control"] / declared["blocks"]
         if round((number + 1) * share) > round(number * share):
@@ -231,7 +233,7 @@ def round_of(seed: int, block: int, number: int, comparisons: list[Cell]) -> lis
     chosen = [c for c in comparisons if not c.control] or comparisons
     if number == 0:
         chosen = comparisons
-    return [chosen[i] for i in coin(seed, block, number, "round").permutation(len(chosen))]
+    return [chosen[i] for i in generator(seed, block, number, "round").permutation(len(chosen))]
 
 
 def margin_pct(study: Study, metric: str) -> float:
@@ -239,7 +241,7 @@ def margin_pct(study: Study, metric: str) -> float:
     return stats.verdicts.Asked(study.margin_pct, study.profile.quick).margin(metric)
 
 
-def verdicts(
+def judge_campaign(
     study: Study, tidy: pd.DataFrame, declared: Mapping[str, Any] | None, *, pair_seconds: float
 ) -> pd.DataFrame:
     """The verdict table of a campaign that has ended. `declared`: its `plan`, None for one

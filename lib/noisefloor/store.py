@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from noisefloor import model, paths, studies
 from noisefloor.data import design, question, results, tidy
 from noisefloor.data.compare import aligned
-from noisefloor.show.markup import known
+from noisefloor.show.markup import has_value
 from noisefloor.show.report.words import effect, engine, machine, primary, when, word
 from noisefloor.show.rows import metric_label, threads_label
 from noisefloor.text import Refusal
@@ -131,10 +131,10 @@ def address(given: str = "") -> sa.URL:
     return url.set(drivername=_DRIVERS[kind])
 
 
-def shown(url: sa.URL) -> str:
+def url_without_password(url: sa.URL) -> str:
     """The database in a message: no password, no path of this machine."""
     if url.drivername == "sqlite":
-        return paths.shown(Path(url.database or "").resolve())
+        return paths.relative(Path(url.database or "").resolve())
     return url.set(query={}, drivername="mysql").render_as_string(hide_password=True)
 
 
@@ -153,13 +153,17 @@ def _connected(url: sa.URL, *, writing: bool) -> Iterator[sa.Connection]:
             if writing and url.drivername != "sqlite":  # ends with the connection
                 name = f"noisefloor {url.database}"[:64]
                 if connection.scalar(sa.select(sa.func.get_lock(name, 20))) != 1:
-                    raise StoreError(f"{shown(url)} is being written to; nothing was stored")
+                    raise StoreError(
+                        f"{url_without_password(url)} is being written to; nothing was stored"
+                    )
             yield connection
     except sa.exc.SQLAlchemyError as e:
         orig = getattr(e, "orig", None)
         why = str(orig.args[-1] if orig is not None and orig.args else e).splitlines()[0]
         end = "nothing was stored" if writing else "nothing was read"
-        raise StoreError(f"the database {shown(url)} cannot be used ({why}); {end}") from None
+        raise StoreError(
+            f"the database {url_without_password(url)} cannot be used ({why}); {end}"
+        ) from None
 
 
 def _made(connection: sa.Connection, url: sa.URL) -> bool:
@@ -176,12 +180,12 @@ def _made(connection: sa.Connection, url: sa.URL) -> bool:
             version = connection.scalar(sa.select(_schema.c.schema_version))
     if version not in (VERSION, None):
         raise StoreError(
-            f"{shown(url)} has schema version {version}, this Noisefloor knows {VERSION}:"
+            f"{url_without_password(url)} has schema version {version}, this Noisefloor knows {VERSION}:"
             " use another database, or the Noisefloor that made it; nothing was changed"
         )
     if foreign := sorted(names - ours):
         raise StoreError(
-            f"{shown(url)} holds tables that Noisefloor did not make ({', '.join(foreign[:3])}):"
+            f"{url_without_password(url)} holds tables that Noisefloor did not make ({', '.join(foreign[:3])}):"
             " give it a schema of its own; nothing was changed"
         )
     return bool(ours) and version is not None
@@ -226,8 +230,8 @@ def _rows(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     row |= {"id": hashlib.sha256(key.encode("utf-8", "replace")).hexdigest(), "name": folder.name}
     row |= {"profile": facts["profile"]["name"], "engine": engine(facts), "machine": machine(facts)}
     row |= {"measured": when(facts), "question": campaign.study.key}
-    row |= {"processor": campaign.processor, "sitting": design.sitting(campaign.meta)}
-    row |= {"fingerprint": design.fingerprint(design.of(campaign.meta))}
+    row |= {"processor": campaign.processor, "sitting": design.sitting_key(campaign.meta)}
+    row |= {"fingerprint": design.fingerprint(design.design_of(campaign.meta))}
     row |= {"facts": json.dumps({k: v for k, v in facts.items() if k != "host"})}
     builds = {arm: build["label"] for arm, build in facts.get("engines", {}).items()}
     table = campaign.alone()
@@ -250,7 +254,7 @@ def _cell(value: Any) -> Any:
         value = "; ".join(map(str, value))
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
-    return (value.item() if hasattr(value, "item") else value) if known(value) else None
+    return (value.item() if hasattr(value, "item") else value) if has_value(value) else None
 
 
 def history(
@@ -264,10 +268,12 @@ def history(
     Without metric, threads and arm: the comparison that the page begins with. A/A controls only
     where `arm` names one. Raises StoreError, which names what there is."""
     if url.drivername == "sqlite" and not Path(url.database or "").exists():
-        raise StoreError(f"{shown(url)} does not exist; `noisefloor store` makes it")
+        raise StoreError(f"{url_without_password(url)} does not exist; `noisefloor store` makes it")
     with _connected(url, writing=False) as connection:
         if not _made(connection, url):
-            raise StoreError(f"{shown(url)} has no results; `noisefloor store` puts them there")
+            raise StoreError(
+                f"{url_without_password(url)} has no results; `noisefloor store` puts them there"
+            )
         facts = ["study", "question", "profile", "design", "machine", "created"]
         facts += ["processor", "sitting", "fingerprint", "facts", "asked"]
         both = sa.select(
@@ -281,7 +287,8 @@ def history(
     if frame.empty:
         there = ", ".join(sorted(stored)) or "none"
         raise StoreError(
-            f"no campaign of {study!r} is stored in {shown(url)}; there are: {there}", 2
+            f"no campaign of {study!r} is stored in {url_without_password(url)}; there are: {there}",
+            2,
         )
     numbers = [column.name for column in _verdict.columns if isinstance(column.type, _Number)]
     frame = frame.astype({"threads": "Int64"} | dict.fromkeys(numbers, float))
@@ -295,7 +302,7 @@ def history(
         newest = next((f for f in wanted if len(f)), frame)["fingerprint"].iloc[-1]
         one = primary(kept[kept["campaign"].isna() & (kept["fingerprint"] == newest)])
         same = ["question", "workload", "metric", "arm", "joint"]
-        same += ["threads"] * known(one["threads"])
+        same += ["threads"] * has_value(one["threads"])
         kept = kept[(kept[same] == one[same]).all(axis=1)]
     for column, value in (("metric", metric), ("threads", threads), ("arm", arm)):
         if value:
@@ -319,13 +326,13 @@ def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     for (_, processor), rows in alike.groupby(["fingerprint", "processor"], sort=False):
         tables = [part for _, part in rows.groupby("campaign", sort=False)]
         last = tables[-1].iloc[0]
-        study = replace(model.restored(json.loads(last["facts"])), sittings=int(last["asked"]))
+        study = replace(model.study_of(json.loads(last["facts"])), sittings=int(last["asked"]))
         repeats = [(table["sitting"].iloc[0], table) for table in tables]
         combined = question.combined(repeats, study, str(processor))
         yield combined.assign(campaign=None, date="", machine=str(processor))
 
 
-def text(frame: pd.DataFrame) -> str:
+def history_text(frame: pd.DataFrame) -> str:
     """The rows of `history` for a terminal: a heading for each comparison, below it a line for each
     campaign, and one for what those of a processor say together."""
     rows = frame.to_dict("records")
@@ -348,4 +355,4 @@ def text(frame: pd.DataFrame) -> str:
 def _when(row: Mapping[Any, Any]) -> str:
     """The date of a campaign; of several what they are called."""
     n = row["sittings"]
-    return row["date"] if known(row["campaign"]) else f"{n} sitting{'s' * (n > 1)}"
+    return row["date"] if has_value(row["campaign"]) else f"{n} sitting{'s' * (n > 1)}"

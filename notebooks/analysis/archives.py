@@ -128,7 +128,7 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     ahead = leader == claim["arm"]
     if "by" not in claim:
         return (0.0, math.inf) if ahead else (-100.0, 0.0)
-    ends = sorted(agree.changed(p, ahead=ahead, own=own) for p in claim["by"])
+    ends = sorted(agree.change_of_claim(p, ahead=ahead, own=own) for p in claim["by"])
     return ends[0], ends[1]
 
 
@@ -143,7 +143,7 @@ def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> str:
     if claim.get("mean"):
         mean = 100 * np.expm1(np.log1p(rows[ENDS].astype(float) / 100).mean())
         rows = rows.head(1).assign(**mean.to_dict())
-    words = [agree.word(theirs, (r["lo_pct"], r["hi_pct"])) for r in rows.to_dict("records")]
+    words = [agree.agreement(theirs, (r["lo_pct"], r["hi_pct"])) for r in rows.to_dict("records")]
     limits = theirs if "by" in claim else ()
     times = amounts.in_times(*rows["change_pct"], *limits, metric=metric)
     that = f"that is {amounts.spread(*theirs, metric, times=times)}; " if "by" in claim else ""

@@ -39,7 +39,7 @@ def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int =
         return pd.DataFrame()
     part = stages[stages["workload"] == workload]
     part = _placed(part[part["threads"] == (threads or part["threads"].max())], tidy)
-    part = part.assign(arm=part["arm"].str.removesuffix(model.AGAIN))
+    part = part.assign(arm=part["arm"].str.removesuffix(model.CONTROL_SUFFIX))
     states, known = [c for c in STATES if c in part], part["read_B"].notna().any()
     how = dict.fromkeys(("cpu_s", "wall_s", "read_B"), "sum") | dict.fromkeys(states, "mean")
     key = ["arm", "stage", "campaign", "block", "run"]

@@ -52,7 +52,7 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
         return pd.DataFrame()
     own = tidy["metric"].eq("cpu_per_transaction") & tidy["run"].isin(set(profiles["run"]))
     cpu = tidy[own].set_index("run")["value"]
-    others = profiles[~profiles["arm"].isin([baseline, baseline + model.AGAIN])]
+    others = profiles[~profiles["arm"].isin([baseline, baseline + model.CONTROL_SUFFIX])]
     if len(others):
         profiles = profiles[profiles["pair_id"].isin(others["pair_id"])]
     rows = profiles.assign(us=1e6 * profiles["share"] * profiles["run"].map(cpu))

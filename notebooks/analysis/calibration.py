@@ -97,7 +97,7 @@ class Page(calibrate.Calibration):
         """A table of TABLES for reading; a sentence where its campaigns are not there."""
         try:
             frame = TABLES[name](self).replace({" %": f"{amounts.THIN}%"}, regex=True)
-            return pieces.table(frame, words, name=name)
+            return pieces.html_table(frame, words, name=name)
         except live.TooShort as e:
             return Shown(piece("sentence", str(e)))
 
@@ -126,7 +126,7 @@ class Page(calibrate.Calibration):
 def load(campaigns: str = "") -> Page:
     """The page of the recorded synthetic figures and the campaigns called so, "" for all recorded ones
     that came to their end."""
-    whole = calibrate.load(campaigns)
+    whole = calibrate.open_calibration(campaigns)
     return Page(whole.figures, whole.opened)
 
 
@@ -183,7 +183,7 @@ def _changes(frame: pd.DataFrame) -> pd.DataFrame:
         known = shown["truth_pct"].notna()
         shown["truth_pct"] = shown["truth_pct"].map(amounts.percent).where(known, "–")
         shown = shown.rename(columns={"truth_pct": "true change"})
-    shown["change"] = [amounts.told(*numbers) for numbers in rows]
+    shown["change"] = [amounts.with_interval(*numbers) for numbers in rows]
     return shown
 
 

@@ -69,7 +69,7 @@ def to_percent(log: float) -> float:
 
 def counting(tidy: pd.DataFrame) -> pd.DataFrame:
     """Rows that count: no warm-ups, no control, nothing without a logarithm."""
-    control = tidy["arm"].str.endswith(model.AGAIN).astype(bool)
+    control = tidy["arm"].str.endswith(model.CONTROL_SUFFIX).astype(bool)
     return tidy[~tidy["warmup"].astype(bool) & ~control & (tidy["value"] > 0)]
 
 
@@ -99,7 +99,7 @@ def written(frame: pd.DataFrame) -> pd.DataFrame:
             out[head] = [
                 ""
                 if pd.isna(x[0])
-                else amounts.told(x[0], x[1], x[2], "user_sys")
+                else amounts.with_interval(x[0], x[1], x[2], "user_sys")
                 if share
                 else number_text(*x)
                 for x in frame[columns_of(name)].itertuples(index=False, name=None)
@@ -161,5 +161,5 @@ def _size(row: Any) -> str:
     """A change and its interval, the word for its direction left out; of a row that cannot tell,
     what is known."""
     if row.verdict == CANNOT_TELL:
-        return amounts.known(row.lo_pct, row.hi_pct, row.metric) or amounts.NONE
+        return amounts.bounds(row.lo_pct, row.hi_pct, row.metric) or amounts.NONE
     return canvas.numbers(row).replace(" (", ", ").removesuffix(")")

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import paths
-from noisefloor.claims.judged import by_threads, facts, of, stated, trend
+from noisefloor.claims.judged import by_threads, facts_of, published_facts, stated, trend
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
-from noisefloor.show.report.pieces import table
+from noisefloor.show.report.pieces import html_table
 from noisefloor.show.rows import threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts, answers
@@ -22,7 +22,7 @@ def headline(verdicts: pd.DataFrame) -> str:
     """How many comparisons have which verdict, and how large they are, in one sentence. Raises
     paths.NotFound."""
     if verdicts.empty:
-        raise paths.NotFound(f"no published numbers are in {paths.shown(paths.published())}")
+        raise paths.NotFound(f"no published numbers are in {paths.relative(paths.published())}")
     kinds: Any = verdicts.apply(lambda r: kind(r["verdict"], r["metric"]), axis=1)
     ordered = [s for s in pd.unique(verdicts["study"]) if _falls_or_rises(s)]
     steps = kinds.eq(CANNOT_TELL) & verdicts["study"].isin(ordered)
@@ -41,7 +41,7 @@ def headline(verdicts: pd.DataFrame) -> str:
 
 def _falls_or_rises(source: str) -> bool:
     """Whether the arms of a source stand in an order that is no chance."""
-    order, _ = trend(facts(), source)
+    order, _ = trend(published_facts(), source)
     return order is not None and order.decided
 
 
@@ -89,7 +89,7 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
         f"{verdict(mid)}. From 64 threads on: {verdict(high)}{again}.",
         f"A backup through aes-128-cbc: {backup}. The restore: {restore}. The document does not mention "
         "CPU time.",
-        f"Point queries of five versions: {trend(facts(), 'mdcallag-versions')[1]}.",
+        f"Point queries of five versions: {trend(published_facts(), 'mdcallag-versions')[1]}.",
     ]
 
 
@@ -105,7 +105,7 @@ def archives() -> Shown:
         rows.append((title, about["question"], about["article"]))
     frame = pd.DataFrame(rows, columns=["archive", "asked", "source"])
     caption = "Archives whose own repeats say what can be told from noise."
-    return table(frame, caption, name="archives", raw=("archive",))
+    return html_table(frame, caption, name="archives", raw=("archive",))
 
 
 def lost(facts: pd.DataFrame) -> pd.DataFrame:
@@ -122,7 +122,7 @@ def checks(facts: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     source check stated recomputed finding."""
     source, rows = "binlog-encryption", list[tuple[Any, ...]]()
     names = ("tps", "qps", "mean_latency", "max_latency")
-    by: Any = {m: of(facts, source, metric=m).set_index("arm")["value"] for m in names}
+    by: Any = {m: facts_of(facts, source, metric=m).set_index("arm")["value"] for m in names}
     law = "Little's law: mean latency is the same measurement as TPS, not a second witness"
     third = "QPS is TPS times 20, not a third witness"
     for arm, tps in by["tps"].items():
@@ -132,7 +132,7 @@ def checks(facts: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
         rows.append((source, f"queries a transaction, {arm}", 20.0, each, third))
     worst = by["max_latency"]
     rise = 100 * (worst["encryption on"] / worst["encryption off"] - 1)
-    printed = stated(of(facts, source, "max-latency"))
+    printed = stated(facts_of(facts, source, "max-latency"))
     finding = "computed correctly, and no evidence"
     rows.append((source, "rise of the maximum latency, %", printed, rise, finding))
     took: Any = times.set_index(["arm", "phase"]).sort_index()
@@ -142,7 +142,7 @@ def checks(facts: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     for arm in ("aes-128-cbc", "sm4", "sm4-cbc"):
         for phase in ("backup", "restore"):
             exact = 100 * (wall[arm, phase] / wall["none", phase] - 1)
-            printed = stated(of(facts, source, f"{phase}-{arm}"))
+            printed = stated(facts_of(facts, source, f"{phase}-{arm}"))
             rows.append((source, f"{phase} with {arm}, % longer", printed, exact, finding))
     finding = "extra user + sys per second of wall time; the document read a monitor"
     for arm, printed in (("aes-128-cbc", 20.0), ("sm4", 50.0)):
@@ -152,14 +152,14 @@ def checks(facts: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
         rows.append((source, check, printed, share, finding))
     source = "tablespace-encryption"
     hard: Any = np.exp(-by_threads(facts, source, "io-bound"))
-    ratio = of(facts, source, "io-bound", "claimed_ratio").set_index("threads")["value"]
+    ratio = facts_of(facts, source, "io-bound", "claimed_ratio").set_index("threads")["value"]
     at = (hard.round(2) - ratio).abs().idxmax()
     check = f"printed ratio that fits worst, {threads_label(int(at))}"
     finding = "all eleven printed ratios are the quotients of the two columns, rounded"
     rows.append((source, check, ratio[at], hard[at], finding))
     source, check = "version-upgrade", "rows a table: prepare command, run command"
     metrics = ("table_size_prepare", "table_size_run")
-    sizes = (of(facts, source, metric=m)["value"].iloc[0] for m in metrics)
+    sizes = (facts_of(facts, source, metric=m)["value"].iloc[0] for m in metrics)
     finding = "nine tenths of the rows that the run asks for were never made, if both commands are as used"
     rows.append((source, check, *sizes, finding))
     return pd.DataFrame(rows, columns=["source", "check", "stated", "recomputed", "finding"])

@@ -93,7 +93,7 @@ def page(found: dict[str, Item], took: float) -> str:
 
 def machine() -> str:
     """The machine and the versions in a sentence or two."""
-    host, tools = doctor.facts(), doctor.tools()
+    host, tools = doctor.host_facts(), doctor.tools()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     commit = subprocess.run(
         ["git", "-C", paths.root(), "describe", "--always", "--dirty"],

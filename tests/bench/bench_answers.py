@@ -67,7 +67,7 @@ NOISE = "`compare` reads the same 20 numbers out of whole logs, rows and histogr
 
 def logs(folder: Path) -> tuple[list[str], list[str]]:
     """Ten recorded logs an arm, copied under short names."""
-    campaign = tidy.inside(max(paths.recorded().glob("binlog-encryption-headline-*")))
+    campaign = tidy.runs_folder(max(paths.recorded().glob("binlog-encryption-headline-*")))
     found = []
     for arm in ("plain", "encrypted"):
         runs = sorted(campaign.glob(f"in-memory-t*-encrypted-*-{arm}"))

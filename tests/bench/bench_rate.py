@@ -48,7 +48,7 @@ def _widths(alone: bool, blocks: int, minutes: float) -> dict:
     (work,) = chosen.workloads
     profile = replace(chosen.profile, blocks=blocks)
     chosen = replace(chosen, workloads=(replace(work, alone=alone),), profile=profile)
-    r = results.load(collect.measure(chosen))
+    r = results.load(collect.measure_campaign(chosen))
     rows = r.alone().to_dict("records")
     half = {
         row["metric"]: 50 * math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"]))

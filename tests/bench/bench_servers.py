@@ -17,16 +17,16 @@ from noisefloor import model as study
 from noisefloor import paths, schedule, studies
 from noisefloor.data import compare, results, tidy
 from noisefloor.measure import loading, workloads
-from noisefloor.measure.bench import Bench
 from noisefloor.measure.campaign import Campaign
 from noisefloor.measure.folder import description, write_json
 from noisefloor.measure.lock import alone
 from noisefloor.measure.loop import DESIGNS
 from noisefloor.measure.progress import Progress
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.schedule import Cell
 from noisefloor.servers import engines
+from noisefloor.servers.sandbox import sandbox
 from noisefloor.servers.server import Server
-from noisefloor.servers.workshop import workshop
 from noisefloor.stats import rule, scatter
 from noisefloor.stats.estimate import Estimate, welch
 
@@ -41,13 +41,13 @@ DRAWS, USUAL = 1000, 200  # campaigns drawn, of our plan and of the usual one
 
 @contextlib.contextmanager
 def served(chosen: study.Study):
-    """begin(study) -> (Campaign, Bench), with servers copied from one that is loaded once."""
-    with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as runs, workshop() as shop:
+    """begin(study) -> (Campaign, ServerPool), with servers copied from one that is loaded once."""
+    with tempfile.TemporaryDirectory(prefix="noisefloor-bench-") as runs, sandbox() as shop:
         say("loading a throwaway server")
         engine = engines.find("mysql")
         template = Server(engine, shop / "base", chosen.settings).initialise()
         with template:
-            loading.load(template, chosen)
+            loading.fill_database(template, chosen)
             template.stop()
         with contextlib.ExitStack() as stack:
 
@@ -56,7 +56,7 @@ def served(chosen: study.Study):
                 folder.mkdir()
                 write_json(folder / "campaign.json", description(asked, engine, {}))
                 campaign = Campaign(asked, folder, tidy.meta(folder), Progress())
-                bench = Bench(shop, {"": template}, asked)
+                bench = ServerPool(shop, {"": template}, asked)
                 bench._count = 100 * len(os.listdir(runs))
                 stack.callback(bench.close)
                 return campaign, bench
@@ -74,7 +74,7 @@ def harness(quick: bool) -> Item:
         server.start()
         bench.servers, campaign.block = [server], 0
         campaign.warm(bench, [(0, chosen.baseline)])
-        argv = workloads.sysbench(
+        argv = workloads.sysbench_argv(
             cell.workload, server.folder / "sysbench.cnf", tables=chosen.tables,
             rows=chosen.profile.rows, threads=4, seconds=SLICE_S,
         )  # fmt: skip
@@ -98,7 +98,7 @@ def harness(quick: bool) -> Item:
                 logs[side].append(str(side(i)))
             if i % 10 == 9:
                 say(f"harness: {i + 1} of {pairs} pairs")
-        sides = compare.sides(logs[bare], logs[under], "bare", "noisefloor")
+        sides = compare.read_both(logs[bare], logs[under], "bare", "noisefloor")
         rows = compare.rows(
             *sides, baseline="bare", arm="noisefloor", paired=True, restarts=True, margin_pct=NEAR_PCT
         )  # fmt: skip
@@ -174,7 +174,7 @@ def ours(pairs, slice_s: float, truth: float, margin: float, seed: int) -> tuple
     blocks, a start of both servers each, filled with pairs of recorded slices. Log scale."""
     rng, start, standard = (
         np.random.default_rng(seed),
-        scatter.start("tps"),
+        scatter.start_scatter("tps"),
         study.PROFILES["standard"],
     )
     block_s = 60 * standard.budget_min / standard.blocks - standard.warmup_s - schedule.STARTING_S
@@ -182,7 +182,7 @@ def ours(pairs, slice_s: float, truth: float, margin: float, seed: int) -> tuple
     drawn = rng.choice(noise(pairs), size)
     drawn = (drawn[..., 1] - drawn[..., 0]).mean(-1)
     drawn += rng.normal(0, math.sqrt(2) * start.cv, drawn.shape)
-    code = rule.codes(*rule.interval(truth + drawn)[1:], margin)
+    code = rule.codes(*rule.block_interval(truth + drawn)[1:], margin)
     right = 1 if truth else 2
     wrong = ~np.isin(code, (right, 0))
     return float((code == right).mean()), float(wrong.mean()), standard.budget_min
@@ -191,7 +191,7 @@ def ours(pairs, slice_s: float, truth: float, margin: float, seed: int) -> tuple
 def usual(pairs, slice_s: float, truth: float, margin: float, seed: int) -> tuple[float, float]:
     """(share of right verdicts, of wrong ones) of ten and ten runs of 300 s, each after a restart:
     a start's difference by the recorded scatter, and the mean of as many recorded slices."""
-    rng, start = np.random.default_rng(seed), scatter.start("tps")
+    rng, start = np.random.default_rng(seed), scatter.start_scatter("tps")
     runs = rng.choice(noise(pairs), (USUAL, 2, RUNS, round(USUAL_S / slice_s))).mean(-1)
     runs += rng.normal(0, start.cv, runs.shape)
     words = [
@@ -217,7 +217,7 @@ def real(rounds: int) -> Figure:
             campaign, bench = begin(chosen)
             DESIGNS["switched"](campaign, bench)
             bench.close()
-            table = schedule.verdicts(
+            table = schedule.judge_campaign(
                 chosen, campaign.table, campaign.plan, pair_seconds=2 * chosen.profile.slice_s
             )
             row = table[~table["control"]].iloc[0]
@@ -254,7 +254,7 @@ def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float,
     with tempfile.TemporaryDirectory() as folder:
         for a, runs in ((chosen.baseline, RUNS + 1), (arm, RUNS)):
             for i in range(runs):
-                argv = workloads.sysbench(
+                argv = workloads.sysbench_argv(
                     workload, server.folder / "sysbench.cnf", tables=chosen.tables,
                     rows=chosen.profile.rows, threads=workload.threads[0], seconds=RUN_S, options=a.options,
                 )  # fmt: skip
@@ -266,7 +266,7 @@ def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float,
                 logs.setdefault(a.name, []).append(str(file))
             say(f"verdict: {RUNS} runs of {RUN_S} s under {a.name!r}")
         names = (chosen.baseline.name, arm.name)
-        sides = compare.sides(logs[names[0]][1:], logs[names[1]], *names)
+        sides = compare.read_both(logs[names[0]][1:], logs[names[1]], *names)
         rows = compare.rows(*sides, baseline=names[0], arm=names[1], restarts=True)
     row = next(r for r in rows if r["metric"] == "tps")
     return row["verdict"], took, f"{row['change_pct']:+.1f} %"

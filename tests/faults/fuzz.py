@@ -23,7 +23,7 @@ from noisefloor.parse.base import decoded
 
 DATA = Path(__file__).parents[1] / "data"
 BATCH = 5_000
-OUTCOMES = (*(tool.NAME for tool in tools.known()), "refused")
+OUTCOMES = (*(tool.NAME for tool in tools.all_tools()), "refused")
 SLOW_S = 0.25  # no input is longer than 200,000 characters: whatever takes this long is quadratic
 
 # -- real logs, and damage to them -----------------------------------------------------------------
@@ -249,7 +249,7 @@ def _in_log(text: str, run: tools.Run) -> None:
 def _of_others(text: str | bytes) -> list[str]:
     """The tools beside sysbench and `time` that read the text. Raises Broken."""
     found = []
-    for tool in tools.known():
+    for tool in tools.all_tools():
         if tool.NAME in ("sysbench", "time"):
             continue
         try:
@@ -301,7 +301,7 @@ def check(text: str | bytes) -> str:
     outcome = found[0] if found else outcome
     if kind is None and (odd := {*found} - {"sysbench"}):  # which reads a summary without its head
         raise Broken(f"read as {odd}, but of no tool")
-    for tool in tools.known():
+    for tool in tools.all_tools():
         tool.chore(text)
         try:
             pieces = tool.runs(text)

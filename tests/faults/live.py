@@ -44,12 +44,12 @@ if os.environ.get("TEMPLATE"):
         "": server.Server(builds[""], Path(os.environ["TEMPLATE"]), study.settings, keyring=True)
     }
 if os.environ.get("DEALT"):  # the arms in the order in which their servers are made
-    made = collect.Bench.fresh
+    made = collect.ServerPool.fresh
     def fresh(bench, arm, **settings):
         with open(os.environ["DEALT"], "a") as told:
             told.write(arm.name + "\\n")
         return made(bench, arm, **settings)
-    collect.Bench.fresh = fresh
+    collect.ServerPool.fresh = fresh
 if os.environ.get("DUE"):  # one question is due, and takes seconds
     from dataclasses import replace
     from noisefloor import model
@@ -163,12 +163,12 @@ def _counted(folder: Path, finished: bool) -> None:
     """What is counted is whole, once, and in pairs; what is not says why."""
     meta = tidy.meta(folder)
     assert bool(meta["finished"]) == bool(meta["ended_because"])
-    table = tidy.table(folder)
+    table = tidy.tidy_table(folder)
     counted = table[~table["warmup"]].drop_duplicates("run")
     for _, pair in counted.groupby("pair_id"):
         assert sorted(pair["position"]) == [0, 1]
         assert pair["block"].nunique() == 1
-    chosen = study.restored(meta)
+    chosen = study.study_of(meta)
     arms = counted[counted["arm"] != chosen.baseline.name]
     assert not arms.duplicated(["workload", "threads", "arm", "pair"]).any()
     texts = []

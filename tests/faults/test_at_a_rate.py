@@ -223,7 +223,7 @@ def test_a_guest_is_measured_in_turn_at_a_rate(theirs, monkeypatch, capsys):
         assert facts["disk"]["log_syncs"] > 0
     first, second = sorted(counted, key=lambda f: f["start"])[:2]
     assert first["end"] <= second["start"], "one after the other"
-    table = tidy.table(folder)
+    table = tidy.tidy_table(folder)
     reached = table[table["metric"].eq("reached_rate") & ~table["warmup"]]["value"]
     assert reached.mean() == pytest.approx(80, rel=0.2)
     assert tidy.meta(folder)["plan"]["expected"]["p99"] > 50
@@ -278,7 +278,7 @@ def test_a_rate_above_the_capacity_has_no_word_and_says_what_was_reached(
     monkeypatch.setattr(collect, "templates", lambda *given: {"": mariadb})
     given = {"settings": ["sync_binlog=1,0"], "engine": "mariadb", "profile": "smoke"}
     with pytest.raises(collect.CampaignError) as e:
-        collect.measured("own-study", rate="20000", budget_min=0.3, **given)
+        collect.measure_study("own-study", rate="20000", budget_min=0.3, **given)
     n = sum(1 for r in paths.runs().glob("*/*-p[0-9]*-0-*"))
     assert f"saturated in {n} of {n} windows: no word at this rate; a server finished about" in str(
         e.value
@@ -287,4 +287,4 @@ def test_a_rate_above_the_capacity_has_no_word_and_says_what_was_reached(
     assert "about 0 of" not in str(e.value)
     (folder,) = paths.runs().iterdir()
     assert tidy.meta(folder)["finished"]
-    assert isinstance(model.restored(tidy.meta(folder)), model.Study)
+    assert isinstance(model.study_of(tidy.meta(folder)), model.Study)

@@ -91,7 +91,7 @@ line, size = {line!r}, {size}
 text = (line * (size // len(line) + 1))[:size].encode()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 tools.named(text)
-for read in (parse.sysbench, parse.time, parse.runs):
+for read in (parse.sysbench, parse.time, parse.split_runs):
     try:
         read(text)
     except parse.ParseError as e:

@@ -66,16 +66,16 @@ def test_kill_9_in_the_middle_of_a_block_keeps_its_deal(tmp_path, mariadb):
     live.end()
     (folder,) = live.runs.iterdir()
     seed = tidy.meta(folder)["seed"]
-    assert set(tidy.table(folder)["block"]) == {0}
+    assert set(tidy.tidy_table(folder)["block"]) == {0}
     before = told.read_text().split()
     told.unlink()
     live.finish()
     assert [f.name for f in live.runs.iterdir()] == [folder.name]
-    coins = [schedule.coin(seed, k, "deal").permutation(2) for k in (0, 1)]
+    coins = [schedule.generator(seed, k, "deal").permutation(2) for k in (0, 1)]
     dealt = [[["plain", "encrypted"][i] for i in coin] for coin in coins]
     assert before == dealt[0]
     assert told.read_text().split() == dealt[0] + dealt[1]
-    assert set(tidy.table(folder)["block"]) == {0, 1}
+    assert set(tidy.tidy_table(folder)["block"]) == {0, 1}
 
 
 def test_kill_9_of_a_measurement_of_what_is_due(tmp_path, mysql):
@@ -253,7 +253,7 @@ MEASURES = (
     PATCHES,
     "from noisefloor.notebook import report, results\n"
     "asked = {'question': 'headline', 'profile': profile, 'budget_min': 0.2}\n"
-    "(folder,) = collect.obtain('binlog-encryption', **asked)\n"
+    "(folder,) = collect.obtain_campaigns('binlog-encryption', **asked)\n"
     "r = results.load(folder)",
     "## The verdict",
     "report.verdict_box(r.verdicts, r.meta)",

@@ -66,7 +66,7 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     for cell in cells:
         c.pair(bench, cell)
     assert all(c.done()[x.key] == before.get(x.key, 0) + 1 for x in cells)
-    table = tidy.table(c.folder)
+    table = tidy.tidy_table(c.folder)
     assert len(done) == times
     failed = [p.name for p in c.folder.glob("*.failed*")]
     assert failed

@@ -17,7 +17,7 @@ from live import Live, asked, promise
 from noisefloor import model as study
 from noisefloor.data import tidy
 from noisefloor.measure import collect
-from noisefloor.servers.workshop import sweep
+from noisefloor.servers.sandbox import sweep
 
 
 def test_a_port_that_was_taken_meanwhile(copy, template):
@@ -87,12 +87,12 @@ def test_a_run_that_a_power_cut_left_is_set_aside(recorded, file, how):
     """Names reach the disk before contents do: such a run is told, and its pair measured again."""
     meta = planned(tidy.meta(recorded))
     run = next(r for r in reversed(tidy.run_folders(recorded)) if not tidy.read(r)["warmup"])
-    before, pair = tidy.table(recorded)["run"].nunique(), tidy.read(run)["pair_id"]
+    before, pair = tidy.tidy_table(recorded)["run"].nunique(), tidy.read(run)["pair_id"]
     whole = (run / file).read_bytes()
     (run / file).write_bytes(whole[: len(whole) // 2] if how == "half" else b"")
     if how == "missing":
         (run / file).unlink()
-    c = collect.Campaign(study.restored(meta), recorded, meta, collect.Progress())
+    c = collect.Campaign(study.study_of(meta), recorded, meta, collect.Progress())
     promise(recorded.parent)
     assert pair not in set(c.table["pair_id"])
     assert c.table["run"].nunique() == before - 2

@@ -11,8 +11,8 @@ from noisefloor import model as study
 from noisefloor import schedule, studies
 from noisefloor.model import Arm, StudyError
 from noisefloor.servers import engines
+from noisefloor.servers.sandbox import sandbox
 from noisefloor.servers.server import Server
-from noisefloor.servers.workshop import workshop
 from test_pages_harmed import assert_whole_page, project, rendered
 
 ODD = "Größe & Maß #1; 'Übung' 測定 \\ 50 %"
@@ -34,7 +34,7 @@ def test_a_campaign_in_such_a_folder(tmp_path, mysql, name):
 def test_a_server_made_in_such_a_folder(tmp_path, kind):
     """From nothing: initialised, with a keyring, an option file and a copy."""
     (tmp_path / ODD).mkdir()
-    with moved(tmp_path / ODD), workshop() as shop:
+    with moved(tmp_path / ODD), sandbox() as shop:
         server = Server(engines.find(kind), shop / "one", keyring=True).initialise()
         with server.copy(shop / "two") as copy:
             where = copy.query("SELECT @@datadir AS d")[0]["d"]
@@ -75,4 +75,4 @@ def test_names_that_look_alike(baseline, arms, said):
         cells = [c for c in schedule.cells(chosen) if c.workload == chosen.workloads[0]]
         assert len({c.key for c in cells}) == 2
         controls = [c for c in cells if c.control]
-        assert all(c.key.endswith(schedule.slug(study.AGAIN)) for c in controls)
+        assert all(c.key.endswith(schedule.slug(study.CONTROL_SUFFIX)) for c in controls)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conftest import COMMAND, ROOT, environment, moved
-from noisefloor.servers.workshop import workshop
+from noisefloor.servers.sandbox import sandbox
 
 NOBODY = 65534
 PYTHON = os.path.realpath(sys.executable)
@@ -88,7 +88,7 @@ def as_nobody(pid: int, folder: Path, short: Path) -> dict[str, str]:
 
 
 def test_another_user_cannot_read_reach_or_stop_a_server(template, public):
-    with moved(public), workshop() as shop, template.copy(shop / "server") as server:
+    with moved(public), sandbox() as shop, template.copy(shop / "server") as server:
         assert os.stat(public).st_mode & 0o005 == 0o005
         said = as_nobody(server.pid, server.folder, (shop / "short").readlink())
         assert len(said) > 60

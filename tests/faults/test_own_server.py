@@ -147,7 +147,7 @@ def theirs(template, kept, shop, tmp_path_factory, home, monkeypatch):
 def measured(server: str, *settings: str, **more):
     """A campaign of about two pairs, as a guest."""
     given = {"settings": settings or ("sync_binlog=1,0",), "profile": "smoke", "budget_min": 0.05}
-    return next(iter(collect.obtain("own-study", **(given | more), server=server)), None)
+    return next(iter(collect.obtain_campaigns("own-study", **(given | more), server=server)), None)
 
 
 # what an administrator would have to agree to, all of it
@@ -185,7 +185,7 @@ def test_it_is_left_as_it_was_and_asked_nothing_else(theirs):
         assert "." not in re.sub(r"'[^']*'", "", statement), statement
     meta = tidy.meta(folder)
     assert meta["wall_s"] >= meta["spent_s"] >= meta["slices_s"] > 0
-    table = tidy.table(folder)
+    table = tidy.tidy_table(folder)
     assert set(table["metric"]) >= {"tps", "cpu_per_transaction"}
     assert table[~table["warmup"]]["pair_id"].nunique() >= 1
 
@@ -614,7 +614,7 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
     assert "sysbench" in lines
     (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
     page = (home / "reports" / "ab-sync-binlog.html").read_text()
-    floor = study.restored(tidy.meta(folder)).floor["tps"]
+    floor = study.study_of(tidy.meta(folder)).floor["tps"]
     added = f"a start-to-start CV of {floor[0]:.2g} % is added, as measured"
     assert f"the server was not restarted: {added}" in page
     rows = json.loads(ran.stdout)["comparisons"]
@@ -646,7 +646,7 @@ def test_from_question_to_a_page_that_names_nobody(theirs, home, by, monkeypatch
 def test_binlog_encryption_as_a_guest(mysql, copy, tmp_path_factory, home):
     theirs = Theirs(copy(mysql, {}, tcp=True), tmp_path_factory.mktemp("private"))
     asked = {"profile": "smoke", "budget_min": 0.1, "server": theirs.url}
-    (folder,) = collect.obtain("binlog-encryption", **asked)
+    (folder,) = collect.obtain_campaigns("binlog-encryption", **asked)
     assert tidy.meta(folder)["key"] == "headline"  # one server alone is loaded
     theirs.unchanged()
     assert set(tidy.evidence(folder)["evidence"]) == {"binlog_encryption"}
@@ -655,9 +655,11 @@ def test_binlog_encryption_as_a_guest(mysql, copy, tmp_path_factory, home):
 
 def test_a_study_that_needs_its_own_servers_is_refused_before_anybody_is_asked(home):
     with pytest.raises(study.StudyError, match="needs servers of its own"):
-        collect.obtain("tablespace-encryption", server="mysql://bench@192.0.2.1")
+        collect.obtain_campaigns("tablespace-encryption", server="mysql://bench@192.0.2.1")
     with pytest.raises(study.StudyError, match="needs servers of its own"):
-        collect.obtain("binlog-encryption", question="replica", server="mysql://bench@192.0.2.1")
+        collect.obtain_campaigns(
+            "binlog-encryption", question="replica", server="mysql://bench@192.0.2.1"
+        )
 
 
 @slow

@@ -367,7 +367,7 @@ def test_who_is_busy():
     assert backups.busy(stages, "restore", t).empty
     assert backups.busy(stages, "backup", t, threads=1).empty
     assert backups.busy(pd.DataFrame(), "backup", t).empty
-    assert plots.stages(found.reset_index())
+    assert plots.stages_figure(found.reset_index())
     assert "read_MB" not in backups.busy(stages.assign(read_B=np.nan), "backup", t)  # not known
 
 

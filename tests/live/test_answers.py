@@ -23,7 +23,7 @@ COMMAND = "noisefloor run binlog-encryption --question throttled --profile stand
 STUDIES = {
     path.stem: book
     for path in paths.notebooks().glob("*.ipynb")
-    if "report.opened(" in (book := path.read_text())
+    if "report.open_page(" in (book := path.read_text())
 }
 
 
@@ -52,12 +52,12 @@ def early(recorded):
 
 
 def test_every_question_has_its_verdicts_or_its_command(r, early):
-    said = text(report.questions(r))
+    said = text(report.questions_section(r))
     assert [words for words in results.questions(r).values() if words not in said] == []
     assert f"throttled Does waiting for a slow disk hide the cost? {COMMAND}" in said
     assert "masked?" in said  # as the campaign itself asked
     assert re.search(r"headline\? ○ so far 2 of 3 sittings CPU a transaction: [-+]", said)
-    assert "asked all questions at once" in text(report.questions(early))
+    assert "asked all questions at once" in text(report.questions_section(early))
     shown = report.answer(r, "headline")
     assert "<svg" in shown.markup
     assert "<figcaption><span>headline? " in shown.markup
@@ -108,16 +108,16 @@ def test_half_width_and_steal_are_those_of_the_leading_campaign():
 
 
 def test_every_sitting_is_shown_and_what_was_left_out(r, early):
-    shown = report.sittings(r)
+    shown = report.sittings_section(r)
     said = text(shown)
     assert shown.markup.count("<figure") == 2  # processor time, throughput
     assert "So far 2 of 3 sittings" in said or "so far 2 of 3 sittings" in said
     for day in ("2026-11-20", "2026-11-21"):
         assert day in said
     assert "2026-11-22" not in said  # of another question
-    assert report.sittings(early) is None
+    assert report.sittings_section(early) is None
     vars(r)["left"] = ("b has another design: rows (1, here 2)",)
-    said = text(report.sittings(r))
+    said = text(report.sittings_section(r))
     assert said.endswith("Campaigns left out (1) b has another design: rows (1, here 2)")
 
 
@@ -125,7 +125,7 @@ def test_two_processors_stand_beside_each_other():
     names = ("headline-standard-20261125-022441", "headline-standard-20261126-133434")
     r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in names))
     lead = results.headlines(r)[0]
-    said = report.headline(lead, r)
+    said = report.headline_of(lead, r)
     assert " on AMD EPYC (" in said
     assert " on Intel Xeon (" in said
     assert "at 64, 200 and 500 threads" in said
@@ -133,7 +133,7 @@ def test_two_processors_stand_beside_each_other():
     for on in ("AMD EPYC, model not recorded", "Intel Xeon, model not recorded"):
         assert f"on {on} Processor time: " in transfers
         assert f"at 64 threads, on {on}." in transfers
-    leads = report.sittings(r)
+    leads = report.sittings_section(r)
     assert "AMD EPYC" in leads.text
     assert "Intel Xeon" in leads.text
     box = text(report.begin(r))
@@ -162,7 +162,7 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     alone = r.alone().query("metric == 'tps' and not control and not joint")
     for row in alone.to_dict("records"):
         pairs = r.pairs(results.main_workload(r), "tps").query(f"threads == {row['threads']}")
-        kept = pairs["block"].isin(stats.units(pairs).index)
+        kept = pairs["block"].isin(stats.block_means(pairs).index)
         ids = r.judged(results.main_workload(r), "tps").query("arm == 'encrypted'")
         ids = ids[ids["threads"].eq(row["threads"]) & ids["block"].isin(pairs[kept]["block"])]
         base = r.judged(results.main_workload(r), "tps").query("arm == 'plain'")
@@ -171,7 +171,7 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
         value, lo, hi = (
             cell(base * (1 + round(row[c], 1) / 100)) for c in ("change_pct", "lo_pct", "hi_pct")
         )
-        change = amounts.plain(amounts.change(row["change_pct"], "tps"))
+        change = amounts.ascii_only(amounts.change(row["change_pct"], "tps"))
         shown = f"{row['threads']} encrypted {cell(base)} {value} ({lo} to {hi}) {change}"
         assert f"Transactions per second, TPS {shown}" in said
     assert "again" not in said  # the control is no arm
@@ -280,7 +280,7 @@ def test_every_study_page_has_the_same_parts_in_the_same_order(name):
     assert [book.count(p) for p in parts] == [1, 1, 1, 1]
     assert [book.index(p) for p in parts] == sorted(book.index(p) for p in parts)
     figure = re.search(r"report\.(threads|dots|load|answer)\(", book).start()
-    assert figure < book.index("report.sittings(r")
+    assert figure < book.index("report.sittings_section(r")
     assert book.index("report.rule(r)") < book.index("report.outcome(r)")
     assert book.count("report.transfers(r") == (name != "own-study")
     assert "report.provenance" not in book

@@ -401,7 +401,7 @@ def test_a_load_beside_backups(begun_whole, template):
         assert f["slice_s"] == 3
         assert {x["exit_code"] for x in f["stages"]} <= {0, -9, -13}
         assert str(bench.folder) not in str(f)
-    table = tidy.table(c.folder)
+    table = tidy.tidy_table(c.folder)
     assert table.attrs["problems"] == []
     assert {"p50", "mean_latency", "cpu_per_transaction"} <= set(table["metric"])
     assert set(tidy.stages(c.folder)["arm"]) == {"plain backup", "aes-128-cbc backup"}
@@ -430,11 +430,11 @@ def test_an_arm_with_other_tables_has_a_server_of_its_own(home):
     """It starts when the baseline's does, and nobody is warmed up: every run begins cold. What it
     makes is larger, and its tables are encrypted."""
     asked = {"question": "encrypted-tables", "profile": "smoke", "budget_min": 0.5}
-    (folder,) = collect.obtain("backup-encryption", **asked)
+    (folder,) = collect.obtain_campaigns("backup-encryption", **asked)
     runs = [tidy.read(r) for r in tidy.run_folders(folder)]
     assert not [r for r in runs if r["warmup"]]
     plain, encrypted = "none, copied tables", "none, encrypted tables"
-    assert {r["arm"].removesuffix(study.AGAIN) for r in runs} == {plain, encrypted}
+    assert {r["arm"].removesuffix(study.CONTROL_SUFFIX) for r in runs} == {plain, encrypted}
     by_arm = {r["arm"]: r["archive_B"] for r in runs}
     assert by_arm[encrypted] > 2 * by_arm[plain]
     seen = tidy.evidence(folder)

@@ -165,7 +165,7 @@ def test_no_password_host_user_or_home_is_in_it(home, pack):
 
 def test_the_raw_files_are_whole_after_what_names_somebody_was_taken_out(pack):
     campaign = pack / "data" / "raw" / "recorded" / NAME
-    assert tidy.table(campaign).attrs["problems"] == []
+    assert tidy.tidy_table(campaign).attrs["problems"] == []
     text = next(campaign.glob("*/sysbench.txt")).read_text().splitlines()
     assert text[0] == (
         "Started by some-user@some-host in ~/bench on some-host with --mysql-password=*** and ***"
@@ -275,7 +275,7 @@ def test_the_fragment_is_no_page_and_styles_nothing_but_itself(pack):
 
 def test_a_long_table_of_the_fragment_is_folded():
     for rows in (bundle.LONG, bundle.LONG + 1):
-        page = report.table(pd.DataFrame({"n": range(rows)}), "Many").markup
+        page = report.html_table(pd.DataFrame({"n": range(rows)}), "Many").markup
         text = bundle._fragment(f"<main>{page}</main>")["body"]
         assert (f"<summary>{rows} rows</summary>" in text) == (rows > bundle.LONG)
 

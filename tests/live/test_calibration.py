@@ -217,7 +217,7 @@ def test_the_bound_implies_its_degrees_of_freedom(sd, upper):
 
 def test_what_is_measured_on_this_machine_is_what_is_read_here(recorded, tmp_path, monkeypatch):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(tmp_path))
-    shipped = scatter.start("tps")
+    shipped = scatter.start_scatter("tps")
     opened = {
         "aa": identical(block_sd=0.03, threads=(1, 4)),
         "switched": identical("switched", sd=0.03, threads=(1, 4)),
@@ -226,18 +226,18 @@ def test_what_is_measured_on_this_machine_is_what_is_read_here(recorded, tmp_pat
     opened |= {q: at_once(q, 1.0) for q in studies.questions("calibration") if "rate-" in q}
     monkeypatch.setattr(results, "load", {r.folder: r for r in opened.values()}.get)
     monkeypatch.setattr(
-        collect, "measured", lambda study, question, profile: (opened[question].folder,)
+        collect, "measure_study", lambda study, question, profile: (opened[question].folder,)
     )
     monkeypatch.setattr(calibration, "measure", lambda *given, **more: recorded.figures)
     monkeypatch.setattr(heldout, "comparisons", lambda opened: [])
     printed = conftest.done("calibrate", "--small", "--live")
     assert "Identical servers are called different: 0 of" in printed
     written = json.loads((tmp_path / "floor.json").read_text())
-    own = scatter.start("tps")
+    own = scatter.start_scatter("tps")
     assert own != shipped
     assert (100 * own.cv, own.df) == pytest.approx((written["tps"]["cv_pct"], written["tps"]["df"]))
     assert own.cv == pytest.approx(0.03 / math.sqrt(2), rel=0.5)
-    assert scatter.start("mean_latency").cv == own.cv
+    assert scatter.start_scatter("mean_latency").cv == own.cv
     for entry in (written[metric] for metric in live.JUDGED):
         assert entry["lo_pct"] <= entry["cv_pct"] <= entry["upper_pct"] <= entry["hi_pct"]
     noise = json.loads((tmp_path / "noise.json").read_text())
@@ -268,7 +268,7 @@ def test_an_estimate_of_zero_is_written_as_it_is_and_takes_the_largest_of_the_ot
     written = found.floor(built)
     assert (written["p99"]["cv_pct"], written["p99"]["df"]) == (0, None)
     entries = {k: v for k, v in written.items() if isinstance(v, dict)}
-    assert scatter.start("p99", entries).cv == pytest.approx(written["tps"]["cv_pct"] / 100)
+    assert scatter.start_scatter("p99", entries).cv == pytest.approx(written["tps"]["cv_pct"] / 100)
 
 
 def test_the_floor_of_several_campaigns_counts_one_whose_estimate_is_below_zero():
@@ -360,15 +360,15 @@ def test_how_much_of_known_work_two_servers_at_once_tell():
 
 def test_the_share_that_is_told_is_that_of_all_arms_with_its_interval():
     work, alone = at_once("rate-work", 0.7), at_once("rate-alone", 1.0)
-    told = live.told([work, alone])
+    told = live.recovered_share([work, alone])
     assert told.pop("source") == f"{work.folder.name} against {alone.folder.name}"
     assert told.keys() == set(live.SIZES)
     for share in told.values():
         assert share["lo_pct"] < 70 < share["hi_pct"]
         assert share["share_pct"] == pytest.approx(70, abs=1)
     nothing = at_once("rate-alone", 0.001)  # an effect of which nobody knows how large it is
-    assert live.told([work, nothing]).keys() == {"source"}
-    assert live.told([work]) == {}
+    assert live.recovered_share([work, nothing]).keys() == {"source"}
+    assert live.recovered_share([work]) == {}
 
 
 def test_a_sleep_is_known_by_construction():
@@ -411,9 +411,11 @@ def test_more_alarms_of_controls_than_equal_arms_raise_are_a_goal_missed():
 @pytest.fixture(autouse=True, scope="module")
 def _designs():
     """The design of a campaign that is made here is what it asks."""
-    real = design.of
+    real = design.design_of
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(design, "of", lambda m: {"asks": m["asks"]} if "asks" in m else real(m))
+        patch.setattr(
+            design, "design_of", lambda m: {"asks": m["asks"]} if "asks" in m else real(m)
+        )
         yield
 
 
@@ -478,7 +480,7 @@ def test_tau_is_that_of_all_questions_with_repeats():
     entry = table["sysbench"]["tps"]
     assert (entry["questions"], entry["sittings"]) == (2, 4)
     every = [c.sittings for c in heldout.comparisons(opened)]
-    assert entry["value"] == pytest.approx(combine.estimate(every).value, abs=1e-6)
+    assert entry["value"] == pytest.approx(combine.estimate_tau(every).value, abs=1e-6)
     assert table["source"] == "5 campaigns"
 
 
@@ -486,7 +488,7 @@ def test_tau_is_that_of_all_questions_with_repeats():
 
 
 def shipped(name):
-    return json.loads(paths.known(name, own=False).read_text())
+    return json.loads(paths.noise_file(name, own=False).read_text())
 
 
 def test_the_shipped_tables_are_read():
@@ -505,7 +507,7 @@ def test_the_shipped_tables_are_read():
 
 @pytest.mark.slow
 def test_the_shipped_tables_are_those_of_the_recorded_campaigns(tmp_path):
-    calibration.write_tables(calibration.load().opened, tmp_path)
+    calibration.write_tables(calibration.open_calibration().opened, tmp_path)
     for name in ("floor", "noise", "tau", "told"):
         assert json.loads((tmp_path / f"{name}.json").read_text()) == shipped(name)
 
@@ -580,7 +582,7 @@ def test_goals_of_campaigns_that_are_not_there_are_not_measured(recorded):
 
 def test_a_campaign_that_is_not_there_is_named():
     with pytest.raises(paths.NotFound, match="nothing-of-the-kind"):
-        calibration.load("nothing-of-the-kind")
+        calibration.open_calibration("nothing-of-the-kind")
 
 
 def test_all_recorded_campaigns_that_came_to_their_end_are_opened(tmp_path, monkeypatch):
@@ -589,7 +591,7 @@ def test_all_recorded_campaigns_that_came_to_their_end_are_opened(tmp_path, monk
     for name, ended in (("b", "2026-11-01T00:00"), ("a", "2026-11-02T00:00"), ("c", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "campaign.json").write_text(json.dumps({"finished": ended}))
-    assert [r.folder.name for r in calibration.load().opened] == ["a", "b"]
+    assert [r.folder.name for r in calibration.open_calibration().opened] == ["a", "b"]
 
 
 def test_kin_of_a_workload_with_known_work_is_its_script():

@@ -38,7 +38,7 @@ def aside(c) -> list[str]:
 
 def no_data(c) -> None:
     """Nothing counts, and nothing is half-written."""
-    assert tidy.table(c.folder).empty
+    assert tidy.tidy_table(c.folder).empty
     assert c.table.empty
     assert not list(c.folder.glob("*.partial"))
     assert [p for p in psutil.Process().children() if p.name() == "sysbench"] == []
@@ -122,7 +122,7 @@ def orders(recorded, knows: bool, pairs: int = 600) -> tuple[np.ndarray, np.ndar
     """(seconds waited before each pair, whether the arm was measured first) of a campaign among such
     neighbours, by the code that measures; with those that know (`knows`) what follows."""
     meta, host = planned(tidy.meta(recorded), blocks=pairs), Neighbours(1)
-    c = collect.Campaign(model.restored(meta), recorded, meta, collect.Progress())
+    c = collect.Campaign(model.study_of(meta), recorded, meta, collect.Progress())
     c._table, c._new, c._gate, made = c._table[:0], [], host.gate(), []
     cell = next(x for x in schedule.cells(c.study) if not x.control)
 
@@ -163,7 +163,7 @@ def test_a_killed_sysbench_is_kept_as_failed_and_its_run_made_again(campaign, my
     assert {p.name for p in (c.folder / failed).iterdir()} == {"failure.txt", "sysbench.txt"}
     assert len((c.folder / failed / "failure.txt").read_text().splitlines()) == 2
     assert len(whole(c)) == 2
-    table = tidy.table(c.folder)
+    table = tidy.tidy_table(c.folder)
     assert set(c.table["run"]) == set(table["run"]) == set(whole(c))
     assert table.attrs["problems"] == [
         f"{failed}: a run that failed, was changed or lost its partner; kept, not judged"
@@ -197,12 +197,12 @@ def test_what_ends_a_campaign_leaves_no_data(campaign, mysql):
     c, bench = campaign(chosen, mysql)
     with pytest.raises(EvidenceError, match="the binlog should be encrypted, but SHOW BINARY LOGS"):
         c.pair(bench, cell_of(chosen))
-    assert tidy.table(c.folder).empty  # nor is the other half of its pair
+    assert tidy.tidy_table(c.folder).empty  # nor is the other half of its pair
     assert not [n for n in names(c.folder) if n.endswith("encrypted")]
     threading.Timer(0.7, os.kill, (bench.servers[0].pid, signal.SIGKILL)).start()
     with pytest.raises(ServerError, match="the server is not running"):
         c.pair(bench, cell_of(chosen, "plain again"))
-    assert tidy.table(c.folder).empty
+    assert tidy.tidy_table(c.folder).empty
     assert not list(c.folder.glob("*.partial"))
 
 
@@ -238,7 +238,7 @@ def test_a_lost_pair_is_made_anew_under_a_free_number(campaign, mysql):
     again = collect.Campaign(SMOKE, c.folder, c.meta, c.progress)
     assert again.done() == {"in-memory-t4-encrypted": 1}
     again.pair(bench, cell_of(SMOKE))
-    assert sorted(tidy.table(c.folder).drop_duplicates("run")["pair"]) == [0, 0, 1, 1]
+    assert sorted(tidy.tidy_table(c.folder).drop_duplicates("run")["pair"]) == [0, 0, 1, 1]
 
 
 def test_warnings_say_what_makes_a_run_less_trustworthy():
@@ -266,7 +266,7 @@ def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, m
     bench.kit.ready(arm, work)
     for _ in range(2):  # the second time with new replicas: one catches up once
         c.pair(bench, cell_of(chosen, workload=work))
-    table = tidy.table(c.folder)
+    table = tidy.tidy_table(c.folder)
     assert set(table["metric"]) == {"apply_rate", "apply_cpu", "steal"}
     assert (table.loc[table["metric"] != "steal", "value"] > 0).all()
     for pair in ("p000", "p001"):
@@ -369,7 +369,7 @@ def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_
     assert c.done() == {"in-memory-t4-encrypted": 1}
     unproved = [n for n in names(c.folder) if ".unproved1" in n]
     assert len(unproved) == 5  # two pairs, and the warm-up before them
-    table = tidy.table(c.folder)
+    table = tidy.tidy_table(c.folder)
     assert set(table["block"]) == {0}
     told = table.attrs["problems"]
     assert all(any(t.startswith(f"{n}: ") for t in told) for n in unproved)

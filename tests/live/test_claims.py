@@ -18,12 +18,12 @@ from noisefloor.stats import row as verdict_row
 from noisefloor.stats import scatter, two, verdict
 from noisefloor.text import amounts
 
-FACTS, TIMES = claims.facts(), claims.times()
+FACTS, TIMES = claims.published_facts(), claims.times()
 START = scatter.Start(0.0073, 3)
 
 
 def judged(margin_pct=0.0, facts=FACTS, times=TIMES, start=START):
-    return claims.judge(facts, times, margin_pct, start)
+    return claims.judge_claims(facts, times, margin_pct, start)
 
 
 VERDICTS = judged()
@@ -84,7 +84,7 @@ def test_the_published_example():
     r = row("binlog-encryption", "TPS")
     assert r["verdict"] == "cannot tell"
     assert r["change_pct"] == pytest.approx(100 * (229.41 / 221.19 - 1))
-    asked, _ = two.judge(221.19, 229.41, threads=4, seconds=300)
+    asked, _ = two.judge_two(221.19, 229.41, threads=4, seconds=300)
     for key in set(verdict_row.COLUMNS) - {"study", "workload", "baseline", "arm"}:
         same = (
             pytest.approx(asked[key], nan_ok=True) if isinstance(asked[key], float) else asked[key]
@@ -143,7 +143,7 @@ def test_one_server_start_an_arm_cannot_show_that_arms_are_the_same():
         assert -2 < r["restarted_lo_pct"] < r["restarted_hi_pct"] < 2
         assert row(study, label, steady)["verdict"] == "same"
         assert row(study, label, steady)["restarted"] == ""
-        assert f"{label}: same, " in claims.shown(VERDICTS, study).markup
+        assert f"{label}: same, " in claims.claims_table(VERDICTS, study).markup
 
 
 def test_one_cipher_under_two_names_is_the_floor_of_the_backups():
@@ -217,7 +217,7 @@ def test_the_chance_of_a_single_number_is_that_of_two_unchanged_servers():
     assert kept["chance"].between(0, 1, inclusive="neither").all()
     assert VERDICTS.drop(kept.index)["chance"].isna().all()
     assert (kept["chance"] < 0.05)[kept["verdict"] != "cannot tell"].all()
-    text = claims.shown(VERDICTS, "binlog-encryption").markup
+    text = claims.claims_table(VERDICTS, "binlog-encryption").markup
     assert "how often two runs of the same, unchanged server differ by as much" in text
     assert "about one time in five" in text
 
@@ -252,7 +252,10 @@ def test_the_rows_of_a_table_hold_95_percent_together():
     assert sizes["size"].to_dict()["tablespace-encryption", "tps", True] == 3
     assert sizes["size"].to_dict()["binlog-encryption", "tps", False] == 1
     for source in claims.TITLES:
-        text, kept = claims.shown(VERDICTS, source).markup, VERDICTS[VERDICTS["study"] == source]
+        text, kept = (
+            claims.claims_table(VERDICTS, source).markup,
+            VERDICTS[VERDICTS["study"] == source],
+        )
         several = sorted({n for n in kept["together"] if n > 1})
         said = "Intervals: 95 %" + " and".join(f" for {n} rows together" for n in several) + "."
         assert (said in text) == kept["lo_pct"].notna().any()
@@ -294,7 +297,7 @@ def test_verdicts_come_from_the_files(tmp_path):
     folder = shutil.copytree(paths.published(), tmp_path / "published")
     path = folder / "tablespace-encryption.csv"
     path.write_text(path.read_text().replace("8250.61", "7250.61"))
-    v = judged(facts=claims.facts(folder), times=claims.times(folder))
+    v = judged(facts=claims.published_facts(folder), times=claims.times(folder))
     assert v.set_index("label")["verdict"]["32 threads"] == "slower"
 
 
@@ -326,10 +329,15 @@ def test_lost_numbers_are_listed_not_filled_in():
 
 
 def test_a_project_without_published_numbers_shows_its_own_alone(tmp_path):
-    nothing = claims.facts(tmp_path)
+    nothing = claims.published_facts(tmp_path)
     v = judged(facts=nothing, times=claims.times(tmp_path))
     assert list(v) == claims.COLUMNS
-    assert len(v) == len(claims.beside(nothing)) == len(claims.across(v, "upgrade-16", [64])) == 0
+    assert (
+        len(v)
+        == len(claims.published_by_threads(nothing))
+        == len(claims.across(v, "upgrade-16", [64]))
+        == 0
+    )
     with pytest.raises(paths.NotFound, match="no published numbers are in"):
         published.headline(v)
 
@@ -346,7 +354,7 @@ def test_the_headline_counts_and_says_how_large():
     assert f"and {counts['cannot tell'] - steps.sum()} (" in text
     assert f"; {steps.sum()} more are steps of an order that is no chance." in text
     assert published.box(VERDICTS).markup.startswith('<section class="nf-verdict')
-    first, second, third, fourth = map(amounts.plain, published.findings(VERDICTS))
+    first, second, third, fourth = map(amounts.ascii_only, published.findings(VERDICTS))
     assert "cannot tell, +3.7" in first
     assert "differ by at least that much about one time in five" in first
     assert "if the server was restarted between the runs" in second
@@ -360,8 +368,8 @@ def test_versions_in_falling_order_are_not_nothing():
     assert found.p == pytest.approx(2 / math.factorial(5))
     assert found.tau == pytest.approx(-1)
     assert "about one time in 60" in said
-    assert said in claims.shown(VERDICTS, "mdcallag-versions").text + str(
-        claims.shown(VERDICTS, "mdcallag-versions").markup
+    assert said in claims.claims_table(VERDICTS, "mdcallag-versions").text + str(
+        claims.claims_table(VERDICTS, "mdcallag-versions").markup
     )
     swapped = FACTS.copy()
     here = swapped["arm"].eq("8.0.45") & swapped["source"].eq("mdcallag-versions")
@@ -380,9 +388,9 @@ def test_what_a_source_says_and_what_its_numbers_say_stand_in_one_unit():
         claims._sizes(row("tablespace-encryption", label))
         for label in ("1 to 16 threads together", "1 thread", "64 to 2048 threads together")
     )
-    assert amounts.plain(up_to["that is"]) == "-9.0 to 0.0 %"  # "up to 9 % penalty"
-    assert amounts.plain(ratio["that is"]) == "-8.3 %"  # "ratio 1.09"
-    assert amounts.plain(null["that is"]) == "0.0 %"  # a claim, too
+    assert amounts.ascii_only(up_to["that is"]) == "-9.0 to 0.0 %"  # "up to 9 % penalty"
+    assert amounts.ascii_only(ratio["that is"]) == "-8.3 %"  # "ratio 1.09"
+    assert amounts.ascii_only(null["that is"]) == "0.0 %"  # a claim, too
 
 
 @pytest.mark.parametrize(
@@ -408,7 +416,7 @@ def test_a_claim_that_is_not_what_the_numbers_say_disagrees():
 
 def test_each_source_can_be_shown_and_drawn():
     for source in claims.TITLES:
-        shown = claims.shown(VERDICTS, source).markup
+        shown = claims.claims_table(VERDICTS, source).markup
         kept = VERDICTS[VERDICTS["study"] == source]
         assert shown.count("<tr>") == len(kept) + 1
         for why in kept["why"]:
@@ -454,7 +462,7 @@ HOLDS, BREAKS = "Agrees with what was measured here", "Disagrees with what was m
 )
 def test_up_to_nine_percent_is_a_limit_that_a_smaller_change_keeps(lo, hi, verdict, word):
     r = campaign_of("tablespace-encryption", "tps", "tables only", (lo, hi, verdict, {}))
-    said = amounts.plain(claims.stands(r, "1 to 16 threads together", arm="tables only"))
+    said = amounts.ascii_only(claims.stands(r, "1 to 16 threads together", arm="tables only"))
     label = "1 to 16 threads together; that is -9.0 to 0.0 %"
     assert f"up to 9 % penalty ({label}). {word}: " in said
 
@@ -499,7 +507,7 @@ EXPECTED = "+6.5 % (+5.5 to +7.5 %; next campaign +4.0 to +9.0 %)"
 def test_a_claim_is_held_against_every_processor_and_what_comes_next(rows, answer):
     r = campaign_of("backup-encryption", "wall", "aes-128-cbc", *rows)
     label = "backup with aes-128-cbc, time"
-    said = amounts.plain(claims.stands(r, label, arm="aes-128-cbc"))
+    said = amounts.ascii_only(claims.stands(r, label, arm="aes-128-cbc"))
     assert said == f"The source says: 5.23 % longer ({label}; that is +5.2 %). {answer}"
 
 
@@ -521,7 +529,7 @@ def test_that_there_is_no_difference_is_a_claim(ends, verdict, word):
 
 def test_another_version_is_not_comparable_and_says_why():
     r = campaign_of("version-upgrade", "tps", "9.7", (-3.0, -1.0, "slower", {}))
-    said = amounts.plain(claims.stands(r, "4 cores", arm="9.7"))
+    said = amounts.ascii_only(claims.stands(r, "4 cores", arm="9.7"))
     why = "another version (8.4.5), both arms with a thread pool, which this 8.0 has not, and other cores"
     told = f"Not comparable ({why}); measured here: -2.0 % (-3.0 to -1.0 %)."
     assert said == f"The source says: about 16 % faster (4 cores; that is +16.0 %). {told}"
@@ -546,7 +554,7 @@ def test_a_claim_about_thread_counts_is_held_against_these():
         at(4, -7.0, -4.0, "slower"), at(64, -0.5, 0.5, "same"), at(128, -3.0, -2.1, "slower")
     )
     low, high = (
-        amounts.plain(claims.stands(r, label, arm="tables only"))
+        amounts.ascii_only(claims.stands(r, label, arm="tables only"))
         for label in ("1 to 16 threads together", "64 to 2048 threads together")
     )
     assert low.endswith(f"{HOLDS}: -5.5 % (-7.0 to -4.0 %).")
@@ -561,7 +569,7 @@ def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
     r = campaign_of("binlog-encryption", "tps", "on", (-3.0, 1.0, "cannot tell", each))
     more = r.verdicts.assign(threads=16, change_pct=2.0, lo_pct=1.0, hi_pct=3.0, verdict="faster")
     r.verdicts = pd.concat([r.verdicts, more], ignore_index=True)
-    said = amounts.plain(claims.stands(r, "TPS", claimed=0.0))
+    said = amounts.ascii_only(claims.stands(r, "TPS", claimed=0.0))
     assert said == (
         f"The source says: similar, within the error (TPS; that is no change). {HOLDS}: -1.0 % "
         f"(-3.0 to +1.0 %) at 4 threads. {BREAKS}: +2.0 % (+1.0 to +3.0 %) at 16 threads."

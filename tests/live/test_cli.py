@@ -234,14 +234,14 @@ def test_a_missing_package_is_a_sentence_that_names_the_extra(args, missing, ext
 
 @pytest.fixture
 def asked(home, monkeypatch):
-    """What `collect.measured` is asked for; nothing is measured."""
+    """What `collect.measure_study` is asked for; nothing is measured."""
     found = {}
 
     def measured(study, **given):
         found.update(given, study=study)
         raise collect.StudyError("nothing was measured")
 
-    monkeypatch.setattr(collect, "measured", measured)
+    monkeypatch.setattr(collect, "measure_study", measured)
     return found
 
 

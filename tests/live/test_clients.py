@@ -30,7 +30,7 @@ def two():
 
 @pytest.fixture
 def loaded(campaign, mysql, two):
-    """(Campaign, Bench) whose load comes from both clients."""
+    """(Campaign, ServerPool) whose load comes from both clients."""
     return campaign(study.from_clients(LONGER, 2), mysql, address=two.scheduler_address)
 
 
@@ -137,11 +137,11 @@ def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkey
     meta = tidy.meta(folder)
     assert meta["finished"]
     assert [w["clients"] for w in meta["workloads"]] == [2]
-    assert study.restored(meta) == study.from_clients(
+    assert study.study_of(meta) == study.from_clients(
         studies.load("binlog-encryption", profile="smoke", budget_min=0.3), 2
     )
     assert all(tidy.CLIENTS in tidy.read(r)["sha256"] for r in tidy.run_folders(folder))
-    table = tidy.table(folder)
+    table = tidy.tidy_table(folder)
     assert not table[~table["warmup"]].empty
     # on a busy machine two clients may not begin at once: such a run is made again
     assert all("; kept, not judged" in p for p in table.attrs["problems"])

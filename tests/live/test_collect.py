@@ -37,8 +37,8 @@ def found(checks: list[dict]) -> set[str]:
 
 def ended(folder: Path, design: str) -> tuple[dict, study.Study, pd.DataFrame]:
     """campaign.json of a campaign that ended well, its study, and its table."""
-    meta, table = tidy.meta(folder), tidy.table(folder)
-    chosen = study.restored(meta)
+    meta, table = tidy.meta(folder), tidy.tidy_table(folder)
+    chosen = study.study_of(meta)
     assert meta["finished"]
     declared = f"the {meta['plan']['blocks']} declared blocks are measured"
     assert meta["ended_because"] in (schedule.SPENT, declared)
@@ -131,18 +131,20 @@ def finished(tmp_path_factory, mysql):
     """The folder of a campaign on one server, measured to its end."""
     with moved(tmp_path_factory.mktemp("finished")) as home, pytest.MonkeyPatch.context() as patch:
         patch.setattr(collect, "templates", lambda *a: {"": mysql})
-        folder = collect.measure(studies.load("binlog-encryption", **ASKED), parameters=ASKED)
+        folder = collect.measure_campaign(
+            studies.load("binlog-encryption", **ASKED), parameters=ASKED
+        )
         assert [p.name for p in (home / ".servers").iterdir()] == ["lock"]  # nothing is left
     return folder
 
 
 def test_a_campaign_says_on_which_processor_and_in_which_boot_it_was_measured(finished):
     host = tidy.meta(finished)["host"]
-    assert host == doctor.facts() | {"disk": host["disk"]}  # of the folder of that home
+    assert host == doctor.host_facts() | {"disk": host["disk"]}  # of the folder of that home
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert host["boot"] == design.sitting({"host": host}) == boot
+    assert host["boot"] == design.sitting_key({"host": host}) == boot
     assert host["processor"].keys() >= {"vendor", "model"}
-    named = design.processor({"host": host})
+    named = design.processor_name({"host": host})
     assert named.endswith("/".join(str(v) for k, v in host["processor"].items() if k != "vendor"))
     assert design.NOT_RECORDED not in named
 
@@ -223,7 +225,7 @@ def test_a_budget_that_ends_before_the_declared_blocks_is_said_with_every_word(
     loaded(mysql)
     chosen = studies.load("binlog-encryption", profile="smoke", budget_min=0.2)
     chosen = replace(chosen, profile=replace(chosen.profile, blocks=9))
-    folder = collect.measure(chosen)
+    folder = collect.measure_campaign(chosen)
     meta = tidy.meta(folder)
     assert meta["plan"]["blocks"] == 9  # what was declared stays declared
     assert meta["ended_because"] == "the budget is spent"
@@ -251,7 +253,7 @@ def shows_no_estimate(said: str) -> None:
 def test_mariadb_side_by_side(loaded, mariadb):
     loaded(mariadb)
     asked = {"engine": "mariadb", "profile": "smoke", "budget_min": 0.5, "question": "headline"}
-    (folder,) = collect.obtain("binlog-encryption", **asked)
+    (folder,) = collect.obtain_campaigns("binlog-encryption", **asked)
     assert re.fullmatch(r"binlog-encryption-headline-smoke-\d{8}-\d{6}", folder.name)
     judged = assert_whole(folder, "side by side")
     differs = tidy.differences(folder)
@@ -271,7 +273,7 @@ def test_mariadb_side_by_side(loaded, mariadb):
     assert set(judged["block"]) <= warm.keys()
     slices_s = sum(f["slice_s"] for f in runs if not f["warmup"])
     assert tidy.meta(folder)["slices_s"] == slices_s
-    assert collect.obtain("binlog-encryption", campaign=folder.name) == (folder,)
+    assert collect.obtain_campaigns("binlog-encryption", campaign=folder.name) == (folder,)
 
 
 @pytest.mark.slow
@@ -280,7 +282,7 @@ def test_a_restart_has_no_warm_up_slices(loaded, mysql):
     chosen = studies.load("tablespace-encryption", question="restart", profile="smoke")
     arms = [study.Arm("plain"), study.Arm("again")]
     profile = replace(chosen.profile, budget_min=0.1)  # one pair
-    folder = collect.measure(
+    folder = collect.measure_campaign(
         replace(chosen, baseline=arms[0], arms=(arms[1],), profile=profile, keyring=False)
     )
     runs = [tidy.read(r) for r in tidy.run_folders(folder)]
@@ -297,11 +299,13 @@ def measured(home, monkeypatch):
 
     def asks(name: str, **asked) -> list[study.Study]:
         asks.found = []
-        collect.measured(name, **asked)
+        collect.measure_study(name, **asked)
         return asks.found
 
     asks.found = []
-    monkeypatch.setattr(collect, "measure", lambda chosen, **_: asks.found.append(chosen) or home)
+    monkeypatch.setattr(
+        collect, "measure_campaign", lambda chosen, **_: asks.found.append(chosen) or home
+    )
     return asks
 
 
@@ -355,7 +359,7 @@ def test_a_wrong_question_is_one_sentence_and_nothing_is_measured(measured, aske
 
 def open_recorded(recorded):
     meta = planned(tidy.meta(recorded))
-    return collect.Campaign(study.restored(meta), recorded, meta, collect.Progress())
+    return collect.Campaign(study.study_of(meta), recorded, meta, collect.Progress())
 
 
 def test_the_table_grows_with_the_runs_and_shrinks_with_what_is_set_aside(recorded):

@@ -29,7 +29,7 @@ def parts(built=ALL, had=TOOLS, allowed=ALLOWED) -> dict:
 
 
 def test_facts_are_this_machine_and_nobody_s_name():
-    facts = doctor.facts()
+    facts = doctor.host_facts()
     assert facts["cores"] == len(os.sched_getaffinity(0))
     assert facts["memory_B"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert facts["kernel"] == os.uname().release
@@ -73,13 +73,13 @@ EPYC = {"vendor": "AuthenticAMD", "family": 23, "model": 1}
     ],
 )  # fmt: skip
 def test_a_processor_is_what_cpuinfo_says_of_its_first_core(cpuinfo, expected):
-    assert doctor.processor(cpuinfo) == expected
+    assert doctor.processor_facts(cpuinfo) == expected
 
 
 def test_the_processor_of_this_machine():
     cpuinfo = Path("/proc/cpuinfo").read_text()
-    processor = doctor.facts()["processor"]
-    assert processor == doctor.processor(cpuinfo)
+    processor = doctor.host_facts()["processor"]
+    assert processor == doctor.processor_facts(cpuinfo)
     if "vendor_id" in cpuinfo and "stepping" in cpuinfo:
         assert list(processor) == ["vendor", "family", "model", "stepping"]
 

@@ -19,7 +19,7 @@ from noisefloor.servers import doctor, engines
 
 LEAD = ("binlog-encryption", "rate")
 IN_TURN = ("binlog-encryption", "headline")  # which a busy machine saturates as it should
-FACTS = doctor.facts()
+FACTS = doctor.host_facts()
 BEGAN = datetime(2026, 11, 1, tzinfo=UTC)
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_downloaded_and_no_other_build_takes_the_place(home, tmp_path
 
 
 def test_what_does_not_fit_is_not_begun(home, monkeypatch):
-    monkeypatch.setattr(collect, "measured", None)
+    monkeypatch.setattr(collect, "measure_study", None)
     said = noisefloor("measure", "--minutes", "1")
     assert said.exit_code == 0
     assert said.stdout == (
@@ -180,7 +180,7 @@ def test_the_most_wanted_that_fit_are_measured_and_a_failure_is_one_sentence(hom
     monkeypatch.setattr(lacking, "due", lambda: listed)
     monkeypatch.setattr(lacking, "_unpacked", list)
     monkeypatch.setattr(lacking, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(collect, "measured", measured)
+    monkeypatch.setattr(collect, "measure_study", measured)
     monkeypatch.setattr(lacking.pack, "pack", lambda folder: (folder, 1, 1))
     told = []
     found = list(lacking.measure(60, told.append))

@@ -101,7 +101,7 @@ def test_all_runs_of_a_pair_are_found_with_their_text(binlog):
     assert len(near.pairs) == runs["pair_id"].nunique() == q.verdicts.loc[row, "n_arm"]
     first = runs.iloc[0]
     said = near.raw(first["run"])
-    printed = (tidy.inside(binlog.folder) / first["run"] / "sysbench.txt").read_text()
+    printed = (tidy.runs_folder(binlog.folder) / first["run"] / "sysbench.txt").read_text()
     assert printed.splitlines()[0] in said
     assert said.count("<pre") == 2
 

@@ -182,7 +182,7 @@ def test_our_own_campaign_is_read_as_a_campaign(tree, out, folder):
     tree.mkdir()
     shutil.copytree(folder, tree / folder.name)
     assert _ingest(tree, out)["kinds"] == {"campaign": 1}
-    found, expected = frame(out, "tidy"), tidy.table(folder)
+    found, expected = frame(out, "tidy"), tidy.tidy_table(folder)
     assert found["warmup"].sum() == expected["warmup"].sum()
     assert len(found) == len(expected)
     assert found["value"].sum() == pytest.approx(expected["value"].sum())
@@ -548,7 +548,7 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     assert found.study.title == "Two servers"
     (said,) = analysis.counts(found)
     assert said.startswith("percona-server against mysql, TPS, 2 comparisons: 2 faster (+")
-    told = {name: amounts.plain(answer) for name, answer in analysis.claims(found)}
+    told = {name: amounts.ascii_only(answer) for name, answer in analysis.claims(found)}
     assert told["both"].startswith("agrees at all 2: here +")
     assert told["one"].startswith("agrees: +")
     assert told["none"] == "not comparable: no runs of both with an interval"
@@ -575,14 +575,14 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     """Their "Intel ahead by up to 35 %" is Intel's +55 % over Graviton, and Graviton's -35 %."""
     folder = paths.published() / "archives" / "2021-arm"
     r = archives.load(folder, "m5", label="host", restarts=True)
-    told = {said: amounts.plain(answer) for said, answer in analysis.claims(r)}
+    told = {said: amounts.ascii_only(answer) for said, answer in analysis.claims(r)}
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
     assert most.startswith("that is -35.0 to 0.0 %; agrees at all 13: here -35.5 to +12.6 %")
     (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
     assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
-    assert amounts.plain(analysis.counts(r)[0]).startswith(
+    assert amounts.ascii_only(analysis.counts(r)[0]).startswith(
         "m5a against m5, TPS, 56 comparisons: 55 slower ("
     )
     # one rented machine of the baseline was 21 % faster than the two others, at one thread count

@@ -40,7 +40,7 @@ def verdicts(metric, change, lo, hi):
 
 
 def test_the_figure_shows_the_knee_the_capacity_and_each_change(found):
-    drawn = plots.load(found, verdicts("p99", 10.0, -5.0, 25.0), capacity=520.0)
+    drawn = plots.load_figure(found, verdicts("p99", 10.0, -5.0, 25.0), capacity=520.0)
     text = plots.svg(drawn)
     for words in ("saturated", "capacity of one alone: 520", "encrypted", "+10.0", "cannot tell"):
         assert words in text

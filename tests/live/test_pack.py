@@ -50,7 +50,9 @@ def kept(live):
 
 def rewritten(folder: Path, change) -> None:
     """The archive of a campaign with `change` made to its {name: content}."""
-    held = {name: bytes(content) for name, content in packed.inside(folder).archive.files.items()}
+    held = {
+        name: bytes(content) for name, content in packed.runs_folder(folder).archive.files.items()
+    }
     change(held)
     pack.write(packed.archive(folder), held.items())
 
@@ -66,12 +68,19 @@ def test_every_table_and_the_digest_are_those_of_the_folder(live):
     assert files == len(loose)
     assert size == sum(p.stat().st_size for p in loose)
     assert tidy.digest(folder) == tidy.digest(live)
-    was, now = tidy.table(live), tidy.table(folder)
+    was, now = tidy.tidy_table(live), tidy.tidy_table(folder)
     assert len(was.attrs["problems"]) == 3  # failed, unpaired and empty: they are kept
     assert now.attrs == was.attrs
-    reads = [tidy.table, tidy.runs, tidy.intervals, tidy.evidence, tidy.differences, tidy.warmups]
+    reads = [
+        tidy.tidy_table,
+        tidy.run_table,
+        tidy.intervals,
+        tidy.evidence,
+        tidy.differences,
+        tidy.warmups,
+    ]
     reads.append(lambda place: tidy.quantiles(place, "in memory", 2))
-    reads.append(lambda place: tidy.fact(place, "speed"))
+    reads.append(lambda place: tidy.measured_once(place, "speed"))
     for read in reads:
         pd.testing.assert_frame_equal(read(folder), read(live))
     assert tidy.variables(folder) == tidy.variables(live)
@@ -99,12 +108,12 @@ def test_what_was_packed_comes_out_as_it_was(kept, tmp_path):
 def test_long_names_and_any_order_are_read(kept):
     long = {f"{'x' * 120}/{'é' * 60}.txt": b"1", f"{'y' * 200}/a/b": b"2"}
     rewritten(kept, lambda held: held.update(long))
-    place = tidy.inside(kept)
+    place = tidy.runs_folder(kept)
     assert {name: (place / name).read_bytes() for name in long} == long
     before = tidy.digest(kept)
     data = dict(sorted(place.archive.files.items(), key=lambda f: f[0][::-1]))
     tarred(packed.archive(kept), [member(name, bytes(content)) for name, content in data.items()])
-    assert list(tidy.inside(kept).archive.files) == list(data)
+    assert list(tidy.runs_folder(kept).archive.files) == list(data)
     assert tidy.digest(kept) == before
 
 
@@ -114,7 +123,7 @@ def test_an_archive_is_read_once_and_not_too_many_are_kept(kept, tmp_path, monke
     monkeypatch.setattr(packed, "_kept", {})
     others = [shutil.copytree(kept, tmp_path / f"other{n}") for n in range(3)]
     for place in (kept, *others) * 2:
-        tidy.table(place)
+        tidy.tidy_table(place)
     assert len(reads) == 4
     monkeypatch.setattr(packed, "MOST_KEPT", 400_000)  # two of them
     for _ in range(2):
@@ -147,14 +156,14 @@ def test_the_command_packs_once_and_says_so_again(live):
 
 def test_it_is_read_from_several_threads_at_once(kept):
     with ThreadPoolExecutor(4) as pool:
-        one, *others = pool.map(tidy.table, [kept] * 8)
+        one, *others = pool.map(tidy.tidy_table, [kept] * 8)
     assert all(one.equals(other) for other in others)
 
 
 def test_an_archive_that_was_replaced_is_read_anew(kept):
-    before = tidy.table(kept)["run"].nunique()
+    before = tidy.tidy_table(kept)["run"].nunique()
     rewritten(kept, lambda held: [held.pop(n) for n in list(held) if n.startswith(f"{RUN}/")])
-    assert tidy.table(kept)["run"].nunique() == before - 2
+    assert tidy.tidy_table(kept)["run"].nunique() == before - 2
 
 
 def test_ingest_explore_and_store_read_it_in_place(kept, tmp_path):
@@ -216,7 +225,7 @@ def test_halves_are_left_out_and_a_half_packed_one_is_made_anew(live):
     half.mkdir(parents=True)
     (half / "old.tar.xz").write_text("killed")
     folder, _, _ = pack.pack(live)
-    assert [n for n in packed.inside(folder).archive.files if "partial" in n] == []
+    assert [n for n in packed.runs_folder(folder).archive.files if "partial" in n] == []
     assert [p.name for p in paths.recorded().iterdir()] == [NAME]
 
 
@@ -242,7 +251,7 @@ def test_an_edited_text_a_missing_one_and_a_missing_run_are_named(kept):
 
     whole = tidy.digest(kept)
     rewritten(kept, change)
-    problems = "\n".join(tidy.table(kept).attrs["problems"])
+    problems = "\n".join(tidy.tidy_table(kept).attrs["problems"])
     assert f"{RUN}: {RUN}/sysbench.txt was changed after the run" in problems
     assert "in-memory-t2-encrypted-p002-0-plain cannot be read ([Errno 2] No such file" in problems
     assert "in-memory-t2-encrypted-p000-1-plain/run.json was removed after" in problems
@@ -252,7 +261,7 @@ def test_an_edited_text_a_missing_one_and_a_missing_run_are_named(kept):
 def test_what_lies_beside_the_archive_is_not_read_and_said(kept):
     shutil.copytree(paths.root() / "loose" / RUN, kept / "another")
     (kept / "README.md").write_text("what this is")
-    found = tidy.table(kept)
+    found = tidy.tidy_table(kept)
     assert "another" not in set(found["run"])
     said = found.attrs["problems"][-1]
     assert said.startswith("another lies beside the ")
@@ -384,7 +393,7 @@ def test_a_header_that_asks_for_memory_is_not_obeyed(kept):
     data[20:24] = struct.pack("<I", zlib.crc32(data[12:20]))
     packed.archive(kept).write_bytes(data)
     with pytest.raises(tidy.Damaged, match=r"cannot be read \(Memory usage limit exceeded\)"):
-        tidy.inside(kept)
+        tidy.runs_folder(kept)
 
 
 def of_zeros(file: Path, size: int = 2**22) -> None:
@@ -419,7 +428,7 @@ def test_a_bomb_does_not_fill_the_memory(kept):
 
 def said_everywhere(campaign, sentence, tmp_path):
     """It is the same sentence everywhere, and nothing was written."""
-    for reads in (tidy.table, tidy.runs, tidy.digest, tidy.broken):
+    for reads in (tidy.tidy_table, tidy.run_table, tidy.digest, tidy.broken):
         with pytest.raises(tidy.Damaged) as said:
             reads(campaign)
         assert sentence in str(said.value)

@@ -61,13 +61,13 @@ def texts(figure):
     [
         *AMOUNTS["sizes"],
         *(("interval", ends, shown) for *ends, shown, _ in AMOUNTS["intervals"]),
-        *(("known", ends, known) for *ends, _, known in AMOUNTS["intervals"]),
+        *(("bounds", ends, known) for *ends, _, known in AMOUNTS["intervals"]),
         ("percent", (None,), "not known"),
         ("change", (pd.NA, "tps"), "not known"),
         ("change", (None, "tps"), "not known"),
         ("interval", (None, pd.NA, "tps"), "no interval"),
-        ("known", (None, pd.NA, "tps"), ""),
-        ("told", (739, 600, 990, "p95"), "8.4 times slower (7 to 10.9 times)"),
+        ("bounds", (None, pd.NA, "tps"), ""),
+        ("with_interval", (739, 600, 990, "p95"), "8.4 times slower (7 to 10.9 times)"),
     ],
 )
 def test_a_size_and_its_interval_are_told_in_one_way(tell, given, text):
@@ -96,7 +96,7 @@ def test_without_an_order_the_control_names_the_baseline():
 
 def test_threads_draw_the_published_numbers_over_ours():
     published = pd.DataFrame({"threads": [8], "change_pct": [-30.0], "label": ["a blog"]})
-    (ax,) = plots.threads(TABLE, "tps", published=published).axes
+    (ax,) = plots.threads_figure(TABLE, "tps", published=published).axes
     assert "a blog" in texts(ax.figure)
     assert ax.get_ylim()[0] < -30
     assert [t.get_text() for t in ax.get_xticklabels()] == ["1", "4", "8", "16", "all"]
@@ -107,7 +107,7 @@ def test_threads_draw_the_published_numbers_over_ours():
 
 def test_there_is_a_diamond_for_all_thread_counts_where_there_is_a_joint_row():
     for table, shown in ((TABLE, True), (TABLE[~TABLE["joint"]], False)):
-        (ax,) = plots.threads(table, "tps").axes
+        (ax,) = plots.threads_figure(table, "tps").axes
         assert ("D" in [line.get_marker() for line in ax.lines]) == shown
         assert ("all" in [t.get_text() for t in ax.get_xticklabels()]) == shown
 
@@ -123,7 +123,7 @@ def test_there_is_a_diamond_for_all_thread_counts_where_there_is_a_joint_row():
 )
 def test_the_ends_of_an_axis_are_called_by_the_metric(metric, ends):
     table = verdicts([(metric, 4, "encrypted", 1.0, 3.0, "cannot tell")])
-    assert any(ends in t for t in texts(plots.threads(table, metric)))
+    assert any(ends in t for t in texts(plots.threads_figure(table, metric)))
     larger, smaller = (word[2:] for word in ends[1:-1].split(", "))
     assert {f"← {smaller}", f"{larger} →"} <= set(texts(plots.dots(table)))
 
@@ -136,7 +136,7 @@ def test_ends_of_several_metrics_have_no_word_for_better_and_worse():
 def test_the_band_is_the_margin_of_the_rows():
     table = verdicts([("tps", 4, "encrypted", 1.0, 3.0, "cannot tell")], margin_pct=5.0)
     for figure, words in (
-        (plots.threads(table), "within ±5 %\ncounts as same"),
+        (plots.threads_figure(table), "within ±5 %\ncounts as same"),
         (plots.dots(table), "±5 % counts as same"),
     ):
         assert words in texts(figure)
@@ -153,7 +153,7 @@ def test_the_band_is_the_margin_of_the_rows():
 )
 def test_without_its_sittings_a_question_has_no_word(known, said, narrow):
     table = verdicts([("tps", 4, "encrypted", -4.0, 1.0, "not yet")], **known)
-    for draw in (plots.threads, plots.dots):
+    for draw in (plots.threads_figure, plots.dots):
         words = " ".join(texts(draw(table, narrow=narrow))).replace("\n", " ")
         assert said in words
         assert "not yet" not in words
@@ -170,19 +170,19 @@ def test_without_its_sittings_a_question_has_no_word(known, said, narrow):
 )
 def test_threads_make_small_multiples_of_what_differs(more, metric, panels):
     table = pd.concat([TABLE, TABLE.replace(more)] if more else [TABLE], ignore_index=True)
-    figure = plots.threads(table, metric)
+    figure = plots.threads_figure(table, metric)
     assert [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()] == panels
 
 
 def test_a_metric_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="no row of metric 'p95'"):
-        plots.threads(TABLE, "p95")
+        plots.threads_figure(TABLE, "p95")
 
 
 @pytest.mark.parametrize("half", [math.nan, math.inf])
 def test_a_comparison_without_a_finite_interval_is_drawn_all_the_same(half):
     table = verdicts([("tps", 4, "encrypted", 3.0, half, "cannot tell")])
-    for figure in (plots.threads(table), plots.dots(table)):
+    for figure in (plots.threads_figure(table), plots.dots(table)):
         assert any(t.startswith("cannot tell") for t in texts(figure))
         assert "<svg" in plots.svg(figure)
 
@@ -208,7 +208,7 @@ def paired(blocks=5, each=4, move=0.01):
 
 def test_pairs_show_restarts_and_the_mean_of_each_block():
     pairs = paired()
-    lines = plots.pairs(pairs).axes[0].lines
+    lines = plots.pairs_figure(pairs).axes[0].lines
     upright = [line.get_xdata()[0] for line in lines if len(set(line.get_xdata())) == 1]
     assert {4.5, 8.5, 12.5, 16.5} <= set(upright)
     means = 100 * np.expm1(pairs.groupby("block")["change"].mean())
@@ -219,7 +219,7 @@ def test_pairs_show_restarts_and_the_mean_of_each_block():
 def test_pairs_far_outside_are_arrows_at_the_edge_not_a_wider_axis():
     pairs = paired()
     pairs.loc[3, "change"] = 1.5  # +348 %
-    ax = plots.pairs(pairs).axes[0]
+    ax = plots.pairs_figure(pairs).axes[0]
     assert ax.get_ylim()[1] < 100
     assert "^" in [line.get_marker() for line in ax.lines]
 
@@ -243,7 +243,7 @@ def whole(change, *, processor="A", sittings=3, ahead=4.0, **more):
 def test_sittings_stand_by_processor_with_what_they_say_together(narrow):
     each = pd.concat([sat(-3.0, -4.0, -3.5), sat(-7.0, processor="B", steal_pct=math.nan)])
     both = pd.concat([whole(-3.5), whole(-7.0, processor="B", sittings=1, verdict="not yet")])
-    shown = texts(figure := plots.sittings(each, both, narrow=narrow))
+    shown = texts(figure := plots.sittings_figure(each, both, narrow=narrow))
     row = "2026-11-20, MySQL 9.7.4"
     assert {"A", "B", f"{row}, steal 3.1 %", row} <= set(shown)
     assert {"3 sittings together", "1 sitting", "expected of the next campaign"} <= set(shown)
@@ -260,13 +260,13 @@ def test_sittings_stand_by_processor_with_what_they_say_together(narrow):
 def test_campaigns_of_one_day_are_told_by_the_hour():
     each = sat(-3.0, -4.0)
     each["date"] = ["2026-11-20T10:00", "2026-11-20T16:30"]
-    shown = texts(plots.sittings(each, whole(-3.5)))
+    shown = texts(plots.sittings_figure(each, whole(-3.5)))
     assert "2026-11-20 16:30, MySQL 9.7.4, steal 3.1 %" in shown
 
 
 def test_a_range_of_sittings_is_no_interval():
     both = whole(-3.5, sittings=2, verdict="not yet", ranged=True)
-    for figure in (drawn := plots.sittings(sat(-3.0, -4.0), both), drawn.narrow()):
+    for figure in (drawn := plots.sittings_figure(sat(-3.0, -4.0), both), drawn.narrow()):
         words = " ".join(texts(figure))
         assert "range of 2 sittings" in words
         assert "−4.0 to −3.0 %" in words
@@ -310,7 +310,7 @@ def test_quantiles_show_the_ratio_to_the_baseline():
         for a, k in (("plain", 1.0), ("encrypted", 1.1))
         for q, v in ((0.5, 0.01), (0.99, 0.05), (0.999, 0.2))
     )
-    top, low = plots.quantiles(frame, baseline="plain").axes
+    top, low = plots.quantiles_figure(frame, baseline="plain").axes
     assert top.get_yscale() == "log"
     assert [t.get_text() for t in low.get_xticklabels()] == ["p50", "p99", "p99.9"]
     drawn = [line for line in low.lines if len(line.get_ydata()) == 3]
@@ -323,13 +323,14 @@ def test_runs_draw_the_median_in_shown_units_without_warm_ups():
         for arm in ("plain", "encrypted")
         for v in (0.001, 0.002, 0.003, 9.0)
     )
-    (ax,) = plots.runs(tidy, CPU).axes
+    (ax,) = plots.runs_figure(tidy, CPU).axes
     assert {line.get_ydata()[0] for line in ax.lines} == {2.0}  # ms
     assert any("Server CPU per transaction, ms" in t for t in texts(ax.figure))
 
 
 @pytest.mark.parametrize(
-    "draw", [plots.timeline, plots.dots, plots.pairs, plots.runs, plots.threads]
+    "draw",
+    [plots.timeline, plots.dots, plots.pairs_figure, plots.runs_figure, plots.threads_figure],
 )
 def test_where_nothing_was_measured_a_sentence_stands(draw):
     shown = plots.show(draw(TABLE[:0]), alt=plots.alt(TABLE[:0]))
@@ -340,15 +341,15 @@ def test_where_nothing_was_measured_a_sentence_stands(draw):
 
 RUNS = {"arm": ["a", "b"] * 5, "threads": 1, "metric": "tps", "value": range(10), "warmup": False}
 FIGURES = {
-    "threads": lambda: plots.threads(TABLE, ["tps", "p99"]),
-    "pairs": lambda: plots.pairs(paired()),
+    "threads": lambda: plots.threads_figure(TABLE, ["tps", "p99"]),
+    "pairs": lambda: plots.pairs_figure(paired()),
     "timeline": lambda: plots.timeline(seconds()),
     "warmup": lambda: plots.over_time(
         RESTARTED, "tps", "transactions per second", "the server answered again"
     ),
     "dots": lambda: plots.dots(TABLE),
-    "sittings": lambda: plots.sittings(sat(-3.0, -4.0), whole(-3.5)),
-    "runs": lambda: plots.runs(pd.DataFrame(RUNS), "tps"),
+    "sittings": lambda: plots.sittings_figure(sat(-3.0, -4.0), whole(-3.5)),
+    "runs": lambda: plots.runs_figure(pd.DataFrame(RUNS), "tps"),
 }
 SAID = {
     "threads": {
@@ -454,10 +455,10 @@ def followed(change):
 
 
 DRAWN = {
-    "threads": lambda v: plots.threads(one(v), "p95"),
+    "threads": lambda v: plots.threads_figure(one(v), "p95"),
     "dots": lambda v: plots.dots(one(v)),
-    "history": lambda v: plots.history(followed(v)),
-    "pairs": lambda v: plots.pairs(paired(move=math.log1p(v / 100))),
+    "history": lambda v: plots.history_figure(followed(v)),
+    "pairs": lambda v: plots.pairs_figure(paired(move=math.log1p(v / 100))),
 }
 
 
@@ -508,7 +509,7 @@ def test_the_grey_bar_of_a_claim_is_what_an_unchanged_server_explains():
 def test_a_wide_interval_is_cut_and_marked_not_given_the_whole_axis():
     table = one(3.0)
     table.loc[0, ["lo_pct", "hi_pct"]] = -99.0, 20_000.0
-    ax = plots.threads(table, "p95").axes[0]
+    ax = plots.threads_figure(table, "p95").axes[0]
     assert ax.get_ylim()[1] < 100
     assert {"^", "v"} <= {line.get_marker() for line in ax.lines}
 
@@ -516,12 +517,12 @@ def test_a_wide_interval_is_cut_and_marked_not_given_the_whole_axis():
 def test_a_control_does_not_widen_the_axis():
     table = one(3.0)
     table.loc[2, ["lo_pct", "hi_pct"]] = -60.0, 90.0
-    ax = plots.threads(table, "p95").axes[0]
+    ax = plots.threads_figure(table, "p95").axes[0]
     assert ax.get_ylim()[1] < 30
 
 
 def test_a_verdict_is_told_with_its_direction_once():
-    assert "slower\n8.4 times" in texts(plots.threads(one(739.0), "p95"))
+    assert "slower\n8.4 times" in texts(plots.threads_figure(one(739.0), "p95"))
     assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0))))
 
 
@@ -536,7 +537,7 @@ def test_no_label_covers_a_title(arms, change, narrow):
         for metric in ("tps", "written_bytes_per_transaction")
         for i in range(arms)
     ).reset_index(drop=True)
-    figure = plots.threads(table, list(pd.unique(table["metric"])), narrow=narrow)
+    figure = plots.threads_figure(table, list(pd.unique(table["metric"])), narrow=narrow)
     figure.draw_without_rendering()
     for ax, title in zip(figure.axes, ("Transactions", "Written"), strict=True):
         assert ax._left_title.get_text().startswith(title)

@@ -71,7 +71,7 @@ def test_both_servers_are_under_load_at_the_same_time(pair):
     c, bench = pair
     for _ in range(6):  # a busy machine saturates a window
         c.pair(bench, cell(c))
-        table = tidy.table(c.folder)
+        table = tidy.tidy_table(c.folder)
         counted = table.loc[table["metric"] == "cpu_per_transaction", "pair_id"].nunique()
         if counted == 2:
             break
@@ -94,7 +94,7 @@ def test_both_servers_are_under_load_at_the_same_time(pair):
         assert found["reached_rate", arm].mean() == pytest.approx(RATE, rel=0.15)
         assert 0 < found["p50", arm].item() < found["p95", arm].item()
     (verdict,) = [
-        v for v in schedule.verdicts(c.study, table, c.plan, pair_seconds=8).to_dict("records")
+        v for v in schedule.judge_campaign(c.study, table, c.plan, pair_seconds=8).to_dict("records")
         if v["metric"] == "cpu_per_transaction"
     ]  # fmt: skip
     assert verdict["n_arm"] == 2
@@ -118,7 +118,7 @@ def test_latency_counts_from_the_intended_start(campaign, mariadb, monkeypatch):
     assert out["latency"]["max"] > 0.19
     # 20 of 1,100 transactions arrive while it stands still, 11 of them wait half of it or more;
     # clients in a closed loop would have sent it one or two
-    assert rates.quantiles([out], [0.99])[0.99] > 0.06
+    assert rates.pooled_quantiles([out], [0.99])[0.99] > 0.06
 
 
 def test_a_rate_above_the_capacity_is_saturated_for_both_arms(campaign, mariadb):
@@ -126,7 +126,7 @@ def test_a_rate_above_the_capacity_is_saturated_for_both_arms(campaign, mariadb)
     c, bench = campaign(asked, mariadb, *asked.compared)
     c.pair(bench, cell(c))
     assert len(whole(c)) == 2
-    table = tidy.table(c.folder)
+    table = tidy.tidy_table(c.folder)
     assert table.attrs["saturated"] == {asked.workloads[0].name: {asked.arms[0].name: [1, 1]}}
     assert set(table["metric"]) <= {"saturated", "steal"}
 
@@ -208,7 +208,7 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     with monkeypatch.context() as patch:
         patch.setattr(campaigns.Campaign, "pair", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            collect.measured("own-study", **asked)
+            collect.measure_study("own-study", **asked)
     said = re.search(r"capacity ([\d,]+) .*; 25 % of it, to two digits: ([\d,]+)", capsys.readouterr().err)  # fmt: skip
     capacity, rate = (int(n.replace(",", "")) for n in said.groups())
     assert rate == pytest.approx(capacity / 4, rel=0.05)
@@ -216,17 +216,17 @@ def test_a_share_of_the_capacity_is_measured_once_and_frozen(mariadb, home, monk
     (work,) = tidy.meta(folder)["workloads"]
     assert (work["rate"], work["name"]) == (rate, f"oltp_read_write, {rate:,} a second")
     assert tidy.meta(folder)["parameters"]["rate"] == "25%"
-    assert collect.measured("own-study", **asked) == (folder,)
+    assert collect.measure_study("own-study", **asked) == (folder,)
     assert len(looks) == 1
     assert {tidy.read(run)["rate"] for run in tidy.run_folders(folder)} == {rate}
-    collect.measured("own-study", **asked)  # that one has ended
+    collect.measure_study("own-study", **asked)  # that one has ended
     assert len(looks) == 2
 
 
 def test_the_half_width_to_expect_at_once_and_in_turn():
     asked = {"settings": ["sync_binlog=1,0"], "rate": 500}
     at_once = schedule.plan(studies.load("own-study", **asked))["expected"]
-    known = json.loads(paths.known("noise", own=False).read_text())["at a rate, at once"]
+    known = json.loads(paths.noise_file("noise", own=False).read_text())["at a rate, at once"]
     for metric, half in at_once.items():  # two-sided t of eight blocks, some windows each
         assert 0.3 < half / known[metric]["64"] < 1.1
     floor = {"p99": (1.0, 5.0), "cpu_per_transaction": (0.7, 5.0)}
@@ -242,7 +242,7 @@ def test_the_half_width_to_expect_at_once_and_in_turn():
 
 def test_what_is_expected_has_its_source():
     file = Path(calibrate.__file__).with_name("pilot.toml")
-    noise = json.loads(paths.known("noise", own=False).read_text())
+    noise = json.loads(paths.noise_file("noise", own=False).read_text())
     for name, entries in tomllib.loads(file.read_text()).items():
         assert noise[name].keys() >= entries.keys()
         assert noise[name]["source"] == entries["source"]

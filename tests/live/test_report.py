@@ -79,7 +79,7 @@ STUDY = (
     "where = {'host': {'cpu': 'Epyc', 'cores': 2}, 'finished': '2026-11-20T22:10'}\n"
     "report.verdict_box(table, where)",
     "## Threads",
-    "plots.show(plots.threads(table), alt=plots.alt(table), caption='Threads.', data=table)",
+    "plots.show(plots.threads_figure(table), alt=plots.alt(table), caption='Threads.', data=table)",
     "## Threads",
     "report.verdict_table(table)",
     "table.head()",
@@ -97,7 +97,7 @@ def page(home):
 def text(shown):
     """What a piece of a page, or a page, says, in the characters that every terminal has."""
     said = re.sub("<[^>]+>", " ", getattr(shown, "markup", shown))
-    return amounts.plain(re.sub(r"\s+", " ", said)).strip()
+    return amounts.ascii_only(re.sub(r"\s+", " ", said)).strip()
 
 
 def row(**changes):
@@ -116,9 +116,9 @@ SENTENCES = tomllib.loads((DATA / "sentences.toml").read_text())["case"]
 @pytest.mark.parametrize("case", SENTENCES, ids=lambda case: case["about"])
 def test_a_row_becomes_a_sentence_and_a_headline(case):
     changed = row(**case.get("row", {}))
-    said = amounts.plain(report.sentence(changed))
+    said = amounts.ascii_only(report.sentence(changed))
     assert said == case.get("sentence", said)
-    assert amounts.plain(report.headline(changed)).startswith(case.get("headline", ""))
+    assert amounts.ascii_only(report.headline_of(changed)).startswith(case.get("headline", ""))
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
     rows = verdicts([("tps", t, "encrypted", -1.0, 2.0, word) for t, word in words.items()])
     said = said.replace("LIMITS", "between 1.0 % faster and 3.0 % slower")
     start = f"Transactions per second. {said}"
-    assert amounts.plain(report.finding(rows)) == start
+    assert amounts.ascii_only(report.finding(rows)) == start
     bare = rows.assign(lo_pct=rows["lo_pct"].where(rows["threads"] > 2))
-    assert amounts.plain(report.finding(bare)).endswith(
+    assert amounts.ascii_only(report.finding(bare)).endswith(
         " For 2 of the 6 too few pairs for an interval."
     )
     six = rows.assign(together=6)
@@ -224,13 +224,13 @@ def at(changes, word="cannot tell", metric="tps", **more):
 )
 def test_a_headline_never_has_a_word_over_counts_or_processors_that_differ(tables, said):
     r = Rows(*tables)
-    assert amounts.plain(report.headline(r.verdicts.iloc[0], r)) == said
+    assert amounts.ascii_only(report.headline_of(r.verdicts.iloc[0], r)) == said
 
 
 def test_a_joint_row_speaks_for_the_thread_counts_that_it_names():
     table = at({1: -4.0, 4: -5.0, pd.NA: -4.5}, "slower")
     r = Rows(("EPYC", table))
-    said = amounts.plain(report.headline(r.verdicts.iloc[2], r))
+    said = amounts.ascii_only(report.headline_of(r.verdicts.iloc[2], r))
     assert said == "Encrypted gives 4.5 % fewer TPS than plain at 1 and 4 threads (2.5 to 6.5 %)."
 
 
@@ -346,7 +346,7 @@ def test_the_box_is_about_the_joint_effect_unless_told():
 def test_the_ruler_has_factors_beyond_100_percent(change, marks):
     ends = sorted((0.9 * change, min(1.02 * change, 0.98 * change + 2)))
     drawn = report.ruler(row(change_pct=change, lo_pct=ends[0], hi_pct=ends[1]))
-    seen = [amounts.plain(t) for t in re.findall(r'class="m">([^<]*[%×])<', drawn)]
+    seen = [amounts.ascii_only(t) for t in re.findall(r'class="m">([^<]*[%×])<', drawn)]
     assert marks <= set(seen)
     assert len({t[-1] for t in seen}) == 1
     assert all(float(t.strip("- %").replace(",", "")) < 100 for t in seen if "-" in t)
@@ -376,7 +376,7 @@ def test_the_table_says_what_is_known_where_and_how_often():
 
 def test_a_page_shows_the_first_rows_of_a_long_table_and_its_data_hold_all():
     short, long_ = (
-        report.table(pd.DataFrame({"n": range(n)}), "Runs.").markup for n in (100, 8000)
+        report.html_table(pd.DataFrame({"n": range(n)}), "Runs.").markup for n in (100, 8000)
     )
     assert (short.count("<tr>"), long_.count("<tr>")) == (101, 101)
     assert "first" not in short
@@ -387,11 +387,11 @@ def test_a_page_shows_the_first_rows_of_a_long_table_and_its_data_hold_all():
 
 def test_a_table_keeps_names_and_times_in_one_piece():
     frame = pd.DataFrame({"run": ["a-b-c"], "start": ["2026-11-21T04:12:17.924+00:00"]})
-    markup = report.table(frame).markup
+    markup = report.html_table(frame).markup
     assert "<td class=nf-n>a-b-c</td>" in markup
     assert "<td class=nf-n>2026-11-21\xa004:12:17\xa0UTC</td>" in markup
     empty = pd.DataFrame({"threads": pd.array([], "Int64"), "arm": []})
-    markup = report.table(empty, "Nothing was measured").markup
+    markup = report.html_table(empty, "Nothing was measured").markup
     assert '<tbody><tr><td colspan="2">none</td></tr></tbody>' in markup
     assert "download" not in markup
 
@@ -527,7 +527,7 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     assert facts["measured"] == "12 pairs"
     page_of(tmp_path, facts)
     index = text(report.index(tmp_path).read_text())
-    first, second = map(amounts.plain, facts["headlines"])
+    first, second = map(amounts.ascii_only, facts["headlines"])
     assert f"Both ▲ more {first} 12 pairs; 2026-11-22 JSON" in index
     assert f"○ so far 1 of 3 sittings {second}" in index
     assert "make 2 comparisons and give 1 of them a word" in index

@@ -17,10 +17,10 @@ from noisefloor import studies
 from noisefloor.measure import tools
 from noisefloor.measure.child import Child
 from noisefloor.servers import evidence
+from noisefloor.servers.sandbox import looks, sandbox, secret_file, sweep
 from noisefloor.servers.server import Server, ServerError, SettingError
 from noisefloor.servers.session import SCHEMA
 from noisefloor.servers.throttle import Throttle
-from noisefloor.servers.workshop import looks, secret_file, sweep, workshop
 
 
 def mode(path: Path) -> str:
@@ -148,7 +148,7 @@ def test_a_server_that_was_killed_is_one_sentence(own):
 
 
 def test_a_workshop_leaves_nothing(mariadb, home):
-    with contextlib.suppress(KeyboardInterrupt), workshop() as shop:
+    with contextlib.suppress(KeyboardInterrupt), sandbox() as shop:
         assert sweep() == []
         short = (shop / "short").readlink()
         server = mariadb.copy(shop / "server")
@@ -166,7 +166,7 @@ def test_ctrl_c_while_a_process_is_forked_is_not_lost(home, request):
     presses = []
     os.register_at_fork(after_in_parent=lambda: presses and signal.raise_signal(presses.pop()))
     for wait in (lambda child: child.wait(20), lambda child: [*looks(20)]):
-        with workshop():
+        with sandbox():
             presses.append(signal.SIGINT)
             with Child(["sleep", "30"]) as sleeps:
                 assert not presses

@@ -91,7 +91,7 @@ def test_the_result_of_a_question_is_that_of_all_its_campaigns(tmp_path):
     first = store.history(url, STUDY)  # what its page begins with
     assert first["joint"].all()
     assert first["campaign"].isna().tolist() == [False, False, True]
-    assert "so far 2 of 3 sittings" in store.text(first)
+    assert "so far 2 of 3 sittings" in store.history_text(first)
 
 
 def test_the_same_campaign_twice_is_one_row_also_from_another_folder(empty, recorded):
@@ -284,7 +284,7 @@ def test_the_plot_is_a_file_of_its_own(project):
 
 def test_the_figure_names_dates_builds_and_machines(project):
     run("store")
-    figure = plots.history(store.history(store.address(), STUDY))
+    figure = plots.history_figure(store.history(store.address(), STUDY))
     words = [t.get_text() for t in figure.axes[0].texts]
     builds = "2026-11-20, MySQL 9.7.4, machine 1", "2026-11-21, MySQL 9.8.0, machine 2"
     assert set(builds) <= set(words)

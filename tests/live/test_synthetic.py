@@ -36,7 +36,7 @@ def test_coverage_and_error_rates_of_a_cell(given):
 
 def test_a_cell_is_judged_as_the_verdict_table_judges_its_campaigns():
     given, n = {"cv": 0.015, "blocks": 8, "start": 0.01, "shared": True}, 8
-    members = synthetic.pairs(given, n, np.random.default_rng(3), threads=4).mean(-1)
+    members = synthetic.simulated_pairs(given, n, np.random.default_rng(3), threads=4).mean(-1)
     counts = synthetic.cell(given, n, np.random.default_rng(3))
     joint = sum(any(r["joint"] for r in _table(campaign)) for campaign in members)
     alone = [_table(campaign[:1])[0]["verdict"] for campaign in members]
@@ -63,7 +63,7 @@ def _table(campaign):
 def test_a_start_is_in_every_pair_of_its_block_and_shared_by_thread_counts_where_it_says_so():
     for shared in (False, True):
         given = {"cv": 1e-9, "start": 0.01, "shared": shared}
-        d = synthetic.pairs(given, 3000, np.random.default_rng(1), threads=2)
+        d = synthetic.simulated_pairs(given, 3000, np.random.default_rng(1), threads=2)
         assert d.std() == pytest.approx(0.01, rel=0.03)
         assert np.ptp(d, axis=-1).max() < 1e-6
         apart = np.abs(d[:, 0] - d[:, 1]).max()
@@ -73,7 +73,7 @@ def test_a_start_is_in_every_pair_of_its_block_and_shared_by_thread_counts_where
 @pytest.mark.parametrize("count", [2, 5])
 @pytest.mark.parametrize("restarts", [False, True])
 def test_files_have_the_words_that_compare_gives(restarts, count):
-    start, words = scatter.start("tps", own=False), set()
+    start, words = scatter.start_scatter("tps", own=False), set()
     asked = {"restarts": restarts, "baseline": "a", "metric": "tps", "own": False}
     kinds = itertools.product((0.002, 0.01), [-0.06, 0, 0.03, 0.1] * 10)
     for seed, (cv, effect) in enumerate(kinds):
@@ -84,7 +84,7 @@ def test_files_have_the_words_that_compare_gives(restarts, count):
         x += 0 if restarts else rng.normal(0, start.cv, (2, 1))
         x[1] += math.log1p(effect)
         sides = tuple(runs.Side(tuple(np.exp(v))) for v in x)
-        (row,) = runs.judge({"b": {4: sides}}, margin_pct=2.0, **asked)
+        (row,) = runs.judge_runs({"b": {4: sides}}, margin_pct=2.0, **asked)
         assert counts[row["verdict"].replace(" ", "_")] == 1
         words.add(row["verdict"])
     assert {"slower", "faster", "cannot tell"} <= words
@@ -93,7 +93,7 @@ def test_files_have_the_words_that_compare_gives(restarts, count):
 @pytest.mark.parametrize("restarts", [False, True])
 def test_equal_files_are_seldom_called_different(restarts, monkeypatch):
     start = scatter.Start(0.008, 5.4)  # a figure that does not move with the recorded campaigns
-    monkeypatch.setattr(scatter, "start", lambda *_, **__: start)
+    monkeypatch.setattr(scatter, "start_scatter", lambda *_, **__: start)
     given = {"runs": 10, "cv": 0.1, "effect": 0.0, "restarts": restarts}
     counts = synthetic.files(given, N, np.random.default_rng(4))
     assert bound(counts["slower"] + counts["faster"], N, "low") <= 0.05
@@ -120,15 +120,18 @@ def test_mistakes_show_where_the_rule_has_none(name):
 
 
 def test_different_is_what_the_interval_says():
-    units = synthetic.pairs({"cv": 0.02}, 200, np.random.default_rng(5))[:, 0].mean(-1) + 0.005
-    _, lo, hi = rule.interval(units)
+    units = (
+        synthetic.simulated_pairs({"cv": 0.02}, 200, np.random.default_rng(5))[:, 0].mean(-1)
+        + 0.005
+    )
+    _, lo, hi = rule.block_interval(units)
     assert synthetic.different(units).tolist() == ((lo > 0) | (hi < 0)).tolist()
 
 
 @pytest.mark.parametrize("kind", truth.CELLS["cells"]["noise"])
 @pytest.mark.parametrize("phi", truth.CELLS["cells"]["dependence"])
 def test_noise_has_the_spread_and_memory_it_claims(kind, phi):
-    x = synthetic.runs(kind, phi, "none", 0.02, (400, 200), np.random.default_rng(1))
+    x = synthetic.simulated_runs(kind, phi, "none", 0.02, (400, 200), np.random.default_rng(1))
     x = x[:, 50:] - x[:, 50:].mean()
     if kind != "stalls":
         assert x.std() == pytest.approx(0.02, rel=0.1)

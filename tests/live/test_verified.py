@@ -142,7 +142,7 @@ def test_a_page_is_what_its_raw_files_give_when_they_are_packed(page, packed_up)
 
 def test_damage_in_an_archive_is_found(page, packed_up):
     """A changed text, a removed run, and a changed file that no run holds."""
-    held = {k: bytes(v) for k, v in packed.inside(packed_up.parent).archive.files.items()}
+    held = {k: bytes(v) for k, v in packed.runs_folder(packed_up.parent).archive.files.items()}
     one, two = sorted(n for n in held if n.endswith("/sysbench.txt") and "p00" in n)[:2]
     beside = next(n for n in held if n.startswith("variables-"))
     for name in (one, beside):

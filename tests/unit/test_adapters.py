@@ -11,7 +11,7 @@ from noisefloor.data import compare
 from noisefloor.parse import ParseError
 
 TEXTS = DATA / "tools"
-BY_NAME = {tool.NAME: tool for tool in tools.known()}
+BY_NAME = {tool.NAME: tool for tool in tools.all_tools()}
 WHOLE = [
     ("pgbench/9.5", {"tps": 108.83263, "mean_latency": 0.009188}, 1, 30),
     ("pgbench/9.5-progress", {"tps": 2401.013184, "mean_latency": 0.006663}, 16, 300),
@@ -38,7 +38,7 @@ def read(name: str) -> str:
 
 
 def runs_of(text: str) -> list[tools.Run]:
-    tool = tools.of(text)
+    tool = tools.tool_of(text)
     return [tool.run(str(line), piece) for line, piece in tool.runs(text)]
 
 
@@ -142,7 +142,7 @@ def test_failed_transactions_are_noted():
     ],
 )  # fmt: skip
 def test_what_a_tool_did_else_is_no_failed_run(text, tool, chore):
-    assert (tools.named(text), tools.of(text).chore(text)) == (tool, chore)
+    assert (tools.named(text), tools.tool_of(text).chore(text)) == (tool, chore)
 
 
 # -- judged and ingested -----------------------------------------------------------------------------
@@ -154,7 +154,9 @@ def test_runs_of_another_tool_are_judged(tmp_path):
         for n in range(3):
             text = read("pgbench/15").replace("770.272084", f"{tps + n:.6f}")
             (tmp_path / arm / f"{n}.txt").write_text(text)
-    rows = compare.rows(*compare.sides([tmp_path / "before"], [tmp_path / "after"]), restarts=True)
+    rows = compare.rows(
+        *compare.read_both([tmp_path / "before"], [tmp_path / "after"]), restarts=True
+    )
     (tps,) = (row for row in rows if row["metric"] == "tps")
     assert (tps["verdict"], tps["threads"]) == ("faster", 1)
     assert tps["change_pct"] == pytest.approx(100, abs=1)
@@ -169,7 +171,7 @@ def test_runs_of_two_tools_or_scales_are_not_judged_together(tmp_path):
     ):
         other.write_text(text)
         with pytest.raises(compare.Refused, match=f"the logs differ in {key}: "):
-            compare.rows(*compare.sides([one], [other]))
+            compare.rows(*compare.read_both([one], [other]))
 
 
 # -- one file a tool ---------------------------------------------------------------------------------
@@ -198,13 +200,13 @@ def test_a_module_that_is_put_beside_them_is_found(tmp_path, monkeypatch):
         "def run(name, text): return Run(name, {'tps': float(text.split()[-1])}, 1, {'tool': NAME})\n"
     )
     monkeypatch.setattr(tools, "__path__", [*tools.__path__, str(tmp_path)])
-    tools.known.cache_clear()
+    tools.all_tools.cache_clear()
     try:
         assert runs_of("Requests/sec: 748868.53")[0].values == {"tps": 748868.53}
         assert tools.named(read("pgbench/15")) == "pgbench"
     finally:
         monkeypatch.undo()
-        tools.known.cache_clear()
+        tools.all_tools.cache_clear()
 
 
 def test_every_text_has_its_source():

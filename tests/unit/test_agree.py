@@ -21,7 +21,7 @@ from noisefloor.stats import agree, trend
     ],
 )
 def test_a_share_of_either_number_becomes_a_change_of_the_arm(percent, ahead, own, expected):
-    assert agree.changed(percent, ahead=ahead, own=own) == pytest.approx(expected)
+    assert agree.change_of_claim(percent, ahead=ahead, own=own) == pytest.approx(expected)
 
 
 def test_up_to_35_percent_ahead_is_55_percent_on_the_other_base():
@@ -47,7 +47,7 @@ def test_up_to_35_percent_ahead_is_55_percent_on_the_other_base():
     ],
 )
 def test_a_claim_agrees_where_its_number_lies_in_our_range(claimed, ours, word):
-    assert agree.word(claimed, ours) == word
+    assert agree.agreement(claimed, ours) == word
 
 
 # -- an order --------------------------------------------------------------------------------------

@@ -47,11 +47,11 @@ def as_questions(effects, variances):
 
 
 def test_campaigns_of_one_sitting_count_once():
-    two = combine.sitting([Campaign(0.01, 4e-4, 7), Campaign(0.03, 4e-4, 7)])
+    two = combine.mean_of_sitting([Campaign(0.01, 4e-4, 7), Campaign(0.03, 4e-4, 7)])
     assert (two.effect, two.variance, two.df) == pytest.approx((0.02, 2e-4, 14))
-    uneven = combine.sitting([Campaign(0.0, 9e-4, 7), Campaign(0.0, 1e-4, 3)])
+    uneven = combine.mean_of_sitting([Campaign(0.0, 9e-4, 7), Campaign(0.0, 1e-4, 3)])
     assert uneven.df == pytest.approx(10**2 / (81 / 7 + 1 / 3))  # Satterthwaite
-    alone = combine.sitting(sittings(0.02))
+    alone = combine.mean_of_sitting(sittings(0.02))
     assert (alone.effect, alone.variance, alone.df) == pytest.approx((0.02, 1e-4, 7))
 
 
@@ -65,7 +65,11 @@ def test_a_campaign_without_an_error_says_so(given):
 
 
 def test_no_campaign_says_so():
-    for function in (combine.sitting, combine.own, lambda none: combine.combine(none, None)):
+    for function in (
+        combine.mean_of_sitting,
+        combine.own_tau,
+        lambda none: combine.combine_sittings(none, None),
+    ):
         with pytest.raises(ValueError, match="No campaign was given"):
             function([])
 
@@ -93,10 +97,10 @@ def vaccine():
 
 def test_tau_is_that_of_a_published_analysis():
     (question,) = as_questions(*(np.array([x]) for x in vaccine()))
-    found = combine.estimate([question])
+    found = combine.estimate_tau([question])
     assert found.value**2 == pytest.approx(0.3132, abs=1e-4)
     assert found.df == pytest.approx(2 * 0.3132**2 / 0.1664**2, rel=2e-3)
-    result = combine.combine(question, Tau(0.5638, math.inf, 10))  # own: 0.5640
+    result = combine.combine_sittings(question, Tau(0.5638, math.inf, 10))  # own: 0.5640
     assert result.mean == pytest.approx(-0.7145, abs=1e-3)
     assert result.tau == pytest.approx(found.value, abs=0.005)
 
@@ -107,10 +111,10 @@ def test_tau_of_alike_questions_has_a_closed_form():
     effects = rng.normal(0, 0.03, (12, 3)) + rng.normal(0, 1, (12, 1))
     squared, error = effects.var(1, ddof=1).mean(), 0.01
     tau2 = squared - error**2
-    found = combine.estimate([sittings(*row, sd=error) for row in effects])
+    found = combine.estimate_tau([sittings(*row, sd=error) for row in effects])
     assert found.value == pytest.approx(math.sqrt(tau2), rel=1e-3)
     assert found.df == pytest.approx(24 * (tau2 / squared) ** 2, rel=1e-2)
-    exact = combine.estimate([sittings(*row, sd=0) for row in effects])
+    exact = combine.estimate_tau([sittings(*row, sd=0) for row in effects])
     assert exact.df == pytest.approx(24, rel=1e-3)  # sittings less questions
 
 
@@ -132,7 +136,7 @@ def test_tau_maximises_the_restricted_likelihood():
         return (np.linalg.slogdet(inverse)[1] - np.linalg.slogdet(middle)[1] - y @ p @ y) / 2
 
     grid = np.linspace(0, 0.05, 251)
-    found = combine.estimate(questions)
+    found = combine.estimate_tau(questions)
     assert found.value == pytest.approx(grid[np.argmax([likelihood(t) for t in grid])], abs=2e-4)
     assert found.questions == 5
 
@@ -140,37 +144,39 @@ def test_tau_maximises_the_restricted_likelihood():
 def test_there_is_no_pooled_tau_from_nine_questions():
     repeated = [sittings(0.01, 0.05)] * 9
     once = [sittings(0.01)] * 5
-    assert combine.pooled(repeated + once) is None
-    assert combine.estimate(repeated + once).questions == 9
-    assert combine.pooled([*repeated, sittings(0.0, 0.04)]).questions == combine.QUESTIONS
-    assert combine.estimate(once) is None
+    assert combine.pooled_tau(repeated + once) is None
+    assert combine.estimate_tau(repeated + once).questions == 9
+    assert combine.pooled_tau([*repeated, sittings(0.0, 0.04)]).questions == combine.QUESTIONS
+    assert combine.estimate_tau(once) is None
 
 
 def test_bytes_that_repeat_exactly():
     """No scatter at all is a tau of zero, also beside a question that has some."""
     exact = [sittings(0.5, 0.5, 0.5, sd=0)] * 12
-    tau = combine.pooled(exact)
+    tau = combine.pooled_tau(exact)
     assert tau == Tau(0.0, 0.0, 12)
-    result = combine.combine(exact[0], tau)
+    result = combine.combine_sittings(exact[0], tau)
     assert result.mean == pytest.approx(0.5)
     assert 0 < result.hi - result.lo < 1e-4
-    assert combine.combine(sittings(0.5, 0.6, sd=0), tau).tau == pytest.approx(0.0707, abs=1e-4)
+    assert combine.combine_sittings(sittings(0.5, 0.6, sd=0), tau).tau == pytest.approx(
+        0.0707, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("effects", [(0.01, 0.05), (0.0, 0.02, 0.1), (0.01, 0.04, 0.02, 0.0, 0.3)])
 def test_the_tau_of_one_question_is_paule_and_mandels(effects):
     """With it, the weighted sum of squares (statsmodels' q) equals its expectation."""
     sds = np.linspace(0.005, 0.02, len(effects))
-    own = combine.own(sittings(*effects, sd=sds))
+    own = combine.own_tau(sittings(*effects, sd=sds))
     oracle = combine_effects(np.array(effects), sds**2, method_re="pm")
     assert own**2 == pytest.approx(float(oracle.tau2), rel=1e-3)
     assert combine_effects(np.array(effects), sds**2 + own**2).q == pytest.approx(len(effects) - 1)
-    assert combine.own(sittings(0.01, 0.011, 0.012)) == combine.own(sittings(0.01)) == 0
+    assert combine.own_tau(sittings(0.01, 0.011, 0.012)) == combine.own_tau(sittings(0.01)) == 0
 
 
 def test_own_tau_of_many_questions_at_once():
     effects, variances = world(np.random.default_rng(5), 50, 3, 1.0)
-    each = [combine.own(question) ** 2 for question in as_questions(effects, variances)]
+    each = [combine.own_tau(question) ** 2 for question in as_questions(effects, variances)]
     assert combine._own(effects, variances) == pytest.approx(np.array(each), rel=1e-6, abs=1e-9)
 
 
@@ -180,9 +186,9 @@ def test_own_tau_of_many_questions_at_once():
 @pytest.mark.parametrize("tau", [0.0, 0.004, 0.05])
 def test_mean_and_error_are_those_of_combine_effects(tau):
     effects, sds = np.array([0.010, 0.012, 0.013]), np.array([0.004, 0.01, 0.006])
-    result = combine.combine(sittings(*effects, sd=sds, df=1e6), Tau(tau, 1e6, 10))
+    result = combine.combine_sittings(sittings(*effects, sd=sds, df=1e6), Tau(tau, 1e6, 10))
     oracle = combine_effects(effects, sds**2 + tau**2)
-    assert combine.own(sittings(*effects, sd=sds)) == 0
+    assert combine.own_tau(sittings(*effects, sd=sds)) == 0
     assert result.mean == pytest.approx(oracle.mean_effect_fe)
     assert (result.lo, result.hi) == pytest.approx(tuple(oracle.conf_int()[0]), rel=1e-4)
     ahead = math.hypot(oracle.sd_eff_w_fe, tau, 0.006) * stats.norm.ppf(0.975)
@@ -194,16 +200,16 @@ def test_mean_and_error_are_those_of_combine_effects(tau):
 
 def test_the_larger_of_pooled_and_own_tau_counts():
     question = sittings(0.0, 0.1)
-    own = combine.own(question)
-    assert combine.combine(question, Tau(0.01, 10, 12)).tau == pytest.approx(own)
-    assert combine.combine(question, Tau(0.2, 10, 12)).tau == 0.2
+    own = combine.own_tau(question)
+    assert combine.combine_sittings(question, Tau(0.01, 10, 12)).tau == pytest.approx(own)
+    assert combine.combine_sittings(question, Tau(0.2, 10, 12)).tau == 0.2
     oracle = combine_effects(np.array([0.0, 0.1]), np.array([1e-4, 1e-4]), method_re="dl")
-    result = combine.combine(sittings(0.0, 0.1, df=1e6), NONE)
+    result = combine.combine_sittings(sittings(0.0, 0.1, df=1e6), NONE)
     assert (result.lo, result.hi) == pytest.approx(tuple(oracle.conf_int()[1]), rel=1e-4)
 
 
 def test_the_pooled_tau_counts_from_the_first_sitting_on():
-    result = combine.combine(sittings(0.05), Tau(0.02, 15, 12))
+    result = combine.combine_sittings(sittings(0.05), Tau(0.02, 15, 12))
     variance, tau2 = 1e-4, 4e-4
     df = (variance + tau2) ** 2 / (variance**2 / DF + tau2**2 / 15)
     half = stats.t.ppf(0.975, df) * math.sqrt(variance + tau2)
@@ -213,7 +219,7 @@ def test_the_pooled_tau_counts_from_the_first_sitting_on():
 
 
 def test_one_sitting_without_a_pooled_tau_has_its_own_interval():
-    result = combine.combine(sittings(0.05), None)
+    result = combine.combine_sittings(sittings(0.05), None)
     assert (result.lo, result.hi) == pytest.approx((0.05 - 0.01 * T, 0.05 + 0.01 * T))
     assert result.next_hi - 0.05 == pytest.approx(math.sqrt(2) * 0.01 * T)
     assert math.isnan(result.tau)
@@ -221,7 +227,7 @@ def test_one_sitting_without_a_pooled_tau_has_its_own_interval():
 
 
 def test_sittings_without_a_pooled_tau_are_a_range():
-    result = combine.combine(sittings(0.05, 0.01, 0.03, sd=[0.01, 0.02, 0.01]), None)
+    result = combine.combine_sittings(sittings(0.05, 0.01, 0.03, sd=[0.01, 0.02, 0.01]), None)
     assert result.ranged
     assert result.mean == pytest.approx(0.03)  # the same weight each
     assert (result.lo, result.hi) == pytest.approx((0.01 - 0.02 * T, 0.05 + 0.01 * T))
@@ -232,16 +238,16 @@ def test_sittings_without_a_pooled_tau_are_a_range():
 
 def test_rows_that_hold_together_are_wider_and_the_prediction_is_not():
     for tau, many in ((None, (0.05,)), (None, (0.05, 0.02)), (Tau(0.02, 15, 12), (0.05, 0.02))):
-        one = combine.combine(sittings(*many), tau)
-        five = combine.combine(sittings(*many), tau, together=5)
+        one = combine.combine_sittings(sittings(*many), tau)
+        five = combine.combine_sittings(sittings(*many), tau, together=5)
         assert five.lo < one.lo < one.hi < five.hi
         assert (five.next_lo, five.next_hi) == (one.next_lo, one.next_hi)
-    alone = combine.combine(sittings(0.05), None, together=5)
+    alone = combine.combine_sittings(sittings(0.05), None, together=5)
     assert alone.hi == pytest.approx(0.05 + 0.01 * stats.t.ppf(1 - 0.05 / 10, DF))
 
 
 def test_a_noisy_sitting_counts_less():
-    result = combine.combine(sittings(0.0, 0.3, sd=[0.01, 0.5]), NONE)
+    result = combine.combine_sittings(sittings(0.0, 0.3, sd=[0.01, 0.5]), NONE)
     assert abs(result.mean) < 0.001
 
 
@@ -260,7 +266,7 @@ def test_each_sitting_is_predicted_from_those_before_it():
     assert asked == ["three"]
     assert (second.question, second.sitting, second.before, second.inside) == ("three", 2, 1, True)
     assert (third.sitting, third.before, third.inside) == (3, 2, False)
-    before = combine.combine(questions["three"][:2], Tau(0.01, 20, 12))
+    before = combine.combine_sittings(questions["three"][:2], Tau(0.01, 20, 12))
     assert third.half == pytest.approx(before.next_hi - before.mean)
 
 
@@ -270,7 +276,7 @@ def test_sittings_held_out_of_synthetic_scatter_lie_inside(tau, skew):
     for _ in range(4):
         made = as_questions(*world(rng, 40, 3, tau, skew, sd=0.01))
         questions = {str(i): question for i, question in enumerate(made)}
-        pooled = combine.pooled(made)
+        pooled = combine.pooled_tau(made)
         rows += combine.held_out(questions, lambda question, pooled=pooled: pooled)
     assert len(rows) == 320
     assert np.mean([row.inside for row in rows]) > 0.92
@@ -279,7 +285,7 @@ def test_sittings_held_out_of_synthetic_scatter_lie_inside(tau, skew):
 # -- coverage --------------------------------------------------------------------------------------
 
 
-def shares(tau, skew, worlds=40, many=300, use=combine.pooled):
+def shares(tau, skew, worlds=40, many=300, use=combine.pooled_tau):
     """{sittings: (share of questions whose interval holds the true mean, share whose prediction holds
     the next campaign)}: each world has a pooled tau from 12 questions with two or three sittings, and
     as many new questions as `many` says."""
@@ -290,7 +296,7 @@ def shares(tau, skew, worlds=40, many=300, use=combine.pooled):
         effects, variances = world(rng, many, 4, tau, skew)
         for n, share in held.items():
             seen = effects[:, :n], variances[:, :n], np.full((many, n), DF)
-            mean, half, ahead, _ = combine.interval(*seen, pooled)
+            mean, half, ahead, _ = combine.intervals_with_tau(*seen, pooled)
             share += (np.abs(mean) < half).mean(), (np.abs(effects[:, n] - mean) < ahead).mean()
     return {n: share / worlds for n, share in held.items()}
 
@@ -319,5 +325,5 @@ def test_tau_is_found_again():
     """The middle of 12 estimates from 40 questions of three sittings."""
     rng = np.random.default_rng(8)
     for tau, low, high in ((0, 0, 0.4), (1, 0.85, 1.15), (3, 2.8, 3.2)):
-        found = [combine.pooled(as_questions(*world(rng, 40, 3, tau))).value for _ in range(12)]
+        found = [combine.pooled_tau(as_questions(*world(rng, 40, 3, tau))).value for _ in range(12)]
         assert low <= np.median(found) <= high

@@ -71,7 +71,7 @@ def said(row, words):
 
 
 def test_reads_what_sysbench_printed():
-    run = compare.runs([BEFORE[0]], "before")[0]
+    run = compare.read_runs([BEFORE[0]], "before")[0]
     assert run.threads == 4
     assert run.values["tps"] == 933.16
     assert run.values["mean_latency"] == pytest.approx(0.00428)
@@ -83,15 +83,15 @@ def test_reads_what_sysbench_printed():
 
 def test_reads_every_run_of_a_log_that_holds_several(tmp_path):
     (tmp_path / "all.txt").write_bytes(b"".join(p.read_bytes() for p in BEFORE[:3]))
-    found = compare.runs([tmp_path / "all.txt"], "before")
-    alone = [compare.runs([p], "before")[0] for p in BEFORE[:3]]
+    found = compare.read_runs([tmp_path / "all.txt"], "before")
+    alone = [compare.read_runs([p], "before")[0] for p in BEFORE[:3]]
     assert [r.values for r in found] == [r.values for r in alone]
     assert len({r.name for r in found}) == 3
     assert all(r.name.startswith("all.txt:") for r in found)
     cut = b"".join(p.read_bytes() for p in BEFORE[:2])[:-400]
     (tmp_path / "cut.txt").write_bytes(cut)
     with pytest.raises(Refused, match=r"cut.txt, line \d+") as e:
-        compare.runs([tmp_path / "cut.txt"], "before")
+        compare.read_runs([tmp_path / "cut.txt"], "before")
     lines = BEFORE[0].read_text().count("\n")
     assert int(str(e.value).split("line ")[1].split(":")[0]) > lines
 
@@ -100,7 +100,7 @@ def test_reads_time_output_and_a_folder_of_it(tmp_path):
     for i, real in enumerate(("1m1.500s", "1m2.000s")):
         (tmp_path / f"{i}.txt").write_text(f"real\t{real}\nuser\t0m3.000s\nsys\t0m1.000s\n")
     (tmp_path / ".hidden").write_text("not a log")
-    found = compare.runs([tmp_path], "before")
+    found = compare.read_runs([tmp_path], "before")
     assert [r.values for r in found] == [{"wall": w, "user_sys": 4.0} for w in (61.5, 62.0)]
 
 
@@ -129,7 +129,7 @@ def test_refuses_a_bad_file_in_one_sentence(tmp_path, content, code, words):
     elif content:
         path.write_bytes(content)
     with pytest.raises(Refused) as e:
-        compare.runs([BEFORE[1], path], "before")
+        compare.read_runs([BEFORE[1], path], "before")
     assert e.value.code == code
     assert words in str(e.value)
     assert "nothing was judged" in str(e.value)
@@ -142,7 +142,7 @@ FAILED = [*(DATA / "sysbench").glob("*-fail-*.txt"), DATA / "time" / "gnu-time-v
 @pytest.mark.parametrize("log", sorted(FAILED), ids=lambda p: p.stem)
 def test_a_failed_run_is_never_averaged_in(log):
     with pytest.raises(Refused) as e:
-        compare.runs([BEFORE[0], log], "before")
+        compare.read_runs([BEFORE[0], log], "before")
     assert e.value.code == 1
 
 
@@ -204,12 +204,12 @@ def test_runs_that_may_share_a_start_have_both_answers():
     assert wide(unknown) > 2 * 100 * 0.9 * least
     both = "slower, -2.7 % (-3.3 to -2.2 %)"
     condition = "if the server was restarted between them (--restarts)"
-    text = " ".join(compare.headline([unknown]).split())
+    text = " ".join(compare.conclusion([unknown]).split())
     assert f"Cannot tell if an arm's runs share one server start; {both}, {condition}." in text
     for form in ("text", "markdown"):
-        assert both in compare.table([unknown], form)
-        assert "(--restarts)" in compare.table([unknown], form)
-        assert "restarted" not in compare.table([known], form)
+        assert both in compare.as_text([unknown], form)
+        assert "(--restarts)" in compare.as_text([unknown], form)
+        assert "restarted" not in compare.as_text([known], form)
     (line,) = csv.DictReader(compare.as_csv([unknown]).splitlines())
     assert (line["verdict"], line["restarted"]) == ("cannot tell", "slower")
 
@@ -221,7 +221,7 @@ def test_where_both_answers_are_one_the_floor_is_named():
     assert said(row, "a start-to-start CV of 9 % is added; --restarts leaves it out")
     assert said(row, "more runs under the same server starts cannot settle it")
     assert "restart the server between the runs (--restarts)" in " ".join(
-        compare.headline([row]).split()
+        compare.conclusion([row]).split()
     )
 
 
@@ -261,7 +261,7 @@ def test_a_metric_has_its_own_margin():
     for metric, margin in (("tps", 2), ("p99", 10), ("user_sys", 1), ("wall", 2)):
         assert judged(GOOD, MORE, metric)["margin_pct"] == margin
     sides = {"b": {None: (judging.Side(tuple(GOOD)), judging.Side(tuple(MORE)))}}
-    (row,) = judging.judge(sides, metric="p99", baseline="a", quick=True)
+    (row,) = judging.judge_runs(sides, metric="p99", baseline="a", quick=True)
     assert row["margin_pct"] == 20
 
 
@@ -292,13 +292,13 @@ def test_thread_counts_hold_95_percent_together_and_have_no_joint_row():
                 for side in (before, after))  # fmt: skip
         found = stats.ttest_ind(y, x, equal_var=False).confidence_interval(1 - 0.05 / 3)
         assert math.log1p(r["lo_pct"] / 100) == pytest.approx(found.low)
-    assert "the intervals of these 3 rows hold 95 % together" in compare.table(rows)
+    assert "the intervals of these 3 rows hold 95 % together" in compare.as_text(rows)
 
 
 def test_the_copy_of_the_baseline_is_counted_apart():
     sides = {4: (judging.Side((1.0, 1.1, 1.2)), judging.Side((1.3, 1.2, 1.4)))}
     arms = {"b": sides, "c": sides, "a again": sides}
-    rows = judging.judge(arms, metric="tps", baseline="a")
+    rows = judging.judge_runs(arms, metric="tps", baseline="a")
     assert [(r["arm"], r["together"]) for r in rows] == [("b", 2), ("c", 2), ("a again", 1)]
 
 
@@ -325,7 +325,7 @@ def test_one_run_an_arm_is_held_against_the_prediction(after, verdict):
     assert (row["chance"] < 0.05) == (verdict != "cannot tell")
     if verdict == "cannot tell":
         assert "Two runs of the same, unchanged server differ by at least that much about" in (
-            " ".join(compare.headline([row]).split())
+            " ".join(compare.conclusion([row]).split())
         )
 
 
@@ -449,8 +449,8 @@ def test_cannot_tell_says_what_is_known_and_never_asks_for_fewer_runs_than_there
 def test_several_arms_are_counted_with_both_answers():
     x, y = lognormal(5, 10, cv=0.005), lognormal(6, 10, 970, 0.005)
     sides = {4: (judging.Side(tuple(x)), judging.Side(tuple(y)))}
-    rows = judging.judge({"b": sides, "c": sides}, metric="tps", baseline="a", floor=FLOOR)
-    first, second = compare.headline(rows).splitlines()
+    rows = judging.judge_runs({"b": sides, "c": sides}, metric="tps", baseline="a", floor=FLOOR)
+    first, second = compare.conclusion(rows).splitlines()
     assert first == "2 CANNOT TELL: 2 arms against a, TPS"
     assert (
         second

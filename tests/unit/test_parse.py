@@ -334,12 +334,12 @@ def test_numbers_that_disagree_are_warned_about(warning):
 def test_runs_cuts_a_log_of_several():
     echo = "+ sysbench oltp_write_only --mysql-password=x run\n"
     log = "uptime\n" + echo + OTHER + echo + RW
-    pieces = parse.runs(log)
+    pieces = parse.split_runs(log)
     assert "".join(p for _, p in pieces) == log
     assert [parse.sysbench(p)["events"] for _, p in pieces] == [10927, 5080]
     assert [parse.sysbench(p)["test"] for _, p in pieces] == ["oltp_write_only"] * 2
     assert log.split("\n")[pieces[1][0] - 1] == echo.strip()
-    assert parse.runs(RW) == [(1, RW)]
+    assert parse.split_runs(RW) == [(1, RW)]
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -463,7 +463,7 @@ def test_a_log_of_prepare_or_cleanup_is_no_failed_run(text, what):
     ],
 )
 def test_other_tools_are_named(text, tool):
-    assert tools.foreign(text) == tool
+    assert tools.unsupported(text) == tool
 
 
 # ---- secrets ---------------------------------------------------------------------------------

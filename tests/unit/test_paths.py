@@ -45,5 +45,5 @@ def test_a_missing_campaign_names_those_that_are_there(home):
 
 
 def test_a_page_shows_no_path_of_this_machine(home):
-    assert paths.shown(paths.runs() / "x") == "runs/x"
-    assert paths.shown(Path("/somewhere/else/name")) == "name"
+    assert paths.relative(paths.runs() / "x") == "runs/x"
+    assert paths.relative(Path("/somewhere/else/name")) == "name"

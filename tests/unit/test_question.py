@@ -29,7 +29,7 @@ def recorded():
 def test_no_renaming_orphans_a_recorded_campaign():
     """What these campaigns asked is written down: a changed fingerprint is a changed design, or a
     mistake of ours. A new campaign is added by running this file."""
-    found = {name: design.fingerprint(design.of(meta)) for name, meta in recorded().items()}
+    found = {name: design.fingerprint(design.design_of(meta)) for name, meta in recorded().items()}
     assert {n: f for n, f in found.items() if n in GOLDEN} == {
         n: f for n, f in GOLDEN.items() if n in found
     }
@@ -38,16 +38,16 @@ def test_no_renaming_orphans_a_recorded_campaign():
 
 def test_a_design_is_what_is_compared_and_not_how_it_is_told():
     meta = recorded()["binlog-encryption-headline-standard-20261124-123039"]
-    own = design.of(meta)
+    own = design.design_of(meta)
     told = meta | {"title": "x", "question": "y", "seed": 1, "plan": meta["plan"] | {"blocks": 12}}
     told["engines"] = {
         a: e | {"version": "9.7.99", "label": "MySQL 9.7.99"} for a, e in meta["engines"].items()
     }
-    assert design.of(told) == own
+    assert design.design_of(told) == own
     other = json.loads(json.dumps(meta))
     other["settings"]["innodb_buffer_pool_size"] = "1G"
     other["engines"] = {a: e | {"version": "9.8.0"} for a, e in meta["engines"].items()}
-    differ = design.differences(design.of(other), own)
+    differ = design.differences(design.design_of(other), own)
     assert "server, innodb_buffer_pool_size (1G, here 256M)" in differ
     assert any("series (mysql 9.8, here mysql 9.7)" in d for d in differ)
 
@@ -55,7 +55,7 @@ def test_a_design_is_what_is_compared_and_not_how_it_is_told():
 def test_an_unknown_fingerprint_is_no_error():
     """A campaign of a design that no question has any more is a group of its own."""
     meta = recorded()["binlog-encryption-standard-20261121-005924"]
-    assert len(design.fingerprint(design.of(meta))) == 12
+    assert len(design.fingerprint(design.design_of(meta))) == 12
 
 
 @pytest.mark.parametrize(
@@ -71,15 +71,19 @@ def test_an_unknown_fingerprint_is_no_error():
     ],
 )
 def test_what_a_processor_is_called(host, called):
-    assert design.processor({"host": host}) == called
+    assert design.processor_name({"host": host}) == called
 
 
 def test_a_sitting_is_one_boot_or_where_it_is_not_recorded_a_day():
     day = {"created": "2026-11-24T10:00:00", "host": {"cpu": "AMD EPYC"}}
     later, other = day | {"created": "2026-11-24T23:00:00"}, day | {"host": {"cpu": "x"}}
-    assert design.sitting(day) == design.sitting(later) != design.sitting(other)
+    assert design.sitting_key(day) == design.sitting_key(later) != design.sitting_key(other)
     boot = {"created": "2026-11-24T10:00:00", "host": {"cpu": "AMD EPYC", "boot": "b1"}}
-    assert design.sitting(boot) == design.sitting(boot | {"created": "2026-11-25T01:00:00"}) == "b1"
+    assert (
+        design.sitting_key(boot)
+        == design.sitting_key(boot | {"created": "2026-11-25T01:00:00"})
+        == "b1"
+    )
 
 
 # -- together --------------------------------------------------------------------------------------
@@ -185,7 +189,7 @@ def test_a_row_without_an_interval_stays_without_one(known):
 def test_the_variance_of_a_row_is_the_one_behind_its_interval():
     units = np.random.default_rng(2).normal(0.03, 0.02, 10)
     for many in (1, 4):
-        mean, _, hi = rule.interval(units, together=many)
+        mean, _, hi = rule.block_interval(units, together=many)
         row = table(float(mean), float(hi - mean), together=many).iloc[0]
         found = question.campaign(row)
         assert found is not None
@@ -194,6 +198,8 @@ def test_the_variance_of_a_row_is_the_one_behind_its_interval():
 
 
 if __name__ == "__main__":  # adds the fingerprints of new campaigns
-    new = {n: design.fingerprint(design.of(m)) for n, m in recorded().items() if n not in GOLDEN}
+    new = {
+        n: design.fingerprint(design.design_of(m)) for n, m in recorded().items() if n not in GOLDEN
+    }
     text = json.dumps(GOLDEN | new, indent=1, sort_keys=True)
     Path(__file__).with_name("fingerprints.json").write_text(text + "\n")

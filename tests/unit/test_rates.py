@@ -120,7 +120,7 @@ def judged(study, full=0, windows=20, seed=8):
         rows.append(key | {"metric": "cpu_per_transaction", "value": value})
     table = tidy.frame(rows, study.design)
     table.attrs["saturated"] = {work.name: {study.arms[0].name: [full, windows]}} if full else {}
-    return schedule.verdicts(study, table, None, pair_seconds=8)
+    return schedule.judge_campaign(study, table, None, pair_seconds=8)
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ def noise(tmp_path, monkeypatch):
     def write(fields):
         (tmp_path / f"noise{len(list(tmp_path.iterdir()))}.json").write_text(json.dumps(fields))
         newest = max(tmp_path.glob("noise*.json"))
-        monkeypatch.setattr(stats.scatter.paths, "known", lambda name, own=True: newest)
+        monkeypatch.setattr(stats.scatter.paths, "noise_file", lambda name, own=True: newest)
 
     return write
 
@@ -202,7 +202,7 @@ def test_a_campaign_is_judged_by_its_profiles_margins_or_by_the_one_that_was_ask
     for block in range(8):
         for arm, value in (("plain", 100.0), ("encrypted", 90.0 + block % 3)):
             rows.append((work, 4, block, block, f"p{block}", arm, "tps", value))
-    found = schedule.verdicts(
+    found = schedule.judge_campaign(
         asked, measured(rows, asked.design), schedule.plan(asked), pair_seconds=4.0
     )
     assert found["margin_pct"].tolist() == [margin]

@@ -34,19 +34,19 @@ def test_student(df, q):
 def test_the_interval_is_students_t_over_block_means(together):
     units = blocks(10, 0.03)
     found = scipy_stats.ttest_1samp(units, 0).confidence_interval(1 - 0.05 / together)
-    mean, lo, hi = rule.interval(units, together)
+    mean, lo, hi = rule.block_interval(units, together)
     assert (mean, lo, hi) == pytest.approx((units.mean(), found.low, found.high))
 
 
 def test_many_campaigns_are_judged_at_once_as_each_by_itself():
     units = blocks(8, 0.01, shape=(5, 3))
-    _, lo, hi = rule.interval(units)
+    _, lo, hi = rule.block_interval(units)
     assert lo.shape == (5, 3)
-    assert rule.interval(units[2, 1])[1:] == pytest.approx((lo[2, 1], hi[2, 1]))
+    assert rule.block_interval(units[2, 1])[1:] == pytest.approx((lo[2, 1], hi[2, 1]))
 
 
 def test_one_block_has_no_interval():
-    mean, lo, hi = rule.interval([0.1])
+    mean, lo, hi = rule.block_interval([0.1])
     assert mean == 0.1
     assert (lo, hi) == (-math.inf, math.inf)
 
@@ -54,16 +54,16 @@ def test_one_block_has_no_interval():
 def test_the_scatter_of_starts_that_nobody_saw_widens_it_and_never_narrows_it():
     for sd in (0.001, 0.2):
         units = blocks(10, sd=sd)
-        _, lo, hi = rule.interval(units)
-        _, low, high = rule.interval(units, start=(2 * 0.01**2, 5))
+        _, lo, hi = rule.block_interval(units)
+        _, low, high = rule.block_interval(units, start=(2 * 0.01**2, 5))
         assert high - low >= hi - lo
-    assert rule.interval(blocks(10), known=0.01)[2] > rule.interval(blocks(10))[2]
+    assert rule.block_interval(blocks(10), known=0.01)[2] > rule.block_interval(blocks(10))[2]
 
 
 def test_four_intervals_hold_the_truth_together():
     """Simulated: about 95 of 100 campaigns with all four."""
     units = np.random.default_rng(3).normal(0, 1, (20_000, 4, 10))
-    _, lo, hi = rule.interval(units, together=4)
+    _, lo, hi = rule.block_interval(units, together=4)
     held = ((lo < 0) & (hi > 0)).all(-1).mean()
     assert 0.946 < held < 0.956
 
@@ -152,7 +152,7 @@ def test_so_many_blocks_would_have_their_word_in_four_of_five_campaigns(value, s
 
     def share(n):
         units = np.random.default_rng(5).normal(value, sd, (20_000, n))
-        _, lo, hi = rule.interval(units)
+        _, lo, hi = rule.block_interval(units)
         return (rule.codes(lo, hi, M) != 0).mean()
 
     assert share(n) == pytest.approx(0.8, abs=0.06)

@@ -29,7 +29,7 @@ def starts(monkeypatch):
 
 
 def judged(*args, **given):
-    out, lines = two.judge(*args, **given)
+    out, lines = two.judge_two(*args, **given)
     assert list(out) == row.COLUMNS
     assert len(lines) <= 5
     assert lines[0].startswith(out["verdict"].upper())
@@ -87,7 +87,7 @@ def test_little_says_that_two_measurements_are_one():
 def test_one_number_an_arm_is_judged_like_one_run_an_arm(a, b, metric):
     out, _ = judged(a, b, metric=metric, threads=4)
     sides = runs.Side((a,)), runs.Side((b,))
-    (same,) = runs.judge({f"{b:g}": {4: sides}}, metric=metric, baseline=f"{a:g}")
+    (same,) = runs.judge_runs({f"{b:g}": {4: sides}}, metric=metric, baseline=f"{a:g}")
     plan = ("runs_needed", "minutes_needed")  # two numbers come with the campaign that settles it
     left, right = ({k: v for k, v in r.items() if k not in plan} for r in (out, same))
     assert repr(left) == repr(right)  # NaN and all
@@ -330,5 +330,5 @@ def test_latency_that_contradicts_tps_is_reported():
 @pytest.mark.parametrize(("given", "says"), TABLES["bad"])
 def test_bad_input_is_one_sentence(given, says):
     with pytest.raises(ValueError, match=re.escape(says)) as error:
-        two.judge(**{"a": 100, "b": 101, **given})
+        two.judge_two(**{"a": 100, "b": 101, **given})
     assert "\n" not in str(error.value)

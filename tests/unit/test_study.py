@@ -60,7 +60,7 @@ def test_every_question_can_be_asked_and_is_restored(name, key, engine, monkeypa
         assert len(set(names)) == len(names)
         assert [s.arm(n).name for n in names] == names
         assert replace(s.control, name=s.baseline.name) == s.baseline
-        after = study.restored(described(s))
+        after = study.study_of(described(s))
         assert after == s
         assert [a.name for a in after.arms] == [a.name for a in s.arms]  # their order, too
 
@@ -315,7 +315,7 @@ def test_a_campaign_recorded_before_a_field_existed_has_its_default():
     meta = older(described(before))
     meta["arms"] = {n: older(a) for n, a in meta["arms"].items()}
     meta["workloads"] = [older(w, "arms") for w in meta["workloads"]]
-    assert study.restored(meta) == before
+    assert study.study_of(meta) == before
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_a_campaign_recorded_before_a_field_existed_has_its_default():
 )
 def test_a_recorded_campaign_is_what_it_was(file):
     """They asked all questions of a study at once, and had fields that are no more."""
-    s = study.restored(tidy.meta(file.parent))
+    s = study.study_of(tidy.meta(file.parent))
     told = json.loads(file.read_text())
     assert [w.name for w in s.workloads] == [w["name"] for w in told["workloads"]]
     assert {s.baseline.name, s.control.name, *(a.name for a in s.arms)} == set(told["arms"])

@@ -24,7 +24,7 @@ def runs(recorded):
 
 
 def test_one_row_a_run_and_metric(recorded):
-    table = tidy.table(recorded)
+    table = tidy.tidy_table(recorded)
     assert list(table.columns) == tidy.COLUMNS
     assert str(table["threads"].dtype) == "Int64"
     assert table["warmup"].dtype == bool
@@ -73,11 +73,11 @@ def test_an_edited_file_is_named_and_its_pair_not_judged(recorded, runs, name):
     file = runs[0] / name
     text = file.read_text()
     file.write_text(text.replace("1", "2", 1) if "1" in text else text + " ")
-    table, run = tidy.table(recorded), runs[0].name
+    table, run = tidy.tidy_table(recorded), runs[0].name
     assert ARM not in set(table["pair_id"])
     changed = f"{run}: {run}/{name} was changed after the run (its sha256 differs)"
     assert table.attrs["problems"] == [changed, HALF]
-    assert run not in set(tidy.runs(recorded)["run"])
+    assert run not in set(tidy.run_table(recorded)["run"])
 
 
 @pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b"\xff\xfe\0", b'{"format": 0}', None])
@@ -87,20 +87,20 @@ def test_a_damaged_run_is_one_sentence(recorded, runs, content):
         (runs[0] / "sysbench.txt").unlink()
     else:
         (runs[0] / "run.json").write_bytes(content)
-    table, run = tidy.table(recorded), runs[0].name
+    table, run = tidy.tidy_table(recorded), runs[0].name
     assert ARM not in set(table["pair_id"])
     first, second = table.attrs["problems"]
     assert first.startswith(f"{run}: {run} cannot be read (")
     assert "\n" not in first
     assert second == HALF
-    for reads in (tidy.runs, tidy.intervals, tidy.evidence, tidy.variables, tidy.differences):
+    for reads in (tidy.run_table, tidy.intervals, tidy.evidence, tidy.variables, tidy.differences):
         assert len(reads(recorded))
 
 
 def test_a_run_without_its_partner_is_not_judged(recorded, runs):
     for path in runs[0].iterdir():
         path.unlink()
-    table = tidy.table(recorded)
+    table = tidy.tidy_table(recorded)
     assert ARM not in set(table["pair_id"])
     assert table.attrs["problems"] == [HALF, f"{runs[0].name}: it has no run.json; not judged"]
 
@@ -109,7 +109,7 @@ def test_what_failed_is_kept_and_not_judged(recorded, runs):
     other = next(recorded.glob("in-memory-t2-encrypted-p002-*"))
     for run, why in ((runs[0], "failed1"), (runs[1], "unpaired1"), (other, "partial")):
         run.rename(run.with_name(f"{run.name}.{why}"))
-    table = tidy.table(recorded)
+    table = tidy.tidy_table(recorded)
     assert table[~table["warmup"]]["pair_id"].nunique() == 2
     assert len(table.attrs["problems"]) == 3
     assert not any("partial" in p for p in table.attrs["problems"])
@@ -118,8 +118,8 @@ def test_what_failed_is_kept_and_not_judged(recorded, runs):
 def test_a_campaign_without_runs_is_an_empty_table(recorded):
     for path in recorded.glob("*/*"):
         path.unlink()
-    assert tidy.table(recorded).empty
-    assert list(tidy.runs(recorded)["warmup"]) == []
+    assert tidy.tidy_table(recorded).empty
+    assert list(tidy.run_table(recorded)["warmup"]) == []
     assert tidy.intervals(recorded).empty
     assert tidy.variables(recorded) == {}
 
@@ -165,14 +165,14 @@ def test_a_whole_result_that_must_not_be_averaged_in(runs, old, new, seconds, me
 
 def test_a_percentile_that_some_runs_lack_is_told_of_none(recorded):
     """Those that lack it are the slower ones: the others' median would be too good."""
-    before = tidy.table(recorded)
+    before = tidy.tidy_table(recorded)
     run = before.loc[before["metric"].eq("p95") & ~before["warmup"], "run"].iloc[0]
     text = recorded / run / "sysbench.txt"
     n = tidy.sysbench(recorded / run)["transactions"]
     change(recorded / run / "run.json", threads=2, sha256={})
     text.write_text(text.read_text().replace(f" {n} ", " 100 "))
     assert "p95" in set(before["metric"])
-    assert "p95" not in set(tidy.table(recorded)["metric"])
+    assert "p95" not in set(tidy.tidy_table(recorded)["metric"])
 
 
 # -- other tables ----------------------------------------------------------------------------------

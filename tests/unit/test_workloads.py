@@ -15,7 +15,7 @@ FILE = Path("/private/of/somebody/sysbench.cnf")
 
 def argv(workload=MAIN, **options):
     given = {"tables": 5, "rows": 100, "threads": 4, "seconds": 2.0} | options
-    return workloads.sysbench(workload, FILE, **given)
+    return workloads.sysbench_argv(workload, FILE, **given)
 
 
 def test_a_run_prints_seconds_and_a_histogram():
@@ -40,13 +40,13 @@ def test_our_own_script_is_a_path_that_is_not_written_down():
     assert Path(found[1]).name == "work.lua"
     assert workloads.script("oltp_write_only") == "oltp_write_only"
     assert workloads.script("absent.lua") == "absent.lua"
-    shown = workloads.shown(found)
+    shown = workloads.portable(found)
     assert not [a for a in shown if "/" in a]
     assert "--config-file=sysbench.cnf" in shown
 
 
 def test_loading_and_a_statement_for_every_table():
-    found = workloads.prepare(FILE, "oltp_read_write", 5, 100)
+    found = workloads.prepare_argv(FILE, "oltp_read_write", 5, 100)
     assert found[-1] == "prepare"
     assert "--table-size=100" in found
     assert not [a for a in found if "password" in a]

@@ -6,12 +6,19 @@ Modules, each reading only from those above it: `synthetic` (campaigns whose tru
 `calibration` (all of it, in sentences). What the page alone shows is in ``notebooks/analysis``.
 """
 
-from noisefloor.calibrate.calibration import Calibration, load, recorded
+from noisefloor.calibrate.calibration import Calibration, open_calibration, recorded
 from noisefloor.calibrate.found import write_tables
 from noisefloor.calibrate.goals import summary
 from noisefloor.calibrate.live import TooShort
 from noisefloor.calibrate.truth import measure, write
 
 __all__ = [
-    "Calibration", "TooShort", "load", "measure", "recorded", "summary", "write", "write_tables",
+    "Calibration",
+    "TooShort",
+    "measure",
+    "open_calibration",
+    "recorded",
+    "summary",
+    "write",
+    "write_tables",
 ]  # fmt: skip

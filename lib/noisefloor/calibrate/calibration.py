@@ -11,7 +11,7 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.calibrate import heldout, live, truth
-from noisefloor.calibrate.goals import pct, table
+from noisefloor.calibrate.goals import goals_table, pct
 from noisefloor.data import results
 from noisefloor.stats import scatter
 from noisefloor.stats.verdict import differs
@@ -37,7 +37,7 @@ class Calibration:
     identical = cached_property(lambda c: live.called(c.opened, control=False))
     controls = cached_property(lambda c: live.called(c.opened, control=True))
     slowdowns = cached_property(lambda c: live.slowdowns(c.opened))
-    goals = cached_property(table)
+    goals = cached_property(goals_table)
 
     @cached_property
     def repeats(self) -> pd.DataFrame:
@@ -144,7 +144,7 @@ class Calibration:
         return " ".join((*self.sentences, end))
 
 
-def load(campaigns: str = "") -> Calibration:
+def open_calibration(campaigns: str = "") -> Calibration:
     """The recorded synthetic figures and the campaigns called so, "" for all recorded ones that came to
     their end."""
     folders = results.named(campaigns) or _recorded_folders()

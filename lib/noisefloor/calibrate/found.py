@@ -46,7 +46,7 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
     if not machine:
         pilot = tomllib.loads(Path(__file__).with_name("pilot.toml").read_text(encoding="utf-8"))
         tables["noise"] |= {k: v | tables["noise"].get(k, {}) for k, v in pilot.items()}
-        tables |= {"tau": tau(opened), "told": live.told(opened)}
+        tables |= {"tau": tau(opened), "told": live.recovered_share(opened)}
     for name, entries in tables.items():
         text = json.dumps(entries, indent=1, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n")
@@ -199,7 +199,7 @@ def tau(opened: Sequence[Results]) -> dict[str, Any]:
     table: dict[str, Any] = {"source": f"{campaigns} campaigns"}
     for instrument, metric in sorted({(c.instrument, c.metric) for c in every}):
         repeated = [c.sittings for c in heldout.repeated(every, instrument, metric)]
-        if scatter := combine.estimate(repeated):
+        if scatter := combine.estimate_tau(repeated):
             table.setdefault(instrument, {})[metric] = {
                 "value": round(scatter.value, 6),
                 "df": round(scatter.df, 2),

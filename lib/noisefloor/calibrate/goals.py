@@ -23,7 +23,7 @@ SURE = 0.002  # two-sided: bounds of 99.9 % each, of the most extreme of hundred
 SHARES = ("least", "most", "median", "more")
 
 
-def table(c: "Calibration") -> pd.DataFrame:
+def goals_table(c: "Calibration") -> pd.DataFrame:
     """Every goal of a Calibration: columns goal, reached ("yes", "no", "not measured"), measured,
     bound, limit, where. A goal of campaigns that are not there is not measured."""
     rows = []

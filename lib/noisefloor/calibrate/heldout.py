@@ -36,7 +36,12 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
         arms = table["workload"].eq(main_workload(r)) & ~table["control"].astype(bool)
         rows = table[arms & table["lo_pct"].notna()]
         if len(rows):
-            alike = r.study.name, r.study.key, r.processor, design.fingerprint(design.of(r.meta))
+            alike = (
+                r.study.name,
+                r.study.key,
+                r.processor,
+                design.fingerprint(design.design_of(r.meta)),
+            )
             groups.setdefault(alike, []).append((r, rows))
     every = []
     for (study, key, processor, _), campaigns in groups.items():
@@ -47,7 +52,7 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
             for sitting, row in _alike(campaigns, metric):
                 by_sitting.setdefault(sitting, []).append(question.campaign(row))
             if by_sitting:
-                sittings = tuple(map(combine.sitting, by_sitting.values()))
+                sittings = tuple(map(combine.mean_of_sitting, by_sitting.values()))
                 every.append(Comparison(study, key, processor, instrument, metric, sittings))
     return every
 
@@ -55,7 +60,9 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
 def _alike(campaigns: Sequence[tuple[Results, pd.DataFrame]], metric: str) -> list[tuple[str, Any]]:
     """(sitting, row) of each campaign that measured a metric: the joint row, or that of the most
     threads, that all of them have. campaigns: (Results, verdict rows)."""
-    measured = ((design.sitting(r.meta), rows[rows["metric"] == metric]) for r, rows in campaigns)
+    measured = (
+        (design.sitting_key(r.meta), rows[rows["metric"] == metric]) for r, rows in campaigns
+    )
     tables: list[tuple[str, dict[tuple[str, float], Any]]] = [
         (sitting, {(row["arm"], _threads(row)): row for _, row in rows.iterrows()})
         for sitting, rows in measured
@@ -93,7 +100,7 @@ def held_out(every: Sequence[Comparison]) -> pd.DataFrame:
             for other in repeated(every, c.instrument, c.metric)
             if (other.study, other.question) != about
         ]
-        page, few = _ahead(c, combine.pooled(rest)), _ahead(c, combine.estimate(rest))
+        page, few = _ahead(c, combine.pooled_tau(rest)), _ahead(c, combine.estimate_tau(rest))
         rows += [
             (*about, c.instrument, c.metric, one.inside, 100 * one.half, other.inside)
             for one, other in zip(page, few, strict=True)

@@ -67,7 +67,7 @@ def rounds(arm: Arm) -> int:
 def blocks(r: Results, metric: str, arm: Arm) -> np.ndarray:
     """Mean of every whole block of a slowdown: log of the time, or processor time, of a transaction."""
     sign = 1 if METRICS[metric].worse_up else -1
-    return sign * stats.units(r.pairs(main_workload(r), metric, arm.name))["mean"].to_numpy()
+    return sign * stats.block_means(r.pairs(main_workload(r), metric, arm.name))["mean"].to_numpy()
 
 
 def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
@@ -88,7 +88,7 @@ def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
         if len(units) < PIECE:
             raise TooShort(f"{r.folder.name} has {len(units)} whole blocks, fewer than {PIECE}")
         sign = 1 if METRICS[metric].worse_up else -1
-        mean, lo, _ = map(float, rule.interval(units))
+        mean, lo, _ = map(float, rule.block_interval(units))
         grown, error = math.expm1(mean), math.exp(mean) * (mean - lo)
         for arm in (a for a in r.study.arms if a is not heavy):
             share = rounds(arm) / rounds(heavy)
@@ -98,7 +98,7 @@ def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
             if row.empty or len(units) < PIECE:
                 continue
             pieces = [units[i : i + PIECE] for i in range(0, len(units) + 1 - PIECE, PIECE)]
-            middle, low, _ = rule.interval(pieces)
+            middle, low, _ = rule.block_interval(pieces)
             covered = np.abs(middle - truth) <= np.hypot(middle - low, doubt)
             size = 100 * math.expm1(sign * truth)
             answer = row.iloc[0][["change_pct", "lo_pct", "hi_pct", "verdict"]]
@@ -114,7 +114,7 @@ ALONE = "rate-alone"
 SIZES = (CPU, "mean_latency", "p99")
 
 
-def told(opened: Sequence[Results]) -> dict[str, Any]:
+def recovered_share(opened: Sequence[Results]) -> dict[str, Any]:
     """The share of a known difference that two servers on shared cores tell: {"source", metric:
     {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval; without a metric whose
     size is not known to a half. Each arm of known work is held against the same work measured one server

@@ -33,7 +33,7 @@ def rates(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[st
 
     given: drift, cv (from run to run), runs (an arm) and seconds (rows of a run)."""
     k = given["runs"]
-    x = synthetic.runs("normal", 0.0, given["drift"], given["cv"], (n, 2 * k), rng)
+    x = synthetic.simulated_runs("normal", 0.0, given["drift"], given["cv"], (n, 2 * k), rng)
     rows = signal.lfilter([0.6], [1, -0.8], rng.standard_normal((n, 2, given["seconds"] + 50)))
     rows = ROW_CV * rows[..., 50:] + x[:, :2, None]  # autocorrelated, as rows a second are
     pairs = (x[:, 1::2] - x[:, ::2]) * (rng.integers(0, 2, (n, k)) * 2 - 1)

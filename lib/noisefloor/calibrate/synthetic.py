@@ -32,7 +32,7 @@ def skewed(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     return (z - math.exp(0.32)) / math.sqrt(math.exp(0.64) * math.expm1(0.64))
 
 
-def runs(
+def simulated_runs(
     noise: str, dependence: float, drift: str, cv: float, shape: tuple[int, ...], rng: Any
 ) -> np.ndarray:
     """Log values of runs in the order of measuring, [..., runs], without any effect.
@@ -59,7 +59,7 @@ def runs(
     return x
 
 
-def pairs(
+def simulated_pairs(
     given: Mapping[str, Any],
     n: int,
     rng: np.random.Generator,
@@ -74,7 +74,7 @@ def pairs(
     given = {**USUAL, **given}
     blocks, each = given["blocks"], ASKED["pairs"]
     noise, dependence, drift, cv = (given[k] for k in ("noise", "dependence", "drift", "cv"))
-    x = runs(noise, dependence, drift, cv, (n, threads, 2 * blocks * each), rng)
+    x = simulated_runs(noise, dependence, drift, cv, (n, threads, 2 * blocks * each), rng)
     d = (x[..., 1::2] - x[..., ::2]).reshape(n, threads, blocks, each)
     if coin:
         d *= rng.integers(0, 2, d.shape) * 2 - 1
@@ -91,17 +91,17 @@ def cell(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[str
     its words at each of TRUTHS ("larger_0", "same_2"). Of `threads` equal ones: `together` (all
     intervals hold the truth), `joint` (they have a joint row), `joint_covered`, and `any_false` (a
     word other than `same` at a truth of 0, at a thread count or in the joint row)."""
-    members = pairs(given, n, rng, threads=ASKED["threads"]).mean(-1)
-    _, lo, hi = rule.interval(members[:, 0])
+    members = simulated_pairs(given, n, rng, threads=ASKED["threads"]).mean(-1)
+    _, lo, hi = rule.block_interval(members[:, 0])
     found = {"covered": (lo <= 0) & (hi >= 0)}
     for truth in TRUTHS:
         theta = math.log1p(truth / 100)
         words = rule.codes(lo + theta, hi + theta, MARGIN)
         found |= {f"{name}_{truth}": words == code for name, code in WORDS.items()}
-    _, lo, hi = rule.interval(members, members.shape[1])
+    _, lo, hi = rule.block_interval(members, members.shape[1])
     each = rule.codes(lo, hi, MARGIN)
     joint = rule.joint(members, each)
-    _, low, high = rule.interval(members.mean(1))
+    _, low, high = rule.block_interval(members.mean(1))
     whole = np.abs(rule.codes(low, high, MARGIN)) == 1
     found |= {
         "together": ((lo <= 0) & (hi >= 0)).all(-1),
@@ -118,7 +118,7 @@ def files(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict[st
     given: runs (an arm), cv (from run to run), effect (true change of the throughput), restarts: every
     run had its own start and nothing is added; else the runs of an arm share one, which scatters as
     recorded, and that is added."""
-    k, known = given["runs"], scatter.start("tps", own=False)
+    k, known = given["runs"], scatter.start_scatter("tps", own=False)
     assert known is not None
     x = rng.normal(0, given["cv"], (n, 2, k))
     if not given["restarts"]:
@@ -147,9 +147,11 @@ def sittings(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict
     found = []
     for _ in range(n // EACH):
         others = [zip(*campaigns(2 + i % 2), strict=True) for i in range(POOL)]
-        pooled = combine.estimate([[combine.Campaign(e, v, DF) for e, v in q] for q in others])
+        pooled = combine.estimate_tau([[combine.Campaign(e, v, DF) for e, v in q] for q in others])
         assert pooled is not None
-        mean, half, ahead, _ = combine.interval(*campaigns(EACH, k), np.full((EACH, k), DF), pooled)
+        mean, half, ahead, _ = combine.intervals_with_tau(
+            *campaigns(EACH, k), np.full((EACH, k), DF), pooled
+        )
         following = campaigns(EACH)[0]
         found.append((np.abs(mean) <= half, np.abs(following - mean) <= ahead, half, ahead))
     covered, inside, half, ahead = map(np.concatenate, zip(*found, strict=True))
@@ -164,7 +166,7 @@ def sittings(given: Mapping[str, Any], n: int, rng: np.random.Generator) -> dict
 
 def different(units: np.ndarray, mistake: float = 1.0) -> np.ndarray:
     """Whether the interval of block means leaves out zero. mistake: a factor of its half width."""
-    mean, lo, _ = rule.interval(units)
+    mean, lo, _ = rule.block_interval(units)
     return np.abs(mean) > mistake * (mean - lo)
 
 
@@ -188,7 +190,7 @@ def mutant(given: Mapping[str, Any], n: int, seed: Any) -> tuple[int, int]:
     campaigns. given: `mutant`, its name, and what its noise is."""
     name = given["mutant"]
     mine, whole = (
-        pairs(given, n, np.random.default_rng(seed), coin=coin)[:, 0]
+        simulated_pairs(given, n, np.random.default_rng(seed), coin=coin)[:, 0]
         for coin in (name != "fixed order", True)
     )
     return int(MUTANTS[name](mine).sum()), int(different(whole.mean(-1)).sum())

@@ -16,7 +16,15 @@ import pandas as pd
 
 from noisefloor.claims.judged import COLUMNS as COLUMNS
 from noisefloor.claims.judged import FACTS as FACTS
-from noisefloor.claims.judged import SOURCES, TITLES, by_threads, facts, judge, times, trend
+from noisefloor.claims.judged import (
+    SOURCES,
+    TITLES,
+    by_threads,
+    judge_claims,
+    published_facts,
+    times,
+    trend,
+)
 from noisefloor.data.results import Results, capacity, main_workload
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
@@ -32,7 +40,7 @@ Row = Mapping[Any, Any]  # of a verdict table
 
 def here(r: Results) -> pd.DataFrame:
     """The claims of a study's source, judged by the margins of opened campaigns."""
-    judged = judge(facts(), times(), r.study.margin_pct)
+    judged = judge_claims(published_facts(), times(), r.study.margin_pct)
     return judged[judged["study"].eq(r.study.name)]
 
 
@@ -126,13 +134,13 @@ def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -
     ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]
-    word = agree.word(agree.claimed(claimed, **limits), ours)
+    word = agree.agreement(agree.claimed(claimed, **limits), ours)
     if not claimed:  # our own word says whether there is a difference
         word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
     return f"{word.capitalize()} with what was measured here"
 
 
-def shown(verdicts: pd.DataFrame, source: str) -> Shown:
+def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
     """The claims of one source as a table for reading, with the reasons below it."""
     kept = verdicts[verdicts["study"] == source]
     rows = [
@@ -155,7 +163,7 @@ def shown(verdicts: pd.DataFrame, source: str) -> Shown:
         frame = frame.drop(columns="by chance", errors="ignore")
     else:
         caption += " By chance: how often two runs of the same, unchanged server differ by as much."
-    table = report.table(frame, caption, name=name, numbers=right, raw=("verdict",))
+    table = report.html_table(frame, caption, name=name, numbers=right, raw=("verdict",))
     return Shown(
         joined((table.markup, piece("notes", [*_together(source), *reasons(kept)]))), table.text
     )
@@ -184,12 +192,12 @@ def _itself(row: Row) -> str:
     if pd.isna(row["lo_pct"]):
         return agree.NOT_COMPARABLE  # why stands below the table
     theirs = agree.claimed(row["claimed_pct"], most=row["limit"] == "most")
-    return agree.word(theirs, (row["lo_pct"], row["hi_pct"]))
+    return agree.agreement(theirs, (row["lo_pct"], row["hi_pct"]))
 
 
 def _together(source: str) -> list[str]:
     """What arms that stand in an order say together, beside their pairs."""
-    _, order = trend(facts(), source)
+    _, order = trend(published_facts(), source)
     return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
 
 
@@ -220,7 +228,7 @@ def reasons(kept: pd.DataFrame) -> list[str]:
 # --- beside our own ---------------------------------------------------------------------------------
 
 
-def beside(
+def published_by_threads(
     facts: pd.DataFrame,
     claim: str = "io-bound",
     label: str = "published",

@@ -46,7 +46,7 @@ Claim = dict[str, Any]  # the fields of one in `claims.toml`, and what is found 
 Judged = tuple[runs.Cell, dict[str, Any]]  # and what else its words may name
 
 
-def facts(folder: Path | None = None) -> pd.DataFrame:
+def published_facts(folder: Path | None = None) -> pd.DataFrame:
     """All published numbers: one row a number, columns as in the folder's README, `value` as a
     number (empty: lost in the copies, or a version) and `printed` as the file has it. None where
     the project has no published numbers: a page then shows its own alone."""
@@ -69,7 +69,7 @@ def times(folder: Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["arm", "phase", "wall", "user_sys"])
 
 
-def judge(
+def judge_claims(
     facts: pd.DataFrame,
     times: pd.DataFrame,
     margin_pct: float = 0.0,
@@ -85,7 +85,7 @@ def judge(
     if facts.empty:
         counts = {c: "Int64" for c in ("threads", "from_threads", "to_threads")}
         return pd.DataFrame(columns=COLUMNS).astype(counts)
-    start = start or scatter.start("tps", own=False)
+    start = start or scatter.start_scatter("tps", own=False)
     assert start is not None
     published = _Published(facts, times, start)
     rows = [_row(c, margin_pct) for c in published.claims()]
@@ -105,7 +105,7 @@ def _row(c: Claim, margin_pct: float) -> Claim:
         if not cell.only and math.isnan(out["runs_needed"]):
             known = cell.estimate.single
             sd, least = known.high_cv if known else cell.sd, max(cell.n) + 1
-            needed = two.settle(cell.estimate.value, metric, margin_pct, sd, least)
+            needed = two.what_settles(cell.estimate.value, metric, margin_pct, sd, least)
             out |= dict(zip(("runs_needed", "minutes_needed"), needed, strict=True))
         out["settle"] = c["settle"].format(plan=_plan(out))
     return c | out
@@ -133,7 +133,7 @@ def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
     """(`stats.trend` of the arms of a source that stand in an order, what they say together); (None,
     "") for a source without any. The order was declared before its answer was looked at."""
     names, metric = SOURCES[source].get("ordered", ()), SOURCES[source].get("metric")
-    rows = of(facts, source, metric=metric)
+    rows = facts_of(facts, source, metric=metric)
     values = [rows.loc[rows["arm"].eq(name), "value"].dropna() for name in names]
     order = ordered.trend([list(v) for v in values])
     if order is None:
@@ -151,13 +151,13 @@ def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
 
 def by_threads(facts: pd.DataFrame, source: str, claim: str) -> pd.Series:
     """Log change by thread count from a source's two columns of throughput."""
-    rows = of(facts, source, claim, "tps")
+    rows = facts_of(facts, source, claim, "tps")
     wide = rows.pivot(index="threads", columns="arm", values="value")
     base, arm = (SOURCES[source][k] for k in ("baseline", "arm"))
     return np.log(wide[arm] / wide[base]).sort_index()
 
 
-def of(
+def facts_of(
     facts: pd.DataFrame, source: str, claim: str | None = None, metric: str | None = None
 ) -> pd.DataFrame:
     """The numbers of a source, or of one claim or metric of it."""
@@ -193,7 +193,7 @@ def _cell(
 ) -> runs.Cell:
     """One comparison with the scatter that its source shows."""
     return runs.Cell(
-        c.get("threads"), n, runs.measured(value, parts, c["metric"], n, start), **more
+        c.get("threads"), n, runs.estimate_of_runs(value, parts, c["metric"], n, start), **more
     )
 
 
@@ -230,7 +230,7 @@ class _Published:
 
     def _judged(self, c: Claim) -> Claim:
         """What is found for a claim, and its words."""
-        mine = of(self.facts, c["study"], c["claim_id"])
+        mine = facts_of(self.facts, c["study"], c["claim_id"])
         cell, more = getattr(self, c["by"])(c)
         start = f"recorded start-to-start CV of {100 * self.start.cv:.2g} %"
         whose = "none: one number an arm, no control"
@@ -260,7 +260,7 @@ class _Published:
         """{"baseline", "arm": the numbers of an arm, in the order of the file}."""
         numbers: dict[str, Any] = {}
         for which in ("baseline", "arm"):
-            rows = of(self.facts, c["study"])
+            rows = facts_of(self.facts, c["study"])
             rows = rows[rows["arm"].eq(c[which].removeprefix("TLS ")) & rows["value"].notna()]
             if rows["claim_id"].eq(c["claim_id"]).any():
                 rows = rows[rows["claim_id"] == c["claim_id"]]
@@ -278,7 +278,7 @@ class _Published:
             ratio = arm.min() / base.max() if up else arm.max() / base.min()
             return math.log(ratio), _ends(numbers)
         for metric, log in CHANGES.items():
-            printed = of(self.facts, c["study"], c["claim_id"], metric)["value"]
+            printed = facts_of(self.facts, c["study"], c["claim_id"], metric)["value"]
             if len(printed):
                 return log(printed.iloc[0]), {}
         return math.nan, {}
@@ -287,9 +287,11 @@ class _Published:
         """Numbers without anything that shows their scatter: what such runs may differ by is
         predicted from published repeats."""
         value, more = self._difference(c)
-        seconds = of(self.facts, c["study"], c["claim_id"])["seconds"].dropna()
+        seconds = facts_of(self.facts, c["study"], c["claim_id"])["seconds"].dropna()
         length, n = float(seconds.iloc[0]) if len(seconds) else None, (c["runs"],) * 2
-        return runs.single(c.get("threads"), n, value, c["metric"], length, self.start), more
+        return runs.cell_of_single_runs(
+            c.get("threads"), n, value, c["metric"], length, self.start
+        ), more
 
     def refused(self, c: Claim) -> Judged:
         """A number that is no evidence, or lost: `why` is the reason."""
@@ -336,7 +338,7 @@ class _Published:
 
     def rounded(self, c: Claim) -> Judged:
         """Sizes that agree, within what their rounding can hide."""
-        size = of(self.facts, c["study"], c["claim_id"])["value"].iloc[0]
+        size = facts_of(self.facts, c["study"], c["claim_id"])["value"].iloc[0]
         reach = math.log((size + c["digit"] / 2) / (size - c["digit"] / 2))
         return _cell(c, 0.0, (1, 3), (((reach / 1.96) ** 2, math.inf),)), {}
 

@@ -146,7 +146,7 @@ def _one_sentence() -> Iterator[None]:
             raise
         from noisefloor import paths
 
-        at = f" ({paths.shown(e.filename)})" if e.filename else ""
+        at = f" ({paths.relative(e.filename)})" if e.filename else ""
         raise Sentence(f"{e.strerror or e}{at}; it was left as it was", 1) from e
     except Exception as e:
         if type(e).__module__.partition(".")[0] != "noisefloor":

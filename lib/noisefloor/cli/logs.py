@@ -103,7 +103,7 @@ def compare(
     rule["margin_pct"] = margin or 0.0  # 0: the metric's own
     if archive:
         every, left = _archived(archive, baseline, where, rule)
-        shown = logs.leading(every)
+        shown = logs.first_screen(every)
     else:
         every = shown = _two_sides(files, baseline_name, arm_name, rule)
         left = []
@@ -112,9 +112,9 @@ def compare(
     elif form == "csv":
         say(logs.as_csv(every), nl=False)
     else:
-        text = f"{logs.headline(shown)}\n\n" if form is None else ""
+        text = f"{logs.conclusion(shown)}\n\n" if form is None else ""
         most = logs.NOTES if archive and form is None else None
-        say(text + logs.table(shown, form or "text", most))
+        say(text + logs.as_text(shown, form or "text", most))
     if more := len(every) - len(shown):
         left += [f"{more} more rows: --json and --csv have all, `noisefloor report --from` a page"]
     if left:
@@ -135,7 +135,7 @@ def _two_sides(
     baseline, arm = baseline_name or folders[0], arm_name or folders[1]
     if baseline == arm:
         raise Sentence(f"both arms are called {arm!r}: two names are needed; nothing was read")
-    sides = logs.sides(before, after, baseline, arm)
+    sides = logs.read_both(before, after, baseline, arm)
     return logs.rows(*sides, baseline=baseline, arm=arm, **rule)
 
 
@@ -215,7 +215,7 @@ def judge(
         raise Sentence("--floor-runs without --floor: the CV itself is needed; nothing was judged")
     try:
         better = "lower" if lower_is_better else None
-        row, lines = two.judge(a, b, better=better, margin_pct=margin, **given)
+        row, lines = two.judge_two(a, b, better=better, margin_pct=margin, **given)
     except ValueError as e:
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
@@ -292,4 +292,4 @@ def ingest(
         say(f"labels: {', '.join(labels)}")
     if tables["problems"]:
         say(f"{tables['problems']} problems (file, line, reason): the table `problems`")
-    say(f"tables: {paths.shown(folder.resolve())}")
+    say(f"tables: {paths.relative(folder.resolve())}")

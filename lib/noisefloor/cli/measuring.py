@@ -158,7 +158,7 @@ def _obtained(
     from noisefloor.data import results
     from noisefloor.measure import collect
 
-    folders = collect.measured(study, dry=dry, **asked)
+    folders = collect.measure_study(study, dry=dry, **asked)
     return (None, ()) if dry else (results.load(*folders), folders)
 
 
@@ -202,7 +202,7 @@ def measure(minutes: float) -> None:
     done = 0
     for folder in lacking.measure(minutes, lambda text: say(text, err=True)):
         done += 1
-        say(f"git add {paths.shown(folder)} && git commit -m 'data: {folder.name}'")
+        say(f"git add {paths.relative(folder)} && git commit -m 'data: {folder.name}'")
     if not done:
         say(
             "nothing was measured: `noisefloor due` lists what is due and the minutes that it takes"
@@ -313,16 +313,16 @@ def calibrate(
     from noisefloor.show import report
 
     if tables:
-        folder = paths.known("noise", own=False).parent
-        calibration.write_tables(calibration.load().opened, folder)
+        folder = paths.noise_file("noise", own=False).parent
+        calibration.write_tables(calibration.open_calibration().opened, folder)
         return say(
-            f"noise.json, floor.json, tau.json and told.json are written into {paths.shown(folder)}"
+            f"noise.json, floor.json, tau.json and told.json are written into {paths.relative(folder)}"
         )
     opened = []
     if live:
         try:
             for question in studies.questions("calibration"):
-                (folder,) = collect.measured("calibration", question=question, profile=profile)
+                (folder,) = collect.measure_study("calibration", question=question, profile=profile)
                 opened.append(results.load(folder))
             calibration.write_tables(opened, paths.runs(), machine=True)
         except calibration.TooShort as e:

@@ -89,7 +89,7 @@ def report(
             continue
         folder, changed = pages.publish(study, out)
         kept = "" if changed else "; it was there already, with the same content"
-        say(f"published: {paths.shown(folder)}{kept}")
+        say(f"published: {paths.relative(folder)}{kept}")
     if failed:
         raise SystemExit(1)
 
@@ -146,7 +146,7 @@ def bundle(study: str, out: str | None, timeout: int) -> None:
             bar.update()
 
         made = packs.make(study, out, timeout, step=step)
-    say(paths.shown(made))
+    say(paths.relative(made))
 
 
 @main.command()
@@ -167,7 +167,7 @@ def pack(campaign: str, out: str | None) -> None:
     from noisefloor.data import pack as packs
 
     folder, files, size = packs.pack(paths.campaign(campaign), out)
-    say(f"{paths.shown(folder)}: {files:,} files, {size:,} bytes")
+    say(f"{paths.relative(folder)}: {files:,} files, {size:,} bytes")
 
 
 @main.command()
@@ -203,7 +203,7 @@ def store(campaigns: tuple[str, ...], url: str) -> None:
         else:
             stored += 1
             say(f"{folder.name}: {count} comparison{'s' * (count != 1)}")
-    say(f"{stored} of {len(folders)} campaigns are in {database.shown(place)}")
+    say(f"{stored} of {len(folders)} campaigns are in {database.url_without_password(place)}")
     if failed:
         raise SystemExit(1)
 
@@ -240,9 +240,9 @@ def history(
     rows = database.history(database.address(url), study, metric=metric, threads=threads, arm=arm)
     try:
         if plot:
-            plots.write(plots.history(rows), Path(plot))
+            plots.write(plots.history_figure(rows), Path(plot))
     except OSError as e:
         raise Sentence(f"{plot} cannot be written ({e.strerror})", 1) from None
     if as_json:
         return print_comparisons(report.records(rows))
-    say(database.text(rows))
+    say(database.history_text(rows))

@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 from noisefloor import paths, stats, tools
 from noisefloor.data import compare, ingest, results
 from noisefloor.data.ingest import files
-from noisefloor.model import AGAIN, METRICS, PROFILES, Arm, Study, Workload
+from noisefloor.model import CONTROL_SUFFIX, METRICS, PROFILES, Arm, Study, Workload
 from noisefloor.text import Refusal
 from noisefloor.text.reasons import Reason, Why
 
@@ -30,7 +30,7 @@ LABELS: tuple[str, ...] = (*OF_PATHS, "variant", "buffer_pool", "host")
 LABELS += ("folder", "arm", "study", "campaign", "tool_version")
 CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
 MOST_VALUES = 12  # of a label that a refusal names
-HARD = ("campaign", "tool", *tools.must())  # across which nothing can be compared
+HARD = ("campaign", "tool", *tools.must_match())  # across which nothing can be compared
 
 
 class Unknown(Refusal):
@@ -161,7 +161,9 @@ class Archive(results.Results):
                 f"{left or 'nothing was left out'}; nothing was judged"
             )
         first = self.baseline or self.first(works[0].name)
-        others = (a for a in pd.unique(self.tidy["arm"]) if a not in (first, first + AGAIN))
+        others = (
+            a for a in pd.unique(self.tidy["arm"]) if a not in (first, first + CONTROL_SUFFIX)
+        )
         return Study(
             name=f"archive-{self.folder.stem}",
             title=self.about.get("title", f"Archive {self.folder.stem}"),

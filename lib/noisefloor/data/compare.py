@@ -44,15 +44,15 @@ def _refused(why: str, code: int = 2) -> Refused:
 # -- reading ------------------------------------------------------------------------
 
 
-def sides(
+def read_both(
     before: Paths, after: Paths, baseline: str = "before", arm: str = "after"
 ) -> tuple[list[Run], list[Run]]:
     """The runs of both arms, from their files; Refused when a log stands on both sides."""
     seen: dict[bytes, Path] = {}
-    return runs(before, baseline, seen), runs(after, arm, seen)
+    return read_runs(before, baseline, seen), read_runs(after, arm, seen)
 
 
-def runs(paths: Paths, arm: str, seen: dict[bytes, Path] | None = None) -> list[Run]:
+def read_runs(paths: Paths, arm: str, seen: dict[bytes, Path] | None = None) -> list[Run]:
     """The runs in `paths` (files, or folders of them), in the order given. seen: {text: its path}
     of the other arm.
 
@@ -92,13 +92,13 @@ def _texts(paths: Paths) -> Iterator[tuple[Path, bytes]]:
 
 def _runs(path: Path, text: bytes) -> list[Run]:
     """The runs in one log."""
-    tool = tools.of(text)
+    tool = tools.tool_of(text)
     if tool is None:
         why = "binary data" if b"\0" in text[:8192] else "text of something else"
-        if other := tools.foreign(text):
+        if other := tools.unsupported(text):
             why = f"{other} output"
         why = why if text.strip() else "nothing"
-        known = ", ".join(sorted(t.NAME for t in tools.known()))
+        known = ", ".join(sorted(t.NAME for t in tools.all_tools()))
         raise _refused(f"{path} holds {why}: noisefloor reads what these print: {known}", 1)
     if chore := tool.chore(text):
         raise _refused(f"{path} is the log of a {tool.NAME} {chore}, not of a run", 1)
@@ -153,7 +153,7 @@ def rows(
         raise _refused("no number above 0 is in all of these logs", 1)
     out = []
     for metric in metrics:
-        out += stats.runs.judge(
+        out += stats.runs.judge_runs(
             {arm: {t: (_side(a[t], metric), _side(b[t], metric)) for t in counts}},
             metric=metric,
             baseline=baseline,
@@ -214,7 +214,7 @@ def _and(names: Sequence[str], more: str) -> str:
 # -- in words ------------------------------------------------------------------------
 
 
-def table(rows: Sequence[Row], form: str = "text", most: int | None = None) -> str:
+def as_text(rows: Sequence[Row], form: str = "text", most: int | None = None) -> str:
     """The rows as text for a terminal or as a Markdown table; each warning once, by number, `most` of
     them.
 
@@ -244,7 +244,7 @@ def table(rows: Sequence[Row], form: str = "text", most: int | None = None) -> s
     above = wide and "workload" not in one  # in a line of its own above its rows
     one |= {"workload"} if wide else set()
     head = [name for name in cells[0] if name not in one]
-    lines = [[amounts.plain(cell[name]) for name in head] for cell in cells]
+    lines = [[amounts.ascii_only(cell[name]) for name in head] for cell in cells]
     if form == "markdown":
         grid = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
         return "\n".join([*grid, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
@@ -293,12 +293,12 @@ def _first(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["metric"] == lead]
 
 
-def leading(rows: Sequence[Row]) -> list[Row]:
+def first_screen(rows: Sequence[Row]) -> list[Row]:
     """The rows that come first, a screen at most: those of the first metric."""
     return _first(rows)[:SCREEN]
 
 
-def headline(rows: Sequence[Row]) -> str:
+def conclusion(rows: Sequence[Row]) -> str:
     """The verdicts of the first metric, what is known where it cannot tell, and what would settle
     it; of several workloads or arms how many rows have which verdict."""
     first = _first(rows)
@@ -311,7 +311,7 @@ def headline(rows: Sequence[Row]) -> str:
         if others := _counted(r["restarted"] for r in first if r["restarted"]):
             restarted = "if the server was restarted between an arm's runs (--restarts)"
             lines.append(f"  Of these {others} {restarted}.")
-        return amounts.plain("\n".join(lines))
+        return amounts.ascii_only("\n".join(lines))
     parts = []
     for word in dict.fromkeys(r["verdict"] for r in first):
         where = ", ".join(_where(r) for r in first if r["verdict"] == word)
@@ -321,7 +321,7 @@ def headline(rows: Sequence[Row]) -> str:
         if text := _open(row):
             text = f"{_where(row)}: {text}" if len(first) > 1 else text
             lines += textwrap.wrap(text, 92, initial_indent="  ", subsequent_indent="    ")
-    return amounts.plain("\n".join(lines))
+    return amounts.ascii_only("\n".join(lines))
 
 
 def _counted(words: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from noisefloor.model import Arm, Study, Workload, restored
+from noisefloor.model import Arm, Study, Workload, study_of
 
 _VERSION = 1  # of the list of values below; 1: first
 Design = dict[str, Any]  # name of a value -> value
@@ -88,9 +88,9 @@ def _series(build: Mapping[str, str]) -> str:
     return f"{build.get('kind', '')} {'.'.join(numbers)}".strip()
 
 
-def of(meta: Mapping[str, Any]) -> Design:
+def design_of(meta: Mapping[str, Any]) -> Design:
     """The design of a campaign, by its campaign.json. Raises StudyError."""
-    study, engines = restored(meta), meta.get("engines") or {}
+    study, engines = study_of(meta), meta.get("engines") or {}
     usual = meta.get("engine") or {}
     values = design(study, {a.name: engines.get(a.name, usual) for a in study.compared})
     for name, arm in meta["arms"].items():  # of campaigns before 0.3
@@ -121,7 +121,7 @@ def _shown(value: Any) -> str:
 # -- where and when --------------------------------------------------------------------------------
 
 
-def processor(meta: Mapping[str, Any]) -> str:
+def processor_name(meta: Mapping[str, Any]) -> str:
     """The processor of a campaign with family, model and stepping: `AMD EPYC 23/1/2`; of one that
     holds its name alone `AMD EPYC, model not recorded`."""
     host = meta.get("host")
@@ -139,12 +139,14 @@ def began(meta: Mapping[str, Any]) -> str:
     return str(meta.get("created") or "")
 
 
-def sitting(meta: Mapping[str, Any]) -> str:
+def sitting_key(meta: Mapping[str, Any]) -> str:
     """What campaigns of one sitting share: the boot of a machine; of one that did not record it the
     day and the processor."""
     host = meta.get("host")
     boot = host.get("boot") if isinstance(host, dict) else ""
-    return boot or f"{str(meta.get('created') or meta.get('date') or '')[:10]} {processor(meta)}"
+    return (
+        boot or f"{str(meta.get('created') or meta.get('date') or '')[:10]} {processor_name(meta)}"
+    )
 
 
 def instrument(study: Study, workload: str) -> str:

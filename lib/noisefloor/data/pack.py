@@ -34,7 +34,9 @@ def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]
     digest, size = tidy.digest(campaign), sum(len(files[name].read_bytes()) for name in names)
     if out.exists() and any(out.iterdir()):
         if not packed.archive(out) or tidy.digest(out) != digest:
-            raise Refused(f"{paths.shown(out)} is there already and does not hold the same, packed")
+            raise Refused(
+                f"{paths.relative(out)} is there already and does not hold the same, packed"
+            )
         return out, len(names), size
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -51,7 +53,7 @@ def pack(campaign: Path, out: Path | str | None = None) -> tuple[Path, int, int]
             raise Refused(f"{campaign.name} was changed meanwhile", 1)
         partial.replace(out)
     except OSError as e:
-        raise Refused(f"{paths.shown(out)} cannot be written ({e.strerror or e})", 1) from None
+        raise Refused(f"{paths.relative(out)} cannot be written ({e.strerror or e})", 1) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return out, len(names), size

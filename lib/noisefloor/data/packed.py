@@ -176,7 +176,7 @@ def archive(campaign: Path) -> Path | None:
     return archives[0] if archives else None
 
 
-def inside(campaign: Path) -> Place:
+def runs_folder(campaign: Path) -> Place:
     """The folder that holds a campaign's runs: its own, or that in its archive. Raises Damaged."""
     if (path := archive(campaign)) is None:
         return campaign
@@ -192,13 +192,13 @@ def files(campaign: Path) -> dict[str, Place]:
     path = archive(campaign)
     loose = (f for f in campaign.rglob("*") if f.is_file() and f != path)
     by_name: dict[str, Place] = {str(f.relative_to(campaign)): f for f in loose}
-    if isinstance(place := inside(campaign), _Member):
+    if isinstance(place := runs_folder(campaign), _Member):
         by_name |= {name: place / name for name in place.archive.files}
     whole = (name for name in by_name if ".partial/" not in f"{name}/")
     return {name: by_name[name] for name in sorted(whole, key=lambda n: n.split("/"))}
 
 
-def beside(campaign: Path) -> list[str]:
+def loose_files(campaign: Path) -> list[str]:
     """Names of what lies loose in the folder of a packed campaign and belongs into its archive."""
     if (path := archive(campaign)) is None:
         return []
@@ -208,7 +208,7 @@ def beside(campaign: Path) -> list[str]:
 
 def empty(campaign: Path) -> list[str]:
     """Names of the folders of a campaign that hold nothing. Raises Damaged."""
-    place = inside(campaign)
+    place = runs_folder(campaign)
     if isinstance(place, _Member):
         return sorted(name for name, names in place.archive.folders.items() if name and not names)
     folders = (p for p in campaign.rglob("*") if p.is_dir() and not any(p.iterdir()))

@@ -101,7 +101,7 @@ def _row(
     for sitting, repeat in repeats:
         if measured := campaign(repeat):
             by_sitting.setdefault(sitting, []).append(measured)
-    means = [combine.sitting(campaigns) for campaigns in by_sitting.values()]
+    means = [combine.mean_of_sitting(campaigns) for campaigns in by_sitting.values()]
     # a rate that saturated has no interval: that sitting says nothing
     sittings = len(by_sitting or {sitting for sitting, _ in repeats})
     asked = 1 if row["control"] else study.sittings
@@ -113,7 +113,7 @@ def _row(
     metric = row["metric"]
     if means:
         spread = tau(design.instrument(study, row["workload"]), metric)
-        both = combine.combine(means, spread, int(row["together"]))
+        both = combine.combine_sittings(means, spread, int(row["together"]))
         for column, value in (
             ("change_pct", both.mean), ("lo_pct", both.lo), ("hi_pct", both.hi),
             ("next_lo_pct", both.next_lo), ("next_hi_pct", both.next_hi),

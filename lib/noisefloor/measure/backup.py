@@ -28,11 +28,11 @@ from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines
 from noisefloor.servers.evidence import agree, check
+from noisefloor.servers.sandbox import clock, ctrl_c, die_with_parent, secret_file
 from noisefloor.servers.server import Server, ServerError
-from noisefloor.servers.workshop import clock, ctrl_c, die_with_parent, secret_file
 
 if TYPE_CHECKING:
-    from noisefloor.measure.bench import Bench
+    from noisefloor.measure.server_pool import ServerPool
 
 _SAMPLE_S = 0.02  # between looks at what the processes of a pipe are doing
 _SELDOM_S = 0.2  # the same beside a load, which a look takes time from
@@ -44,10 +44,10 @@ _DATA = re.compile(r".*\.ibd|ibdata\d+|undo_?\d+")  # files of a server with row
 _WAITS = {"pipe_read": "waits for input", "pipe_write": "waits for output"}
 
 
-class Kit(tools.Kit):
+class Kit(tools.Fixtures):
     """Archives, passphrase and extra servers of a campaign."""
 
-    def __init__(self, bench: "Bench", study: Study) -> None:
+    def __init__(self, bench: "ServerPool", study: Study) -> None:
         super().__init__(bench, study)
         self.folder = bench.folder / "backups"
         self.folder.mkdir(mode=0o700)
@@ -57,7 +57,7 @@ class Kit(tools.Kit):
         self.servers: dict[str, Server] = {}
         self.count = 0
 
-    def dress(self, server: Server) -> None:
+    def configure(self, server: Server) -> None:
         """A fresh server needs nothing more than a program that copies it. Raises ServerError."""
         if copier(server) == "tar" and not server.engine.clone:
             raise ServerError("this build of MySQL has no clone plugin, and xtrabackup is missing")
@@ -99,7 +99,7 @@ class Kit(tools.Kit):
                 self.servers[each.name].start()
         return self.servers.get(arm.name)
 
-    def stock(self) -> None:
+    def prebuild(self) -> None:
         """Make the archive of every arm that is restored, and a copy that is started and
         compared."""
         for workload in (w for w in self.study.workloads if w.tool == "restore"):

@@ -14,10 +14,10 @@ from typing import Any
 from noisefloor import parse, paths, schedule
 from noisefloor.data import tidy
 from noisefloor.measure import backup, connections, loading, replication, tools, variables
-from noisefloor.measure.bench import Bench
 from noisefloor.measure.child import Gated, ToolError
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Arm, StudyError, Workload
 from noisefloor.schedule import Cell
 from noisefloor.servers import disk, engines, evidence
@@ -61,7 +61,7 @@ FAILURES = (
 class Campaign(Folder):
     """A campaign that measures into its folder."""
 
-    def prepare(self, bench: Bench) -> None:
+    def prepare(self, bench: ServerPool) -> None:
         """Find out once, before the first block: the speed of ciphers, keys and the disk, the
         upgrade of a data directory."""
         study, shop, templates = self.study, bench.folder, bench.templates
@@ -86,15 +86,15 @@ class Campaign(Folder):
             return
         self.progress.say("measuring the disk with fio")
         try:
-            if printed := disk.measured(folder, seconds):
-                self.meta["disk"] = disk.facts(printed)
+            if printed := disk.run_fio(folder, seconds):
+                self.meta["disk"] = disk.fio_facts(printed)
                 (self.folder / "fio.json").write_text(printed)
             else:
                 self.meta["disk"] = {"skipped": "fio is missing: apt-get install fio"}
         except ServerError as e:
             self.meta["disk"] = {"skipped": str(e)}
 
-    def stock(self, bench: Bench) -> None:
+    def prebuild(self, bench: ServerPool) -> None:
         """Make, on a running server before the clock starts, what takes long and is not measured:
         what the kit's runs need, and what it finds out once, into a file each; it holds
         [{"skipped": reason}] where this machine does not allow it."""
@@ -102,7 +102,7 @@ class Campaign(Folder):
             return
         self.progress.say(f"{self.folder.name}: making what its runs need")
         bench.servers[0].start()
-        bench.kit.stock()
+        bench.kit.prebuild()
         for name in self.study.facts:
             path = self.folder / tidy.fact_file(self.folder, name).name
             if not path.exists():
@@ -136,7 +136,7 @@ class Campaign(Folder):
             self.study, tools.LATER, arm, work, cell.threads, seconds, folder, facts=facts
         )
 
-    def pair(self, bench: Bench, cell: Cell) -> None:
+    def pair(self, bench: ServerPool, cell: Cell) -> None:
         """Both runs of a pair, in the order that the coin says, when the host is quiet. It counts
         whole, or not at all."""
         waited = self.quiet()
@@ -155,7 +155,7 @@ class Campaign(Folder):
         ]  # fmt: skip
         for run in runs if cell.workload.rate else ():
             whose = pair_id if cell.workload.arrivals == "same" else run.facts["run"]
-            coin = schedule.coin(self.seed, self.block, whose, "arrivals")
+            coin = schedule.generator(self.seed, self.block, whose, "arrivals")
             run.facts["arrivals"] = int(coin.integers(1, 2**31 - 1))
             if cell.workload.cores == "swapped":
                 run.facts["core"] = (run.facts["slot"] + number) % 2
@@ -177,10 +177,10 @@ class Campaign(Folder):
             if self.lost >= GIVE_UP:
                 raise CampaignError(
                     f"{GIVE_UP} pairs in a row were lost, the last because {e}; whole runs are kept"
-                    f" in {paths.shown(self.folder)}"
+                    f" in {paths.relative(self.folder)}"
                 ) from None
 
-    def warm(self, bench: Bench, slots: list[tuple[int, Arm]]) -> None:
+    def warm(self, bench: ServerPool, slots: list[tuple[int, Arm]]) -> None:
         """A warm-up slice per server, of two servers at once: as much as they can do, on a disk
         that is not made slow; kept, marked, never judged. It has the most threads that are
         connected in no time."""
@@ -209,19 +209,21 @@ class Campaign(Folder):
         switched = self.study.design == "switched"
         return work.tool == "sysbench" and not (work.clients or work.throttled or switched)
 
-    def _at_once(self, bench: Bench, runs: list[tools.Slice]) -> None:
+    def _at_once(self, bench: ServerPool, runs: list[tools.Slice]) -> None:
         """Runs that nobody judges, all at the same time."""
         with ThreadPoolExecutor(len(runs)) as pool:
             for _ in pool.map(lambda run: self._measure(bench, run), runs):
                 pass
 
-    def run(self, bench: Bench, run: tools.Slice) -> None:
+    def run(self, bench: ServerPool, run: tools.Slice) -> None:
         """One run, whole or not at all; a failed one is kept as ``.failedN`` and tried again.
         Raises PairLost when no attempt gave a whole run, EvidenceError when the arm was not in
         force."""
         self._made(bench, [run], lambda: self._measure(bench, run))
 
-    def _made(self, bench: Bench, runs: list[tools.Slice], measure: Callable[[], None]) -> None:
+    def _made(
+        self, bench: ServerPool, runs: list[tools.Slice], measure: Callable[[], None]
+    ) -> None:
         """Runs that `measure` makes, whole together or not at all. Raises PairLost."""
         names = [run.facts["run"] for run in runs]
         for _ in range(_ATTEMPTS):
@@ -255,7 +257,7 @@ class Campaign(Folder):
         finally:
             self.meta["spent_s"] += time.monotonic() - began
 
-    def _failed(self, bench: Bench, runs: list[tools.Slice], e: Exception) -> str:
+    def _failed(self, bench: ServerPool, runs: list[tools.Slice], e: Exception) -> str:
         """Set failed runs aside; why they failed. Of somebody else's server neither that nor its
         texts say the name."""
         reason = str(e)
@@ -272,7 +274,7 @@ class Campaign(Folder):
         return reason
 
     @contextlib.contextmanager
-    def _connected(self, bench: Bench, runs: list[tools.Slice]) -> Iterator[None]:
+    def _connected(self, bench: ServerPool, runs: list[tools.Slice]) -> Iterator[None]:
         """The sysbench of each run has its connections already, where two servers stand side by
         side and there are many."""
         work, threads = runs[0].workload, runs[0].threads
@@ -294,7 +296,7 @@ class Campaign(Folder):
 
     # -- measured ---------------------------------------------------------------------------------
 
-    def _measure(self, bench: Bench, run: tools.Slice) -> None:
+    def _measure(self, bench: ServerPool, run: tools.Slice) -> None:
         """One run in turn."""
         work, facts = run.workload, run.facts
         self._show(run, run.arm.name)
@@ -321,7 +323,7 @@ class Campaign(Folder):
         where = f"{run.workload.name}, {run.threads} thread{'s' * (run.threads > 1)}"
         self.progress.show(self, f"{where}, {pair}, {whose}")
 
-    def _window(self, bench: Bench, runs: list[tools.Slice]) -> None:
+    def _window(self, bench: ServerPool, runs: list[tools.Slice]) -> None:
         """Both runs of a pair at the same time: each server offered the rate of the workload, or
         each replica behind its source."""
         self._show(runs[0], "both servers at once")
@@ -347,7 +349,7 @@ class Campaign(Folder):
         for run, result in zip(runs, results, strict=True):
             self._write(run, {"slice_s": run.seconds, **result})
 
-    def _offered(self, bench: Bench, runs: list[tools.Slice]) -> list[dict[str, Any]]:
+    def _offered(self, bench: ServerPool, runs: list[tools.Slice]) -> list[dict[str, Any]]:
         """What `tools.at_once` gives, of clients that were connected before the clock."""
         with bench.place("gates") as place, contextlib.ExitStack() as ends:
             for i, run in enumerate(runs):
@@ -406,7 +408,7 @@ class Campaign(Folder):
         self.proved.add(proof)
         run.facts["slice_s"] = facts["slice_s"]
 
-    def closing(self, bench: Bench, arms: list[tuple[int, Arm]]) -> None:
+    def closing(self, bench: ServerPool, arms: list[tuple[int, Arm]]) -> None:
         """The end of a block whose arms were measured in turn: are they still in force? Into
         ``block-NN.json``, with the variables by arm. Where they are not, the block does not count.
         Raises EvidenceError."""

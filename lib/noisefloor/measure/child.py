@@ -13,7 +13,7 @@ from typing import IO, Any, Self
 
 from noisefloor import parse
 from noisefloor.measure import workloads
-from noisefloor.servers.workshop import ctrl_c, die_with_parent, looks
+from noisefloor.servers.sandbox import ctrl_c, die_with_parent, looks
 
 PATIENCE_S = 60  # how long a tool may do nothing beyond its time before it is taken to hang
 

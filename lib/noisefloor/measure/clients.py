@@ -22,12 +22,12 @@ from noisefloor.data import cluster
 from noisefloor.data.tidy import CLIENTS
 from noisefloor.measure import child, tools, workloads
 from noisefloor.model import Study, StudyError, Workload
+from noisefloor.servers.sandbox import secret_file
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
-from noisefloor.servers.workshop import secret_file
 
 if TYPE_CHECKING:
-    from noisefloor.measure.bench import Bench
+    from noisefloor.measure.server_pool import ServerPool
 
 _AHEAD_S = 0.3  # from the order to start until the start
 _BACK_S = 20  # how long a client that was lost may be away
@@ -65,19 +65,19 @@ class _Hidden(str):
         return "..."
 
 
-class Kit(tools.Kit):
+class Kit(tools.Fixtures):
     """The clients of a campaign; connected while a block is measured, and left alone at its end."""
 
     tcp = True
 
-    def __init__(self, bench: "Bench", study: Study) -> None:
+    def __init__(self, bench: "ServerPool", study: Study) -> None:
         super().__init__(bench, study)
         self.open = contextlib.ExitStack()
         self.client: Any = None  # of the cluster
         self.workers: list[str] = []
         self.clocks: list[tuple[float, float]] = []
 
-    def dress(self, server: Server) -> None:
+    def configure(self, server: Server) -> None:
         """Before its start: where it listens."""
         url = urlsplit(cluster.address(self.bench.address))
         place = (url.hostname or "", url.port or 0)
@@ -184,7 +184,7 @@ def _load(
     options: str, workload: Workload, how: dict[str, Any], at: float, mark: str
 ) -> dict[str, Any]:
     """On a worker: one sysbench that starts at the second `at` of the worker's clock. options: text
-    of its option file; how: as `workloads.sysbench` takes it."""
+    of its option file; how: as `workloads.sysbench_argv` takes it."""
     from distributed import Event, get_client
 
     began: list[float] = []
@@ -196,13 +196,13 @@ def _load(
     event = Event(mark, client=get_client())
     with tempfile.TemporaryDirectory(prefix="noisefloor-client-") as folder:
         file = secret_file(Path(folder) / "sysbench.cnf", options)
-        argv = workloads.sysbench(workload, file, **how)
+        argv = workloads.sysbench_argv(workload, file, **how)
         if (late := time.time() - at) > _LATE_S:
             raise RuntimeError(f"the order to start came {late:.1f} s late")
         time.sleep(max(0.0, -late))
         code, text, cpu = child.run(argv, 3 * how["seconds"] + 60, None, begun)
     return {
-        "argv": workloads.shown(argv),
+        "argv": workloads.portable(argv),
         "exit_code": code,
         "text": text,
         "cpu_s": cpu,

@@ -8,20 +8,29 @@ from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.measure import asking, course, elsewhere, own
 from noisefloor.measure.asking import lacks
-from noisefloor.measure.bench import Bench
 from noisefloor.measure.campaign import FAILURES, Campaign, CampaignError
 from noisefloor.measure.loading import place_script, templates
 from noisefloor.measure.progress import Progress, Say
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study, StudyError, from_clients
 from noisefloor.servers import engines
 
 __all__ = [
-    "FAILURES", "Bench", "Campaign", "CampaignError", "Progress", "StudyError", "lacks", "measure",
-    "measured", "obtain", "templates",
+    "FAILURES",
+    "Campaign",
+    "CampaignError",
+    "Progress",
+    "ServerPool",
+    "StudyError",
+    "lacks",
+    "measure_campaign",
+    "measure_study",
+    "obtain_campaigns",
+    "templates",
 ]  # fmt: skip
 
 
-def obtain(name: str, campaign: str = "", **asked: Any) -> tuple[Path, ...]:
+def obtain_campaigns(name: str, campaign: str = "", **asked: Any) -> tuple[Path, ...]:
     """The folders of the campaigns of a page: those called `campaign` (several with commas
     between), else what `measured` measures when it is `asked` so, and what was measured of its
     other questions. What a notebook calls.
@@ -29,11 +38,11 @@ def obtain(name: str, campaign: str = "", **asked: Any) -> tuple[Path, ...]:
     With `campaign` the other parameters do not matter: a campaign keeps those it was made with."""
     if campaign:
         return tuple(paths.campaign(c.strip()) for c in campaign.split(","))
-    folders = measured(name, **asked)
+    folders = measure_study(name, **asked)
     return results.beside(folders[0]) if folders else ()
 
 
-def measured(
+def measure_study(
     name: str,
     question: str = "",
     clients: str = "",
@@ -65,13 +74,13 @@ def measured(
         Progress().say(f"{key} is left out: {why}")
     asked = [from_clients(study, hosts) if hosts else study for study in asked]
     return tuple(
-        measure(study, parameters=known, lua=lua, address=clients, seed=seed)
+        measure_campaign(study, parameters=known, lua=lua, address=clients, seed=seed)
         for study in asked
         if study.key not in lacking
     )
 
 
-def measure(
+def measure_campaign(
     study: Study,
     *,
     parameters: dict[str, Any] | None = None,
@@ -92,7 +101,7 @@ def measure(
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
         place_script(lua, study, shop)
-        bench = Bench(shop, templates(study, builds, shop), study, address)
+        bench = ServerPool(shop, templates(study, builds, shop), study, address)
         course.carry_out(campaign, bench)
     return campaign.folder
 

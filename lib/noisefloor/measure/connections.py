@@ -19,13 +19,13 @@ from noisefloor.measure.tools import NotHere, Slice, steal
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import engines, wire
 from noisefloor.servers.evidence import agree, check
+from noisefloor.servers.sandbox import clock, secret_file
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
 from noisefloor.servers.wire import Link, Sshd, Tunnel
-from noisefloor.servers.workshop import clock, secret_file
 
 if TYPE_CHECKING:
-    from noisefloor.measure.bench import Bench
+    from noisefloor.measure.server_pool import ServerPool
 
 _DEFAULT_KEY = "RSA 2048"
 # groups of the key exchange by the names that OpenSSL prints, in lower case; of others that name
@@ -43,12 +43,12 @@ class _Route:
     tunnel: Tunnel | None = None
 
 
-class Kit(tools.Kit):
+class Kit(tools.Fixtures):
     """Keys, tunnels, the link and the server at its far end."""
 
     tcp = True
 
-    def __init__(self, bench: "Bench", study: Study) -> None:
+    def __init__(self, bench: "ServerPool", study: Study) -> None:
         super().__init__(bench, study)
         self.folder = bench.folder / "connections"
         self.folder.mkdir(mode=0o700)
@@ -73,7 +73,7 @@ class Kit(tools.Kit):
 
     # -- servers ---------------------------------------------------------------------------------
 
-    def dress(self, server: Server) -> None:
+    def configure(self, server: Server) -> None:
         """Before its start: our certificates, and our configuration of OpenSSL instead of the
         machine's."""
         server.settings |= dict(self.study.settings)  # no name is looked up while a client waits
@@ -301,7 +301,7 @@ def _argv(run: Slice, route: _Route) -> list[str]:
 
 
 def _shown(kit: Kit, argv: list[str]) -> list[str]:
-    return [a.replace(f"{kit.keys}/", "") for a in workloads.shown(argv)]
+    return [a.replace(f"{kit.keys}/", "") for a in workloads.portable(argv)]
 
 
 def _first(text: str, arm: Arm) -> list[dict[str, str]]:

@@ -14,16 +14,16 @@ from typing import Any
 from noisefloor import paths
 from noisefloor.data import tidy
 from noisefloor.measure import loop
-from noisefloor.measure.bench import Bench
 from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.folder import description, now, resumable, write_json
 from noisefloor.measure.lock import alone
 from noisefloor.measure.preflight import planned, room
 from noisefloor.measure.progress import Progress, Say
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study
 from noisefloor.servers import guest
 from noisefloor.servers.engines import Engine
-from noisefloor.servers.workshop import workshop
+from noisefloor.servers.sandbox import sandbox
 from noisefloor.text.reasons import Reason, Why
 
 
@@ -34,10 +34,10 @@ def machine(say: Say, waits: bool = True) -> Iterator[Path]:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a client has a socket each
     try:
-        with alone(say) if waits else contextlib.nullcontext(), workshop() as shop:
+        with alone(say) if waits else contextlib.nullcontext(), sandbox() as shop:
             yield shop
     except OSError as e:
-        at = f" ({paths.shown(Path(os.fsdecode(e.filename)))})" if e.filename else ""
+        at = f" ({paths.relative(Path(os.fsdecode(e.filename)))})" if e.filename else ""
         raise CampaignError(
             f"{e.strerror or e}{at}: measuring stopped; whole runs are kept, the same command"
             " continues"
@@ -80,7 +80,7 @@ def open_campaign(
 # -- how it goes on, and ends ----------------------------------------------------------------------
 
 
-def carry_out(campaign: Campaign, bench: Bench) -> None:
+def carry_out(campaign: Campaign, bench: ServerPool) -> None:
     """Measure what is missing, on servers of its own, and seal the campaign. Raises
     CampaignError."""
     with cleaned_up(campaign, bench):
@@ -92,7 +92,7 @@ def carry_out(campaign: Campaign, bench: Bench) -> None:
 
 
 @contextlib.contextmanager
-def cleaned_up(campaign: Campaign, bench: Bench) -> Iterator[None]:
+def cleaned_up(campaign: Campaign, bench: ServerPool) -> Iterator[None]:
     """However it ends, our servers end with it, and what is known is written down."""
     try:
         yield

@@ -43,8 +43,8 @@ def due() -> list[Due]:
     """The questions that lack a sitting on this processor, the most wanted first: headlines, then
     those with the fewest sittings, then the shortest. None that this boot has measured, and none
     whose builds are not here."""
-    host = {"host": doctor.facts()}
-    here, boot = design.processor(host), design.sitting(host)
+    host = {"host": doctor.host_facts()}
+    here, boot = design.processor_name(host), design.sitting_key(host)
     campaigns = _campaigns()
     lacking = []
     for study, fingerprint in _questions():
@@ -105,9 +105,9 @@ def _campaigns() -> list[dict[str, Any]]:
                     "folder": folder,
                     "created": meta["created"],
                     "question": (meta["study"], meta.get("key", "")),
-                    "fingerprint": design.fingerprint(design.of(meta)),
-                    "processor": design.processor(meta),
-                    "sitting": design.sitting(meta),
+                    "fingerprint": design.fingerprint(design.design_of(meta)),
+                    "processor": design.processor_name(meta),
+                    "sitting": design.sitting_key(meta),
                     "runs": meta.get("slices_s", 0.0) > 0,
                     "minutes": round((ended - began).total_seconds() / 60, 1),
                 }
@@ -130,7 +130,7 @@ def measure(minutes: float, say: Callable[[str], None]) -> Iterator[Path]:
             continue
         say(f"{what} at the most")
         try:
-            (folder,) = collect.measured(asked.study, question=asked.question, profile=PROFILE)
+            (folder,) = collect.measure_study(asked.study, question=asked.question, profile=PROFILE)
         except collect.FAILURES as problem:  # the others are measured all the same
             say(str(problem))
         else:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from noisefloor import paths, schedule, stats
 from noisefloor.measure import course, loading, loop, workloads
-from noisefloor.measure.bench import Bench
 from noisefloor.measure.preflight import planned, values
 from noisefloor.measure.progress import Progress, Say
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study, StudyError, as_guest
 from noisefloor.servers import engines, guest
 from noisefloor.servers.address import address as address_of
@@ -29,7 +29,7 @@ def measure_as_guest(
     lua: str = "",
     dry: Say | None = None,
 ) -> Path | None:
-    """As `collect.measure`, on the server at `url`.
+    """As `collect.measure_campaign`, on the server at `url`.
 
     `allow`: what is measured all the same, by name (`guest.ALLOWED`). `dry`: takes every statement
     that would be sent; None is returned and nothing is changed."""
@@ -62,7 +62,7 @@ def measure_as_guest(
             loading.place_script(lua, study, shop)
             server = cast(Server, theirs)  # it has what a measurement asks of one
             loading.fill(server, study)
-            bench = Bench(shop, {}, study)
+            bench = ServerPool(shop, {}, study)
             bench.servers = [server]
             with course.cleaned_up(campaign, bench):
                 progress.say(planned(campaign))
@@ -74,14 +74,14 @@ def measure_as_guest(
 def _start_floor(near: bool) -> tuple[dict[str, tuple[float, float]], str]:
     """Metric -> (start-to-start CV in percent, degrees of freedom), of this machine where it was
     measured, else as recorded; and whose that is, in words. `near`: whether the server is here."""
-    file = paths.known("floor")
+    file = paths.noise_file("floor")
     known = json.loads(file.read_text(encoding="utf-8"))
     campaign = known["source"].partition(":")[0]
     whose = f"as measured on the machine of the recorded {campaign}, not on the server's"
-    if file != paths.known("floor", own=False):
+    if file != paths.noise_file("floor", own=False):
         whose = f"as measured on this machine ({campaign}){'' if near else ', not on the server'}"
     metrics = (m for m, entry in known.items() if isinstance(entry, dict))
-    starts = {m: start for m in metrics if (start := stats.scatter.start(m))}
+    starts = {m: start for m in metrics if (start := stats.scatter.start_scatter(m))}
     return {m: (100 * start.cv, float(start.df)) for m, start in starts.items()}, whose
 
 
@@ -104,7 +104,7 @@ def _taken(study: Study, server: guest.Guest) -> None:
 def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
     """Say every statement that a campaign would send; those that change something are not sent."""
     arms = study.compared
-    journal = paths.shown(server.journal.path)
+    journal = paths.relative(server.journal.path)
     say("-- how each variable was is read and written to the journal before it is set:")
     say(f"-- {journal}")
     say("-- does the server take each value?")
@@ -113,19 +113,19 @@ def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
     server.move_in()
     first, options = study.workloads[0], server.folder / "sysbench.cnf"
     size = (study.tables, study.profile.rows)
-    argv = workloads.prepare(options, first.script, *size, 2, first.sized)
-    say(f"-- {' '.join(workloads.shown(argv))}")
+    argv = workloads.prepare_argv(options, first.script, *size, 2, first.sized)
+    say(f"-- {' '.join(workloads.portable(argv))}")
     for w in study.workloads:
         for arm in arms:
             say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
             server.only(dict(w.settings) | dict(arm.switch))
             server.settle(0)
         for threads in w.threads:
-            argv = workloads.sysbench(
+            argv = workloads.sysbench_argv(
                 w, options, tables=study.tables, rows=study.profile.rows, threads=threads,
                 seconds=schedule.slice_s(study, schedule.Cell(w, threads, arms[0])),
             )  # fmt: skip
-            say(f"-- {' '.join(workloads.shown(argv))}")
+            say(f"-- {' '.join(workloads.portable(argv))}")
     say(f"-- what sysbench sends stands in its scripts; it uses the schema {SCHEMA}")
     say("-- at the end, however it ends:")
     say(f"SHOW TABLES FROM {SCHEMA};  -- is it the schema that was created?")

@@ -23,7 +23,7 @@ import pyarrow
 from noisefloor import parse, paths, schedule
 from noisefloor.data import design, tidy
 from noisefloor.measure.progress import Progress
-from noisefloor.model import Arm, Study, StudyError, restored
+from noisefloor.model import Arm, Study, StudyError, study_of
 from noisefloor.schedule import Cell
 from noisefloor.servers import doctor, engines
 
@@ -73,7 +73,7 @@ def description(
         "parameters": parameters,
         "engine": _build(engine) | {"note": engine.note},
         "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
-        "host": doctor.facts(),
+        "host": doctor.host_facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v},
         "commit": _commit(),
         "seed": secrets.randbelow(1 << 31),
@@ -86,7 +86,7 @@ def description(
 
 def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) -> Path | None:
     """The newest unfinished live campaign of the same study on the same build and processor."""
-    here = design.processor({"host": doctor.facts()})
+    here = design.processor_name({"host": doctor.host_facts()})
     for file in sorted(paths.runs().glob(f"{study.name}-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, KeyError, TypeError):
             meta = tidy.meta(file.parent)
@@ -94,8 +94,8 @@ def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) 
                 continue
             if "plan" not in meta or "looks" in meta["plan"]:
                 say(f"{file.parent.name} was begun under an earlier plan and is not continued")
-            elif restored(meta) == study:
-                if study.floor or design.processor(meta) == here:
+            elif study_of(meta) == study:
+                if study.floor or design.processor_name(meta) == here:
                     return file.parent
                 say(f"{file.parent.name} was begun on another processor and is not continued")
     return None

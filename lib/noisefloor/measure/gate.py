@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from noisefloor.servers.workshop import ctrl_c
+from noisefloor.servers.sandbox import ctrl_c
 
 PROBE_S = 0.2  # steal is counted in hundredths of a second: on two cores these are 40 of them
 PAUSE_S = 1.0  # between two probes: a neighbour's burst lasts for seconds

@@ -16,9 +16,9 @@ from noisefloor.measure.child import ToolError, last_words, run
 from noisefloor.model import Arm, Study
 from noisefloor.servers import kept
 from noisefloor.servers.engines import Engine, beside, label
+from noisefloor.servers.sandbox import secret_file
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.session import SCHEMA, option_file
-from noisefloor.servers.workshop import secret_file
 
 # -- loaded data directories -----------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
         def make() -> None:
             server.initialise()
             with server:
-                load(server, study)
+                fill_database(server, study)
                 server.stop()
 
         kept.taken(server, _content(study, server), make)
@@ -85,7 +85,7 @@ def place_script(lua: str, study: Study, folder: Path) -> None:
         shutil.copyfile(lua, folder / study.workloads[0].script)
 
 
-def load(server: Server, study: Study) -> None:
+def fill_database(server: Server, study: Study) -> None:
     """Create the schema, the canary's table, a measuring user without other rights, and the
     sysbench tables. Leaves its password in ``sysbench.cnf``."""
     secret = secrets.token_urlsafe(18)
@@ -108,10 +108,10 @@ def fill(server: Server, study: Study) -> None:
     first = study.workloads[0]
     size = (study.tables, study.profile.rows)
     several = 2 if first.sized else max(first.threads)  # it may load a table a thread
-    argv = workloads.prepare(options, first.script, *size, several, first.sized)
+    argv = workloads.prepare_argv(options, first.script, *size, several, first.sized)
     code, text, _ = run(argv, 1800)
     if code and "implement the 'prepare' command" in text:
-        code, text, _ = run(workloads.prepare(options, "oltp_read_write", *size), 1800)
+        code, text, _ = run(workloads.prepare_argv(options, "oltp_read_write", *size), 1800)
     if code:
         raise ServerError(f"loading the tables failed: {last_words(text)}")
 

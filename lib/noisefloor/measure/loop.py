@@ -6,14 +6,14 @@ from typing import cast
 
 from noisefloor import schedule
 from noisefloor.measure import tools
-from noisefloor.measure.bench import Bench, start
 from noisefloor.measure.campaign import Campaign
+from noisefloor.measure.server_pool import ServerPool, start
 from noisefloor.model import Arm
 
 _COLD = ("backup", "restore")  # tools whose every run begins with nothing in a cache
 
 
-def _block(campaign: Campaign, bench: Bench, arm: Arm | None) -> None:
+def _block(campaign: Campaign, bench: ServerPool, arm: Arm | None) -> None:
     """What is missing of the block of an arm (None: of all): whole rounds of pairs, as many as the
     plan says. The first block finds out how many its share of the budget holds, one at least. What
     was lost is tried once more at the end."""
@@ -37,7 +37,7 @@ def _block(campaign: Campaign, bench: Bench, arm: Arm | None) -> None:
     campaign.save()
 
 
-def _make(campaign: Campaign, bench: Bench, cell: schedule.Cell, lacks: int) -> None:
+def _make(campaign: Campaign, bench: ServerPool, cell: schedule.Cell, lacks: int) -> None:
     """A pair, where the block lacks some and time is left; left out for good where this machine
     does not allow it."""
     if lacks <= 0 or campaign.skips(cell) or campaign.left_s <= 0:
@@ -66,12 +66,12 @@ def _blocks(campaign: Campaign) -> Iterator[Arm | None]:
         yield arm
 
 
-def _switched(campaign: Campaign, bench: Bench) -> None:
+def _switched(campaign: Campaign, bench: ServerPool) -> None:
     """One server, restarted for every block; the arm is switched between slices."""
     study = campaign.study
     bench.servers = [bench.fresh(study.baseline)]
     arms = [(0, a) for a in study.compared]
-    campaign.stock(bench)
+    campaign.prebuild(bench)
     for _ in _blocks(campaign):
         bench.servers[0].restart()
         if any(w.tool not in _COLD for w in study.workloads):
@@ -81,7 +81,7 @@ def _switched(campaign: Campaign, bench: Bench) -> None:
         bench.close(keep=True)
 
 
-def as_guest(campaign: Campaign, bench: Bench) -> None:
+def as_guest(campaign: Campaign, bench: ServerPool) -> None:
     """One server that is not ours: switched between slices, never restarted. A block is a number of
     pairs one after the other."""
     campaign.begin()
@@ -90,14 +90,14 @@ def as_guest(campaign: Campaign, bench: Bench) -> None:
         _block(campaign, bench, None)
 
 
-def _side_by_side(campaign: Campaign, bench: Bench) -> None:
+def _side_by_side(campaign: Campaign, bench: ServerPool) -> None:
     """Two servers: for every block a fresh copy for each arm, made in the order of a coin, and both
     start. The old ones end meanwhile."""
     with ThreadPoolExecutor(1) as broom:
         gone: list[Future[None]] = []
         for arm in _blocks(campaign):
             arms = [campaign.study.baseline, cast(Arm, arm)]
-            coin = schedule.coin(campaign.seed, campaign.block, "deal")
+            coin = schedule.generator(campaign.seed, campaign.block, "deal")
             order = [int(i) for i in coin.permutation(2)]
             servers = {i: bench.fresh(arms[i]) for i in order}
             bench.servers = [servers[0], servers[1]]

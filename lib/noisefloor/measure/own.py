@@ -18,8 +18,8 @@ from noisefloor.measure.preflight import values
 from noisefloor.measure.progress import Progress
 from noisefloor.model import Study, StudyError
 from noisefloor.servers import engines
+from noisefloor.servers.sandbox import sandbox
 from noisefloor.servers.server import Server, ServerError
-from noisefloor.servers.workshop import workshop
 from noisefloor.studies.own import SLOWLY, offered, share_of
 
 _WINDOWS = 3  # in a closed loop, whose median is a capacity
@@ -51,7 +51,7 @@ def static_variables(study: Study, build: engines.Engine) -> tuple[str, ...]:
     without data. Raises StudyError for a variable or value that this build does not have."""
     wanted = values(study.baseline.switch, *(a.switch for a in study.arms))
     progress = Progress()
-    with alone(progress.say), workshop() as shop:
+    with alone(progress.say), sandbox() as shop:
         progress.say(f"{engines.label(build)}: trying the values of {', '.join(wanted)}")
         try:
             server = Server(build, shop / "look", study.settings, keyring=True).initialise()

@@ -5,9 +5,9 @@ import shutil
 from collections.abc import Mapping
 
 from noisefloor import paths, schedule
-from noisefloor.measure.bench import Bench
 from noisefloor.measure.campaign import Campaign, CampaignError
 from noisefloor.measure.progress import minutes
+from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import METRICS
 from noisefloor.servers.kept import size_of
 
@@ -50,7 +50,7 @@ _MEMORY_B = 320 << 20  # of Noisefloor itself, with its libraries
 RUN_MEMORY_B = 64 << 10  # of what is known of a run, and of what that leaves unused between
 
 
-def room(campaign: Campaign, bench: Bench) -> str:
+def room(campaign: Campaign, bench: ServerPool) -> str:
     """How much disk and memory the campaign takes at the most, in words. Raises CampaignError
     where the disk has less."""
     study, profile = campaign.study, campaign.study.profile
@@ -66,10 +66,10 @@ def room(campaign: Campaign, bench: Bench) -> str:
     for folder, size in needs.items():
         if (free := shutil.disk_usage(folder).free) < size:
             raise CampaignError(
-                f"this campaign may need {size / 1e9:.1f} GB in {paths.shown(folder)}, where"
+                f"this campaign may need {size / 1e9:.1f} GB in {paths.relative(folder)}, where"
                 f" {free / 1e9:.1f} GB are free; nothing was measured"
             )
-    parts = [f"{size / 1e9:.2f} GB in {paths.shown(f)}" for f, size in needs.items()]
+    parts = [f"{size / 1e9:.2f} GB in {paths.relative(f)}" for f, size in needs.items()]
     memory = _MEMORY_B + RUN_MEMORY_B * (campaign.table["run"].nunique() + runs)
     parts.append(f"{memory / 1e9:.2f} GB of memory beside its servers")
     return f"takes at most {', '.join(parts)}"

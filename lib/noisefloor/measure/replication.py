@@ -13,11 +13,11 @@ from noisefloor.measure.child import ToolError, last_words
 from noisefloor.measure.tools import Slice
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers import evidence, kept
+from noisefloor.servers.sandbox import looks
 from noisefloor.servers.server import Server
-from noisefloor.servers.workshop import looks
 
 if TYPE_CHECKING:
-    from noisefloor.measure.bench import Bench
+    from noisefloor.measure.server_pool import ServerPool
 
 _LOADERS = 16  # threads that make the backlog
 _LOOK_S = 0.5  # between two looks at how far a replica is
@@ -26,19 +26,19 @@ _SOURCE_ID, _REPLICA_ID = "11", "12"
 _FAST = {"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"}
 
 
-class Kit(tools.Kit):
+class Kit(tools.Fixtures):
     """Keeps a source with its backlog for each arm. The servers of a block are the replicas: each
     has the data from before the backlog, and catches up once."""
 
     tcp = True
     copies = 4  # a backlog and a running source for each arm
 
-    def __init__(self, bench: "Bench", study: Study) -> None:
+    def __init__(self, bench: "ServerPool", study: Study) -> None:
         super().__init__(bench, study)
         self.backlogs: dict[str, Server] = {}
         self.used: set[int] = set()  # processes of replicas that have caught up
 
-    def dress(self, server: Server) -> None:
+    def configure(self, server: Server) -> None:
         """A replica has a number of its own, and waits until it is told to begin."""
         server.settings = {"server_id": _REPLICA_ID, "skip_replica_start": "ON"} | server.settings
 
@@ -123,7 +123,7 @@ def catch_up(runs: list[Slice]) -> list[dict[str, Any]]:
             argv = tools.load_argv(run, 0, threads=_LOADERS, events=run.workload.events)
             results.append(
                 {
-                    "argv": workloads.shown(argv),
+                    "argv": workloads.portable(argv),
                     "exit_code": 0,
                     "usage": tools.used(before[n], after[n]),
                     "steal_s": round(taken, 3),

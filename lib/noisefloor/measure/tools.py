@@ -23,13 +23,13 @@ from noisefloor.measure import child, workloads
 from noisefloor.measure.child import Child, Gated, ToolError
 from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.engines import which
+from noisefloor.servers.sandbox import looks
 from noisefloor.servers.server import Server
 from noisefloor.servers.throttle import block_device
-from noisefloor.servers.workshop import looks
 from noisefloor.stats.within import mser5
 
 if TYPE_CHECKING:
-    from noisefloor.measure.bench import Bench
+    from noisefloor.measure.server_pool import ServerPool
 
 _SAMPLE_S = 0.1  # between two looks at the throughput of a server that warms up
 _FULL = "event queue is full"  # what sysbench says when it cannot offer more
@@ -47,13 +47,13 @@ class NotHere(Exception):
         self.name, self.reason = name, reason
 
 
-class Kit:
+class Fixtures:
     """What the tools of a study keep between its runs (archives, keys, clients). This one:
     nothing."""
 
     tcp = False  # whether the servers listen on an address
 
-    def __init__(self, bench: "Bench", study: Study) -> None:
+    def __init__(self, bench: "ServerPool", study: Study) -> None:
         self.bench, self.study = bench, study
 
     @property
@@ -61,10 +61,10 @@ class Kit:
         """How many data directories its runs need room for beside those of the measured servers."""
         return int(bool(self.study.kit))
 
-    def dress(self, server: Server) -> None:
+    def configure(self, server: Server) -> None:
         """What a fresh server needs before its start. Raises ServerError."""
 
-    def stock(self) -> None:
+    def prebuild(self) -> None:
         """Make what takes long, on the running servers, before the clock starts."""
 
     def ready(self, arm: Arm, workload: Workload) -> None:
@@ -184,14 +184,14 @@ def _counters(run: Slice) -> dict[str, dict[str, float]]:
 def load_argv(
     run: Slice, seconds: float, option_file: Path | None = None, **changes: Any
 ) -> list[str]:
-    """argv of the sysbench that loads a slice's server. `changes`: as `workloads.sysbench` takes
+    """argv of the sysbench that loads a slice's server. `changes`: as `workloads.sysbench_argv` takes
     them."""
     facts, rows = run.facts, run.study.profile.rows
     seed = (f"--rand-seed={facts['arrivals']}",) if "arrivals" in facts else ()
     given: dict[str, Any] = {"tables": run.study.tables, "rows": rows, "threads": run.threads}
     given |= {"seconds": seconds, "options": (*run.arm.options, *seed)} | changes
     file = option_file or run.server.folder / "sysbench.cnf"
-    return workloads.sysbench(run.workload, file, **given)
+    return workloads.sysbench_argv(run.workload, file, **given)
 
 
 def sysbench(run: Slice) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def sysbench(run: Slice) -> dict[str, Any]:
         out.write_text(text)
     else:
         code, text, cpu = child.run(argv, patience, out, begun)
-    facts = outcome(workloads.shown(argv), code, used(before, meter(meters)), cpu, stolen)
+    facts = outcome(workloads.portable(argv), code, used(before, meter(meters)), cpu, stolen)
     facts |= used(counted, _counters(run)) if counted else {}
     facts |= {"disk_written_B": _disk_bytes(place) - disk_B} if disk_B else {}
     return facts | ({"queue_full": True} if _FULL in text else {})
@@ -242,7 +242,7 @@ def at_once(runs: list[Slice]) -> list[dict[str, Any]]:
     def ended(run: Slice, was: tuple[_Meters, _Meters]) -> dict[str, Any]:
         code, text, cpu = run.gated.wait(patience)
         usage, counted = used(was[0], meter({"server": run.server})), used(was[1], _counters(run))
-        argv = workloads.shown(load_argv(run, run.seconds))
+        argv = workloads.portable(load_argv(run, run.seconds))
         facts = outcome(argv, code, usage, cpu, stolen) | counted
         return facts | ({"queue_full": True} if _FULL in text else {})
 
@@ -320,7 +320,7 @@ def restart(run: Slice) -> dict[str, Any]:
     (run.folder / "throughput.csv").write_text(f"t_s,tps\n{table}")
     cut = mser5([n for _, n in rows])
     return {
-        "argv": workloads.shown(load_argv(run, run.seconds)),
+        "argv": workloads.portable(load_argv(run, run.seconds)),
         "exit_code": 0,
         "usage": {"server": server.usage()},
         "slice_s": round(time.monotonic() - began, 3),

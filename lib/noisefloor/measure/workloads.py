@@ -24,7 +24,7 @@ def call(name: str, option_file: Path, threads: int, *rest: str) -> list[str]:
     return [*start, f"--threads={threads}", *rest]
 
 
-def prepare(
+def prepare_argv(
     option_file: Path, name: str, tables: int, rows: int, threads: int = 2, sized: bool = True
 ) -> list[str]:
     """argv that loads the tables."""
@@ -35,7 +35,7 @@ def _size(tables: int, rows: int, sized: bool) -> list[str]:
     return [f"--tables={tables}", f"--table-size={rows}"] if sized else []
 
 
-def sysbench(
+def sysbench_argv(
     workload: Workload,
     option_file: Path,
     *,
@@ -106,7 +106,7 @@ def script(name: str, option_file: Path | None = None) -> str:
     return name
 
 
-def shown(argv: Iterable[str]) -> list[str]:
+def portable(argv: Iterable[str]) -> list[str]:
     """argv as it may be written down: without the folders of this machine."""
     file = "--config-file="
     return [

@@ -8,11 +8,19 @@ number comes back only when the text is whole where the number stands.
 from noisefloor.parse.base import ParseError
 from noisefloor.parse.rows import CLIP_S, RESOLUTION, quantile
 from noisefloor.parse.secrets import HIDDEN, scrub
-from noisefloor.parse.sysbench_text import runs, sysbench
+from noisefloor.parse.sysbench_text import split_runs, sysbench
 from noisefloor.parse.time_text import time
 from noisefloor.parse.together import together
 
 __all__ = [
-    "CLIP_S", "HIDDEN", "RESOLUTION", "ParseError", "quantile", "runs",
-    "scrub", "sysbench", "time", "together",
+    "CLIP_S",
+    "HIDDEN",
+    "RESOLUTION",
+    "ParseError",
+    "quantile",
+    "scrub",
+    "split_runs",
+    "sysbench",
+    "time",
+    "together",
 ]  # fmt: skip

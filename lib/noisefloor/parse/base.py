@@ -33,7 +33,7 @@ def decoded(text: str | bytes) -> str:
     return text.removeprefix("\ufeff")
 
 
-def plain(text: str | bytes) -> str:
+def with_line_feeds(text: str | bytes) -> str:
     """`text` as str with a line feed before each line, also the first one, and no "\\r\\n".
 
     The line that begins at position p has the number ``count("\\n", 0, p)``, and "\\nX" finds an X
@@ -56,10 +56,10 @@ def error(text: str, at: int, reason: str) -> ParseError:
     begin = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     line = text[begin : begin + _SHOWN if end < 0 else min(end, begin + _SHOWN)]
-    return ParseError(max(1, text.count("\n", 0, begin)), shown(line), reason)
+    return ParseError(max(1, text.count("\n", 0, begin)), safe_line(line), reason)
 
 
-def shown(line: str) -> str:
+def safe_line(line: str) -> str:
     """`line` without secrets and control characters, shortened: safe for a terminal and a page."""
     line = scrub(line)[0][: 2 * _SHOWN]
     if line.isprintable():

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from noisefloor.parse.base import Result, error, numbers, share, shown
+from noisefloor.parse.base import Result, error, numbers, safe_line, share
 from noisefloor.parse.forms import FORMS, compiled
 
 RESOLUTION = 1e8 ** (1 / 1023) - 1
@@ -132,7 +132,7 @@ def intervals(text: str, start: int, end: int, warnings: list[str]) -> _Rows:
         if text.find(hint, start, end) >= 0 and (rows := rule.findall(text, start, end))
     ]
     if not tables:
-        kept = shown(text[lines[0] + 1 : text.find("\n", lines[0] + 1)].strip())
+        kept = safe_line(text[lines[0] + 1 : text.find("\n", lines[0] + 1)].strip())
         warnings.append(
             f"{len(lines)} rows of a form that is not known here are left out: {kept!r}"
         )

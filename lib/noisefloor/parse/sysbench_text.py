@@ -7,7 +7,16 @@ import shlex
 from typing import Any
 
 from noisefloor.parse import rows as tables
-from noisefloor.parse.base import ParseError, Result, error, last_line, pieces, plain, share, shown
+from noisefloor.parse.base import (
+    ParseError,
+    Result,
+    error,
+    last_line,
+    pieces,
+    safe_line,
+    share,
+    with_line_feeds,
+)
 from noisefloor.parse.checks import disagreements
 from noisefloor.parse.forms import FORMS, compiled
 from noisefloor.parse.secrets import scrub
@@ -54,7 +63,7 @@ def sysbench(text: str | bytes) -> Result:
     Raises ParseError for a failed run (with the first FATAL text), a cut text, two runs in one
     text, and any line of sysbench that is not whole.
     """
-    text = plain(text)
+    text = with_line_feeds(text)
     rows = tables.block(text)
     if rows is not None:  # most of the text: the rest is looked at without it
         try:
@@ -125,7 +134,7 @@ def _failed(text: str, at: int) -> ParseError:
         w for w in text[at : at + 1000].split("\n") if w.startswith(("FATAL: ", "invalid option: "))
     )
     summary = "; its summary is not taken" if "\nGeneral statistics:" in text[at:] else ""
-    return error(text, at + 1, f"sysbench failed: {shown('; '.join(list(words)[:2]))}{summary}")
+    return error(text, at + 1, f"sysbench failed: {safe_line('; '.join(list(words)[:2]))}{summary}")
 
 
 def _spans(text: str, start: int) -> list[tuple[int, int]]:
@@ -287,13 +296,13 @@ def _threads(text: str, result: Result, end: int) -> None:
         raise error(text, end + 1, f"{problem}: two runs in one text")
 
 
-def runs(text: str | bytes) -> list[tuple[int, str]]:
+def split_runs(text: str | bytes) -> list[tuple[int, str]]:
     """(number of its first line, text) of each run in a log; one piece when there is one run.
 
     The log is cut above the command line echo or the version line of each run but the first. Each
     piece is for `sysbench`, which refuses a log of several runs.
     """
-    text = plain(text)
+    text = with_line_feeds(text)
     begins, at = [], text.find(_RUNNING)
     while at >= 0 and (following := text.find(_RUNNING, at + 1)) >= 0:
         cut = text.rfind("\nsysbench ", at + 1, following)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from noisefloor.parse.base import Result, error, last_line, plain, shown
+from noisefloor.parse.base import Result, error, last_line, safe_line, with_line_feeds
 from noisefloor.parse.forms import FORMS, compiled
 
 _END = r"[ \t]{0,20}(?=\n|\Z)"
@@ -18,7 +18,7 @@ _UNNAMED = ("TIMEFORMAT", "GNU -f")  # numbers that their percentage must agree 
 def looks_like_time(text: str | bytes) -> bool:
     """True when ``time`` printed (a part of) `text`. Never raises."""
     try:
-        text = plain(text)
+        text = with_line_feeds(text)
     except ValueError:
         return False
     forms = _forms_in(text)
@@ -36,7 +36,7 @@ def time(text: str | bytes) -> list[Result]:
 
     Raises ParseError when there is no result or one is cut.
     """
-    text = plain(text)
+    text = with_line_feeds(text)
     forms = _forms_in(text)
     results = _results(text, forms)
     for opening in _openings(text, forms):
@@ -110,6 +110,6 @@ def _result(text: str, form: str, match: re.Match[str]) -> Result:
         "cpu_pct": _seconds(part["cpu"]) if part.get("cpu") else None,
         "maxrss_B": int(part["rss"]) * 1024 if part.get("rss") else None,
         "exit_code": (-1 if signal else 1) * int(code) if code else None,
-        "label": shown(part.get("label", "").strip()) or None,
+        "label": safe_line(part.get("label", "").strip()) or None,
         "line": text.count("\n", 0, match.start() + 1),
     }

@@ -72,7 +72,7 @@ def address(given: str) -> Address:
         url: sa.URL | None = sa.make_url(text)
     except (sa.exc.ArgumentError, ValueError):
         url = None
-    if url is None or url.drivername not in kinds.known():
+    if url is None or url.drivername not in kinds.all_kinds():
         raise wrong("is not a server's")
     if url.password is not None and given != "env":
         raise StudyError(

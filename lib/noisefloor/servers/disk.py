@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 from noisefloor.servers.engines import output, which
-from noisefloor.servers.workshop import ServerError, die_with_parent
+from noisefloor.servers.sandbox import ServerError, die_with_parent
 
 _FILE_MB = 512
 # what is asked: one page after the other, many at once, and a log that is synced after every write
@@ -17,7 +17,7 @@ _JOBS = {
 }
 
 
-def measured(folder: Path, seconds: float) -> str:
+def run_fio(folder: Path, seconds: float) -> str:
     """What fio prints (JSON) of the disk under `folder`: four jobs of so many `seconds` each, on a
     file of 512 MiB that is gone afterwards. "" where fio is missing. Raises ServerError."""
     program = which("fio")
@@ -37,7 +37,7 @@ def measured(folder: Path, seconds: float) -> str:
     return ran.stdout
 
 
-def facts(printed: str) -> dict[str, float]:
+def fio_facts(printed: str) -> dict[str, float]:
     """What stands in fio's JSON: `read_us` and `read_p99_us` (one page of 16 KiB at a time),
     `reads_per_s` and `writes_per_s` (32 at once), `sync_us` and `sync_p99_us` (4 KiB written and
     synced). Raises ServerError for any other text."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from noisefloor import paths
 from noisefloor.servers import engines, kinds
+from noisefloor.servers.sandbox import ServerError
 from noisefloor.servers.throttle import Throttle, block_device
-from noisefloor.servers.workshop import ServerError
 
 _Builds = dict[str, dict[str, Any]]  # engine -> what it is, or `missing`
 _Tools = dict[str, str | None]  # tool -> its version, or None
@@ -36,7 +36,7 @@ _CRYPTO = {
 # -- the host --------------------------------------------------------------------------------------
 
 
-def facts() -> dict[str, Any]:
+def host_facts() -> dict[str, Any]:
     """The host as it is recorded with each campaign: processor (its name and `processor()`), cores,
     memory (B), AES flag, kernel, boot id ("" where there is none), and the disk under the project.
     No host name, user name or path."""
@@ -47,7 +47,7 @@ def facts() -> dict[str, Any]:
     system = re.search(r'^PRETTY_NAME="?([^"\n]*)', _read("/etc/os-release"), re.M)
     return {
         "cpu": model[1].strip() if model else platform.processor() or platform.machine(),
-        "processor": processor(cpu),
+        "processor": processor_facts(cpu),
         "cores": len(os.sched_getaffinity(0)),
         "memory_B": int(memory[1]) * 1024 if memory else None,
         "aes": "aes" in flags,
@@ -60,7 +60,7 @@ def facts() -> dict[str, Any]:
     }
 
 
-def processor(cpuinfo: str) -> dict[str, str | int]:
+def processor_facts(cpuinfo: str) -> dict[str, str | int]:
     """`vendor`, `family`, `model` and `stepping` by the text of /proc/cpuinfo, as far as they are
     there; of an ARM processor its implementer, part and variant. Empty where it names no model."""
     lines = re.findall(r"^([\w ]+?)[ \t]*:[ \t]*(\S.*?)[ \t]*$", cpuinfo, re.M)
@@ -202,7 +202,9 @@ def _lacks(built: _Builds, had: _Tools, name: str, ability: str = "") -> tuple[s
     build = built[name]
     fetch = f"noisefloor doctor --fetch {name}"
     if "missing" in build:
-        if name in kinds.known() and (packages := kinds.of(name).PACKAGES):  # the machine's own
+        if name in kinds.all_kinds() and (
+            packages := kinds.kind_named(name).PACKAGES
+        ):  # the machine's own
             fetch = _install(*packages)
         elif "artifact" in engines.pins(name) and not had["mvn"]:
             fetch = f"{_install('maven')} && {fetch}"
@@ -223,7 +225,7 @@ def examine(fetch: str = "") -> dict[str, Any]:
     """All of it: `host`, `engines`, `tools`, `rights` and `studies` (JSON-ready)."""
     built, had, allowed = _builds(fetch), tools(), rights()
     return {
-        "host": facts(),
+        "host": host_facts(),
         "engines": built,
         "tools": had,
         "rights": {name: {"allowed": ok, "why": why} for name, (ok, why) in allowed.items()},

@@ -27,8 +27,8 @@ from noisefloor.model import StudyError
 from noisefloor.servers import kinds, session
 from noisefloor.servers.address import Address, address
 from noisefloor.servers.engines import Engine
+from noisefloor.servers.sandbox import ServerError, clock, secret_file
 from noisefloor.servers.session import SCHEMA, Refused, Rows, Session, SettingError
-from noisefloor.servers.workshop import ServerError, clock, secret_file
 
 # what makes measuring unsafe or meaningless, by the name that allows it
 ALLOWED = ("replica", "busy", "disk", "read-only")
@@ -59,7 +59,7 @@ class Journal:
             self.marked = bool(stored.get("marked", True))
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise ServerError(
-                f"{paths.shown(path)} says what a killed command left changed on a server, and"
+                f"{paths.relative(path)} says what a killed command left changed on a server, and"
                 f" cannot be read ({e}); it was left as it is"
             ) from None
 

@@ -22,7 +22,7 @@ def taken(server: Server, content: Iterable[object], make: Callable[[], None]) -
     """Give a server, of which nothing is there yet, the data directory with this `content`: one
     that was kept, which may be copied and never started, else what `make` makes."""
     key = hashlib.sha256(json.dumps(list(content), default=str).encode()).hexdigest()[:16]
-    folder = paths.loaded() / key
+    folder = paths.prebuilt() / key
     if not (folder / "data").is_dir():
         began = time.monotonic()
         make()
@@ -38,7 +38,7 @@ def taken(server: Server, content: Iterable[object], make: Callable[[], None]) -
 def _keep(made: Path, folder: Path) -> bool:
     """Move what belongs to a loaded server to `folder`, whole or not at all; whether it fitted."""
     size = size_of(made)
-    olds = sorted(paths.loaded().glob("*/"), key=lambda p: p.stat().st_mtime)
+    olds = sorted(paths.prebuilt().glob("*/"), key=lambda p: p.stat().st_mtime)
     sizes = {old: size_of(old) for old in olds}
     for old in olds:
         if sum(sizes.values()) + size <= _MOST_B:

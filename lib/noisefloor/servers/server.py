@@ -20,10 +20,10 @@ from typing import Any
 
 import psutil
 
-from noisefloor.servers import session, workshop
+from noisefloor.servers import sandbox, session
 from noisefloor.servers.engines import Engine, label, last_words, output
+from noisefloor.servers.sandbox import ServerError, clock, die_with_parent, looks, secret_file
 from noisefloor.servers.session import Rows, Session, SettingError, _value
-from noisefloor.servers.workshop import ServerError, clock, die_with_parent, looks, secret_file
 
 __all__ = ["Server", "ServerError", "SettingError"]
 
@@ -50,7 +50,7 @@ class Server(Session):
         self.engine, self.folder = engine, Path(folder)
         self.settings = {k.replace("-", "_"): str(v) for k, v in settings.items()}
         self.keyring, self.environment = keyring, dict(environment)
-        self.port = workshop.free_port() if tcp else None
+        self.port = sandbox.free_port() if tcp else None
         self.datadir = self.folder / "data"
         self.process: subprocess.Popen[bytes] | None = None
         short = (self.folder.parent / "short").readlink()
@@ -196,7 +196,7 @@ class Server(Session):
     def spawn(self, *options: str) -> None:
         """Start the process without waiting; `ready` waits."""
         if self.port:
-            self.port = workshop.free_port(self.port)
+            self.port = sandbox.free_port(self.port)
         self._free_socket()  # of a server that was killed
         self._before = {}
         self._began = time.monotonic()
@@ -209,7 +209,7 @@ class Server(Session):
                 env=os.environ | _PRIVATE | self._environment(),
                 preexec_fn=die_with_parent,
             )
-        workshop.running.add(self)
+        sandbox.running.add(self)
 
     def _environment(self) -> dict[str, str]:
         """The variables of its process, with the path of a library that is to be loaded first.

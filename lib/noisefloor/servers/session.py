@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from noisefloor.servers import kinds
 from noisefloor.servers.engines import Engine, label
-from noisefloor.servers.workshop import ServerError, looks
+from noisefloor.servers.sandbox import ServerError, looks
 
 SCHEMA = "noisefloor"  # of the tables that are measured
 Rows = list[dict[str, Any]]  # column -> value
@@ -66,7 +66,7 @@ class Session:
     @property
     def kind(self) -> kinds.Kind:
         """What is known of servers of its kind."""
-        return kinds.of(self.engine.kind)
+        return kinds.kind_named(self.engine.kind)
 
     def _ended(self, seconds: float) -> bool:
         """Whether the process is gone, or goes within so many seconds."""

@@ -4,7 +4,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from noisefloor.servers.workshop import ServerError
+from noisefloor.servers.sandbox import ServerError
 
 _GROUPS = Path("/sys/fs/cgroup")
 

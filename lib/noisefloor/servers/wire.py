@@ -18,8 +18,8 @@ from typing import Any
 
 import psutil
 
-from noisefloor.servers import engines, workshop
-from noisefloor.servers.workshop import ServerError, clock, die_with_parent, free_port, secret_file
+from noisefloor.servers import engines, sandbox
+from noisefloor.servers.sandbox import ServerError, clock, die_with_parent, free_port, secret_file
 
 _KEYS = {
     "RSA 2048": ("rsa:2048",),
@@ -77,7 +77,7 @@ def _start(
         options |= {"stdin": subprocess.PIPE, "stdout": file, "stderr": file}
         process = subprocess.Popen(argv, preexec_fn=die_with_parent, **options)
     try:
-        for _ in workshop.looks(15):
+        for _ in sandbox.looks(15):
             if ready(process.pid):
                 return process
             if process.poll() is not None:

@@ -53,7 +53,7 @@ def make(
     usual = paths.reports() / "bundles" / (campaigns[0].name if campaigns else study)
     out = Path(out or usual).absolute()
     if out.exists():
-        raise _refused(f"{paths.shown(out)} exists already")
+        raise _refused(f"{paths.relative(out)} exists already")
     partial = out.with_name(f"{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     folder = partial / (out.stem if out.suffix == ".zip" else out.name)
@@ -66,7 +66,7 @@ def make(
             folder = partial / out.name
         folder.replace(out)
     except OSError as e:
-        raise ReportError(f"{paths.shown(out)} cannot be written ({e.strerror})") from None
+        raise ReportError(f"{paths.relative(out)} cannot be written ({e.strerror})") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return out

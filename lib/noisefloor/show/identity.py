@@ -11,7 +11,7 @@ from typing import Any
 from noisefloor import paths
 from noisefloor.parse import secrets
 
-HOST_FACTS = {  # what `doctor.facts` records of a machine; anything else may name it
+HOST_FACTS = {  # what `doctor.host_facts` records of a machine; anything else may name it
     *("cpu", "processor", "cores", "memory_B", "aes", "flags", "virtual"),
     *("kernel", "system", "disk"),
     "boot",  # random: it names a sitting, and neither machine nor person

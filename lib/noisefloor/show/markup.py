@@ -31,7 +31,7 @@ class Shown:
     """HTML with the same in plain text, for the last line of a notebook cell."""
 
     def __init__(self, markup: str, text: str = "") -> None:
-        self.markup, self.text = markup, text or plain(markup)
+        self.markup, self.text = markup, text or text_of_html(markup)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         words = re.sub(r"\s*\n\s*", "\n", self.text).strip()
@@ -53,12 +53,12 @@ def environment() -> Any:
     )
     templates.globals["glyph"] = GLYPHS
     templates.tests["filled"] = lambda value: value not in (None, "", [], {})
-    templates.filters |= {"caption": caption, "cell": cell, "kind": kind}
-    templates.filters |= {"look": lambda verdict: f"nf-{kind(verdict)}".replace(" ", "-")}
+    templates.filters |= {"caption": caption, "cell": cell, "kind": verdict_kind}
+    templates.filters |= {"look": lambda verdict: f"nf-{verdict_kind(verdict)}".replace(" ", "-")}
     return templates
 
 
-def kind(verdict: str) -> str:
+def verdict_kind(verdict: str) -> str:
     """Of a verdict's word alone what `stats.verdict.kind` tells: worse, better, same, cannot tell or
     not yet."""
     if not verdicts.differs(verdict):
@@ -93,7 +93,7 @@ def say(name: str, *given: Any, **facts: Any) -> str:
     return TOLD["says"][name].format(*given, **facts)
 
 
-def plain(markup: str) -> str:
+def text_of_html(markup: str) -> str:
     """The text of a piece."""
     return html.unescape(re.sub("<[^>]+>", "", str(markup)))
 
@@ -121,7 +121,7 @@ def csv_data(packed: str) -> bytes:
     return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
 
-def known(value: Any) -> bool:
+def has_value(value: Any) -> bool:
     """Whether a cell of a table holds something."""
     import pandas as pd
 
@@ -134,7 +134,7 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
         return "; ".join(map(str, value))
-    if not known(value) or value == "":
+    if not has_value(value) or value == "":
         return "–"
     if isinstance(value, float):
         text = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:,.4g}"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pandas as pd
 
-from noisefloor.model import AGAIN, METRICS
-from noisefloor.show.markup import known
+from noisefloor.model import CONTROL_SUFFIX, METRICS
+from noisefloor.show.markup import has_value
 
 Row = Any  # of a verdict table: a dict or a Series
 SHORT = {name: m.short for name, m in METRICS.items() if m.short}  # where room is short
@@ -31,12 +31,12 @@ def counted(threads: Any) -> str:
 def offered(row: Row) -> float:
     """Transactions a second that a row is about; 0 for as many as a server can do, or none known."""
     rate = row.get("rate")
-    return rate if known(rate) else 0
+    return rate if has_value(rate) else 0
 
 
 def is_control(frame: pd.DataFrame) -> pd.Series:
     """Which rows of a verdict table compare the baseline with itself."""
-    return frame["arm"].astype(str) == frame["baseline"].astype(str) + AGAIN
+    return frame["arm"].astype(str) == frame["baseline"].astype(str) + CONTROL_SUFFIX
 
 
 def is_joint(frame: pd.DataFrame) -> pd.Series:
@@ -51,4 +51,4 @@ def as_list(value: Any) -> list[Any]:
 
 def joint(row: Row) -> bool:
     """Whether a row is the joint effect over thread counts."""
-    return known(row.get("joint")) and bool(row["joint"])
+    return has_value(row.get("joint")) and bool(row["joint"])

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-_TABLE = ("pairs", "table", "units", "baseline_of", "UNKNOWN")
+_TABLE = ("pairs", "table", "block_means", "baseline_of", "UNKNOWN")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ AGREES, DISAGREES, NOT_COMPARABLE = "agrees", "disagrees", "not comparable"
 Range = tuple[float, float]  # changes in percent, the lower end first
 
 
-def changed(percent: float, *, ahead: bool, own: bool) -> float:
+def change_of_claim(percent: float, *, ahead: bool, own: bool) -> float:
     """The change of the arm against the baseline, in percent, where one is `percent` ahead of the
     other. ahead: the arm is ahead; own: the percentage is of the number of the one ahead, else of
     the other one's. The one behind has -35 % for 35 % of the one ahead, and -26 % for 35 % of its
@@ -35,6 +35,6 @@ def claimed(percent: float, *, most: bool = False, least: bool = False) -> Range
     return percent, percent
 
 
-def word(theirs: Range, ours: Range) -> str:
+def agreement(theirs: Range, ours: Range) -> str:
     """`agrees` where their range meets ours, else `disagrees`."""
     return AGREES if theirs[0] <= ours[1] and ours[0] <= theirs[1] else DISAGREES

@@ -74,14 +74,14 @@ class HeldOut:
     before: int
 
 
-def sitting(campaigns: Sequence[Campaign]) -> Campaign:
+def mean_of_sitting(campaigns: Sequence[Campaign]) -> Campaign:
     """The mean of the campaigns of one sitting (equal weights; df by Satterthwaite 1946)."""
     effects, variances, dfs = _arrays(campaigns)
     df = variances.sum() ** 2 / (variances**2 / dfs).sum()
     return Campaign(float(effects.mean()), float(variances.sum() / len(effects) ** 2), float(df))
 
 
-def estimate(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
+def estimate_tau(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
     """Tau from the sittings of each question; None where no question has two.
 
     Restricted maximum likelihood of a mixed model with a mean for each question and known variances
@@ -114,18 +114,18 @@ def estimate(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
     return Tau(tau, float(2 * tau**4 * information), len(repeated))
 
 
-def pooled(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
+def pooled_tau(questions: Sequence[Sequence[Campaign]]) -> Tau | None:
     """The `estimate` for an instrument and metric; None from fewer than QUESTIONS with repeats."""
-    tau = estimate(questions)
+    tau = estimate_tau(questions)
     return tau if tau and tau.questions >= QUESTIONS else None
 
 
-def own(sittings: Sequence[Campaign]) -> float:
+def own_tau(sittings: Sequence[Campaign]) -> float:
     """The tau of one question by Paule and Mandel (1982); 0 for one sitting."""
     return math.sqrt(_own(*_arrays(sittings)[:2]))
 
 
-def interval(
+def intervals_with_tau(
     effects: Any, variances: Any, dfs: Any, tau: Tau, together: int = 1
 ) -> tuple[Any, Any, Any, Any]:
     """(mean, half width of its interval, half width of the prediction, tau in use), each [...],
@@ -156,7 +156,7 @@ def interval(
     return (share * effects).sum(-1), of_mean, of_next, np.sqrt(between)
 
 
-def combine(sittings: Sequence[Campaign], tau: Tau | None, together: int = 1) -> Combined:
+def combine_sittings(sittings: Sequence[Campaign], tau: Tau | None, together: int = 1) -> Combined:
     """The result of a question, from its sittings (one or more) and the pooled tau, by `interval`.
 
     Without a pooled tau, one sitting has its own interval, and its error alone predicts the next.
@@ -164,7 +164,9 @@ def combine(sittings: Sequence[Campaign], tau: Tau | None, together: int = 1) ->
     predicts the next, with sittings - 1 degrees of freedom. Raises ValueError without a sitting."""
     y, v, dfs = _arrays(sittings)
     n, ranged = len(y), tau is None and len(y) > 1
-    mean, half, ahead, used = map(float, interval(y, v, dfs, tau or Tau(0, 0, 0), together))
+    mean, half, ahead, used = map(
+        float, intervals_with_tau(y, v, dfs, tau or Tau(0, 0, 0), together)
+    )
     lo, hi = mean - half, mean + half
     if ranged:
         reach = special.stdtrit(dfs, 1 - ALPHA / together / 2) * np.sqrt(v)
@@ -185,7 +187,7 @@ def held_out(
     for question, sittings in questions.items():
         tau = tau_of(question) if len(sittings) > 1 else None
         for n in range(1, len(sittings)):
-            before = combine(sittings[:n], tau)
+            before = combine_sittings(sittings[:n], tau)
             inside = before.next_lo <= sittings[n].effect <= before.next_hi
             half = (before.next_hi - before.next_lo) / 2
             rows.append(HeldOut(question, n + 1, inside, half, n))

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from noisefloor.model import AGAIN
+from noisefloor.model import CONTROL_SUFFIX
 from noisefloor.stats import verdict as words
 from noisefloor.text import amounts
 
@@ -56,7 +56,9 @@ def row(
         "verdict": verdict,
         "worse": words.worse(verdict, key[2]),
         "together": together,
-        "known": amounts.plain(amounts.known(percent(lo), percent(hi), key[2])) if open_ else "",
+        "known": amounts.ascii_only(amounts.bounds(percent(lo), percent(hi), key[2]))
+        if open_
+        else "",
         "chance": chance,
         "restarted": restarted[0],
         "restarted_lo_pct": percent(restarted[1]),
@@ -64,7 +66,7 @@ def row(
         "runs_needed": needed if needed is not None else math.nan,
         "minutes_needed": needed * seconds / 60 if needed and seconds and open_ else math.nan,
         "warnings": list(dict.fromkeys(warnings)),
-        "control": key[4] == f"{key[3]}{AGAIN}",
+        "control": key[4] == f"{key[3]}{CONTROL_SUFFIX}",
     }
     return {column: made[column] for column in COLUMNS}
 

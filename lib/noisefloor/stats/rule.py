@@ -15,7 +15,7 @@ from noisefloor.stats.verdict import ALPHA
 DIFFERENT = 0.1  # level at which thread counts are found to differ, so that they have no joint row
 
 
-def interval(
+def block_interval(
     units: ArrayLike,
     together: int = 1,
     start: tuple[float, float] | None = None,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noisefloor.model import AGAIN, QUANTILES
+from noisefloor.model import CONTROL_SUFFIX, QUANTILES
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, plan, scatter, student
 from noisefloor.stats.estimate import Estimate, Parts
@@ -45,7 +45,7 @@ class Cell:
     chance: float = math.nan  # of two single runs
 
 
-def judge(
+def judge_runs(
     arms: Mapping[str, Mapping[Any, tuple[Side, Side]]],
     *,
     metric: str,
@@ -71,7 +71,7 @@ def judge(
     seconds: length of a run. Raises ValueError for a value that has no logarithm."""
     of_metric = metric_of(metric)
     margin_pct = margin_pct or (of_metric.quick_pct if quick else of_metric.margin_pct)
-    start = None if restarts else scatter.start(metric, floor, own)
+    start = None if restarts else scatter.start_scatter(metric, floor, own)
     one = (floor / 100, _GIVEN_DF) if isinstance(floor, (int, float)) and floor else None
     rows: list[Row] = []
 
@@ -83,13 +83,13 @@ def judge(
         n, value = (len(x), len(y)), math.fsum(y) / len(y) - math.fsum(x) / len(x)
         many, rates = tuple(v for v in (x, y) if len(v) > 1), (a.rates, b.rates)
         span = math.exp(x[0]) if metric in scatter.TIMED else seconds
-        return single(threads, n, value, metric, span, start, one, many, rates)
+        return cell_of_single_runs(threads, n, value, metric, span, start, one, many, rates)
 
     for copies in (False, True):
         cells = [
             (arm, cell_of(threads, *sides))
             for arm, by_threads in arms.items()
-            if (arm == f"{baseline}{AGAIN}") is copies
+            if (arm == f"{baseline}{CONTROL_SUFFIX}") is copies
             for threads, sides in by_threads.items()
         ]
         together = max(1, sum(not cell.only for _, cell in cells))
@@ -120,10 +120,10 @@ def _repeated(
         only = Reason(Why.NO_SCATTER)
     if metric == "mean_latency":
         warnings.append(Reason(Why.SAME_AS_TPS))
-    return Cell(threads, n, measured(value, parts, metric, n, start), sd, only, warnings)
+    return Cell(threads, n, estimate_of_runs(value, parts, metric, n, start), sd, only, warnings)
 
 
-def measured(
+def estimate_of_runs(
     value: float, parts: Parts, metric: str, n: Sequence[int], start: Start | None = None
 ) -> Estimate:
     """The Estimate from n runs an arm. A percentile is as exact as the buckets of sysbench's
@@ -144,7 +144,7 @@ def _logs(values: Iterable[Any], metric: str) -> list[float]:
     return [math.log(v) for v in known]
 
 
-def single(
+def cell_of_single_runs(
     threads: Any,
     n: tuple[int, int],
     value: float,
@@ -190,7 +190,7 @@ def single(
             chance = known.chance(value)
     else:
         only = Reason(Why.UNPREDICTED, which=which)
-    estimated = measured(value, tuple(parts), metric, n, start if several else None)
+    estimated = estimate_of_runs(value, tuple(parts), metric, n, start if several else None)
     return Cell(threads, n, replace(estimated, single=known), sd, only, warnings, chance)
 
 

@@ -28,7 +28,7 @@ READINGS: dict[str, Callable[[float, int], float]] = {
 SPREADS = dict(sd="a standard deviation", se="a standard error", pm="a standard error")
 
 
-def judge(
+def judge_two(
     a: Given,
     b: Given,
     *,
@@ -72,7 +72,7 @@ def judge(
         raise ValueError(f"{' and '.join(spreads)} were given: one of sd, se and pm is allowed")
     counts = quantity.counts(n, next(iter(spreads), ""))
     notes = answers.little(x, y, metric, threads, latency)
-    start = None if restarts else scatter.start(metric)
+    start = None if restarts else scatter.start_scatter(metric)
     start = floor if start and floor and spreads else start
     value, run_sd = math.log(y) - math.log(x), floor.cv if floor else math.nan
     # words of a metric of which less is better, for one that is not by itself
@@ -92,16 +92,18 @@ def judge(
             for reading, error in READINGS.items()
         }
         run_sd = max(READINGS[SPREADS[name]](s, k) * math.sqrt(k) for s, k in spread)
-        e = runs.measured(value, each[SPREADS[name]], metric, counts, start)
+        e = runs.estimate_of_runs(value, each[SPREADS[name]], metric, counts, start)
         c = runs.Cell(threads, counts, e)
         if name == "pm":
-            meant = {r: runs.measured(value, p, metric, counts, start) for r, p in each.items()}
+            meant = {
+                r: runs.estimate_of_runs(value, p, metric, counts, start) for r, p in each.items()
+            }
             verdicts = {r: m.word(words, math.log1p(margin / 100)) for r, m in meant.items()}
             notes.insert(0, answers.readings(verdicts))
     else:
         noise = (floor.cv, floor.df) if floor else None
         span = x if metric in scatter.TIMED else seconds
-        c = runs.single(threads, counts, value, metric, span, start, noise)
+        c = runs.cell_of_single_runs(threads, counts, value, metric, span, start, noise)
         if c.estimate.single and not floor:
             run_sd = c.estimate.single.high_cv
     if floor and floor_runs is None:
@@ -112,15 +114,15 @@ def judge(
         least = max(counts) + 1
         if out["restarted"] and start:  # as many runs are enough, once each has a start of its own
             run_sd, least = math.hypot(run_sd, start.cv), 2
-        needed, minutes = settle(value, metric, margin, run_sd, least)
+        needed, minutes = what_settles(value, metric, margin, run_sd, least)
         out |= {"runs_needed": needed, "minutes_needed": minutes}
-        notes.append(answers.settle(needed, minutes, metric not in scatter.NO_SERVER))
+        notes.append(answers.what_settles(needed, minutes, metric not in scatter.NO_SERVER))
     out["warnings"] += [note for note in notes if isinstance(note, Reason)]
     spare = c.estimate.spare(words, math.log1p(margin / 100)) if out["restarted"] else 0.0
-    return out, answers.two({**out, "metric": words}, c.only, bool(spreads), spare, notes)
+    return out, answers.two_numbers({**out, "metric": words}, c.only, bool(spreads), spare, notes)
 
 
-def settle(
+def what_settles(
     value: float, metric: str, margin_pct: float, run_sd: float, least: int = 2
 ) -> tuple[float, float]:
     """(runs of each, minutes of an `ab` campaign) that would settle it; NaN where none does. run_sd:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisefloor.model import AGAIN as CONTROL
+from noisefloor.model import CONTROL_SUFFIX as CONTROL
 from noisefloor.model import METRICS, QUANTILES
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import plan, rule, runs, scatter, verdict
@@ -116,7 +116,7 @@ def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
     return out
 
 
-def units(frame: pd.DataFrame) -> pd.DataFrame:
+def block_means(frame: pd.DataFrame) -> pd.DataFrame:
     """The blocks of one comparison's rows of `pairs`: columns mean (log ratio) and size (pairs),
     by block. The last block counts where it has as many pairs as the first."""
     each = frame.groupby("block", sort=True)["change"].agg(["mean", "size"])
@@ -170,7 +170,7 @@ def _together(
     margin, planned = math.log1p(margin_pct / 100), design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
     needs = bool(asked.one_start) or (one and not asked.restarts)
-    start, of_all = scatter.start(metric, asked.floor) if needs else None, list(reasons)
+    start, of_all = scatter.start_scatter(metric, asked.floor) if needs else None, list(reasons)
     if start and asked.one_start:
         source = {"cv_pct": 100 * start.cv, "source": asked.one_start}
         of_all.append(Reason(Why.NEVER_RESTARTED, **source))
@@ -178,7 +178,7 @@ def _together(
         of_all.append(Reason(Why.ONE_START, cv_pct=100 * start.cv))
     rows = rows.assign(block=np.arange(len(rows))) if one else rows
     groups: Any = rows.groupby(["arm", "threads"], sort=False, dropna=False)
-    cells = {(arm, None if pd.isna(t) else int(t)): units(part) for (arm, t), part in groups}
+    cells = {(arm, None if pd.isna(t) else int(t)): block_means(part) for (arm, t), part in groups}
     arms = list(dict.fromkeys(arm for arm, _ in cells))
     rounding = {name: _rounding(metric, each) for name, each in cells.items()}
 
@@ -186,7 +186,9 @@ def _together(
         """The row of one comparison or joint effect."""
         n = round(each["size"].sum())
         means, part = each["mean"].to_numpy(float), start.part if start else None
-        logs = _at_least(metric, tuple(map(float, rule.interval(means, together, part, known))))
+        logs = _at_least(
+            metric, tuple(map(float, rule.block_interval(means, together, part, known)))
+        )
         word = verdict.word(logs[1], logs[2], margin, metric) if len(each) > 1 else CANNOT_TELL
         notes = [*of_all]
         if planned and len(each) < (blocks or 0):
@@ -291,7 +293,7 @@ def _unpaired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
         for arm, mine in arms.items():  # each a question of its own, as two folders of logs are
             common = sorted((t for t in mine if t in first), key=lambda t: t or 0)
             spans = [span for t in common for *_, span in (*first[t], *mine[t]) if span > 0]
-            yield from runs.judge(
+            yield from runs.judge_runs(
                 {arm: {t: (side(first[t]), side(mine[t])) for t in common}},
                 metric=metric,
                 baseline=baseline,

@@ -14,7 +14,7 @@ from typing import Any
 from noisefloor import schedule
 from noisefloor.model import PROFILES, Arm, Profile, Study, StudyError, Workload
 from noisefloor.servers.kinds import USUAL
-from noisefloor.servers.kinds import known as server_kinds
+from noisefloor.servers.kinds import all_kinds as server_kinds
 from noisefloor.studies.own import LEADS, MANY, at_rate, own, refused
 
 _FIRST = (

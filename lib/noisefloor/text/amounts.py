@@ -97,7 +97,7 @@ def spread(lo: Amount, hi: Amount, metric: str = "", *, times: bool | None = Non
     return f"{ends} times {larger if lo >= 0 else smaller}"
 
 
-def told(value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "") -> str:
+def with_interval(value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "") -> str:
     """A change, then its interval: `+1.0 % (-1.2 to +3.4 %)`, `10 times slower (7 to 11 times)`."""
     first, (ends, word) = change(value, metric), _interval(_float(lo), _float(hi), metric)
     if not word or first.endswith(word):
@@ -105,7 +105,7 @@ def told(value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "") 
     return f"{first} ({ends}{word and ' '}{word})"
 
 
-def known(lo: Amount, hi: Amount, metric: str = "") -> str:
+def bounds(lo: Amount, hi: Amount, metric: str = "") -> str:
     """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
     faster", "not slower, at most 1.3 % faster", "between 7 and 10.9 times slower"; "" without an
     interval. What is worse stands first."""
@@ -126,7 +126,7 @@ def known(lo: Amount, hi: Amount, metric: str = "") -> str:
     return f"between {first} and {last} {word}"
 
 
-def plain(text: str) -> str:
+def ascii_only(text: str) -> str:
     """`text` in the characters that every terminal has."""
     return text.replace(MINUS, "-").replace(THIN, " ")
 

@@ -64,7 +64,7 @@ def restarted(row: Mapping[str, Any]) -> str:
     if not row["restarted"]:
         return ""
     ends = row["restarted_lo_pct"], row["restarted_hi_pct"]
-    return f"{row['restarted']}, {amounts.told(row['change_pct'], *ends, row['metric'])}"
+    return f"{row['restarted']}, {amounts.with_interval(row['change_pct'], *ends, row['metric'])}"
 
 
 def if_restarted(row: Mapping[str, Any]) -> str:
@@ -72,10 +72,10 @@ def if_restarted(row: Mapping[str, Any]) -> str:
     if not row["restarted"]:
         return ""
     condition = "if the server was restarted between them (--restarts)"
-    return amounts.plain(f"{restarted(row)}, {condition}")
+    return amounts.ascii_only(f"{restarted(row)}, {condition}")
 
 
-def two(
+def two_numbers(
     row: Mapping[str, Any], only: str, scattered: bool, spare: float, notes: Sequence[str]
 ) -> list[str]:
     """Lines about two numbers.
@@ -98,7 +98,9 @@ def two(
         )
     word, other = row["verdict"].upper(), if_restarted(row)
     if row["verdict"] != "cannot tell":
-        change = amounts.told(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
+        change = amounts.with_interval(
+            row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
+        )
         margin = f", all of it within ±{row['margin_pct']:g} %" if row["verdict"] == "same" else ""
         lines = [f"{word}: {b} against {a}: {change}{margin}, {runs}."]
     elif other:
@@ -112,7 +114,7 @@ def two(
     lines += [text for text in (by_chance(row), *notes) if text]
     if row["known"] and len(lines) < MOST_LINES:
         lines.insert(len(lines) - bool(notes), f"Known: {row['known']}.")
-    return [amounts.plain(line) for line in lines]
+    return [amounts.ascii_only(line) for line in lines]
 
 
 def little(
@@ -146,7 +148,7 @@ def readings(words: Mapping[str, str]) -> str:
     return f"± is taken for a standard error, its widest reading: {listed}."
 
 
-def settle(runs: float, minutes: float, server: bool) -> str:
+def what_settles(runs: float, minutes: float, server: bool) -> str:
     """What would settle it. runs: of each; minutes: of an `ab` campaign; NaN where it cannot; server:
     whether a server runs that starts may change."""
     ways = []

@@ -10,7 +10,7 @@ from noisefloor.parse.base import MOST, decoded
 from noisefloor.parse.forms import FORMS
 from noisefloor.tools.base import Run
 
-__all__ = ["Run", "Tool", "foreign", "known", "must", "named", "of"]
+__all__ = ["Run", "Tool", "all_tools", "must_match", "named", "tool_of", "unsupported"]
 
 
 class Tool(Protocol):
@@ -36,31 +36,31 @@ class Tool(Protocol):
 
 
 @cache
-def known() -> tuple[Tool, ...]:
+def all_tools() -> tuple[Tool, ...]:
     """All tools; those that wrap others come last."""
     names = sorted(m.name for m in pkgutil.iter_modules(__path__) if m.name != "base")
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return tuple(sorted(cast(list[Tool], modules), key=lambda tool: tool.WRAPS))
 
 
-def must() -> tuple[str, ...]:
+def must_match() -> tuple[str, ...]:
     """The conditions (`Tool.MUST`) of all tools."""
-    return tuple(dict.fromkeys(name for tool in known() for name in tool.MUST))
+    return tuple(dict.fromkeys(name for tool in all_tools() for name in tool.MUST))
 
 
-def of(text: str | bytes) -> Tool | None:
+def tool_of(text: str | bytes) -> Tool | None:
     """The tool that printed `text`, None for none of them. Never raises."""
     words = "\n" + decoded(text[:MOST]).replace("\r", "")
-    return next((tool for tool in known() if tool.recognises(words)), None)
+    return next((tool for tool in all_tools() if tool.recognises(words)), None)
 
 
 def named(text: str | bytes) -> str | None:
     """The name of the tool that printed `text`, None for none of them."""
-    tool = of(text)
+    tool = tool_of(text)
     return tool.NAME if tool else None
 
 
-def foreign(text: str | bytes) -> str | None:
+def unsupported(text: str | bytes) -> str | None:
     """The benchmark that printed `text`, by name, of those whose output is not read; else None."""
     words, others = decoded(text), FORMS["foreign"].items()
     return next((name for name, signs in others if any(sign in words for sign in signs)), None)

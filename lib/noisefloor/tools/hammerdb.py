@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from noisefloor.parse.base import decoded, error, last_line, pieces, plain, shown
+from noisefloor.parse.base import decoded, error, last_line, pieces, safe_line, with_line_feeds
 from noisefloor.tools.base import Run
 
 NAME = "HammerDB"
@@ -41,7 +41,7 @@ def recognises(text: str) -> bool:
 
 def runs(text: str | bytes) -> list[tuple[int, str]]:
     """The text is cut behind the last virtual user of each run but the last one."""
-    text = plain(text)
+    text = with_line_feeds(text)
     results = [m.start() for m in re.finditer(re.escape(_BEGUN), text)]
     begins = []
     for begin, following in pairwise(results):
@@ -59,14 +59,14 @@ def chore(text: str | bytes) -> str | None:
 
 
 def run(name: str, text: str) -> Run:
-    text = plain(text)
+    text = with_line_feeds(text)
     results = list(_RESULT.finditer(text))
     if text.count(_BEGUN) > 1:
         at = text.find(_BEGUN, text.find(_BEGUN) + 1)
         raise error(text, at, "a second result; one text holds one run")
     if failed := _FAILED.search(text):
         ignored = "; its result is not taken" if results else ""
-        why = f"a virtual user failed: {shown(failed[0].strip())}{ignored}"
+        why = f"a virtual user failed: {safe_line(failed[0].strip())}{ignored}"
         raise error(text, failed.start() + 1, why)
     if not results:
         cut = text.find(_BEGUN)
@@ -83,7 +83,12 @@ def run(name: str, text: str) -> Run:
         values["tps"] = int(transactions) / 60
     users, rampup, period = (_number(rule, text) for rule in (_USERS, _RAMPUP, _PERIOD))
     banner = _BANNER.search(text)
-    keys = {"tool": NAME, "database": shown(database), "rampup, minutes": rampup, "minutes": period}
+    keys = {
+        "tool": NAME,
+        "database": safe_line(database),
+        "rampup, minutes": rampup,
+        "minutes": period,
+    }
     keys |= {"HammerDB version": banner[1] if banner else None}
     per_minute = np.array([float(m[1]) for m in _COUNTER.finditer(text)])
     return Run(

@@ -2,7 +2,7 @@
 
 import re
 
-from noisefloor.parse.base import error, last_line, pieces, plain, shown
+from noisefloor.parse.base import error, last_line, pieces, safe_line, with_line_feeds
 from noisefloor.tools.base import Run, labelled
 
 NAME = "mysqlslap"
@@ -32,7 +32,7 @@ def recognises(text: str) -> bool:
 
 
 def runs(text: str | bytes) -> list[tuple[int, str]]:
-    text = plain(text)
+    text = with_line_feeds(text)
     return pieces(text, [m.start() for m in _HEADING.finditer(text)][1:])
 
 
@@ -41,9 +41,9 @@ def chore(text: str | bytes) -> None:
 
 
 def run(name: str, text: str) -> Run:
-    text = plain(text)
+    text = with_line_feeds(text)
     if failed := _FAILED.search(text):
-        raise error(text, failed.start() + 1, f"mysqlslap failed: {shown(failed[0].strip())}")
+        raise error(text, failed.start() + 1, f"mysqlslap failed: {safe_line(failed[0].strip())}")
     lines = labelled(text, _LABELS)
     if missing := [label for label in _NEEDED if label not in lines]:
         why = "the result is cut, or a line of it is not whole"
@@ -52,7 +52,7 @@ def run(name: str, text: str) -> Run:
     if not mean > 0 or not least - 0.0005 <= mean <= most + 0.0005:
         why = "the mean is not between the minimum and the maximum" if mean else "it took no time"
         raise error(text, lines["mean"].start() + 1, why)
-    keys = {k: shown(lines[k][1].strip()) for k in MUST if k in lines}
+    keys = {k: safe_line(lines[k][1].strip()) for k in MUST if k in lines}
     notes = ("each number is the mean of several iterations",) if least != most else ()
     return Run(
         name,

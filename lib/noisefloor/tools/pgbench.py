@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 
-from noisefloor.parse.base import decoded, error, last_line, pieces, plain, shown
+from noisefloor.parse.base import decoded, error, last_line, pieces, safe_line, with_line_feeds
 from noisefloor.tools.base import Run, labelled
 
 NAME = "pgbench"
@@ -58,7 +58,7 @@ def recognises(text: str) -> bool:
 
 def runs(text: str | bytes) -> list[tuple[int, str]]:
     """The text is cut above the first line of each run but the first."""
-    text = plain(text)
+    text = with_line_feeds(text)
     begins, at = [], text.find(_TYPE)
     while at >= 0 and (following := text.find(_TYPE, at + 1)) >= 0:
         end = max(text.rfind("\ntps = ", at, following), at + 1)
@@ -76,9 +76,9 @@ def chore(text: str | bytes) -> str | None:
 
 
 def run(name: str, text: str) -> Run:
-    text = plain(text)
+    text = with_line_feeds(text)
     if failed := _FAILED.search(text):
-        raise error(text, failed.start() + 1, f"pgbench failed: {shown(failed[0].strip())}")
+        raise error(text, failed.start() + 1, f"pgbench failed: {safe_line(failed[0].strip())}")
     lines = labelled(text, _LABELS)
     if missing := [label for label in _NEEDED if label not in lines]:
         why = "no summary: the run failed, was killed, or the text is cut"
@@ -99,7 +99,7 @@ def run(name: str, text: str) -> Run:
         raise error(text, lines["processed"].start() + 1, why)
     seconds = number_of("duration") or processed / tps
     test = lines["type"][1].strip()
-    test = shown(test if test.startswith("<") else os.path.basename(test))
+    test = safe_line(test if test.startswith("<") else os.path.basename(test))
     version = lines["version"][1] if "version" in lines else None
     values = {"tps": tps}
     if mean := number_of("mean"):

@@ -4,12 +4,13 @@ import re
 
 from noisefloor import parse
 from noisefloor.model import METRICS
-from noisefloor.parse.base import Result, plain
+from noisefloor.parse.base import Result, with_line_feeds
 from noisefloor.parse.forms import FORMS, compiled
-from noisefloor.parse.sysbench_text import EVENTS, FAILED, runs
+from noisefloor.parse.sysbench_text import EVENTS, FAILED
+from noisefloor.parse.sysbench_text import split_runs as runs
 from noisefloor.tools.base import Run
 
-__all__ = ["NAME", "WRAPS", "chore", "of", "recognises", "run", "runs"]
+__all__ = ["NAME", "WRAPS", "chore", "from_result", "recognises", "run", "runs"]
 
 NAME = "sysbench"
 WRAPS = False
@@ -37,7 +38,7 @@ def recognises(text: str) -> bool:
 def chore(text: str | bytes) -> str | None:
     """prepare, cleanup or prewarm."""
     try:
-        text = plain(text)
+        text = with_line_feeds(text)
     except ValueError:
         return None
     if any(sign in text for sign in _BEGUN) or FAILED.search(text):
@@ -47,10 +48,10 @@ def chore(text: str | bytes) -> str | None:
 
 
 def run(name: str, piece: str) -> Run:
-    return of(name, parse.sysbench(piece))
+    return from_result(name, parse.sysbench(piece))
 
 
-def of(name: str, result: Result) -> Run:
+def from_result(name: str, result: Result) -> Run:
     """The run of a result of `parse.sysbench`."""
     database = bool(result["transactions"])
     rate, latency = "tps" if database else "events_per_s", result["latency"]

@@ -33,7 +33,7 @@ from noisefloor.data import ingest
 from noisefloor.data.compare import Refused
 from noisefloor.data.ingest import MANIFEST, TABLES, files, labels, parts
 from noisefloor.model import METRICS
-from noisefloor.parse.base import shown
+from noisefloor.parse.base import safe_line
 from noisefloor.tools import sysbench
 
 _BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
@@ -325,9 +325,9 @@ class _Part:
         elif isinstance(data, Exception):
             what = "not opened"
             known = isinstance(data, files.TooMuch)
-            why = str(data) if known else f"damaged ({shown(str(data))})"
+            why = str(data) if known else f"damaged ({safe_line(str(data))})"
             self._problem(file, member, 0, why)
-        elif tool := None if files.binary(data[: files.HEAD]) else tools.of(data):
+        elif tool := None if files.binary(data[: files.HEAD]) else tools.tool_of(data):
             digest, what = hashlib.sha256(data).hexdigest(), tool.NAME
             if chore := tool.chore(data):
                 what = f"{what} {chore}"
@@ -403,13 +403,13 @@ class _Part:
 
         campaign = tidy.opened(folder)
         try:
-            meta, table = campaign.meta, tidy.table(campaign)
+            meta, table = campaign.meta, tidy.tidy_table(campaign)
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))
             self._file(name, "", "campaign", size, stamp)
             return
         for sentence in table.attrs["problems"]:
-            self._problem(name, "", 0, shown(sentence))
+            self._problem(name, "", 0, safe_line(sentence))
         runs = {run.name: run for run in campaign.runs}
         by_run = table.groupby("run", sort=False)
         for key, rows in by_run:
@@ -433,5 +433,5 @@ class _Part:
             self._run(name, 1, columns, tools.Run(where, values, keys=keys), warnings)
             if tidy.printed(run.place):
                 with contextlib.suppress(parse.ParseError):
-                    self._numbers(sysbench.of(where, run.sysbench))
+                    self._numbers(sysbench.from_result(where, run.sysbench))
         self._file(name, "", "campaign", size, stamp, runs=by_run.ngroups)

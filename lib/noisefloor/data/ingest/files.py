@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from noisefloor import parse, tools
 from noisefloor.data.packed import LEAST_LIMIT, MOST_RATIO, WRONG
-from noisefloor.parse.base import MOST, shown
+from noisefloor.parse.base import MOST, safe_line
 
 HEAD = 512  # bytes that say what a file is
 _LEFT_OUT = (".git", ".hg", ".svn")
@@ -100,7 +100,7 @@ def _whole(folder: str) -> tuple[int, int]:
 
 def safe(name: str) -> str:
     """A path from a tree or an archive, fit to be shown: no secrets, nothing unprintable."""
-    return shown(name.encode(errors="surrogateescape").decode(errors="replace"))
+    return safe_line(name.encode(errors="surrogateescape").decode(errors="replace"))
 
 
 def kind(data: bytes) -> str:
@@ -111,7 +111,7 @@ def kind(data: bytes) -> str:
         return "empty"
     if binary(data[:HEAD]):
         return "binary data"
-    if tool := tools.foreign(data):
+    if tool := tools.unsupported(data):
         return f"{tool} output"
     head = data[:4096].lstrip()
     if head[:1] in b"{[" and data.rstrip()[-1:] in b"}]":
@@ -220,7 +220,7 @@ def printed(file: Path, name: str, run: str, line: int) -> str:
 
 def _piece(data: bytes, line: int) -> str:
     """The text of the run that begins at a line; the whole text where it cannot be divided."""
-    tool = tools.of(data)
+    tool = tools.tool_of(data)
     with contextlib.suppress(parse.ParseError):
         piece = dict(tool.runs(data)).get(line) if tool else None
         if isinstance(piece, str):

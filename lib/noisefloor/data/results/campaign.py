@@ -70,17 +70,17 @@ class Results:
 
     @property
     def processor(self) -> str:
-        """The processor of the (leading) campaign, as `design.processor` names it."""
-        return design.processor(self.parts[0].meta)
+        """The processor of the (leading) campaign, as `design.processor_name` names it."""
+        return design.processor_name(self.parts[0].meta)
 
     @cached_property
     def left(self) -> tuple[str, ...]:
         """Which campaigns are left out, and why."""
-        designs = {p.study.key: design.of(p.opened.meta) for p in self.parts}
+        designs = {p.study.key: design.design_of(p.opened.meta) for p in self.parts}
         reasons = []
         for folder in self.beside.apart:
             campaign = Results(folder)
-            own = design.of(campaign.opened.meta)
+            own = design.design_of(campaign.opened.meta)
             differ = design.differences(own, designs[campaign.study.key])
             more = f" and {len(differ) - 3} more" if len(differ) > 3 else ""
             reasons.append(f"{folder.name} has another design: {'; '.join(differ[:3])}{more}")
@@ -101,7 +101,7 @@ class Results:
             return self.opened.meta | {
                 "campaign": self.folder.name,
                 "campaigns": [f.name for f in (self.folder, *self.beside.apart)],
-                "raw_files": paths.shown(self.folder),
+                "raw_files": paths.relative(self.folder),
             }
         each = [p.meta for p in self.parts]
         merged: dict[str, Any] = {
@@ -122,7 +122,7 @@ class Results:
         """The study as it was measured: the first campaign's, with arms and workloads of all, in order
         of appearance."""
         if self.parts == (self,):
-            return model.restored(self.meta)
+            return model.study_of(self.meta)
         first = self.parts[0].study
         arms: dict[str, model.Arm] = {}
         workloads: dict[str, model.Workload] = {}
@@ -155,13 +155,13 @@ class Results:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """A row a run, as `tidy.runs` reads them."""
-        return self.frame(tidy.runs)
+        """A row a run, as `tidy.run_table` reads them."""
+        return self.frame(tidy.run_table)
 
     @cached_property
     def tidy(self) -> pd.DataFrame:
         """The tidy table (`tidy.COLUMNS`); what was left out stands in ``attrs["problems"]``."""
-        table = self.frame(tidy.table)
+        table = self.frame(tidy.tidy_table)
         if len(self.parts) > 1:
             table.attrs["problems"] = [
                 f"{p.study.key}/{problem}"
@@ -203,7 +203,7 @@ class Results:
         asked: dict[str, Any] = {"workload": workload, "metric": metric, "margin_pct": margin_pct}
         results = []
         for (_, processor), campaigns in self.by_processor.items():
-            tables = [(design.sitting(r.opened.meta), r.alone(**asked)) for r in campaigns]
+            tables = [(design.sitting_key(r.opened.meta), r.alone(**asked)) for r in campaigns]
             tables = [(name, table) for name, table in tables if len(table)]
             if tables:
                 newest = campaigns[-1].study
@@ -235,7 +235,9 @@ class Results:
             return pd.DataFrame(columns=[*stats.row.COLUMNS, "question", "rate"])
         seconds = 2 * (slices.median() + schedule.LOST_S)
         try:
-            table = schedule.verdicts(asked, rows, self.meta.get("plan"), pair_seconds=seconds)
+            table = schedule.judge_campaign(
+                asked, rows, self.meta.get("plan"), pair_seconds=seconds
+            )
         except ValueError as e:
             raise tidy.Damaged(f"{self.folder.name} cannot be judged: {e}") from None
         turn = {a.name: n for n, a in enumerate((*self.study.arms, self.study.control))}

@@ -75,13 +75,13 @@ def intervals(page: Results, workload: str) -> pd.DataFrame:
 
 def fact(page: Results, name: str) -> pd.DataFrame:
     """What was measured once in the campaign under this name; empty when it was not."""
-    tables = (tidy.fact(p.folder, name) for p in page.parts)
+    tables = (tidy.measured_once(p.folder, name) for p in page.parts)
     return next((t for t in tables if len(t)), pd.DataFrame())
 
 
 def raw(page: Results, run: str) -> dict[str, str]:
     """What the tools printed in a run, name of the file -> text; without any, run.json."""
-    folder, texts = tidy.inside(page.folder) / run, {}
+    folder, texts = tidy.runs_folder(page.folder) / run, {}
     files: list[Place] = sorted(folder.glob("*.txt"))
     for file in files or [folder / "run.json"]:
         try:
@@ -108,7 +108,7 @@ def forest(page: Results) -> pd.DataFrame:
             "campaign": campaign.folder.name,
             "date": str(meta.get("finished") or design.began(meta))[:16],
             "processor": campaign.processor,
-            "sitting": design.sitting(meta),
+            "sitting": design.sitting_key(meta),
             "series": " and ".join(builds),
             "steal_pct": 100 * steal.mean() / cores if len(steal) else math.nan,
         }

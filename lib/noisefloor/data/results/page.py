@@ -31,7 +31,7 @@ def load(*folders: Path) -> Results:
     leads, others, apart, at = [], [], [], ""
     for asked in questions.values():
         asked.sort(key=lambda r: (design.began(r.opened.meta), r.folder.name))
-        designs = [design.of(r.opened.meta) for r in asked]
+        designs = [design.design_of(r.opened.meta) for r in asked]
         alike = [r for r, own in zip(asked, designs, strict=True) if own == designs[-1]]
         apart += [r.folder for r in asked if r not in alike]
         there = Counter(r.processor for r in alike)

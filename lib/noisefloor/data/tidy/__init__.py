@@ -7,6 +7,6 @@ makes the tables; all of their names are names of this package.
 # ruff: noqa: F403
 
 from noisefloor.data.packed import Damaged as Damaged
-from noisefloor.data.packed import inside as inside
+from noisefloor.data.packed import runs_folder as runs_folder
 from noisefloor.data.tidy.folders import *
 from noisefloor.data.tidy.numbers import *

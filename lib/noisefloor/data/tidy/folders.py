@@ -8,8 +8,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from noisefloor.data import packed
-from noisefloor.data.packed import Damaged, Place, inside
-from noisefloor.model import StudyError, restored
+from noisefloor.data.packed import Damaged, Place, runs_folder
+from noisefloor.model import StudyError, study_of
 
 COLUMNS = [
     *("study", "campaign", "workload", "threads", "block", "pair", "pair_id", "position", "arm"),
@@ -60,7 +60,7 @@ def meta(campaign: Path) -> dict[str, Any]:
     if version != FORMAT:
         raise Damaged(f"{name} has format {version}; this version reads {FORMAT}")
     try:
-        restored(facts)
+        study_of(facts)
     except StudyError as e:
         raise Damaged(f"{name} is no campaign's: {e}") from None
     if "plan" in facts and not _is_plan(facts["plan"]):
@@ -101,7 +101,7 @@ def run_folders(campaign: Path) -> list[Place]:
 
 def strays(campaign: Path, *, whole: bool = False) -> list[Place]:
     """Folders named as whole runs are that have no run.json; with `whole` those that have it."""
-    named = (p for p in inside(campaign).iterdir() if "." not in p.name and p.is_dir())
+    named = (p for p in runs_folder(campaign).iterdir() if "." not in p.name and p.is_dir())
     return sorted(p for p in named if (p / "run.json").exists() is whole)
 
 
@@ -137,7 +137,9 @@ def _sealed(campaign: Path) -> dict[str, Place]:
     """Name -> file of what holds the checksums and facts of a campaign: each whole run's run.json,
     and the files beside the runs."""
     files = {f"{run.name}/run.json": run / "run.json" for run in strays(campaign, whole=True)}
-    files |= {f.name: f for place in (inside(campaign), campaign) for f in place.glob("*.json")}
+    files |= {
+        f.name: f for place in (runs_folder(campaign), campaign) for f in place.glob("*.json")
+    }
     return {name: files[name] for name in sorted(files, key=lambda n: n.split("/"))}
 
 
@@ -160,7 +162,9 @@ def seal(campaign: Path) -> None:
 def broken(campaign: Path) -> list[str]:
     """A sentence for each file that is not as it was when the campaign was sealed, or that lies
     beside its archive; without a seal nothing is known to have changed."""
-    problems = [f"{n} lies beside the archive and is not read" for n in packed.beside(campaign)]
+    problems = [
+        f"{n} lies beside the archive and is not read" for n in packed.loose_files(campaign)
+    ]
     if (campaign / SEAL).exists():
         lines = (campaign / SEAL).read_text().splitlines()
         then = {k: v for v, _, k in (x.partition("  ") for x in lines)}

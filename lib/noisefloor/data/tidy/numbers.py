@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import model, parse
-from noisefloor.data.packed import Damaged, Place, inside
+from noisefloor.data.packed import Damaged, Place, runs_folder
 from noisefloor.data.tidy import rates
 from noisefloor.data.tidy.folders import (
     CLIENTS,
@@ -229,7 +229,7 @@ def frame(rows: list[dict[str, Any]], design: str) -> pd.DataFrame:
     return table
 
 
-def table(campaign: Path | Opened) -> pd.DataFrame:
+def tidy_table(campaign: Path | Opened) -> pd.DataFrame:
     """The tidy table of a campaign: runs of whole pairs and warm-ups. ``attrs``: ``design``;
     ``problems``, a sentence for each that was left out; ``saturated`` as in `rates`, at a rate."""
     campaign = opened(campaign)
@@ -252,7 +252,7 @@ def table(campaign: Path | Opened) -> pd.DataFrame:
     result = rates.by_block(result, campaign.runs)
     problems += [f"{p.name}: it has no run.json; not judged" for p in strays(folder)]
     for why in ("failed", "unpaired", "damaged", "unproved"):
-        kept: list[Place] = sorted(inside(folder).glob(f"*.{why}*"))
+        kept: list[Place] = sorted(runs_folder(folder).glob(f"*.{why}*"))
         problems += [
             f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
             for p in kept
@@ -360,14 +360,14 @@ def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFr
             if counts_for(q, out["transactions"], threads)
         ]
     for (arm, _), texts in blocks.items():
-        rows += [(arm, q, v) for q, v in rates.quantiles(texts, QUANTILES).items()]
+        rows += [(arm, q, v) for q, v in rates.pooled_quantiles(texts, QUANTILES).items()]
     table = pd.DataFrame(rows, columns=["arm", "q", "v"]).astype({"q": float, "v": float})
     grouped = table.groupby(["arm", "q"], sort=False)["v"]
     summary = grouped.quantile(np.array([0.25, 0.5, 0.75])).unstack()
     return summary.rename(columns={0.25: "lo", 0.5: "value_s", 0.75: "hi"}).reset_index()
 
 
-def runs(campaign: Path | Opened) -> pd.DataFrame:
+def run_table(campaign: Path | Opened) -> pd.DataFrame:
     """One row a run, damaged ones left out: what it was, how long it took, steal in s, warnings."""
     columns = ["run", "workload", "threads", "block", "pair", "position", "arm", "warmup", "start"]
     columns += ["slice_s", "exit_code", "steal_s", "warnings"]
@@ -413,9 +413,9 @@ def fact_file(campaign: Place, name: str) -> Place:
     return campaign / f"fact-{'-'.join(re.findall(r'[a-z0-9]+', name.lower()))}.json"
 
 
-def fact(campaign: Path | Opened, name: str) -> pd.DataFrame:
+def measured_once(campaign: Path | Opened, name: str) -> pd.DataFrame:
     """What was measured once in a campaign under this name; without rows where it was not."""
-    path = fact_file(inside(opened(campaign).folder), name)
+    path = fact_file(runs_folder(opened(campaign).folder), name)
     return pd.DataFrame(json.loads(path.read_text()) if path.exists() else [])
 
 
@@ -438,7 +438,7 @@ def evidence(campaign: Path | Opened) -> pd.DataFrame:
 
 def blocks(campaign: Path | Opened) -> list[Place]:
     """The files of the evidence that was collected at the end of each block, in order."""
-    files = inside(opened(campaign).folder).iterdir()
+    files = runs_folder(opened(campaign).folder).iterdir()
     return sorted(f for f in files if re.fullmatch(r"block-\d+\.json", f.name))
 
 
@@ -449,7 +449,7 @@ def variables(campaign: Path | Opened) -> dict[str, dict[str, str]]:
     """Arm -> all global variables read back with one of its runs of the first workload."""
     by_arm: dict[str, dict[str, str]] = {}
     campaign = opened(campaign)
-    place = inside(campaign.folder)
+    place = runs_folder(campaign.folder)
     first = campaign.meta["workloads"][0]["name"]  # another one sets variables for both arms
     for facts, run in _runs(campaign, warmup=True):
         new = "variables.json" in facts["sha256"] and facts["arm"] not in by_arm

@@ -58,7 +58,7 @@ def by_block(table: pd.DataFrame, runs: Iterable["Run"]) -> pd.DataFrame:
     key = ["workload", "threads", "block", windows["pair_id"].map(sides).rename("sides"), "arm"]
     percentiles = []
     for _, rows in windows.groupby(key, sort=False):
-        known = quantiles([texts[run] for run in rows.index], QUANTILES.values())
+        known = pooled_quantiles([texts[run] for run in rows.index], QUANTILES.values())
         values = {name: known[q] for name, q in QUANTILES.items() if q in known}
         first = rows.iloc[0].to_dict() | {"run": rows.index[0]}
         percentiles += [
@@ -70,7 +70,7 @@ def by_block(table: pd.DataFrame, runs: Iterable["Run"]) -> pd.DataFrame:
     return pd.concat([kept, more], ignore_index=True)
 
 
-def quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dict[float, float]:
+def pooled_quantiles(texts: list[dict[str, Any]], asked: Iterable[float]) -> dict[float, float]:
     """Quantile -> seconds of the transactions of all these windows; those with `BEYOND` beyond
     them."""
     values = np.concatenate([t["histogram_s"] for t in texts])

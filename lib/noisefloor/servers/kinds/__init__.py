@@ -56,7 +56,7 @@ class Kind(Protocol):
 
 
 @functools.cache
-def known() -> Mapping[str, Kind]:
+def all_kinds() -> Mapping[str, Kind]:
     """All kinds by their name."""
     modules = [
         importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)
@@ -64,12 +64,12 @@ def known() -> Mapping[str, Kind]:
     return {kind.NAME: kind for kind in cast(list[Kind], modules)}
 
 
-def of(name: str) -> Kind:
+def kind_named(name: str) -> Kind:
     """The kind of this name. Raises KeyError."""
-    return known()[name]
+    return all_kinds()[name]
 
 
 def printing(version: str) -> Kind:
     """The kind of a server whose --version, or whose answer, this is; MySQL where it names none."""
-    others = (kind for name, kind in known().items() if name != USUAL and kind.prints(version))
-    return next(others, known()[USUAL])
+    others = (kind for name, kind in all_kinds().items() if name != USUAL and kind.prints(version))
+    return next(others, all_kinds()[USUAL])

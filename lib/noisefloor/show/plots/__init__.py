@@ -24,21 +24,21 @@ from noisefloor.show.plots.canvas import CSS, LAB, PARTS_CSS, Palette, colours, 
 from noisefloor.show.plots.series import (
     distance,
     over_time,
-    pairs,
+    pairs_figure,
     pooling,
-    quantiles,
-    runs,
-    stages,
+    quantiles_figure,
+    runs_figure,
+    stages_figure,
     timeline,
 )
 from noisefloor.show.plots.verdicts import (
     claims,
     dots,
-    history,
-    load,
-    sittings,
-    threads,
-    together,
+    history_figure,
+    load_figure,
+    sittings_figure,
+    sittings_label,
+    threads_figure,
 )
 from noisefloor.show.rows import is_joint, metric_label, threads_label
 from noisefloor.text import amounts
@@ -110,7 +110,7 @@ def alt(verdicts: pd.DataFrame) -> str:
         parts.append(
             f"{f'{row.workload}: ' if several else ''}{metric_label(row.metric)}"
             f"{f' {where}' if where else ''}, {row.arm} against {row.baseline}: "
-            f"{canvas.word(row)}, {canvas.numbers(row)}"
+            f"{canvas.verdict_label(row)}, {canvas.numbers(row)}"
         )
     return "; ".join(parts) + "." if parts else "No comparison."
 
@@ -123,14 +123,14 @@ def sittings_alt(each: pd.DataFrame, both: pd.DataFrame) -> str:
         mine = each[each["processor"] == whole.processor].sort_values("date", kind="stable")
         rows: list[Any] = [*mine.itertuples()]
         changes = [
-            f"{row.date[:10]} {amounts.told(row.change_pct, row.lo_pct, row.hi_pct, row.metric)}"
+            f"{row.date[:10]} {amounts.with_interval(row.change_pct, row.lo_pct, row.hi_pct, row.metric)}"
             for row in rows
         ]
         ahead = amounts.interval(whole.next_lo_pct, whole.next_hi_pct, whole.metric)
         expected = "" if ahead == amounts.NONE else f"; the next campaign is expected at {ahead}"
         parts.append(
-            f"{whole.processor}: {'; '.join(changes)}; {together(whole.sittings)}: "
-            f"{canvas.word(whole)}, {canvas.numbers(whole)}{expected}."
+            f"{whole.processor}: {'; '.join(changes)}; {sittings_label(whole.sittings)}: "
+            f"{canvas.verdict_label(whole)}, {canvas.numbers(whole)}{expected}."
         )
     return " ".join(parts)
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 
-from noisefloor.model import AGAIN, Arm
+from noisefloor.model import CONTROL_SUFFIX, Arm
 from noisefloor.show.markup import GLYPHS, TEMPLATE
 from noisefloor.stats.verdict import NOT_YET, kind
 from noisefloor.text import amounts
@@ -54,11 +54,11 @@ class Palette:
         names = list(dict.fromkeys([*order, *bases, *pd.unique(frame["arm"].dropna())]))
         if not order and not bases:  # no roles known: a control names its baseline, else by name
             known = set(names)
-            names.sort(key=lambda n: (f"{n}{AGAIN}" not in known, str(n)))
+            names.sort(key=lambda n: (f"{n}{CONTROL_SUFFIX}" not in known, str(n)))
         bases = bases or names[:1]
         inks = iter(ARMS * (1 + len(names) // len(ARMS)))
         return {
-            n: BASE if n in bases else CONTROL if str(n).endswith(AGAIN) else next(inks)
+            n: BASE if n in bases else CONTROL if str(n).endswith(CONTROL_SUFFIX) else next(inks)
             for n in names
         }
 
@@ -423,7 +423,7 @@ def is_range(row: Any) -> bool:
     return row.verdict == NOT_YET and bool(row.ranged)
 
 
-def word(row: Any) -> str:
+def verdict_label(row: Any) -> str:
     """The verdict of a row; while its question lacks sittings, how many there are."""
     if row.verdict != NOT_YET:
         return row.verdict
@@ -448,7 +448,7 @@ def numbers(row: Any) -> str:
     verdict; of a range its ends alone."""
     if pd.isna(row.change_pct) or is_range(row):
         return amounts.interval(row.lo_pct, row.hi_pct, row.metric)
-    text = amounts.told(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
+    text = amounts.with_interval(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
     return text.replace(f" {row.verdict}", "") if row.verdict in amounts.words(row.metric) else text
 
 

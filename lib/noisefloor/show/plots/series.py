@@ -28,7 +28,9 @@ def _present(ink: Inks, frame: pd.DataFrame) -> list[Any]:
 
 
 @canvas.responsive
-def pairs(pairs_frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
+def pairs_figure(
+    pairs_frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
+) -> Figure:
     """Each pair's change by pair number, the mean of each block as a line, restarts between blocks.
 
     `pairs_frame`: metric, baseline, arm, block, pair, change (log ratio) of one comparison, or of
@@ -80,7 +82,7 @@ def _pairs_panel(ax: Axes, frame: pd.DataFrame, palette: Palette, small: bool) -
 
 
 @canvas.responsive
-def runs(
+def runs_figure(
     tidy: pd.DataFrame,
     metric: str = "cpu_per_transaction",
     *,
@@ -190,7 +192,7 @@ def over_time(
 
 
 @canvas.responsive
-def quantiles(
+def quantiles_figure(
     frame: pd.DataFrame, baseline: str, *, palette: Palette = PAGE, narrow: bool = False
 ) -> Figure:
     """Latency quantiles of the arms on a log scale, and below them the change from the `baseline`.
@@ -229,7 +231,7 @@ def quantiles(
 
 
 @canvas.responsive
-def stages(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
+def stages_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """What each process of a pipe does with its time: a bar an arm and stage, divided into running
     and the kinds of waiting; its CPU seconds beside it.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from noisefloor.model import AGAIN
+from noisefloor.model import CONTROL_SUFFIX
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
@@ -31,7 +31,7 @@ _ASIDE = 128  # pixels of a wide figure, for names at the right
 
 
 @canvas.responsive
-def threads(
+def threads_figure(
     verdicts: pd.DataFrame,
     metric: str | Sequence[str] = "tps",
     *,
@@ -79,7 +79,7 @@ def threads(
         rows: list[Any] = [*panel.itertuples()]
         names = {
             row.arm: f"{row.arm} {'(A/A control)' if row.control else f'against {row.baseline}'}"
-            for row in sorted(rows, key=lambda row: row.arm.endswith(AGAIN))
+            for row in sorted(rows, key=lambda row: row.arm.endswith(CONTROL_SUFFIX))
         }
         name, colour = metric_label(key) if by == "metric" else str(key), INK
         if by == "arm":
@@ -193,7 +193,7 @@ def _against_threads(
 
 def _words(row: Any, small: bool) -> str:
     """Verdict and change of a point; where there is little room, the verdict in short lines."""
-    word = canvas.word(row).removeprefix("range of ")  # which the thin bar shows
+    word = canvas.verdict_label(row).removeprefix("range of ")  # which the thin bar shows
     return (
         textwrap.fill(word, 7, break_long_words=False) if small else f"{word}\n{canvas.size(row)}"
     )
@@ -203,7 +203,7 @@ def _words(row: Any, small: bool) -> str:
 
 
 @canvas.responsive
-def load(
+def load_figure(
     latencies: pd.DataFrame,
     rows: pd.DataFrame,
     *,
@@ -304,7 +304,7 @@ def _called(row: Row, column: str) -> str:
 
 
 def _row_name(row: Row, names: Sequence[str]) -> str:
-    again = row["arm"].endswith(AGAIN)
+    again = row["arm"].endswith(CONTROL_SUFFIX)
     parts = [
         SHORT.get(row[name], _called(row, name)) if name == "metric" else _called(row, name)
         for name in names
@@ -315,7 +315,7 @@ def _row_name(row: Row, names: Sequence[str]) -> str:
 
 
 @canvas.responsive
-def history(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
+def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """How a change moved: for every comparison a row a campaign in order of date, named by its date,
     server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
     processor say together.
@@ -332,7 +332,7 @@ def history(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = Fals
         label = (narrow and SHORT.get(row.metric)) or metric_label(row.metric)
         what = f"{label} {threads_label(row.threads, row.joint)}".strip()
         if pd.isna(row.campaign):
-            parts = [together(row.sittings), row.processor]
+            parts = [sittings_label(row.sittings), row.processor]
         else:
             parts = [row.date[:10], row.engine]
             parts += [f"machine {machines.index(row.machine) + 1}"] if several["machine"] else []
@@ -346,13 +346,13 @@ def history(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = Fals
     return _intervals(frame, named, palette, narrow, marks, legend)
 
 
-def together(sittings: float) -> str:
+def sittings_label(sittings: float) -> str:
     """What the result of a question is called: `3 sittings together`."""
     return "1 sitting" if sittings == 1 else f"{int(sittings)} sittings together"
 
 
 @canvas.responsive
-def sittings(
+def sittings_figure(
     each: pd.DataFrame, both: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False
 ) -> Figure:
     """Forest of the campaigns of one comparison, processor by processor: each by itself, named by its
@@ -371,7 +371,7 @@ def sittings(
             date = row["date"][:shown].replace("T", " ")
             named.append((on, ", ".join(filter(None, (date, row["series"], _stolen(row))))))
             rows.append(row | {"verdict": "", "mark": "o"})  # the word is that of all together
-        named.append((on, together(whole["sittings"])))
+        named.append((on, sittings_label(whole["sittings"])))
         rows.append(whole | {"mark": "D"})
         if pd.notna(whole["next_lo_pct"]):
             ends = {"lo_pct": whole["next_lo_pct"], "hi_pct": whole["next_hi_pct"], "mark": ""}
@@ -419,7 +419,7 @@ def _intervals(
 
 def _sizes(row: Any, mark: str) -> tuple[str, str, str]:
     """What stands beside a row of a forest: word and size for a phone, word, size with its ends."""
-    word, numbers = canvas.word(row), canvas.numbers(row).replace(" times", "×")
+    word, numbers = canvas.verdict_label(row), canvas.numbers(row).replace(" times", "×")
     if not mark:
         return numbers, "", numbers
     size = numbers if canvas.is_range(row) else canvas.size(row)

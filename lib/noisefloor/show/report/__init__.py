@@ -16,14 +16,14 @@ from noisefloor.show.report.answers import (
     dots,
     figure,
     latency,
-    load,
-    opened,
-    pairs,
-    processor,
-    questions,
-    sittings,
+    load_section,
+    open_page,
+    pairs_section,
+    processor_section,
+    questions_section,
+    sittings_section,
     some,
-    threads,
+    threads_section,
     timeline,
 )
 from noisefloor.show.report.batch import (
@@ -63,16 +63,16 @@ from noisefloor.show.report.pieces import (
     badge,
     flat,
     fold,
+    html_table,
     like,
     provenance,
     records,
     ruler,
     save,
-    table,
     verdict_box,
     verdict_table,
 )
-from noisefloor.show.report.statement import headline
+from noisefloor.show.report.statement import headline_of
 from noisefloor.show.report.words import (
     ReportError,
     engine,

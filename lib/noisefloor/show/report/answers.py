@@ -33,9 +33,17 @@ from noisefloor.data.results import (
 from noisefloor.data.results import questions as questions_of
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
-from noisefloor.show.markup import TOLD, Shown, kind, known, piece, say
+from noisefloor.show.markup import TOLD, Shown, has_value, piece, say, verdict_kind
 from noisefloor.show.report import words
-from noisefloor.show.report.pieces import flat, fold, remark, save, table, together, verdict_box
+from noisefloor.show.report.pieces import (
+    flat,
+    fold,
+    html_table,
+    joined_shown,
+    remark,
+    save,
+    verdict_box,
+)
 from noisefloor.show.rows import SHORT, is_control, is_joint, joint, metric_label
 
 FEW = 6  # comparisons that the table of questions tells one by one
@@ -55,12 +63,12 @@ def asked(given: Mapping[str, Any]) -> dict[str, Any]:
     return chosen | ({"server": "env"} if given.get("guest") else {})
 
 
-def opened(study: str, given: Mapping[str, Any]) -> Results:
+def open_page(study: str, given: Mapping[str, Any]) -> Results:
     """The campaigns of a study's page, opened, measured now where `given` names none. `given`: a
     notebook's variables, of which its parameters are taken."""
     from noisefloor.measure import collect
 
-    return results.load(*collect.obtain(study, given.get("campaign", ""), **asked(given)))
+    return results.load(*collect.obtain_campaigns(study, given.get("campaign", ""), **asked(given)))
 
 
 def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
@@ -93,7 +101,7 @@ def archived(
         for row in rows.to_dict("records")
     ]
     inner = piece("archived", sentences[:FEW], chips if len(chips) <= FEW else [], claims)
-    look = f"nf-{kind(rows['verdict'].mode()[0])}".replace(" ", "-")
+    look = f"nf-{verdict_kind(rows['verdict'].mode()[0])}".replace(" ", "-")
     return Shown(piece("box", look, inner, words.where(r.meta)), "\n".join(sentences))
 
 
@@ -123,7 +131,7 @@ def figure(
     return plots.show(drawn, alt=alt, caption=caption, data=data, name=name)
 
 
-def threads(
+def threads_section(
     r: Results,
     rows: pd.DataFrame | None = None,
     name: str = "threads",
@@ -137,11 +145,11 @@ def threads(
     and over it what was `published`."""
     part = capacity(r)
     rows = costs(r, main_workload(part), part.study.key) if rows is None else rows
-    drawn = plots.threads(rows, metrics, published=published) if len(rows) else None
+    drawn = plots.threads_figure(rows, metrics, published=published) if len(rows) else None
     return figure(drawn, rows, name, caption, alt=alt)
 
 
-def load(r: Results) -> Shown | None:
+def load_section(r: Results) -> Shown | None:
     """Latency against the offered load with the change of p99, and a field that takes the reader's own
     load; where it was not measured, the command that would."""
     points = load_curve(r)
@@ -153,8 +161,8 @@ def load(r: Results) -> Shown | None:
     p99, cpu = (rows[rows["metric"] == m] for m in ("p99", PROCESSOR[0]))
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]
-        return together(dots(r, alone, "load"), reader(points, cpu, p99))
-    drawn = plots.load(points, p99, capacity=highest_tps(r))
+        return joined_shown(dots(r, alone, "load"), reader(points, cpu, p99))
+    drawn = plots.load_figure(points, p99, capacity=highest_tps(r))
     caption = say("load", words.finding(p99)) + shared()
     full = points[points["saturated_pct"] > 0]
     caption += "".join(
@@ -162,13 +170,13 @@ def load(r: Results) -> Shown | None:
         for rate, share in full.groupby("rate")["saturated_pct"].max().items()
     )
     shown = figure(drawn, p99, "load", caption, alt=say("load-alt"), data=points)
-    return together(shown, reader(points, cpu, p99))
+    return joined_shown(shown, reader(points, cpu, p99))
 
 
 def shared() -> str:
     """How much of a known difference two servers that share the cores tell, as calibrated: a sentence;
     "" before that is known."""
-    known = json.loads(paths.known("told", own=False).read_text(encoding="utf-8"))
+    known = json.loads(paths.noise_file("told", own=False).read_text(encoding="utf-8"))
     both = [known.get(m) for m in ("mean_latency", PROCESSOR[0])]
     if not all(both):
         return ""
@@ -201,7 +209,7 @@ def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame) -> Shown | 
     return Shown(piece("reader", json.dumps(data), first), "")
 
 
-def sittings(r: Results, arm: str = "") -> Shown | None:
+def sittings_section(r: Results, arm: str = "") -> Shown | None:
     """The campaigns of each comparison that the page leads with, one by one, with what they say
     together, processor by processor; and folded which campaigns were left out. Nothing for a single
     campaign of a question that asks for no other."""
@@ -213,7 +221,7 @@ def sittings(r: Results, arm: str = "") -> Shown | None:
             most = most[most["arm"].eq(row["arm"]) & ~is_joint(most)].sort_values("threads")
             forests.append(_forest(r, most.iloc[-1]))
     left = Shown(piece("notes", r.left)) if r.left else None
-    return together(*forests, fold(f"Campaigns left out ({len(r.left)})", left))
+    return joined_shown(*forests, fold(f"Campaigns left out ({len(r.left)})", left))
 
 
 def _forest(r: Results, row: pd.Series) -> Shown:
@@ -222,10 +230,10 @@ def _forest(r: Results, row: pd.Series) -> Shown:
     each = forest(r)
     for column in ("question", "workload", "metric", "arm", "joint"):
         each = each[each[column].eq(row[column])]
-    each = each[each["threads"].eq(row["threads"])] if known(row["threads"]) else each
+    each = each[each["threads"].eq(row["threads"])] if has_value(row["threads"]) else each
     at = words.counts(row).replace(" ", "-")
     return plots.show(
-        plots.sittings(each, both),
+        plots.sittings_figure(each, both),
         alt=plots.sittings_alt(each, both),
         caption=say("sittings", told=words.finding(both)),
         data=flat(each),
@@ -241,22 +249,22 @@ def dots(
     return figure(plots.dots(rows, **drawn), rows, name, caption, alt=alt)
 
 
-def pairs(r: Results) -> Shown | None:
+def pairs_section(r: Results) -> Shown | None:
     """Every pair of the first comparison of the page, and the means of its blocks."""
     first, workload, metric = r.parts[0], main_workload(r), main_metric(r)
     each = first.pairs(workload, metric)
     caption = say("pairs", metric=metric_label(metric), because=first.meta["ended_because"])
     rows = r.of(workload, metric, control=False, question=first.study.key)
     rows = rows[rows["arm"].isin(each["arm"])]
-    return figure(plots.pairs(each), rows, "pairs", caption, data=each)
+    return figure(plots.pairs_figure(each), rows, "pairs", caption, data=each)
 
 
-def processor(r: Results) -> Shown | None:
+def processor_section(r: Results) -> Shown | None:
     """Server CPU per transaction of every run of the first workload."""
     first, workload, metric = r.parts[0], main_workload(r), PROCESSOR[0]
     runs = first.judged(workload, metric)
     rows = r.of(workload, metric, False, first.study.key)
-    return figure(plots.runs(runs, metric), rows, "cpu", data=runs)
+    return figure(plots.runs_figure(runs, metric), rows, "cpu", data=runs)
 
 
 def latency(r: Results) -> Shown | None:
@@ -268,7 +276,7 @@ def latency(r: Results) -> Shown | None:
     if tail.empty:
         return remark(say("no-latency", tidy.BEYOND * 20, tidy.BEYOND * 100, tidy.A_CLIENT))
     first = r.parts[0]  # it is drawn of the first campaign
-    drawn = plots.quantiles(tail, baseline=r.study.baseline.name)
+    drawn = plots.quantiles_figure(tail, baseline=r.study.baseline.name)
     caption = say("latency", threads=threads, counted=counted(first, workload, threads))
     judged = (r.of(workload, metric, question=first.study.key) for metric in ("p99", "p95"))
     rows = next((rows for rows in judged if len(rows)), r.of(workload, "p95")[:0])
@@ -292,7 +300,7 @@ def timeline(r: Results) -> Shown | None:
 
 def some(frame: pd.DataFrame, caption: str) -> Shown | None:
     """A table, or nothing where it has no rows."""
-    return table(frame, caption) if len(frame) else None
+    return html_table(frame, caption) if len(frame) else None
 
 
 def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | None:
@@ -313,7 +321,7 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
     return dots(r, rows, name, f"{asks} {words.finding(rows)}".strip())
 
 
-def questions(r: Results) -> Shown:
+def questions_section(r: Results) -> Shown:
     """All questions of the study, each with its verdicts or the command that measures it."""
     if not questions_of(r):
         return remark("One campaign of an earlier plan asked all questions at once.")
@@ -323,7 +331,7 @@ def questions(r: Results) -> Shown:
         answer = piece("command", command(r, key)) if judged.empty else _verdicts(r, judged)
         rows.append((key, asks, answer))
     frame = pd.DataFrame(rows, columns=["name", "question", "answer"])
-    return table(frame, "The questions of this study", name="questions", raw=("answer",))
+    return html_table(frame, "The questions of this study", name="questions", raw=("answer",))
 
 
 def _asked_about(r: Results, rows: pd.DataFrame) -> pd.DataFrame:

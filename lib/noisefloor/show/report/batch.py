@@ -23,7 +23,7 @@ from noisefloor.model import StudyError
 from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
-from noisefloor.show.report.answers import asked, opened
+from noisefloor.show.report.answers import asked, open_page
 from noisefloor.show.report.pages import (
     PARTS,
     checked,
@@ -252,7 +252,7 @@ def _measured(study: str, values: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     from noisefloor.measure import collect
 
     try:
-        measured = opened(study, _whole(study, values))
+        measured = open_page(study, _whole(study, values))
     except collect.FAILURES as problem:
         raise ReportError(str(problem)) from None
     except Exception:  # a defect of ours: the others are measured all the same
@@ -279,7 +279,7 @@ def _line(row: _Result, width: int = 0) -> str:
     study, result, seconds = row
     word = "skipped" if isinstance(result, str) else "failed"
     if isinstance(result, Path):
-        word, result = "page", paths.shown(result)
+        word, result = "page", paths.relative(result)
     return f"{study:<{width}}  {word:<7}  {seconds:6.1f} s  {result}"
 
 
@@ -287,7 +287,7 @@ def summary(rows: Sequence[_Result], out: Path | str | None = None) -> str:
     """The rows of `render_all` as a plain table with times, and where the index is."""
     width = max((len(study) for study, _, _ in rows), default=0)
     lines = [_line(row, width) for row in sorted(rows, key=lambda r: r[0])]
-    place = paths.shown(Path(out or paths.reports()).resolve() / "index.html")
+    place = paths.relative(Path(out or paths.reports()).resolve() / "index.html")
     return "\n".join([*lines, f"{'':<{width}}  index              {place}"])
 
 
@@ -423,7 +423,7 @@ def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
     newest.sort(key=lambda one: _turn(one[0].stem, one[1]))
     index(target.parent, [page for page, _ in newest])
     lines = [
-        f"- **[{facts['title']}]({paths.shown(page)})**: {facts['headline']}\n"
+        f"- **[{facts['title']}]({paths.relative(page)})**: {facts['headline']}\n"
         for page, facts in newest
         if facts.get("headline")
     ]

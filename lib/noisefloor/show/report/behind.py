@@ -25,10 +25,17 @@ from noisefloor.data.results import (
 )
 from noisefloor.data.results import expectation as expectation_of
 from noisefloor.model import METRICS
-from noisefloor.show.markup import TOLD, Shown, cell, known, piece, say
+from noisefloor.show.markup import TOLD, Shown, cell, has_value, piece, say
 from noisefloor.show.report import statement, words
 from noisefloor.show.report.answers import command
-from noisefloor.show.report.pieces import fold, provenance, remark, table, together, verdict_table
+from noisefloor.show.report.pieces import (
+    fold,
+    html_table,
+    joined_shown,
+    provenance,
+    remark,
+    verdict_table,
+)
 from noisefloor.show.rows import SHORT, Row, joint, metric_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
 from noisefloor.text import amounts
@@ -77,7 +84,7 @@ def absolute(results: Results) -> Shown | None:
     first, *rest = (_units(part) for part in results.parts)
     rest = [table_ for table_ in rest if table_ is not None]
     more = fold(f"In units: {len(rest)} more question{'s' * (len(rest) > 1)}", *rest)
-    return together(first, more)
+    return joined_shown(first, more)
 
 
 def _units(part: Results) -> Shown | None:
@@ -92,7 +99,7 @@ def _units(part: Results) -> Shown | None:
         pairs: Any = stats.pairs(judged, baseline=baseline) if len(compared) else None
         for row in compared.to_dict("records"):
             mine = pairs[pairs["arm"].eq(row["arm"]) & pairs["threads"].eq(row["threads"])]
-            blocks = stats.units(mine).index
+            blocks = stats.block_means(mine).index
             runs = judged[judged["threads"].eq(row["threads"]) & judged["block"].isin(blocks)]
             pair_ids = runs.loc[runs["arm"].eq(row["arm"]), "pair_id"]
             base = runs[runs["arm"].eq(row["baseline"]) & runs["pair_id"].isin(pair_ids)]
@@ -104,7 +111,7 @@ def _units(part: Results) -> Shown | None:
                     "threads": row["threads"],
                     "arm": row["arm"],
                     row["baseline"]: cell(middle),
-                    "with it": f"{value} ({lo} to {hi})" if known(row["lo_pct"]) else value,
+                    "with it": f"{value} ({lo} to {hi})" if has_value(row["lo_pct"]) else value,
                     "change": words.change(row),
                 }
             )
@@ -119,12 +126,12 @@ def _units(part: Results) -> Shown | None:
     frame = pd.DataFrame(rows)
     key = part.study.key
     name = f"absolute-{key}" if key else "absolute"
-    return table(frame, caption, name=name, numbers=list(frame.columns[3:]))
+    return html_table(frame, caption, name=name, numbers=list(frame.columns[3:]))
 
 
 def _times(value: Any, metric: str) -> float:
     """How many times as large a value is after a change, as the change is printed."""
-    if not known(value):
+    if not has_value(value):
         return math.nan
     if amounts.large(value, metric):
         factor = round(amounts.factor(value), 1 if amounts.factor(value) < 19.95 else 0)
@@ -141,7 +148,7 @@ def expectation(results: Results) -> Shown | None:
     least, most = expected["expected_pct"].min(), expected["expected_pct"].max()
     share = " to ".join(dict.fromkeys((percent(least, 2), percent(most, 2))))
     why = say("cipher", **row, kB=row["bytes"] / 1e3)
-    measured = amounts.told(row["change_pct"], row["lo_pct"], row["hi_pct"])
+    measured = amounts.with_interval(row["change_pct"], row["lo_pct"], row["hi_pct"])
     noisy = row["hi_pct"] > 20 * max(most, 0.05)
     more = "cipher-more" if row["lo_pct"] > most else "cipher-noise" if noisy else ""
     more = say(more) if more else ""
@@ -172,7 +179,7 @@ def outcome(results: Results) -> Shown:
     machines = [words.machine(p.meta) for p in results.parts]
     if len(set(machines)) > 1:
         rows["machine"] = machines
-    return table(rows, say("outcome"), name="outcome")
+    return html_table(rows, say("outcome"), name="outcome")
 
 
 def _outcome(part: Results) -> dict[str, Any]:
@@ -256,7 +263,7 @@ def transfers(results: Results, arm: str = "") -> Shown:
     ]
     rows += _prices(results, leads)
     frame = pd.DataFrame(rows, columns=["what", "here"])
-    return table(frame, "What this was measured on", name="transfers")
+    return html_table(frame, "What this was measured on", name="transfers")
 
 
 def _disk(facts: Mapping[str, Any]) -> str:
@@ -286,8 +293,8 @@ def _prices(results: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
     prices: list[tuple[str, str]] = []
     placed = [] if lead is None else words.placed(lead, results)
     for row in (x for _, rows in placed for x in rows):
-        campaigns = words.campaigns(row, results)
-        if not campaigns or not known(row["lo_pct"]):
+        campaigns = words.campaigns_behind(row, results)
+        if not campaigns or not has_value(row["lo_pct"]):
             continue
         base = campaigns[-1].judged(row["workload"], row["metric"])
         base = base[base["arm"].eq(row["baseline"])]
@@ -298,7 +305,7 @@ def _prices(results: Results, leads: Sequence[Row]) -> list[tuple[str, str]]:
         more, least, most = (f"{'+' * (float(x) > 0)}{cell(float(x))}" for x in ends)
         facts = {"arm": row["arm"], "each": each, "unit": unit, "more": more, "least": least}
         facts |= {"most": most, "whole": cell(float(f"{whole:.3g}")), "place": row["processor"]}
-        facts["at"] = f" at {words.counts(row)}" if known(row["threads"]) else ""
+        facts["at"] = f" at {words.counts(row)}" if has_value(row["threads"]) else ""
         prices.append(("the price", say("price", **facts)))
         if len(prices) == 1:
             prices.append(("your percentage", say("price-yours", **facts)))
@@ -320,7 +327,7 @@ def comparisons(results: Results) -> Shown | None:
             f"{len(rest)} more: other metrics, and comparisons without an interval",
             verdict_table(rest, name="more-verdicts"),
         )
-    return together(verdict_table(verdicts[first], "The verdict table"), more)
+    return joined_shown(verdict_table(verdicts[first], "The verdict table"), more)
 
 
 def settings(results: Results) -> Shown | None:
@@ -337,7 +344,7 @@ def settings(results: Results) -> Shown | None:
         {a.name: [by_arm[a.name].get(n, "") for n in names] for a in every if a.name in by_arm},
         index=pd.Index(names, name="variable"),
     ).reset_index()
-    return table(frame, "Settings in force, read back from the servers", name="settings")
+    return html_table(frame, "Settings in force, read back from the servers", name="settings")
 
 
 def _configured(results: Results) -> Shown:
@@ -367,15 +374,15 @@ def _again(results: Results) -> Shown:
 def details(results: Results) -> Shown | None:
     """Doubts, settings, proofs and runs, each folded; then where the numbers come from."""
     warned, left = len(warnings(results)), len(skipped(results))
-    return together(
-        fold(f"Left out on this machine ({left})", table(skipped(results))) if left else None,
-        fold(f"Warnings ({warned})", table(warnings(results))) if warned else None,
+    return joined_shown(
+        fold(f"Left out on this machine ({left})", html_table(skipped(results))) if left else None,
+        fold(f"Warnings ({warned})", html_table(warnings(results))) if warned else None,
         fold("my.cnf of each arm", _configured(results)),
         fold("Settings of each arm", settings(results)),
-        fold("Every variable that differs between the arms", table(differences(results))),
-        fold("Proof that each arm was what it is called", table(evidence(results))),
-        fold("What was measured, and why", table(workloads(results))),
-        fold(f"Every run ({len(results.runs)})", table(results.runs)),
+        fold("Every variable that differs between the arms", html_table(differences(results))),
+        fold("Proof that each arm was what it is called", html_table(evidence(results))),
+        fold("What was measured, and why", html_table(workloads(results))),
+        fold(f"Every run ({len(results.runs)})", html_table(results.runs)),
         _again(results),
         provenance(results),
     )

@@ -27,7 +27,7 @@ from noisefloor.data import results
 from noisefloor.parse import secrets
 from noisefloor.show import plots
 from noisefloor.show.identity import without_folders
-from noisefloor.show.markup import TEMPLATE, environment, piece, plain, safe
+from noisefloor.show.markup import TEMPLATE, environment, piece, safe, text_of_html
 from noisefloor.show.report.pieces import OUT, raw_links
 from noisefloor.show.report.words import ReportError
 from noisefloor.studies import own_pages
@@ -338,7 +338,7 @@ def _page(
     if study != source.stem:  # a template's own heading does not say what was asked
         title = facts.get("title", title)
     lead = re.search(r"<p>(.*?)</p>", body, re.S)
-    description = facts.get("headline") or (plain(lead[1]) if lead else title)
+    description = facts.get("headline") or (text_of_html(lead[1]) if lead else title)
     campaigns = facts.get("campaigns", {})
     made = {  # what `verified` needs to make the page again
         "notebook": study,
@@ -365,13 +365,13 @@ def _headed(body: str, title: str) -> tuple[str, str, list[tuple[str, str]]]:
     """(title, body, contents) of a page: its first h1 is its title, every other heading has an id
     of its own, and the contents are (id, text) of h2."""
     if first := re.search(r"<h1[^>]*>(.*?)</h1>", body, re.S):
-        title, body = plain(first[1]).strip(), body.replace(first[0], "", 1)
+        title, body = text_of_html(first[1]).strip(), body.replace(first[0], "", 1)
     seen: set[str] = set()
     contents: list[tuple[str, str]] = []
 
     def number(match: re.Match[str]) -> str:
         level, text = int(match[1]), match[2]
-        words = plain(text).strip()
+        words = text_of_html(text).strip()
         slug = re.sub(r"[^\w]+", "-", words.lower()).strip("-") or "section"
         more = (f"{slug}-{n}" for n in count(2))
         slug = next(s for s in chain([slug], more) if s not in seen)

@@ -16,7 +16,17 @@ import pandas as pd
 from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.data.archive import in_order
-from noisefloor.show.markup import TOLD, Shown, cell, csv_link, joined, known, piece, plain, safe
+from noisefloor.show.markup import (
+    TOLD,
+    Shown,
+    cell,
+    csv_link,
+    has_value,
+    joined,
+    piece,
+    safe,
+    text_of_html,
+)
 from noisefloor.show.plots.canvas import away, mirror
 from noisefloor.show.report import statement, words
 from noisefloor.show.rows import Row, as_list, is_control, joint, metric_label
@@ -44,7 +54,7 @@ def badge(verdict: str) -> str:
 
 def _numbers(row: Row) -> list[float]:
     """Change and both ends of its interval; NaN for what is not known."""
-    return [float(row[c]) if known(row.get(c)) else math.nan for c in _SIZES]
+    return [float(row[c]) if has_value(row.get(c)) else math.nan for c in _SIZES]
 
 
 def drawing(row: Row, x: Callable[[float], float]) -> dict[str, Any]:
@@ -145,7 +155,7 @@ def _boxed(row: pd.Series, verdicts: pd.DataFrame, several: bool, r: results.Res
     whole = len(counts) == 1
     badges = [(row["verdict"], words.word(row), "")] if whole else by_word(counts)
     expected = "" if row.get("ranged") else _next(row, "")  # else the scatter is not known
-    facts = [("Measured", words.measured(row, r)), ("Expected of the next campaign", expected)]
+    facts = [("Measured", words.effort(row, r)), ("Expected of the next campaign", expected)]
     chips = [
         (
             ", ".join(filter(None, [x["arm"] if x["arm"] != row["arm"] else "", words.counts(x)])),
@@ -158,7 +168,7 @@ def _boxed(row: pd.Series, verdicts: pd.DataFrame, several: bool, r: results.Res
     ]
     title = words.cost(row["metric"]) if several else ""
     drawn = ruler(row) if whole else ""
-    return piece("told", title, badges, statement.headline(row, r), drawn, facts, chips)
+    return piece("told", title, badges, statement.headline_of(row, r), drawn, facts, chips)
 
 
 def by_word(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
@@ -180,7 +190,7 @@ def _others(row: pd.Series, verdicts: pd.DataFrame, several: bool) -> list[dict[
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def table(
+def html_table(
     frame: pd.DataFrame,
     caption: str = "",
     *,
@@ -202,8 +212,10 @@ def table(
         number = types.is_numeric_dtype(values) and not types.is_bool_dtype(values)
         cells = [safe(v) if column in raw else cell(v) for v in values]
         if column in sizes:
-            cells = [amounts.change(v) if known(v) else "–" for v in values]
-        kind = "nf-r" if number or column in numbers else _kind([plain(text) for text in cells])
+            cells = [amounts.change(v) if has_value(v) else "–" for v in values]
+        kind = (
+            "nf-r" if number or column in numbers else _kind([text_of_html(text) for text in cells])
+        )
         head = re.sub("_pct$", ", %", sizes.get(str(column), str(column))).replace("_", " ")
         shown = column if "=" in str(column) else head  # an arm, sync_binlog=0
         columns.append((shown, kind, cells))
@@ -221,7 +233,7 @@ def _kind(texts: Sequence[str]) -> str:
 
 def _sittings(row: Row) -> str:
     """`2 of 3`, or how many there are."""
-    if not known(row["sittings"]):
+    if not has_value(row["sittings"]):
         return "–"
     n, asked = int(row["sittings"]), int(row["asked"])
     return f"{n} of {asked}" if n < asked else str(n)
@@ -229,9 +241,9 @@ def _sittings(row: Row) -> str:
 
 def _next(row: Row, unknown: str = "–") -> str:
     """Where the next campaign is to be expected."""
-    if not known(row.get("next_lo_pct")):
+    if not has_value(row.get("next_lo_pct")):
         return unknown
-    return words.interval({**row, "lo_pct": row["next_lo_pct"], "hi_pct": row["next_hi_pct"]})
+    return words.interval_text({**row, "lo_pct": row["next_lo_pct"], "hi_pct": row["next_hi_pct"]})
 
 
 # head, class, the column without which it is left out, what a cell shows
@@ -241,7 +253,7 @@ _COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
     ("Threads", "nf-r", "", lambda row: "all" if joint(row) else cell(row["threads"])),
     ("Verdict", "", "", lambda row: badge(row["verdict"])),
     ("Change", "nf-r", "", words.change),
-    ("Interval", "nf-i", "", words.interval),
+    ("Interval", "nf-i", "", words.interval_text),
     ("Sittings", "nf-r", "sittings", _sittings),
     ("Next", "nf-i", "sittings", _next),
     ("n", "nf-r", "n", lambda row: cell(row["n_arm"])),
@@ -311,7 +323,7 @@ def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def _known(row: Row) -> str:
     """All that is known of a row beside its numbers."""
     ranged = f"range of {row['sittings']} sittings" if row.get("ranged") else ""
-    clauses = [ranged, *words.doubts(row), words.limits(row), words.settle(row)]
+    clauses = [ranged, *words.doubts(row), words.limits(row), words.settle_clause(row)]
     return words.upper("; ".join(filter(None, clauses)))
 
 
@@ -320,11 +332,11 @@ def _known(row: Row) -> str:
 
 def fold(title: str, *shown: Shown | None) -> Shown | None:
     """These pieces of a page behind a line that opens them; None without any."""
-    inner = together(*shown)
+    inner = joined_shown(*shown)
     return Shown(piece("fold", title, inner.markup), f"{title}\n{inner.text}") if inner else None
 
 
-def together(*shown: Shown | None) -> Shown | None:
+def joined_shown(*shown: Shown | None) -> Shown | None:
     """Several pieces as one, for the last line of a cell; None where there is none."""
     there = [s for s in shown if s is not None]
     return (
@@ -437,7 +449,7 @@ def save(
     rows = words.leading(verdicts, primary) if len(verdicts) else []
     main = {row["workload"] for row in rows}
     leads = [_lead(row, r) for row in rows]
-    headlines = [headline] if headline else [statement.headline(row, r) for row in rows]
+    headlines = [headline] if headline else [statement.headline_of(row, r) for row in rows]
     facts = {
         "study": study,
         "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
@@ -446,19 +458,19 @@ def save(
         "date": words.when(campaign) or None,
         "machine": words.machine(campaign) or None,
         "engine": words.engine(campaign) or None,
-        "measured": words.measured(rows[0], r) if rows else None,
+        "measured": words.effort(rows[0], r) if rows else None,
         "minutes": round(sum(map(words.minutes, r.parts[:1])), 1)
         if r is not None and rows
         else None,
         "campaigns": campaigns,
-        "raw": {paths.shown(f): tidy.digest(f) for f in folders if f.exists()},
+        "raw": {paths.relative(f): tidy.digest(f) for f in folders if f.exists()},
         "verdict": rows[0]["verdict"] if rows else None,
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
         "also": [
-            statement.headline(row, r)
+            statement.headline_of(row, r)
             if row["workload"] in main
-            else f"{words.upper(row['workload'])}: {statement.headline(row, r)}"
+            else f"{words.upper(row['workload'])}: {statement.headline_of(row, r)}"
             for row in also
         ],
         "primary": leads[0] if leads else None,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisefloor.data.results import Results
-from noisefloor.show.markup import TOLD, known
+from noisefloor.show.markup import TOLD, has_value
 from noisefloor.show.report import words
 from noisefloor.show.rows import Row, counted, joint, metric_label, offered, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
@@ -13,7 +13,7 @@ from noisefloor.text import amounts
 _PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
 
 
-def headline(row: Row, r: Results | None = None) -> str:
+def headline_of(row: Row, r: Results | None = None) -> str:
     """One row as a plain statement about its arm, for the top of a page: what changes, with one
     interval, on every processor, and what would decide it.
 
@@ -24,7 +24,7 @@ def headline(row: Row, r: Results | None = None) -> str:
     clauses = [_on(place, there, here[0], row.get("does")) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
-    left = words.settle(row, r) if undecided else ""
+    left = words.settle_clause(row, r) if undecided else ""
     return words.sentences((joiner.join(clauses), *words.doubts(row), left))
 
 
@@ -79,7 +79,7 @@ class Part:
         first = self.rows[0]
         if offered(first):
             return f"at {words.counts(first)}"
-        each = [row["threads"] for row in self.rows if known(row["threads"])]
+        each = [row["threads"] for row in self.rows if has_value(row["threads"])]
         if joint(first):
             each = first.get("over", [])
         if not each:

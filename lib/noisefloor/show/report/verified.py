@@ -13,7 +13,7 @@ from typing import Any
 
 from noisefloor import paths
 from noisefloor.data import results, tidy
-from noisefloor.show.markup import csv_data, plain
+from noisefloor.show.markup import csv_data, text_of_html
 from noisefloor.show.report.pages import method, notebook, render
 from noisefloor.show.report.words import ReportError
 
@@ -55,7 +55,7 @@ def verify(page: Path | str, timeout: float = 3600) -> dict[str, Any]:
     study = made["notebook"]
     files, raw, whole = _raw(made)
     notes: list[str] = []
-    result: dict[str, Any] = {"page": paths.shown(page.resolve()), "equal": False, "numbers": 0}
+    result: dict[str, Any] = {"page": paths.relative(page.resolve()), "equal": False, "numbers": 0}
     result |= {"files": files, "raw": raw, "differences": [], "notes": notes}
     if not whole:
         return result
@@ -183,7 +183,7 @@ def _said(page: Path) -> tuple[list[tuple[str, str]], str]:
         for file, content in ((table, table.read_text()), (facts, bare)):
             lines = enumerate(content.splitlines(), 1)
             parts += [(f"{file.name}, line {n}", line.strip()) for n, line in lines]
-    return [part for part in parts if part[1]], plain(software[1]) if software else ""
+    return [part for part in parts if part[1]], text_of_html(software[1]) if software else ""
 
 
 def compared(

@@ -10,7 +10,7 @@ import pandas as pd
 
 from noisefloor.data import design
 from noisefloor.data.results import SHORT
-from noisefloor.show.markup import TOLD, kind, known
+from noisefloor.show.markup import TOLD, has_value, verdict_kind
 from noisefloor.show.rows import (
     Row,
     as_list,
@@ -56,7 +56,7 @@ def sentence(row: Row) -> str:
     answer = f"{verdict}, {effect(row).replace(f' {verdict} (', ' (')}"  # a direction is named once
     if verdict == NOT_YET:
         answer = f"{change(row)} ({inside(row)})"
-    return sentences((f"{_about(row)}: {answer}", *doubts(row), settle(row)))
+    return sentences((f"{_about(row)}: {answer}", *doubts(row), settle_clause(row)))
 
 
 def _about(row: Row) -> str:
@@ -86,13 +86,13 @@ def change(row: Row) -> str:
 
 def effect(row: Row) -> str:
     """A row's change with its interval: `+1.0 % (−1.2 to +3.4 %)`."""
-    if not known(row.get("lo_pct")):
-        n = f": {_counted(row)}" if known(row.get("n_arm")) else ""
+    if not has_value(row.get("lo_pct")):
+        n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
         return f"{change(row)} ({amounts.NONE}{n})"
-    return amounts.told(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
+    return amounts.with_interval(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
 
 
-def interval(row: Row) -> str:
+def interval_text(row: Row) -> str:
     """The interval as it stands behind a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
     return effect(row).partition(" (")[2].removesuffix(")")
 
@@ -100,9 +100,9 @@ def interval(row: Row) -> str:
 def inside(row: Row) -> str:
     """What stands in the parentheses of a statement: the interval, where there is a direction without
     signs, and why there is no word yet."""
-    lo, hi, ends = row["lo_pct"], row["hi_pct"], interval(row)
-    if differs(row["verdict"]) and known(lo) and (lo > 0 or hi < 0):
-        sized = amounts.known(lo, hi, row["metric"]).removeprefix("between ")
+    lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
+    if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
+        sized = amounts.bounds(lo, hi, row["metric"]).removeprefix("between ")
         return sized.rpartition(" ")[0].replace(" and ", " to ")
     if row["verdict"] != NOT_YET:
         return ends
@@ -136,13 +136,13 @@ def limits(row: Row) -> str:
     """What a row that cannot tell knows all the same: `between 1.3 % faster and 4.1 % slower`, the
     better end first."""
     lo, hi, metric = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
-    if row["verdict"] != CANNOT_TELL or not known(lo):
+    if row["verdict"] != CANNOT_TELL or not has_value(lo):
         return ""
     if not lo <= 0 <= hi:
-        return amounts.known(lo, hi, metric)
+        return amounts.bounds(lo, hi, metric)
     larger, smaller = amounts.words(metric)
     ends = [(lo, smaller), (hi, larger)]
-    if kind(smaller) == "worse":
+    if verdict_kind(smaller) == "worse":
         ends.reverse()
     sizes = [(amounts.size(end, metric), name) for end, name in ends]
     none = amounts.size(0)
@@ -154,7 +154,7 @@ def doubts(row: Row) -> list[str]:
     """What belongs right beside a verdict: why there is no interval, or no word although the interval
     would give one; and what it would be if the server was restarted between the runs."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
-    unsaid = row["verdict"] == CANNOT_TELL and (not known(lo) or lo > 0 or hi < 0)
+    unsaid = row["verdict"] == CANNOT_TELL and (not has_value(lo) or lo > 0 or hi < 0)
     clauses = as_list(row.get("warnings"))[:1] if unsaid else []
     if again := row.get("restarted"):
         ends = amounts.interval(row["restarted_lo_pct"], row["restarted_hi_pct"], row["metric"])
@@ -165,7 +165,7 @@ def doubts(row: Row) -> list[str]:
 def union(part: Sequence[Row]) -> dict[Any, Any]:
     """The first of rows with the ends of all their intervals."""
     lo, hi = ([x[end] for x in part] for end in ("lo_pct", "hi_pct"))
-    bare = not all(map(known, lo))
+    bare = not all(map(has_value, lo))
     return {
         **part[0],
         "lo_pct": math.nan if bare else min(lo),
@@ -188,9 +188,9 @@ def unit(row: Row, n: int = 2) -> str:
 # -- how it was measured, and what would decide it -------------------------------------------------
 
 
-def campaigns(row: Row, r: "Results | None") -> list["Results"]:
+def campaigns_behind(row: Row, r: "Results | None") -> list["Results"]:
     """The campaigns of `r` that a row rests on; none of what is no campaign."""
-    if r is None or not known(row.get("sittings")):
+    if r is None or not has_value(row.get("sittings")):
         return []
     return r.by_processor.get((row["question"], row["processor"]), [])
 
@@ -205,35 +205,35 @@ def minutes(campaign: "Results") -> float:
     return (ended - began).total_seconds() / 60
 
 
-def measured(row: Row, r: "Results | None" = None) -> str:
+def effort(row: Row, r: "Results | None" = None) -> str:
     """`3 times on 2 days, 46 minutes`; of what is no campaign `12 pairs`."""
-    behind = campaigns(row, r)
+    behind = campaigns_behind(row, r)
     if not behind:
-        return _counted(row) if known(row.get("n_arm")) else ""
+        return _counted(row) if has_value(row.get("n_arm")) else ""
     days = len({design.began(each.meta)[:10] for each in behind})
     times = f"{len(behind)} times on {days} day{'s' * (days > 1)}"
     return f"{times if behind[1:] else 'once'}, {_clock(sum(map(minutes, behind)))}"
 
 
-def settle(row: Row, r: "Results | None" = None) -> str:
+def settle_clause(row: Row, r: "Results | None" = None) -> str:
     """What would decide a row that cannot tell, as a clause; "" where nothing is known to."""
     if row.get("verdict") != CANNOT_TELL:
         return ""
-    behind, n = campaigns(row, r), row.get("sittings")
+    behind, n = campaigns_behind(row, r), row.get("sittings")
     longer = r is None or not behind or r.study.profile.name in SHORT
-    if known(row.get("lo_pct")) and known(n) and (n > 1 or not longer):
+    if has_value(row.get("lo_pct")) and has_value(n) and (n > 1 or not longer):
         half = math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2
         left = amounts.size(100 * math.expm1(half * math.sqrt(n / (n + 1))))
         took = f" ({_clock(median(map(minutes, behind)))})" if behind else ""
         return f"another sitting{took} would narrow it to about ±{left}"
     needed, clock = row.get("runs_needed"), row.get("minutes_needed")
-    if not known(needed) or not math.isfinite(needed):
+    if not has_value(needed) or not math.isfinite(needed):
         return ""
     if unit(row).startswith("run"):
         return f"{int(needed):,} runs an arm would decide it"
     times = needed / row["n_arm"]
     times = f"{times:.1f}".removesuffix(".0") if times < 10 else f"{times:,.0f}"
-    took = f" ({_clock(clock)} of measuring)" if known(clock) and math.isfinite(clock) else ""
+    took = f" ({_clock(clock)} of measuring)" if has_value(clock) and math.isfinite(clock) else ""
     return f"a campaign {times} times as long{took} would decide it"
 
 
@@ -267,7 +267,7 @@ def finding(verdicts: pd.DataFrame) -> str:
         where = f" {_place(rows.iloc[0])}" if alike else ""
         few, many = [], []
         names = rows.apply(word, axis=1)
-        turn = rows["verdict"].map(lambda verdict: KINDS.index(kind(verdict)))
+        turn = rows["verdict"].map(lambda verdict: KINDS.index(verdict_kind(verdict)))
         for name in dict.fromkeys(names.loc[turn.sort_values(kind="stable").index]):
             chosen = rows[names.eq(name)]
             if len(chosen) > max(FEW, len(rows) / 2):

@@ -12,8 +12,8 @@ from noisefloor.model import Arm, Study, Workload
 from noisefloor.servers.server import Server, ServerError
 from noisefloor.servers.throttle import Throttle
 
-_KITS: dict[str, type[tools.Kit]] = {
-    "": tools.Kit,
+_KITS: dict[str, type[tools.Fixtures]] = {
+    "": tools.Fixtures,
     "backup": backup.Kit,
     "connections": connections.Kit,
     "clients": clients.Kit,
@@ -21,7 +21,7 @@ _KITS: dict[str, type[tools.Kit]] = {
 }
 
 
-class Bench:
+class ServerPool:
     """The servers that a block measures on: one (switched) or two (side by side). `address`: of
     the cluster whose workers are the clients."""
 
@@ -54,7 +54,7 @@ class Bench:
         template = self.templates.get(arm.name) or self.templates[""]
         given, tcp = {**arm.settings, **settings}, bool(settings) or self.kit.tcp
         server = template.copy(self.new("s"), given, tcp=tcp, environment=arm.environment)
-        self.kit.dress(server)
+        self.kit.configure(server)
         return server
 
     def server_of(self, arm: Arm, slot: int, workload: Workload) -> Server:

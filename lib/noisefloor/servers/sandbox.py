@@ -94,7 +94,7 @@ def sweep() -> list[Path]:
 
 
 @contextlib.contextmanager
-def workshop() -> Iterator[Path]:
+def sandbox() -> Iterator[Path]:
     """A private folder (0700) for servers, removed at the end with every server still running in
     it. What dead owners left is removed first. No Ctrl-C is lost meanwhile.
 
