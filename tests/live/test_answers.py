@@ -279,7 +279,7 @@ def test_every_study_page_has_the_same_parts_in_the_same_order(name):
     parts = ("report.begin(r", "report.absolute(r)", "report.comparisons(r)", "report.details(r)")
     assert [book.count(p) for p in parts] == [1, 1, 1, 1]
     assert [book.index(p) for p in parts] == sorted(book.index(p) for p in parts)
-    figure = re.search(r"report\.(threads|dots|load|answer)\(", book).start()
+    figure = re.search(r"report\.(threads_section|dots|load_section|answer)\(", book).start()
     assert figure < book.index("report.sittings_section(r")
     assert book.index("report.rule(r)") < book.index("report.outcome(r)")
     assert book.count("report.transfers(r") == (name != "own-study")
