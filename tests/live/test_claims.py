@@ -17,6 +17,7 @@ from noisefloor.show import plots
 from noisefloor.stats import row as verdict_row
 from noisefloor.stats import scatter, two, verdict
 from noisefloor.text import amounts
+from noisefloor.text.reasons import Why, has
 
 FACTS, TIMES = claims.published_facts(), claims.times()
 START = scatter.Start(0.0073, 3)
@@ -574,3 +575,13 @@ def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
         f"The source says: similar, within the error (TPS; that is no change). {HOLDS}: -1.0 % "
         f"(-3.0 to +1.0 %) at 4 threads. {BREAKS}: +2.0 % (+1.0 to +3.0 %) at 16 threads."
     )
+
+
+def test_what_the_caption_says_of_scatter_is_not_said_again():
+    hidden = Why.UNLESS_STARTS_SCATTER, Why.RESTARTS_UNKNOWN, Why.PREDICTED
+    assert any(has(warnings, *hidden) for warnings in VERDICTS["warnings"])
+    for _, kept in VERDICTS.groupby("study"):
+        lines = claims.reasons(kept)
+        assert not [
+            x for x in lines if x.startswith(("Holds unless", "Nothing says that the server"))
+        ]

@@ -220,7 +220,7 @@ def reasons(kept: pd.DataFrame) -> list[str]:
     for r in twice:
         again = f"{answers.restarted(r)}, if the server was restarted between the runs"
         lines.append(f"{r['label']}: {again}.")
-    weakest = kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"].explode().dropna()
+    weakest = itertools.chain(*kept[kept["verdict"].ne(CANNOT_TELL)]["warnings"])
     hidden = Why.UNLESS_STARTS_SCATTER, Why.RESTARTS_UNKNOWN, Why.PREDICTED  # the caption has them
     return lines + [f"{w[0].upper()}{w[1:]}." for w in without(dict.fromkeys(weakest), *hidden)]
 
