@@ -12,7 +12,7 @@ from analysis import binlog
 from conftest import planned
 from noisefloor import model as study
 from noisefloor import paths, stats, studies
-from noisefloor.data import question, results
+from noisefloor.data import design, question, results
 
 VERDICTS = {"slower", "faster", "more", "less", "larger", "smaller", "same", "cannot tell"}
 
@@ -179,6 +179,23 @@ def test_the_sittings_of_a_question_stand_beside_each_other(three, recorded, tmp
     forest = results.forest(r)[results.forest(r)["question"].eq("throttled")]
     assert forest["campaign"].nunique() == 3
     assert list(dict.fromkeys(forest["date"])) == [DAY.format(d)[:16] for d in (22, 23, 24)]
+
+
+def test_campaigns_of_a_design_that_is_no_more_leave_a_page_whose_newest_is_of_the_present_one(
+    three, recorded, tmp_path, monkeypatch
+):
+    new = answering(recorded, tmp_path / "d", "headline", "in memory", 24, tables=7)
+    now = {"headline": design.design_of(results.load(new).opened.meta)}
+    now["throttled"] = now["headline"] | {"question": "throttled"}
+    monkeypatch.setattr(results.page, "_present", lambda r: now.get(r.study.key))
+    r = results.load(*three, new)
+    assert [x.folder.name for x in r.every] == ["d"]
+    first, second, third = r.left
+    assert first.startswith("b has another design: tables (5, here 7)")
+    assert second == "a answers a question that its study does not ask any more"
+    assert third.startswith("c has another design: ")
+    older = results.load(*three)  # none of them is present: they stand together as before
+    assert [x.folder.name for x in older.every] == ["b", "a", "c"]
 
 
 def test_campaigns_of_one_day_are_one_sitting(three, recorded, tmp_path):

@@ -214,6 +214,13 @@ def test_the_variable_that_was_asked_for_is_the_only_one_that_differs(recorded):
     assert row["asked"]
 
 
+def test_variables_are_found_where_a_block_began_with_another_workload(recorded):
+    meta = json.loads((recorded / "campaign.json").read_text())
+    later = meta["workloads"][0] | {"name": "later"}
+    change(recorded / "campaign.json", workloads=[later, *meta["workloads"]])
+    assert list(tidy.differences(recorded)["variable"]) == ["binlog_encryption"]
+
+
 def test_a_difference_that_nobody_asked_for_is_shown(recorded):
     pointer = next(recorded.glob("*encrypted-p000-*-encrypted")) / "variables.json"
     kept = json.loads((recorded / json.loads(pointer.read_text())["file"]).read_text())

@@ -18,7 +18,7 @@ class Beside(NamedTuple):
 
     more: tuple[Path, ...] = ()  # each leads another question
     others: tuple[Path, ...] = ()  # further sittings of any of them, whatever their processor
-    apart: tuple[Path, ...] = ()  # of another design: left out
+    apart: tuple[tuple[Path, str], ...] = ()  # left out, and why
 
 
 _ALONE = Beside()
@@ -76,15 +76,7 @@ class Results:
     @cached_property
     def left(self) -> tuple[str, ...]:
         """Which campaigns are left out, and why."""
-        designs = {p.study.key: design.design_of(p.opened.meta) for p in self.parts}
-        reasons = []
-        for folder in self.beside.apart:
-            campaign = Results(folder)
-            own = design.design_of(campaign.opened.meta)
-            differ = design.differences(own, designs[campaign.study.key])
-            more = f" and {len(differ) - 3} more" if len(differ) > 3 else ""
-            reasons.append(f"{folder.name} has another design: {'; '.join(differ[:3])}{more}")
-        return tuple(reasons)
+        return tuple(f"{folder.name} {why}" for folder, why in self.beside.apart)
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -100,7 +92,7 @@ class Results:
         if self.parts == (self,):
             return self.opened.meta | {
                 "campaign": self.folder.name,
-                "campaigns": [f.name for f in (self.folder, *self.beside.apart)],
+                "campaigns": [self.folder.name, *(f.name for f, _ in self.beside.apart)],
                 "raw_files": paths.relative(self.folder),
             }
         each = [p.meta for p in self.parts]
@@ -110,7 +102,8 @@ class Results:
         }
         if upgrades := [m["upgrade"] for m in each if m.get("upgrade")]:
             merged["upgrade"] = upgrades[0]
-        further = (f.name for f in (*self.beside.others, *self.beside.apart))
+        others = (f.name for f in self.beside.others)
+        further = (*others, *(f.name for f, _ in self.beside.apart))
         merged["campaigns"] = [*(m["campaign"] for m in each), *further]
         ended = sorted(str(r.meta.get("finished") or "") for r in self.every)
         merged |= {"first": ended[0], "finished": ended[-1]}

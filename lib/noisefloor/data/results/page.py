@@ -16,8 +16,9 @@ Facts = dict[str, Any]  # of campaign.json
 
 def load(*folders: Path) -> Results:
     """The results of a campaign's folder, or of all campaigns of a study's page, one of its headline
-    first. Of a question the newest campaign's design counts, and those of another design are left out;
-    its newest campaign leads it, on the processor of the page's first.
+    first. Of a question its present design counts, where the newest of all campaigns is of such a
+    design; else that of its newest campaign. Those of another design are left out. Its newest campaign
+    leads it, on the processor of the page's first.
 
     Raises StudyError where these belong to several studies."""
     if len(folders) == 1:
@@ -28,18 +29,50 @@ def load(*folders: Path) -> Results:
     questions: dict[str, list[Results]] = {}
     for campaign in opened:
         questions.setdefault(campaign.study.key, []).append(campaign)
+    newest = max(opened, key=lambda r: design.began(r.opened.meta))
+    current = design.design_of(newest.opened.meta) == _present(newest)
     leads, others, apart, at = [], [], [], ""
     for asked in questions.values():
         asked.sort(key=lambda r: (design.began(r.opened.meta), r.folder.name))
         designs = [design.design_of(r.opened.meta) for r in asked]
-        alike = [r for r, own in zip(asked, designs, strict=True) if own == designs[-1]]
-        apart += [r.folder for r in asked if r not in alike]
+        wanted = _present(asked[-1]) if current else designs[-1]
+        alike = [r for r, own in zip(asked, designs, strict=True) if own == wanted]
+        for campaign, own in zip(asked, designs, strict=True):
+            if own != wanted:
+                apart.append((campaign.folder, _why(own, wanted)))
+        if not alike:
+            continue
         there = Counter(r.processor for r in alike)
         at = at or max(there, key=lambda p: (there[p], p == alike[-1].processor))
         lead = next((r for r in reversed(alike) if r.processor == at), alike[-1])
         leads.append(lead.folder)
         others += [r.folder for r in alike if r is not lead]
     return Results(leads[0], Beside(tuple(leads[1:]), tuple(others), tuple(apart)))
+
+
+def _present(campaign: Results) -> design.Design | None:
+    """The design that the question of a campaign has now, with the campaign's builds; None of a study
+    that is no more, or its user's own."""
+    study, meta = campaign.study, campaign.opened.meta
+    usual, engines = meta.get("engine") or {}, meta.get("engines") or {}
+    if not study.key or study.name not in studies.STUDIES:
+        return None
+    old = (meta.get("parameters") or {}).get("old") or ""
+    asked = {"question": study.key, "profile": study.profile.name, "engine": usual.get("kind", "")}
+    try:
+        now = studies.load(study.name, **asked, old=old)
+    except StudyError:
+        return None
+    return design.design(now, {arm.name: engines.get(arm.name, usual) for arm in now.compared})
+
+
+def _why(own: design.Design, wanted: design.Design | None) -> str:
+    """Why a campaign of this design is left out where another one is wanted, or none."""
+    if wanted is None:
+        return "answers a question that its study does not ask any more"
+    values = design.differences(own, wanted)
+    more = f" and {len(values) - 3} more" if len(values) > 3 else ""
+    return f"has another design: {'; '.join(values[:3])}{more}"
 
 
 def names(text: str) -> list[str]:

@@ -446,16 +446,19 @@ def blocks(campaign: Path | Opened) -> list[Place]:
 
 
 def variables(campaign: Path | Opened) -> dict[str, dict[str, str]]:
-    """Arm -> all global variables read back with one of its runs of the first workload."""
-    by_arm: dict[str, dict[str, str]] = {}
+    """Arm -> all global variables read back with one of its runs: of the first workload that has them of
+    the most arms (a workload may set variables of its own, for all arms; which workload a block begins
+    with, and so has them, is a coin's choice)."""
     campaign = opened(campaign)
     place = runs_folder(campaign.folder)
-    first = campaign.meta["workloads"][0]["name"]  # another one sets variables for both arms
+    of_workload: dict[str, dict[str, Run]] = {w["name"]: {} for w in campaign.meta["workloads"]}
     for facts, run in _runs(campaign, warmup=True):
-        new = "variables.json" in facts["sha256"] and facts["arm"] not in by_arm
-        if new and facts["workload"] == first:
-            pointer = json.loads((run / "variables.json").read_text())
-            by_arm[facts["arm"]] = json.loads((place / Path(pointer["file"]).name).read_text())
+        if "variables.json" in facts["sha256"]:
+            of_workload.setdefault(facts["workload"], {}).setdefault(facts["arm"], run)
+    by_arm = {}
+    for arm, run in max(of_workload.values(), key=len).items():
+        pointer = json.loads((run / "variables.json").read_text())
+        by_arm[arm] = json.loads((place / Path(pointer["file"]).name).read_text())
     return by_arm
 
 

@@ -158,6 +158,7 @@ def load_section(r: Results) -> Shown | None:
         return missing if "rate" in questions_of(r) else None
     rows = r.of(control=False)
     rows = rows[rows["rate"].gt(0)]
+    rows = rows.sort_values("rate", kind="stable")
     p99, cpu = (rows[rows["metric"] == m] for m in ("p99", PROCESSOR[0]))
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]

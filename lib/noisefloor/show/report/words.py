@@ -264,7 +264,7 @@ def finding(verdicts: pd.DataFrame) -> str:
     by_metric = []
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
-        where = f" {_place(rows.iloc[0])}" if alike else ""
+        where = f" {_place(rows.iloc[0])}" if alike and not _at_rates(rows) else ""
         few, many = [], []
         names = rows.apply(word, axis=1)
         turn = rows["verdict"].map(lambda verdict: KINDS.index(verdict_kind(verdict)))
@@ -317,11 +317,17 @@ def _names(rows: pd.DataFrame, among: pd.DataFrame) -> list[str]:
     arms = among[~is_control(among)]
     differ = [c for c in ("workload", "arm", "processor") if c in arms]
     differ = [c for c in differ if arms[c].astype(str).nunique() > 1]
-    names = []
+    rates, names = _at_rates(among), []
     for row, control in zip(rows.to_dict("records"), is_control(rows), strict=True):
-        parts = [str(row[c]) for c in differ if c != "arm" or not control]
+        values = row | {"workload": counts(row)} if rates else row
+        parts = [str(values[c]) for c in differ if c != "arm" or not control]
         names.append(", ".join(["A/A control", *parts] if control else parts))
     return names
+
+
+def _at_rates(rows: pd.DataFrame) -> bool:
+    """Whether the rows are about several loads, and about nothing else."""
+    return "rate" in rows and rows["rate"].nunique() > 1 and bool(rows["rate"].gt(0).all())
 
 
 def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
