@@ -158,7 +158,7 @@ def bundle(study: str, out: str | None, timeout: int) -> None:
     help="Folder of the packed campaign. [data/raw/recorded/CAMPAIGN]",
 )
 def pack(campaign: str, out: str | None) -> None:
-    """Make a finished CAMPAIGN one zip beside its campaign.json, as campaigns are committed.
+    """Make a finished CAMPAIGN one tar.xz beside its campaign.json, as campaigns are committed.
 
     The zip holds every file as it was printed, those of failed runs too; all commands read it in
     place. The campaign in data/raw/runs stays. The same campaign gives the same bytes.
