@@ -8,6 +8,7 @@ import pytest
 from conftest import DATA
 from noisefloor import paths, tools
 from noisefloor.data import compare
+from noisefloor.model import METRICS
 from noisefloor.parse import ParseError
 
 TEXTS = DATA / "tools"
@@ -214,3 +215,9 @@ def test_every_text_has_its_source():
     names = {p.stem for p in TEXTS.glob("*/*.txt") if not p.stem.endswith("-debian")}
     assert not {name for name in names if name not in told}
     assert paths.root()
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in WHOLE])
+def test_what_a_tool_measures_is_a_metric_whose_direction_is_known(name):
+    for run in runs_of(read(name)):
+        assert set(run.values) <= set(METRICS)

@@ -51,7 +51,7 @@ def with_line_feeds(text: str | bytes) -> str:
 
 
 def error(text: str, at: int, reason: str) -> ParseError:
-    """The ParseError for position `at` of a `plain` text."""
+    """The ParseError for position `at` of a text with line feeds."""
     at = min(at, len(text))
     begin = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
@@ -68,7 +68,7 @@ def safe_line(line: str) -> str:
 
 
 def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
-    """(number of its first line, text) of each piece of a `plain` text. begins: position of the
+    """(number of its first line, text) of each piece of such a text. begins: position of the
     line feed before each piece but the first."""
     cuts = [0, *begins]
     return [
@@ -78,7 +78,7 @@ def pieces(text: str, begins: list[int]) -> list[tuple[int, str]]:
 
 
 def last_line(text: str) -> int:
-    """Position of the last line of a `plain` text that is not blank."""
+    """Position of the last line of a text with line feeds that is not blank."""
     return max(0, len(text.rstrip()) - 1)
 
 

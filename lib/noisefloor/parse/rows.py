@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 
 def block(text: str) -> Block | None:
-    """All rows of a `plain` text at once, where they stand together and each is whole; else None,
+    """All rows of a text at once, where they stand together and each is whole; else None,
     and `intervals` says what is the matter.
 
     Twenty times as fast for hundreds of rows: it compares the text without its digits, which then
@@ -113,7 +113,7 @@ def _floats(data: bytes, size: np.ndarray) -> np.ndarray:
 
 
 def intervals(text: str, start: int, end: int, warnings: list[str]) -> _Rows:
-    """(columns of the rows of a `plain` text between two positions, percentile of their latency).
+    """(columns of the rows of a text between two positions, percentile of their latency).
 
     The columns are {} without rows. Rows with an impossible rate are left out, with a line in
     `warnings`. Raises ParseError for a row that is not whole, rows of two forms and time that runs
@@ -182,7 +182,7 @@ def queue(text: str, start: int, end: int) -> Result:
 
 
 def read_histogram(text: str, start: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """(bucket values in s, events in each) of the run in a `plain` text whose summary begins at
+    """(bucket values in s, events in each) of the run in a text whose summary begins at
     `end`; both empty without --histogram. Raises ParseError unless it is whole and alone."""
     at = text.find(_HEADING, start)
     if at < 0:

@@ -38,7 +38,7 @@ class Run:
 
 
 def labelled(text: str, labels: Mapping[str, str]) -> dict[str, re.Match[str]]:
-    """Name -> match of each label that stands in a `plain` text.
+    """Name -> match of each label that stands in a text as `with_line_feeds` gives it.
 
     labels: name -> regular expression of the whole line. Raises ParseError for a label that stands
     there twice."""
