@@ -74,7 +74,7 @@ def sysbench(text: str | bytes) -> Result:
 
 
 def _sysbench(text: str, block: tables.Block | None) -> Result:
-    """As `sysbench`, for a text with line feeds; block: its rows, where they were taken out of it."""
+    """As `sysbench`; block: the rows of the text, where they were taken out of it."""
     running = text.find(_RUNNING)
     start = max(0, text.rfind("\nsysbench ", 0, running)) if running >= 0 else 0
     if running >= 0 and (second := text.find(_RUNNING, running + 1)) >= 0:
