@@ -31,7 +31,7 @@ from noisefloor.parse.base import Result
 
 BEYOND, A_CLIENT = rates.BEYOND, 30
 _DUET = "duet"  # tool of campaigns before 0.3: two servers at once in a closed loop
-QUANTILES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
+DRAWN = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)  # quantiles of the latency figure
 _PER_TRANSACTION = {
     "cpu_per_transaction": "cpu_s",
     "written_bytes_per_transaction": "written_B",
@@ -356,11 +356,11 @@ def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFr
         counted = (out["histogram_s"], out["histogram_counts"])
         rows += [
             (facts["arm"], q, parse.quantile(*counted, q))
-            for q in QUANTILES
+            for q in DRAWN
             if counts_for(q, out["transactions"], threads)
         ]
     for (arm, _), texts in blocks.items():
-        rows += [(arm, q, v) for q, v in rates.pooled_quantiles(texts, QUANTILES).items()]
+        rows += [(arm, q, v) for q, v in rates.pooled_quantiles(texts, DRAWN).items()]
     table = pd.DataFrame(rows, columns=["arm", "q", "v"]).astype({"q": float, "v": float})
     grouped = table.groupby(["arm", "q"], sort=False)["v"]
     summary = grouped.quantile(np.array([0.25, 0.5, 0.75])).unstack()
