@@ -120,6 +120,17 @@ def load(
     return study
 
 
+def present(asked: Study, engine: str = "", old: str = "") -> Study | None:
+    """A question as its study asks it now; None where none asks it any more, or it is its user's own."""
+    if asked.name not in STUDIES or not asked.key:
+        return None
+    profile = asked.profile.name
+    try:
+        return load(asked.name, question=asked.key, profile=profile, engine=engine, old=old)
+    except StudyError:
+        return None
+
+
 def _at_rates(
     work: Workload, rates: Sequence[int], threads: tuple[int, ...], arms: Sequence[Arm]
 ) -> Iterator[Workload]:

@@ -53,15 +53,10 @@ def load(*folders: Path) -> Results:
 def _present(campaign: Results) -> design.Design | None:
     """The design that the question of a campaign has now, with the campaign's builds; None of a study
     that is no more, or its user's own."""
-    study, meta = campaign.study, campaign.opened.meta
+    meta = campaign.opened.meta
     usual, engines = meta.get("engine") or {}, meta.get("engines") or {}
-    if not study.key or study.name not in studies.STUDIES:
-        return None
     old = (meta.get("parameters") or {}).get("old") or ""
-    asked = {"question": study.key, "profile": study.profile.name, "engine": usual.get("kind", "")}
-    try:
-        now = studies.load(study.name, **asked, old=old)
-    except StudyError:
+    if (now := studies.present(campaign.study, usual.get("kind", ""), old)) is None:
         return None
     return design.design(now, {arm.name: engines.get(arm.name, usual) for arm in now.compared})
 
