@@ -1,7 +1,8 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
 
-Modules, each reading only from those above it: `words` (findings in prose), `statement` (the one
-that leads a page), `pieces` (box, tables, provenance, and the verdict table beside the page),
+Modules, each reading only from those above it: `words` (findings in prose), `units` (a change in
+the units of its metric), `statement` (what leads a page), `pieces` (box, tables, provenance, and the
+verdict table beside the page),
 `answers` (a study's questions and figures), `behind` (in units, how it was measured, what it depends
 on, all rows), `pages` (one notebook, its parameters checked, to one page), `verified` (a page against
 its raw files), `batch` (many pages, the index over them, and what is published).
@@ -16,7 +17,7 @@ from noisefloor.show.report.answers import (
     dots,
     figure,
     latency,
-    load_section,
+    lead_figure,
     open_page,
     pairs_section,
     processor_section,
@@ -67,7 +68,6 @@ from noisefloor.show.report.pieces import (
     like,
     provenance,
     records,
-    ruler,
     save,
     verdict_box,
     verdict_table,

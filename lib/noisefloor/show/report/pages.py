@@ -335,8 +335,7 @@ def _page(
     title, body, contents = _headed(body, study.replace("-", " ").capitalize())
     beside = folder / f"{study}.json"
     facts = json.loads(beside.read_text()) if beside.exists() else {}
-    if study != source.stem:  # a template's own heading does not say what was asked
-        title = facts.get("title", title)
+    title = facts.get("title") or title  # the notebook's heading names no builds and no settings
     lead = re.search(r"<p>(.*?)</p>", body, re.S)
     description = facts.get("headline") or (text_of_html(lead[1]) if lead else title)
     campaigns = facts.get("campaigns", {})

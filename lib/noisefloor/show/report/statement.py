@@ -3,23 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from noisefloor import studies
 from noisefloor.data.results import Results
+from noisefloor.model import metric as metric_of
 from noisefloor.show.markup import TOLD, has_value
 from noisefloor.show.report import words
-from noisefloor.show.rows import Row, counted, joint, metric_label, offered, threads_label
+from noisefloor.show.rows import Row, counted, is_joint, joint, metric_label, offered, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
 
 _PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
 
 
-def headline_of(row: Row, r: Results | None = None) -> str:
+def headline_of(row: Row, r: Results | None = None, *, brief: bool = False) -> str:
     """One row as a plain statement about its arm, for the top of a page: what changes, with one
     interval, on every processor, and what would decide it.
 
-    r: the results that the row is from. Where its thread counts have no joint row, each of them is
-    told, those with one verdict together: never a word over counts that differ."""
-    places = [(place, parts(rows)) for place, rows in words.placed(row, r)]
+    r: the results that the row is from; brief: without how many sittings it lacks. Where its thread
+    counts have no joint row, each of them is told, those with one verdict together: never a word over
+    counts that differ."""
+    places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     here = places[0][1]
     clauses = [_on(place, there, here[0], row.get("does")) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
@@ -41,17 +44,53 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     return places
 
 
+def extremes(row: Row, r: Results) -> str:
+    """The worst and the best comparison of the row's metric and arm on its page, by name, where they lie
+    wholly outside the row's interval: `worst here: +12.1 %, write-only, 60 a second`; else ""."""
+    rows = r.of(metric=row["metric"], control=False)
+    rows = rows[rows["arm"].eq(row["arm"]) & rows["lo_pct"].notna() & ~is_joint(rows)]
+    rows = rows.sort_values("change_pct", ascending=not metric_of(row["metric"]).worse_up)
+    whole = words.union(words.placed(row, r)[0][1])
+    clauses = []
+    for name, ends in (("worst", rows.head(1)), ("best", rows.tail(1))):
+        for each in ends.to_dict("records"):
+            if each["lo_pct"] > whole["hi_pct"] or each["hi_pct"] < whole["lo_pct"]:
+                at = "" if offered(each) else words.counts(each)
+                named = ", ".join(filter(None, (words.change(each), each["workload"], at)))
+                clauses.append(f"{name} here: {named}")
+    return "; ".join(clauses)
+
+
+def advice(row: Row, r: Results) -> str:
+    """What a reader should do, as the study says it for what was measured: all processors together are
+    worse, better, the same within the margin, or open; "" where the study says nothing."""
+    rows = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
+    if not rows:
+        return ""
+    whole, margin = words.union(rows), row["margin_pct"]
+    lo, hi = whole["lo_pct"], whole["hi_pct"]
+    worse_up = metric_of(row["metric"]).worse_up
+    if -margin <= lo and hi <= margin:
+        kind = SAME
+    elif lo > 0 or hi < 0:
+        kind = "worse" if (lo > 0) == worse_up else "better"
+    else:
+        kind = "open"
+    most = amounts.size(hi if worse_up else lo, row["metric"])
+    return studies.advice(r.study.name, r.study.key, kind).format(most=most)
+
+
 # -- rows with one verdict -------------------------------------------------------------------------
 
 
-def parts(rows: Sequence[Row]) -> list["Part"]:
+def parts(rows: Sequence[Row], brief: bool = False) -> list["Part"]:
     """Rows of thread counts, those with one verdict together, those that name a direction first."""
     by_word: dict[str, list[Row]] = {}
     for row in rows:
         by_word.setdefault(words.word(row), []).append(row)
     order = [SAME, CANNOT_TELL, NOT_YET]
     return sorted(
-        (Part(tuple(same)) for same in by_word.values()),
+        (Part(tuple(same), brief) for same in by_word.values()),
         key=lambda part: order.index(part.verdict) if part.verdict in order else -1,
     )
 
@@ -61,6 +100,7 @@ class Part:
     """Rows of one comparison at several thread counts, or its joint row, that have one verdict."""
 
     rows: tuple[Row, ...]
+    brief: bool = False  # told without how many sittings they lack
 
     @property
     def row(self) -> Row:
@@ -90,7 +130,7 @@ class Part:
     @property
     def inside(self) -> str:
         """What stands in parentheses: their interval, and why there is no word yet."""
-        return words.inside(self.row)
+        return words.inside(self.row, self.brief)
 
     def amount(self, whole: bool = True) -> str:
         """`3.1 to 6.5 % more TPS`, `8.6 times the CPU a connection`; without a word yet `+3.1 % TPS`.
