@@ -698,7 +698,8 @@ def test_a_published_page_takes_the_place_of_the_last_and_leads_where_it_led(pag
         assert [h for h in hrefs if not (file.parent / h).exists()] == []
     assert 'href="good/good.html"' in (there.parent / "index.html").read_text()
     lines = (home / "README.md").read_text().splitlines()
-    assert lines[1].startswith("- **[Good](reports/published/good/good.html)**: Encrypted gives")
+    start = "- **[Encrypted against plain](reports/published/good/good.html)**: "
+    assert amounts.ascii_only(lines[1]) == f"{start}-2.5 to -0.9 % TPS."
     assert len(lines) == 3
     assert report.publish("good") == (there, False)
     (there / "good.html").write_text("of last time")

@@ -33,7 +33,7 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
     (["--server"], {"default": "", "metavar": "URL",
      "help": "A server of your own, measured as a guest:"
      " mysql://USER@HOST:PORT/?read_default_file=FILE, mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
-     " README.md, On a server of your own, tells the rights that it needs."}),
+     " docs/own-server.md tells the rights that it needs."}),
     (["--allow"], {"multiple": True, "metavar": "NAME",
      "help": "--server: measure although it is a replica or has one (replica), busy, read-only, or"
      " its disk is full or unseen (disk)."}),

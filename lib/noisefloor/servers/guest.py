@@ -37,7 +37,7 @@ _BUSY_THREADS = 2  # threads of others that run
 _BUSY_TPS = 5  # transactions a second of others
 _BUSY_QPS = 50  # statements a second of others
 FREE_B = 5 << 30  # of disk: binary logs of the measurement stay on the server
-_RIGHTS = "README.md, On a server of your own"
+_RIGHTS = "docs/own-server.md, Minimum privileges"
 
 
 class Journal:

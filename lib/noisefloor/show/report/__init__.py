@@ -35,6 +35,7 @@ from noisefloor.show.report.batch import (
     plan_archive,
     publish,
     published_archives,
+    published_findings,
     recorded_campaign,
     render_all,
     summary,

@@ -80,6 +80,41 @@ def advice(row: Row, r: Results) -> str:
     return studies.advice(r.study.name, r.study.key, kind).format(most=most)
 
 
+def in_one_line(lead: Row) -> tuple[str, str]:
+    """(what was changed, what it costs) of a row that a page leads with, as its JSON has it:
+    `Encrypting the tables`, `+4.5 to +9.8 % CPU a transaction on AMD EPYC (so far 2 of 3 sittings).`
+
+    On each processor from the lowest end of its intervals at any thread count to the highest, and
+    the verdict where the signs do not say it."""
+    on: dict[str, list[Row]] = {}
+    for row in (*(lead["counts"] or [lead]), *lead["others"]):
+        on.setdefault(str(row.get("processor") or ""), []).append(row)
+    clauses = []
+    for name, rows in zip(words.short_names([*on]), on.values(), strict=True):
+        first, *others = parts(rows)
+        verdict = "" if differs(first.verdict) else words.word(first.row)
+        if others:
+            verdict = ", ".join(f"{words.word(part.row)} {part.at}" for part in (first, *others))
+        size = _ends(words.union(rows), whole=not clauses)
+        clauses.append(f"{size}{name and f' on {name}'}{verdict and f' ({verdict})'}")
+    who = lead.get("does") or f"{lead['arm']} against {lead['baseline']}"
+    return words.upper(who), f"{', '.join(clauses)}."
+
+
+def _ends(row: Row, *, whole: bool) -> str:
+    """From one end of a row's interval to the other: `+4.5 to +9.8 % TPS`, `7.4 to 10.4 times fewer
+    connections a second`; its change where it has no interval. whole: with what it is of."""
+    lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
+    _, _, fewer, noun = _terms(metric)
+    ends = amounts.spread(lo, hi, metric) if has_value(lo) else words.change(row)
+    if lo < 0 < hi or not amounts.in_times(lo, hi, metric=metric):
+        return f"{ends} {noun}" if whole else ends
+    times, of = ends.rpartition(" ")[0], fewer if hi < 0 else f"the {noun}"
+    if not whole:
+        of = fewer.split()[0] if hi < 0 else ""
+    return f"{times} {of}".strip()
+
+
 # -- rows with one verdict -------------------------------------------------------------------------
 
 
