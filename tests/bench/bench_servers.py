@@ -218,7 +218,11 @@ def real(rounds: int) -> Figure:
             DESIGNS["switched"](campaign, bench)
             bench.close()
             table = schedule.judge_campaign(
-                chosen, campaign.table, campaign.plan, pair_seconds=2 * chosen.profile.slice_s
+                chosen,
+                campaign.table,
+                campaign.plan,
+                saturated={},
+                pair_seconds=2 * chosen.profile.slice_s,
             )
             row = table[~table["control"]].iloc[0]
             words.append(row["verdict"])
