@@ -204,5 +204,6 @@ def test_a_campaign_is_judged_by_its_profiles_margins_or_by_the_one_that_was_ask
         asked, measured(rows), schedule.plan(asked), saturated={}, pair_seconds=4.0
     )
     assert found["margin_pct"].tolist() == [margin]
+    assert found["design"].tolist() == [asked.design]
     assert found["verdict"].tolist() == ["slower"]
     assert schedule.margin_pct(asked, "tps") == margin
