@@ -227,7 +227,6 @@ def _without(archive: Archive, run: pd.Series, others: pd.DataFrame, metric: str
     """What the other runs of a workload say where one is left out: `m6g: faster, +4.7 %, with it cannot
     tell, +0.7 %` for each arm."""
     mine = others[others["workload"].eq(run["workload"])]
-    mine.attrs["design"] = next(iter(mine["design"].dropna()), "")
     now = archive.table(mine, metric)
     then = archive.of(run["workload"], metric, control=False)
     mentioned = run["arm"] != archive.baseline

@@ -107,6 +107,14 @@ def test_what_was_read_by_another_parser_is_read_again(tmp_path, monkeypatch):
     assert labels.edition() == before
 
 
+def test_nothing_travels_in_the_attributes_of_a_frame():
+    """Which pandas drops where tables are put together."""
+    books = paths.root() / "notebooks"
+    files = [*LIBRARY.rglob("*.py"), *books.rglob("*.py"), *books.glob("*.ipynb")]
+    assert books / "analysis" / "archives.py" in files
+    assert [f.name for f in files if ".attrs" in f.read_text()] == []
+
+
 def test_all_sql_goes_through_one_module():
     """But for that of a history, which is in a database of its user's choice."""
     found = [f for f in LIBRARY.rglob("*.py") if "create_engine(" in f.read_text()]

@@ -403,12 +403,12 @@ class _Part:
 
         campaign = tidy.opened(folder)
         try:
-            meta, table = campaign.meta, tidy.tidy_table(campaign)
+            meta, (table, problems, _) = campaign.meta, campaign.tidy_runs
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))
             self._file(name, "", "campaign", size, stamp)
             return
-        for sentence in table.attrs["problems"]:
+        for sentence in problems:
             self._problem(name, "", 0, safe_line(sentence))
         runs = {run.name: run for run in campaign.runs}
         by_run = table.groupby("run", sort=False)

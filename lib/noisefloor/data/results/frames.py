@@ -132,8 +132,14 @@ def warnings(page: Results) -> pd.DataFrame:
     each = page.runs["warnings"].str.split("; ").explode()
     each = each[each.fillna("") != ""].str.replace(r"[\d.]+", "…", regex=True)
     counts = each.value_counts().rename_axis("warning").reset_index(name="runs")
-    problems = pd.DataFrame({"warning": page.tidy.attrs["problems"], "runs": 1})
-    return pd.concat([counts, problems], ignore_index=True)
+    several = len(page.parts) > 1
+    problems = [
+        f"{part.study.key}/{problem}" if several else problem
+        for part in page.parts
+        for problem in part.opened.tidy_runs.problems
+    ]
+    left_out = pd.DataFrame({"warning": problems, "runs": 1})
+    return pd.concat([counts, left_out], ignore_index=True)
 
 
 def skipped(page: Results) -> pd.DataFrame:
