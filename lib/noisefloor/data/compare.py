@@ -319,7 +319,8 @@ def pointer(rows: Sequence[Row], left: Sequence[str] = ()) -> str:
     several = _is_several(lead)
     others: dict[str, list[Row]] = {}
     for row in rows:
-        if row["metric"] != lead[0]["metric"] and differs(row["verdict"]):
+        another = row["metric"] != lead[0]["metric"] and not has(row["warnings"], Why.SAME_AS_TPS)
+        if another and differs(row["verdict"]):
             others.setdefault(LABEL.get(row["metric"], row["metric"]), []).append(row)
     also = "; ".join(f"{label} {_words(same, several)}" for label, same in others.items())
     clauses = [f"Left out: {_and(left, ' (and {} more)')}."] if left else []
