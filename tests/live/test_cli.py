@@ -323,7 +323,9 @@ def measured(home, monkeypatch):
     shutil.copytree(DATA / "campaign", folder)
     page = paths.reports() / "binlog-encryption.html"
     monkeypatch.setattr(collect, "measure_study", lambda *given, **more: (folder,))
-    monkeypatch.setattr(report, "render_all", lambda jobs, *given, **more: [(jobs[0][0], page, 0.0)])
+    monkeypatch.setattr(
+        report, "render_all", lambda jobs, *given, **more: [(jobs[0][0], page, 0.0)]
+    )
     return folder.name
 
 

@@ -109,9 +109,9 @@ def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] =
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    rows = [{name: plain(value) for name, value in row.items()} for row in rows]
-    first = {"answer": list(answer)} if answer else {}
-    say(json.dumps({**first, "comparisons": rows}, indent=1))
+    document: dict[str, Any] = {"answer": list(answer)} if answer else {}
+    document["comparisons"] = [{name: plain(value) for name, value in row.items()} for row in rows]
+    say(json.dumps(document, indent=1))
 
 
 def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:

@@ -106,11 +106,11 @@ def compare(
     if rule["floor"] is not None and rule["restarts"]:
         raise Sentence("--floor and --restarts exclude each other; nothing was judged")
     rule["margin_pct"] = margin or 0.0  # 0: the metric's own
-    rows, left = (
-        _archived(archive, baseline, where, rule)
-        if archive
-        else (_two_sides(files, baseline_name, arm_name, rule), [])
-    )
+    left: list[str] = []
+    if archive:
+        rows, left = _archived(archive, baseline, where, rule)
+    else:
+        rows = _two_sides(files, baseline_name, arm_name, rule)
     answer = logs.conclusion(rows)
     if form == "json":
         print_comparisons(({name: row[name] for name in COLUMNS} for row in rows), answer)

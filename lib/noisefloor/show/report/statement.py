@@ -45,7 +45,7 @@ def brief(r: Results, page: str) -> list[str]:
     """What campaigns say, in at most five lines for a terminal: what changes, how often it was
     measured, what to do next, and where all comparisons stand (`page`; "" for nowhere)."""
     leads = headlines(r)
-    first = leads[0] if leads else r.verdicts.iloc[0]
+    first: Row = leads[0] if leads else r.verdicts.iloc[0]
     alike = r.of(first["workload"], control=False, question=first["question"])
     if alike["arm"].nunique() > 1:
         lines = [words.finding(alike[alike["metric"].eq(row["metric"])]) for row in leads]
