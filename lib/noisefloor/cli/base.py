@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import click
@@ -15,11 +15,24 @@ import click
 _STEERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_WORD = re.compile(r"[A-Z]+(?: [A-Z]+)*(?![a-z])")  # a verdict, where an answer begins with it
 
 
 def say(text: object, **more: Any) -> None:
     """Print `text`, whatever names it holds; more: of `click.echo`."""
-    click.echo(_STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text)), **more)
+    click.echo(_clean(text), **more)
+
+
+def print_answer(lines: Iterable[str]) -> None:
+    """Print the lines of an answer; a verdict that it begins with stands in bold."""
+    text = _clean("\n".join(lines))
+    word = match[0] if (match := _WORD.match(text)) else ""
+    click.echo(f"{click.style(word, bold=True)}{text[len(word) :]}")
+
+
+def _clean(text: object) -> str:
+    """`text` without what steers a terminal."""
+    return _STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 _EXTRAS = {  # the extra of ours that installs a package; those of all others are in `lab`
@@ -42,6 +55,11 @@ class Sentence(click.ClickException):
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+verbose_option = click.option(
+    "--verbose",
+    is_flag=True,
+    help="After the answer print everything: all rows, and all notes on what it rests on.",
+)
 cluster_option = click.option(
     "--cluster",
     default="",
@@ -84,14 +102,16 @@ def percent(ctx: click.Context, option: click.Parameter, given: float | None) ->
     return given
 
 
-def print_comparisons(rows: Iterable[Mapping[Any, Any]]) -> None:
-    """Print verdict rows as JSON; what is not known is null."""
+def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] = ()) -> None:
+    """Print verdict rows as JSON, after the lines of the answer where there is one; what is not
+    known is null."""
 
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    rows = [{name: plain(value) for name, value in row.items()} for row in rows]
-    say(json.dumps({"comparisons": rows}, indent=1))
+    document: dict[str, Any] = {"answer": list(answer)} if answer else {}
+    document["comparisons"] = [{name: plain(value) for name, value in row.items()} for row in rows]
+    say(json.dumps(document, indent=1))
 
 
 def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:

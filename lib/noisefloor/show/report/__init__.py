@@ -73,7 +73,7 @@ from noisefloor.show.report.pieces import (
     verdict_box,
     verdict_table,
 )
-from noisefloor.show.report.statement import headline_of
+from noisefloor.show.report.statement import brief, headline_of
 from noisefloor.show.report.words import (
     ReportError,
     engine,

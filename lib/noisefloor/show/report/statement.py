@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisefloor import studies
-from noisefloor.data.results import Results
+from noisefloor.data.results import SHORT, Results, headlines
 from noisefloor.model import metric as metric_of
 from noisefloor.show.markup import TOLD, has_value
 from noisefloor.show.report import words
@@ -113,6 +113,34 @@ def _ends(row: Row, *, whole: bool) -> str:
     if not whole:
         of = fewer.split()[0] if hi < 0 else ""
     return f"{times} {of}".strip()
+
+
+def brief(r: Results, page: str) -> list[str]:
+    """What campaigns say, in at most five lines for a terminal: what changes, how often it was
+    measured, what to do next, and where all comparisons stand (`page`; "" for nowhere)."""
+    leads = headlines(r)
+    first: Row = leads[0] if leads else r.verdicts.iloc[0]
+    alike = r.of(first["workload"], control=False, question=first["question"])
+    if alike["arm"].nunique() > 1:
+        lines = [words.finding(alike[alike["metric"].eq(row["metric"])]) for row in leads]
+    else:
+        lines = [headline_of(row, r, brief=True) for row in leads] or words.findings(r.verdicts)[:1]
+    sittings, asked = int(first["sittings"]), int(first["asked"])
+    where = f"sitting{'s' * (asked > 1)} on {first['processor']}"
+    lines.append(f"Measured {words.effort(first, r)}: {sittings} of {asked} {where}.")
+    lines.append(_next_step(r, sittings < asked))
+    if page:
+        lines.append(f"All comparisons ({len(r.verdicts)}): {page}")
+    return [amounts.ascii_only(line) for line in lines]
+
+
+def _next_step(r: Results, lacking: bool) -> str:
+    """The command that would add most to what is known. lacking: whether sittings are."""
+    if r.study.profile.name in SHORT:
+        return "For narrower intervals: the same command with --profile standard."
+    pack = f"noisefloor pack {r.folder.name if len(r.every) == 1 else 'CAMPAIGN'}"
+    again = "Another sitting: boot the machine anew, then the same command. " if lacking else ""
+    return f"{again}To commit this one: {pack}"
 
 
 # -- rows with one verdict -------------------------------------------------------------------------
