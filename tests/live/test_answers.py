@@ -14,7 +14,7 @@ from noisefloor import paths, stats
 from noisefloor.data import results
 from noisefloor.show import plots, report
 from noisefloor.show.markup import cell
-from noisefloor.show.report import answers, behind, verified
+from noisefloor.show.report import answers, verified
 from noisefloor.text import amounts
 from test_report import text
 from test_results import answering
@@ -182,7 +182,7 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     ("value", "times"), [(739.0, 8.4), (-90.0, 0.1), (3.84, 1.038), (None, math.nan)]
 )
 def test_a_change_is_multiplied_as_it_is_printed(value, times):
-    assert behind._times(value, "tps") == pytest.approx(times, nan_ok=True)
+    assert amounts.as_written(value, "tps") == pytest.approx(times, nan_ok=True)
 
 
 def test_the_rule_is_told_with_its_margins_and_how_many_words_there_are(r):

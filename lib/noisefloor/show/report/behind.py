@@ -104,7 +104,7 @@ def _units(part: Results) -> Shown | None:
             pair_ids = runs.loc[runs["arm"].eq(row["arm"]), "pair_id"]
             base = runs[runs["arm"].eq(row["baseline"]) & runs["pair_id"].isin(pair_ids)]
             middle = float(f"{base['value'].median() * METRICS[metric].scale:.4g}")
-            value, lo, hi = (cell(middle * _times(row[c], metric)) for c in _ENDS)
+            value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in _ENDS)
             rows.append(
                 {
                     "metric": f"{metric_label(metric)}, {METRICS[metric].shown_unit}",
@@ -127,16 +127,6 @@ def _units(part: Results) -> Shown | None:
     key = part.study.key
     name = f"absolute-{key}" if key else "absolute"
     return html_table(frame, caption, name=name, numbers=list(frame.columns[3:]))
-
-
-def _times(value: Any, metric: str) -> float:
-    """How many times as large a value is after a change, as the change is printed."""
-    if not has_value(value):
-        return math.nan
-    if amounts.large(value, metric):
-        factor = round(amounts.factor(value), 1 if amounts.factor(value) < 19.95 else 0)
-        return factor if value > 0 else 1 / factor
-    return 1 + round(value, 1) / 100
 
 
 def expectation(results: Results) -> Shown | None:
@@ -165,7 +155,8 @@ def rule(results: Results) -> Shown:
     for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
         margins.setdefault(margin, []).append(SHORT.get(str(metric), metric_label(str(metric))))
     each = [
-        f"±{margin:g}\u202f% for {', '.join(names)}" for margin, names in sorted(margins.items())
+        f"{amounts.plus_minus(margin)} for {', '.join(names)}"
+        for margin, names in sorted(margins.items())
     ]
     n = int((~judged["verdict"].isin((CANNOT_TELL, NOT_YET))).sum())
     facts = {"margins": "; ".join(each), "words": n, "of": len(judged)}
