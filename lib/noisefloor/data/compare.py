@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noisefloor import parse, stats, tools
+from noisefloor.model import METRICS, leading
 from noisefloor.parse.base import MOST
 from noisefloor.stats.row import COLUMNS, Row
 from noisefloor.stats.verdict import CANNOT_TELL
@@ -21,11 +22,6 @@ from noisefloor.text import Refusal, amounts, answers, sheet
 from noisefloor.text.reasons import Reason, Why, has
 from noisefloor.tools import Run
 
-HIGHER = ("tps", "events_per_s", "new_orders_per_s")  # metrics of which more is better
-LABEL = {
-    "new_orders_per_s": "new orders/s", "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
-    "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
-}  # fmt: skip
 WIDE = 40  # characters of a workload's name that fit beside its numbers
 Paths = Collection[str | Path]
 SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
@@ -169,7 +165,7 @@ def rows(
 
 def _side(of_arm: Sequence[Run], metric: str) -> stats.runs.Side:
     """The runs of one arm at one thread count, for `stats.runs`."""
-    rates = of_arm[0].rows if len(of_arm) == 1 and metric in HIGHER else None
+    rates = of_arm[0].rows if len(of_arm) == 1 and not METRICS[metric].worse_up else None
     return stats.runs.Side(tuple(run.values[metric] for run in of_arm), rates)
 
 
@@ -226,7 +222,7 @@ def as_text(rows: Sequence[Row], form: str = "text", most: int | None = None) ->
         {
             "workload": row["workload"],
             "arm": row["arm"],
-            "metric": LABEL.get(row["metric"], row["metric"]),
+            "metric": METRICS[row["metric"]].in_line,
             "threads": "all" if row["joint"] else str(row["threads"] or ""),
             "verdict": row["verdict"],
             "change": amounts.change(row["change_pct"], row["metric"]),
@@ -288,8 +284,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 def _first(rows: Sequence[Row]) -> list[Row]:
     """The rows of the first metric: throughput or wall time."""
-    there = {row["metric"] for row in rows}
-    lead = next((m for m in LABEL if m in there), rows[0]["metric"])
+    lead = leading(row["metric"] for row in rows)
     return [row for row in rows if row["metric"] == lead]
 
 
@@ -302,7 +297,7 @@ def conclusion(rows: Sequence[Row]) -> str:
     """The verdicts of the first metric, what is known where it cannot tell, and what would settle
     it; of several workloads or arms how many rows have which verdict."""
     first = _first(rows)
-    label = LABEL.get(first[0]["metric"], first[0]["metric"])
+    label = METRICS[first[0]["metric"]].in_line
     arms = list(dict.fromkeys(r["arm"] for r in first))
     if len(arms) > 1 or len({r["workload"] for r in first}) > 1:
         words = _counted(r["verdict"].upper() for r in first)
