@@ -198,7 +198,7 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     ("value", "times"), [(739.0, 8.4), (-90.0, 0.1), (3.84, 1.038), (None, math.nan)]
 )
 def test_a_change_is_multiplied_as_it_is_printed(value, times):
-    assert units.times(value, "tps") == pytest.approx(times, nan_ok=True)
+    assert amounts.as_written(value, "tps") == pytest.approx(times, nan_ok=True)
 
 
 def test_the_rule_is_told_with_its_margins_and_how_many_words_there_are(r):

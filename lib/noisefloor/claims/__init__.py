@@ -120,10 +120,11 @@ def _measured(part: Sequence[Row], where: str) -> str:
     if others:
         change = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
     else:
-        change = words.effect(first)
+        ends = words.interval_text(first)
         if pd.notna(first["next_lo_pct"]):
-            ends = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-            change = f"{change.removesuffix(')')}; next campaign {amounts.interval(*ends)})"
+            ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
+            ends += f"; next campaign {amounts.interval(*ahead)}"
+        change = f"{words.change(first)} ({ends})"
     return f"{change}{where}" + f", {words.word(first)}" * (first["verdict"] == NOT_YET)
 
 

@@ -18,9 +18,10 @@ import pandas as pd
 import pyarrow.dataset as ds
 
 from noisefloor import paths, stats, tools
-from noisefloor.data import compare, ingest, results
+from noisefloor.data import ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import CONTROL_SUFFIX, METRICS, PROFILES, Arm, Study, Workload
+from noisefloor.model import metric as metric_of
 from noisefloor.text import Refusal
 from noisefloor.text.reasons import Reason, Why
 
@@ -208,7 +209,7 @@ class Archive(results.Results):
             margin_pct=margin_pct or self.study.margin_pct,
             baseline=self.study.baseline.name,
             design=_design(rows),
-            series=self._series(rows) if metric in ("", *compare.HIGHER) else None,
+            series=self._series(rows) if not metric_of(metric).worse_up else None,
             restarts=self.restarts,
             floor=self.floor,
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from noisefloor import parse, stats, tools
+from noisefloor.model import METRICS, leading
 from noisefloor.parse.base import MOST
 from noisefloor.stats.row import COLUMNS, Row
 from noisefloor.stats.scatter import NO_SERVER
@@ -21,11 +22,6 @@ from noisefloor.text import Refusal, amounts, answers, sheet
 from noisefloor.text.reasons import Reason, Why, has
 from noisefloor.tools import Run
 
-HIGHER = ("tps", "events_per_s", "new_orders_per_s")  # metrics of which more is better
-LABEL = {
-    "new_orders_per_s": "new orders/s", "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
-    "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
-}  # fmt: skip
 WIDE = 40  # characters of a workload's name that fit beside its numbers
 Paths = Collection[str | Path]
 # notes that change what an answer is about
@@ -170,7 +166,7 @@ def rows(
 
 def _side(of_arm: Sequence[Run], metric: str) -> stats.runs.Side:
     """The runs of one arm at one thread count, for `stats.runs`."""
-    rates = of_arm[0].rows if len(of_arm) == 1 and metric in HIGHER else None
+    rates = of_arm[0].rows if len(of_arm) == 1 and not METRICS[metric].worse_up else None
     return stats.runs.Side(tuple(run.values[metric] for run in of_arm), rates)
 
 
@@ -225,7 +221,7 @@ def as_text(rows: Sequence[Row], form: str = "text") -> str:
         {
             "workload": row["workload"],
             "arm": row["arm"],
-            "metric": LABEL.get(row["metric"], row["metric"]),
+            "metric": METRICS[row["metric"]].in_line,
             "threads": "all" if row["joint"] else str(row["threads"] or ""),
             "verdict": row["verdict"],
             "change": amounts.change(row["change_pct"], row["metric"]),
@@ -285,8 +281,7 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 def _first(rows: Sequence[Row]) -> list[Row]:
     """The rows of the first metric: throughput or wall time."""
-    there = {row["metric"] for row in rows}
-    lead = next((m for m in LABEL if m in there), rows[0]["metric"])
+    lead = leading(row["metric"] for row in rows)
     return [row for row in rows if row["metric"] == lead]
 
 
@@ -298,7 +293,7 @@ def conclusion(rows: Sequence[Row]) -> list[str]:
     metric, arms = lead[0]["metric"], list(dict.fromkeys(row["arm"] for row in lead))
     several = _is_several(lead)
     who = f"{len(arms)} arms" if arms[1:] else arms[0]
-    about = f"{who} against {lead[0]['baseline']}, {LABEL.get(metric, metric)}"
+    about = f"{who} against {lead[0]['baseline']}, {METRICS[metric].in_line}"
     others = [_as_restarted(row) for row in lead if row["restarted"]]
     shared = " if an arm's runs share one server start" if others else ""
     lines = [f"{_words(lead, several)}{shared}: {about}.", _why(lead, several)]
@@ -321,7 +316,7 @@ def pointer(rows: Sequence[Row], left: Sequence[str] = ()) -> str:
     for row in rows:
         another = row["metric"] != lead[0]["metric"] and not has(row["warnings"], Why.SAME_AS_TPS)
         if another and differs(row["verdict"]):
-            others.setdefault(LABEL.get(row["metric"], row["metric"]), []).append(row)
+            others.setdefault(METRICS[row["metric"]].in_line, []).append(row)
     also = "; ".join(f"{label} {_words(same, several)}" for label, same in others.items())
     clauses = [f"Left out: {_and(left, ' (and {} more)')}."] if left else []
     clauses += [f"Mind: {_and(mind, ' (and {} more)')}."] if mind else []
@@ -364,11 +359,9 @@ def _size(same: Sequence[Row]) -> str:
     if word == CANNOT_TELL:
         return ""
     if word == SAME:
-        return f" within ±{same[0]['margin_pct']:g} %"
+        return f" within {amounts.plus_minus(same[0]['margin_pct'])}"
     changes = sorted((row["change_pct"] for row in same), key=amounts.factor)
-    near, far = (amounts.size(change, metric) for change in (changes[0], changes[-1]))
-    unit = far.lstrip("0123456789.,")
-    return f" by {far}" if near == far else f" by {near.removesuffix(unit)} to {far}"
+    return f" by {amounts.from_to(*(amounts.size(change, metric) for change in changes[:: len(changes) - 1 or 1]))}"
 
 
 def _at(rows: Sequence[Row]) -> str:

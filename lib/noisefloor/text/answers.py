@@ -101,7 +101,8 @@ def two_numbers(
         change = amounts.with_interval(
             row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
         )
-        margin = f", all of it within ±{row['margin_pct']:g} %" if row["verdict"] == "same" else ""
+        same = row["verdict"] == "same"
+        margin = f", all of it within {amounts.plus_minus(row['margin_pct'])}" if same else ""
         lines = [f"{word}: {b} against {a}: {change}{margin}, {runs}."]
     elif other:
         lines = [f"{word} if an arm's runs share one server start: {_looks(row, a, b)}."]
@@ -137,7 +138,8 @@ def little(
     if max(map(abs, off)) <= LITTLE:
         return [f"{shown}: TPS and average latency are one measurement, not two."]
     worst = 100 * max(off, key=abs)
-    return [Reason(Why.INCONSISTENT, numbers=shown, off_pct=worst)]
+    off = amounts.ascii_only(amounts.percent(worst, 0))
+    return [Reason(Why.INCONSISTENT, numbers=shown, off=off)]
 
 
 def readings(words: Mapping[str, str]) -> str:
@@ -168,6 +170,6 @@ def _looks(row: Mapping[str, Any], a: str, b: str) -> str:
     if not change:
         return f"{b} looks the same as {a}"
     size = amounts.size(change, row["metric"])
-    if size.endswith("times"):
+    if size.unit == amounts.TIMES:
         return f"{b} looks {size} {'as much as' if change > 0 else 'smaller than'} {a}"
     return f"{b} looks {size} {'more' if change > 0 else 'less'} than {a}"

@@ -79,7 +79,7 @@ SENTENCES = {
     Why.DRIFT: "throughput steps or drifts within the run",
     Why.NEVER_JUDGED: "{what}: shown, never judged",
     Why.FLOOR_RUNS: "the floor is taken as measured by {runs} A/A runs",
-    Why.INCONSISTENT: "inconsistent: {numbers}, {off_pct:+.0f} % off the TPS given (other threads, "
+    Why.INCONSISTENT: "inconsistent: {numbers}, {off} off the TPS given (other threads, "
     "a rate limit, or another run)",
     Why.UNLESS_STARTS_SCATTER: "holds unless what no repetition here shows (server start, cache, "
     "time of day) scatters by more than {cv_pct:.1f} % (CV)",

@@ -40,7 +40,7 @@ _BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
 HERE_BYTES = 4 * 2**20  # of text that one process has read before others have started
 _FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
 _UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
-_UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
+_UNITS = {"qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
 
 _Pool = Callable[[], contextlib.AbstractContextManager[Any]]  # gives what `data.cluster.pool` does
 _Progress = Callable[[int, int], None]  # bytes read, bytes to read

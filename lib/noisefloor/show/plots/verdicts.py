@@ -103,7 +103,7 @@ def _bars(rows: pd.DataFrame) -> str:
 
 def _same(margin: float, between: str = " ") -> str:
     """What the band means."""
-    return f"within ±{margin:g}\u202f%{between}counts as same"
+    return f"within {amounts.plus_minus(margin)}{between}counts as same"
 
 
 def _reach(panel: pd.DataFrame, beside: Sequence[float]) -> tuple[float, float, float]:
@@ -419,7 +419,7 @@ def _intervals(
 
 def _sizes(row: Any, mark: str) -> tuple[str, str, str]:
     """What stands beside a row of a forest: word and size for a phone, word, size with its ends."""
-    word, numbers = canvas.verdict_label(row), canvas.numbers(row).replace(" times", "×")
+    word, numbers = canvas.verdict_label(row), amounts.short(canvas.numbers(row))
     if not mark:
         return numbers, "", numbers
     size = numbers if canvas.is_range(row) else canvas.size(row)
@@ -477,7 +477,7 @@ def _forest(
         canvas.note(ax, numbers, (1, place), (right - 4, 0), at, **style | far | {"color": MUTED})
     larger, smaller = canvas.directions(frame["metric"])
     margins = frame["margin_pct"].unique()
-    shade = f"±{margins[0]:g}\u202f%" if len(margins) == 1 else "shaded:"
+    shade = amounts.plus_minus(margins[0]) if len(margins) == 1 else "shaded:"
     room = ax.bbox.width / 6.2 - len(f"← {smaller}{larger}{unit} →")  # characters between the ends
     middles = (f"{shade} counts as same", f"{shade} is same", "same")
     middle = next((words for words in middles if len(words) < room - 2), "")
@@ -521,8 +521,8 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
         ax.plot(row.change_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
     ax.set_xlim(low, high)
     ticks = (-95, -75, -33, -10, -margin, 0, margin, 10, 50, 300, 1900)
-    names = {t: f"{t:+g}".replace("-", "−") if t else "0" for t in ticks}
-    names |= {t: canvas.times(t) for t in ticks if amounts.large(t)}
+    names = {t: amounts.tick(t).number for t in ticks}
+    names |= {t: str(amounts.tick(t, times=True)) for t in ticks if amounts.large(t)}
     at = [t for t in ticks if low < t < high]
     canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
     return figure

@@ -4,8 +4,9 @@ Modules, each reading only from those above it: `words` (findings in prose), `un
 the units of its metric), `statement` (what leads a page), `pieces` (box, tables, provenance, and the
 verdict table beside the page),
 `answers` (a study's questions and figures), `behind` (in units, how it was measured, what it depends
-on, all rows), `pages` (one notebook, its parameters checked, to one page), `verified` (a page against
-its raw files), `batch` (many pages, the index over them, and what is published).
+on, all rows), `notebooks` (which there are), `arguments` (their parameters, checked), `execute`,
+`layout` (an executed notebook as HTML), `pages` (one notebook to one page), `verified` (a page
+against its raw files), `batch` (many pages, the index over them, and what is published).
 """
 # ruff: noqa: F401
 
@@ -27,6 +28,7 @@ from noisefloor.show.report.answers import (
     threads_section,
     timeline,
 )
+from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.batch import (
     index,
     measures,
@@ -51,15 +53,8 @@ from noisefloor.show.report.behind import (
     settings,
     transfers,
 )
-from noisefloor.show.report.pages import (
-    PARTS,
-    checked,
-    notebook,
-    of_questions,
-    parameters,
-    render,
-    studies,
-)
+from noisefloor.show.report.notebooks import notebook, of_questions, studies
+from noisefloor.show.report.pages import PARTS, render
 from noisefloor.show.report.pieces import (
     OUT,
     badge,

@@ -24,18 +24,10 @@ from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
 from noisefloor.show.report.answers import asked, open_page
-from noisefloor.show.report.pages import (
-    PARTS,
-    checked,
-    notebook,
-    of_questions,
-    parameters,
-    placed,
-    render,
-    set_aside,
-    shell,
-    studies,
-)
+from noisefloor.show.report.arguments import checked, parameters
+from noisefloor.show.report.layout import shell
+from noisefloor.show.report.notebooks import notebook, of_questions, studies
+from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import by_word, drawing, raw_links
 from noisefloor.show.report.statement import in_one_line
 from noisefloor.show.report.words import ReportError, when

@@ -97,7 +97,7 @@ def _units(results: Results, part: Results) -> Shown | None:
     for metric in _LISTS["absolute"]:
         for row in judged[judged["metric"].eq(metric)].to_dict("records"):
             middle = units.baseline(part, row)
-            value, lo, hi = (cell(middle * units.times(row[c], metric)) for c in _ENDS)
+            value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in _ENDS)
             rows.append(
                 {
                     "metric": f"{metric_label(metric)}, {METRICS[metric].shown_unit}",
@@ -148,7 +148,8 @@ def rule(results: Results) -> Shown:
     for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
         margins.setdefault(margin, []).append(SHORT.get(str(metric), metric_label(str(metric))))
     each = [
-        f"±{margin:g}\u202f% for {', '.join(names)}" for margin, names in sorted(margins.items())
+        f"{amounts.plus_minus(margin)} for {', '.join(names)}"
+        for margin, names in sorted(margins.items())
     ]
     n = int((~judged["verdict"].isin((CANNOT_TELL, NOT_YET))).sum())
     facts = {"margins": "; ".join(each), "words": n, "of": len(judged)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from noisefloor import studies
 from noisefloor.data.results import SHORT, Results, headlines
@@ -109,10 +110,10 @@ def _ends(row: Row, *, whole: bool) -> str:
     ends = amounts.spread(lo, hi, metric) if has_value(lo) else words.change(row)
     if lo < 0 < hi or not amounts.in_times(lo, hi, metric=metric):
         return f"{ends} {noun}" if whole else ends
-    times, of = ends.rpartition(" ")[0], fewer if hi < 0 else f"the {noun}"
+    of = fewer if hi < 0 else f"the {noun}"
     if not whole:
         of = fewer.split()[0] if hi < 0 else ""
-    return f"{times} {of}".strip()
+    return f"{amounts.sizes(lo, hi, metric)} {of}".strip()
 
 
 def brief(r: Results, page: str) -> list[str]:
@@ -195,33 +196,39 @@ class Part:
         """What stands in parentheses: their interval, and why there is no word yet."""
         return words.inside(self.row, self.brief)
 
+    @property
+    def _far(self) -> Row:
+        """Its row with the largest change."""
+        return max(self.rows, key=_factor)
+
+    @property
+    def multiplied(self) -> bool:
+        """Whether it is a multiple: `8.6 times the CPU a connection`."""
+        change = self._far["change_pct"]
+        return bool(change > 0 and amounts.large(change, self._far["metric"]))
+
     def amount(self, whole: bool = True) -> str:
         """`3.1 to 6.5 % more TPS`, `8.6 times the CPU a connection`; without a word yet `+3.1 % TPS`.
         whole: with what it is of."""
-        near, far = (
-            f(self.rows, key=lambda row: amounts.factor(row["change_pct"])) for f in (min, max)
-        )
-        metric, up = far["metric"], far["change_pct"] > 0
-        _, larger, smaller, noun = _terms(metric)
-        size, least = (amounts.size(row["change_pct"], metric) for row in (far, near))
-        of = larger if up else smaller
-        of = of if whole else of.split()[0]
-        if size.endswith(" times") and up:
-            of = f"the {noun}" if whole else ""
-        elif self.verdict == NOT_YET and not size.endswith(" times"):
+        metric, change = self._far["metric"], self._far["change_pct"]
+        terms = _terms(metric)
+        word = terms.more if change > 0 else terms.less
+        of = f"{word} {terms.of}" if whole else word
+        least = min(self.rows, key=_factor)["change_pct"]
+        size = amounts.from_to(amounts.size(least, metric), amounts.size(change, metric))
+        if self.multiplied:
+            of = f"the {terms.noun}" if whole else ""
+        elif self.verdict == NOT_YET and not amounts.large(change, metric):
             changes = [row["change_pct"] for row in self.rows]
-            ends = amounts.interval(min(changes), max(changes), metric)
-            size = least = ends if len(changes) > 1 else words.change(far)
-            of = noun if whole else ""
-        if least != size:
-            unit = size.lstrip("0123456789.,")
-            size = f"{least.removesuffix(unit)} to {size}"
+            several = amounts.interval(min(changes), max(changes), metric)
+            size = several if len(changes) > 1 else words.change(self._far)
+            of = terms.noun if whole else ""
         return f"{size} {of}".strip()
 
     def claim(self, does: str | None, where: str) -> str:
         """The whole clause: who does what. `does`: what the arm does, in the words of its study."""
         arm, base = self.rows[0]["arm"], self.rows[0]["baseline"]
-        verb, _, _, noun = _terms(self.rows[0]["metric"])
+        verb, _, _, noun, _ = _terms(self.rows[0]["metric"])
         if self.verdict == CANNOT_TELL:
             alone = f"how {arm} differs from {base} in {noun}"
             what = f"what {does} does to {noun}" if does else alone
@@ -229,21 +236,31 @@ class Part:
         if self.verdict == SAME:
             either = does or f"{arm} or {base}"
             return f"{either} makes no difference to {noun} that matters{where} ({self.inside})"
-        amount = self.amount()
         if not differs(self.verdict):
-            return f"{does or f'{arm} against {base}'}: {amount}{where} ({self.inside})"
-        than = "" if does else f" {'of' if ' times the ' in amount else 'than'} {base}"
-        return f"{does or arm} {verb} {amount}{than}{where} ({self.inside})"
+            return f"{does or f'{arm} against {base}'}: {self.amount()}{where} ({self.inside})"
+        than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
+        return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"
 
 
-def _terms(metric: str) -> list[str]:
-    """[verb, more of it, less of it, it] of a metric, as a sentence says it."""
+def _factor(row: Row) -> float:
+    return amounts.factor(row["change_pct"])
+
+
+class Terms(NamedTuple):
+    """How a sentence says a metric: "takes", "more", "less", "CPU a transaction"; `of`: what stands
+    after more and less."""
+
+    verb: str
+    more: str
+    less: str
+    noun: str
+    of: str
+
+
+def _terms(metric: str) -> Terms:
     label = metric_label(metric)
-    label = f"{label[:1].lower()}{label[1:]}"
-    terms: list[str] = TOLD["terms"].get(
-        metric, ["has", f"higher {label}", f"lower {label}", label]
-    )
-    return terms
+    terms = TOLD["terms"].get(metric, ["has", "higher", "lower", label[:1].lower() + label[1:]])
+    return Terms(*terms[:4], terms[-1])
 
 
 def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:

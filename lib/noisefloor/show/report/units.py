@@ -29,16 +29,6 @@ def baseline(part: Results, row: Row) -> float:
     return float(f"{base['value'].median() * METRICS[row['metric']].scale:.4g}")
 
 
-def times(value: Any, metric: str) -> float:
-    """How many times as large a value is after a change, as the change is printed."""
-    if not has_value(value):
-        return math.nan
-    if amounts.large(value, metric):
-        factor = round(amounts.factor(value), 1 if amounts.factor(value) < 19.95 else 0)
-        return factor if value > 0 else 1 / factor
-    return 1 + round(value, 1) / 100
-
-
 def change_in_units(row: Row, r: Results | None) -> str:
     """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
     row's change; "" of thread counts together, and of metrics that are told in percent alone."""
@@ -48,5 +38,5 @@ def change_in_units(row: Row, r: Results | None) -> str:
     middle = baseline(behind[-1], row)
     if math.isnan(middle):
         return ""
-    after = middle * times(row["change_pct"], row["metric"])
+    after = middle * amounts.as_written(row["change_pct"], row["metric"])
     return f"{cell(middle)} → {cell(after)} {METRICS[row['metric']].shown_unit}"

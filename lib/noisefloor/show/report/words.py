@@ -53,7 +53,8 @@ def sentence(row: Row) -> str:
     """One row of the verdict table in words: verdict, change with its interval, what would decide
     it."""
     verdict = row["verdict"]
-    answer = f"{verdict}, {effect(row).replace(f' {verdict} (', ' (')}"  # a direction is named once
+    size = amounts.change(row["change_pct"], row["metric"], known=verdict)
+    answer = f"{verdict}, {size} ({interval_text(row)})"
     if verdict == NOT_YET:
         answer = f"{change(row)} ({inside(row)})"
     return sentences((f"{_about(row)}: {answer}", *doubts(row), settle_clause(row)))
@@ -86,15 +87,15 @@ def change(row: Row) -> str:
 
 def effect(row: Row) -> str:
     """A row's change with its interval: `+1.0 % (−1.2 to +3.4 %)`."""
-    if not has_value(row.get("lo_pct")):
-        n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
-        return f"{change(row)} ({amounts.NONE}{n})"
-    return amounts.with_interval(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
+    return f"{change(row)} ({interval_text(row)})"
 
 
 def interval_text(row: Row) -> str:
     """The interval as it stands behind a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
-    return effect(row).partition(" (")[2].removesuffix(")")
+    if not has_value(row.get("lo_pct")):
+        n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
+        return f"{amounts.NONE}{n}"
+    return amounts.interval_beside(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
 
 
 def inside(row: Row, brief: bool = False) -> str:
@@ -102,8 +103,7 @@ def inside(row: Row, brief: bool = False) -> str:
     signs, and why there is no word yet; brief: without how many sittings there are."""
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
-        sized = amounts.bounds(lo, hi, row["metric"]).removeprefix("between ")
-        return sized.rpartition(" ")[0].replace(" and ", " to ")
+        return amounts.sizes(lo, hi, row["metric"])
     if row["verdict"] != NOT_YET:
         return ends
     if brief:
