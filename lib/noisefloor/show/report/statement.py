@@ -106,13 +106,13 @@ def _ends(row: Row, *, whole: bool) -> str:
     """From one end of a row's interval to the other: `+4.5 to +9.8 % TPS`, `7.4 to 10.4 times fewer
     connections a second`; its change where it has no interval. whole: with what it is of."""
     lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
-    _, _, fewer, noun = _terms(metric)
-    ends = amounts.spread(lo, hi, metric) if has_value(lo) else words.change(row)
-    if lo < 0 < hi or not amounts.in_times(lo, hi, metric=metric):
-        return f"{ends} {noun}" if whole else ends
-    of = fewer if hi < 0 else f"the {noun}"
+    terms = _terms(metric)
+    if not has_value(lo) or lo < 0 < hi or not amounts.in_times(lo, hi, metric=metric):
+        ends = amounts.spread(lo, hi, metric) if has_value(lo) else words.change(row)
+        return f"{ends} {terms.noun}" if whole else ends
+    of = f"{terms.less} {terms.of}" if hi < 0 else f"the {terms.noun}"
     if not whole:
-        of = fewer.split()[0] if hi < 0 else ""
+        of = terms.less if hi < 0 else ""
     return f"{amounts.sizes(lo, hi, metric)} {of}".strip()
 
 
