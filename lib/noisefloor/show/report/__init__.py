@@ -1,13 +1,14 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
 
-Modules, each reading only from those above it: `words` (findings in prose), `statement` (the one
-that leads a page), `pieces` (box, tables, provenance, and the verdict table beside the page),
+Modules, each reading only from those above it: `words` (findings in prose), `alarm` (whether a newest
+campaign lies where it is expected), `statement` (the one that leads a page), `pieces` (box, tables, provenance, and the verdict table beside the page),
 `answers` (a study's questions and figures), `behind` (in units, how it was measured, what it depends
 on, all rows), `pages` (one notebook, its parameters checked, to one page), `verified` (a page against
 its raw files), `batch` (many pages, the index over them, and what is published).
 """
 # ruff: noqa: F401
 
+from noisefloor.show.report.alarm import alarm_lines
 from noisefloor.show.report.answers import (
     answer,
     archived,
