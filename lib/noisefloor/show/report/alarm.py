@@ -46,7 +46,7 @@ def _line(rows: Sequence[Mapping[Any, Any]], several: Sequence[str], where: str)
     beside its metric; where: the processor, where there is more than one."""
     by_answer: dict[str, list[str]] = {}
     for row in rows:
-        by_answer.setdefault(row["answer"], []).append(_told(row, several))
+        by_answer.setdefault(row["answer"], []).append(_comparison(row, several))
     inside = _few(by_answer.get(INSIDE, []))
     outside = _few([*by_answer.get(WORSE, []), *by_answer.get(BETTER, [])])
     unknown = _few(by_answer.get(CANNOT_TELL, []))
@@ -62,7 +62,7 @@ def _line(rows: Sequence[Mapping[Any, Any]], several: Sequence[str], where: str)
     return f"CANNOT TELL: {campaign}: {reasons.pop() if len(reasons) == 1 else unknown}."
 
 
-def _told(row: Mapping[Any, Any], several: Sequence[str]) -> str:
+def _comparison(row: Mapping[Any, Any], several: Sequence[str]) -> str:
     """`CPU a transaction +1.4 %, expected +0.9 to +1.8 %`."""
     metric, place = row["metric"], "" if row["joint"] else threads_label(row["threads"])
     name = f"{SHORT.get(metric) or metric_label(metric)} {place}".strip()
