@@ -309,8 +309,8 @@ def _crate(folder: Path, words: Mapping[str, Any]) -> None:
 
 
 def _fragment(post: str) -> str:
-    """A post as HTML that every editor keeps: no style, no script, pictures and data as files beside
-    it. Its title is for the page around it."""
+    """A post as HTML that every editor keeps: no style, no script; pictures and data are files
+    beside it. Its title is for the page around it."""
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
     _, _, body = post.split("---\n", 2)
