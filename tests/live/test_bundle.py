@@ -1,6 +1,7 @@
 """The blog pack is made from a campaign full of canaries, unpacked elsewhere and computed again."""
 
 import hashlib
+import html
 import io
 import json
 import os
@@ -10,15 +11,18 @@ import subprocess
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
 from pathlib import Path
 
+import bleach
 import pandas as pd
 import pytest
 import requests
 import requests_cache
 import urllib3
 import yaml
+from bleach.css_sanitizer import CSSSanitizer
+from bs4 import BeautifulSoup
+from markdown_it import MarkdownIt
 from PIL import Image
 from rocrate import vocabs
 
@@ -232,7 +236,7 @@ def test_every_link_of_the_post_leads_to_a_file(pack):
 
 
 def test_every_figure_has_alternative_text_in_the_post_and_inside(pack):
-    said = re.findall(r"!\[(.*)\]\((.*)\.svg\)", (pack / "post.md").read_text())
+    said = re.findall(r"!\[(.*)\]\((.*)\.png\)", (pack / "post.md").read_text())
     drawn = sorted((pack / "figures").glob("*.svg"))
     assert [s for _, s in said] == [f"figures/{d.stem}" for d in drawn]
     for (alt, _), svg in zip(said, drawn, strict=True):
@@ -259,25 +263,100 @@ def test_the_post_tells_verdict_method_and_how_to_repeat(pack):
     assert "<" not in re.sub(r"\\<", "", re.sub(r"`[^`]*`", "", body))
 
 
-def test_the_fragment_is_no_page_and_styles_nothing_but_itself(pack):
-    text = (pack / "fragment.html").read_text()
-    assert not re.search(r"<(html|head|body|nav|script|link|h1)\b", text)
-    assert "nf-code" not in text.split("</style>")[1]
-    css = re.search(r"<style>\n(.*?)</style>", text, re.S)[1]
-    assert css.startswith(".noisefloor {")
-    assert ":root" not in css
-    assert "prefers-color-scheme" not in css
-    assert "#fdfdfb" not in css
-    assert css.count("{") == css.count("}")
-    braces = re.findall(r"[{}]", css.rstrip()[:-1])  # nothing closes it before its end
-    assert min(accumulate(1 if b == "{" else -1 for b in braces)) > 0
+# -- where people paste it -------------------------------------------------------------------------
+
+# what WordPress (wp_kses_post) keeps of a post whose author may not write unfiltered HTML
+TAGS = (
+    "a abbr address article aside b blockquote br cite code dd del details dfn div dl dt em "
+    "figcaption figure footer h1 h2 h3 h4 h5 h6 header hr i img ins kbd li main mark nav ol p pre q "
+    "s samp section small span strong sub summary sup table tbody td tfoot th thead tr u ul var"
+)
+CELL = (
+    "abbr align axis bgcolor char charoff colspan headers height nowrap rowspan scope valign width"
+)
+ATTRIBUTES = {
+    "*": "class dir hidden id lang role style title xml:lang",
+    "a": "href rel rev name target",
+    "img": "alt align border height hspace loading longdesc vspace src usemap width",
+    "td": CELL,
+    "th": CELL,
+}
+SCHEMES = "http https ftp ftps mailto news irc tel fax sms webcal urn"
+STYLES = "text-align color background-color border font-size margin padding width max-width height"
 
 
-def test_a_long_table_of_the_fragment_is_folded():
-    for rows in (bundle.LONG, bundle.LONG + 1):
-        page = report.html_table(pd.DataFrame({"n": range(rows)}), "Many").markup
-        text = bundle._fragment(f"<main>{page}</main>")["body"]
-        assert (f"<summary>{rows} rows</summary>" in text) == (rows > bundle.LONG)
+def wordpress(markup: str) -> str:
+    """What WordPress saves: other tags are taken out and their text is left."""
+    return bleach.clean(
+        markup,
+        tags=set(TAGS.split()),
+        attributes={tag: names.split() for tag, names in ATTRIBUTES.items()},
+        protocols=SCHEMES.split(),
+        strip=True,
+        css_sanitizer=CSSSanitizer(allowed_css_properties=STYLES.split()),
+    )
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def shows_answer_and_figures(pack: Path, markup: str) -> BeautifulSoup:
+    """HTML that has the sentences of the answer, and each figure as a file of the pack with its
+    alternative text."""
+    soup = BeautifulSoup(markup, "html.parser")
+    facts = json.loads((pack / "reports" / f"{STUDY}.json").read_text())
+    assert facts["headlines"]
+    assert [s for s in facts["headlines"] if words(s) not in words(soup.get_text())] == []
+    drawn = sorted((pack / "figures").glob("*.png"))
+    assert [i["src"] for i in soup.select("img")] == [f"figures/{d.name}" for d in drawn]
+    for image, file in zip(soup.select("img"), drawn, strict=True):
+        inside = re.search(r"<desc>(.*?)</desc>", file.with_suffix(".svg").read_text(), re.S)[1]
+        assert words(image["alt"]) == words(html.unescape(inside))
+    assert len(soup.select("table")) > 1
+    assert [p for p in soup.select("p") if p.get_text().startswith("|")] == []  # a broken table
+    return soup
+
+
+def test_pasted_into_a_page_the_fragment_shows_answer_and_figures(pack, browser, tmp_path):
+    fragment = (pack / "fragment.html").read_text()
+    file = tmp_path / "page.html"
+    head = f'<meta charset="utf-8"><base href="{pack.as_uri()}/"><title>A blog</title>'
+    file.write_text(f"<!doctype html>{head}{fragment}")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    shows_answer_and_figures(pack, page.content())
+    wide = page.eval_on_selector_all("img", "all => all.map(i => i.complete && i.naturalWidth)")
+    assert min(wide) > 300
+
+
+def test_on_github_the_post_shows_answer_and_figures(pack):
+    """CommonMark with tables; GitHub shows the head as a table, and takes raw HTML out."""
+    _, _, body = (pack / "post.md").read_text().split("---\n", 2)
+    github = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parsed = [part for token in github.parse(body) for part in (token, *(token.children or ()))]
+    assert [part.content for part in parsed if part.type in ("html_block", "html_inline")] == []
+    shows_answer_and_figures(pack, github.render(body))
+
+
+def test_in_wordpress_the_fragment_shows_answer_and_figures(pack):
+    fragment = (pack / "fragment.html").read_text()
+    saved = wordpress(fragment)
+    soup = shows_answer_and_figures(pack, saved)
+    before = BeautifulSoup(fragment, "html.parser")
+    assert words(soup.get_text()) == words(before.get_text())  # no text of a script or a style
+    assert [t.name for t in soup.find_all()] == [t.name for t in before.find_all()]
+    links = [a["href"] for a in soup.select("a") if "://" not in a["href"]]
+    assert links
+    assert [k for k in links if not (pack / k).exists()] == []
+
+
+def test_wordpress_takes_out_what_a_page_has_and_a_post_must_not():
+    saved = wordpress(
+        '<style>p {}</style><svg><text>drawn</text></svg><form><input></form><iframe></iframe>'
+        '<img src="data:image/png;base64,AA" alt="a" onerror="x()"><p style="position:fixed">b</p>'
+    )  # fmt: skip
+    assert words(saved) == 'p {}drawn <img alt="a"><p style="">b</p>'
 
 
 @pytest.mark.slow

@@ -120,8 +120,24 @@ def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:
         raise SystemExit(3)
 
 
+class Command(click.Command):
+    """A command whose help ends with examples: its epilog, a line each."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            for line in (self.epilog or "").split("\n"):
+                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+def examples(*lines: str) -> str:
+    """The examples of a command, as its epilog."""
+    return "\n".join(f"noisefloor {line}" for line in lines)
+
+
 class _Commands(click.Group):
     """Commands to which a wrong word in the command line is one sentence, too."""
+
+    command_class = Command
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         with _one_sentence():

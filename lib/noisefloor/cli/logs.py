@@ -7,9 +7,12 @@ from typing import Any
 
 import click
 
+from noisefloor.cli import completion
 from noisefloor.cli.base import (
+    Command,
     Sentence,
     cluster_option,
+    examples,
     exit_on,
     fail_on_option,
     json_option,
@@ -30,15 +33,25 @@ _margin_option = click.option(
 _SIDE = "\0--"  # stands for `--`; no file can have this name
 
 
-class _TwoSides(click.Command):
+class _TwoSides(Command):
     """A command whose files stand on both sides of `--`; options may stand anywhere."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_SIDE if arg == "--" else arg for arg in args])
 
 
-@main.command(cls=_TwoSides, options_metavar="[OPTIONS]")
-@click.argument("files", nargs=-1, metavar="BEFORE... -- AFTER...")
+@main.command(
+    cls=_TwoSides,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "compare before/*.txt -- after/*.txt",
+        "compare --paired 1-off.txt 2-off.txt -- 1-on.txt 2-on.txt",
+        "compare before/ -- after/ --markdown --fail-on worse",
+        "compare --from TABLE --baseline server=mysql --where buffer_pool=12G",
+        "compare --from TABLE --baseline server=mysql,version=8.0.45",
+    ),
+)
+@click.argument("files", nargs=-1, metavar="BEFORE... -- AFTER...", shell_complete=completion.files)
 @click.option("--paired", is_flag=True, help="The logs are pairs, in the order given.")
 @click.option("--restarts", is_flag=True, help="The server was restarted between the runs.")
 @click.option(
@@ -56,7 +69,13 @@ class _TwoSides(click.Command):
 @click.option("--markdown", "form", flag_value="markdown", help="Print both as Markdown.")
 @verbose_option
 @fail_on_option
-@click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
+@click.option(
+    "--from",
+    "archive",
+    metavar="TABLE",
+    shell_complete=completion.files,
+    help="Judge the tables of `noisefloor ingest`.",
+)
 @click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
 @click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
 def compare(
@@ -73,13 +92,6 @@ def compare(
     **rule: Any,
 ) -> None:
     """Judge logs of benchmarks or of `time`: two sets of files, two folders, or an ingested archive.
-
-    \b
-    noisefloor compare before/*.txt -- after/*.txt
-    noisefloor compare --paired 1-off.txt 2-off.txt -- 1-on.txt 2-on.txt
-    noisefloor compare before/ -- after/ --markdown --fail-on worse
-    noisefloor compare --from TABLE --baseline server=mysql --where buffer_pool=12G
-    noisefloor compare --from TABLE --baseline server=mysql,version=8.0.45
 
     The answer comes first, then why and what would settle it; --verbose adds the table and all
     notes. Test, thread counts and duration are read from the logs; the intervals of several thread
@@ -163,17 +175,26 @@ def _archived(
     return rows, left
 
 
-class _Above(click.Command):
+class _Above(Command):
     """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for arg in args:
-            if re.match(r"-([0-9.]|inf|nan)", arg, re.I):
+            if re.match(r"-([0-9.]|inf|nan)", arg, re.I) and not ctx.resilient_parsing:
                 raise Sentence(f"{arg}: a number above 0 is needed; nothing was judged")
         return super().parse_args(ctx, args)
 
 
-@main.command(cls=_Above, options_metavar="[OPTIONS]")
+@main.command(
+    cls=_Above,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "judge 221.19 229.41 --threads 4 --seconds 300",
+        "judge 17.43ms 18.07ms --fail-on worse",
+        "judge 172 181 --metric wall --floor 0.2 --floor-runs 3",
+        "judge 980 1010 --sd 12 15 --n 5",
+    ),
+)
 @click.argument("a")
 @click.argument("b")
 @click.option("--threads", type=click.IntRange(1), help="Client threads of both runs.")
@@ -204,12 +225,6 @@ def judge(
 ) -> None:
     """Judge two published numbers, A without and B with a change: is it noise?
 
-    \b
-    noisefloor judge 221.19 229.41 --threads 4 --seconds 300
-    noisefloor judge 17.43ms 18.07ms --fail-on worse
-    noisefloor judge 172 181 --metric wall --floor 0.2 --floor-runs 3
-    noisefloor judge 980 1010 --sd 12 15 --n 5
-
     The answer comes first, then why, what is known, and what would settle it. How far two single
     runs differ is predicted from published repeats, of a minute and more unless --seconds says less.
     `cannot tell` is an answer: exit code 0.
@@ -234,14 +249,25 @@ def judge(
     exit_on(fail_on, [row])
 
 
-@main.command()
-@click.argument("path")
-@click.option("--out", metavar="FOLDER", help="Folder of the tables. [data/processed/NAME]")
+@main.command(
+    epilog=examples(
+        "ingest ~/Percona-Lab-results --out tables",
+        "ingest logs --labels labels.toml",
+    )
+)
+@click.argument("path", shell_complete=completion.files)
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    shell_complete=completion.files,
+    help="Folder of the tables. [data/processed/NAME]",
+)
 @click.option(
     "--labels",
     "rules",
     default="",
     metavar="FILE",
+    shell_complete=completion.files,
     help="What paths say: a regular expression with named groups such as (?P<server>[a-z]+), or a"
     " TOML file with `patterns`, a list of them.",
 )
@@ -252,10 +278,6 @@ def ingest(
     path: str, out: str | None, rules: str, jobs: int | None, cluster: str, as_json: bool
 ) -> None:
     """Turn any tree of results into tables: logs of all tools that `compare` reads, also compressed or in archives.
-
-    \b
-    noisefloor ingest ~/Percona-Lab-results --out tables
-    noisefloor compare --from tables --baseline server=mysql
 
     What a file is, is decided by its text; its path gives labels only (server, version, buffer pool,
     threads). FOLDER then holds Parquet tables (tidy, intervals, histograms, problems, files) for

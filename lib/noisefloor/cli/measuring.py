@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from noisefloor.cli import completion
 from noisefloor.cli.base import (
     Sentence,
     cluster_option,
+    examples,
     json_option,
     main,
     percent,
@@ -51,7 +53,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@main.command()
+@main.command(epilog=examples("doctor", "doctor --fetch mariadb"))
 @json_option
 @click.option(
     "--fetch",
@@ -78,9 +80,20 @@ def doctor(as_json: bool, fetch: str) -> None:
         raise Sentence(facts["engines"][fetch]["missing"], exit_code=1)
 
 
-@main.command()
-@click.argument("study")
-@click.option("--question", default="", metavar="KEY", help="A question of the study, or `all`. [its headline]")  # fmt: skip
+@main.command(
+    epilog=examples(
+        "run tablespace-encryption --profile standard",
+        "run tablespace-encryption --question restart",
+    )
+)
+@click.argument("study", shell_complete=completion.studies)
+@click.option(
+    "--question",
+    default="",
+    metavar="KEY",
+    shell_complete=completion.questions,
+    help="A question of the study, or `all`. [its headline]",
+)
 @click.option("--old", default="", help="version-upgrade: the build to come from. [mysql-8.0]")
 @click.option(
     "--clients",
@@ -104,10 +117,6 @@ def run(
     **given: Any,
 ) -> None:
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
-
-    \b
-    noisefloor run tablespace-encryption --profile standard
-    noisefloor run tablespace-encryption --question restart
 
     A study is a list of questions; each is a campaign of its own, with a budget of its own. Without
     --question the headline is measured; a wrong name is answered with the list. The plan is printed
@@ -187,7 +196,7 @@ def _print_measured(results: "Results", answer: list[str], as_json: bool, verbos
         say("\n".join(["", *report.findings(results.verdicts)]))
 
 
-@main.command()
+@main.command(epilog=examples("due", "due --verbose"))
 @verbose_option
 @json_option
 def due(verbose: bool, as_json: bool) -> None:
@@ -207,7 +216,7 @@ def due(verbose: bool, as_json: bool) -> None:
     say(lacking.text(questions, len(questions) if verbose else lacking.MOST_WANTED))
 
 
-@main.command()
+@main.command(epilog=examples("measure", "measure --minutes 120"))
 @click.option("--minutes", type=click.FloatRange(1), default=60, show_default=True, help="Of the clock, in all.")  # fmt: skip
 def measure(minutes: float) -> None:
     """Measure what is due and fits into the MINUTES, and pack it into data/raw/recorded.
@@ -228,12 +237,26 @@ def measure(minutes: float) -> None:
         )
 
 
-@main.command()
+@main.command(
+    epilog=examples(
+        "ab binlog_encryption=OFF,ON --threads 1,4,16",
+        "ab sync_binlog=1,0 innodb_flush_log_at_trx_commit=1,2",
+        "ab innodb_doublewrite=ON,OFF sync_binlog=0 --workload oltp_write_only",
+        "ab sync_binlog=1,0 --rate 500",
+        "ab sync_binlog=1,0 --server 'mysql://me@db.example/?read_default_file=me.cnf' --dry-run",
+    )
+)
 @click.argument("settings", nargs=-1, required=True, metavar="VARIABLE=VALUE,VALUE...")
 @click.option(
     "--workload", default="oltp_read_write", show_default=True, help="A script of sysbench."
 )
-@click.option("--lua", default="", metavar="FILE", help="A Lua script of your own instead.")
+@click.option(
+    "--lua",
+    default="",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="A Lua script of your own instead.",
+)
 @click.option("--rate", help="Transactions a second that each server is offered, both at once, or a share of what the baseline can do, such as 25%. [as many as it can do]")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
 @_measuring
@@ -248,13 +271,6 @@ def ab(
     **given: Any,
 ) -> None:
     """Measure a setting of any kind, or several together, and write the page.
-
-    \b
-    noisefloor ab binlog_encryption=OFF,ON --threads 1,4,16
-    noisefloor ab sync_binlog=1,0 innodb_flush_log_at_trx_commit=1,2
-    noisefloor ab innodb_doublewrite=ON,OFF sync_binlog=0 --workload oltp_write_only
-    noisefloor ab sync_binlog=1,0 --rate 500
-    noisefloor ab sync_binlog=1,0 --server 'mysql://me@db.example/?read_default_file=me.cnf' --dry-run
 
     The first value of a variable is the baseline's. With several variables every combination is
     compared with the first one; a variable with one value is held at it. Where a live server takes
@@ -284,7 +300,7 @@ def ab(
         raise Sentence(page, 1)
 
 
-@main.command()
+@main.command(epilog=examples("calibrate --small", "calibrate --live --profile quick"))
 @click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
 @click.option("--seed", type=click.IntRange(1), help="The same seed, the same figures. [that of calibrate/cells.toml]")  # fmt: skip
 @click.option("--live", is_flag=True, help="Measure this machine first: about three hours.")

@@ -4,9 +4,11 @@ from typing import Any
 
 import click
 
+from noisefloor.cli import completion
 from noisefloor.cli.base import (
     Sentence,
     cluster_option,
+    examples,
     fail_on,
     json_option,
     main,
@@ -23,8 +25,14 @@ _timeout_option = click.option(
 )
 
 
-@main.command()
-@click.argument("studies", nargs=-1, metavar="[STUDY]...")
+@main.command(
+    epilog=examples(
+        "report --profile recorded",
+        "report binlog-encryption --profile quick",
+        "report --from TABLE --baseline server=mysql,version=8.4.8",
+    )
+)
+@click.argument("studies", nargs=-1, metavar="[STUDY]...", shell_complete=completion.pages)
 @click.option(
     "--profile",
     type=click.Choice(["smoke", "quick", "standard", "full", "recorded"]),
@@ -34,7 +42,13 @@ _timeout_option = click.option(
 @click.option(
     "-p", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="A notebook parameter."
 )
-@click.option("--from", "archive", metavar="TABLE", help="A page of tables of `noisefloor ingest`.")
+@click.option(
+    "--from",
+    "archive",
+    metavar="TABLE",
+    shell_complete=completion.files,
+    help="A page of tables of `noisefloor ingest`.",
+)
 @click.option(
     "--baseline", default="", metavar="LABEL=VALUE", help="--from: what others are held against."
 )
@@ -102,15 +116,18 @@ def report(
         raise SystemExit(1)
 
 
-@main.command()
-@click.argument("reports", nargs=-1, required=True, metavar="REPORT...")
+@main.command(
+    epilog=examples(
+        "verify reports/binlog-encryption.html",
+        "verify reports/published/*",
+    )
+)
+@click.argument(
+    "reports", nargs=-1, required=True, metavar="REPORT...", shell_complete=completion.files
+)
 @json_option
 def verify(reports: tuple[str, ...], as_json: bool) -> None:
     """Does a page say what its raw files say? It is made again from them and compared.
-
-    \b
-    noisefloor verify reports/binlog-encryption.html
-    noisefloor verify reports/published/*
 
     REPORT is a page, or the folder that it lies in. Every number of its text, tables, drawings and
     data is recomputed with the notebook of this project, and the raw files are held against their
@@ -131,8 +148,13 @@ def verify(reports: tuple[str, ...], as_json: bool) -> None:
         raise SystemExit(1)
 
 
-@main.command()
-@click.argument("study")
+@main.command(
+    epilog=examples(
+        "bundle binlog-encryption",
+        "bundle settings-doublewrite --out post.zip",
+    )
+)
+@click.argument("study", shell_complete=completion.packed)
 @click.option("--out", type=click.Path(), help="Folder or FILE.zip. [reports/bundles/<campaign>/]")
 @_timeout_option
 def bundle(study: str, out: str | None, timeout: int) -> None:
@@ -157,8 +179,13 @@ def bundle(study: str, out: str | None, timeout: int) -> None:
     say(paths.relative(made))
 
 
-@main.command()
-@click.argument("campaign")
+@main.command(
+    epilog=examples(
+        "pack binlog-encryption-quick-20261120-234729",
+        "pack binlog-encryption-quick-20261120-234729 --out campaigns/binlog",
+    )
+)
+@click.argument("campaign", shell_complete=completion.campaigns)
 @click.option(
     "--out",
     type=click.Path(file_okay=False),
@@ -178,15 +205,16 @@ def pack(campaign: str, out: str | None) -> None:
     say(f"{paths.relative(folder)}: {files:,} files, {size:,} bytes")
 
 
-@main.command()
-@click.argument("campaigns", nargs=-1, metavar="[CAMPAIGN]...")
+@main.command(
+    epilog=examples(
+        "store",
+        "store --to 'mysql://me@db.example/results?read_default_file=me.cnf'",
+    )
+)
+@click.argument("campaigns", nargs=-1, metavar="[CAMPAIGN]...", shell_complete=completion.campaigns)
 @click.option("--to", "url", default="", metavar="URL", help="The database. [$NOISEFLOOR_STORE]")
 def store(campaigns: tuple[str, ...], url: str) -> None:
     """Put campaigns and their verdicts into a database, for `history`.
-
-    \b
-    noisefloor store
-    noisefloor store --to 'mysql://me@db.example/results?read_default_file=me.cnf'
 
     Without names: every campaign of data/raw/recorded and data/raw/runs. Without a URL:
     data/processed/history.sqlite. A campaign that is stored again replaces itself. The database
@@ -216,9 +244,14 @@ def store(campaigns: tuple[str, ...], url: str) -> None:
         raise SystemExit(1)
 
 
-@main.command()
-@click.argument("study")
-@click.option("--question", default="", metavar="KEY", help="A question of STUDY.")
+@main.command(
+    epilog=examples(
+        "history binlog-encryption --fail-on outside",
+        "history binlog-encryption --metric tps --threads 4 --plot tps.svg",
+    )
+)
+@click.argument("study", shell_complete=completion.studies)
+@click.option("--question", default="", metavar="KEY", help="A question of STUDY.", shell_complete=completion.questions)  # fmt: skip
 @click.option("--metric", default="", help="Such as tps or p95.")
 @click.option("--threads", type=click.IntRange(1), help="A thread count.")
 @click.option("--arm", default="", help="Such as encrypted.")
@@ -239,10 +272,6 @@ def history(
 ) -> None:
     """Does the newest campaign of STUDY lie where those before it predict? And all of them, over
     versions, machines and dates, with intervals.
-
-    \b
-    noisefloor history binlog-encryption
-    noisefloor history binlog-encryption --question replica --fail-on worse
 
     The newest campaign of the present design is held against the prediction interval of the
     sittings before it on the same processor. All comparisons share an error of 5 %: one check in 20

@@ -24,7 +24,7 @@ import pandas as pd
 from noisefloor import paths
 from noisefloor.data import design, pack, results, tidy
 from noisefloor.show import identity, report
-from noisefloor.show.markup import TEMPLATE, csv_data, environment, piece, safe
+from noisefloor.show.markup import TEMPLATE, csv_data, environment
 from noisefloor.show.plots import FIGURES
 from noisefloor.show.report import ReportError
 from noisefloor.studies import page_of
@@ -134,8 +134,8 @@ def _fill(
         rows = pd.concat([r.tidy for r in run.every], ignore_index=True)
         sheet.cells(rows).to_csv(folder / "tidy.csv", index=False, lineterminator="\n")
     _write(folder, "post.md", words)
+    (folder / "fragment.html").write_text(_fragment((folder / "post.md").read_text()))
     _write(folder, "rerender.py", words)
-    _write(folder, "fragment.html", words | _fragment(page.read_text()))
     about = tomllib.loads((TEMPLATE / "bundle" / "files.toml").read_text())
     (folder / "README.md").touch()
     words["files"] = {name: about[name] for name in about if (folder / name).exists()}
@@ -308,24 +308,14 @@ def _crate(folder: Path, words: Mapping[str, Any]) -> None:
     crate.metadata.write(folder)
 
 
-_TABLE = r'<div class="nf-scroll".*?</table></div>'
-_CODE = r'<details class="nf-code">.*?</details>'
-_DARK = r"@media screen and \(prefers-color-scheme: dark\) \{\s*:root \{.*?\}\s*\}"
+def _fragment(post: str) -> str:
+    """A post as HTML that every editor keeps: no style, no script; pictures and data are files
+    beside it. Its title is for the page around it."""
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-
-def _fragment(page: str) -> dict[str, str]:
-    """The page's box, figures and tables for a web page of somebody else's: no furniture, no code, a
-    long table to be opened. It is always light, because a blog need not follow the system."""
-    css = re.sub(_DARK, "", (TEMPLATE / "parts.css").read_text(), flags=re.S)
-    css = css.replace(":root", "&").replace("color-scheme: light dark", "color-scheme: light")
-    body = re.findall(r"<main[^>]*>(.*?)</main>", page, re.S)[0]
-
-    def folded(table: re.Match[str]) -> str:
-        rows = table[0].count("<tr") - 1
-        return str(piece("fold", f"{rows} rows", safe(table[0]))) if rows > LONG else table[0]
-
-    body = re.sub(_TABLE, folded, re.sub(_CODE, "", body, flags=re.S), flags=re.S).strip()
-    return {"css": css.replace("--nf-paper: #fdfdfb", "--nf-paper: #fff"), "body": body}
+    _, _, body = post.split("---\n", 2)
+    renderer = IPythonRenderer(allow_harmful_protocols=False, exclude_anchor_links=True)
+    return MarkdownWithMath(renderer).render(body)
 
 
 # -- the post --------------------------------------------------------------------------------------
