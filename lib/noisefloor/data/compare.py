@@ -25,6 +25,7 @@ HIGHER = ("tps", "events_per_s", "new_orders_per_s")  # metrics of which more is
 LABEL = {
     "new_orders_per_s": "new orders/s", "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
     "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
+    "user_cpu": "user", "sys_cpu": "sys", "peak_memory": "peak memory",
 }  # fmt: skip
 WIDE = 40  # characters of a workload's name that fit beside its numbers
 Paths = Collection[str | Path]
@@ -238,7 +239,7 @@ def as_text(rows: Sequence[Row], form: str = "text", most: int | None = None) ->
         for row, each in zip(rows, by_row, strict=True)
     ]
     one = {name for name in ("workload", "arm") if len({row[name] for row in rows}) == 1}
-    one |= {"threads"} if all(row["threads"] is None for row in rows) else set()
+    one |= {"threads"} if all(not (row["joint"] or row["threads"]) for row in rows) else set()
     one |= {"if restarted"} if not any(row["restarted"] for row in rows) else set()
     wide = form == "text" and max(len(row["workload"]) for row in rows) > WIDE
     above = wide and "workload" not in one  # in a line of its own above its rows

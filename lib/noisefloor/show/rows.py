@@ -24,8 +24,8 @@ def threads_label(threads: Any, joint: bool = False) -> str:
 
 
 def counted(threads: Any) -> str:
-    """`16 threads`, or nothing."""
-    return "" if pd.isna(threads) else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
+    """`16 threads`, or nothing where none are counted (0)."""
+    return "" if pd.isna(threads) or not threads else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
 
 
 def offered(row: Row) -> float:

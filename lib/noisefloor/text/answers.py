@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noisefloor.model import metric as metric_of
 from noisefloor.text import amounts
 from noisefloor.text.quantity import Given, read
 from noisefloor.text.reasons import Reason, Why
@@ -115,6 +116,57 @@ def two_numbers(
     if row["known"] and len(lines) < MOST_LINES:
         lines.insert(len(lines) - bool(notes), f"Known: {row['known']}.")
     return [amounts.ascii_only(line) for line in lines]
+
+
+def timed(
+    rows: Mapping[str, Mapping[str, Any]],
+    middles: Mapping[str, tuple[float, float]],
+    failed: Mapping[str, int],
+    seconds: float,
+) -> list[str]:
+    """Lines about two commands that were timed in pairs.
+
+    rows: metric -> its verdict row; middles: metric -> medians of A and B in base units; failed: arm
+    -> its runs that ended with an error; seconds: that were asked for."""
+    first = rows["wall"]
+    a, b = (_in_units(value, "wall") for value in middles["wall"])
+    pairs = f"{first['n_arm']:,} pair{'s' * (first['n_arm'] != 1)}"
+    if first["blocks"] > 1:
+        pairs += f" in {first['blocks']} blocks"
+    lines = [f"{first['verdict'].upper()}: B {b}, A {a}, {_change(first)}, {pairs}."]
+    cpu = {"user": rows.get("user_cpu"), "sys": rows.get("sys_cpu")}
+    parts = ["; ".join(f"{name} {_says(row)}" for name, row in cpu.items() if row)]
+    if memory := rows.get("peak_memory"):
+        a, b = (_in_units(value, "peak_memory") for value in middles["peak_memory"])
+        parts.append(f"peak memory {_says(memory)}: B {b}, A {a}")
+    lines += [f"{part[0].upper()}{part[1:]}." for part in parts if part]
+    notes = [note for note in first["warnings"] if isinstance(note, Reason)]
+    notes += [f"{n:,} runs of {arm} ended with an error" for arm, n in failed.items() if n]
+    lines += [f"{'; '.join(f'{n[0].upper()}{n[1:]}' for n in notes)}."] if notes else []
+    if first["verdict"] == "cannot tell" and first["runs_needed"] > first["n_arm"]:
+        longer = math.ceil(seconds * first["runs_needed"] / first["n_arm"])
+        lines.append(f"To settle it: --seconds {longer}, if they scatter alike.")
+    return [amounts.ascii_only(line) for line in lines]
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    """A change with its interval, and its margin where that holds all of it."""
+    ends = row["lo_pct"], row["hi_pct"], row["metric"]
+    margin = f", all of it within ±{row['margin_pct']:g} %" if row["verdict"] == "same" else ""
+    return f"{amounts.with_interval(row['change_pct'], *ends)}{margin}"
+
+
+def _says(row: Mapping[str, Any]) -> str:
+    """The word of a row, with its change."""
+    return f"{row['verdict']}, {_change(row)}"
+
+
+def _in_units(value: float, metric: str) -> str:
+    """A value in its unit: `10.8 ms`, `2.31 s`, `13.1 MB`."""
+    known = metric_of(metric)
+    if known.unit == "s" and value < 1:
+        return f"{1000 * value:.3g} ms"
+    return f"{value * known.scale:.3g} {known.shown_unit}"
 
 
 def little(

@@ -143,7 +143,7 @@ def skipped(page: Results) -> pd.DataFrame:
 
 def workloads(page: Results) -> pd.DataFrame:
     """What was measured and why: columns workload, threads, why."""
-    rows = [(w.name, ", ".join(map(str, w.threads)), w.why) for w in page.study.workloads]
+    rows = [(w.name, ", ".join(str(t) for t in w.threads if t), w.why) for w in page.study.workloads]
     return pd.DataFrame(rows, columns=["workload", "threads", "why"])
 
 
@@ -198,6 +198,23 @@ def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFr
         shown = f"{METRICS[name].label}, {METRICS[name].shown_unit}"
         columns[shown] = (middle * METRICS[name].scale).round(4)
     return pd.concat(columns, axis=1).reset_index()
+
+
+def middles(page: Results) -> dict[str, tuple[float, float]]:
+    """Metric -> medians of the baseline's and of the first arm's runs of the first workload, in base
+    units."""
+    study = page.parts[0].study
+    names = [study.baseline.name, study.arms[0].name]
+    by_metric = page.judged(study.workloads[0].name).groupby(["metric", "arm"])["value"].median()
+    table = by_metric.unstack().reindex(columns=names).dropna()
+    return {str(metric): (float(a), float(b)) for metric, a, b in table.itertuples(name=None)}
+
+
+def failed(page: Results) -> dict[str, int]:
+    """Arm -> its judged runs whose command ended with an error."""
+    runs = page.runs[~page.runs["warmup"]]
+    counts = runs["exit_code"].ne(0).groupby(runs["arm"]).sum()
+    return {str(arm): int(n) for arm, n in counts.items()}
 
 
 def maxima(page: Results) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
 from noisefloor.show.report.answers import asked, open_page
 from noisefloor.show.report.pages import (
+    MEASURED_BY,
     PARTS,
     checked,
     notebook,
@@ -135,7 +136,7 @@ def _job(
         if not newest:
             return study, None, False
         values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
-    elif source.stem == "own-study" != study:  # the page of a question of its user's
+    elif source.stem in MEASURED_BY and study != "own-study":  # a question of its user's
         values["campaign"] = newest_campaign(study)
         if not values["campaign"] or profile:
             raise ReportError(
@@ -176,10 +177,11 @@ def plan_archive(given: dict[str, Any]) -> list[_Job]:
 
 
 def measures(page: str) -> str:
-    """The command that measures what a page of the notebook own-study shows."""
+    """The command that measures what a page shows."""
     study, question = of_questions().get(page, ("", ""))
-    one = f"run {study} --question {question}" if study else "ab VARIABLE=OFF,ON"
-    return f"noisefloor {one}"
+    if study:
+        return f"noisefloor run {study} --question {question}"
+    return f"noisefloor {MEASURED_BY.get(notebook(page).stem, f'run {page}')}"
 
 
 def _whole(study: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -188,8 +190,8 @@ def _whole(study: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _page_name(study: str, values: dict[str, Any]) -> str:
-    """The name of a page: the study's, or that of the question which own-study was asked."""
-    if study != "own-study" or not values.get("campaign"):
+    """The name of a page: the study's, or that of the question of its user's."""
+    if study not in MEASURED_BY or not values.get("campaign"):
         return study
     values.pop("lua", None)  # the campaign knows it, and a path tells where
     facts = tidy.meta(results.named(values["campaign"])[0])

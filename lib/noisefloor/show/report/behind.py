@@ -124,9 +124,12 @@ def _units(part: Results) -> Shown | None:
         machine=words.machine(part.meta),
     )
     frame = pd.DataFrame(rows)
+    numbers = list(frame.columns[3:])
+    if not any(work.threads[0] for work in part.study.workloads):  # nothing counts them
+        frame = frame.drop(columns="threads")
     key = part.study.key
     name = f"absolute-{key}" if key else "absolute"
-    return html_table(frame, caption, name=name, numbers=list(frame.columns[3:]))
+    return html_table(frame, caption, name=name, numbers=numbers)
 
 
 def _times(value: Any, metric: str) -> float:
@@ -364,11 +367,23 @@ def _again(results: Results) -> Shown:
     """The command that measures the page's first question again, with its versions and its seed."""
     study, meta = results.parts[0].study, results.meta
     line = command(results, study.key)
-    line += f" --seed {meta['seed']}" if study.name in studies.STUDIES else ""
+    seeded = study.name in studies.STUDIES or "commands" in meta.get("parameters", {})
+    line += f" --seed {meta['seed']}" if seeded else ""
     versions = sorted({e["label"] for e in meta.get("engines", {}).values()})
-    versions.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
+    if versions:  # of servers
+        versions.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
     versions += [f"Noisefloor at {meta['commit']}"] if meta.get("commit") else []
     return Shown(piece("again", line, ", ".join([*versions, f"seed {meta['seed']}"])))
+
+
+def _of_servers(results: Results) -> list[Shown | None]:
+    """What the servers of a page were given, and what they showed."""
+    return [
+        fold("my.cnf of each arm", _configured(results)),
+        fold("Settings of each arm", settings(results)),
+        fold("Every variable that differs between the arms", html_table(differences(results))),
+        fold("Proof that each arm was what it is called", html_table(evidence(results))),
+    ]
 
 
 def details(results: Results) -> Shown | None:
@@ -377,10 +392,7 @@ def details(results: Results) -> Shown | None:
     return joined_shown(
         fold(f"Left out on this machine ({left})", html_table(skipped(results))) if left else None,
         fold(f"Warnings ({warned})", html_table(warnings(results))) if warned else None,
-        fold("my.cnf of each arm", _configured(results)),
-        fold("Settings of each arm", settings(results)),
-        fold("Every variable that differs between the arms", html_table(differences(results))),
-        fold("Proof that each arm was what it is called", html_table(evidence(results))),
+        *(_of_servers(results) if results.meta.get("engine") else ()),
         fold("What was measured, and why", html_table(workloads(results))),
         fold(f"Every run ({len(results.runs)})", html_table(results.runs)),
         _again(results),

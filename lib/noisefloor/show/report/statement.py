@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisefloor.data.results import Results
-from noisefloor.show.markup import TOLD, has_value
+from noisefloor.show.markup import TOLD
 from noisefloor.show.report import words
 from noisefloor.show.rows import Row, counted, joint, metric_label, offered, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
@@ -79,7 +79,7 @@ class Part:
         first = self.rows[0]
         if offered(first):
             return f"at {words.counts(first)}"
-        each = [row["threads"] for row in self.rows if has_value(row["threads"])]
+        each = [row["threads"] for row in self.rows if counted(row["threads"])]
         if joint(first):
             each = first.get("over", [])
         if not each:
