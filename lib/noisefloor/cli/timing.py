@@ -53,6 +53,7 @@ def time(
     from noisefloor.data import compare, results
     from noisefloor.measure import timing
     from noisefloor.stats.row import COLUMNS
+    from noisefloor.studies.timed import METRICS
     from noisefloor.text import answers
 
     if page:
@@ -60,7 +61,7 @@ def time(
     folder = timing.measure((a, b), margin_pct=margin or 0.0, **given)
     campaign = results.load(folder)
     rows = [row | {"threads": None} for row in campaign.verdicts.to_dict("records")]
-    wall = [row for row in rows if row["metric"] == "wall"]
+    rows.sort(key=lambda row: METRICS.index(row["metric"]))
     if as_json:
         print_comparisons({name: row[name] for name in COLUMNS} for row in rows)
     else:
@@ -75,4 +76,4 @@ def time(
         ((_, made, _),) = report.render_all([job], say=lambda line: say(line, err=True))
         if isinstance(made, report.ReportError):
             raise Sentence(made, 1)
-    exit_on(fail_on, wall)
+    exit_on(fail_on, rows[:1])
