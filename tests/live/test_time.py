@@ -311,7 +311,9 @@ def test_a_command_that_cannot_be_started_is_an_error(home):
     script = home / "script"
     script.write_text("\x7fnothing")
     script.chmod(0o755)
-    not_judged(noisefloor("time", "true", str(script), *SHORT), "B in the warm-up.*(could not|ended)")
+    not_judged(
+        noisefloor("time", "true", str(script), *SHORT), "B in the warm-up.*(could not|ended)"
+    )
 
 
 def test_a_command_that_hangs_is_ended_with_its_children(home):

@@ -60,6 +60,7 @@ def time(
         from noisefloor.show import report  # what is missing is said before it measures
     folder = timing.measure((a, b), margin_pct=margin or 0.0, **given)
     campaign = results.load(folder)
+    rows: list[dict[Any, Any]]
     rows = [row | {"threads": None} for row in campaign.verdicts.to_dict("records")]
     rows.sort(key=lambda row: METRICS.index(row["metric"]))
     if as_json:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self, cast
 
 from noisefloor import parse, paths, schedule
 from noisefloor.data import tidy
@@ -54,8 +54,8 @@ class Stopwatch:
             text=True,
             start_new_session=True,
         )
-        assert self.process.stdin and self.process.stdout
-        self._asks, self._answers = self.process.stdin, self.process.stdout
+        self._asks = cast(IO[str], self.process.stdin)
+        self._answers = cast(IO[str], self.process.stdout)
 
     def time(self, argv: Sequence[str], limit_s: float) -> dict[str, Any]:
         """One run of a command, as `stopwatch.timed` says. Raises TimingError where the stopwatch
@@ -100,6 +100,7 @@ def measure(
     then nothing is kept."""
     study = timed(commands, seconds=seconds, shell=shell, margin_pct=margin_pct)
     _checked(commands, shell, limit_s)
+    parameters: dict[str, Any]
     parameters = {"commands": list(commands), "seconds": seconds, "shell": shell}
     parameters |= {"ignore_failure": ignore_failure, "timeout": limit_s, "margin": margin_pct}
     progress = Progress()
@@ -164,7 +165,8 @@ class Timed(Folder):
         self.begin()
         self._pair("warm-up", -1)
         self._first_block()
-        for self.block in range(1, self.plan["blocks"]):
+        while self.block + 1 < self.plan["blocks"]:
+            self.block += 1
             for _ in range(self.plan["pairs"]):
                 self._next()
 
@@ -172,13 +174,11 @@ class Timed(Folder):
         """Pairs up to `PAIRS`, as many as a block's share of the seconds holds, one at least. What
         they take says how many blocks are declared."""
         seconds = 60 * self.study.profile.budget_min
-        began, share_s, longest = time.monotonic(), seconds / BLOCKS, 0.0
-        for n in range(1, PAIRS + 1):
-            longest = max(longest, self._next())
-            took = time.monotonic() - began
-            if took + longest > share_s:
-                break
-        blocks = min(max(BLOCKS, int(seconds / took)), MOST_BLOCKS)
+        longest = took = 0.0
+        while self.pairs < PAIRS and (not took or took + longest <= seconds / BLOCKS):
+            longest = max(longest, each_s := self._next())
+            took += each_s
+        blocks, n = min(max(BLOCKS, int(seconds / took)), MOST_BLOCKS), self.pairs
         self.plan |= {"blocks": blocks, "pairs": n}
         self.turns = schedule.turns(self.seed, self.study, self.plan)
         self.save()

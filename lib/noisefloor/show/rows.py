@@ -25,7 +25,9 @@ def threads_label(threads: Any, joint: bool = False) -> str:
 
 def counted(threads: Any) -> str:
     """`16 threads`, or nothing where none are counted (0)."""
-    return "" if pd.isna(threads) or not threads else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
+    if pd.isna(threads) or not threads:
+        return ""
+    return f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
 
 
 def offered(row: Row) -> float:

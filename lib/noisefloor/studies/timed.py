@@ -64,4 +64,3 @@ def timed(
         tables=0,
         margin_pct=margin_pct,
     )
-

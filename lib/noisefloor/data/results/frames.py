@@ -143,7 +143,9 @@ def skipped(page: Results) -> pd.DataFrame:
 
 def workloads(page: Results) -> pd.DataFrame:
     """What was measured and why: columns workload, threads, why."""
-    rows = [(w.name, ", ".join(str(t) for t in w.threads if t), w.why) for w in page.study.workloads]
+    rows = [
+        (w.name, ", ".join(str(t) for t in w.threads if t), w.why) for w in page.study.workloads
+    ]
     return pd.DataFrame(rows, columns=["workload", "threads", "why"])
 
 
