@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -180,6 +181,9 @@ class Timed(Folder):
             took += each_s
         blocks, n = min(max(BLOCKS, int(seconds / took)), MOST_BLOCKS), self.pairs
         self.plan |= {"blocks": blocks, "pairs": n}
+        budget_min = max(seconds, blocks * took) / 60
+        self.meta["profile"]["budget_min"] = budget_min
+        self.study = replace(self.study, profile=replace(self.study.profile, budget_min=budget_min))
         self.turns = schedule.turns(self.seed, self.study, self.plan)
         self.save()
         self.progress.say(
