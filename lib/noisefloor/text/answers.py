@@ -140,7 +140,7 @@ def timed(
         a, b = (_in_units(value, "peak_memory") for value in middles["peak_memory"])
         parts.append(f"peak memory {_says(memory)}: B {b}, A {a}")
     lines += [f"{part[0].upper()}{part[1:]}." for part in parts if part]
-    notes = [note for note in first["warnings"] if isinstance(note, Reason)]
+    notes: list[str] = [*first["warnings"]]
     notes += [f"{n:,} runs of {arm} ended with an error" for arm, n in failed.items() if n]
     lines += [f"{'; '.join(f'{n[0].upper()}{n[1:]}' for n in notes)}."] if notes else []
     if first["verdict"] == "cannot tell" and first["runs_needed"] > first["n_arm"]:
