@@ -68,7 +68,8 @@ def time(
     else:
         by_metric = {row["metric"]: row for row in rows}
         failed = results.failed(campaign)
-        lines = answers.timed(by_metric, results.middles(campaign), failed, given["seconds"])
+        most = timing.MOST_BLOCKS * timing.PAIRS
+        lines = answers.timed(by_metric, results.middles(campaign), failed, most)
         if verbose:
             lines += ["", compare.as_text(rows), "", f"The runs: {folder}"]
         say("\n".join(lines))

@@ -122,12 +122,12 @@ def timed(
     rows: Mapping[str, Mapping[str, Any]],
     middles: Mapping[str, tuple[float, float]],
     failed: Mapping[str, int],
-    seconds: float,
+    most: int,
 ) -> list[str]:
     """Lines about two commands that were timed in pairs.
 
     rows: metric -> its verdict row; middles: metric -> medians of A and B in base units; failed: arm
-    -> its runs that ended with an error; seconds: that were asked for."""
+    -> its runs that ended with an error; most: pairs that a campaign has."""
     first = rows["wall"]
     a, b = (_in_units(value, "wall") for value in middles["wall"])
     pairs = f"{first['n_arm']:,} pair{'s' * (first['n_arm'] != 1)}"
@@ -143,8 +143,8 @@ def timed(
     notes: list[str] = [*first["warnings"]]
     notes += [f"{n:,} runs of {arm} ended with an error" for arm, n in failed.items() if n]
     lines += [f"{'; '.join(f'{n[0].upper()}{n[1:]}' for n in notes)}."] if notes else []
-    if first["verdict"] == "cannot tell" and first["runs_needed"] > first["n_arm"]:
-        longer = math.ceil(seconds * first["runs_needed"] / first["n_arm"])
+    if first["minutes_needed"] > 0 and first["runs_needed"] <= most:
+        longer = math.ceil(60 * first["minutes_needed"])
         lines.append(f"To settle it: --seconds {longer}, if they scatter alike.")
     return [amounts.ascii_only(line) for line in lines]
 
@@ -164,9 +164,11 @@ def _says(row: Mapping[str, Any]) -> str:
 def _in_units(value: float, metric: str) -> str:
     """A value in its unit: `10.8 ms`, `2.31 s`, `13.1 MB`."""
     known = metric_of(metric)
-    if known.unit == "s" and value < 1:
-        return f"{1000 * value:.3g} ms"
-    return f"{value * known.scale:.3g} {known.shown_unit}"
+    scale, unit = known.scale, known.shown_unit
+    if unit == "s" and value < 1:
+        scale, unit = 1000.0, "ms"
+    value *= scale
+    return f"{value:.3g} {unit}" if value < 999.5 else f"{value:,.0f} {unit}"
 
 
 def little(
