@@ -150,10 +150,12 @@ def timed(
 
 
 def _change(row: Mapping[str, Any]) -> str:
-    """A change with its interval, and its margin where that holds all of it."""
+    """A change with its interval, without the word of its verdict, and its margin where that holds
+    all of it."""
     ends = row["lo_pct"], row["hi_pct"], row["metric"]
+    change = amounts.with_interval(row["change_pct"], *ends)
     margin = f", all of it within ±{row['margin_pct']:g} %" if row["verdict"] == "same" else ""
-    return f"{amounts.with_interval(row['change_pct'], *ends)}{margin}"
+    return change.replace(f" {row['verdict']} (", " (") + margin
 
 
 def _says(row: Mapping[str, Any]) -> str:
