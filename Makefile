@@ -51,7 +51,7 @@ lab: setup ## JupyterLab on the notebooks
 check: setup ## ruff, format, import order, types, rules of the notebooks
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports && $(BIN)/mypy && $(BIN)/python tests/notebook_rules.py
 
-screenshots: ## the pictures of the README, made anew (needs Chromium)
+screenshots: ## the pictures of README and docs, made anew (needs Chromium)
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python tests/screenshots.py
 

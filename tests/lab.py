@@ -1,4 +1,4 @@
-"""JupyterLab and a browser, for the tests and for the pictures of the README."""
+"""JupyterLab and a browser, for the tests and for the pictures of README and docs."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The pictures of the README, made anew: a published report, the terminal, the explorer.
+"""The pictures of README and docs, made anew: a published report, the terminal, the explorer.
 
 ``python tests/screenshots.py`` (make screenshots) writes docs/*.png. Chromium is needed.
 """

@@ -27,7 +27,7 @@ from noisefloor.show.markup import TEMPLATE, joined, piece
 from noisefloor.show.report.words import short_names, when
 from noisefloor.show.rows import counted, is_control, is_joint, metric_label
 from noisefloor.studies import STUDIES, page_of
-from noisefloor.text import Refusal
+from noisefloor.text import Refusal, amounts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -214,10 +214,10 @@ class Question:
         sentences = list(dict.fromkeys(notes))
         margins = {schedule.margin_pct(s.study, self.metric) for s in self.sources}
         if self.margin_pct and margins != {self.margin_pct}:
-            usual = " and ±".join(f"{margin:g}" for margin in sorted(margins))
+            usual, asked = amounts.plus_minus(*sorted(margins)), amounts.plus_minus(self.margin_pct)
             sentences.append(
-                f"The margin of this metric is ±{usual}\u202f%; with ±{self.margin_pct:g}\u202f%"
-                " these are verdicts to explore with."
+                f"The margin of this metric is {usual}; with {asked} these are verdicts to explore"
+                " with."
             )
         if len(self.verdicts) < len(self.judged):
             sentences.append(

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin
@@ -26,10 +26,16 @@ class Metric:
     smaller: str = "slower"
     quantile: float = 0.0  # of latency, that it is; 0: it is none
     kin: str = ""  # the metric whose known scatter counts where its own is not known
+    terminal: str = ""  # the label in a line of text, where `short` is not enough there
 
     def word(self, up: bool) -> str:
         """What a change to a larger value (`up`), or to a smaller one, is called."""
         return self.larger if up else self.smaller
+
+    @property
+    def in_line(self) -> str:
+        """What it is called in a line of text."""
+        return self.terminal or self.short or self.label.lower()
 
     @property
     def worse_up(self) -> bool:
@@ -38,7 +44,8 @@ class Metric:
 
 
 def _metrics() -> dict[str, Metric]:
-    """The table of all metrics: everything that is known of one stands in its row."""
+    """The table of all metrics: everything that is known of one stands in its row. They are in the
+    order in which they lead an answer."""
     with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return {
@@ -57,6 +64,7 @@ def _metrics() -> dict[str, Metric]:
             row["smaller"],
             float(row["quantile"] or 0),
             row["kin"],
+            row["terminal"],
         )
         for row in rows
     }
@@ -64,12 +72,19 @@ def _metrics() -> dict[str, Metric]:
 
 METRICS = _metrics()
 QUANTILES = {m.name: m.quantile for m in METRICS.values() if m.quantile}  # of latency
-_UNKNOWN = Metric("", "", "", "higher")  # of somebody's archive: more is better
+_UNKNOWN = Metric("", "", "", "higher")  # of a published claim, queries a second: more is better
 
 
 def metric(name: str) -> Metric:
     """The metric called `name`; a nameless one, of which more is better, where there is none."""
     return METRICS.get(name, _UNKNOWN)
+
+
+def leading(names: Iterable[str]) -> str:
+    """Which of these metrics leads an answer: throughput where there is any, else time; "" where the
+    table has none of them."""
+    there = set(names)
+    return next((name for name in METRICS if name in there), "")
 
 
 @dataclass(frozen=True)
@@ -102,7 +117,8 @@ class Workload:
     """What is measured, under the same conditions for both arms.
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
-    are compared one by one, 0 for what counts none; `deciding` are the metrics that the question is about; `share`: the
+    are compared one by one, 0 where none is counted;
+    `deciding` are the metrics that the question is about; `share`: the
     part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where
     the profile's are too few for its clients; `redo_mb`: what a crash recovery has to read;
     `events`: transactions that a replica catches up with; `errors`: share of transactions that may

@@ -23,6 +23,8 @@ LOST_S = 0.5  # of the clock between two slices, about
 STARTING_S = 3.0  # of a block that are neither slices nor warm-up: its evidence, above all
 MOST_SATURATED = 0.1  # share of windows, for a word
 SPENT = "the budget is spent"  # why a campaign ended
+# workload -> arm -> windows that were saturated, and all of them
+Saturated = Mapping[str, Mapping[str, list[int]]]
 
 _LONGEST = 200  # letters of a run's folder: a file system allows 255 bytes, and suffixes follow
 
@@ -242,17 +244,21 @@ def margin_pct(study: Study, metric: str) -> float:
 
 
 def judge_campaign(
-    study: Study, tidy: pd.DataFrame, declared: Mapping[str, Any] | None, *, pair_seconds: float
+    study: Study,
+    tidy: pd.DataFrame,
+    declared: Mapping[str, Any] | None,
+    *,
+    saturated: Saturated,
+    pair_seconds: float,
 ) -> pd.DataFrame:
     """The verdict table of a campaign that has ended. `declared`: its `plan`, None for one
     without."""
     plan = declared or {}
     judged = {(w.name, m) for w in study.workloads for m in w.metrics}
     kept = [k in judged for k in zip(tidy["workload"], tidy["metric"], strict=True)]
-    part = tidy[np.array(kept, bool)]
-    part.attrs["design"] = study.design
     rows = stats.table(
-        part,
+        tidy[np.array(kept, bool)],
+        design=study.design,
         margin_pct=study.margin_pct,
         quick=study.profile.quick,
         baseline=study.baseline.name,
@@ -263,7 +269,7 @@ def judge_campaign(
         one_start=study.floor_from,
         beside=_beside(study),
     )
-    return _at_the_knee(rows, tidy.attrs.get("saturated", {}))
+    return _at_the_knee(rows, saturated)
 
 
 def _beside(study: Study) -> dict[str, int]:
@@ -276,11 +282,8 @@ def _beside(study: Study) -> dict[str, int]:
     return {name: sum(each.values()) - n for name, n in each.items()}
 
 
-def _at_the_knee(
-    rows: pd.DataFrame, saturated: Mapping[str, Mapping[str, list[int]]]
-) -> pd.DataFrame:
-    """The rows, with neither interval nor word where too many windows were saturated. saturated:
-    workload -> arm -> windows that were, and all of them."""
+def _at_the_knee(rows: pd.DataFrame, saturated: Saturated) -> pd.DataFrame:
+    """The rows, with neither interval nor word where too many windows were saturated."""
     nothing = {"verdict": stats.verdict.CANNOT_TELL, "worse": False, "known": ""}
     nothing |= dict.fromkeys(("lo_pct", "hi_pct", "runs_needed", "minutes_needed"), math.nan)
     judged: list[dict[Any, Any]] = rows.to_dict("records")

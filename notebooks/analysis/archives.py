@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisefloor.data import compare
 from noisefloor.data.archive import Archive, Unknown, in_order
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, leading
 from noisefloor.stats import agree, trend
 from noisefloor.text import amounts, answers
 
@@ -23,8 +22,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 def leading_metric(archive: Archive) -> str:
     """Throughput where there is any, else time."""
-    there = list(archive.verdicts["metric"])
-    return next((m for m in compare.LABEL if m in there), str(there[0]))
+    return leading(archive.verdicts["metric"])
 
 
 def main(archive: Archive) -> pd.DataFrame:
@@ -59,7 +57,7 @@ def counts(archive: Archive) -> list[str]:
             f"{len(of)} {word} ({_spread(of, times)})"
             for word, of in sorted(mine.groupby("verdict"), key=lambda x: -len(x[1]))
         ]
-        label = compare.LABEL.get(metric, metric)
+        label = METRICS[metric].in_line
         many = f"{len(mine)} comparison{'s' * (len(mine) > 1)}"
         about = f"{arm} against {archive.baseline}, {label}, {many}"
         sentences.append(f"{about}: {', '.join(words)}.")
@@ -227,7 +225,6 @@ def _without(archive: Archive, run: pd.Series, others: pd.DataFrame, metric: str
     """What the other runs of a workload say where one is left out: `m6g: faster, +4.7 %, with it cannot
     tell, +0.7 %` for each arm."""
     mine = others[others["workload"].eq(run["workload"])]
-    mine.attrs["design"] = next(iter(mine["design"].dropna()), "")
     now = archive.table(mine, metric)
     then = archive.of(run["workload"], metric, control=False)
     mentioned = run["arm"] != archive.baseline

@@ -9,7 +9,6 @@ from scipy import stats
 from analysis.estimates import block_mean, counting, figure, to_percent
 from noisefloor import model
 from noisefloor.show.rows import metric_label
-from noisefloor.stats import verdict
 
 MOST = 12  # functions that are shown
 FALSE = 0.05  # share of false discoveries among functions
@@ -75,31 +74,3 @@ def grown(profiles: pd.DataFrame, tidy: pd.DataFrame, baseline: str) -> pd.DataF
         found.append(row | figure("more_us", block_mean(more[function])))
     found.sort(key=lambda r: -abs(r["more_us"]))
     return pd.DataFrame(found[:MOST])
-
-
-def advice(rows: list[pd.Series]) -> pd.DataFrame:
-    """Who should switch it on: the two domains of the binlog document, each with what it advised and
-    what the first of `results.headlines` means for it. Columns domain, the document advised, measured
-    here."""
-    row = rows[0]  # processor time; the last one may be of latency
-    sign = 1 if model.metric(row["metric"]).worse_up else -1  # a cost is a change for the worse
-    least, most = sorted((sign * row["lo_pct"], sign * row["hi_pct"]))
-    of = " of TPS" if row["metric"] == "tps" else " of processor time"
-    known = pd.notna(most)
-    cost = f"it costs at most {most:.1f} %{of}" if known and most > 0 else "no cost was found"
-    ends = f"anything from {least:.1f} to {most:.1f} %{of} is possible".replace("-", "−")
-    ends = ends if known else "too few pairs for an interval"
-    by_kind = {
-        "same": f"Switch it on: the cost lies within ±{row['margin_pct']:g} %{of}.",
-        "better": "Switch it on: no cost was found.",
-        "worse": f"It costs between {least:.1f} and {most:.1f} %{of}. Switch it on where the log"
-        " leaves the machine; else weigh it.",
-    }
-    open_ = f"Not decided here: {ends}. Measure longer before you rely on a cost of nothing."
-    mostly = by_kind.get(verdict.kind(row["verdict"], row["metric"]), open_)
-    strict = f"Switch it on: {cost}, and that is the price of the rule."
-    lines = [
-        ("finance, medicine", "required: a leak is a legal disaster", strict),
-        ("other services", "recommended: the loss is slight with AES instructions", mostly),
-    ]
-    return pd.DataFrame(lines, columns=["domain", "the document advised", "measured here"])

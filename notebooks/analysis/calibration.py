@@ -85,7 +85,7 @@ class Page(calibrate.Calibration):
             verdicts,
             "calibration",
             meta,
-            title="Calibration",
+            title="How far can these results be trusted?",
             headline=self.headline,
             campaigns=self.campaigns,
             raw=[calibrate.recorded()],

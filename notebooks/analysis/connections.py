@@ -14,7 +14,6 @@ from analysis.estimates import (
     columns_of,
     counting,
     figure,
-    in_words,
     leading_rows,
     log_mean,
     log_ratio,
@@ -215,27 +214,15 @@ def native(tidy: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found)
 
 
-def connection_answer(verdicts: pd.DataFrame, tidy: pd.DataFrame, even: pd.DataFrame) -> str:
-    """What else a reader has to know of connections, as far as it was measured: short sentences on the
-    two tunnels, on open connections (`even`: as `break_even`, which may be empty), on a post-quantum
-    key exchange."""
-    made, said = rates(tidy, CONNECTING), []
+def tunnels_answer(tidy: pd.DataFrame) -> str:
+    """How long a connection takes through either kind of tunnel, in a sentence; "" where they were not
+    measured."""
+    made = rates(tidy, CONNECTING)
     ways = made.drop_duplicates("arm").set_index("arm") if len(made) else made  # the fewest threads
-    if set(TUNNELS) <= set(ways.index):
-        command, without = (number_text(*ways.loc[a, columns_of("connect_ms")]) for a in TUNNELS)
-        said.append(
-            f"Through ssh -N a connection takes {without} ms, through a tunnel with a command at its"
-            f" far end {command} ms."
-        )
-    encrypted = verdicts[verdicts["arm"].str.startswith("TLS")]
-    if len(pool := leading_rows(encrypted, "tps", ("pooled",))):
-        text = f"Over open connections, transactions per second: {in_words(pool)}"
-        if len(even) and math.isfinite(even["under 5 % hi"].iloc[0]):
-            needed = number_text(*even[columns_of("under 5 %")].iloc[0])
-            text += f"; under 5 % of the time in all from {needed} transactions a connection"
-        said.append(f"{text}.")
-    hybrid = encrypted[encrypted["question"].eq("post-quantum")]
-    for first in hybrid[:1].itertuples():
-        cpu = leading_rows(hybrid, "cpu_per_connection", (str(first.workload),))
-        said.append(f"Server CPU per connection, against {first.baseline}: {in_words(cpu)}.")
-    return " ".join(said)
+    if not set(TUNNELS) <= set(ways.index):
+        return ""
+    command, without = (number_text(*ways.loc[a, columns_of("connect_ms")]) for a in TUNNELS)
+    return (
+        f"Through ssh -N a connection takes {without} ms, through a tunnel with a command at its far end"
+        f" {command} ms."
+    )

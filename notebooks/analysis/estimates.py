@@ -162,4 +162,4 @@ def _size(row: Any) -> str:
     what is known."""
     if row.verdict == CANNOT_TELL:
         return amounts.bounds(row.lo_pct, row.hi_pct, row.metric) or amounts.NONE
-    return canvas.numbers(row).replace(" (", ", ").removesuffix(")")
+    return ", ".join(canvas.change_and_interval(row))

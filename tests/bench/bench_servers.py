@@ -24,7 +24,7 @@ from noisefloor.measure.loop import DESIGNS
 from noisefloor.measure.progress import Progress
 from noisefloor.measure.server_pool import ServerPool
 from noisefloor.schedule import Cell
-from noisefloor.servers import engines
+from noisefloor.servers import engines, innodb
 from noisefloor.servers.sandbox import sandbox
 from noisefloor.servers.server import Server
 from noisefloor.stats import rule, scatter
@@ -86,7 +86,7 @@ def harness(quick: bool) -> Item:
             return campaign.folder / name / "sysbench.txt"
 
         def bare(i: int) -> Path:
-            server.settle(chosen.profile.settle_s)  # both begin with the same dirty pages
+            innodb.settle(server, chosen.profile.settle_s)  # both begin with the same dirty pages
             file = Path(texts) / f"{i:03d}.txt"
             with open(file, "wb") as out:
                 subprocess.run(argv, stdout=out, check=True)
@@ -218,7 +218,11 @@ def real(rounds: int) -> Figure:
             DESIGNS["switched"](campaign, bench)
             bench.close()
             table = schedule.judge_campaign(
-                chosen, campaign.table, campaign.plan, pair_seconds=2 * chosen.profile.slice_s
+                chosen,
+                campaign.table,
+                campaign.plan,
+                saturated={},
+                pair_seconds=2 * chosen.profile.slice_s,
             )
             row = table[~table["control"]].iloc[0]
             words.append(row["verdict"])

@@ -163,7 +163,7 @@ def _counted(folder: Path, finished: bool) -> None:
     """What is counted is whole, once, and in pairs; what is not says why."""
     meta = tidy.meta(folder)
     assert bool(meta["finished"]) == bool(meta["ended_because"])
-    table = tidy.tidy_table(folder)
+    table, problems, _ = tidy.opened(folder).tidy_runs
     counted = table[~table["warmup"]].drop_duplicates("run")
     for _, pair in counted.groupby("pair_id"):
         assert sorted(pair["position"]) == [0, 1]
@@ -180,15 +180,15 @@ def _counted(folder: Path, finished: bool) -> None:
             texts.append((folder / name / "sysbench.txt").read_text())
             assert "execution time (avg/stddev)" in texts[-1]
     assert len(texts) == len(set(texts)), "two runs hold the same text"
-    told = "\n".join(table.attrs["problems"])
+    left_out_why = "\n".join(problems)
     whole = {r.name for r in tidy.run_folders(folder)}
     left_out = whole - set(table["run"])
     assert not finished or left_out == set()
-    assert all(tidy.read(folder / n)["pair_id"] in told for n in left_out), told
+    assert all(tidy.read(folder / n)["pair_id"] in left_out_why for n in left_out), left_out_why
     for aside in {p.name for p in folder.iterdir() if p.is_dir()} - whole:
         if not aside.endswith(".partial"):
             assert re.search(r"\.(failed|unpaired|damaged|unproved)\d+$", aside)
-            assert aside in told
+            assert aside in left_out_why
 
 
 def _pages(out: Path) -> None:

@@ -231,7 +231,7 @@ def test_a_file_that_is_no_json(recorded, name, text):
         with pytest.raises(tidy.Damaged, match="campaign"):
             read_all(recorded)
     else:
-        problems = tidy.tidy_table(recorded).attrs["problems"]
+        problems = tidy.opened(recorded).tidy_runs.problems
         assert any(file.parent.name in p for p in problems)
         read_all(recorded)
 
@@ -240,7 +240,7 @@ def test_a_file_that_is_no_json(recorded, name, text):
 def test_a_missing_file_is_named(recorded, name):
     file = run_file(recorded).with_name(name)
     file.unlink()
-    problems = tidy.tidy_table(recorded).attrs["problems"]
+    problems = tidy.opened(recorded).tidy_runs.problems
     assert any(file.parent.name in p or "only one run of the pair" in p for p in problems)
     read_all(recorded)
 
@@ -250,7 +250,7 @@ def test_a_link_out_of_a_run_is_not_followed(recorded, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
-    problems = tidy.tidy_table(recorded).attrs["problems"]
+    problems = tidy.opened(recorded).tidy_runs.problems
     assert any("sysbench.txt is a link to somewhere else" in p for p in problems)
 
 
@@ -271,7 +271,7 @@ def test_a_run_cannot_name_a_file_outside_of_it(recorded, name, tmp_path):
     assert "hunter2" not in said
     facts["sha256"] = {name: "0" * 64}
     file.write_text(json.dumps(facts))
-    assert any(file.parent.name in p for p in tidy.tidy_table(recorded).attrs["problems"])
+    assert any(file.parent.name in p for p in tidy.opened(recorded).tidy_runs.problems)
 
 
 @pytest.mark.parametrize("version", [0, 2, "1", None, [1]])
@@ -279,7 +279,7 @@ def test_another_format_version_is_named_with_what_is_read(recorded, version):
     for file in (run_file(recorded), recorded / "campaign.json"):
         file.write_text(json.dumps(json.loads(file.read_text()) | {"format": version}))
         try:
-            problems = tidy.tidy_table(recorded).attrs["problems"]
+            problems = tidy.opened(recorded).tidy_runs.problems
         except tidy.Damaged as e:
             problems = [str(e)]
         assert any("format" in p and "reads 1" in p for p in problems)

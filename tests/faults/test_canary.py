@@ -236,4 +236,4 @@ def test_what_a_script_of_one_s_own_prints_is_kept_without_passwords(lived):
     texts = [p.read_text() for p in lived["campaign"].glob("*/sysbench.txt")]
     assert texts
     assert all("connected with password=***" in t and "connected as ***" in t for t in texts)
-    assert tidy.tidy_table(lived["campaign"]).attrs["problems"] == []
+    assert tidy.opened(lived["campaign"]).tidy_runs.problems == []

@@ -265,7 +265,7 @@ def test_no_command_prints_what_steers_a_terminal(project, line):
 
 
 def test_every_command_prints_by_the_function_that_takes_steering_out():
-    """But for the headline of `judge`, whose words are all ours."""
+    """`say`, or `print_answer`, which makes one word of its lines bold."""
     files = (ROOT / "lib" / "noisefloor" / "cli").glob("*.py")
     lines = [line for file in files for line in file.read_text().splitlines()]
     assert len([x for x in lines if "click.echo(" in x or re.search(r"\bprint\(", x)]) == 2

@@ -66,11 +66,11 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     for cell in cells:
         c.pair(bench, cell)
     assert all(c.done()[x.key] == before.get(x.key, 0) + 1 for x in cells)
-    table = tidy.tidy_table(c.folder)
+    problems = tidy.opened(c.folder).tidy_runs.problems
     assert len(done) == times
     failed = [p.name for p in c.folder.glob("*.failed*")]
     assert failed
-    assert all(any(n in told for told in table.attrs["problems"]) for n in failed)
+    assert all(any(n in problem for problem in problems) for n in failed)
     promise(c.folder.parent)
     for run in tidy.run_folders(c.folder):
         assert tidy.read(run).get("archive_B", 1) > 0

@@ -36,9 +36,9 @@ def on(kind: str):
 CANARY = "canary-Pa55word-9f3c2e"
 # of this machine; one of a few letters stands in many a text
 NAMES = [n for n in (os.uname().nodename,) if len(n) > 5 and n != "localhost"]
-README = (paths.root() / "README.md").read_text().split("## On a server of your own")[1]
+DOCUMENTED = (paths.root() / "docs" / "own-server.md").read_text()
 RIGHTS = dict(
-    zip(("mysql", "mariadb"), re.findall(r"```sql\n(.*?)```", README, re.S), strict=False)
+    zip(("mysql", "mariadb"), re.findall(r"```sql\n(.*?)```", DOCUMENTED, re.S), strict=True)
 )
 
 
@@ -557,7 +557,7 @@ def test_a_schema_that_a_killed_command_left_empty_is_its_own(theirs, monkeypatc
 
 
 def grants(theirs: Theirs) -> list[tuple[str, str]]:
-    """(right, on what) as the README grants them, but for what only some variables need."""
+    """(right, on what) as docs/own-server.md grants them, but for what only some variables need."""
     found = re.findall(r"GRANT (.+) ON (\S+) TO", RIGHTS[theirs.kind])[:2]
     return [(right, on) for rights, on in found for right in rights.split(", ")]
 

@@ -18,6 +18,7 @@ from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.servers.server import SettingError
 from noisefloor.studies.own import asked
+from noisefloor.text.answers import MOST_LINES
 
 NOTEBOOKS = paths.notebooks()
 
@@ -170,7 +171,10 @@ def test_from_question_to_page_with_a_script_of_ones_own(home):
     words = ["sync_binlog=1,0", "--lua", home / "mine.lua", "--engine", "mariadb"]
     ran = ab(home, *words, "--profile", "smoke", "--budget", "0.08", "--json", cwd=home)
     assert ran.returncode == 0, ran.stderr
-    rows = json.loads(ran.stdout)["comparisons"]
+    printed = json.loads(ran.stdout)
+    rows, answer = printed["comparisons"], printed["answer"]
+    assert len(answer) <= MOST_LINES
+    assert answer[-1] == f"All comparisons ({len(rows)}): reports/ab-sync-binlog.html"
     assert {r["arm"] for r in rows} == {"sync_binlog=0"}  # no A/A control in smoke
     assert "not yet" not in {r["verdict"] for r in rows}  # it stands for itself
     (folder,) = (home / "runs").glob("ab-sync-binlog-smoke-*")
@@ -217,6 +221,7 @@ def test_a_factorial_that_needs_starts_stands_side_by_side(home):
     words = ["innodb_read_io_threads=4,8", "sync_binlog=1,0", "--profile", "smoke"]
     ran = ab(home, *words, "--budget", "0.4", "--workload", "oltp_point_select")
     assert ran.returncode == 0, ran.stderr
+    assert 1 < len(ran.stdout.splitlines()) <= MOST_LINES  # several arms
     (folder,) = (home / "runs").glob("ab-*")
     assert tidy.meta(folder)["design"] == "side by side"
     page = (home / "reports" / "ab-innodb-read-io-threads-sync-binlog.html").read_text()

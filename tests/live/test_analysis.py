@@ -255,58 +255,20 @@ def verdicts(*rows, **more):
     return found.assign(warnings=[[] for _ in rows])
 
 
-RATE, CPU = "connections_per_second", "cpu_per_connection"
-NOTHING = pd.DataFrame()
-OFFERED, MLKEM, X25519 = "connections, 200 a second", "TLS 1.3, X25519MLKEM768", "TLS 1.3, X25519"
-POOLED = (
-    ("pooled", "tps", "SSH aes256-ctr", 5.0, 4.0, 6.0, "faster"),
-    ("pooled", "tps", "TLS 1.3, RSA 2048", -0.3, -1.5, 0.9, "same"),
-)
+RATE = "connections_per_second"
 
 
-def test_a_quick_campaign_has_nothing_more_to_say():
-    """It answers one question, whose answer stands above."""
-    quick = verdicts((OFFERED, CPU, "TLS 1.3, RSA 2048", 400.0, 350.0, 450.0, "more"))
-    made = tidy(OFFERED, of("mean_latency", plain_TCP=2e-3, TLS=5e-3), 8)
-    assert connections.connection_answer(quick, made, NOTHING) == ""
-
-
-def test_what_the_whole_connections_page_says_first():
-    """Two tunnels; open connections, of TLS alone; a post-quantum exchange beside the other one. The
-    joint effect stands for its thread counts, and other processors do not crowd in."""
-    rows = verdicts(*POOLED)
-    joint = verdicts(
-        ("pooled", "tps", "TLS 1.3, RSA 2048", -2.9, -4.0, -1.8, "slower"), joint=True, threads=None
-    )
-    control = verdicts(("pooled", "tps", "TLS again", -9.0, -10.0, -8.0, "slower"), control=True)
-    hybrid = verdicts(
-        (OFFERED, CPU, MLKEM, 9.0, 8.0, 10.0, "more"),
-        (OFFERED, CPU, "plain TCP, OpenSSL 3.6", -70.0, -71.0, -69.0, "less"),
-        baseline=X25519, question="post-quantum",
-    )  # fmt: skip
-    elsewhere = joint.assign(processor="B", verdict="same")
-    even = pd.DataFrame([{"under 5 %": 51.0, "under 5 % lo": 40.0, "under 5 % hi": 70.0}])
+def test_the_connections_page_tells_both_tunnels_where_both_were_measured():
     ways = {"plain TCP": 1e-3, "SSH aes256-ctr": 2e-3, "ssh -N aes256-ctr": 58e-3}
     ways = {arm: {"connect_time": s} for arm, s in ways.items()}
     made = joined(*(tidy("sustained", ways, n, wobble=1e-3) for n in (1, 16)))
-    every = joined(rows, joint, control, hybrid, elsewhere)
-    first, second, third = (
-        connections.connection_answer(every, made, even).removesuffix(".").split(". ")
-    )
     assert re.fullmatch(
         r"Through ssh -N a connection takes 58\.\d+ \(.*\) ms, through a tunnel with a command at its"
-        r" far end 2\.\d+ \(.*\) ms",
-        first,
+        r" far end 2\.\d+ \(.*\) ms\.",
+        connections.tunnels_answer(made),
     )
-    assert second == (
-        "Over open connections, transactions per second: slower with TLS 1.3, RSA 2048"
-        " (−2.9\u202f%, −4.0 to −1.8\u202f%); under 5 % of the time in all from 51 (40 to 70)"
-        " transactions a connection"
-    )
-    assert third == (
-        "Server CPU per connection, against TLS 1.3, X25519: more with TLS 1.3, X25519MLKEM768"
-        " (+9.0\u202f%, +8.0 to +10.0\u202f%)"
-    )
+    one = tidy("sustained", of("mean_latency", plain_TCP=2e-3, TLS=5e-3), 8)
+    assert connections.tunnels_answer(one) == ""
 
 
 @pytest.mark.parametrize(
@@ -324,12 +286,12 @@ def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, sitting
 
 
 def test_one_baseline_a_sentence():
-    """A pool that is held against another one does not stand in one sentence with the first."""
-    one = verdicts(POOLED[1])
-    two = verdicts(("pooled", "tps", "TLS 1.2", -75.0, -80.0, -66.7, "slower"), baseline="TLS 1.3")
-    said = connections.connection_answer(joined(one, two), tidy("sustained", TWICE), NOTHING)
-    assert "same with TLS 1.3, RSA 2048" in said
-    assert "TLS 1.2" not in said
+    """An arm that is held against another baseline does not stand in one sentence with the first."""
+    one = verdicts(("backup", "wall", "aes", 9.0, 8.0, 10.0, "slower"))
+    two = verdicts(("backup", "wall", "sm4", -75.0, -80.0, -66.7, "faster"), baseline="aes")
+    said = backups.backup_answer(joined(one, two))
+    assert "slower with aes" in said
+    assert "sm4" not in said
 
 
 # -- backups ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from noisefloor import paths, stats
 from noisefloor.data import results
 from noisefloor.show import plots, report
 from noisefloor.show.markup import cell
-from noisefloor.show.report import answers, behind, verified
+from noisefloor.show.report import answers, units, verified, words
 from noisefloor.text import amounts
 from test_report import text
 from test_results import answering
@@ -156,6 +156,22 @@ def test_a_page_about_two_pairs_of_builds_keeps_their_campaigns_apart():
     assert "AMD" in rows[1]
 
 
+def test_a_headline_can_be_computed_from_the_table_below_it():
+    """Its change and its units are those of one row of the table, to the last digit."""
+    r = results.load(paths.campaign("tablespace-encryption-rate-standard-20261129-132930"))
+    table = text(report.absolute(r))
+    for row in results.headlines(r, "tables only"):
+        said = amounts.ascii_only(report.headline_of(row, r, brief=True))
+        change, both = (
+            amounts.ascii_only(t) for t in (words.change(row), units.change_in_units(row, r))
+        )
+        before, after, _ = re.fullmatch(r"(\S+) → (\S+) (\S+)", both).groups()
+        assert change in said
+        assert f" {before} {after} (" in table
+        shown = table.partition(f" {before} {after} (")[2]
+        assert shown.partition(") ")[2].startswith(change)
+
+
 def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     r = results.load(paths.campaign("binlog-encryption-headline-standard-20261125-132426"))
     said = text(report.absolute(r))
@@ -182,7 +198,7 @@ def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
     ("value", "times"), [(739.0, 8.4), (-90.0, 0.1), (3.84, 1.038), (None, math.nan)]
 )
 def test_a_change_is_multiplied_as_it_is_printed(value, times):
-    assert behind._times(value, "tps") == pytest.approx(times, nan_ok=True)
+    assert amounts.as_written(value, "tps") == pytest.approx(times, nan_ok=True)
 
 
 def test_the_rule_is_told_with_its_margins_and_how_many_words_there_are(r):
@@ -237,9 +253,12 @@ def test_a_figure_takes_words_and_data_from_its_rows(early):
 
 
 def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
-    said = text(report.begin(r))
-    assert said.index("Processor time") < said.index("Throughput")
+    shown = report.begin(r)
+    said = text(shown)
+    assert said.index("CPU a transaction") < said.index("TPS")
     assert "Measured 2 times on 2 days" in said
+    assert "What to do:" in said
+    assert said.index("What to do:") < said.index("Measured 2 times")
     facts = json.loads((paths.processed() / "binlog-encryption.json").read_text())
     assert {*facts["campaigns"]["campaign"].split(", ")} == {"first", "second", "masked"}
     assert {*facts["raw"]} == {f"data/raw/recorded/{n}" for n in ("first", "second", "masked")}
@@ -279,7 +298,7 @@ def test_every_study_page_has_the_same_parts_in_the_same_order(name):
     parts = ("report.begin(r", "report.absolute(r)", "report.comparisons(r)", "report.details(r)")
     assert [book.count(p) for p in parts] == [1, 1, 1, 1]
     assert [book.index(p) for p in parts] == sorted(book.index(p) for p in parts)
-    figure = re.search(r"report\.(threads_section|dots|load_section|answer)\(", book).start()
+    figure = re.search(r"report\.(threads_section|dots|lead_figure|answer)\(", book).start()
     assert figure < book.index("report.sittings_section(r")
     assert book.index("report.rule(r)") < book.index("report.outcome(r)")
     assert book.count("report.transfers(r") == (name != "own-study")

@@ -401,8 +401,8 @@ def test_a_load_beside_backups(begun_whole, template):
         assert f["slice_s"] == 3
         assert {x["exit_code"] for x in f["stages"]} <= {0, -9, -13}
         assert str(bench.folder) not in str(f)
-    table = tidy.tidy_table(c.folder)
-    assert table.attrs["problems"] == []
+    table, problems, _ = tidy.opened(c.folder).tidy_runs
+    assert problems == []
     assert {"p50", "mean_latency", "cpu_per_transaction"} <= set(table["metric"])
     assert set(tidy.stages(c.folder)["arm"]) == {"plain backup", "aes-128-cbc backup"}
     assert list(bench.kit.folder.glob("archive*")) == []

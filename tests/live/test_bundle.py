@@ -165,7 +165,7 @@ def test_no_password_host_user_or_home_is_in_it(home, pack):
 
 def test_the_raw_files_are_whole_after_what_names_somebody_was_taken_out(pack):
     campaign = pack / "data" / "raw" / "recorded" / NAME
-    assert tidy.tidy_table(campaign).attrs["problems"] == []
+    assert tidy.opened(campaign).tidy_runs.problems == []
     text = next(campaign.glob("*/sysbench.txt")).read_text().splitlines()
     assert text[0] == (
         "Started by some-user@some-host in ~/bench on some-host with --mysql-password=*** and ***"

@@ -163,9 +163,9 @@ def test_a_killed_sysbench_is_kept_as_failed_and_its_run_made_again(campaign, my
     assert {p.name for p in (c.folder / failed).iterdir()} == {"failure.txt", "sysbench.txt"}
     assert len((c.folder / failed / "failure.txt").read_text().splitlines()) == 2
     assert len(whole(c)) == 2
-    table = tidy.tidy_table(c.folder)
+    table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert set(c.table["run"]) == set(table["run"]) == set(whole(c))
-    assert table.attrs["problems"] == [
+    assert problems == [
         f"{failed}: a run that failed, was changed or lost its partner; kept, not judged"
     ]
 
@@ -369,10 +369,9 @@ def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_
     assert c.done() == {"in-memory-t4-encrypted": 1}
     unproved = [n for n in names(c.folder) if ".unproved1" in n]
     assert len(unproved) == 5  # two pairs, and the warm-up before them
-    table = tidy.tidy_table(c.folder)
+    table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert set(table["block"]) == {0}
-    told = table.attrs["problems"]
-    assert all(any(t.startswith(f"{n}: ") for t in told) for n in unproved)
+    assert all(any(p.startswith(f"{n}: ") for p in problems) for n in unproved)
     again = collect.Campaign(chosen, c.folder, c.meta, c.progress)
     assert again.done() == {"in-memory-t4-encrypted": 1}
     again.block = 1

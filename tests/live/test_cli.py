@@ -2,19 +2,27 @@
 
 import csv
 import io
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from conftest import DATA, ROOT, comparisons, refused
+from conftest import DATA, ROOT, comparisons, done, refused
 from conftest import noisefloor as run
-from noisefloor import studies
+from noisefloor import paths, studies
+from noisefloor.cli import main
+from noisefloor.data import results
 from noisefloor.measure import collect
+from noisefloor.show import report
 from noisefloor.stats import scatter
 from noisefloor.stats.row import COLUMNS
+from noisefloor.text import amounts
+from noisefloor.text.answers import MOST_LINES
 
 BEFORE = [str(p) for p in sorted((DATA / "compare").glob("00-*A.txt"))]
 AFTER = [str(p) for p in sorted((DATA / "compare").glob("00-*B.txt"))]
@@ -108,6 +116,7 @@ def test_verbose_says_what_the_answer_rests_on():
     ("name", "args"),
     [
         ("compare", ("--floor", "1.3", *BOTH)),
+        ("compare-verbose", ("--floor", "1.3", *BOTH, "--verbose")),
         ("compare-paired", ("--paired", "--restarts", *BOTH, "--margin", "5")),
         (
             "compare-time",
@@ -120,6 +129,36 @@ def test_verbose_says_what_the_answer_rests_on():
 )
 def test_compare_says(name, args):
     golden(name, run("compare", *args))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("judge", "221.19", "229.41", "--threads", "4", "--latency", "18.07", "17.43"),
+        ("judge", "980", "1010", "--pm", "12", "15", "--n", "5"),
+        ("compare", *BOTH),
+        ("compare", "--restarts", *BOTH),
+        ("compare", BEFORE[0], "--", AFTER[0]),
+    ],
+)
+def test_the_answer_fits_in_five_lines_and_has_the_same_words_in_every_form(args):
+    short = done(*args).splitlines()
+    answer = json.loads(done(*args, "--json"))["answer"]
+    assert len(short) <= MOST_LINES
+    assert answer
+    pointer = short[len(answer) :]
+    assert len(pointer) == (args[0] == "compare")
+    assert all("--verbose lists 4 comparisons and " in line for line in pointer)
+    forms = [["--verbose"], *([["--markdown"]] if args[0] == "compare" else [])]
+    for form in ([], *forms):
+        assert done(*args, *form).splitlines()[: len(answer)] == answer
+
+
+@pytest.mark.parametrize("name", ["judge", "compare", "time", "run", "ab", "due"])
+def test_the_option_that_prints_the_rest_is_one(name):
+    assert "--verbose" in done(name, "--help")
+    (option,) = (p for p in main.commands[name].params if p.name == "verbose")
+    assert option.help == next(p for p in main.commands["judge"].params if p.name == "verbose").help
 
 
 @pytest.mark.parametrize("args", [("judge", "4", "5"), ("compare", *BOTH)])
@@ -272,3 +311,47 @@ def test_a_margin_that_is_given_is_the_margin(profile, asked):
     assert asked["margin_pct"] == 3
     run("ab", "sync_binlog=1,0", "--profile", profile)
     assert asked["margin_pct"] == 0
+
+
+# -- what is printed at the end --------------------------------------------------------------------
+
+
+@pytest.fixture
+def measured(home, monkeypatch):
+    """`run` and `ab` find this campaign measured; the page of `ab` is said to be made."""
+    folder = paths.runs() / "binlog-encryption-smoke-test"
+    shutil.copytree(DATA / "campaign", folder)
+    page = paths.reports() / "binlog-encryption.html"
+    monkeypatch.setattr(collect, "measure_study", lambda *given, **more: (folder,))
+    monkeypatch.setattr(
+        report, "render_all", lambda jobs, *given, **more: [(jobs[0][0], page, 0.0)]
+    )
+    return folder.name
+
+
+@pytest.mark.parametrize(
+    ("args", "where"),
+    [
+        (
+            ("run", "binlog-encryption", "--profile", "smoke"),
+            "noisefloor report binlog-encryption -p campaign binlog-encryption-smoke-test",
+        ),
+        (("ab", "binlog_encryption=OFF,ON"), "reports/binlog-encryption.html"),
+    ],
+    ids=["run", "ab"],
+)
+def test_run_and_ab_answer_first_and_name_the_page_last(args, where, measured):
+    short = done(*args).splitlines()
+    printed = json.loads(done(*args, "--json"))
+    assert printed["answer"] == short
+    assert len(short) <= MOST_LINES
+    opened = results.load(paths.runs() / measured)
+    words = [report.headline_of(row, opened) for row in results.headlines(opened)]
+    assert short[:-3] == [amounts.ascii_only(sentence) for sentence in words]  # the page's
+    assert re.fullmatch(r"Measured once, [^:]+: 1 of \d sittings? on .+\.", short[-3])
+    assert short[-2] == "For narrower intervals: the same command with --profile standard."
+    count = len(printed["comparisons"])
+    assert short[-1] == f"All comparisons ({count}): {where}"
+    long = done(*args, "--verbose").splitlines()
+    assert long[: len(short)] == short
+    assert len(long) == len(short) + 1 + count

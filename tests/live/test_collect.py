@@ -63,7 +63,7 @@ def proved(run: Path, chosen: study.Study) -> dict:
 def assert_whole(folder: Path, design: str) -> pd.DataFrame:
     """What every finished campaign has; returns its tidy table of judged runs."""
     meta, chosen, table = ended(folder, design)
-    assert table.attrs["problems"] == []
+    assert tidy.opened(folder).tidy_runs.problems == []
     judged = table[~table["warmup"]]
     runs = judged.drop_duplicates("run")
     arms = runs[runs["arm"] != chosen.baseline.name]
@@ -368,13 +368,12 @@ def test_the_table_grows_with_the_runs_and_shrinks_with_what_is_set_aside(record
     c._table, c._new = c._table[:0], []
     for n in range(0, len(rows) + 7, 7):
         c._new += rows[n : n + 7]
-        pd.testing.assert_frame_equal(c.table, tidy.frame(rows[: n + 7], c.study.design))
+        pd.testing.assert_frame_equal(c.table, tidy.frame(rows[: n + 7]))
         assert c.table["run"].array.__arrow_array__().num_chunks == 1  # a day would have thousands
     assert c.table is c.table  # nothing is made anew
     c.set_aside(rows[0]["run"], "unpaired")
     left = [row for row in rows if row["run"] != rows[0]["run"]]
-    pd.testing.assert_frame_equal(c.table, tidy.frame(left, c.study.design))
-    assert c.table.attrs["design"] == c.study.design
+    pd.testing.assert_frame_equal(c.table, tidy.frame(left))
 
 
 def test_half_a_pair_half_a_run_and_a_changed_run_are_set_aside(recorded, capsys):

@@ -261,8 +261,8 @@ def test_connections_at_a_rate(campaign, mysql, tmp_path):
     runs = [tidy.read(run) for run in tidy.run_folders(c.folder)]
     assert len({f["arrivals"] for f in runs}) == len(runs) == 2 * len(arms)
     assert all("--rate=50" in f["argv"] and f["rate"] == 50 for f in runs)
-    table = tidy.tidy_table(c.folder)
-    assert table.attrs["problems"] == []
+    table, problems, _ = tidy.opened(c.folder).tidy_runs
+    assert problems == []
     found = table.groupby(["metric", "arm"])["value"].mean()
     plain, tls = "plain TCP", "TLS 1.3, RSA 2048"
     for metric in ("cpu_per_connection", "client_cpu_per_connection", "mean_latency", "p50"):

@@ -16,6 +16,7 @@ from noisefloor.measure import collect
 from noisefloor.measure import due as lacking
 from noisefloor.measure.folder import description, write_json
 from noisefloor.servers import doctor, engines
+from noisefloor.text.answers import MOST_LINES
 
 LEAD = ("binlog-encryption", "rate")
 IN_TURN = ("binlog-encryption", "headline")  # which a busy machine saturates as it should
@@ -72,11 +73,23 @@ def test_questions_are_listed_with_sittings_and_minutes_most_wanted_first(home):
     assert not {"calibration", "own-study"} & {name for name, _ in names}
     order = [(not d["headline"], d["sittings"], d["minutes"]) for d in listed]
     assert order == sorted(order)
-    said = done("due").splitlines()
-    assert said[0].startswith(f"{len(listed)} questions lack a sitting on this processor, ")
-    assert re.fullmatch(r"  binlog-encryption, rate +0 of 3 sittings +31 min", said[1])
-    assert said[-1] == "to measure what fits into an hour: make measure MINUTES=60"
     assert list(home.iterdir()) == []
+
+
+def test_the_most_wanted_are_printed_and_all_of_them_when_asked(home):
+    printed = json.loads(done("due", "--json"))
+    first, command = printed["answer"]
+    count = len(printed["due"])
+    short, every = (done("due", *more).splitlines() for more in ((), ("--verbose",)))
+    assert first.startswith(f"{count} questions lack a sitting on this processor, ")
+    assert command == "to measure what fits into an hour: make measure MINUTES=60"
+    assert len(short) == MOST_LINES
+    assert (short[0], short[-1]) == (first, f"{command} (--verbose lists all {count})")
+    assert re.fullmatch(r"  binlog-encryption, rate +0 of 3 sittings +31 min", short[1])
+    assert (every[0], every[-1], len(every)) == (first, command, count + 2)
+    names = [f"{d['study']}, {d['question']}" for d in printed["due"]]
+    assert [line.split("  ")[1].strip() for line in every[1:-1]] == names
+    assert [line.split() for line in short[1:-1]] == [line.split() for line in every[1:4]]
 
 
 def test_a_question_is_due_until_it_has_its_sittings_and_never_twice_in_a_boot(recorded):

@@ -34,6 +34,7 @@ from noisefloor.data import archive as archives
 from noisefloor.data import tidy
 from noisefloor.data.ingest import TABLES, NotATable, build, files, frame, labels, manifest
 from noisefloor.text import amounts
+from noisefloor.text.answers import MOST_LINES
 from noisefloor.tools import Run
 
 SECRET = "hunter2-geheim"
@@ -524,7 +525,7 @@ def test_the_text_says_what_was_run_where_its_path_does_not():
 def test_a_row_for_each_thread_count_and_runs_chosen_by_it(tree, out):
     paths = [(f"{arm}/run{k}_{n}th.txt", n) for arm in "ab" for k in (1, 2) for n in (4, 8)]
     _ingest(_write(tree, {path: _text(s, n) for s, (path, n) in enumerate(paths)}), out)
-    text = done("compare", "--from", out, "--baseline", "setting=a")
+    text = done("compare", "--from", out, "--baseline", "setting=a", "--verbose")
     shown = [line.split()[1] for line in text.split("\n") if line.startswith("TPS")]
     assert shown == ["4", "8"]
     chosen = _judged(out, "--baseline", "setting=a", "--where", "threads=8")
@@ -670,9 +671,12 @@ ZERO = "real\t0m0.000s\nuser\t0m0.000s\nsys\t0m0.000s\n"
 )
 def test_a_text_twice_and_a_number_without_a_ratio_are_counted(tree, out, more, said):
     _ingest(_write(tree, _arms(4) | more), out)
-    text = done("compare", "--from", out, "--baseline", "folder=off")
+    text = done("compare", "--from", out, "--baseline", "folder=off", "--verbose")
     assert "4 / 4" in text
-    assert said in text
+    assert said in " ".join(text.split())
+    last = done("compare", "--from", out, "--baseline", "folder=off").splitlines()[-1]
+    assert last.startswith("Left out: ")
+    assert " --verbose lists all that was left out, " in last
 
 
 @pytest.mark.parametrize(
@@ -692,9 +696,11 @@ def test_a_text_twice_and_a_number_without_a_ratio_are_counted(tree, out, more, 
 def test_what_is_left_out_is_one_line(tree, out, server, where, said):
     alone = {f"benchmark_logs/mysql/8.4.8/run{n}_Tier32G_RW_4th.txt": _text(90 + n) for n in (0, 1)}
     _ingest(_write(_percona_2026(tree), alone), out)
-    text = noisefloor("compare", "--from", out, "--baseline", f"server={server}", *where).output
-    assert said in text
-    assert len(text.splitlines()) < 45, "more than a screen"
+    asked = ("compare", "--from", out, "--baseline", f"server={server}", *where)
+    assert said in " ".join(noisefloor(*asked, "--verbose").output.split())
+    short = noisefloor(*asked).output
+    assert len(short.splitlines()) <= MOST_LINES
+    assert ("Left out: " in short) == (not where and server == "mysql")
 
 
 def _servers(*servers: tuple[str, str], more: str = "") -> dict:

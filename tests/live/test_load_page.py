@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from noisefloor import schedule, studies
-from noisefloor.data import results
+from noisefloor.data import results, tidy
 from noisefloor.show import plots
 from noisefloor.show.markup import piece
 from noisefloor.show.report import answers
@@ -117,10 +117,10 @@ def test_the_load_is_the_median_of_whole_pairs_and_nothing_where_too_many_satura
                     {"workload": work.name, "arm": arm.name, "metric": metric, "pair_id": f"{pair}",
                      "value": value * worse * (1 + pair), "warmup": False}
                 )  # fmt: skip
-    tidy = pd.DataFrame(rows)
-    tidy.attrs = {"saturated": full, "problems": []}
-    r = results.Results(Path("built"))
-    vars(r).update(study=asked, tidy=tidy)
+    opened = tidy.Opened(Path("built"))
+    opened.tidy_runs = tidy.TidyRuns(pd.DataFrame(rows), [], full)
+    r = results.Results(opened.folder)
+    vars(r).update(study=asked, opened=opened)
     load = results.load_curve(r).set_index(["rate", "arm"])
     assert load.index.get_level_values("rate").unique().tolist() == [50, 100, 150, 200]
     assert load.loc[(100, "encrypted"), "saturated_pct"] == 10  # which is not over a tenth

@@ -8,7 +8,6 @@ import pytest
 import archive
 from conftest import comparisons, done
 from noisefloor import explore, stats
-from noisefloor.data import compare
 
 SAME = [
     "metric", "threads", "n_baseline", "n_arm", "change_pct", "lo_pct", "hi_pct", "margin_pct",
@@ -58,7 +57,6 @@ def every_way(logs, *options):
         work = opened.study.workloads[0].name
         yield "explorer", rows_of(opened.judge(workload=work).to_dict("records"))
     tidy = opened.tidy[~opened.tidy["warmup"]].drop(columns="pair_id")
-    tidy = tidy[tidy["metric"].isin(compare.LABEL)]
     found = stats.table(tidy, baseline=opened.study.baseline.name, restarts=bool(options))
     yield "verdict table", rows_of(found.to_dict("records"))
 

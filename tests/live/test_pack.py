@@ -68,9 +68,9 @@ def test_every_table_and_the_digest_are_those_of_the_folder(live):
     assert files == len(loose)
     assert size == sum(p.stat().st_size for p in loose)
     assert tidy.digest(folder) == tidy.digest(live)
-    was, now = tidy.tidy_table(live), tidy.tidy_table(folder)
-    assert len(was.attrs["problems"]) == 3  # failed, unpaired and empty: they are kept
-    assert now.attrs == was.attrs
+    was, now = tidy.opened(live).tidy_runs, tidy.opened(folder).tidy_runs
+    assert len(was.problems) == 3  # failed, unpaired and empty: they are kept
+    assert now.problems == was.problems
     reads = [
         tidy.tidy_table,
         tidy.run_table,
@@ -251,7 +251,7 @@ def test_an_edited_text_a_missing_one_and_a_missing_run_are_named(kept):
 
     whole = tidy.digest(kept)
     rewritten(kept, change)
-    problems = "\n".join(tidy.tidy_table(kept).attrs["problems"])
+    problems = "\n".join(tidy.opened(kept).tidy_runs.problems)
     assert f"{RUN}: {RUN}/sysbench.txt was changed after the run" in problems
     assert "in-memory-t2-encrypted-p002-0-plain cannot be read ([Errno 2] No such file" in problems
     assert "in-memory-t2-encrypted-p000-1-plain/run.json was removed after" in problems
@@ -261,11 +261,10 @@ def test_an_edited_text_a_missing_one_and_a_missing_run_are_named(kept):
 def test_what_lies_beside_the_archive_is_not_read_and_said(kept):
     shutil.copytree(paths.root() / "loose" / RUN, kept / "another")
     (kept / "README.md").write_text("what this is")
-    found = tidy.tidy_table(kept)
-    assert "another" not in set(found["run"])
-    said = found.attrs["problems"][-1]
-    assert said.startswith("another lies beside the ")
-    assert said.endswith(" and is not read")
+    table, problems, _ = tidy.opened(kept).tidy_runs
+    assert "another" not in set(table["run"])
+    assert problems[-1].startswith("another lies beside the ")
+    assert problems[-1].endswith(" and is not read")
 
 
 def member(name, content=b"x", **changes):

@@ -71,7 +71,7 @@ def texts(figure):
     ],
 )
 def test_a_size_and_its_interval_are_told_in_one_way(tell, given, text):
-    assert getattr(amounts, tell)(*given).replace("\u202f", " ") == text
+    assert str(getattr(amounts, tell)(*given)).replace("\u202f", " ") == text
 
 
 # -- colours ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -14,9 +15,9 @@ import pytest
 
 from conftest import alive, command_lines
 from noisefloor import studies
-from noisefloor.measure import tools
+from noisefloor.measure import server_pool, tools
 from noisefloor.measure.child import Child
-from noisefloor.servers import evidence
+from noisefloor.servers import evidence, innodb
 from noisefloor.servers.sandbox import looks, sandbox, secret_file, sweep
 from noisefloor.servers.server import Server, ServerError, SettingError
 from noisefloor.servers.session import SCHEMA
@@ -294,13 +295,26 @@ def test_usage_grows_with_the_work(running):
     assert 0.05 < used < 20
 
 
+def test_frozen_processes_run_again_also_beside_one_that_ended():
+    def states():
+        return {psutil.Process(p.pid).status() for p in (ended, other)}
+
+    with subprocess.Popen(["sleep", "60"]) as ended, subprocess.Popen(["sleep", "60"]) as other:
+        with server_pool.frozen([ended, other]):
+            assert any(states() == {psutil.STATUS_STOPPED} for _ in looks(5))
+            ended.kill()
+            ended.wait()
+        assert psutil.Process(other.pid).status() != psutil.STATUS_STOPPED
+        other.kill()
+
+
 def test_settling_has_a_limit_and_flushing_restores_what_it_set(running):
     before = running.variables()
     for i in range(3):
         running.query("UPDATE noisefloor.sbtest1 SET k = k + :i", i=i + 1)
-    dirty = running.settle(0)
+    dirty = innodb.settle(running, 0)
     assert dirty["seconds"] < 30  # it waits for nothing
-    found = running.flush(10)
+    found = innodb.flush(running, 10)
     assert found["settled"]
     assert found["dirty_pages"] <= max(dirty["dirty_pages"], 50)  # at rest it still makes some
     assert running.variables() == before
@@ -321,7 +335,7 @@ def test_a_throttled_disk_is_slow_until_the_limit_is_lifted(mysql, copy):
             if any(os.access(g, os.W_OK) for g in groups) and "block device" not in str(e):
                 raise  # it is allowed here, so it has to work
             pytest.skip(str(e))
-        server.flush(10)
+        innodb.flush(server, 10)
         free = commits(8)
         limit.limit(30)
         slow = commits(8)

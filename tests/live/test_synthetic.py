@@ -56,8 +56,7 @@ def _table(campaign):
         for arm, value in (("base", 1.0), ("arm", math.exp(campaign[t, b])))
     ]  # fmt: skip
     tidy = pd.DataFrame(rows).astype({"threads": "Int64"})
-    tidy.attrs["design"] = "side by side"
-    return verdicts.table(tidy, baseline="base").to_dict("records")
+    return verdicts.table(tidy, baseline="base", design="side by side").to_dict("records")
 
 
 def test_a_start_is_in_every_pair_of_its_block_and_shared_by_thread_counts_where_it_says_so():

@@ -1,6 +1,8 @@
 """`noisefloor time`: two commands, timed in coin-flipped pairs, and commands that fail, hang, print
 too much or leave something behind."""
 
+import json
+import math
 import os
 import re
 import shlex
@@ -61,7 +63,10 @@ def not_judged(said, words: str, code: int = 1) -> None:
 
 def test_a_command_that_sleeps_longer_is_slower(home):
     argv = ("time", "sleep 0.01", "sleep 0.03", *SHORT)
-    rows = {row["metric"]: row for row in comparisons(*argv)}
+    printed = json.loads(noisefloor(*argv, "--json").stdout)
+    assert printed["answer"][0].startswith("SLOWER: B ")
+    assert {row["threads"] for row in printed["comparisons"]} == {None}
+    rows = {row["metric"]: row for row in printed["comparisons"]}
     assert rows["wall"]["verdict"] == "slower"
     assert 80 < rows["wall"]["change_pct"] < 200
     assert rows["wall"]["blocks"] == BLOCKS
@@ -73,14 +78,19 @@ def test_a_command_that_sleeps_longer_is_slower(home):
 
 
 def test_the_answer_has_five_lines_at_most_and_its_campaign_is_like_any_other(home):
-    said = noisefloor("time", "sleep 0.01", "sleep 0.01", "--seconds", "1", "--seed", "7")
+    argv = ("time", "sleep 0.01", "sleep 0.01", "--seconds", "1", "--seed", "7", "--verbose")
+    said = noisefloor(*argv)
     assert said.exit_code == 0, said.output
-    lines = said.stdout.splitlines()
+    answer, rest = said.stdout.split("\n\n", 1)
+    assert "wall time" in rest
+    assert "threads" not in rest
+    assert rest.splitlines()[-1] == f"The runs: {paths.relative(campaign())}"
+    lines = answer.splitlines()
     word = "(SAME|CANNOT TELL|SLOWER|FASTER)"
     assert re.fullmatch(rf"{word}: B [\d.]+ ms, A [\d.]+ ms, .* pairs in \d+ blocks\.", lines[0])
     assert len(lines) <= answers.MOST_LINES
-    meta, table = tidy.meta(campaign()), tidy.tidy_table(campaign())
-    assert table.attrs["problems"] == []
+    meta, (table, problems, _) = tidy.meta(campaign()), tidy.opened(campaign()).tidy_runs
+    assert problems == []
     assert meta["finished"]
     assert meta["seed"] == 7
     assert meta["engine"] == meta["engines"] == {}
@@ -94,6 +104,33 @@ def test_the_answer_has_five_lines_at_most_and_its_campaign_is_like_any_other(ho
     r = results.load(campaign())
     assert r.verdicts["asked"].eq(1).all()
     assert "not yet" not in set(r.verdicts["verdict"])
+
+
+def judged(metric, change, lo, hi, verdict):
+    """A verdict row, as far as the answer needs it."""
+    ends = {"change_pct": change, "lo_pct": lo, "hi_pct": hi, "margin_pct": 2.0}
+    known = {"n_arm": 140, "blocks": 14, "warnings": []}
+    unknown = dict.fromkeys(("runs_needed", "minutes_needed"), math.nan)
+    return {"metric": metric, "verdict": verdict} | ends | known | unknown
+
+
+def test_the_numbers_of_an_answer_agree_and_a_direction_is_named_once():
+    """B is A times the change as it is printed."""
+    rows = {
+        "wall": judged("wall", 106.0, 90.0, 130.0, "slower"),
+        "sys_cpu": judged("sys_cpu", 1.9, -1.9, 5.8, "cannot tell"),
+        "peak_memory": judged("peak_memory", 0.0, -0.1, 0.1, "same"),
+    }
+    baselines = {"wall": 0.099, "sys_cpu": 0.01, "peak_memory": 20.0}
+    assert answers.timed(rows, baselines, {"A": 0, "B": 2}, 1000) == [
+        "SLOWER: B 208 ms, A 99 ms, 2.1 times (1.9 to 2.3 times), 140 pairs in 14 blocks.",
+        "Sys cannot tell, +1.9 % (-1.9 to +5.8 %).",
+        "Peak memory same, 0.0 % (-0.1 to +0.1 %), all of it within ±2 %: B 20 MB, A 20 MB.",
+        "2 runs of B ended with an error.",
+    ]
+    rows["wall"] |= {"verdict": "cannot tell", "minutes_needed": 1.5, "runs_needed": 900}
+    assert answers.timed(rows, baselines, {}, 1000)[-1].startswith("To settle it: --seconds 90,")
+    assert "settle" not in answers.timed(rows, baselines, {}, 800)[-1]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -208,8 +245,9 @@ def test_a_page_that_can_be_verified_packed_stored_and_made_again(home):
     assert said.exit_code == 0, said.output
     page = paths.reports() / "time-sleep.html"
     text = page.read_text()
-    for words in ("A: sleep 0.01; B: sleep 0.03", "more time than A", "Wall time, s", "--seed"):
+    for words in ("A: sleep 0.01; B: sleep 0.03", "Wall time, s", "--seed"):
         assert words in text
+    assert re.search(r"B takes [\d.]+\s(% more time than|times the time of) A", text)
     for words in ("0 threads", "1 thread", "my.cnf", "a restart"):
         assert words not in text
     assert ": all " in done("verify", str(page))

@@ -8,7 +8,7 @@ import pytest
 from conftest import DATA
 from noisefloor import paths, tools
 from noisefloor.data import compare
-from noisefloor.model import METRICS
+from noisefloor.model import METRICS, leading
 from noisefloor.parse import ParseError
 
 TEXTS = DATA / "tools"
@@ -217,7 +217,17 @@ def test_every_text_has_its_source():
     assert paths.root()
 
 
-@pytest.mark.parametrize("name", [name for name, *_ in WHOLE])
-def test_what_a_tool_measures_is_a_metric_whose_direction_is_known(name):
-    for run in runs_of(read(name)):
-        assert set(run.values) <= set(METRICS)
+def test_a_run_has_only_metrics_of_which_the_table_says_what_is_better():
+    with pytest.raises(KeyError, match="speed: no row of metrics.csv says what is better"):
+        tools.Run("1.txt", {"tps": 1.0, "speed": 2.0})
+
+
+def test_what_leads_is_throughput_else_time_and_every_metric_has_a_label_in_a_line():
+    assert leading(["p95", "tps", "mean_latency"]) == "tps"
+    assert leading(["tps", "new_orders_per_s"]) == "new_orders_per_s"
+    assert leading(["p95", "mean_latency"]) == "mean_latency"
+    assert leading(["user_sys", "wall"]) == "wall"
+    assert leading(["speed"]) == ""
+    names = ("new_orders_per_s", "tps", "events_per_s", "mean_latency", "p95", "wall", "user_sys")
+    labels = ["new orders/s", "TPS", "events/s", "mean latency", "p95 latency", "wall time"]
+    assert [METRICS[name].in_line for name in names] == [*labels, "CPU time"]

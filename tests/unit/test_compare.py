@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from noisefloor.data.compare import Refused
 from noisefloor.stats import plan, scatter
 from noisefloor.stats import runs as judging
 from noisefloor.stats.within import within
+from noisefloor.text.answers import MOST_LINES
 from noisefloor.tools import Run
 from noisefloor.tools.sysbench import MUST
 
@@ -61,6 +63,14 @@ def judged(x, y, metric="tps", **how):
 
 def wide(row):
     return row["hi_pct"] - row["lo_pct"]
+
+
+def concluded(rows):
+    """The answer of rows, which leaves a line for what points at the rest."""
+    lines = compare.conclusion(rows)
+    assert len(lines) < MOST_LINES
+    assert "\n" not in "".join(lines)
+    return lines
 
 
 def said(row, words):
@@ -185,8 +195,8 @@ def test_the_sign_is_the_metrics_own_and_the_word_says_whether_it_is_worse(metri
     row, back = judged(GOOD, MORE, metric), judged(MORE, GOOD, metric)
     assert (row["verdict"], back["verdict"]) == words
     assert row["change_pct"] == pytest.approx(19.95, abs=0.01)
-    assert row["worse"] is (metric not in compare.HIGHER)
-    assert back["worse"] is (metric in compare.HIGHER)
+    rises = metric in ("tps", "events_per_s")  # of which more is better
+    assert (row["worse"], back["worse"]) == (not rises, rises)
     assert math.log1p(back["hi_pct"] / 100) == pytest.approx(-math.log1p(row["lo_pct"] / 100))
 
 
@@ -204,8 +214,15 @@ def test_runs_that_may_share_a_start_have_both_answers():
     assert wide(unknown) > 2 * 100 * 0.9 * least
     both = "slower, -2.7 % (-3.3 to -2.2 %)"
     condition = "if the server was restarted between them (--restarts)"
-    text = " ".join(compare.conclusion([unknown]).split())
-    assert f"Cannot tell if an arm's runs share one server start; {both}, {condition}." in text
+    first, _, third, last = concluded([unknown])
+    shared = "if an arm's runs share one server start: after against before, TPS."
+    assert first == f"CANNOT TELL at 4 threads {shared}"
+    assert third == f"SLOWER by 2.7 % at 4 threads {condition}: -2.7 % (-3.3 to -2.2 %)."
+    assert last == "To settle it: restart the server between the runs (--restarts)."
+    assert concluded([known]) == [
+        "SLOWER by 2.7 % at 4 threads: after against before, TPS.",
+        "-2.7 % (-3.3 to -2.2 %); 10 runs of each, 95 % interval.",
+    ]
     for form in ("text", "markdown"):
         assert both in compare.as_text([unknown], form)
         assert "(--restarts)" in compare.as_text([unknown], form)
@@ -220,8 +237,8 @@ def test_where_both_answers_are_one_the_floor_is_named():
     assert (row["verdict"], row["restarted"]) == ("cannot tell", "")
     assert said(row, "a start-to-start CV of 9 % is added; --restarts leaves it out")
     assert said(row, "more runs under the same server starts cannot settle it")
-    assert "restart the server between the runs (--restarts)" in " ".join(
-        compare.conclusion([row]).split()
+    assert concluded([row])[-1] == (
+        "To settle it: restart the server between the runs (--restarts)."
     )
 
 
@@ -324,8 +341,10 @@ def test_one_run_an_arm_is_held_against_the_prediction(after, verdict):
     assert math.log1p(row["hi_pct"] / 100) == pytest.approx(math.log(after / 1000) + half)
     assert (row["chance"] < 0.05) == (verdict != "cannot tell")
     if verdict == "cannot tell":
-        assert "Two runs of the same, unchanged server differ by at least that much about" in (
-            " ".join(compare.conclusion([row]).split())
+        _, why, settles = concluded([row])
+        assert "Two runs of the same, unchanged server differ by at least that much about" in why
+        assert settles == (
+            "To settle it: several runs of each, the server restarted between them (--restarts)."
         )
 
 
@@ -450,11 +469,62 @@ def test_several_arms_are_counted_with_both_answers():
     x, y = lognormal(5, 10, cv=0.005), lognormal(6, 10, 970, 0.005)
     sides = {4: (judging.Side(tuple(x)), judging.Side(tuple(y)))}
     rows = judging.judge_runs({"b": sides, "c": sides}, metric="tps", baseline="a", floor=FLOOR)
-    first, second = compare.conclusion(rows).splitlines()
-    assert first == "2 CANNOT TELL: 2 arms against a, TPS"
-    assert (
-        second
-        == "  Of these 2 slower if the server was restarted between an arm's runs (--restarts)."
+    first, why, third, _ = concluded(rows)
+    assert first == (
+        "2 CANNOT TELL if an arm's runs share one server start: 2 arms against a, TPS."
+    )
+    assert why == "10 runs of each, 95 % for all intervals together."
+    assert third == "2 SLOWER by 2.7 % if the server was restarted between them (--restarts)."
+
+
+NOISY = [8.0, 12.0, 9.0, 11.0], [9.0, 11.5, 8.5, 12.0]
+
+
+def test_thread_counts_of_one_word_stand_together_and_those_that_cannot_tell_last():
+    sides = [{1: NOISY[k], 4: NOISY[k], 16: each, 64: each} for k, each in enumerate((GOOD, MORE))]
+    first, why, settles = concluded(compare.rows(*map(several, sides), restarts=True))
+    assert first == (
+        "FASTER by 20.0 % at 16 and 64 threads, CANNOT TELL at 1 and 4 threads:"
+        " after against before, TPS."
+    )
+    assert why.startswith("+20.0 % (+18.2 to +21.8 %) at 16 and 64 threads; +2.7 % (at most ")
+    assert why.endswith(" at 1 and 4 threads; 4 runs of each, 95 % for all intervals together.")
+    assert re.fullmatch(
+        r"To settle it: up to [\d,]+ runs of each \(\d+ min\), if they scatter alike.", settles
+    )
+
+
+def test_same_names_its_margin_and_has_nothing_to_settle():
+    x, y = lognormal(7, 12, cv=0.005), lognormal(8, 12, cv=0.005)
+    first, why = concluded([judged(x, y)])
+    assert first == "SAME within ±2 % at 4 threads: after against before, TPS."
+    assert "12 runs of each, 95 % interval." in why
+
+
+def test_why_there_is_no_word_is_never_left_to_verbose():
+    _, why = concluded([judged([10.0] * 5, [100.0] * 5, "p95")])
+    assert why.endswith("Clipped at 100 s, the end of sysbench's histogram.")
+    _, why = concluded([judged([18.0] * 5, [18.0] * 5)])
+    assert why.startswith("0.0 % (no interval); 5 runs of each. The runs of an arm do not scatter")
+
+
+def test_what_points_at_the_rest_says_what_else_counts():
+    sides = [
+        [
+            Run(f"{i}.txt", {"tps": v, "p99": v * times}, 4, {"tool": "sysbench", "rate": "500"})
+            for i, v in enumerate(values)
+        ]
+        for values, times in ((GOOD, 1), (MORE, 2))
+    ]
+    rows = compare.rows(*sides, restarts=True)
+    assert concluded(rows)[0].startswith("FASTER by 20.0 % at 4 threads: ")
+    assert compare.pointer(rows) == (
+        "Mind: the runs had a fixed --rate: throughput is what was asked for."
+        " Also p99 latency SLOWER by 2.4 times at 4 threads."
+        " --verbose lists 2 comparisons and 2 notes."
+    )
+    assert compare.pointer(rows, ["3 runs of x", "2 of y"]).startswith(
+        "Left out: 3 runs of x (and 1 more). Mind: "
     )
 
 
@@ -501,6 +571,7 @@ def test_threads_on_one_side_only_are_left_out_and_named():
     rows = compare.rows(several({4: [1, 2, 3], 8: [1, 2, 3]}), made([1, 2, 3], 4))
     assert {r["threads"] for r in rows} == {4}
     assert "threads 8 only in before: left out" in rows[0]["warnings"]
+    assert compare.pointer(rows).startswith("Mind: threads 8 only in before: left out. --verbose ")
     with pytest.raises(Refused, match="no thread count is on both sides"):
         compare.rows(made([1, 2], 4), made([1, 2], 8))
 

@@ -77,7 +77,7 @@ def block(*windows, arms=("OFF", "ON"), workload="load"):
                 key | {"metric": m, "value": v, "unit": "", "run": name} for m, v in out.items()
             ]
             runs.append(Run(name, histogram(drawn[i])))
-    return tidy.frame(rows, "side by side"), runs
+    return tidy.frame(rows), runs
 
 
 def test_the_percentiles_of_a_block_are_those_of_all_its_transactions():
@@ -118,9 +118,10 @@ def judged(study, full=0, windows=20, seed=8):
         key |= {"arm": arm.name, "warmup": False, "run": f"p{pair}-{i}", "unit": "s"}
         value = 0.001 * (1 + 0.1 * i) * rng.normal(1, 0.005)
         rows.append(key | {"metric": "cpu_per_transaction", "value": value})
-    table = tidy.frame(rows, study.design)
-    table.attrs["saturated"] = {work.name: {study.arms[0].name: [full, windows]}} if full else {}
-    return schedule.judge_campaign(study, table, None, pair_seconds=8)
+    saturated = {work.name: {study.arms[0].name: [full, windows]}} if full else {}
+    return schedule.judge_campaign(
+        study, tidy.frame(rows), None, saturated=saturated, pair_seconds=8
+    )
 
 
 @pytest.fixture

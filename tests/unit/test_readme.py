@@ -1,9 +1,13 @@
-"""The README says what the software says: its examples are run, its findings are recomputed."""
+"""README and docs say what the software says: their samples are run, their links are followed, and
+the findings are those of the published pages."""
 
-import json
+import glob
 import re
 import shlex
 import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,26 +15,116 @@ from conftest import done
 from noisefloor import paths
 from noisefloor.cli import main
 from noisefloor.model import METRICS
+from noisefloor.show import report
+from noisefloor.show.report.statement import in_one_line
 from noisefloor.stats import verdict
+from noisefloor.text import amounts
 
-README = (paths.root() / "README.md").read_text()
-
-
-def test_the_judge_example_is_what_the_command_prints():
-    command, printed = re.search(r"```\n\$ noisefloor (judge .*?)\n(.*?)```", README, re.S).groups()
-    assert done(*shlex.split(command)).split() == printed.split()
-
-
-def test_the_words_of_the_table_are_those_that_the_rule_has():
-    table = README.split("## How to read a result")[1].split("\n\n")[2]
-    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
-    words = [w for cell in cells for w in re.findall(r"`([a-z ]+)`", cell)]
-    changes = {m.word(up) for m in METRICS.values() if m.judged for up in (True, False)}
-    assert sorted(words) == sorted({*changes, verdict.SAME, verdict.CANNOT_TELL, verdict.NOT_YET})
+ROOT, DOCS = paths.root(), paths.root() / "docs"
+README = (ROOT / "README.md").read_text()
+TEXTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.S | re.M)
+LINK = re.compile(r"\]\((?!\w+:)([^)\s]+)\)")
 
 
-def test_every_command_stands_in_the_readme_and_every_one_there_exists():
-    named = set(re.findall(r"^noisefloor ([a-z]+)", README, re.M))
+def by_name(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+# -- length and parts ------------------------------------------------------------------------------
+
+
+def test_the_readme_is_one_screen():
+    assert len(README.split()) <= 700
+
+
+def test_the_index_of_docs_names_every_page():
+    pages = {p.name for p in DOCS.glob("[a-z]*.*") if p.suffix != ".png"}
+    linked = re.findall(r"\]\(([^)/]+)\)", (DOCS / "README.md").read_text())
+    assert sorted(linked) == sorted(pages)
+
+
+def test_pictures_are_there_small_and_told_in_words():
+    shown = {}
+    for file in TEXTS:
+        for words, picture in re.findall(r"!\[([^\]]*)\]\((?!\w+:)([^)]+)\)", file.read_text()):
+            assert len(words) > 60
+            assert (file.parent / picture).stat().st_size <= 150_000
+            shown.setdefault((file.parent / picture).resolve(), []).append(by_name(file))
+    assert sorted(shown) == sorted(p.resolve() for p in DOCS.glob("*.png"))
+    assert [names for names in shown.values() if "README.md" in names] == [["README.md"]]
+
+
+# -- links -----------------------------------------------------------------------------------------
+
+
+def prose(text: str) -> str:
+    """A Markdown text without its code."""
+    return re.sub(r"`[^`\n]*`", "", BLOCK.sub("", text))
+
+
+def anchors(text: str) -> set[str]:
+    """What a link can name behind its `#`: the headings of a Markdown text, as GitHub writes them."""
+    seen: Counter[str] = Counter()
+    names = set()
+    for heading in re.findall(r"^#{1,6} +(.+?) *$", BLOCK.sub("", text), re.M):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        names.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return names
+
+
+def test_anchors_are_those_of_the_headings():
+    text = "# One\n## Exit codes, and JSON\n```\n# no heading\n```\n## `ab`: it's\n### One\n"
+    assert anchors(text) == {"one", "exit-codes-and-json", "ab-its", "one-1"}
+
+
+@pytest.mark.parametrize("file", TEXTS, ids=by_name)
+def test_links_lead_to_files_and_headings(file):
+    for link in LINK.findall(prose(file.read_text())):
+        path, _, anchor = link.partition("#")
+        target = file.parent / path if path else file
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text()), link
+
+
+def test_there_are_links_to_follow():
+    assert len(LINK.findall(prose(README))) > 10
+    assert any("#" in link for file in TEXTS for link in LINK.findall(prose(file.read_text())))
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+def samples() -> Iterator[tuple[str, str, str]]:
+    """(file, command, what it prints) of each command behind a `$` in the code of a text."""
+    for file in TEXTS:
+        for block in BLOCK.findall(file.read_text()):
+            for sample in re.split(r"^\$ noisefloor ", block, flags=re.M)[1:]:
+                command, _, printed = sample.partition("\n")
+                yield by_name(file), command, printed
+
+
+SAMPLES = [pytest.param(c, printed, id=f"{name}: {c}") for name, c, printed in samples()]
+
+
+@pytest.mark.parametrize(("command", "printed"), SAMPLES)
+def test_a_sample_is_what_the_command_prints(command, printed, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    words = [
+        name
+        for word in shlex.split(command)
+        for name in (sorted(glob.glob(word)) if "*" in word else [word])
+    ]
+    assert done(*words).split() == printed.split()
+
+
+def test_readme_and_docs_have_samples():
+    assert {name for name, *_ in samples()} >= {"README.md", "docs/archives.md"}
+
+
+def test_every_command_stands_in_its_list_and_every_one_there_exists():
+    named = set(re.findall(r"^noisefloor ([a-z]+)", (DOCS / "commands.md").read_text(), re.M))
     assert named == set(main.commands)
 
 
@@ -39,30 +133,73 @@ def test_every_command_has_help(name):
     assert len(done(name, "--help").splitlines()[2].strip()) > 20
 
 
+# -- words and libraries ---------------------------------------------------------------------------
+
+
+def test_the_words_of_the_table_are_those_that_the_rule_has():
+    text = (DOCS / "reading-a-page.md").read_text()
+    table = text.split("## A number and its word")[1].split("\n\n")[2]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    words = [w for cell in cells for w in re.findall(r"`([a-z ]+)`", cell)]
+    changes = {m.word(up) for m in METRICS.values() if m.judged for up in (True, False)}
+    assert sorted(words) == sorted({*changes, verdict.SAME, verdict.CANNOT_TELL, verdict.NOT_YET})
+
+
 def test_every_dependency_stands_in_the_table_of_libraries():
-    project = tomllib.loads((paths.root() / "pyproject.toml").read_text())["project"]
-    table = README.split("## Libraries")[1].split("##")[0]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    table = (DOCS / "libraries.md").read_text()
     assert [n for n in project["dependencies"] if n not in table] == []
 
 
+# -- findings --------------------------------------------------------------------------------------
+
+
 def test_findings_are_those_of_the_published_pages():
-    said = README.split("<!-- findings -->")[1].split("<!-- /findings -->")[0]
-    headlines = re.findall(r"\]\((reports/published/[^)]+)\)\*\*: (.*)", said)
-    assert headlines
-    for page, sentence in headlines:
-        facts = json.loads((paths.root() / page).with_suffix(".json").read_text())
-        assert facts["headline"] == sentence
+    findings = README.split("<!-- findings -->\n")[1].split("<!-- /findings -->")[0]
+    assert findings == report.published_findings()
+    lines = findings.splitlines()
+    assert 0 < len(lines) <= 7
+    assert [line for line in lines if len(line.split()) > 45] == []
 
 
-def test_links_lead_to_files():
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)\)", README):
-        assert (paths.root() / link).exists(), link
+def row(threads, lo, hi, word, processor="EPYC", metric="tps"):
+    """A comparison as the JSON of a page has it."""
+    known = {"arm": "encrypted", "baseline": "plain", "joint": threads is None, "ranged": False}
+    known |= {"threads": threads, "processor": processor, "metric": metric, "verdict": word}
+    return known | {"change_pct": 1.0, "lo_pct": lo, "hi_pct": hi, "sittings": 1, "asked": 3}
 
 
-def test_pictures_are_there_small_and_told_in_words():
-    shown = {f: words for words, f in re.findall(r"!\[(.*?)\]\((docs/.*?\.png)\)", README)}
-    assert set(shown) == {f"docs/{p.name}" for p in (paths.root() / "docs").glob("*.png")}
-    assert len(shown) == 3
-    for file, words in shown.items():
-        assert len(words) > 60
-        assert (paths.root() / file).stat().st_size <= 150_000
+@pytest.mark.parametrize(
+    ("counts", "others", "cost"),
+    [
+        (
+            [row(1, -1.0, 2.0, "not yet"), row(4, 0.5, 3.0, "not yet")],
+            [row(None, -2.0, -1.5, "slower", "Xeon")],
+            "-1.0 to +3.0 % TPS on EPYC (so far 1 of 3 sittings), -2.0 to -1.5 % on Xeon.",
+        ),
+        (
+            [row(1, -4.0, -2.0, "slower"), row(4, -1.0, 1.0, "same"), row(16, -1.5, 0.5, "same")],
+            [],
+            "-4.0 to +1.0 % TPS on EPYC (slower at 1 thread, same at 4 and 16 threads).",
+        ),
+        ([row(None, -1.0, 1.5, "same", processor=None)], [], "-1.0 to +1.5 % TPS (same)."),
+        ([row(4, None, None, "cannot tell")], [], "+1.0 % TPS on EPYC (cannot tell)."),
+        (
+            [row(1, 378.9, 664.3, "more", metric="cpu_per_connection")],
+            [row(1, 533.3, 727.7, "not yet", "Xeon", "cpu_per_connection")],
+            "4.8 to 7.6 times the CPU a connection on EPYC, 6.3 to 8.3 times on Xeon (so far 1 of 3"
+            " sittings).",
+        ),
+        (
+            [row(1, -90.3, -86.5, "slower", metric="connections_per_second")],
+            [row(1, -92.7, -90.7, "slower", "Xeon", "connections_per_second")],
+            "7.4 to 10.3 times fewer connections a second on EPYC, 10.8 to 13.7 times fewer on Xeon.",
+        ),
+    ],
+    ids=["two processors", "words apart", "one word", "no interval", "times", "times fewer"],
+)
+def test_a_finding_is_one_line_with_the_ends_of_all_intervals(counts, others, cost):
+    lead = counts[0] | {"counts": counts if counts[1:] else [], "others": others}
+    who, what = in_one_line(lead)
+    assert (who, amounts.ascii_only(what)) == ("Encrypted against plain", cost)
+    assert in_one_line(lead | {"does": "encrypting the tables"})[0] == "Encrypting the tables"

@@ -182,14 +182,12 @@ def test_side_by_side_every_round_holds_each_arm_and_the_control_is_spread():
 # -- judged -----------------------------------------------------------------------------------------
 
 
-def measured(rows: list[tuple], design: str) -> pd.DataFrame:
+def measured(rows: list[tuple]) -> pd.DataFrame:
     """A tidy table."""
     columns = ["workload", "threads", "block", "pair", "pair_id", "arm", "metric", "value"]
-    table = pd.DataFrame(rows, columns=columns).assign(
+    return pd.DataFrame(rows, columns=columns).assign(
         study="s", campaign="c", position=0, unit="", warmup=False, run="r"
     )
-    table.attrs["design"] = design
-    return table
 
 
 @pytest.mark.parametrize(
@@ -203,8 +201,9 @@ def test_a_campaign_is_judged_by_its_profiles_margins_or_by_the_one_that_was_ask
         for arm, value in (("plain", 100.0), ("encrypted", 90.0 + block % 3)):
             rows.append((work, 4, block, block, f"p{block}", arm, "tps", value))
     found = schedule.judge_campaign(
-        asked, measured(rows, asked.design), schedule.plan(asked), pair_seconds=4.0
+        asked, measured(rows), schedule.plan(asked), saturated={}, pair_seconds=4.0
     )
     assert found["margin_pct"].tolist() == [margin]
+    assert found["design"].tolist() == [asked.design]
     assert found["verdict"].tolist() == ["slower"]
     assert schedule.margin_pct(asked, "tps") == margin

@@ -13,12 +13,12 @@ from noisefloor import stats
 WORSE = ("tps", "apply_rate")  # of which less is worse
 
 
-def session(name, design):
+def session(name):
     """A recorded A/A session of two identical MySQL 9.7 servers as a tidy table."""
     csv = pd.read_csv(DATA / "aa-mysql97" / f"{name}.csv")
     csv["tps"] = csv.transactions / csv.seconds
     csv["cpu_per_transaction"] = csv.server_cpu_s / csv.transactions
-    tidy = csv.melt(
+    return csv.melt(
         id_vars=["file", "block", "pair", "position", "arm"],
         value_vars=["tps", "cpu_per_transaction"],
         var_name="metric",
@@ -26,28 +26,27 @@ def session(name, design):
         study="aa", campaign=name, workload="oltp_read_write", threads=4, unit="", warmup=False,
         run=lambda t: t.file, pair_id=lambda t: t.pair.astype(str),
     )  # fmt: skip
-    tidy.attrs = {"design": design, "baseline": "A"}
-    return tidy
 
 
-def built(changes, *, arm="on", threads=4, metric="tps", block_pairs=4, design="switched"):
+def built(changes, *, arm="on", threads=4, metric="tps", block_pairs=4):
     """Tidy table whose pairs have exactly these log ratios."""
     rows = []
     for i, d in enumerate(changes):
         for name, value in (("off", 1000.0), (arm, 1000.0 * math.exp(d))):
             rows.append((i // block_pairs, i, name, value, f"{threads}-{arm}-{i}"))
-    tidy = pd.DataFrame(rows, columns=["block", "pair", "arm", "value", "pair_id"]).assign(
+    return pd.DataFrame(rows, columns=["block", "pair", "arm", "value", "pair_id"]).assign(
         study="s", campaign="c", workload="w", threads=threads, position=0, metric=metric,
         unit="1/s", warmup=False, run=lambda t: t.pair_id + t.arm,
     )  # fmt: skip
-    tidy.attrs = {"design": design, "baseline": "off"}
-    return tidy
 
 
 def joined(*tables):
-    out = pd.concat(tables, ignore_index=True)
-    out.attrs = tables[0].attrs
-    return out
+    return pd.concat(tables, ignore_index=True)
+
+
+def judged(tidy, **given):
+    """The verdict table of a campaign that switched a setting from off to on."""
+    return stats.table(tidy, **{"baseline": "off", "design": "switched"} | given)
 
 
 def noise(n, sd=0.01, seed=0):
@@ -56,7 +55,7 @@ def noise(n, sd=0.01, seed=0):
 
 def first(tidy, **given):
     """The first row of the verdict table; the joint one where there is one."""
-    found = stats.table(tidy, **given)
+    found = judged(tidy, **given)
     return (found[found["joint"]] if found["joint"].any() else found).iloc[0]
 
 
@@ -71,14 +70,15 @@ def width(row):
 @pytest.mark.parametrize("design", ["side by side", "switched"])
 @pytest.mark.parametrize("name", ["one-start", "blocks"])
 def test_identical_servers_are_not_called_different(name, design):
-    verdicts = stats.table(session(name, design))
+    verdicts = stats.table(session(name), baseline="A", design=design)
     assert len(verdicts) == 2
     assert set(verdicts["verdict"]) <= {"cannot tell", "same"}
 
 
 def test_pairs_of_one_start_are_less_sure_where_nobody_says_how_they_were_dealt():
     """Two identical servers, p = 0.013 for TPS by the pairs alone."""
-    unsure, sure = (stats.table(session("one-start", None), restarts=r) for r in (False, True))
+    tidy = session("one-start")
+    unsure, sure = (stats.table(tidy, baseline="A", restarts=r) for r in (False, True))
     tps = unsure["metric"].eq("tps")
     assert sure.loc[tps, "verdict"].item() != "cannot tell"
     assert unsure.loc[tps, "verdict"].item() == "cannot tell"
@@ -87,7 +87,7 @@ def test_pairs_of_one_start_are_less_sure_where_nobody_says_how_they_were_dealt(
 
 
 def test_one_start_of_two_servers_is_one_unit():
-    row = first(session("one-start", "side by side"))
+    row = first(session("one-start"), baseline="A", design="side by side")
     assert row["verdict"] == "cannot tell"
     assert math.isnan(row["lo_pct"])
     assert warned(row, "one block")
@@ -126,7 +126,7 @@ def test_the_sign_is_that_of_the_metric_and_the_word_says_what_it_means(metric, 
     ],
 )
 def test_a_word_never_contradicts_its_interval(changes, verdict, design):
-    row = first(built(changes, design=design), blocks=10)
+    row = first(built(changes), blocks=10, design=design)
     assert row["verdict"] == verdict
     assert row["blocks"] == 10
     if verdict in ("slower", "faster"):
@@ -137,12 +137,12 @@ def test_a_word_never_contradicts_its_interval(changes, verdict, design):
 
 def test_the_margin_is_the_metrics_own_unless_one_is_given():
     tidy = joined(*(built(0.015 + noise(40, 0.001), metric=m) for m in ("tps", "user_sys", "p99")))
-    found = stats.table(tidy, blocks=10).set_index("metric")
+    found = judged(tidy, blocks=10).set_index("metric")
     assert found["margin_pct"].to_dict() == {"tps": 2.0, "user_sys": 1.0, "p99": 10.0}
     assert found["verdict"].to_dict() == {"tps": "same", "user_sys": "more", "p99": "same"}
-    quick = stats.table(tidy, blocks=10, quick=True).set_index("metric")
+    quick = judged(tidy, blocks=10, quick=True).set_index("metric")
     assert quick["margin_pct"].to_dict() == {"tps": 5.0, "user_sys": 3.0, "p99": 20.0}
-    given = stats.table(tidy, blocks=10, margin_pct=0.5)
+    given = judged(tidy, blocks=10, margin_pct=0.5)
     assert set(given["margin_pct"]) == {0.5}
 
 
@@ -163,7 +163,7 @@ def test_the_last_block_counts_when_it_has_as_many_pairs_as_the_first():
 
 def test_thread_counts_hold_the_truth_together_and_have_a_joint_row_where_they_do_not_differ():
     tables = [built(0.1 + noise(48, 0.02, t), threads=t) for t in (16, 1, 4)]
-    verdicts = stats.table(joined(*tables), blocks=12)
+    verdicts = judged(joined(*tables), blocks=12)
     single, joint = verdicts[~verdicts["joint"]], verdicts[verdicts["joint"]]
     assert single["threads"].tolist() == [1, 4, 16]
     assert set(single["together"]) == {3}
@@ -176,7 +176,7 @@ def test_thread_counts_hold_the_truth_together_and_have_a_joint_row_where_they_d
 
 def test_thread_counts_that_differ_stand_by_themselves():
     tidy = joined(built(0.1 + noise(48), threads=1), built(-0.1 + noise(48, 0.01, 1), threads=64))
-    found = stats.table(tidy, blocks=12)
+    found = judged(tidy, blocks=12)
     assert found["verdict"].tolist() == ["faster", "slower"]
     assert not found["joint"].any()
     assert all(warned(row, "the thread counts differ") for _, row in found.iterrows())
@@ -185,14 +185,13 @@ def test_thread_counts_that_differ_stand_by_themselves():
 def test_several_arms_hold_the_truth_together():
     other = built(0.1 + noise(48, 0.02, 3), arm="other")
     tidy = joined(built(0.1 + noise(48, 0.02)), other)
-    found = stats.table(tidy, blocks=12)
+    found = judged(tidy, blocks=12)
     assert set(found["together"]) == {2}
 
 
 def test_the_control_stands_by_itself():
     tidy = joined(built(0.1 + noise(48)), built(noise(48, 0.02, 1), arm="off again"))
-    tidy.attrs = {"design": "switched"}  # the baseline is found by its copy
-    verdicts = stats.table(tidy, blocks=12).set_index("arm")
+    verdicts = judged(tidy, blocks=12, baseline=None).set_index("arm")  # found by its copy
     assert verdicts["control"].to_dict() == {"on": False, "off again": True}
     assert verdicts["verdict"]["on"] == "faster"
     assert set(verdicts["together"]) == {1}
@@ -214,7 +213,7 @@ def test_warmup_half_pairs_maxima_and_missing_values_are_left_out():
     half = tidy[(tidy.pair == 3) & (tidy.arm == "on")].assign(pair_id="alone")
     maximum = tidy.assign(metric="max_latency")
     lost = tidy[tidy.pair == 5].assign(pair_id="zero", value=0.0)
-    got = stats.table(joined(tidy, warm, half, maximum, lost))
+    got = judged(joined(tidy, warm, half, maximum, lost))
     assert got.metric.tolist() == ["tps"]
     assert got.n_arm.tolist() == [12]
     assert warned(got.iloc[0], "1 pairs left out")
@@ -223,7 +222,7 @@ def test_warmup_half_pairs_maxima_and_missing_values_are_left_out():
 def test_pairs_of_two_campaigns_do_not_mix():
     tidy = built(0.1 + noise(8))
     other = tidy.assign(campaign="later", pair=tidy.pair + 8, block=tidy.block + 2)
-    assert len(stats.pairs(joined(tidy, other))) == 16
+    assert len(stats.pairs(joined(tidy, other), baseline="off")) == 16
 
 
 @pytest.mark.parametrize(
@@ -231,14 +230,13 @@ def test_pairs_of_two_campaigns_do_not_mix():
     [
         ({"baseline": "x"}, "'x' is not an arm"),
         ({"rows": 0}, "no rows"),
-        ({"attrs": {}}, "which arm is the baseline: off, on"),
+        ({"baseline": None}, "which arm is the baseline: off, on"),
     ],
 )
 def test_refusals(given, says):
     tidy = built([0.1] * 8)
-    tidy.attrs = given.pop("attrs", tidy.attrs)
     with pytest.raises(ValueError, match=says):
-        stats.table(tidy.iloc[: given.pop("rows", 16)], **given)
+        judged(tidy.iloc[: given.pop("rows", 16)], **given)
 
 
 def test_carry_over_is_a_warning():
@@ -270,24 +268,22 @@ def unpaired(thousands=1):
         for arm, values in (("before", a), ("after", b))
         for i, v in enumerate(values)
     ]
-    tidy = pd.DataFrame(cells).assign(metric="tps", study="s", warmup=False, duration_s=60.0)
-    tidy.attrs = {"baseline": "before"}
-    return tidy
+    return pd.DataFrame(cells).assign(metric="tps", study="s", warmup=False, duration_s=60.0)
 
 
 def test_unpaired_runs():
-    verdicts = stats.table(unpaired())
+    verdicts = stats.table(unpaired(), baseline="before")
     assert verdicts["verdict"].tolist() == ["slower"] * 2
     assert not verdicts["joint"].any()  # without blocks nothing says that thread counts are alike
     assert verdicts["design"].tolist() == ["unpaired"] * 2
-    narrow = stats.table(unpaired(), restarts=True)
+    narrow = stats.table(unpaired(), baseline="before", restarts=True)
     assert (width(narrow) < width(verdicts)).all()
 
 
 def test_many_runs_are_grouped_at_once():
     tidy = unpaired(170)
     began = time.process_time()
-    verdicts = stats.table(tidy)
+    verdicts = stats.table(tidy, baseline="before")
     assert len(tidy) > 4000
     assert len(verdicts) == 2 * 170
     assert time.process_time() - began < 5

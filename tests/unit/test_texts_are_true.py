@@ -1,6 +1,8 @@
 """What comments, docstrings and documents say of the code."""
 
+import ast
 import importlib
+import itertools
 import re
 import subprocess
 import sys
@@ -105,6 +107,78 @@ def test_what_was_read_by_another_parser_is_read_again(tmp_path, monkeypatch):
         monkeypatch.undo()
     labels.edition.cache_clear()
     assert labels.edition() == before
+
+
+def test_nothing_travels_in_the_attributes_of_a_frame():
+    """Which pandas drops where tables are put together."""
+    books = paths.root() / "notebooks"
+    files = [*LIBRARY.rglob("*.py"), *books.rglob("*.py"), *books.glob("*.ipynb")]
+    assert books / "analysis" / "archives.py" in files
+    assert [f.name for f in files if ".attrs" in f.read_text()] == []
+
+
+SIGNED = re.compile(r"\{[^{}]*:\+")  # a number with its sign, in a text for `str.format`
+CUTS = {"endswith", "removesuffix", "replace", "partition", "rpartition", "split", "rsplit"}
+UNITS = {"%", " %", "\u202f%", "times", " times", "×", " to ", " (", "−"}
+READS_TEXT = ("parse/", "tools/", "data/ingest/", "text/quantity.py")  # which others wrote
+
+
+def is_a_text(node: ast.AST, of: str = "") -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and of in node.value
+
+
+def has_a_sign(text: ast.JoinedStr) -> bool:
+    """Whether an f-string writes a number with a sign: by `:+`, or after a sign."""
+    for before, part in itertools.pairwise([ast.Constant(""), *text.values]):
+        if isinstance(part, ast.FormattedValue) and isinstance(part.format_spec, ast.JoinedStr):
+            first = part.format_spec.values[:1]
+            if any(is_a_text(spec) and spec.value.startswith("+") for spec in first):
+                return True
+            if is_a_text(before) and before.value.endswith(("+", "−", "±")):
+                return True
+    return False
+
+
+def writes_a_change(node: ast.AST) -> bool:
+    """Whether code writes a change on its own, or takes the text of one apart."""
+    if isinstance(node, ast.JoinedStr):
+        return has_a_sign(node)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        cut = node.func.attr in CUTS and node.args
+        return bool(cut) and is_a_text(node.args[0]) and node.args[0].value in UNITS
+    return is_a_text(node, "−") or (is_a_text(node) and SIGNED.search(node.value) is not None)
+
+
+def changes_written_in(source: str) -> list[int]:
+    """The lines of a source that do; docstrings may show what is written."""
+    nodes = list(ast.walk(ast.parse(source)))
+    shown = {id(n.value) for n in nodes if isinstance(n, ast.Expr) and is_a_text(n.value)}
+    return [n.lineno for n in nodes if id(n) not in shown and writes_a_change(n)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "f'{change:+.1f} %'",
+        "f'{change:+g}'",
+        "'{change:+.0f} %'.format(change=change)",
+        "f'within ±{margin:g} %'",
+        "f'up to +{change:.1f} %'",
+        "number.replace('-', '\u2212')",
+        "text.endswith(' times')",
+        "text.removesuffix('\u202f%')",
+        "text.partition(' (')",
+    ],
+)
+def test_a_change_that_is_written_somewhere_else_is_seen(code):
+    assert 1 in changes_written_in(code)
+
+
+def test_one_module_writes_changes():
+    """`text.amounts`; whoever needs a part of what it wrote asks it for that part."""
+    files = {f.relative_to(LIBRARY).as_posix(): f for f in LIBRARY.rglob("*.py")}
+    lines = {n: changes_written_in(f.read_text()) for n, f in files.items() if not n.startswith(READS_TEXT)}  # fmt: skip
+    assert [name for name, written in lines.items() if written] == ["text/amounts.py"]
 
 
 def test_all_sql_goes_through_one_module():

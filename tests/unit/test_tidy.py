@@ -24,11 +24,11 @@ def runs(recorded):
 
 
 def test_one_row_a_run_and_metric(recorded):
-    table = tidy.tidy_table(recorded)
+    table, problems, saturated = tidy.opened(recorded).tidy_runs
     assert list(table.columns) == tidy.COLUMNS
     assert str(table["threads"].dtype) == "Int64"
     assert table["warmup"].dtype == bool
-    assert table.attrs == {"design": "switched", "problems": []}
+    assert (problems, saturated) == ([], {})
     runs = [p.parent.name for p in recorded.glob("*/run.json")]
     assert sorted(table["run"].unique()) == sorted(runs)
     assert not table.duplicated(["run", "metric"]).any()
@@ -73,10 +73,11 @@ def test_an_edited_file_is_named_and_its_pair_not_judged(recorded, runs, name):
     file = runs[0] / name
     text = file.read_text()
     file.write_text(text.replace("1", "2", 1) if "1" in text else text + " ")
-    table, run = tidy.tidy_table(recorded), runs[0].name
+    table, problems, _ = tidy.opened(recorded).tidy_runs
+    run = runs[0].name
     assert ARM not in set(table["pair_id"])
     changed = f"{run}: {run}/{name} was changed after the run (its sha256 differs)"
-    assert table.attrs["problems"] == [changed, HALF]
+    assert problems == [changed, HALF]
     assert run not in set(tidy.run_table(recorded)["run"])
 
 
@@ -87,9 +88,9 @@ def test_a_damaged_run_is_one_sentence(recorded, runs, content):
         (runs[0] / "sysbench.txt").unlink()
     else:
         (runs[0] / "run.json").write_bytes(content)
-    table, run = tidy.tidy_table(recorded), runs[0].name
+    table, problems, _ = tidy.opened(recorded).tidy_runs
+    run, (first, second) = runs[0].name, problems
     assert ARM not in set(table["pair_id"])
-    first, second = table.attrs["problems"]
     assert first.startswith(f"{run}: {run} cannot be read (")
     assert "\n" not in first
     assert second == HALF
@@ -100,19 +101,19 @@ def test_a_damaged_run_is_one_sentence(recorded, runs, content):
 def test_a_run_without_its_partner_is_not_judged(recorded, runs):
     for path in runs[0].iterdir():
         path.unlink()
-    table = tidy.tidy_table(recorded)
+    table, problems, _ = tidy.opened(recorded).tidy_runs
     assert ARM not in set(table["pair_id"])
-    assert table.attrs["problems"] == [HALF, f"{runs[0].name}: it has no run.json; not judged"]
+    assert problems == [HALF, f"{runs[0].name}: it has no run.json; not judged"]
 
 
 def test_what_failed_is_kept_and_not_judged(recorded, runs):
     other = next(recorded.glob("in-memory-t2-encrypted-p002-*"))
     for run, why in ((runs[0], "failed1"), (runs[1], "unpaired1"), (other, "partial")):
         run.rename(run.with_name(f"{run.name}.{why}"))
-    table = tidy.tidy_table(recorded)
+    table, problems, _ = tidy.opened(recorded).tidy_runs
     assert table[~table["warmup"]]["pair_id"].nunique() == 2
-    assert len(table.attrs["problems"]) == 3
-    assert not any("partial" in p for p in table.attrs["problems"])
+    assert len(problems) == 3
+    assert not any("partial" in p for p in problems)
 
 
 def test_a_campaign_without_runs_is_an_empty_table(recorded):

@@ -135,13 +135,8 @@ class Calibration:
 
     @property
     def headline(self) -> str:
-        """The sentences, and how many goals are missed."""
-        reached = self.goals["reached"]
-        missed, asked = int((reached == "no").sum()), int((reached != "not measured").sum())
-        end = (
-            f"It misses {missed} of {asked} goals." if missed else f"All {asked} goals are reached."
-        )
-        return " ".join((*self.sentences, end))
+        """The four sentences as one text."""
+        return " ".join(self.sentences)
 
 
 def open_calibration(campaigns: str = "") -> Calibration:

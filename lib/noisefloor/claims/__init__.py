@@ -29,7 +29,7 @@ from noisefloor.data.results import Results, capacity, main_workload
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
-from noisefloor.show.rows import is_control, is_joint, threads_label
+from noisefloor.show.rows import is_control, is_joint, metric_label, threads_label
 from noisefloor.stats import agree
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers
@@ -48,7 +48,7 @@ def stands(
     r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
 ) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `stats.agree`; "" where nothing comparable was measured. Its number is held
+    words, by the rule of `stats.agree`; "" where the source claims no such thing. Its number is held
     against the range in which the next campaign is to be expected, where that is known, else against
     the interval; that there is no difference agrees where our word names none.
 
@@ -61,12 +61,14 @@ def stands(
     rows = r.of(workload, control=False, question=key)
     rows = rows[rows["metric"].isin(theirs["metric"]) & (rows["arm"].eq(arm) | (not arm))]
     rows = rows[rows["lo_pct"].notna()]
-    if theirs.empty or rows.empty:
+    if theirs.empty:
         return ""
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
     if rows.empty:
-        return ""
+        metric = metric_label(source["metric"])
+        missing = f"Not comparable: {metric} of such runs were not measured here."
+        return f"The source says: {source['said']} ({label}). {missing}"
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
@@ -118,10 +120,11 @@ def _measured(part: Sequence[Row], where: str) -> str:
     if others:
         change = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
     else:
-        change = words.effect(first)
+        ends = words.interval_text(first)
         if pd.notna(first["next_lo_pct"]):
-            ends = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-            change = f"{change.removesuffix(')')}; next campaign {amounts.interval(*ends)})"
+            ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
+            ends += f"; next campaign {amounts.interval(*ahead)}"
+        change = f"{words.change(first)} ({ends})"
     return f"{change}{where}" + f", {words.word(first)}" * (first["verdict"] == NOT_YET)
 
 

@@ -6,8 +6,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, TypeVar
 
 import click
 
@@ -15,11 +15,24 @@ import click
 _STEERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_WORD = re.compile(r"[A-Z]+(?: [A-Z]+)*(?![a-z])")  # a verdict, where an answer begins with it
 
 
 def say(text: object, **more: Any) -> None:
     """Print `text`, whatever names it holds; more: of `click.echo`."""
-    click.echo(_STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text)), **more)
+    click.echo(_clean(text), **more)
+
+
+def print_answer(lines: Iterable[str]) -> None:
+    """Print the lines of an answer; a verdict that it begins with stands in bold."""
+    text = _clean("\n".join(lines))
+    word = match[0] if (match := _WORD.match(text)) else ""
+    click.echo(f"{click.style(word, bold=True)}{text[len(word) :]}")
+
+
+def _clean(text: object) -> str:
+    """`text` without what steers a terminal."""
+    return _STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 _EXTRAS = {  # the extra of ours that installs a package; those of all others are in `lab`
@@ -41,7 +54,14 @@ class Sentence(click.ClickException):
         say(f"noisefloor: {self.message}", err=True)
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+verbose_option = click.option(
+    "--verbose",
+    is_flag=True,
+    help="After the answer print everything: all rows, and all notes on what it rests on.",
+)
 cluster_option = click.option(
     "--cluster",
     default="",
@@ -51,27 +71,23 @@ cluster_option = click.option(
 )
 
 
-_KINDS = ("worse", "better", "cannot-tell")
+def fail_on(*kinds: str) -> Callable[[_Function], _Function]:
+    """The option --fail-on of a command with these kinds of answers; it gives a list of them."""
+
+    def named(ctx: click.Context, option: click.Parameter, given: str) -> list[str]:
+        words = [w.strip() for w in given.split(",") if w.strip()]
+        if wrong := sorted(set(words) - {*kinds, "cannot tell"}):
+            raise Sentence(
+                f"--fail-on {', '.join(wrong)}: {', '.join(kinds[:-1])} and {kinds[-1]} are allowed"
+                " (comma-separated); nothing was judged"
+            )
+        return [w.replace("-", " ") for w in words]
+
+    about = f"Exit code 3 for one of these answers: {','.join(kinds)}."
+    return click.option("--fail-on", default="", metavar="WORDS", callback=named, help=about)
 
 
-def _kinds(ctx: click.Context, option: click.Parameter, given: str) -> list[str]:
-    """The kinds of verdicts that --fail-on names."""
-    words = [w.strip() for w in given.split(",") if w.strip()]
-    if wrong := sorted(set(words) - {*_KINDS, "cannot tell"}):
-        raise Sentence(
-            f"--fail-on {', '.join(wrong)}: {', '.join(_KINDS[:2])} and {_KINDS[2]} are allowed"
-            " (comma-separated); nothing was judged"
-        )
-    return [w.replace("-", " ") for w in words]
-
-
-fail_on_option = click.option(
-    "--fail-on",
-    default="",
-    metavar="WORDS",
-    callback=_kinds,
-    help=f"Exit code 3 for one of these answers: {','.join(_KINDS)}.",
-)
+fail_on_option = fail_on("worse", "better", "cannot-tell")
 
 
 def percent(ctx: click.Context, option: click.Parameter, given: float | None) -> float | None:
@@ -84,14 +100,16 @@ def percent(ctx: click.Context, option: click.Parameter, given: float | None) ->
     return given
 
 
-def print_comparisons(rows: Iterable[Mapping[Any, Any]]) -> None:
-    """Print verdict rows as JSON; what is not known is null."""
+def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] = ()) -> None:
+    """Print verdict rows as JSON, after the lines of the answer where there is one; what is not
+    known is null."""
 
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    rows = [{name: plain(value) for name, value in row.items()} for row in rows]
-    say(json.dumps({"comparisons": rows}, indent=1))
+    document: dict[str, Any] = {"answer": list(answer)} if answer else {}
+    document["comparisons"] = [{name: plain(value) for name, value in row.items()} for row in rows]
+    say(json.dumps(document, indent=1))
 
 
 def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:

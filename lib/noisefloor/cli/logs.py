@@ -15,8 +15,10 @@ from noisefloor.cli.base import (
     json_option,
     main,
     percent,
+    print_answer,
     print_comparisons,
     say,
+    verbose_option,
 )
 
 _margin_option = click.option(
@@ -50,8 +52,9 @@ class _TwoSides(click.Command):
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
-@click.option("--json", "form", flag_value="json", help="Print it as JSON.")
-@click.option("--markdown", "form", flag_value="markdown", help="Print it as Markdown.")
+@click.option("--json", "form", flag_value="json", help="Print answer and table as JSON.")
+@click.option("--markdown", "form", flag_value="markdown", help="Print both as Markdown.")
+@verbose_option
 @fail_on_option
 @click.option("--from", "archive", metavar="TABLE", help="Judge the tables of `noisefloor ingest`.")
 @click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
@@ -62,6 +65,7 @@ def compare(
     baseline_name: str | None,
     arm_name: str | None,
     form: str | None,
+    verbose: bool,
     fail_on: list[str],
     archive: str | None,
     baseline: str,
@@ -77,11 +81,12 @@ def compare(
     noisefloor compare --from TABLE --baseline server=mysql --where buffer_pool=12G
     noisefloor compare --from TABLE --baseline server=mysql,version=8.0.45
 
-    Test, thread counts and duration are read from the logs; the intervals of several thread counts
-    hold 95 % together. Where an arm's runs may share one start of the server, both answers are
-    printed; --fail-on takes the cautious one, unless --restarts is given. Logs that do not belong
-    together are refused. In an archive runs are pooled only where everything else that is known of
-    them agrees. `cannot tell` is an answer: exit code 0.
+    The answer comes first, then why and what would settle it; --verbose adds the table and all
+    notes. Test, thread counts and duration are read from the logs; the intervals of several thread
+    counts hold 95 % together. Where an arm's runs may share one start of the server, both answers
+    are printed; --fail-on takes the cautious one, unless --restarts is given. Logs that do not
+    belong together are refused. In an archive runs are pooled only where everything else that is
+    known of them agrees. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.data import compare as logs
     from noisefloor.stats.row import COLUMNS
@@ -101,26 +106,26 @@ def compare(
     if rule["floor"] is not None and rule["restarts"]:
         raise Sentence("--floor and --restarts exclude each other; nothing was judged")
     rule["margin_pct"] = margin or 0.0  # 0: the metric's own
+    left: list[str] = []
     if archive:
-        every, left = _archived(archive, baseline, where, rule)
-        shown = logs.first_screen(every)
+        rows, left = _archived(archive, baseline, where, rule)
     else:
-        every = shown = _two_sides(files, baseline_name, arm_name, rule)
-        left = []
+        rows = _two_sides(files, baseline_name, arm_name, rule)
+    answer = logs.conclusion(rows)
     if form == "json":
-        print_comparisons({name: row[name] for name in COLUMNS} for row in every)
+        print_comparisons(({name: row[name] for name in COLUMNS} for row in rows), answer)
     elif form == "csv":
-        say(logs.as_csv(every), nl=False)
+        say(logs.as_csv(rows), nl=False)
+    elif form == "markdown":
+        say("\n".join([*answer, "", logs.as_text(rows, form)]))
+    elif verbose:
+        print_answer([*answer, "", logs.as_text(rows)])
     else:
-        text = f"{logs.conclusion(shown)}\n\n" if form is None else ""
-        most = logs.NOTES if archive and form is None else None
-        say(text + logs.as_text(shown, form or "text", most))
-    if more := len(every) - len(shown):
-        left += [f"{more} more rows: --json and --csv have all, `noisefloor report --from` a page"]
-    if left:
-        text = click.wrap_text(f"Not shown: {'; '.join(left)}.", 96, "", "  ")
-        say("\n" * (form is None) + text, err=form is not None)
-    exit_on(fail_on, every)
+        print_answer([*answer, logs.pointer(rows, left)])
+    if left and (form or verbose):
+        text = click.wrap_text(f"Left out: {'; '.join(left)}.", 96, "", "  ")
+        say(text if form else f"\n{text}", err=form is not None)
+    exit_on(fail_on, rows)
 
 
 def _two_sides(
@@ -152,7 +157,10 @@ def _archived(
     rows = table.to_dict("records")
     for row, known in zip(rows, table["threads"].notna(), strict=True):
         row["threads"] = int(row["threads"]) if known else None
-    return rows, [*opened.left]
+    left, problems = [*opened.left], opened.manifest["problems"]
+    if problems:
+        left.insert(0, f"{problems:,} problems (file, line, reason): the table `problems`")
+    return rows, left
 
 
 class _Above(click.Command):
@@ -181,7 +189,7 @@ class _Above(click.Command):
 @click.option("--pm", nargs=2, metavar="A B", help="What follows a ± that nobody explains.")
 @click.option("--n", metavar="N[,N]", help="Runs behind A and B. [1]")
 @click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
-@click.option("--verbose", is_flag=True, help="Also say what the answer rests on.")
+@verbose_option
 @fail_on_option
 @json_option
 def judge(
@@ -220,12 +228,9 @@ def judge(
         text = str(e)
         raise Sentence(text if "nothing" in text else f"{text}; nothing was judged") from None
     if as_json:
-        print_comparisons([row])
+        print_comparisons([row], lines)
     else:
-        word = row["verdict"].upper()
-        click.echo(f"{click.style(word, bold=True)}{lines[0][len(word) :]}")
-        for line in lines[1:] + [f"Note: {note}." for note in row["warnings"] * verbose]:
-            say(line)
+        print_answer([*lines, *(f"Note: {note}." for note in row["warnings"] * verbose)])
     exit_on(fail_on, [row])
 
 

@@ -15,6 +15,7 @@ from noisefloor.cli.base import (
     percent,
     print_comparisons,
     say,
+    verbose_option,
 )
 from noisefloor.servers.kinds import USUAL
 
@@ -33,7 +34,7 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
     (["--server"], {"default": "", "metavar": "URL",
      "help": "A server of your own, measured as a guest:"
      " mysql://USER@HOST:PORT/?read_default_file=FILE, mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
-     " README.md, On a server of your own, tells the rights that it needs."}),
+     " docs/own-server.md tells the rights that it needs."}),
     (["--allow"], {"multiple": True, "metavar": "NAME",
      "help": "--server: measure although it is a replica or has one (replica), busy, read-only, or"
      " its disk is full or unseen (disk)."}),
@@ -44,7 +45,7 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
 
 def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of those that measure a campaign; `_asked` takes their values."""
-    command = json_option(command)
+    command = verbose_option(json_option(command))
     for names, how in reversed(_SHARED):
         command = click.option(*names, **how)(command)
     return command
@@ -93,7 +94,14 @@ def doctor(as_json: bool, fetch: str) -> None:
 )
 @_measuring
 def run(
-    study: str, question: str, old: str, clients: str, seed: int | None, as_json: bool, **given: Any
+    study: str,
+    question: str,
+    old: str,
+    clients: str,
+    seed: int | None,
+    as_json: bool,
+    verbose: bool,
+    **given: Any,
 ) -> None:
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
 
@@ -108,9 +116,12 @@ def run(
 
     With --server binlog-encryption is measured on a MySQL server of your own, which is left as it
     was and never restarted; every other study needs servers that can be restarted.
+
+    The answer comes first, then how often it was measured, what to do next and the command that
+    makes the page; --verbose adds a sentence a comparison.
     """
     from noisefloor import studies
-    from noisefloor.show import report  # noqa: F401  what is missing is said before it measures
+    from noisefloor.show import report  # what is missing is said before it measures
 
     if study == "own-study":
         raise Sentence("own-study asks a question of yours: noisefloor ab VARIABLE=OFF,ON")
@@ -121,7 +132,10 @@ def run(
     studies.load(study, question="" if question == "all" else question, **asked)
     results, _ = _obtained(study, question=question, clients=clients, seed=seed, **whose, **asked)
     if results is not None:
-        _print_verdicts(results, as_json)
+        page = studies.page_of(results.study.name, results.study.key)
+        names = ",".join(campaign.folder.name for campaign in results.every)
+        command = f"noisefloor report {page} -p campaign {names}"
+        _print_measured(results, report.brief(results, command), as_json, verbose)
 
 
 def _asked(
@@ -162,21 +176,25 @@ def _obtained(
     return (None, ()) if dry else (results.load(*folders), folders)
 
 
-def _print_verdicts(results: "Results", as_json: bool) -> None:
+def _print_measured(results: "Results", answer: list[str], as_json: bool, verbose: bool) -> None:
+    """The lines of the answer, and what else was compared where it is asked for."""
     from noisefloor.show import report
 
     if as_json:
-        print_comparisons(report.records(results.verdicts))
-    else:
-        say("\n".join(report.findings(results.verdicts)))
+        return print_comparisons(report.records(results.verdicts), answer)
+    say("\n".join(answer))
+    if verbose:
+        say("\n".join(["", *report.findings(results.verdicts)]))
 
 
 @main.command()
+@verbose_option
 @json_option
-def due(as_json: bool) -> None:
+def due(verbose: bool, as_json: bool) -> None:
     """Which questions lack a sitting on this processor, most wanted first, with minutes.
 
-    A sitting is one boot of one machine. A question that this boot has measured is not due.
+    A sitting is one boot of one machine. A question that this boot has measured is not due. Three
+    are listed, with --verbose all.
     """
     import json
 
@@ -184,8 +202,9 @@ def due(as_json: bool) -> None:
 
     questions = lacking.due()
     if as_json:
-        return say(json.dumps({"due": [question.as_json() for question in questions]}, indent=1))
-    say(lacking.text(questions))
+        listed = [question.as_json() for question in questions]
+        return say(json.dumps({"answer": lacking.in_short(questions), "due": listed}, indent=1))
+    say(lacking.text(questions, len(questions) if verbose else lacking.MOST_WANTED))
 
 
 @main.command()
@@ -225,6 +244,7 @@ def ab(
     rate: str | None,
     out: str | None,
     as_json: bool,
+    verbose: bool,
     **given: Any,
 ) -> None:
     """Measure a setting of any kind, or several together, and write the page.
@@ -243,7 +263,11 @@ def ab(
 
     With --server a server of your own is measured as a guest: in a schema that Noisefloor creates
     and drops, with variables that are put back, without a restart.
+
+    The answer comes first, then how often it was measured, what to do next and where the page is;
+    --verbose adds a sentence a comparison.
     """
+    from noisefloor import paths
     from noisefloor.show import report
 
     asked, whose = _asked(**given | {"engine": given["engine"] or USUAL})
@@ -254,7 +278,8 @@ def ab(
         return
     job = (results.study.name, {"campaign": folders[0].name}, False)
     ((_, page, _),) = report.render_all([job], out, say=lambda line: say(line, err=True))
-    _print_verdicts(results, as_json)
+    where = "" if isinstance(page, report.ReportError) else paths.relative(page)
+    _print_measured(results, report.brief(results, where), as_json, verbose)
     if isinstance(page, report.ReportError):
         raise Sentence(page, 1)
 

@@ -11,8 +11,10 @@ from noisefloor.cli.base import (
     json_option,
     main,
     percent,
+    print_answer,
     print_comparisons,
     say,
+    verbose_option,
 )
 
 
@@ -26,7 +28,7 @@ from noisefloor.cli.base import (
 @click.option("--margin", type=float, callback=percent, help="Difference that matters, in %. [times and memory 2, CPU 1]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Deal the order again that a page names.")  # fmt: skip
 @click.option("--page", is_flag=True, help="Also write the page, into reports/.")
-@click.option("--verbose", is_flag=True, help="Also print every metric, and where the runs are.")
+@verbose_option
 @fail_on_option
 @json_option
 def time(
@@ -50,6 +52,7 @@ def time(
     fails or hangs is an error, and nothing is judged. Ctrl-C judges the pairs that are whole.
     --fail-on looks at the wall time.
     """
+    from noisefloor import paths
     from noisefloor.data import compare, results
     from noisefloor.measure import timing
     from noisefloor.stats.row import COLUMNS
@@ -60,19 +63,19 @@ def time(
         from noisefloor.show import report  # what is missing is said before it measures
     folder = timing.measure((a, b), margin_pct=margin or 0.0, **given)
     campaign = results.load(folder)
-    rows: list[dict[Any, Any]]
-    rows = [row | {"threads": None} for row in campaign.verdicts.to_dict("records")]
+    rows: list[dict[Any, Any]] = campaign.verdicts.to_dict("records")
     rows.sort(key=lambda row: METRICS.index(row["metric"]))
+    by_metric = {row["metric"]: row for row in rows}
+    baselines = {m: results.baseline_in_units(campaign, row) for m, row in by_metric.items()}
+    most = timing.MOST_BLOCKS * timing.PAIRS
+    answer = answers.timed(by_metric, baselines, results.failed(campaign), most)
+    rows = [{name: row[name] for name in COLUMNS} | {"threads": None} for row in rows]
     if as_json:
-        print_comparisons({name: row[name] for name in COLUMNS} for row in rows)
+        print_comparisons(rows, answer)
+    elif verbose:
+        print_answer([*answer, "", compare.as_text(rows), "", f"The runs: {paths.relative(folder)}"])
     else:
-        by_metric = {row["metric"]: row for row in rows}
-        failed = results.failed(campaign)
-        most = timing.MOST_BLOCKS * timing.PAIRS
-        lines = answers.timed(by_metric, results.middles(campaign), failed, most)
-        if verbose:
-            lines += ["", compare.as_text(rows), "", f"The runs: {folder}"]
-        say("\n".join(lines))
+        print_answer(answer)
     if page:
         job = (campaign.study.name, {"campaign": folder.name}, False)
         ((_, made, _),) = report.render_all([job], say=lambda line: say(line, err=True))

@@ -12,15 +12,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow.dataset as ds
 
 from noisefloor import paths, stats, tools
-from noisefloor.data import compare, ingest, results
+from noisefloor.data import ingest, results
 from noisefloor.data.ingest import files
 from noisefloor.model import CONTROL_SUFFIX, METRICS, PROFILES, Arm, Study, Workload
+from noisefloor.model import metric as metric_of
 from noisefloor.text import Refusal
 from noisefloor.text.reasons import Reason, Why
 
@@ -62,7 +63,7 @@ def load(
             raise Unknown(f"{name!r} is not one of {', '.join(known)}; nothing was judged")
     given |= {"baseline": baseline, "label": label, "where": where}
     archive = _opened(folder, folder.stat().st_mtime_ns, **given)
-    runs = archive._named.drop_duplicates("run")
+    runs = archive._named.rows.drop_duplicates("run")
     arms, called = set(runs["arm"]), f"--baseline {label}={baseline}" if label else baseline
     if baseline and baseline not in arms:
         there = _values(runs, label or "arm")
@@ -122,18 +123,13 @@ class Archive(results.Results):
         } | described
 
     @cached_property
-    def _named(self) -> pd.DataFrame:
+    def _named(self) -> "_Named":
         return _table(self.folder, self.folder.stat().st_mtime_ns, self.label, self.where)
 
     @cached_property
     def tidy(self) -> pd.DataFrame:
-        table = _parted(self._named, self.baseline)
+        table = _parted(self._named.rows, self.baseline, self.label)
         return table.assign(study=self.folder.stem, campaign=self.folder.stem)
-
-    def judged(self, workload: str = "", metric: str = "") -> pd.DataFrame:
-        rows = super().judged(workload, metric)
-        rows.attrs["design"] = next(iter(rows["design"].dropna()), "")
-        return rows
 
     def first(self, workload: str) -> str:
         """The arm that a workload is compared with where nobody said so."""
@@ -171,7 +167,7 @@ class Archive(results.Results):
             baseline=Arm(first),
             arms=tuple(map(Arm, others)),
             workloads=tuple(works),
-            design=self.judged(works[0].name).attrs["design"] or stats.UNKNOWN,
+            design=_design(self.judged(works[0].name)),
             profile=PROFILES["standard"],
             margin_pct=self.margin_pct,
         )
@@ -212,7 +208,8 @@ class Archive(results.Results):
             rows,
             margin_pct=margin_pct or self.study.margin_pct,
             baseline=self.study.baseline.name,
-            series=self._series(rows) if metric in ("", *compare.HIGHER) else None,
+            design=_design(rows),
+            series=self._series(rows) if not metric_of(metric).worse_up else None,
             restarts=self.restarts,
             floor=self.floor,
         )
@@ -232,7 +229,7 @@ class Archive(results.Results):
     @cached_property
     def left(self) -> tuple[str, ...]:
         """What was not compared with the baseline, and why, a sentence each."""
-        runs, base, attrs = self.tidy.drop_duplicates("run"), self.baseline, self.tidy.attrs
+        runs, base = self.tidy.drop_duplicates("run"), self.baseline
         threads = runs[runs["arm"] == base].groupby("workload")["threads"].agg(set)
         there = runs["workload"].isin(threads.index)
         alone, rows = runs.loc[~there, "workload"], runs[there]
@@ -246,8 +243,8 @@ class Archive(results.Results):
         names = sorted({int(t) for t in apart if pd.notna(t)})
         often = noted.value_counts().index[0] if len(noted) else ""
         counts = {
-            "runs hold the same text as another one; each counts once": attrs.get("twins", 0),
-            "numbers are 0, and have no ratio to another one": attrs.get("zeros", 0),
+            "runs hold the same text as another one; each counts once": self._named.twins,
+            "numbers are 0, and have no ratio to another one": self._named.zeros,
             f"runs of {alone.nunique()} workloads have no run of {base} beside them"
             f" ({_few(alone)})": len(alone),
             f"workloads are of {base} alone ({_few(single)})": len(single),
@@ -297,6 +294,11 @@ def in_order(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.iloc[names.argsort(kind="stable").to_numpy()]
 
 
+def _design(rows: pd.DataFrame) -> str:
+    """How runs were measured: the first design that any of them names."""
+    return next(filter(None, rows["design"].dropna()), stats.UNKNOWN)
+
+
 def _few(names: Iterable[Any]) -> str:
     """The first few of many names, each shortened."""
     short = [n if len(n) <= 48 else f"{n[:47]}…" for n in dict.fromkeys(map(str, names))]
@@ -306,11 +308,16 @@ def _few(names: Iterable[Any]) -> str:
 # -- which runs are compared ---------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4)
-def _table(
-    folder: Path, _changed: int, label: str, where: tuple[tuple[str, str], ...]
-) -> pd.DataFrame:
+class _Named(NamedTuple):
     """The tidy table of an archive, its arms named, each text once."""
+
+    rows: pd.DataFrame
+    twins: int  # runs that hold the text of another one
+    zeros: int  # numbers that are 0
+
+
+@lru_cache(maxsize=4)
+def _table(folder: Path, _changed: int, label: str, where: tuple[tuple[str, str], ...]) -> _Named:
     rows = ingest.frame(folder, "tidy")
     kept = rows["metric"].isin([m.name for m in METRICS.values() if m.judged])
     if not kept.any():
@@ -336,8 +343,7 @@ def _table(
     rows["warmup"] = rows["warmup"].eq(True)
     twins = _twins(folder, rows)
     rows = rows[~rows["run"].isin(twins)].reset_index(drop=True)
-    rows.attrs |= {"twins": len(twins), "zeros": zeros, "label": label}
-    return rows
+    return _Named(rows, len(twins), zeros)
 
 
 def _values(runs: pd.DataFrame, label: str) -> str:
@@ -391,12 +397,12 @@ def _facts(runs: pd.DataFrame, label: str) -> pd.DataFrame:
     return facts.astype("string").fillna("").astype(object)
 
 
-def _parted(rows: pd.DataFrame, baseline: str) -> pd.DataFrame:
+def _parted(rows: pd.DataFrame, baseline: str, label: str) -> pd.DataFrame:
     """The rows of an archive: a workload's name with what tells runs of one arm apart behind it, an
     arm's with what the baseline does not have, and in `differ` what the arm differs in from its
     baseline beyond that."""
     runs = rows.drop_duplicates("run").set_index("run")
-    facts = _facts(runs, rows.attrs["label"])
+    facts = _facts(runs, label)
     named = runs[["workload", "arm"]].astype(str)
     for _, part in facts.groupby(named["workload"], sort=False):
         base = named.loc[part.index, "arm"] == baseline

@@ -8,28 +8,24 @@ import io
 import math
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from noisefloor import parse, stats, tools
+from noisefloor.model import METRICS, leading
 from noisefloor.parse.base import MOST
 from noisefloor.stats.row import COLUMNS, Row
-from noisefloor.stats.verdict import CANNOT_TELL
+from noisefloor.stats.scatter import NO_SERVER
+from noisefloor.stats.verdict import CANNOT_TELL, SAME, differs
 from noisefloor.text import Refusal, amounts, answers, sheet
 from noisefloor.text.reasons import Reason, Why, has
 from noisefloor.tools import Run
 
-HIGHER = ("tps", "events_per_s", "new_orders_per_s")  # metrics of which more is better
-LABEL = {
-    "new_orders_per_s": "new orders/s", "tps": "TPS", "events_per_s": "events/s", "mean_latency": "mean latency", "p95": "p95 latency",
-    "p99": "p99 latency", "wall": "wall time", "user_sys": "CPU time",
-    "user_cpu": "user", "sys_cpu": "sys", "peak_memory": "peak memory",
-}  # fmt: skip
 WIDE = 40  # characters of a workload's name that fit beside its numbers
 Paths = Collection[str | Path]
-SCREEN, NOTES = 16, 5  # rows of a table, and notes, that fit onto a screen
+# notes that change what an answer is about
+MIND = (Why.THREADS_LEFT_OUT, Why.LOGS_DIFFER, Why.FIXED_RATE, Why.ARMS_DIFFER)
 
 
 class Refused(Refusal):
@@ -170,7 +166,7 @@ def rows(
 
 def _side(of_arm: Sequence[Run], metric: str) -> stats.runs.Side:
     """The runs of one arm at one thread count, for `stats.runs`."""
-    rates = of_arm[0].rows if len(of_arm) == 1 and metric in HIGHER else None
+    rates = of_arm[0].rows if len(of_arm) == 1 and not METRICS[metric].worse_up else None
     return stats.runs.Side(tuple(run.values[metric] for run in of_arm), rates)
 
 
@@ -215,19 +211,17 @@ def _and(names: Sequence[str], more: str) -> str:
 # -- in words ------------------------------------------------------------------------
 
 
-def as_text(rows: Sequence[Row], form: str = "text", most: int | None = None) -> str:
-    """The rows as text for a terminal or as a Markdown table; each warning once, by number, `most` of
-    them.
+def as_text(rows: Sequence[Row], form: str = "text") -> str:
+    """The rows as text for a terminal or as a Markdown table; each warning once, by number.
 
     The verdict comes first: one short line a row, then what the numbers mean."""
     by_row = [_notes(row) for row in rows]
-    counts = Counter(note for each in by_row for note in each)
-    notes = sorted(counts, key=counts.__getitem__, reverse=True)[:most] if most else list(counts)
+    notes = list(dict.fromkeys(note for each in by_row for note in each))
     cells = [
         {
             "workload": row["workload"],
             "arm": row["arm"],
-            "metric": LABEL.get(row["metric"], row["metric"]),
+            "metric": METRICS[row["metric"]].in_line,
             "threads": "all" if row["joint"] else str(row["threads"] or ""),
             "verdict": row["verdict"],
             "change": amounts.change(row["change_pct"], row["metric"]),
@@ -239,7 +233,7 @@ def as_text(rows: Sequence[Row], form: str = "text", most: int | None = None) ->
         for row, each in zip(rows, by_row, strict=True)
     ]
     one = {name for name in ("workload", "arm") if len({row[name] for row in rows}) == 1}
-    one |= {"threads"} if all(not (row["joint"] or row["threads"]) for row in rows) else set()
+    one |= {"threads"} if all(row["threads"] is None for row in rows) else set()
     one |= {"if restarted"} if not any(row["restarted"] for row in rows) else set()
     wide = form == "text" and max(len(row["workload"]) for row in rows) > WIDE
     above = wide and "workload" not in one  # in a line of its own above its rows
@@ -250,8 +244,6 @@ def as_text(rows: Sequence[Row], form: str = "text", most: int | None = None) ->
         grid = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
         return "\n".join([*grid, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
     marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
-    if left := len(counts) - len(notes):
-        marks.append(f"     {left} more notes: --json has all")
     text: list[str] = []
     last = None
     for line, work in zip(
@@ -289,67 +281,171 @@ def aligned(lines: Sequence[Sequence[str]]) -> list[str]:
 
 def _first(rows: Sequence[Row]) -> list[Row]:
     """The rows of the first metric: throughput or wall time."""
-    there = {row["metric"] for row in rows}
-    lead = next((m for m in LABEL if m in there), rows[0]["metric"])
+    lead = leading(row["metric"] for row in rows)
     return [row for row in rows if row["metric"] == lead]
 
 
-def first_screen(rows: Sequence[Row]) -> list[Row]:
-    """The rows that come first, a screen at most: those of the first metric."""
-    return _first(rows)[:SCREEN]
+def conclusion(rows: Sequence[Row]) -> list[str]:
+    """What rows say of the first metric, throughput or wall time, in at most four lines: the words,
+    the changes and the runs behind them, the other answer where runs may share a start of the
+    server, and what would settle it. Of several workloads or arms how many rows have which word."""
+    lead = _first(rows)
+    metric, arms = lead[0]["metric"], list(dict.fromkeys(row["arm"] for row in lead))
+    several = _is_several(lead)
+    who = f"{len(arms)} arms" if arms[1:] else arms[0]
+    about = f"{who} against {lead[0]['baseline']}, {METRICS[metric].in_line}"
+    others = [_as_restarted(row) for row in lead if row["restarted"]]
+    shared = " if an arm's runs share one server start" if others else ""
+    lines = [f"{_words(lead, several)}{shared}: {about}.", _why(lead, several)]
+    if others:
+        changes = "" if several else f": {_each_word(others)}"
+        condition = "if the server was restarted between them (--restarts)"
+        lines.append(f"{_words(others, several)} {condition}{changes}.")
+    lines.append(_what_settles(lead))
+    return [amounts.ascii_only(line) for line in lines if line]
 
 
-def conclusion(rows: Sequence[Row]) -> str:
-    """The verdicts of the first metric, what is known where it cannot tell, and what would settle
-    it; of several workloads or arms how many rows have which verdict."""
-    first = _first(rows)
-    label = LABEL.get(first[0]["metric"], first[0]["metric"])
-    arms = list(dict.fromkeys(r["arm"] for r in first))
-    if len(arms) > 1 or len({r["workload"] for r in first}) > 1:
-        words = _counted(r["verdict"].upper() for r in first)
-        who = f"{len(arms)} arms" if arms[1:] else arms[0]
-        lines = [f"{words}: {who} against {first[0]['baseline']}, {label}"]
-        if others := _counted(r["restarted"] for r in first if r["restarted"]):
-            restarted = "if the server was restarted between an arm's runs (--restarts)"
-            lines.append(f"  Of these {others} {restarted}.")
-        return amounts.ascii_only("\n".join(lines))
-    parts = []
-    for word in dict.fromkeys(r["verdict"] for r in first):
-        where = ", ".join(_where(r) for r in first if r["verdict"] == word)
-        parts.append(f"{word.upper()} ({where})" if len(first) > 1 else word.upper())
-    lines = [f"{', '.join(parts)}: {first[0]['arm']} against {first[0]['baseline']}, {label}"]
-    for row in first:
-        if text := _open(row):
-            text = f"{_where(row)}: {text}" if len(first) > 1 else text
-            lines += textwrap.wrap(text, 92, initial_indent="  ", subsequent_indent="    ")
-    return amounts.ascii_only("\n".join(lines))
+def pointer(rows: Sequence[Row], left: Sequence[str] = ()) -> str:
+    """The line below an answer alone: what was `left` out of the rows, what else changes what the
+    answer is about, which other metrics differ, and how much more `--verbose` prints."""
+    notes = list(dict.fromkeys(note for row in rows for note in _notes(row)))
+    mind = [note for note in notes if has([note], *MIND)]
+    lead = _first(rows)
+    several = _is_several(lead)
+    others: dict[str, list[Row]] = {}
+    for row in rows:
+        another = row["metric"] != lead[0]["metric"] and not has(row["warnings"], Why.SAME_AS_TPS)
+        if another and differs(row["verdict"]):
+            others.setdefault(METRICS[row["metric"]].in_line, []).append(row)
+    also = "; ".join(f"{label} {_words(same, several)}" for label, same in others.items())
+    clauses = [f"Left out: {_and(left, ' (and {} more)')}."] if left else []
+    clauses += [f"Mind: {_and(mind, ' (and {} more)')}."] if mind else []
+    clauses += [f"Also {also}."] if also else []
+    these = "all that was left out, " if left else ""
+    more = f"{_many(len(rows), 'comparison')} and {_many(len(notes), 'note')}"
+    return amounts.ascii_only(" ".join([*clauses, f"--verbose lists {these}{more}."]))
 
 
-def _counted(words: Iterable[str]) -> str:
-    """How often each word: "3 faster, 1 slower"."""
-    return ", ".join(f"{n} {word}" for word, n in Counter(words).most_common())
+def _many(n: int, name: str) -> str:
+    return f"{n:,} {name}{'s' * (n != 1)}"
 
 
-def _where(row: Row) -> str:
-    if row["joint"]:
-        return "all threads"
-    return "" if row["threads"] is None else f"{row['threads']} threads"
+def _is_several(rows: Sequence[Row]) -> bool:
+    """Whether rows are about more than the thread counts of one comparison."""
+    return len({(row["workload"], row["arm"]) for row in rows}) > 1
 
 
-def _open(row: Row) -> str:
-    """What is known of a row that cannot tell, and what would settle it."""
-    if row["verdict"] != CANNOT_TELL:
+def _by_word(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows by their verdict: those that name a direction first, `cannot tell` last."""
+    by_word: dict[str, list[Row]] = {}
+    for row in rows:
+        by_word.setdefault(row["verdict"], []).append(row)
+    turn = {SAME: 1, CANNOT_TELL: 2}
+    return dict(sorted(by_word.items(), key=lambda part: turn.get(part[0], 0)))
+
+
+def _words(rows: Sequence[Row], several: bool) -> str:
+    """`FASTER by 7.2 to 9.8 % at 16 and 64 threads, CANNOT TELL at 1 thread`; of several workloads
+    or arms `3 FASTER by 7.2 to 9.8 %, 1 CANNOT TELL`."""
+    parts = [(f"{word.upper()}{_size(same)}", same) for word, same in _by_word(rows).items()]
+    if several:
+        return ", ".join(f"{len(same)} {text}" for text, same in parts)
+    return ", ".join(f"{text}{_at(same)}" for text, same in parts)
+
+
+def _size(same: Sequence[Row]) -> str:
+    """` by 7.2 to 9.8 %`, ` within ±2 %`: how large the changes of rows with one verdict are."""
+    word, metric = same[0]["verdict"], same[0]["metric"]
+    if word == CANNOT_TELL:
         return ""
-    other = answers.if_restarted(row)
-    parts = [other and f"cannot tell if an arm's runs share one server start; {other}."]
-    parts += [answers.by_chance(row), row["known"] and f"Known: {row['known']}."]
-    if row["runs_needed"] > 0 and not other:
-        unit = "pairs" if row["design"] == "pairs" else "runs an arm"
-        took = f" ({row['minutes_needed']:.0f} min)" if row["minutes_needed"] > 0 else ""
-        parts.append(f"To settle it: {row['runs_needed']} {unit}{took}, if they scatter alike.")
-    if has(row["warnings"], Why.SHARED_STARTS):
-        parts.append("To settle it: restart the server between the runs (--restarts).")
-    return " ".join(part[0].upper() + part[1:] for part in parts if part)
+    if word == SAME:
+        return f" within {amounts.plus_minus(same[0]['margin_pct'])}"
+    changes = sorted((row["change_pct"] for row in same), key=amounts.factor)
+    return f" by {amounts.from_to(*(amounts.size(change, metric) for change in changes[:: len(changes) - 1 or 1]))}"
+
+
+def _at(rows: Sequence[Row]) -> str:
+    """` at 1, 4 and 16 threads`, ` over all thread counts`, or nothing."""
+    counts = [str(row["threads"]) for row in rows if row["threads"] is not None]
+    if not counts:
+        return " over all thread counts" if rows[0]["joint"] else ""
+    if len(counts) == 1:
+        return f" at {_many(int(counts[0]), 'thread')}"
+    return f" at {', '.join(counts[:-1])} and {counts[-1]} threads"
+
+
+def _why(lead: Sequence[Row], several: bool) -> str:
+    """The changes with their intervals, and the runs behind them; of one row also how often two
+    single runs differ as much; and why there is no word where the interval would give one."""
+    together = lead[0]["together"] == len(lead) > 1
+    level = "95 % for all intervals together" if together else "95 % intervals"
+    level = "95 % interval" if len(lead) == 1 else level
+    bare = all(math.isnan(row["lo_pct"]) for row in lead)
+    behind = _repeats(lead) if bare else f"{_repeats(lead)}, {level}"
+    unsaid = [row for row in lead if row["verdict"] == CANNOT_TELL]
+    unsaid = [row for row in unsaid if not row["lo_pct"] <= 0 <= row["hi_pct"]]
+    sentences = [f"{behind}." if several else f"{_each_word(lead)}; {behind}."]
+    sentences += [answers.by_chance(row) for row in lead if len(lead) == 1]
+    sentences += [f"{row['warnings'][0]}." for row in unsaid[:1] if row["warnings"]]
+    return " ".join(text[0].upper() + text[1:] for text in sentences if text)
+
+
+def _each_word(rows: Sequence[Row]) -> str:
+    """The changes of rows of each verdict, and where several have one at which thread counts."""
+    parts = _by_word(rows).values()
+    return "; ".join(f"{_changes(same)}{_at(same) * (len(parts) > 1)}" for same in parts)
+
+
+def _changes(same: Sequence[Row]) -> str:
+    """`+7.2 to +9.8 % (+4.5 to +12.1 %)`: the changes of rows, and the ends of all their intervals;
+    of rows that cannot tell what these say in words."""
+    metric = same[0]["metric"]
+    changes, los, his = ([row[c] for row in same] for c in ("change_pct", "lo_pct", "hi_pct"))
+    lo, hi = (math.nan, math.nan) if any(map(math.isnan, los)) else (min(los), max(his))
+    in_words = same[0]["verdict"] == CANNOT_TELL and lo <= 0 <= hi
+    ends = (amounts.bounds if in_words else amounts.interval)(lo, hi, metric)
+    return f"{amounts.spread(min(changes), max(changes), metric)} ({ends})"
+
+
+def _repeats(rows: Sequence[Row]) -> str:
+    """`10 runs of each`, `3 and 5 runs`, `4 to 6 pairs`: what changes rest on."""
+    sides = list(dict.fromkeys((row["n_baseline"], row["n_arm"]) for row in rows))
+    least, most = min(map(min, sides)), max(map(max, sides))
+    if most == 1:
+        return "one run of each"
+    unit = "pairs" if rows[0]["design"] == "pairs" else "runs of each"
+    if least == most:
+        return f"{most:,} {unit}"
+    if len(sides) == 1:
+        return f"{sides[0][0]:,} and {sides[0][1]:,} runs"
+    return f"{least:,} to {most:,} {unit}"
+
+
+def _as_restarted(row: Row) -> Row:
+    """A row with its other answer, of a server that was restarted between the runs."""
+    ends = {end: row[f"restarted_{end}"] for end in ("lo_pct", "hi_pct")}
+    return row | ends | {"verdict": row["restarted"]}
+
+
+def _what_settles(rows: Sequence[Row]) -> str:
+    """What would settle the rows that cannot tell; "" where there is none, or nothing is known."""
+    unsettled = [row for row in rows if row["verdict"] == CANNOT_TELL]
+    known = [row for row in unsettled if row["runs_needed"] > 0 and not row["restarted"]]
+    ways = []
+    if any(min(row["n_baseline"], row["n_arm"]) == 1 for row in unsettled):
+        server = rows[0]["metric"] not in NO_SERVER
+        restarted = ", the server restarted between them (--restarts)" if server else ""
+        ways.append(f"several runs of each{restarted}")
+    elif any(row["restarted"] or has(row["warnings"], Why.SHARED_STARTS) for row in unsettled):
+        ways.append("restart the server between the runs (--restarts)")
+    if known:
+        longest = max(known, key=lambda row: row["runs_needed"])
+        unit = "pairs" if longest["design"] == "pairs" else "runs of each"
+        minutes = longest["minutes_needed"]
+        took = f" ({minutes:.0f} min)" if minutes > 0 else ""
+        needed = f"{longest['runs_needed']:,.0f} {unit}{took}"
+        ways.append(f"{'up to ' * (len(known) > 1)}{needed}, if they scatter alike")
+    return f"To settle it: {'; '.join(ways)}." if ways else ""
 
 
 def as_csv(rows: Sequence[Row]) -> str:

@@ -17,10 +17,10 @@ from noisefloor.measure import backup, connections, loading, replication, tools,
 from noisefloor.measure.child import Gated, ToolError
 from noisefloor.measure.folder import Folder, now, write_json
 from noisefloor.measure.gate import Gate
-from noisefloor.measure.server_pool import ServerPool
+from noisefloor.measure.server_pool import ServerPool, frozen
 from noisefloor.model import Arm, StudyError, Workload
 from noisefloor.schedule import Cell
-from noisefloor.servers import disk, engines, evidence
+from noisefloor.servers import disk, engines, evidence, innodb
 from noisefloor.servers.server import Server, ServerError, SettingError
 
 _TOOLS = (
@@ -202,7 +202,7 @@ class Campaign(Folder):
                 self.run(bench, run)
         if self.study.workloads[0].rate:  # which leaves time to write nothing back
             for run in runs:
-                run.server.flush(_FLUSH_S)
+                innodb.flush(run.server, _FLUSH_S)
 
     def _plain(self, work: Workload) -> bool:
         """Whether it is a load of sysbench on two servers that nothing but the load slows."""
@@ -302,17 +302,13 @@ class Campaign(Folder):
         self._show(run, run.arm.name)
         run.server = bench.server_of(run.arm, facts["slot"], work)
         run.server.only(run.variables)
+        facts["settle"] = self._settled(run)
         if work.throttled:
-            facts["settle"] = run.server.flush(_FLUSH_S)
             bench.throttle(run.server, work)
-        else:
-            facts["settle"] = run.server.settle(self.study.profile.settle_s)
         run.idle = {} if facts["warmup"] else bench.idle(run.server)
         run.kit, facts["start"] = bench.kit, now()
         try:
-            with contextlib.ExitStack() as still:
-                for other in run.idle.values():
-                    still.enter_context(other.frozen())
+            with frozen(run.idle.values()):
                 result = TOOLS[work.tool](run)
         finally:  # a failed run must not leave a slow disk to the next one
             bench.throttle(run.server)
@@ -323,6 +319,13 @@ class Campaign(Folder):
         where = f"{run.workload.name}, {run.threads} thread{'s' * (run.threads > 1)}"
         self.progress.show(self, f"{where}, {pair}, {whose}")
 
+    def _settled(self, run: tools.Slice) -> dict[str, float]:
+        """Wait until a run's server has little left to write, or nothing, where its disk is made
+        slow next; what `innodb.settle` returns."""
+        if run.workload.throttled:
+            return innodb.flush(run.server, _FLUSH_S)
+        return innodb.settle(run.server, self.study.profile.settle_s)
+
     def _window(self, bench: ServerPool, runs: list[tools.Slice]) -> None:
         """Both runs of a pair at the same time: each server offered the rate of the workload, or
         each replica behind its source."""
@@ -331,9 +334,7 @@ class Campaign(Folder):
             run.server = bench.server_of(run.arm, run.facts["slot"], run.workload)
             run.kit = bench.kit
             run.server.only(run.variables)
-            slow = run.workload.throttled
-            wait = run.server.flush if slow else run.server.settle
-            run.facts["settle"] = wait(_FLUSH_S if slow else self.study.profile.settle_s)
+            run.facts["settle"] = self._settled(run)
         try:
             for run in runs if runs[0].workload.throttled else ():
                 bench.throttle(run.server, run.workload)

@@ -17,6 +17,7 @@ from noisefloor.servers import doctor, engines
 
 PROFILE = "standard"  # of what is published
 STARTING_MIN = 2.0  # loading and the last packing of a campaign, about
+MOST_WANTED = 3  # questions that `due` lists where nobody asks for all
 _GATE = 1.1  # of its minutes, where the host is never quiet
 _OTHERS = ("own-study", "calibration")  # which no published page asks
 
@@ -154,15 +155,26 @@ def _unpacked() -> list[Path]:
     return [f for f in mine if not (paths.recorded() / f.name).exists()]
 
 
-def text(lacking: list[Due]) -> str:
-    """The questions that are due, for a terminal."""
+def in_short(lacking: list[Due]) -> list[str]:
+    """How much is due, and the command that measures it: two lines, or one where nothing is."""
     if not lacking:
-        return "nothing is due: every question has its sittings on this processor"
+        return ["nothing is due: every question has its sittings on this processor"]
     whole = sum(d.minutes for d in lacking)
     many = "1 question lacks" if len(lacking) == 1 else f"{len(lacking)} questions lack"
-    lines = [f"{many} a sitting on this processor, {whole / 60:.1f} hours:"]
-    wide = max(len(f"{d.study}, {d.question}") for d in lacking)
-    for d in lacking:
-        name = f"{d.study}, {d.question}"
-        lines.append(f"  {name:<{wide}}  {d.sittings} of {d.asked} sittings  {d.minutes:>4.0f} min")
-    return "\n".join([*lines, "to measure what fits into an hour: make measure MINUTES=60"])
+    return [
+        f"{many} a sitting on this processor, {whole / 60:.1f} hours",
+        "to measure what fits into an hour: make measure MINUTES=60",
+    ]
+
+
+def text(lacking: list[Due], most: int) -> str:
+    """The same for a terminal, with the `most` wanted questions between the lines."""
+    first, *command = in_short(lacking)
+    shown = {f"{d.study}, {d.question}": d for d in lacking[:most]}
+    wide = max(map(len, shown), default=0)
+    lines = [
+        f"  {name:<{wide}}  {d.sittings} of {d.asked} sittings  {d.minutes:>4.0f} min"
+        for name, d in shown.items()
+    ]
+    more = f" (--verbose lists all {len(lacking)})" if len(lacking) > most else ""
+    return "\n".join([first, *lines, *(f"{line}{more}" for line in command)])

@@ -11,7 +11,7 @@ from noisefloor.measure.preflight import planned, values
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study, StudyError, as_guest
-from noisefloor.servers import engines, guest
+from noisefloor.servers import engines, guest, innodb
 from noisefloor.servers.address import address as address_of
 from noisefloor.servers.server import Server, SettingError
 from noisefloor.servers.session import SCHEMA
@@ -119,7 +119,7 @@ def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
         for arm in arms:
             say(f"-- before each run of {w.name} under {arm.name}, where it is not so already:")
             server.only(dict(w.settings) | dict(arm.switch))
-            server.settle(0)
+            innodb.settle(server, 0)
         for threads in w.threads:
             argv = workloads.sysbench_argv(
                 w, options, tables=study.tables, rows=study.profile.rows, threads=threads,

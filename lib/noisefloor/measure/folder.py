@@ -110,7 +110,7 @@ class Folder:
         self.study, self.folder, self.meta, self.progress = study, folder, meta, progress
         self.seed = meta["seed"]
         self._new: list[dict[str, Any]] = []  # rows that are not in the table yet
-        self._table = tidy.frame([], study.design)
+        self._table = tidy.frame([])
         self.lost, self._since = 0, 0.0
         self.plan = meta["plan"]
         self.turns = schedule.turns(self.seed, study, self.plan)
@@ -160,13 +160,12 @@ class Folder:
         """The tidy table so far. Only it is kept: the rows themselves would be the larger part of
         what a day of measuring holds in memory."""
         if self._new:  # only what is new: after ten thousand runs all of it takes a second
-            new, self._new = tidy.frame(self._new, self.study.design), []
+            new, self._new = tidy.frame(self._new), []
             if len(self._table):
                 both = pd.concat([self._table, new], ignore_index=True)
                 # in one piece: else every pair of a day leaves a chunk of its own a column
                 whole = pyarrow.Table.from_pandas(both, preserve_index=False).combine_chunks()
                 new = whole.to_pandas()
-            new.attrs["design"] = self.study.design
             self._table = new
         return self._table
 

@@ -14,7 +14,7 @@ from noisefloor.data import tidy
 from noisefloor.measure import child, workloads
 from noisefloor.measure.child import ToolError, last_words, run
 from noisefloor.model import Arm, Study
-from noisefloor.servers import kept
+from noisefloor.servers import innodb, kept
 from noisefloor.servers.engines import Engine, beside, label
 from noisefloor.servers.sandbox import secret_file
 from noisefloor.servers.server import Server, ServerError
@@ -58,7 +58,7 @@ def templates(study: Study, builds: Mapping[str, Engine], folder: Path) -> dict[
                 with server:
                     for statement in workloads.statements(arm.prepare, study.tables):
                         server.patient(statement)
-                    server.shrink_redo()
+                    innodb.shrink_redo(server)
                     server.stop()
 
             kept.taken(server, [*_content(study, server), *arm.prepare], make)
@@ -99,7 +99,7 @@ def fill_database(server: Server, study: Study) -> None:
     fill(server, study)
     if server.variables()["log_bin"] == "ON":
         server.script(server.kind.reset_binlog(server.engine.version))
-    server.shrink_redo()
+    innodb.shrink_redo(server)
 
 
 def fill(server: Server, study: Study) -> None:
@@ -191,9 +191,15 @@ def upgrade(old: Server, build: Engine, folder: Path) -> dict[str, Any]:
     except ServerError as e:
         result["refused"] = str(e)
     finally:
-        result["said"] = after.said(r"\[ERROR\]|[Uu]pgrad")
+        result["said"] = _logged(after, r"\[ERROR\]|[Uu]pgrad")
         after.remove()
     return result
+
+
+def _logged(server: Server, pattern: str) -> list[str]:
+    """Messages of the error log that match `pattern`, without their times."""
+    lines = (server.folder / "error.log").read_text(errors="replace").splitlines()
+    return [line.split(" ", 2)[-1] for line in lines if re.search(pattern, line)]
 
 
 # -- how fast this machine's openssl is ------------------------------------------------------------

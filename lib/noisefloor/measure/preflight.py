@@ -10,6 +10,7 @@ from noisefloor.measure.progress import minutes
 from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import METRICS
 from noisefloor.servers.kept import size_of
+from noisefloor.text import amounts
 
 
 def values(*parts: Mapping[str, str]) -> dict[str, dict[str, None]]:
@@ -34,11 +35,14 @@ def planned(campaign: Campaign) -> str:
     )
     if len(study.arms) > 1:
         words += f", of which the arms need {math.ceil(schedule.least_min(study, plan))} or more"
-    half = ", ".join(
-        f"{METRICS[m].label} {f'±{pct:.1f}' if pct < 100 else 'over ±100'} %"
-        for m, pct in plan.get("expected", {}).items()
-    )
+    half = ", ".join(f"{METRICS[m].label} {_half(h)}" for m, h in plan.get("expected", {}).items())
     return f"{words}; expected: {half or 'not known, no A/A noise is recorded for it'}"
+
+
+def _half(pct: float) -> str:
+    """Half of an interval's width: `±1.6 %`."""
+    size = f"±{amounts.percent(pct, sign=False)}" if pct < 100 else "over ±100 %"
+    return amounts.ascii_only(size)
 
 
 _SERVER_B = 400 << 20  # what a server may add to its data: undo, temporary tables

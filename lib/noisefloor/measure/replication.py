@@ -12,7 +12,7 @@ from noisefloor.measure import child, tools, workloads
 from noisefloor.measure.child import ToolError, last_words
 from noisefloor.measure.tools import Slice
 from noisefloor.model import Arm, Study, Workload
-from noisefloor.servers import evidence, kept
+from noisefloor.servers import evidence, innodb, kept
 from noisefloor.servers.sandbox import looks
 from noisefloor.servers.server import Server
 
@@ -65,7 +65,7 @@ class Kit(tools.Fixtures):
                 code, text, _ = child.run(argv, workload.events / 50 + child.PATIENCE_S)
                 if code:
                     raise ToolError(f"the backlog was not made: {last_words(text)}")
-                made.shrink_redo()
+                innodb.shrink_redo(made)
                 made.stop()
 
         content = [template.folder.name, workload.script, workload.events, *variables.items()]

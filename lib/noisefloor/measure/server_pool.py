@@ -1,9 +1,11 @@
 """The servers of a campaign: copied from loaded ones, anew for every block."""
 
 import contextlib
+import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +99,18 @@ def start(*servers: Server) -> None:
     for s in servers:
         s.ready()
         s.check(s.settings)
+
+
+@contextlib.contextmanager
+def frozen(servers: Iterable[Server]) -> Iterator[None]:
+    """Nothing of these servers runs meanwhile; they write later what they have still to write."""
+    stopped: list[int] = []
+    try:
+        for s in servers:
+            stopped.append(s.pid)
+            os.kill(s.pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)

@@ -22,6 +22,7 @@ import psutil
 from noisefloor.measure import child, workloads
 from noisefloor.measure.child import Child, Gated, ToolError
 from noisefloor.model import Arm, Study, Workload
+from noisefloor.servers import innodb
 from noisefloor.servers.engines import which
 from noisefloor.servers.sandbox import looks
 from noisefloor.servers.server import Server
@@ -337,7 +338,7 @@ def _redo_since(server: Server, wanted_B: float, load: Child) -> float:
     """Wait until so many bytes of redo were written since the last checkpoint, or the load has
     ended; how many there are."""
     for _ in looks(child.PATIENCE_S):
-        now, checkpoint = server.redo()
+        now, checkpoint = innodb.redo(server)
         if now - checkpoint >= wanted_B or load.ended:
             return now - checkpoint
     raise ToolError(

@@ -5,9 +5,10 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from noisefloor.servers import innodb
 from noisefloor.servers.kinds import Checks, mysql
 from noisefloor.servers.server import Server
-from noisefloor.servers.session import SCHEMA, SettingError
+from noisefloor.servers.session import SCHEMA, SettingError, query_as
 
 PLAIN, ENCRYPTED = "plain", "encrypted"
 AGAIN = 4  # times that a row is planted anew before a file is said not to hold it in clear
@@ -85,7 +86,7 @@ def plant(server: Server) -> str:
 def _planted(server: Server) -> tuple[str, str]:
     """Words of a row that was committed and of the one that replaced it, written to all files."""
     words = plant(server), plant(server)
-    server.write_out()
+    innodb.write_out(server)
     return words
 
 
@@ -153,7 +154,9 @@ def _tablespace(server: Server) -> dict[str, str]:
 
 def _tls(server: Server) -> dict[str, str]:
     """Whether a connection like the measuring tool's is encrypted."""
-    return {"Ssl_cipher of a connection like the tool's": server.cipher() or "off"}
+    asked = "SHOW SESSION STATUS LIKE 'Ssl_cipher'"
+    (answer,) = query_as(server, "noisefloor", server.password, asked)
+    return {"Ssl_cipher of a connection like the tool's": answer["Value"] or "off"}
 
 
 def _thread_pool(server: Server) -> dict[str, str]:

@@ -37,7 +37,7 @@ _BUSY_THREADS = 2  # threads of others that run
 _BUSY_TPS = 5  # transactions a second of others
 _BUSY_QPS = 50  # statements a second of others
 FREE_B = 5 << 30  # of disk: binary logs of the measurement stay on the server
-_RIGHTS = "README.md, On a server of your own"
+_RIGHTS = "docs/own-server.md, Minimum privileges"
 
 
 class Journal:
@@ -101,7 +101,7 @@ class Guest(Session):
 
     datadir = process = None  # what belongs to a server of ours
     settings: Mapping[str, str] = {}
-    pooling: Mapping[str, Any] = {
+    _pooling: Mapping[str, Any] = {
         "pool_pre_ping": True,  # its wait_timeout may be shorter than a slice
         "pool_reset_on_return": None,
         "skip_autocommit_rollback": True,  # one after each statement would look like load
@@ -112,7 +112,7 @@ class Guest(Session):
         self.address, self.folder, self.say = where, Path(folder), say
         place: dict[str, object] = {"host": where.ip, "port": where.port}
         place = {"unix_socket": where.socket} if where.socket else place
-        self.login = {**place, "user": where.user, "passwd": where.password, "autocommit": True}
+        self._login = {**place, "user": where.user, "passwd": where.password, "autocommit": True}
         self._pid = 0
         self._shown: set[str] = set()  # statements of a dry run that only read
         self.allow: tuple[str, ...] = ()
@@ -227,9 +227,6 @@ class Guest(Session):
     def usage(self) -> dict[str, float]:
         """CPU seconds of the server's process (`cpu_s`), where this machine sees it; else empty."""
         return {"cpu_s": clock(self._pid)} if self._pid else {}
-
-    def _history(self) -> float:
-        return 0.0  # it stands in a table of another schema
 
     # -- may it be measured? --------------------------------------------------------------------
 

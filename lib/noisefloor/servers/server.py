@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -56,7 +55,7 @@ class Server(Session):
         short = (self.folder.parent / "short").readlink()
         self.socket = short / f"{self.folder.name}.sock"
         file = str(self.folder / "client.cnf")
-        self.login = {"read_default_file": file, "unix_socket": str(self.socket)}
+        self._login = {"read_default_file": file, "unix_socket": str(self.socket)}
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -297,11 +296,6 @@ class Server(Session):
 
     # -- what it said --------------------------------------------------------------------------
 
-    def said(self, pattern: str) -> list[str]:
-        """Messages of the error log that match `pattern`, without their times."""
-        lines = (self.folder / "error.log").read_text(errors="replace").splitlines()
-        return [line.split(" ", 2)[-1] for line in lines if re.search(pattern, line)]
-
     def _tail(self) -> str:
         """The errors in the server's log, shortened to one line."""
         for name in ("error.log", "initialise.log", "output.log"):
@@ -347,47 +341,11 @@ class Server(Session):
         if len(logs) > 1:  # by name: BEFORE NOW() keeps those of this second
             self.query(f"PURGE BINARY LOGS TO '{logs[-1]}'")
 
-    def cipher(self) -> str:
-        """The TLS cipher of a new connection made as the measuring tool's; "" without TLS."""
-        engine = self._engine(session.ANSWER_S, user="noisefloor", passwd=self.password)
-        try:
-            return self._ask(engine, "SHOW SESSION STATUS LIKE 'Ssl_cipher'", {})[0]["Value"]
-        finally:
-            engine.dispose()
-
     @property
     def password(self) -> str:
         """Of the measuring user."""
         options = (self.folder / "sysbench.cnf").read_text()
         return re.findall(r"^mysql-password=(.*)$", options, re.M)[0]
-
-    def redo(self) -> tuple[float, float]:
-        """(end of the redo log, start of a recovery) in bytes (LSN). Raises ServerError."""
-        written, checkpoint = self.kind.LSN
-        at = self.status(written, checkpoint)
-        if len(at) < 2:
-            raise ServerError("the server does not say where its redo log stands")
-        return at[written], at[checkpoint]
-
-    def shrink_redo(self) -> None:
-        """Make the redo log small in a data directory that is to be copied: a server whose settings
-        ask for more makes more at its start. Raises ServerError."""
-        name, small = self.kind.REDO, 96 << 20
-        if name not in self.settings:
-            return
-        self.query(f"SET GLOBAL {name} = {small}")
-        size = "Innodb_redo_log_physical_size"
-        for _ in looks(20):
-            if self.status(size).get(size, 0) <= small:  # MariaDB has waited for it
-                return
-        raise ServerError("the redo log did not become smaller within 20 s")
-
-    def write_out(self) -> None:
-        """Wait until every page changed so far is in its file: a checkpoint. Raises ServerError."""
-        wanted, _ = self.redo()
-        with self._eager_flushing():
-            if not any(self.redo()[1] >= wanted for _ in looks(20)):
-                raise ServerError("the server wrote no checkpoint within 20 s")
 
     # -- its process ---------------------------------------------------------------------------
 
@@ -397,16 +355,6 @@ class Server(Session):
         if self.process is None:
             raise ServerError("the server is not running")
         return self.process.pid
-
-    @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Nothing of the server runs meanwhile; it writes later what it has still to write."""
-        try:
-            os.kill(self.pid, signal.SIGSTOP)
-            yield
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGCONT)
 
     def usage(self) -> dict[str, float]:
         """`cpu_s`, `written_B` and `read_B` of its process since the start. Raises ServerError."""

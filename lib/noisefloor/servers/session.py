@@ -1,13 +1,12 @@
 """What is asked of a server, ours or a guest's: statements, variables set and read back.
 
-Only this module and those that inherit from it send SQL."""
+All SQL goes through this module."""
 
-import contextlib
 import difflib
 import logging
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import sqlalchemy as sa
 
 from noisefloor.servers import kinds
 from noisefloor.servers.engines import Engine, label
-from noisefloor.servers.sandbox import ServerError, looks
+from noisefloor.servers.sandbox import ServerError
 
 SCHEMA = "noisefloor"  # of the tables that are measured
 Rows = list[dict[str, Any]]  # column -> value
@@ -52,12 +51,12 @@ def option_file(
 
 
 class Session:
-    """An administrator's connection. Who inherits says how it is made (`login`, of MySQLdb;
-    `pooling`, of SQLAlchemy), and whether the server's process ended (`_ended`, `_tail`)."""
+    """An administrator's connection. Who inherits says how it is made (`_login`, of MySQLdb;
+    `_pooling`, of SQLAlchemy), and whether the server's process ended (`_ended`, `_tail`)."""
 
     engine: Engine
-    login: Mapping[str, object]
-    pooling: Mapping[str, Any] = {}
+    _login: Mapping[str, object]
+    _pooling: Mapping[str, Any] = {}
 
     def __init__(self) -> None:
         self._sql: sa.Engine | None = None
@@ -84,8 +83,8 @@ class Session:
             "mysql+mysqldb://",
             poolclass=sa.pool.StaticPool,
             isolation_level="AUTOCOMMIT",
-            connect_args={**self.login, "charset": "utf8mb4", **patience, **login},
-            **self.pooling,
+            connect_args={**self._login, "charset": "utf8mb4", **patience, **login},
+            **self._pooling,
         )
 
     def _forget(self) -> None:
@@ -220,43 +219,14 @@ class Session:
             return wanted if (share > 0.99) == (state == "ON") else f"{share:.0%} on"
         return known.get(name)
 
-    # -- rest ------------------------------------------------------------------------------------
 
-    def settle(self, limit_s: float, share: float = 0.1) -> dict[str, float]:
-        """Wait, at most `limit_s`, until dirty pages are under `share` of the pool (below
-        innodb_max_dirty_pages_pct_lwm, 10 % by default, the server stops flushing ahead) and the
-        history list is under 1,000; returns `settled`, `seconds`, `dirty_pages` and `history`."""
-        began = time.monotonic()
-        for _ in looks(limit_s, 0.05):
-            pages = self.status("Innodb_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_total")
-            dirty, total = pages.values()
-            history = self._history()
-            seconds = round(time.monotonic() - began, 3)
-            if settled := dirty <= share * total and history < 1000:
-                break
-        return dict(settled=settled, seconds=seconds, dirty_pages=dirty, history=history)
-
-    def flush(self, limit_s: float) -> dict[str, float]:
-        """As `settle`, until hardly a page is dirty: before the disk is made slow, or a slice would
-        measure the flushing of what came before it."""
-        with self._eager_flushing():
-            return self.settle(limit_s, 0.002)
-
-    @contextlib.contextmanager
-    def _eager_flushing(self) -> Iterator[None]:
-        names = ("innodb_max_dirty_pages_pct_lwm", "innodb_max_dirty_pages_pct")
-        before = {n: v for n, v in self.variables().items() if n in names}
-        try:
-            self.set(dict.fromkeys(names, "0"))
-            yield
-        finally:
-            self.set({n: before[n] for n in reversed(names)})
-
-    def _history(self) -> float:
-        """Length of the list of old rows that the server has still to remove."""
-        counted = "SELECT count AS n FROM information_schema.innodb_metrics WHERE name = :name"
-        left = self.query(counted, name="trx_rseg_history_len")
-        return float(left[0]["n"]) if left else 0.0
+def query_as(server: Session, user: str, password: str, statement: str) -> Rows:
+    """As `Session.query`, on a new connection of another user."""
+    engine = server._engine(ANSWER_S, user=user, passwd=password)
+    try:
+        return server._ask(engine, statement, {})
+    finally:
+        engine.dispose()
 
 
 def _identifier(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisefloor.model import METRICS
 from noisefloor.stats import verdict as verdicts
-from noisefloor.text import sheet
+from noisefloor.text import amounts, sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,5 +138,5 @@ def cell(value: Any) -> str:
         return "–"
     if isinstance(value, float):
         text = f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:,.4g}"
-        return text.replace("-", "−")
+        return text.replace("-", amounts.MINUS)
     return _STAMP.sub("\\1\u00a0\\2\u00a0UTC", str(value))

@@ -32,6 +32,7 @@ class Asked:
     blocks: int | None = None  # declared before the campaign, for each arm; None: nothing was
     control: int | None = None  # declared for the copy of the baseline, where they are others
     baseline: str | None = None
+    design: str = UNKNOWN
     floor: Floor = None  # start-to-start CV in percent, or entries by metric
     restarts: bool = False  # every run had a start of its own
     one_start: str = ""  # no server was ever restarted: whose scatter of starts is added, in words
@@ -47,9 +48,8 @@ class Asked:
 
 
 def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
-    """Name of the baseline arm: the one given, that of the table's attrs, the arm that has a control
-    copy, or the one that stands in every pair."""
-    baseline = baseline or tidy.attrs.get("baseline")
+    """Name of the baseline arm: the one given, the arm that has a control copy, or the one that
+    stands in every pair."""
     arms = list(dict.fromkeys(tidy["arm"]))
     listed = ", ".join(map(str, arms)) or "none"
     if baseline:
@@ -68,8 +68,7 @@ def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
         if len(everywhere) == 1:
             return everywhere[0]
     raise ValueError(
-        f"which arm is the baseline: {listed}? Name it (baseline=, or attrs['baseline']); "
-        "nothing was judged"
+        f"which arm is the baseline: {listed}? Name it (baseline=); nothing was judged"
     )
 
 
@@ -77,9 +76,15 @@ def pairs(tidy: pd.DataFrame, *, baseline: str | None = None) -> pd.DataFrame:
     """One row a pair: study workload threads metric baseline arm block pair change.
 
     `change` is the log ratio of the arm's value over the baseline's, in the metric's own sign.
-    Warm-up runs, metrics that are shown and never judged, and half pairs are left out;
-    `attrs["dropped"]` counts, by (metric, arm), the pairs with a value that has no logarithm (zero,
-    negative, missing)."""
+    Warm-up runs, metrics that are shown and never judged, half pairs, and pairs with a value that
+    has no logarithm (zero, negative, missing) are left out."""
+    return _pairs(tidy, baseline)[0]
+
+
+def _pairs(
+    tidy: pd.DataFrame, baseline: str | None
+) -> tuple[pd.DataFrame, dict[tuple[str, str], int]]:
+    """`pairs`, and how many have no logarithm, by (metric, arm)."""
     baseline = baseline_of(tidy, baseline)
     kept = _kept(tidy)
     kept = kept[kept["pair_id"].notna()]
@@ -92,13 +97,12 @@ def pairs(tidy: pd.DataFrame, *, baseline: str | None = None) -> pd.DataFrame:
         ratio = np.log(both["value"].to_numpy(float) / both["value_baseline"].to_numpy(float))
     both = both.assign(change=ratio, baseline=baseline)
     finite = np.isfinite(both["change"])
-    dropped = both.loc[~finite].groupby(["metric", "arm"]).size().to_dict()
+    dropped: Any = both.loc[~finite].groupby(["metric", "arm"]).size().to_dict()
     columns = ["study", "workload", "threads", "metric", "baseline", "arm", "block", "pair"]
     out = both.loc[finite, [*columns, "change"]].sort_values(
         ["study", "workload", "metric", "arm", "threads", "pair"], ignore_index=True
     )
-    out.attrs = {**tidy.attrs, "baseline": baseline, "dropped": dropped}
-    return out
+    return out, dropped
 
 
 def table(tidy: pd.DataFrame, **given: Any) -> pd.DataFrame:
@@ -140,10 +144,9 @@ def _kept(tidy: pd.DataFrame) -> pd.DataFrame:
 
 def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
     """Verdict rows of paired runs: those of the arms together, that of the baseline's copy alone."""
-    frame = pairs(tidy, baseline=asked.baseline)
+    frame, lost = _pairs(tidy, asked.baseline)
     carried = float(tidy["carry_over"].mean()) if "carry_over" in tidy else 0.0
     reasons = [Reason(Why.CARRIED_OVER, cpu_pct=100 * carried)] if carried > CARRY_OVER else []
-    design, lost = tidy.attrs.get("design") or UNKNOWN, frame.attrs["dropped"]
     groups: Any = frame.groupby(list(KEY[:4]), sort=False)
     for key, rows in groups:
         copy = rows["arm"] == f"{key[3]}{CONTROL}"
@@ -152,7 +155,7 @@ def _paired(tidy: pd.DataFrame, asked: Asked) -> Iterator[Row]:
             (rows[copy], asked.control or asked.blocks),
         ):
             if len(mine):
-                yield from _together(mine, key, blocks, asked, design, reasons, lost)
+                yield from _together(mine, key, blocks, asked, reasons, lost)
 
 
 def _together(
@@ -160,14 +163,13 @@ def _together(
     key: tuple[str, str, str, str],
     blocks: int | None,
     asked: Asked,
-    design: str,
     reasons: Sequence[Reason],
     lost: Mapping[tuple[str, str], int],
 ) -> Iterator[Row]:
     """Verdict rows of comparisons whose intervals hold the truth together. blocks: declared;
     reasons: to mind them all; lost: pairs that were left out, by (metric, arm)."""
     metric, margin_pct = key[2], asked.margin(key[2])
-    margin, planned = math.log1p(margin_pct / 100), design != UNKNOWN
+    margin, planned = math.log1p(margin_pct / 100), asked.design != UNKNOWN
     one = not planned and rows["block"].nunique() == 1  # each pair is then a block of its own
     needs = bool(asked.one_start) or (one and not asked.restarts)
     start, of_all = scatter.start_scatter(metric, asked.floor) if needs else None, list(reasons)
@@ -212,7 +214,7 @@ def _together(
             threads=pd.NA if threads in (None, JOINT) else threads,
             joint=threads == JOINT,
             blocks=len(each),
-            design=design,
+            design=asked.design,
         )
 
     many = len(cells) + (0 if arms[0].endswith(CONTROL) else asked.beside.get(key[1], 0))

@@ -242,6 +242,27 @@ def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
     return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")
 
 
+def asks(name: str, question: str = "", engine: str = "", old: str = "") -> str:
+    """What the page of a study asks, its title: of a question with a page of its own that question; ""
+    of what is no study's."""
+    if name not in _FILES:
+        return ""
+    file = _file(name, engine, old)
+    alone = file.get("own_pages", False) and question in file["questions"]
+    return (file["questions"][question] if alone else file)["asks"]
+
+
+def advice(name: str, question: str, kind: str) -> str:
+    """What a reader should do where the first cost of a page is worse, better, the same or open, with
+    {most} for the most that it may be; of a question with a page of its own, its own. "" where the
+    study's file does not say."""
+    if name not in _FILES:
+        return ""
+    file = _read(name)
+    texts = file["questions"].get(question, {}).get("advice") or file.get("advice", {})
+    return texts.get(kind) or texts.get("any", "")
+
+
 def builds(name: str) -> bool:
     """Whether a study compares two builds, whose names stand in its questions."""
     return name in _FILES and bool(_read(name).get("upgrade"))

@@ -1,20 +1,45 @@
 """How changes are written: percentages, factors beyond +100 % and -50 %, intervals, their words.
 
-Plain Python, the one place that turns a change into text. A change is that of the metric's own
-value: fewer transactions a second are -4 %, more processor time is +4 %. All values are in percent;
-one that is missing (None, NaN, pandas' NA) is "not known"."""
+Plain Python, the one place that turns a change into text; whoever needs a part of it asks for an
+`Amount`, and takes no text apart. A change is that of the metric's own value: fewer transactions a
+second are -4 %, more processor time is +4 %. All values are in percent; one that is missing (None,
+NaN, pandas' NA) is "not known"."""
 
 import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 from noisefloor.model import metric as metric_of
 
-Amount = Any  # a number in percent, None, or pandas' NA
+Percent = Any  # a number in percent, None, or pandas' NA
 MINUS, THIN = "−", "\u202f"
+PERCENT, TIMES = f"{THIN}%", " times"  # the units of an Amount
 _MANY = 100.0  # a change beyond this is told as a factor
 _FEW = -50.0  # and one below this
+_WHOLE = 19.95  # a factor from here on is written without a decimal
 _NEAR = 10.0  # below it a lower end stays a percentage: "1 to 2 times" would name no difference
 NONE = "no interval"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A change in parts; its text is `str` of it."""
+
+    number: str  # with the sign, where it has one: `+3.7`, `8.4`
+    unit: str = ""  # PERCENT or TIMES; "" of what has none: `not known`
+    word: str = ""  # the direction of a factor: `slower`
+
+    def __str__(self) -> str:
+        return f"{self.number}{self.unit}{self.word and ' '}{self.word}"
+
+    def next_to(self, word: str) -> "Amount":
+        """The same where `word` stands beside it: a direction is named once."""
+        return replace(self, word="") if self.word == word else self
+
+    def to(self, other: "Amount", joiner: str = "to") -> str:
+        """From this one to another, what both share named once: `-1.2 to +3.4 %`."""
+        alike = self.word == other.word and other.unit in (self.unit, "")
+        return f"{self.number if alike else self} {joiner} {other}"
 
 
 def words(metric: str = "") -> tuple[str, str]:
@@ -24,7 +49,7 @@ def words(metric: str = "") -> tuple[str, str]:
     return of_metric.larger, of_metric.smaller
 
 
-def large(value: Amount, metric: str = "") -> bool:
+def large(value: Percent, metric: str = "") -> bool:
     """Whether a change is told as a factor. A tenth of the bytes is 90 % less, never 10 times."""
     value = _float(value)
     return value > _MANY or (value < _FEW and words(metric)[1] not in ("less", "smaller"))
@@ -35,44 +60,55 @@ def factor(value: float) -> float:
     return 1 + value / 100 if value >= 0 else 100 / max(100 + value, 1e-9)
 
 
-def percent(value: Amount, digits: int = 1, sign: bool = True) -> str:
+def percent(value: Percent, digits: int = 1, sign: bool = True) -> str:
     """A percentage with a real minus, a narrow no-break space and, unless `sign` is False, a `+`;
     "not known" for a missing value."""
-    value = _float(value)
-    if math.isnan(value):
-        return "not known"
-    if math.isinf(value):
-        return f"{MINUS if value < 0 else ''}∞"
-    if abs(value) >= 99.95:
-        digits = 0
-    text = f"{abs(value):,.{digits}f}"
-    zero = not text.strip("0.,")
-    mark = "" if zero else MINUS if value < 0 else "+" if sign else ""
-    return f"{mark}{text}{THIN}%"
+    return str(_percent(_float(value), digits, sign))
 
 
-def size(value: Amount, metric: str = "") -> str:
+def plus_minus(*pct: float) -> str:
+    """A margin, or several: `±2 %`, `±2 and ±5 %`."""
+    return f"{' and '.join(f'±{p:g}' for p in pct)}{PERCENT}"
+
+
+def tick(value: float, *, times: bool = False) -> Amount:
+    """A change at an axis, without digits that say nothing: `+2.5 %`; as a factor `4×`, `÷4`."""
+    if times:
+        rises = value >= -1e-9
+        return Amount(f"{1 + value / 100:,.6g}×" if rises else f"÷{factor(value):,.6g}")
+    mark = MINUS if value < 0 else "+" if value > 0 else ""
+    return Amount(f"{mark}{abs(value):,.9g}", PERCENT)
+
+
+def size(value: Percent, metric: str = "") -> Amount:
     """The size of a change without its direction: `4.1 %`, `8.4 times`."""
     value = _float(value)
-    if large(value, metric):
-        return f"{_bare(value)} times"
-    return percent(abs(value), sign=False)
+    return _times(value) if large(value, metric) else _percent(abs(value), sign=False)
 
 
-def change(value: Amount, metric: str = "") -> str:
-    """A change as it is told: `+3.7 %`, `8.4 times slower`, `10 times faster`."""
+def change(value: Percent, metric: str = "", known: str = "") -> str:
+    """A change as it is written: `+3.7 %`, `8.4 times slower`, `10 times faster`. known: a word that
+    stands beside it already, and is left out."""
+    return str(_change(_float(value), metric).next_to(known))
+
+
+def as_written(value: Percent, metric: str = "") -> float:
+    """How many times as large a value is after a change, with the digits that the change is written
+    with; NaN where it is not known."""
     value = _float(value)
-    if not (text := size(value, metric)).endswith("times"):
-        return percent(value)
-    return f"{text} {words(metric)[value < 0]}"
+    if not large(value, metric):
+        return 1 + round(value, 1) / 100
+    times = factor(value)
+    times = round(times, 1 if times < _WHOLE else 0)
+    return times if value > 0 else 1 / times
 
 
-def interval(lo: Amount, hi: Amount, metric: str = "") -> str:
+def interval(lo: Percent, hi: Percent, metric: str = "") -> str:
     """`-1.2 to +3.4 %`, `7 to 10.9 times slower`; "no interval" where there is none."""
     return " ".join(filter(None, _interval(_float(lo), _float(hi), metric)))
 
 
-def in_times(*changes: Amount, metric: str = "") -> bool:
+def in_times(*changes: Percent, metric: str = "") -> bool:
     """Whether changes that stand side by side are all told as factors: one of them is `large`, and
     none so small that it would be "1 times"."""
     values = [v for v in map(_float, changes) if not math.isnan(v)]
@@ -80,32 +116,52 @@ def in_times(*changes: Amount, metric: str = "") -> bool:
     return any(large(v, metric) for v in values) and not small
 
 
-def spread(lo: Amount, hi: Amount, metric: str = "", *, times: bool | None = None) -> str:
+def spread(lo: Percent, hi: Percent, metric: str = "", *, times: bool | None = None) -> str:
     """From one change to another, both in one unit: `-8.9 to +1.4 %`, `1.2 to 2.9 times slower`.
     times: whether as factors, None where these two decide (`in_times`)."""
     lo, hi = _float(lo), _float(hi)
     if math.isnan(lo) or math.isnan(hi):
         return NONE
     if not (in_times(lo, hi, metric=metric) if times is None else times):
-        low, high = percent(lo), percent(hi)
-        return high if low == high else f"{low.removesuffix(f'{THIN}%')} to {high}"
+        return from_to(_percent(lo), _percent(hi))
     larger, smaller = words(metric)
     if lo < 0 < hi:
-        return f"{_bare(lo)} times {smaller} to {_bare(hi)} times {larger}"
-    near, far = (_bare(lo), _bare(hi)) if lo >= 0 else (_bare(hi), _bare(lo))
-    ends = far if near == far else f"{near} to {far}"
-    return f"{ends} times {larger if lo >= 0 else smaller}"
+        return _times(lo, smaller).to(_times(hi, larger))
+    near, far, word = (lo, hi, larger) if lo >= 0 else (hi, lo, smaller)
+    return from_to(_times(near, word), _times(far, word))
 
 
-def with_interval(value: Amount, lo: Amount = None, hi: Amount = None, metric: str = "") -> str:
-    """A change, then its interval: `+1.0 % (-1.2 to +3.4 %)`, `10 times slower (7 to 11 times)`."""
-    first, (ends, word) = change(value, metric), _interval(_float(lo), _float(hi), metric)
-    if not word or first.endswith(word):
-        word = ""
-    return f"{first} ({ends}{word and ' '}{word})"
+def from_to(near: Amount, far: Amount) -> str:
+    """From one to the other, one alone where they are written alike: `3.1 to 6.5 %`, `6.5 %`."""
+    return str(far) if near == far else near.to(far)
 
 
-def bounds(lo: Amount, hi: Amount, metric: str = "") -> str:
+def interval_beside(
+    value: Percent, lo: Percent, hi: Percent, metric: str = "", known: str = ""
+) -> str:
+    """The interval of a change as it stands beside it, without the word that the change has, nor
+    `known`: `-1.2 to +3.4 %`, `7 to 10.9 times`."""
+    ends, word = _interval(_float(lo), _float(hi), metric, known)
+    named = word in (known, _change(_float(value), metric).word)
+    return ends if named or not word else f"{ends} {word}"
+
+
+def with_interval(
+    value: Percent, lo: Percent = None, hi: Percent = None, metric: str = "", known: str = ""
+) -> str:
+    """A change, then its interval, both without the word `known`: `+1.0 % (-1.2 to +3.4 %)`, `10
+    times slower (7 to 11 times)`."""
+    ends = interval_beside(value, lo, hi, metric, known)
+    return f"{change(value, metric, known)} ({ends})"
+
+
+def sizes(lo: float, hi: float, metric: str = "") -> str:
+    """The sizes of an interval on one side of zero, the nearer end first: `0.5 to 2.9 %`."""
+    near, far = _sizes(lo, hi, metric)
+    return near.to(far)
+
+
+def bounds(lo: Percent, hi: Percent, metric: str = "") -> str:
     """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
     faster", "not slower, at most 1.3 % faster", "between 7 and 10.9 times slower"; "" without an
     interval. What is worse stands first."""
@@ -117,13 +173,8 @@ def bounds(lo: Amount, hi: Amount, metric: str = "") -> str:
         ends = [(size(hi, metric), larger), (size(lo, metric), smaller)]
         ends = ends if metric_of(metric).worse_up else ends[::-1]
         return ", ".join(f"not {w}" if s == size(0) else f"at most {s} {w}" for s, w in ends)
-    near, far, word = (lo, hi, larger) if lo > 0 else (hi, lo, smaller)
-    first, last = size(near, metric), size(far, metric)
-    if last.endswith("times") and factor(near) >= 1 + _NEAR / 100:
-        first = _bare(near)
-    elif last.endswith("%"):
-        first = first.removesuffix(f"{THIN}%")
-    return f"between {first} and {last} {word}"
+    near, far = _sizes(lo, hi, metric)
+    return f"between {near.to(far, 'and')} {larger if lo > 0 else smaller}"
 
 
 def ascii_only(text: str) -> str:
@@ -131,29 +182,64 @@ def ascii_only(text: str) -> str:
     return text.replace(MINUS, "-").replace(THIN, " ")
 
 
-def _float(value: Amount) -> float:
+def short(text: str) -> str:
+    """`text` for where room is short: `8.4×` for `8.4 times`."""
+    return text.replace(TIMES, "×")
+
+
+def _float(value: Percent) -> float:
     try:
         return math.nan if value is None else float(value)
     except TypeError:  # pandas' NA
         return math.nan
 
 
-def _interval(lo: float, hi: float, metric: str) -> tuple[str, str]:
-    """(the ends in words, the word for their direction or "")."""
+def _percent(value: float, digits: int = 1, sign: bool = True) -> Amount:
+    if math.isnan(value):
+        return Amount("not known")
+    if math.isinf(value):
+        return Amount(f"{MINUS if value < 0 else ''}∞")
+    if abs(value) >= 99.95:
+        digits = 0
+    text = f"{abs(value):,.{digits}f}"
+    zero = not text.strip("0.,")
+    mark = "" if zero else MINUS if value < 0 else "+" if sign else ""
+    return Amount(f"{mark}{text}", PERCENT)
+
+
+def _times(value: float, word: str = "") -> Amount:
+    """A change as a factor: `8.4 times`."""
+    times = factor(value)
+    if not times < 1e6:
+        return Amount("more than a million", TIMES, word)
+    text = f"{times:,.0f}" if times >= _WHOLE else f"{times:.1f}".removesuffix(".0")
+    return Amount(text, TIMES, word)
+
+
+def _change(value: float, metric: str) -> Amount:
+    """A change with its direction, as a sign or as a word."""
+    larger, smaller = words(metric)
+    if not large(value, metric):
+        return _percent(value)
+    return _times(value, larger if value > 0 else smaller)
+
+
+def _interval(lo: float, hi: float, metric: str, known: str = "") -> tuple[str, str]:
+    """(the ends in words, without the word `known`, the word for their direction or "")."""
     if math.isnan(lo) or math.isnan(hi):
         return NONE, ""
     larger, smaller = words(metric)
     if lo >= _NEAR and hi > _MANY:
-        return f"{_bare(lo)} to {_bare(hi)} times", larger
-    if factor(hi) >= 1 + _NEAR / 100 and hi < 0 and size(lo, metric).endswith("times"):
-        return f"{_bare(hi)} to {_bare(lo)} times", smaller
-    low, high = change(lo, metric), change(hi, metric)
-    return f"{low.removesuffix(f'{THIN}%') if high.endswith('%') else low} to {high}", ""
+        return _times(lo).to(_times(hi)), larger
+    if factor(hi) >= 1 + _NEAR / 100 and hi < 0 and large(lo, metric):
+        return _times(hi).to(_times(lo)), smaller
+    low, high = (_change(end, metric).next_to(known) for end in (lo, hi))
+    return low.to(high), ""
 
 
-def _bare(value: float) -> str:
-    """The factor of a change, as a number alone: `8.4`."""
-    times = factor(value)
-    if not times < 1e6:
-        return "more than a million"
-    return f"{times:,.0f}" if times >= 19.95 else f"{times:.1f}".removesuffix(".0")
+def _sizes(lo: float, hi: float, metric: str) -> tuple[Amount, Amount]:
+    """The sizes of an interval on one side of zero, the nearer end first, both as factors unless the
+    nearer would be "1 times"."""
+    near, far = (lo, hi) if lo > 0 else (hi, lo)
+    both = large(far, metric) and factor(near) >= 1 + _NEAR / 100
+    return _times(near) if both else size(near, metric), size(far, metric)

@@ -102,8 +102,7 @@ def two_numbers(
         change = amounts.with_interval(
             row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
         )
-        margin = f", all of it within ±{row['margin_pct']:g} %" if row["verdict"] == "same" else ""
-        lines = [f"{word}: {b} against {a}: {change}{margin}, {runs}."]
+        lines = [f"{word}: {b} against {a}: {change}{_within(row)}, {runs}."]
     elif other:
         lines = [f"{word} if an arm's runs share one server start: {_looks(row, a, b)}."]
     else:
@@ -120,57 +119,64 @@ def two_numbers(
 
 def timed(
     rows: Mapping[str, Mapping[str, Any]],
-    middles: Mapping[str, tuple[float, float]],
+    baselines: Mapping[str, float],
     failed: Mapping[str, int],
     most: int,
 ) -> list[str]:
     """Lines about two commands that were timed in pairs.
 
-    rows: metric -> its verdict row; middles: metric -> medians of A and B in base units; failed: arm
-    -> its runs that ended with an error; most: pairs that a campaign has."""
+    rows: metric -> its verdict row; baselines: metric -> median of A in the unit that it is shown
+    in; failed: arm -> its runs that ended with an error; most: pairs that a campaign has."""
     first = rows["wall"]
-    a, b = (_in_units(value, "wall") for value in middles["wall"])
     pairs = f"{first['n_arm']:,} pair{'s' * (first['n_arm'] != 1)}"
     if first["blocks"] > 1:
         pairs += f" in {first['blocks']} blocks"
-    lines = [f"{first['verdict'].upper()}: B {b}, A {a}, {_change(first)}, {pairs}."]
-    cpu = {"user": rows.get("user_cpu"), "sys": rows.get("sys_cpu")}
-    parts = ["; ".join(f"{name} {_says(row)}" for name, row in cpu.items() if row)]
+    both = _in_units(first, baselines["wall"])
+    lines = [f"{first['verdict'].upper()}: {both}, {_change(first)}, {pairs}."]
+    parts = ["; ".join(_says(rows[m]) for m in ("user_cpu", "sys_cpu") if m in rows)]
     if memory := rows.get("peak_memory"):
-        a, b = (_in_units(value, "peak_memory") for value in middles["peak_memory"])
-        parts.append(f"peak memory {_says(memory)}: B {b}, A {a}")
-    lines += [f"{part[0].upper()}{part[1:]}." for part in parts if part]
+        parts.append(f"{_says(memory)}: {_in_units(memory, baselines['peak_memory'])}")
     notes: list[str] = [*first["warnings"]]
     notes += [f"{n:,} runs of {arm} ended with an error" for arm, n in failed.items() if n]
-    lines += [f"{'; '.join(f'{n[0].upper()}{n[1:]}' for n in notes)}."] if notes else []
+    parts.append("; ".join(notes))
+    lines += [f"{_upper(part)}." for part in parts if part]
     if first["minutes_needed"] > 0 and first["runs_needed"] <= most:
         longer = math.ceil(60 * first["minutes_needed"])
         lines.append(f"To settle it: --seconds {longer}, if they scatter alike.")
     return [amounts.ascii_only(line) for line in lines]
 
 
+def _upper(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _within(row: Mapping[str, Any]) -> str:
+    """The margin, where it holds all of the interval."""
+    if row["verdict"] != "same":
+        return ""
+    return f", all of it within {amounts.plus_minus(row['margin_pct'])}"
+
+
 def _change(row: Mapping[str, Any]) -> str:
-    """A change with its interval, without the word of its verdict, and its margin where that holds
-    all of it."""
-    ends = row["lo_pct"], row["hi_pct"], row["metric"]
-    change = amounts.with_interval(row["change_pct"], *ends)
-    margin = f", all of it within ±{row['margin_pct']:g} %" if row["verdict"] == "same" else ""
-    return change.replace(f" {row['verdict']} (", " (") + margin
+    """A change with its interval, beside the word of its verdict."""
+    names = ("change_pct", "lo_pct", "hi_pct", "metric", "verdict")
+    return f"{amounts.with_interval(*(row[name] for name in names))}{_within(row)}"
 
 
 def _says(row: Mapping[str, Any]) -> str:
-    """The word of a row, with its change."""
-    return f"{row['verdict']}, {_change(row)}"
+    """`user more, +5.1 % (+3.0 to +7.2 %)`."""
+    return f"{metric_of(row['metric']).in_line} {row['verdict']}, {_change(row)}"
 
 
-def _in_units(value: float, metric: str) -> str:
-    """A value in its unit: `10.8 ms`, `2.31 s`, `13.1 MB`."""
-    known = metric_of(metric)
-    scale, unit = known.scale, known.shown_unit
-    if unit == "s" and value < 1:
-        scale, unit = 1000.0, "ms"
-    value *= scale
-    return f"{value:.3g} {unit}" if value < 999.5 else f"{value:,.0f} {unit}"
+def _in_units(row: Mapping[str, Any], baseline: float) -> str:
+    """`B 105 ms, A 99 ms`: what the change makes of the baseline, and that. baseline: in the unit
+    that the metric is shown in."""
+    unit = metric_of(row["metric"]).shown_unit
+    if unit == "s" and baseline < 1:
+        baseline, unit = 1000 * baseline, "ms"
+    after = baseline * amounts.as_written(row["change_pct"], row["metric"])
+    b, a = (f"{v:.3g}" if v < 999.5 else f"{v:,.0f}" for v in (after, baseline))
+    return f"B {b} {unit}, A {a} {unit}"
 
 
 def little(
@@ -193,7 +199,8 @@ def little(
     if max(map(abs, off)) <= LITTLE:
         return [f"{shown}: TPS and average latency are one measurement, not two."]
     worst = 100 * max(off, key=abs)
-    return [Reason(Why.INCONSISTENT, numbers=shown, off_pct=worst)]
+    off = amounts.ascii_only(amounts.percent(worst, 0))
+    return [Reason(Why.INCONSISTENT, numbers=shown, off=off)]
 
 
 def readings(words: Mapping[str, str]) -> str:
@@ -224,6 +231,6 @@ def _looks(row: Mapping[str, Any], a: str, b: str) -> str:
     if not change:
         return f"{b} looks the same as {a}"
     size = amounts.size(change, row["metric"])
-    if size.endswith("times"):
+    if size.unit == amounts.TIMES:
         return f"{b} looks {size} {'as much as' if change > 0 else 'smaller than'} {a}"
     return f"{b} looks {size} {'more' if change > 0 else 'less'} than {a}"

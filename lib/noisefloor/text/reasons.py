@@ -24,6 +24,11 @@ class Why(StrEnum):
     # of several sittings
     SO_FAR = auto()
     RANGE = auto()
+    # of the newest campaign
+    NO_INTERVAL = auto()
+    FIRST_SITTING = auto()
+    SECOND_SITTING = auto()
+    FEWER_BLOCKS = auto()
     # of runs without pairs
     ORDER_UNKNOWN = auto()
     CLIPPED = auto()
@@ -63,6 +68,11 @@ SENTENCES = {
     Why.OTHER_ARM: "no whole pair of {arm} was measured: this is about another arm",
     Why.SO_FAR: "so far {sittings} of {asked} sittings",
     Why.RANGE: "range of {sittings} sittings: how much sittings scatter is not known yet",
+    Why.NO_INTERVAL: "it has no interval",
+    Why.FIRST_SITTING: "only one sitting of this design on this processor",
+    Why.SECOND_SITTING: "only one sitting before it; two are needed until it is known how much "
+    "sittings scatter",
+    Why.FEWER_BLOCKS: "it has {blocks} blocks, each campaign before it {least} or more",
     Why.ORDER_UNKNOWN: "the runs do not say in which order they were made: a drift of the machine "
     "would look like a difference",
     Why.CLIPPED: "clipped at {most_s:g} s, the end of sysbench's histogram",
@@ -79,7 +89,7 @@ SENTENCES = {
     Why.DRIFT: "throughput steps or drifts within the run",
     Why.NEVER_JUDGED: "{what}: shown, never judged",
     Why.FLOOR_RUNS: "the floor is taken as measured by {runs} A/A runs",
-    Why.INCONSISTENT: "inconsistent: {numbers}, {off_pct:+.0f} % off the TPS given (other threads, "
+    Why.INCONSISTENT: "inconsistent: {numbers}, {off} off the TPS given (other threads, "
     "a rate limit, or another run)",
     Why.UNLESS_STARTS_SCATTER: "holds unless what no repetition here shows (server start, cache, "
     "time of day) scatters by more than {cv_pct:.1f} % (CV)",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from noisefloor.model import METRICS
 from noisefloor.parse.base import error
 
 
@@ -14,10 +15,10 @@ from noisefloor.parse.base import error
 class Run:
     """What one text says about one run; values in base units (s, 1/s).
 
-    `values`: metric -> value. `keys`: conditions; runs that differ in one of `must` cannot be
-    compared, a difference in another one is a note. `rows`: transactions per second, row by row, of
-    the rows that count. `more`: further values, for an archive's table. `access`: RO, RW or WO, as
-    the text counts its statements, else ""."""
+    `values`: metric -> value; a metric that is not in the table is a KeyError. `keys`: conditions;
+    runs that differ in one of `must` cannot be compared, a difference in another one is a note.
+    `rows`: transactions per second, row by row, of the rows that count. `more`: further values, for
+    an archive's table. `access`: RO, RW or WO, as the text counts its statements, else ""."""
 
     name: str
     values: Mapping[str, float]
@@ -35,6 +36,11 @@ class Run:
     options: Mapping[str, str] = field(default_factory=dict)
     intervals: Mapping[str, np.ndarray] = field(default_factory=dict)
     histogram: tuple[np.ndarray, np.ndarray] | None = None
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.values).difference(METRICS):
+            names = ", ".join(sorted(unknown))
+            raise KeyError(f"{names}: no row of metrics.csv says what is better")
 
 
 def labelled(text: str, labels: Mapping[str, str]) -> dict[str, re.Match[str]]:

@@ -40,7 +40,7 @@ _BATCH_BYTES, BATCH_FILES = 16 * 2**20, 2000
 HERE_BYTES = 4 * 2**20  # of text that one process has read before others have started
 _FLUSH_BYTES = 32 * 2**20  # of text whose numbers are held in memory
 _UNREAD = 0  # the stamp of a file that could not be read: no file has it, so it is tried again
-_UNITS = {"events_per_s": "1/s", "qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
+_UNITS = {"qps": "1/s", "ignored_errors": "1", "reconnects": "1"}
 
 _Pool = Callable[[], contextlib.AbstractContextManager[Any]]  # gives what `data.cluster.pool` does
 _Progress = Callable[[int, int], None]  # bytes read, bytes to read
@@ -403,12 +403,12 @@ class _Part:
 
         campaign = tidy.opened(folder)
         try:
-            meta, table = campaign.meta, tidy.tidy_table(campaign)
+            meta, (table, problems, _) = campaign.meta, campaign.tidy_runs
         except tidy.Damaged as e:
             self._problem(name, "", 0, str(e))
             self._file(name, "", "campaign", size, stamp)
             return
-        for sentence in table.attrs["problems"]:
+        for sentence in problems:
             self._problem(name, "", 0, safe_line(sentence))
         runs = {run.name: run for run in campaign.runs}
         by_run = table.groupby("run", sort=False)

@@ -7,6 +7,7 @@ what runs say; tables: what is computed of both."""
 
 from noisefloor.data.results.campaign import Beside, Results, only
 from noisefloor.data.results.frames import (
+    baseline_in_units,
     builds,
     counted,
     differences,
@@ -19,7 +20,6 @@ from noisefloor.data.results.frames import (
     lags,
     maxima,
     medians,
-    middles,
     profiles,
     proofs,
     quantiles,
@@ -46,6 +46,7 @@ from noisefloor.data.results.rows import (
     headlines,
     highest_tps,
     lead,
+    lead_rows,
     leading,
     main_metric,
     main_threads,

@@ -142,9 +142,7 @@ class Results:
         frames = [(p.study.key, p.frame(of)) for p in self.parts]
         frames = [(key, f) for key, f in frames if len(f)] or frames[:1]
         named = [f.assign(run=f"{key}/" + f["run"]) if "run" in f else f for key, f in frames]
-        out = pd.concat(named, ignore_index=True)
-        out.attrs = dict(frames[0][1].attrs)
-        return out
+        return pd.concat(named, ignore_index=True)
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -153,15 +151,8 @@ class Results:
 
     @cached_property
     def tidy(self) -> pd.DataFrame:
-        """The tidy table (`tidy.COLUMNS`); what was left out stands in ``attrs["problems"]``."""
-        table = self.frame(tidy.tidy_table)
-        if len(self.parts) > 1:
-            table.attrs["problems"] = [
-                f"{p.study.key}/{problem}"
-                for p in self.parts
-                for problem in p.tidy.attrs["problems"]
-            ]
-        return table
+        """The tidy table (`tidy.COLUMNS`)."""
+        return self.frame(tidy.tidy_table)
 
     @cached_property
     def _without_warmups(self) -> pd.DataFrame:
@@ -230,7 +221,11 @@ class Results:
         seconds = 2 * (slices.median() + lost_s)
         try:
             table = schedule.judge_campaign(
-                asked, rows, self.meta.get("plan"), pair_seconds=seconds
+                asked,
+                rows,
+                self.meta.get("plan"),
+                saturated=self.opened.tidy_runs.saturated,
+                pair_seconds=seconds,
             )
         except ValueError as e:
             raise tidy.Damaged(f"{self.folder.name} cannot be judged: {e}") from None

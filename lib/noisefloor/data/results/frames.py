@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from noisefloor import stats
 from noisefloor.data import design, tidy
 from noisefloor.data.packed import Place
 from noisefloor.data.results.campaign import Results, only
@@ -132,8 +133,14 @@ def warnings(page: Results) -> pd.DataFrame:
     each = page.runs["warnings"].str.split("; ").explode()
     each = each[each.fillna("") != ""].str.replace(r"[\d.]+", "…", regex=True)
     counts = each.value_counts().rename_axis("warning").reset_index(name="runs")
-    problems = pd.DataFrame({"warning": page.tidy.attrs["problems"], "runs": 1})
-    return pd.concat([counts, problems], ignore_index=True)
+    several = len(page.parts) > 1
+    problems = [
+        f"{part.study.key}/{problem}" if several else problem
+        for part in page.parts
+        for problem in part.opened.tidy_runs.problems
+    ]
+    left_out = pd.DataFrame({"warning": problems, "runs": 1})
+    return pd.concat([counts, left_out], ignore_index=True)
 
 
 def skipped(page: Results) -> pd.DataFrame:
@@ -202,14 +209,19 @@ def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFr
     return pd.concat(columns, axis=1).reset_index()
 
 
-def middles(page: Results) -> dict[str, tuple[float, float]]:
-    """Metric -> medians of the baseline's and of the first arm's runs of the first workload, in base
-    units."""
-    study = page.parts[0].study
-    names = [study.baseline.name, study.arms[0].name]
-    by_metric = page.judged(study.workloads[0].name).groupby(["metric", "arm"])["value"].median()
-    table = by_metric.unstack().reindex(columns=names).dropna()
-    return {str(metric): (float(a), float(b)) for metric, a, b in table.itertuples(name=None)}
+def baseline_in_units(part: Results, row: Any) -> float:
+    """The median of the baseline's runs in the pairs that a campaign compares with a row's arm, in the
+    unit in which the metric is shown, as it is printed; NaN without one."""
+    runs = part.judged(row["workload"], row["metric"])
+    pairs: Any = stats.pairs(runs, baseline=row["baseline"]) if len(runs) else runs
+    if not len(pairs):
+        return math.nan
+    own = pairs[pairs["arm"].eq(row["arm"]) & pairs["threads"].eq(row["threads"])]
+    blocks = stats.block_means(own).index
+    runs = runs[runs["threads"].eq(row["threads"]) & runs["block"].isin(blocks)]
+    paired = runs.loc[runs["arm"].eq(row["arm"]), "pair_id"]
+    base = runs[runs["arm"].eq(row["baseline"]) & runs["pair_id"].isin(paired)]
+    return float(f"{base['value'].median() * METRICS[row['metric']].scale:.4g}")
 
 
 def failed(page: Results) -> dict[str, int]:

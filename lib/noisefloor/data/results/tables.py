@@ -59,7 +59,7 @@ def load_curve(page: Results) -> pd.DataFrame:
     for work in part.study.workloads if part else ():
         assert part is not None
         rows = part.judged(work.name)
-        saturated = part.tidy.attrs.get("saturated", {}).get(work.name, {})
+        saturated = part.opened.tidy_runs.saturated.get(work.name, {})
         pairs = rows.groupby(["metric", "pair_id"])["value"].transform("size")
         middle = rows[pairs.gt(1)].groupby(["arm", "metric"])["value"].median()
         base = part.study.baseline.name

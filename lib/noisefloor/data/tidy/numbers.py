@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -69,6 +69,14 @@ class Run:
         return parse.together([parse.sysbench(p.read_bytes()) for p in printed(self.place)], starts)
 
 
+class TidyRuns(NamedTuple):
+    """What a campaign's runs say: columns `COLUMNS`, runs of whole pairs and warm-ups."""
+
+    table: pd.DataFrame
+    problems: list[str]  # a sentence for each that was left out
+    saturated: dict[str, dict[str, list[int]]]  # as in `rates`; empty where none was
+
+
 class Opened:
     """A campaign whose runs are read once, whatever is asked of it: every function of this package
     that takes a campaign's folder takes it as well."""
@@ -85,6 +93,12 @@ class Opened:
     def runs(self) -> list[Run]:
         """The runs of `run_folders`, damaged ones too."""
         return [Run(place) for place in run_folders(self.folder)]
+
+    @cached_property
+    def tidy_runs(self) -> TidyRuns:
+        """Its tidy table, what was left out of it, and which windows were saturated. Raises
+        Damaged."""
+        return _tidy_runs(self)
 
 
 def opened(campaign: Path | Opened) -> Opened:
@@ -235,17 +249,17 @@ def rows(run: Place | Run) -> list[dict[str, Any]]:
         raise Damaged(f"{run.name} lacks what its tool leaves ({e!r})") from None
 
 
-def frame(rows: list[dict[str, Any]], design: str) -> pd.DataFrame:
-    """Tidy rows as a table; the design stands in ``attrs``."""
-    table = pd.DataFrame(rows, columns=COLUMNS).astype({"threads": "Int64", "warmup": bool})
-    table.attrs["design"] = design
-    return table
+def frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Tidy rows as a table."""
+    return pd.DataFrame(rows, columns=COLUMNS).astype({"threads": "Int64", "warmup": bool})
 
 
 def tidy_table(campaign: Path | Opened) -> pd.DataFrame:
-    """The tidy table of a campaign: runs of whole pairs and warm-ups. ``attrs``: ``design``;
-    ``problems``, a sentence for each that was left out; ``saturated`` as in `rates`, at a rate."""
-    campaign = opened(campaign)
+    """The table of `Opened.tidy_runs`."""
+    return opened(campaign).tidy_runs.table
+
+
+def _tidy_runs(campaign: Opened) -> TidyRuns:
     facts, folder = campaign.meta, campaign.folder
     measured: list[dict[str, Any]] = []
     problems: list[str] = []
@@ -256,7 +270,7 @@ def tidy_table(campaign: Path | Opened) -> pd.DataFrame:
             problems.append(f"{run.name}: {e}")
     if any(w.get("at_once") for w in facts["workloads"]):
         problems.append("two servers at once in a closed loop: measured, and not judged")
-    result = _in_every_run(frame(measured, facts["design"]))
+    result = _in_every_run(frame(measured))
     pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
     half = set(pairs[pairs != 2].index)
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
@@ -270,9 +284,7 @@ def tidy_table(campaign: Path | Opened) -> pd.DataFrame:
             f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
             for p in kept
         ]
-    result.attrs |= {"design": facts["design"], "problems": problems + broken(folder)}
-    result.attrs |= {"saturated": full} if full else {}
-    return result
+    return TidyRuns(result, problems + broken(folder), full)
 
 
 def _in_every_run(rows: pd.DataFrame) -> pd.DataFrame:
@@ -297,7 +309,7 @@ def _runs(
     campaign: Path | Opened, *, warmup: bool, file: str = ""
 ) -> Iterator[tuple[dict[str, Any], Run]]:
     """The runs as they were written, those that hold `file` where one is named; damaged ones stand
-    among the problems of `table`."""
+    among the problems of `Opened.tidy_runs`."""
     for run in opened(campaign).runs:
         with contextlib.suppress(Damaged):
             wanted = warmup or not run.facts["warmup"]

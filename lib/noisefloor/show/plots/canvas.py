@@ -236,9 +236,7 @@ def _percent(log: Any) -> Any:
 def _percent_axis(ax: Axes, axis: str, ticks: int) -> None:
     which = getattr(ax, f"{axis}axis")
     which.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10], min_n_ticks=3))
-    which.set_major_formatter(
-        lambda v, _: f"{'−' if v < 0 else '+' if v > 0 else ''}{abs(v):,.9g}\u202f%"
-    )
+    which.set_major_formatter(lambda v, _: str(amounts.tick(v)))
 
 
 def scale(
@@ -269,12 +267,7 @@ def scale(
         if len(factors) <= most + 2:
             break
     at = [100 * (f - 1) for f in factors]
-    ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: times(v))
-
-
-def times(change: float) -> str:
-    """A change in percent as a tick: `4×`, `÷4`."""
-    return f"{1 + change / 100:,.6g}×" if change >= -1e-9 else f"÷{amounts.factor(change):,.6g}"
+    ticks(getattr(ax, f"{axis}axis"), at, lambda v, _: str(amounts.tick(v, times=True)))
 
 
 def round_numbers(first: float, last: float, steps: Sequence[float] = (1, 2, 5)) -> list[float]:
@@ -440,16 +433,22 @@ def glyph(row: Any) -> str:
 
 def size(row: Any) -> str:
     """The change of a row, the word for its direction left out."""
-    return amounts.change(row.change_pct, row.metric).removesuffix(f" {row.verdict}")
+    return amounts.change(row.change_pct, row.metric, known=row.verdict)
+
+
+def change_and_interval(row: Any) -> list[str]:
+    """The change of a row and its interval, the word for its direction left out where that is the
+    verdict; of a range its ends alone."""
+    if pd.isna(row.change_pct) or is_range(row):
+        return [amounts.interval(row.lo_pct, row.hi_pct, row.metric)]
+    of = row.change_pct, row.lo_pct, row.hi_pct, row.metric
+    return [size(row), amounts.interval_beside(*of, known=row.verdict)]
 
 
 def numbers(row: Any) -> str:
-    """The change of a row with its interval, the word for its direction left out where that is the
-    verdict; of a range its ends alone."""
-    if pd.isna(row.change_pct) or is_range(row):
-        return amounts.interval(row.lo_pct, row.hi_pct, row.metric)
-    text = amounts.with_interval(row.change_pct, row.lo_pct, row.hi_pct, row.metric)
-    return text.replace(f" {row.verdict}", "") if row.verdict in amounts.words(row.metric) else text
+    """The same in one: `+1.0 % (−1.2 to +3.4 %)`."""
+    change, *ends = change_and_interval(row)
+    return f"{change} ({ends[0]})" if ends else change
 
 
 def judged(

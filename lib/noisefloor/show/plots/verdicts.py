@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from noisefloor.data.alarm import EXPECTED
 from noisefloor.model import CONTROL_SUFFIX
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
@@ -103,7 +104,7 @@ def _bars(rows: pd.DataFrame) -> str:
 
 def _same(margin: float, between: str = " ") -> str:
     """What the band means."""
-    return f"within ±{margin:g}\u202f%{between}counts as same"
+    return f"within {amounts.plus_minus(margin)}{between}counts as same"
 
 
 def _reach(panel: pd.DataFrame, beside: Sequence[float]) -> tuple[float, float, float]:
@@ -318,7 +319,8 @@ def _row_name(row: Row, names: Sequence[str]) -> str:
 def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """How a change moved: for every comparison a row a campaign in order of date, named by its date,
     server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
-    processor say together.
+    processor say together. Behind the newest campaign, as a grey band, where those before it predict
+    it.
 
     `frame`: verdict rows with the columns campaign, date, engine, machine, processor and sittings, as
     `store.history` returns them.
@@ -341,6 +343,8 @@ def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool
         what += f" ({row.question})" if several["question"] and row.question else ""
         named.append((what, ", ".join(parts)))
     lines = [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if several["machine"]]
+    if frame.reindex(columns=EXPECTED).notna().any(axis=None):
+        lines.insert(0, "grey band: where the sittings before it predict the newest campaign")
     legend = [part for line in lines for part in textwrap.wrap(line, 56 if narrow else 120)]
     marks = ["D" if missing else "o" for missing in frame["campaign"].isna()]
     return _intervals(frame, named, palette, narrow, marks, legend)
@@ -405,21 +409,26 @@ def _intervals(
     left = 34 + 6.6 * max(len(name) for _, name in named)
     left = min(300, left, canvas.WIDE - right - 190)
     figure, ax, places = _forest(frame, rows, left, right, narrow, legend=legend)
-    for place, row, mark in zip(places, frame.itertuples(), marks, strict=True):
+    expected = frame.reindex(columns=EXPECTED).to_numpy(float)  # of the newest campaigns alone
+    band: dict[str, Any] = {"color": CONTROL, "lw": 16, "alpha": 0.45, "zorder": 2}
+    band["solid_capstyle"] = "butt"  # a round end would reach beyond the range
+    for place, row, mark, ahead in zip(places, frame.itertuples(), marks, expected, strict=True):
+        canvas.whisker(ax, place, ahead, limit, True, **band)
         if mark:
             canvas.point(ax, place, row, limit, ink[row.arm], mark, level=True)
         else:
             ends = row.lo_pct, row.hi_pct
             canvas.whisker(ax, place, ends, limit, True, color=ink[row.arm], lw=2, alpha=0.8)
     ticks, metric = int(ax.bbox.width / 55), frame["metric"].iloc[0]
-    ends = canvas.span(frame[canvas.SIZES], frame["margin_pct"].min(), limit)
+    beside = canvas.cut(expected, limit).ravel()
+    ends = canvas.span(frame[canvas.SIZES], frame["margin_pct"].min(), limit, beside)
     canvas.scale(ax, *ends, 0.04, 0.04, "x", ticks, metric)
     return figure
 
 
 def _sizes(row: Any, mark: str) -> tuple[str, str, str]:
     """What stands beside a row of a forest: word and size for a phone, word, size with its ends."""
-    word, numbers = canvas.verdict_label(row), canvas.numbers(row).replace(" times", "×")
+    word, numbers = canvas.verdict_label(row), amounts.short(canvas.numbers(row))
     if not mark:
         return numbers, "", numbers
     size = numbers if canvas.is_range(row) else canvas.size(row)
@@ -477,7 +486,7 @@ def _forest(
         canvas.note(ax, numbers, (1, place), (right - 4, 0), at, **style | far | {"color": MUTED})
     larger, smaller = canvas.directions(frame["metric"])
     margins = frame["margin_pct"].unique()
-    shade = f"±{margins[0]:g}\u202f%" if len(margins) == 1 else "shaded:"
+    shade = amounts.plus_minus(margins[0]) if len(margins) == 1 else "shaded:"
     room = ax.bbox.width / 6.2 - len(f"← {smaller}{larger}{unit} →")  # characters between the ends
     middles = (f"{shade} counts as same", f"{shade} is same", "same")
     middle = next((words for words in middles if len(words) < room - 2), "")
@@ -521,8 +530,8 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
         ax.plot(row.change_pct, place, "o", ms=7, mec=ink, mew=1.6, zorder=5, mfc=face)
     ax.set_xlim(low, high)
     ticks = (-95, -75, -33, -10, -margin, 0, margin, 10, 50, 300, 1900)
-    names = {t: f"{t:+g}".replace("-", "−") if t else "0" for t in ticks}
-    names |= {t: canvas.times(t) for t in ticks if amounts.large(t)}
+    names = {t: amounts.tick(t).number for t in ticks}
+    names |= {t: str(amounts.tick(t, times=True)) for t in ticks if amounts.large(t)}
     at = [t for t in ticks if low < t < high]
     canvas.ticks(ax.xaxis, at, lambda value, _: names[value])
     return figure

@@ -1,13 +1,16 @@
 """Notebook to page: words from the verdict table, papermill, one self-contained HTML, the index.
 
-Modules, each reading only from those above it: `words` (findings in prose), `statement` (the one
-that leads a page), `pieces` (box, tables, provenance, and the verdict table beside the page),
+Modules, each reading only from those above it: `words` (findings in prose), `alarm` (whether a newest
+campaign lies where it is expected), `units` (a change in the units of its metric), `statement` (what
+leads a page), `pieces` (box, tables, provenance, and the verdict table beside the page),
 `answers` (a study's questions and figures), `behind` (in units, how it was measured, what it depends
-on, all rows), `pages` (one notebook, its parameters checked, to one page), `verified` (a page against
-its raw files), `batch` (many pages, the index over them, and what is published).
+on, all rows), `notebooks` (which there are), `arguments` (their parameters, checked), `execute`,
+`layout` (an executed notebook as HTML), `pages` (one notebook to one page), `verified` (a page
+against its raw files), `batch` (many pages, the index over them, and what is published).
 """
 # ruff: noqa: F401
 
+from noisefloor.show.report.alarm import alarm_lines
 from noisefloor.show.report.answers import (
     answer,
     archived,
@@ -16,7 +19,7 @@ from noisefloor.show.report.answers import (
     dots,
     figure,
     latency,
-    load_section,
+    lead_figure,
     open_page,
     pairs_section,
     processor_section,
@@ -26,6 +29,7 @@ from noisefloor.show.report.answers import (
     threads_section,
     timeline,
 )
+from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.batch import (
     index,
     measures,
@@ -34,6 +38,7 @@ from noisefloor.show.report.batch import (
     plan_archive,
     publish,
     published_archives,
+    published_findings,
     recorded_campaign,
     render_all,
     summary,
@@ -49,15 +54,8 @@ from noisefloor.show.report.behind import (
     settings,
     transfers,
 )
-from noisefloor.show.report.pages import (
-    PARTS,
-    checked,
-    notebook,
-    of_questions,
-    parameters,
-    render,
-    studies,
-)
+from noisefloor.show.report.notebooks import notebook, of_questions, studies
+from noisefloor.show.report.pages import PARTS, render
 from noisefloor.show.report.pieces import (
     OUT,
     badge,
@@ -67,12 +65,11 @@ from noisefloor.show.report.pieces import (
     like,
     provenance,
     records,
-    ruler,
     save,
     verdict_box,
     verdict_table,
 )
-from noisefloor.show.report.statement import headline_of
+from noisefloor.show.report.statement import brief, headline_of
 from noisefloor.show.report.words import (
     ReportError,
     engine,

@@ -77,7 +77,9 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     plots.theme(r.study.compared)
     leads, others = headlines(r, arm), further(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
-    page, title = studies.page_of(r.study.name, r.study.key), r.study.title
+    page, given = studies.page_of(r.study.name, r.study.key), r.meta.get("parameters", {})
+    engine, old = r.meta.get("engine", {}).get("kind", ""), given.get("old") or ""
+    title = studies.asks(r.study.name, r.study.key, engine, old) or r.study.title
     save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
@@ -100,9 +102,10 @@ def archived(
         (", ".join(row[c] for c in several), row["verdict"], words.word(row), words.change(row))
         for row in rows.to_dict("records")
     ]
-    inner = piece("archived", sentences[:FEW], chips if len(chips) <= FEW else [], claims)
+    few = chips if len(chips) <= FEW else []
+    inner = piece("archived", sentences[:FEW], few, claims, words.where(r.meta))
     look = f"nf-{verdict_kind(rows['verdict'].mode()[0])}".replace(" ", "-")
-    return Shown(piece("box", look, inner, words.where(r.meta)), "\n".join(sentences))
+    return Shown(piece("box", look, inner), "\n".join(sentences))
 
 
 # -- figures ---------------------------------------------------------------------------------------
@@ -142,23 +145,24 @@ def threads_section(
     published: pd.DataFrame | None = None,
 ) -> Shown | None:
     """The change against thread counts, of `rows` or of both costs of what the servers can do at most,
-    and over it what was `published`."""
+    and over it what was `published`; where that was not measured, the command that would."""
     part = capacity(r)
+    if rows is None and part.study.workloads[0].rate:
+        return remark("Not measured here. To measure it:", command(r, part.study.key or "headline"))
     rows = costs(r, main_workload(part), part.study.key) if rows is None else rows
     drawn = plots.threads_figure(rows, metrics, published=published) if len(rows) else None
     return figure(drawn, rows, name, caption, alt=alt)
 
 
-def load_section(r: Results) -> Shown | None:
-    """Latency against the offered load with the change of p99, and a field that takes the reader's own
-    load; where it was not measured, the command that would."""
+def lead_figure(r: Results) -> Shown | None:
+    """The figure that a page begins with: latency against the offered load with the change of p99, and a
+    field that takes the reader's own load; where nothing was measured at a rate, the change against
+    thread counts."""
     points = load_curve(r)
     if points.empty:
-        missing = remark("Not measured here. To measure it:", command(r, "rate"))
-        return missing if "rate" in questions_of(r) else None
+        return threads_section(r)
     rows = r.of(control=False)
-    rows = rows[rows["rate"].gt(0)]
-    rows = rows.sort_values("rate", kind="stable")
+    rows = rows[rows["rate"].gt(0)].sort_values("rate", kind="stable")
     p99, cpu = (rows[rows["metric"] == m] for m in ("p99", PROCESSOR[0]))
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]

@@ -24,20 +24,12 @@ from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
 from noisefloor.show.report.answers import asked, open_page
-from noisefloor.show.report.pages import (
-    MEASURED_BY,
-    PARTS,
-    checked,
-    notebook,
-    of_questions,
-    parameters,
-    placed,
-    render,
-    set_aside,
-    shell,
-    studies,
-)
+from noisefloor.show.report.arguments import checked, parameters
+from noisefloor.show.report.layout import shell
+from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, studies
+from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import by_word, drawing, raw_links
+from noisefloor.show.report.statement import in_one_line
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import SAME, differs
 from noisefloor.studies import STUDIES, headline, load, page_of
@@ -388,6 +380,7 @@ def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
 
 # -- published -------------------------------------------------------------------------------------
 
+_FIRST = 6  # pages that the README tells of
 _FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
 
 
@@ -418,20 +411,34 @@ def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
         target.rename(old)
     whole.rename(target)
     shutil.rmtree(old, ignore_errors=True)
-    newest = [
-        (f.with_suffix(".html"), json.loads(f.read_text())) for f in _published().glob("*/*.json")
-    ]
-    newest = [(p, facts) for p, facts in newest if p.stem == p.parent.name == facts["study"]]
-    newest.sort(key=lambda one: _turn(one[0].stem, one[1]))
-    index(target.parent, [page for page, _ in newest])
-    lines = [
-        f"- **[{facts['title']}]({paths.relative(page)})**: {facts['headline']}\n"
-        for page, facts in newest
-        if facts.get("headline")
-    ]
+    index(target.parent, [page for page, _ in _published_pages()])
     readme = paths.root() / "README.md"
-    readme.write_text(_FINDINGS.sub(lambda _: "".join(lines), readme.read_text()))
+    lines = published_findings()
+    readme.write_text(_FINDINGS.sub(lambda _: lines, readme.read_text()))
     return target, True
+
+
+def published_findings() -> str:
+    """The README's findings in Markdown: the first cost of each of the published pages that the index
+    begins with, a line a page. An archive's page, which leads with no comparison, says its headline;
+    those about comparisons of all kinds (`_LAST`) are left out."""
+    pages = [(page, facts) for page, facts in _published_pages() if facts.get("headline")]
+    costs = [(page, facts) for page, facts in pages if page.stem not in _LAST]
+    return "".join(_finding(page, facts) for page, facts in costs[:_FIRST])
+
+
+def _finding(page: Path, facts: Mapping[str, Any]) -> str:
+    leads = facts.get("leads")
+    who, what = in_one_line(leads[0]) if leads else (facts["title"] or facts["study"], facts["headline"])
+    return f"- **[{who}]({paths.relative(page)})**: {what}\n"
+
+
+def _published_pages() -> list[tuple[Path, dict[str, Any]]]:
+    """(page, what lies beside it as JSON) of all that is published, in the order of their index."""
+    files = _published().glob("*/*.json")
+    pages = [(file.with_suffix(".html"), json.loads(file.read_text())) for file in files]
+    whole = [(p, facts) for p, facts in pages if p.stem == p.parent.name == facts["study"]]
+    return sorted(whole, key=lambda one: _turn(one[0].stem, one[1]))
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisefloor import stats, studies
+from noisefloor import studies
 from noisefloor.data.results import (
     PROCESSOR,
     THROUGHPUT,
     Results,
+    baseline_in_units,
     differences,
     evidence,
     headlines,
@@ -81,30 +82,23 @@ def _value(text: str) -> str:
 def absolute(results: Results) -> Shown | None:
     """What the leading campaign of each question is about, in units: its baseline, and what the
     change makes of it. Those of other questions are folded: never two campaigns in one table."""
-    first, *rest = (_units(part) for part in results.parts)
+    first, *rest = (_units(results, part) for part in results.parts)
     rest = [table_ for table_ in rest if table_ is not None]
     more = fold(f"In units: {len(rest)} more question{'s' * (len(rest) > 1)}", *rest)
     return joined_shown(first, more)
 
 
-def _units(part: Results) -> Shown | None:
-    """The table of one campaign: a row a metric, thread count and arm. The baseline is that of the
-    very pairs that the change is from, and what the change makes of it is computed from both as they
-    are printed."""
-    work, baseline, rows = main_workload(part), part.study.baseline.name, []
-    alone = part.alone()
-    alone = alone[alone["workload"].eq(work) & ~alone["control"] & ~alone["joint"]]
+def _units(results: Results, part: Results) -> Shown | None:
+    """The table of one question: a row a metric, thread count and arm. The baseline is that of the
+    leading campaign's own pairs, and what the change of all its sittings makes of it is computed from
+    both as they are printed."""
+    work, rows = main_workload(part), []
+    judged = results.of(work, control=False, question=part.study.key)
+    judged = judged[~judged["joint"]]
     for metric in _LISTS["absolute"]:
-        compared, judged = alone[alone["metric"].eq(metric)], part.judged(work, metric)
-        pairs: Any = stats.pairs(judged, baseline=baseline) if len(compared) else None
-        for row in compared.to_dict("records"):
-            mine = pairs[pairs["arm"].eq(row["arm"]) & pairs["threads"].eq(row["threads"])]
-            blocks = stats.block_means(mine).index
-            runs = judged[judged["threads"].eq(row["threads"]) & judged["block"].isin(blocks)]
-            pair_ids = runs.loc[runs["arm"].eq(row["arm"]), "pair_id"]
-            base = runs[runs["arm"].eq(row["baseline"]) & runs["pair_id"].isin(pair_ids)]
-            middle = float(f"{base['value'].median() * METRICS[metric].scale:.4g}")
-            value, lo, hi = (cell(middle * _times(row[c], metric)) for c in _ENDS)
+        for row in judged[judged["metric"].eq(metric)].to_dict("records"):
+            middle = baseline_in_units(part, row)
+            value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in _ENDS)
             rows.append(
                 {
                     "metric": f"{metric_label(metric)}, {METRICS[metric].shown_unit}",
@@ -130,16 +124,6 @@ def _units(part: Results) -> Shown | None:
     key = part.study.key
     name = f"absolute-{key}" if key else "absolute"
     return html_table(frame, caption, name=name, numbers=numbers)
-
-
-def _times(value: Any, metric: str) -> float:
-    """How many times as large a value is after a change, as the change is printed."""
-    if not has_value(value):
-        return math.nan
-    if amounts.large(value, metric):
-        factor = round(amounts.factor(value), 1 if amounts.factor(value) < 19.95 else 0)
-        return factor if value > 0 else 1 / factor
-    return 1 + round(value, 1) / 100
 
 
 def expectation(results: Results) -> Shown | None:
@@ -168,7 +152,8 @@ def rule(results: Results) -> Shown:
     for metric, margin in judged.groupby("metric", sort=False)["margin_pct"].first().items():
         margins.setdefault(margin, []).append(SHORT.get(str(metric), metric_label(str(metric))))
     each = [
-        f"±{margin:g}\u202f% for {', '.join(names)}" for margin, names in sorted(margins.items())
+        f"{amounts.plus_minus(margin)} for {', '.join(names)}"
+        for margin, names in sorted(margins.items())
     ]
     n = int((~judged["verdict"].isin((CANNOT_TELL, NOT_YET))).sum())
     facts = {"margins": "; ".join(each), "words": n, "of": len(judged)}
@@ -370,7 +355,7 @@ def _again(results: Results) -> Shown:
     seeded = study.name in studies.STUDIES or "commands" in meta.get("parameters", {})
     line += f" --seed {meta['seed']}" if seeded else ""
     versions = sorted({e["label"] for e in meta.get("engines", {}).values()})
-    if versions:  # of servers
+    if meta.get("engine"):
         versions.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
     versions += [f"Noisefloor at {meta['commit']}"] if meta.get("commit") else []
     return Shown(piece("again", line, ", ".join([*versions, f"seed {meta['seed']}"])))

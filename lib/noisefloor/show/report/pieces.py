@@ -27,18 +27,15 @@ from noisefloor.show.markup import (
     safe,
     text_of_html,
 )
-from noisefloor.show.plots.canvas import away, mirror
-from noisefloor.show.report import statement, words
+from noisefloor.show.plots.canvas import mirror
+from noisefloor.show.report import statement, units, words
 from noisefloor.show.rows import Row, as_list, is_control, joint, metric_label
-from noisefloor.stats.verdict import NOT_YET
 from noisefloor.text import amounts, sheet
 from noisefloor.text.reasons import Why, without
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
 _SIZES = ("change_pct", "lo_pct", "hi_pct")
-_ROOM = 125  # of the 600 of a ruler, for a note beside an interval
 _IN_HEADLINES = Why.SO_FAR, Why.RANGE, Why.COUNTS_DIFFER  # reasons that they tell
-_ALSO = 6  # comparisons that the box lists as single words, for each that it leads with
 _WHOLE = 60  # characters of a name that stays on one line
 _LONG = 40  # rows of a table above which it scrolls in a box of its own
 _MOST = 100  # rows of a table that a page shows
@@ -72,48 +69,6 @@ def drawing(row: Row, x: Callable[[float], float]) -> dict[str, Any]:
     }
 
 
-def ruler(row: Row) -> str:
-    """A small inline SVG of one comparison: interval and margin band on a ruler, with factors on a
-    log scale where a change is told as a factor; at its ends the metric's words. "" where the
-    change is not known."""
-    middle, lo, hi = _numbers(row)
-    margin = row["margin_pct"]
-    if math.isnan(middle):
-        return ""
-    ends = [end for end in map(away, (lo, hi, middle)) if math.isfinite(end)]
-    limit = max(2 * margin, 1.15 * max(ends, default=0))
-    limit = min(limit, max(60, 4 * margin, 3 * away(middle)))
-    log = amounts.large(limit)
-    if log:
-        base = next((b for b in (2, 5, 10, 100) if 1 + limit / 100 <= b**3.5), 1000)
-        ticks = {100 * (base**i - 1): f"{base**i:.4g}×" for i in range(-3, 4)}
-    else:
-        step = next(s for s in (0.5, 1, 2, 5, 10, 20, 50) if limit / s <= 3.5)
-        ticks = {step * i: amounts.percent(step * i, int(step < 1)) for i in range(-4, 5)}
-
-    def x(value: float) -> float:
-        share = value / limit
-        if log:
-            share = math.log1p(max(value, -99.99) / 100) / math.log1p(limit / 100)
-        return round(300 + 280 * max(-1.0, min(1.0, share)), 1)
-
-    larger, smaller = amounts.words(row["metric"])
-    drawn = drawing(row, x) | {
-        "margin": f"{margin:.2g}",
-        "larger": larger,
-        "smaller": smaller,
-        "ticks": [(x(t), name) for t, name in ticks.items() if abs(x(t) - 300) < 264],
-    }
-    if row.get("ranged") and drawn["bar"]:
-        low, high = drawn["bar"]
-        note = f"range of {int(row['sittings'])} sittings"
-        if high < 600 - _ROOM:
-            drawn["note"] = high + 9, "start", note
-        elif low > _ROOM:
-            drawn["note"] = low - 9, "end", note
-    return piece("ruler", drawn)
-
-
 # -- the box ---------------------------------------------------------------------------------------
 
 
@@ -125,66 +80,38 @@ def verdict_box(
     answer: str = "",
     r: results.Results | None = None,
 ) -> Shown:
-    """The box at the top of a page, moved there wherever the notebook shows it.
+    """The box at the top of a page, moved there wherever the notebook shows it: a sentence for each row
+    that leads, the worst and the best case, `answer` (sentences of the page's own, made from its
+    tables), what to do, how often and where it was measured, and doubts.
 
     `verdicts`: verdict table; `campaign`: the facts of campaign.json; `primary`: see `primary`, or
-    a list of rows, each told by its own word and sentence; `answer`: sentences of the page's own,
-    made from its tables, below the verdicts; `r`: the results that the rows are from."""
+    a list of rows; `r`: the results that the rows are from, without which there is no advice."""
     rows, campaign = words.leading(verdicts, primary), campaign or {}
-    several = len(rows) > 1
     above = {why for row in rows for why in words.doubts(row)}  # they are in the headlines
     notes: dict[str, list[str]] = {}
     for row in rows:
         for note in without(as_list(row.get("warnings")), *_IN_HEADLINES):
             notes.setdefault(note, []).append(words.cost(row["metric"]))
-    parts = [_boxed(row, verdicts, several, r) for row in rows]
-    parts += [piece("answer", answer)] if answer else []
+    leads = [
+        (row["verdict"], statement.headline_of(row, r, brief=True), units.change_in_units(row, r))
+        for row in rows
+    ]
+    lines = [words.upper(statement.extremes(rows[0], r)) if r else "", answer]
     doubts = [
         note if len(of) == len(rows) else f"{of[0]}: {note}"
         for note, of in notes.items()
         if note not in above
     ]
+    do = statement.advice(rows[0], r) if r else ""
+    measured = words.measured(rows[0], campaign, r)
     text = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
-    return Shown(piece("box", "nf-said", joined(parts), words.where(campaign), doubts), text)
-
-
-def _boxed(row: pd.Series, verdicts: pd.DataFrame, several: bool, r: results.Results | None) -> str:
-    """A row in the box: its words, its sentence, its drawing, how often it was measured, and others
-    like it. Where the thread counts of a row differ, the word of each and no drawing of one."""
-    counts = words.placed(row, r)[0][1]
-    whole = len(counts) == 1
-    badges = [(row["verdict"], words.word(row), "")] if whole else by_word(counts)
-    expected = "" if row.get("ranged") else _next(row, "")  # else the scatter is not known
-    facts = [("Measured", words.effort(row, r)), ("Expected of the next campaign", expected)]
-    chips = [
-        (
-            ", ".join(filter(None, [x["arm"] if x["arm"] != row["arm"] else "", words.counts(x)])),
-            x["verdict"],
-            "" if x["verdict"] == NOT_YET else x["verdict"],
-            words.limits(x) or words.change(x),
-        )
-        for x in _others(row, verdicts, several)
-        if whole or x["arm"] != row["arm"]  # those of its own arm are in the headline
-    ]
-    title = words.cost(row["metric"]) if several else ""
-    drawn = ruler(row) if whole else ""
-    return piece("told", title, badges, statement.headline_of(row, r), drawn, facts, chips)
+    inner = piece("answer", leads, [line for line in lines if line], do, measured)
+    return Shown(piece("box", "", inner, (), doubts), text)
 
 
 def by_word(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """[(verdict, what its badge says, at which thread counts)] of rows that have no joint row."""
     return [(p.verdict, words.word(p.row), p.at) for p in statement.parts(rows)]
-
-
-def _others(row: pd.Series, verdicts: pd.DataFrame, several: bool) -> list[dict[Any, Any]]:
-    """The first rows of the same question, metric, workload and processor, those of its own arm
-    before others; where the box leads with `several` rows, no others."""
-    alike = ["question", "metric", "workload", "processor", *(["arm"] if several else [])]
-    others = verdicts[~is_control(verdicts) & (verdicts.index != row.name)]
-    for column in filter(others.columns.__contains__, alike):
-        others = others[others[column].astype(str).eq(str(row[column]))]
-    turn = others["arm"].ne(row["arm"]).sort_values(kind="stable").index
-    return others.loc[turn].head(_ALSO).to_dict("records")
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -453,7 +380,7 @@ def save(
     headlines = [headline] if headline else [statement.headline_of(row, r) for row in rows]
     facts = {
         "study": study,
-        "title": title or campaign.get("title") or study.replace("-", " ").capitalize(),
+        "title": title or campaign.get("title"),
         "campaign": name,
         "profile": profile.get("name") if isinstance(profile, dict) else profile,
         "date": words.when(campaign) or None,

@@ -2,24 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from noisefloor.data.results import Results
-from noisefloor.show.markup import TOLD
+from noisefloor import studies
+from noisefloor.data.results import SHORT, Results, headlines
+from noisefloor.model import metric as metric_of
+from noisefloor.show.markup import TOLD, has_value
 from noisefloor.show.report import words
-from noisefloor.show.rows import Row, counted, joint, metric_label, offered, threads_label
+from noisefloor.show.rows import Row, counted, is_joint, joint, metric_label, offered, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, SAME, differs
 from noisefloor.text import amounts
 
 _PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
 
 
-def headline_of(row: Row, r: Results | None = None) -> str:
+def headline_of(row: Row, r: Results | None = None, *, brief: bool = False) -> str:
     """One row as a plain statement about its arm, for the top of a page: what changes, with one
     interval, on every processor, and what would decide it.
 
-    r: the results that the row is from. Where its thread counts have no joint row, each of them is
-    told, those with one verdict together: never a word over counts that differ."""
-    places = [(place, parts(rows)) for place, rows in words.placed(row, r)]
+    r: the results that the row is from; brief: without how many sittings it lacks. Where its thread
+    counts have no joint row, each of them is told, those with one verdict together: never a word over
+    counts that differ."""
+    places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     here = places[0][1]
     clauses = [_on(place, there, here[0], row.get("does")) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
@@ -41,17 +45,116 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     return places
 
 
+def extremes(row: Row, r: Results) -> str:
+    """The worst and the best comparison of the row's metric and arm on its page, by name, where they lie
+    wholly outside the row's interval: `worst here: +12.1 %, write-only, 60 a second`; else ""."""
+    rows = r.of(metric=row["metric"], control=False)
+    rows = rows[rows["arm"].eq(row["arm"]) & rows["lo_pct"].notna() & ~is_joint(rows)]
+    rows = rows.sort_values("change_pct", ascending=not metric_of(row["metric"]).worse_up)
+    whole = words.union(words.placed(row, r)[0][1])
+    clauses = []
+    for name, ends in (("worst", rows.head(1)), ("best", rows.tail(1))):
+        for each in ends.to_dict("records"):
+            if each["lo_pct"] > whole["hi_pct"] or each["hi_pct"] < whole["lo_pct"]:
+                at = "" if offered(each) else words.counts(each)
+                named = ", ".join(filter(None, (words.change(each), each["workload"], at)))
+                clauses.append(f"{name} here: {named}")
+    return "; ".join(clauses)
+
+
+def advice(row: Row, r: Results) -> str:
+    """What a reader should do, as the study says it for what was measured: all processors together are
+    worse, better, the same within the margin, or open; "" where the study says nothing."""
+    rows = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
+    if not rows:
+        return ""
+    whole, margin = words.union(rows), row["margin_pct"]
+    lo, hi = whole["lo_pct"], whole["hi_pct"]
+    worse_up = metric_of(row["metric"]).worse_up
+    if -margin <= lo and hi <= margin:
+        kind = SAME
+    elif lo > 0 or hi < 0:
+        kind = "worse" if (lo > 0) == worse_up else "better"
+    else:
+        kind = "open"
+    most = amounts.size(hi if worse_up else lo, row["metric"])
+    return studies.advice(r.study.name, r.study.key, kind).format(most=most)
+
+
+def in_one_line(lead: Row) -> tuple[str, str]:
+    """(what was changed, what it costs) of a row that a page leads with, as its JSON has it:
+    `Encrypting the tables`, `+4.5 to +9.8 % CPU a transaction on AMD EPYC (so far 2 of 3 sittings).`
+
+    On each processor from the lowest end of its intervals at any thread count to the highest, and
+    the verdict where the signs do not say it."""
+    on: dict[str, list[Row]] = {}
+    for row in (*(lead["counts"] or [lead]), *lead["others"]):
+        on.setdefault(str(row.get("processor") or ""), []).append(row)
+    clauses = []
+    for name, rows in zip(words.short_names([*on]), on.values(), strict=True):
+        first, *others = parts(rows)
+        verdict = "" if differs(first.verdict) else words.word(first.row)
+        if others:
+            verdict = ", ".join(f"{words.word(part.row)} {part.at}" for part in (first, *others))
+        size = _ends(words.union(rows), whole=not clauses)
+        clauses.append(f"{size}{name and f' on {name}'}{verdict and f' ({verdict})'}")
+    who = lead.get("does") or f"{lead['arm']} against {lead['baseline']}"
+    return words.upper(who), f"{', '.join(clauses)}."
+
+
+def _ends(row: Row, *, whole: bool) -> str:
+    """From one end of a row's interval to the other: `+4.5 to +9.8 % TPS`, `7.4 to 10.4 times fewer
+    connections a second`; its change where it has no interval. whole: with what it is of."""
+    lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
+    terms = _terms(metric)
+    if not has_value(lo) or lo < 0 < hi or not amounts.in_times(lo, hi, metric=metric):
+        ends = amounts.spread(lo, hi, metric) if has_value(lo) else words.change(row)
+        return f"{ends} {terms.noun}" if whole else ends
+    of = f"{terms.less} {terms.of}" if hi < 0 else f"the {terms.noun}"
+    if not whole:
+        of = terms.less if hi < 0 else ""
+    return f"{amounts.sizes(lo, hi, metric)} {of}".strip()
+
+
+def brief(r: Results, page: str) -> list[str]:
+    """What campaigns say, in at most five lines for a terminal: what changes, how often it was
+    measured, what to do next, and where all comparisons stand (`page`; "" for nowhere)."""
+    leads = headlines(r)
+    first: Row = leads[0] if leads else r.verdicts.iloc[0]
+    alike = r.of(first["workload"], control=False, question=first["question"])
+    if alike["arm"].nunique() > 1:
+        lines = [words.finding(alike[alike["metric"].eq(row["metric"])]) for row in leads]
+    else:
+        lines = [headline_of(row, r, brief=True) for row in leads] or words.findings(r.verdicts)[:1]
+    sittings, asked = int(first["sittings"]), int(first["asked"])
+    where = f"sitting{'s' * (asked > 1)} on {first['processor']}"
+    lines.append(f"Measured {words.effort(first, r)}: {sittings} of {asked} {where}.")
+    lines.append(_next_step(r, sittings < asked))
+    if page:
+        lines.append(f"All comparisons ({len(r.verdicts)}): {page}")
+    return [amounts.ascii_only(line) for line in lines]
+
+
+def _next_step(r: Results, lacking: bool) -> str:
+    """The command that would add most to what is known. lacking: whether sittings are."""
+    if r.study.profile.name in SHORT:
+        return "For narrower intervals: the same command with --profile standard."
+    pack = f"noisefloor pack {r.folder.name if len(r.every) == 1 else 'CAMPAIGN'}"
+    again = "Another sitting: boot the machine anew, then the same command. " if lacking else ""
+    return f"{again}To commit this one: {pack}"
+
+
 # -- rows with one verdict -------------------------------------------------------------------------
 
 
-def parts(rows: Sequence[Row]) -> list["Part"]:
+def parts(rows: Sequence[Row], brief: bool = False) -> list["Part"]:
     """Rows of thread counts, those with one verdict together, those that name a direction first."""
     by_word: dict[str, list[Row]] = {}
     for row in rows:
         by_word.setdefault(words.word(row), []).append(row)
     order = [SAME, CANNOT_TELL, NOT_YET]
     return sorted(
-        (Part(tuple(same)) for same in by_word.values()),
+        (Part(tuple(same), brief) for same in by_word.values()),
         key=lambda part: order.index(part.verdict) if part.verdict in order else -1,
     )
 
@@ -61,6 +164,7 @@ class Part:
     """Rows of one comparison at several thread counts, or its joint row, that have one verdict."""
 
     rows: tuple[Row, ...]
+    brief: bool = False  # told without how many sittings they lack
 
     @property
     def row(self) -> Row:
@@ -90,35 +194,41 @@ class Part:
     @property
     def inside(self) -> str:
         """What stands in parentheses: their interval, and why there is no word yet."""
-        return words.inside(self.row)
+        return words.inside(self.row, self.brief)
+
+    @property
+    def _far(self) -> Row:
+        """Its row with the largest change."""
+        return max(self.rows, key=_factor)
+
+    @property
+    def multiplied(self) -> bool:
+        """Whether it is a multiple: `8.6 times the CPU a connection`."""
+        change = self._far["change_pct"]
+        return bool(change > 0 and amounts.large(change, self._far["metric"]))
 
     def amount(self, whole: bool = True) -> str:
         """`3.1 to 6.5 % more TPS`, `8.6 times the CPU a connection`; without a word yet `+3.1 % TPS`.
         whole: with what it is of."""
-        near, far = (
-            f(self.rows, key=lambda row: amounts.factor(row["change_pct"])) for f in (min, max)
-        )
-        metric, up = far["metric"], far["change_pct"] > 0
-        _, larger, smaller, noun = _terms(metric)
-        size, least = (amounts.size(row["change_pct"], metric) for row in (far, near))
-        of = larger if up else smaller
-        of = of if whole else of.split()[0]
-        if size.endswith(" times") and up:
-            of = f"the {noun}" if whole else ""
-        elif self.verdict == NOT_YET and not size.endswith(" times"):
+        metric, change = self._far["metric"], self._far["change_pct"]
+        terms = _terms(metric)
+        word = terms.more if change > 0 else terms.less
+        of = f"{word} {terms.of}" if whole else word
+        least = min(self.rows, key=_factor)["change_pct"]
+        size = amounts.from_to(amounts.size(least, metric), amounts.size(change, metric))
+        if self.multiplied:
+            of = f"the {terms.noun}" if whole else ""
+        elif self.verdict == NOT_YET and not amounts.large(change, metric):
             changes = [row["change_pct"] for row in self.rows]
-            ends = amounts.interval(min(changes), max(changes), metric)
-            size = least = ends if len(changes) > 1 else words.change(far)
-            of = noun if whole else ""
-        if least != size:
-            unit = size.lstrip("0123456789.,")
-            size = f"{least.removesuffix(unit)} to {size}"
+            several = amounts.interval(min(changes), max(changes), metric)
+            size = several if len(changes) > 1 else words.change(self._far)
+            of = terms.noun if whole else ""
         return f"{size} {of}".strip()
 
     def claim(self, does: str | None, where: str) -> str:
         """The whole clause: who does what. `does`: what the arm does, in the words of its study."""
         arm, base = self.rows[0]["arm"], self.rows[0]["baseline"]
-        verb, _, _, noun = _terms(self.rows[0]["metric"])
+        verb, _, _, noun, _ = _terms(self.rows[0]["metric"])
         if self.verdict == CANNOT_TELL:
             alone = f"how {arm} differs from {base} in {noun}"
             what = f"what {does} does to {noun}" if does else alone
@@ -126,21 +236,31 @@ class Part:
         if self.verdict == SAME:
             either = does or f"{arm} or {base}"
             return f"{either} makes no difference to {noun} that matters{where} ({self.inside})"
-        amount = self.amount()
         if not differs(self.verdict):
-            return f"{does or f'{arm} against {base}'}: {amount}{where} ({self.inside})"
-        than = "" if does else f" {'of' if ' times the ' in amount else 'than'} {base}"
-        return f"{does or arm} {verb} {amount}{than}{where} ({self.inside})"
+            return f"{does or f'{arm} against {base}'}: {self.amount()}{where} ({self.inside})"
+        than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
+        return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"
 
 
-def _terms(metric: str) -> list[str]:
-    """[verb, more of it, less of it, it] of a metric, as a sentence says it."""
+def _factor(row: Row) -> float:
+    return amounts.factor(row["change_pct"])
+
+
+class Terms(NamedTuple):
+    """How a sentence says a metric: "takes", "more", "less", "CPU a transaction"; `of`: what stands
+    after more and less."""
+
+    verb: str
+    more: str
+    less: str
+    noun: str
+    of: str
+
+
+def _terms(metric: str) -> Terms:
     label = metric_label(metric)
-    label = f"{label[:1].lower()}{label[1:]}"
-    terms: list[str] = TOLD["terms"].get(
-        metric, ["has", f"higher {label}", f"lower {label}", label]
-    )
-    return terms
+    terms = TOLD["terms"].get(metric, ["has", "higher", "lower", label[:1].lower() + label[1:]])
+    return Terms(*terms[:4], terms[-1])
 
 
 def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 from noisefloor import paths
 from noisefloor.data import results, tidy
 from noisefloor.show.markup import csv_data, text_of_html
-from noisefloor.show.report.pages import method, notebook, render
+from noisefloor.show.report.notebooks import method, notebook
+from noisefloor.show.report.pages import render
 from noisefloor.show.report.words import ReportError
 
 SHOWN = 12  # differences of a page that are printed

@@ -53,7 +53,8 @@ def sentence(row: Row) -> str:
     """One row of the verdict table in words: verdict, change with its interval, what would decide
     it."""
     verdict = row["verdict"]
-    answer = f"{verdict}, {effect(row).replace(f' {verdict} (', ' (')}"  # a direction is named once
+    size = amounts.change(row["change_pct"], row["metric"], known=verdict)
+    answer = f"{verdict}, {size} ({interval_text(row)})"
     if verdict == NOT_YET:
         answer = f"{change(row)} ({inside(row)})"
     return sentences((f"{_about(row)}: {answer}", *doubts(row), settle_clause(row)))
@@ -86,26 +87,27 @@ def change(row: Row) -> str:
 
 def effect(row: Row) -> str:
     """A row's change with its interval: `+1.0 % (−1.2 to +3.4 %)`."""
-    if not has_value(row.get("lo_pct")):
-        n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
-        return f"{change(row)} ({amounts.NONE}{n})"
-    return amounts.with_interval(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
+    return f"{change(row)} ({interval_text(row)})"
 
 
 def interval_text(row: Row) -> str:
     """The interval as it stands behind a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
-    return effect(row).partition(" (")[2].removesuffix(")")
+    if not has_value(row.get("lo_pct")):
+        n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
+        return f"{amounts.NONE}{n}"
+    return amounts.interval_beside(row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"])
 
 
-def inside(row: Row) -> str:
+def inside(row: Row, brief: bool = False) -> str:
     """What stands in the parentheses of a statement: the interval, where there is a direction without
-    signs, and why there is no word yet."""
+    signs, and why there is no word yet; brief: without how many sittings there are."""
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
-        sized = amounts.bounds(lo, hi, row["metric"]).removeprefix("between ")
-        return sized.rpartition(" ")[0].replace(" and ", " to ")
+        return amounts.sizes(lo, hi, row["metric"])
     if row["verdict"] != NOT_YET:
         return ends
+    if brief:
+        return f"range {ends}" if row.get("ranged") else ends
     if not row.get("ranged"):
         return f"{ends}, {word(row)}"
     return f"{word(row)}{', range' if row['sittings'] < row['asked'] else ':'} {ends}"
@@ -395,21 +397,22 @@ def when(campaign: Facts) -> str:
     return str(next(filter(None, dates), ""))[:16].replace("T", " ").removesuffix(" 00:00")
 
 
-def machine(campaign: Facts) -> str:
-    """The machine of a campaign in a few words; never its host name."""
+def machine(campaign: Facts, brief: bool = False) -> str:
+    """The machine of a campaign in a few words, brief: processor and cores alone; never its host
+    name."""
     host = campaign.get("host") or {}
     if isinstance(host, str):
         return host
     cores, memory = host.get("cores"), host.get("memory_B")
     cores, memory = cores and f"{cores} cores", memory and f"{memory / 2**30:.0f} GiB"
-    parts = (host.get("cpu"), cores, memory, host.get("system"))
+    parts = (host.get("cpu"), cores, *(() if brief else (memory, host.get("system"))))
     return ", ".join(str(p) for p in parts if p)
 
 
 def machines(campaign: Facts) -> list[str]:
-    """The machines of a page's campaigns, that of its headline first."""
+    """The machines of a page's campaigns in a few words, that of its headline first."""
     hosts = [campaign.get("host"), *campaign.get("hosts", [])]
-    return list(dict.fromkeys(machine({"host": h}) for h in hosts))
+    return list(dict.fromkeys(machine({"host": h}, brief=True) for h in hosts))
 
 
 def engine(campaign: Facts) -> str:
@@ -421,9 +424,23 @@ def engine(campaign: Facts) -> str:
     return what["label"] if isinstance(what, dict) else str(what)
 
 
-def where(campaign: Facts) -> list[tuple[str, str]]:
-    """When, where and on what a campaign was measured, by what each is called in a box."""
-    first, last = str(campaign.get("first") or "")[:10], when(campaign)
-    date = f"{first} to {last[:10]}" if "" < first < last[:10] else last
-    machine_names = "; ".join(machines(campaign))
-    return [("Date", date), ("Machine", machine_names), ("Server", engine(campaign))]
+def dates(campaign: Facts) -> str:
+    """The day of a campaign, or the first and the last day of a page's campaigns."""
+    first, last = str(campaign.get("first") or "")[:10], when(campaign)[:10]
+    return f"{first} to {last}" if "" < first < last else last
+
+
+def where(campaign: Facts) -> str:
+    """When, on what and with which server a campaign was measured: `2026-11-29, AMD EPYC, 2 cores, MySQL
+    9.7.4`."""
+    parts = dates(campaign), "; ".join(machines(campaign)), engine(campaign)
+    return ", ".join(filter(None, parts))
+
+
+def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
+    """How often a row was measured, when and where, and how many sittings it lacks: `Measured once, 25
+    minutes: 2026-11-29, AMD EPYC, 2 cores, MySQL 9.7.4. So far 1 of 3 sittings.`"""
+    often, place = effort(row, r), where(campaign)
+    clause = f"Measured {often}{f': {place}' if often and place else place}"
+    waiting = word(row) if row["verdict"] == NOT_YET else ""
+    return sentences(filter(None, (clause if often or place else "", waiting)))

@@ -1,0 +1,90 @@
+"""An executed notebook as one HTML page, and the shell that every page has."""
+
+import json
+import re
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from noisefloor.show import plots
+from noisefloor.show.markup import TEMPLATE, environment, piece, safe, text_of_html
+from noisefloor.show.report.arguments import parameters
+from noisefloor.show.report.notebooks import method
+from noisefloor.show.report.pieces import raw_links
+
+_BOX = '<section class="nf-verdict'
+
+
+def page_of(
+    book: Any, study: str, source: Path, values: dict[str, Any], folder: Path, out: Path
+) -> str:
+    """The HTML of the page that will stand in `out`, from the executed notebook `book` of `source`
+    and what its cells wrote into `folder`. values: its parameters."""
+    from nbconvert.filters import Highlight2HTML, ansi2html
+    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+    boxes: list[str] = []
+    for cell in book.cells:
+        for output in list(cell.get("outputs", [])):
+            text = output.get("data", {}).get("text/html", "")
+            if text.startswith((_BOX, plots.LAB)):
+                boxes += [text] * text.startswith(_BOX)
+                cell.outputs.remove(output)
+    prose = MarkdownWithMath(IPythonRenderer(escape=False, exclude_anchor_links=True)).render
+    code = Highlight2HTML()  # type: ignore[no-untyped-call]  # no types
+    body = str(piece("cells", book.cells, prose, code, ansi2html))
+    title, body, contents = _headed(body, study.replace("-", " ").capitalize())
+    beside = folder / f"{study}.json"
+    facts = json.loads(beside.read_text()) if beside.exists() else {}
+    title = facts.get("title") or title  # the notebook's heading names no builds and no settings
+    lead = re.search(r"<p>(.*?)</p>", body, re.S)
+    description = facts.get("headline") or (text_of_html(lead[1]) if lead else title)
+    campaigns = facts.get("campaigns", {})
+    made = {  # what `verified` needs to make the page again
+        "notebook": study,
+        "parameters": values | {k: v for k, v in campaigns.items() if k in parameters(source)},
+        "campaigns": campaigns,
+        "raw": facts.get("raw", {}),
+        "method": method(source),
+    }
+    links = [(f"{study}.ipynb", "notebook")]
+    links += [(f"{study}{p}", f"verdicts ({p[1:].upper()})") for p in (".csv", ".json") if facts]
+    return shell(
+        title=title,
+        description=" ".join(description.split()),
+        verdict="".join(boxes[:1]),
+        body=body,
+        contents=contents,
+        links=piece("links", links, raw_links(facts, out)),
+        kind="study",
+        made=json.dumps(made),
+    )
+
+
+def _headed(body: str, title: str) -> tuple[str, str, list[tuple[str, str]]]:
+    """(title, body, contents) of a page: its first h1 is its title, every other heading has an id
+    of its own, and the contents are (id, text) of h2."""
+    if first := re.search(r"<h1[^>]*>(.*?)</h1>", body, re.S):
+        title, body = text_of_html(first[1]).strip(), body.replace(first[0], "", 1)
+    seen: set[str] = set()
+    contents: list[tuple[str, str]] = []
+
+    def number(match: re.Match[str]) -> str:
+        level, text = int(match[1]), match[2]
+        words = text_of_html(text).strip()
+        slug = re.sub(r"[^\w]+", "-", words.lower()).strip("-") or "section"
+        more = (f"{slug}-{n}" for n in count(2))
+        slug = next(s for s in chain([slug], more) if s not in seen)
+        seen.add(slug)
+        if level == 2:
+            contents.append((slug, words))
+        return str(piece("heading", max(level, 2), slug, safe(text)))
+
+    return title, re.sub(r"<h([1-6])[^>]*>(.*?)</h\1>", number, body, flags=re.S), contents
+
+
+def shell(**page: Any) -> str:
+    """A whole HTML page: title description verdict body contents links kind made."""
+    css = plots.PARTS_CSS.read_text() + (TEMPLATE / "style.css").read_text()
+    markup = {key: safe(page.get(key, "")) for key in ("verdict", "body")}
+    return environment().get_template("page.html.j2").render(page | markup, css=safe(css))

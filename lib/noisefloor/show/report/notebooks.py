@@ -1,0 +1,56 @@
+"""The notebooks that make pages: which there are, and the fingerprint of all that makes a page."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from noisefloor import paths
+from noisefloor.show.report.words import ReportError
+from noisefloor.studies import own_pages
+
+_OWN, _TIMED = "own-study", "time"
+# how pages begin that share a notebook
+_SHARED = {"ab-": _OWN, "time-": _TIMED, "archive-": "archive"}
+# notebooks of campaigns that answer their user's own question, and what measures one
+MEASURED_BY = {_OWN: "ab VARIABLE=OFF,ON", _TIMED: "time 'COMMAND A' 'COMMAND B'"}
+_NOT_PAGES = ("explore", *MEASURED_BY, "archive")  # rendered when named, not with "all"
+
+
+def notebook(study: str) -> Path:
+    """The notebook of a study. Raises ReportError with the names that exist."""
+    path = paths.notebooks() / f"{study}.ipynb"
+    if study in of_questions():
+        path = paths.notebooks() / f"{_OWN}.ipynb"
+    for start, shared in _SHARED.items():
+        if study.startswith(start) and not path.exists():
+            path = paths.notebooks() / f"{shared}.ipynb"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", study) or not path.exists():
+        known = ", ".join([*studies(everything=True), *of_questions()]) or "none"
+        raise refused(f"no study is called {study!r}; there are: {known}")
+    return path
+
+
+def studies(everything: bool = False) -> list[str]:
+    """Names of the notebooks that make a page; of all notebooks with `everything`."""
+    names = sorted(p.stem for p in paths.notebooks().glob("*.ipynb"))
+    return names if everything else [n for n in names if n not in _NOT_PAGES]
+
+
+def of_questions() -> dict[str, tuple[str, str]]:
+    """{name of a page: (study, question)} of the questions that have a page of their own, made by the
+    notebook own-study."""
+    return own_pages() if (paths.notebooks() / f"{_OWN}.ipynb").exists() else {}
+
+
+def method(source: Path) -> str:
+    """Fingerprint of all that makes a page from raw files: the library, its notebook and the analysis
+    beside it."""
+    library = sorted(Path(__file__).parents[2].rglob("*.*"))
+    beside = sorted((source.parent / "analysis").glob("*.py"))
+    files = [*(f for f in library if f.suffix in (".py", ".toml", ".j2", ".csv")), *beside, source]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()[:12]
+
+
+def refused(words: object) -> ReportError:
+    """What is wrong with a request, before anything ran."""
+    return ReportError(f"{words}; nothing was run", 2)

@@ -1,0 +1,25 @@
+"""A change in the units of its metric: the baseline of a campaign, and what the change makes of it."""
+
+import math
+
+from noisefloor.data.results import Results, baseline_in_units
+from noisefloor.model import METRICS
+from noisefloor.show.markup import cell, has_value
+from noisefloor.show.report import words
+from noisefloor.show.rows import Row, joint
+from noisefloor.text import amounts
+
+_IN_UNITS = ("cpu_per_transaction", "cpu_per_connection", "user_sys", "wall", "tps", "p99")
+
+
+def change_in_units(row: Row, r: Results | None) -> str:
+    """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
+    row's change; "" of thread counts together, and of metrics that are told in percent alone."""
+    behind = words.campaigns_behind(row, r)
+    if not behind or joint(row) or not has_value(row["threads"]) or row["metric"] not in _IN_UNITS:
+        return ""
+    middle = baseline_in_units(behind[-1], row)
+    if math.isnan(middle):
+        return ""
+    after = middle * amounts.as_written(row["change_pct"], row["metric"])
+    return f"{cell(middle)} → {cell(after)} {METRICS[row['metric']].shown_unit}"
