@@ -117,7 +117,8 @@ class Workload:
     """What is measured, under the same conditions for both arms.
 
     `settings` are dynamic variables; `writes_per_s` and `reads_per_s` throttle the disk; `threads`
-    are compared one by one; `deciding` are the metrics that the question is about; `share`: the
+    are compared one by one, 0 where none is counted;
+    `deciding` are the metrics that the question is about; `share`: the
     part of every table's rows that it touches; `slices`: thread count -> seconds of a slice, where
     the profile's are too few for its clients; `redo_mb`: what a crash recovery has to read;
     `events`: transactions that a replica catches up with; `errors`: share of transactions that may

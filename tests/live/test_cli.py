@@ -154,7 +154,7 @@ def test_the_answer_fits_in_five_lines_and_has_the_same_words_in_every_form(args
         assert done(*args, *form).splitlines()[: len(answer)] == answer
 
 
-@pytest.mark.parametrize("name", ["judge", "compare", "run", "ab", "due"])
+@pytest.mark.parametrize("name", ["judge", "compare", "time", "run", "ab", "due"])
 def test_the_option_that_prints_the_rest_is_one(name):
     assert "--verbose" in done(name, "--help")
     (option,) = (p for p in main.commands[name].params if p.name == "verbose")

@@ -53,12 +53,12 @@ def _build(engine: engines.Engine) -> dict[str, str]:
 
 def description(
     study: Study,
-    engine: engines.Engine,
+    engine: engines.Engine | None,
     parameters: Mapping[str, Any],
     builds: Mapping[str, engines.Engine] = {},
 ) -> dict[str, Any]:
     """campaign.json of a campaign that begins now. `builds`: by the engine that an arm names,
-    `engine` where there is none."""
+    `engine` where there is none; None: no server is measured."""
     arms = (*study.compared, study.control)
     fields = dataclasses.asdict(study)
     return {
@@ -71,10 +71,10 @@ def description(
         "arms": {a.name: dataclasses.asdict(a) for a in arms},
         "plan": schedule.plan(study),
         "parameters": parameters,
-        "engine": _build(engine) | {"note": engine.note},
-        "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms},
+        "engine": _build(engine) | {"note": engine.note} if engine else {},
+        "engines": {a.name: _build(builds.get(a.engine, engine)) for a in arms} if engine else {},
         "host": doctor.host_facts(),
-        "tools": {k: v for k, v in doctor.tools().items() if v},
+        "tools": {k: v for k, v in doctor.tools().items() if v} if engine else {},
         "commit": _commit(),
         "seed": secrets.randbelow(1 << 31),
         "created": now(),

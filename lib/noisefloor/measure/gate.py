@@ -28,14 +28,14 @@ def probe() -> _Probe | None:
     /proc/stat or without threads that stay on a core."""
     try:
         cores = os.sched_getaffinity(0)
-        before, began = _stolen_s(cores), time.monotonic()
+        before, began = stolen_s(cores), time.monotonic()
         until = began + PROBE_S
         with ThreadPoolExecutor(len(cores)) as pool:
             speed = sum(pool.map(lambda core: _hashed(core, until), cores))
-        stolen_s, took_s = _stolen_s(cores) - before, time.monotonic() - began
+        taken_s, took_s = stolen_s(cores) - before, time.monotonic() - began
     except (AttributeError, OSError):
         return None
-    return float(round(speed)), round(stolen_s / took_s / len(cores), 4)
+    return float(round(speed)), round(taken_s / took_s / len(cores), 4)
 
 
 def _hashed(core: int, until: float) -> float:
@@ -48,7 +48,7 @@ def _hashed(core: int, until: float) -> float:
     return hashed / (time.monotonic() - began)
 
 
-def _stolen_s(cores: Iterable[int]) -> float:
+def stolen_s(cores: Iterable[int]) -> float:
     """Seconds that the host took from these cores since boot. Raises OSError."""
     names = {f"cpu{core}" for core in cores}
     lines = map(str.split, STAT.read_text().splitlines())

@@ -58,9 +58,13 @@ class Progress:
         self._bar.n = min(spent / (spent + left + 1e-9), 1.0)
         self._bar.set_postfix_str(f"{minutes(left)} left; {text}")
 
-    def close(self, text: str) -> None:
-        """The last line."""
+    def end(self) -> None:
+        """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+    def close(self, text: str) -> None:
+        """The last line."""
+        self.end()
         self.say(text)

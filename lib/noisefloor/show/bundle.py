@@ -98,8 +98,7 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
         return name, ()
     if newest := report.newest_campaign(name):
         return name, results.beside(paths.campaign(newest))
-    line = report.measures(name) if source.stem == "own-study" else f"noisefloor run {name}"
-    words = f"has no campaign, measured or recorded: `{line}` measures one"
+    words = f"has no campaign, measured or recorded: `{report.measures(name)}` measures one"
     raise _refused(f"{name} {words}")
 
 

@@ -24,8 +24,10 @@ def threads_label(threads: Any, joint: bool = False) -> str:
 
 
 def counted(threads: Any) -> str:
-    """`16 threads`, or nothing."""
-    return "" if pd.isna(threads) else f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
+    """`16 threads`, or nothing where none are counted (0)."""
+    if pd.isna(threads) or not threads:
+        return ""
+    return f"{int(threads)} thread{'s' if int(threads) != 1 else ''}"
 
 
 def offered(row: Row) -> float:

@@ -146,9 +146,13 @@ def interval_beside(
     return ends if named or not word else f"{ends} {word}"
 
 
-def with_interval(value: Percent, lo: Percent = None, hi: Percent = None, metric: str = "") -> str:
-    """A change, then its interval: `+1.0 % (-1.2 to +3.4 %)`, `10 times slower (7 to 11 times)`."""
-    return f"{change(value, metric)} ({interval_beside(value, lo, hi, metric)})"
+def with_interval(
+    value: Percent, lo: Percent = None, hi: Percent = None, metric: str = "", known: str = ""
+) -> str:
+    """A change, then its interval, both without the word `known`: `+1.0 % (-1.2 to +3.4 %)`, `10
+    times slower (7 to 11 times)`."""
+    ends = interval_beside(value, lo, hi, metric, known)
+    return f"{change(value, metric, known)} ({ends})"
 
 
 def sizes(lo: float, hi: float, metric: str = "") -> str:

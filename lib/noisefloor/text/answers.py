@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noisefloor.model import metric as metric_of
 from noisefloor.text import amounts
 from noisefloor.text.quantity import Given, read
 from noisefloor.text.reasons import Reason, Why
@@ -101,9 +102,7 @@ def two_numbers(
         change = amounts.with_interval(
             row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"]
         )
-        same = row["verdict"] == "same"
-        margin = f", all of it within {amounts.plus_minus(row['margin_pct'])}" if same else ""
-        lines = [f"{word}: {b} against {a}: {change}{margin}, {runs}."]
+        lines = [f"{word}: {b} against {a}: {change}{_within(row)}, {runs}."]
     elif other:
         lines = [f"{word} if an arm's runs share one server start: {_looks(row, a, b)}."]
     else:
@@ -116,6 +115,68 @@ def two_numbers(
     if row["known"] and len(lines) < MOST_LINES:
         lines.insert(len(lines) - bool(notes), f"Known: {row['known']}.")
     return [amounts.ascii_only(line) for line in lines]
+
+
+def timed(
+    rows: Mapping[str, Mapping[str, Any]],
+    baselines: Mapping[str, float],
+    failed: Mapping[str, int],
+    most: int,
+) -> list[str]:
+    """Lines about two commands that were timed in pairs.
+
+    rows: metric -> its verdict row; baselines: metric -> median of A in the unit that it is shown
+    in; failed: arm -> its runs that ended with an error; most: pairs that a campaign has."""
+    first = rows["wall"]
+    pairs = f"{first['n_arm']:,} pair{'s' * (first['n_arm'] != 1)}"
+    if first["blocks"] > 1:
+        pairs += f" in {first['blocks']} blocks"
+    both = _in_units(first, baselines["wall"])
+    lines = [f"{first['verdict'].upper()}: {both}, {_change(first)}, {pairs}."]
+    parts = ["; ".join(_says(rows[m]) for m in ("user_cpu", "sys_cpu") if m in rows)]
+    if memory := rows.get("peak_memory"):
+        parts.append(f"{_says(memory)}: {_in_units(memory, baselines['peak_memory'])}")
+    notes: list[str] = [*first["warnings"]]
+    notes += [f"{n:,} runs of {arm} ended with an error" for arm, n in failed.items() if n]
+    parts.append("; ".join(notes))
+    lines += [f"{_upper(part)}." for part in parts if part]
+    if first["minutes_needed"] > 0 and first["runs_needed"] <= most:
+        longer = math.ceil(60 * first["minutes_needed"])
+        lines.append(f"To settle it: --seconds {longer}, if they scatter alike.")
+    return [amounts.ascii_only(line) for line in lines]
+
+
+def _upper(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _within(row: Mapping[str, Any]) -> str:
+    """The margin, where it holds all of the interval."""
+    if row["verdict"] != "same":
+        return ""
+    return f", all of it within {amounts.plus_minus(row['margin_pct'])}"
+
+
+def _change(row: Mapping[str, Any]) -> str:
+    """A change with its interval, beside the word of its verdict."""
+    names = ("change_pct", "lo_pct", "hi_pct", "metric", "verdict")
+    return f"{amounts.with_interval(*(row[name] for name in names))}{_within(row)}"
+
+
+def _says(row: Mapping[str, Any]) -> str:
+    """`user more, +5.1 % (+3.0 to +7.2 %)`."""
+    return f"{metric_of(row['metric']).in_line} {row['verdict']}, {_change(row)}"
+
+
+def _in_units(row: Mapping[str, Any], baseline: float) -> str:
+    """`B 105 ms, A 99 ms`: what the change makes of the baseline, and that. baseline: in the unit
+    that the metric is shown in."""
+    unit = metric_of(row["metric"]).shown_unit
+    if unit == "s" and baseline < 1:
+        baseline, unit = 1000 * baseline, "ms"
+    after = baseline * amounts.as_written(row["change_pct"], row["metric"])
+    b, a = (f"{v:.3g}" if v < 999.5 else f"{v:,.0f}" for v in (after, baseline))
+    return f"B {b} {unit}, A {a} {unit}"
 
 
 def little(

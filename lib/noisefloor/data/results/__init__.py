@@ -7,12 +7,14 @@ what runs say; tables: what is computed of both."""
 
 from noisefloor.data.results.campaign import Beside, Results, only
 from noisefloor.data.results.frames import (
+    baseline_in_units,
     builds,
     counted,
     differences,
     evidence,
     exposed,
     fact,
+    failed,
     forest,
     intervals,
     lags,

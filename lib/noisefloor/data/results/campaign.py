@@ -217,7 +217,8 @@ class Results:
         rows = self.judged(workload, metric)
         if rows.empty:
             return pd.DataFrame(columns=[*stats.row.COLUMNS, "question", "rate"])
-        seconds = 2 * (slices.median() + schedule.LOST_S)
+        lost_s = 0.0 if asked.workloads[0].tool == "time" else schedule.LOST_S
+        seconds = 2 * (slices.median() + lost_s)
         try:
             table = schedule.judge_campaign(
                 asked,

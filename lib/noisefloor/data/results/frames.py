@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from noisefloor import stats
 from noisefloor.data import design, tidy
 from noisefloor.data.packed import Place
 from noisefloor.data.results.campaign import Results, only
@@ -149,7 +150,9 @@ def skipped(page: Results) -> pd.DataFrame:
 
 def workloads(page: Results) -> pd.DataFrame:
     """What was measured and why: columns workload, threads, why."""
-    rows = [(w.name, ", ".join(map(str, w.threads)), w.why) for w in page.study.workloads]
+    rows = [
+        (w.name, ", ".join(str(t) for t in w.threads if t), w.why) for w in page.study.workloads
+    ]
     return pd.DataFrame(rows, columns=["workload", "threads", "why"])
 
 
@@ -204,6 +207,28 @@ def medians(page: Results, workload: str, metrics: tuple[str, ...]) -> pd.DataFr
         shown = f"{METRICS[name].label}, {METRICS[name].shown_unit}"
         columns[shown] = (middle * METRICS[name].scale).round(4)
     return pd.concat(columns, axis=1).reset_index()
+
+
+def baseline_in_units(part: Results, row: Any) -> float:
+    """The median of the baseline's runs in the pairs that a campaign compares with a row's arm, in the
+    unit in which the metric is shown, as it is printed; NaN without one."""
+    runs = part.judged(row["workload"], row["metric"])
+    pairs: Any = stats.pairs(runs, baseline=row["baseline"]) if len(runs) else runs
+    if not len(pairs):
+        return math.nan
+    own = pairs[pairs["arm"].eq(row["arm"]) & pairs["threads"].eq(row["threads"])]
+    blocks = stats.block_means(own).index
+    runs = runs[runs["threads"].eq(row["threads"]) & runs["block"].isin(blocks)]
+    paired = runs.loc[runs["arm"].eq(row["arm"]), "pair_id"]
+    base = runs[runs["arm"].eq(row["baseline"]) & runs["pair_id"].isin(paired)]
+    return float(f"{base['value'].median() * METRICS[row['metric']].scale:.4g}")
+
+
+def failed(page: Results) -> dict[str, int]:
+    """Arm -> its judged runs whose command ended with an error."""
+    runs = page.runs[~page.runs["warmup"]]
+    counts = runs["exit_code"].ne(0).groupby(runs["arm"]).sum()
+    return {str(arm): int(n) for arm, n in counts.items()}
 
 
 def maxima(page: Results) -> pd.DataFrame:

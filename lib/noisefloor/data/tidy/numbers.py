@@ -32,6 +32,7 @@ from noisefloor.parse.base import Result
 BEYOND, A_CLIENT = rates.BEYOND, 30
 _DUET = "duet"  # tool of campaigns before 0.3: two servers at once in a closed loop
 DRAWN = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)  # quantiles of the latency figure
+_AT_TIMES = ("user_sys", "user_cpu", "sys_cpu", "peak_memory")  # too small in some runs
 _PER_TRANSACTION = {
     "cpu_per_transaction": "cpu_s",
     "written_bytes_per_transaction": "written_B",
@@ -128,6 +129,8 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
         if per_s := cipher_rate((run / "openssl.txt").read_text()):
             return {"cipher_rate": per_s}
         raise Unusable("openssl speed printed no rate")
+    if tool == "time":
+        return _timed(facts["took"])
     if "applied" in facts:
         return _applied(facts["applied"], facts)
     if facts.get("queue_full"):
@@ -162,6 +165,16 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
             if METRICS[name].judged and counts_for(q, n, facts["threads"]):
                 values[name] = parse.quantile(*counted, q)
     return values
+
+
+def _timed(took: dict[str, Any]) -> dict[str, float]:
+    """The metrics of a run of a command; without what is zero (a system may count whole ticks), and
+    without memory that cannot be told from that of the process that started it."""
+    values = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
+    values |= {"user_cpu": took["user_s"], "sys_cpu": took["sys_s"]}
+    if took["least_B"] and took["maxrss_B"] > took["least_B"]:
+        values["peak_memory"] = took["maxrss_B"]
+    return {metric: value for metric, value in values.items() if value > 0}
 
 
 def _applied(n: float, facts: dict[str, Any]) -> dict[str, float]:
@@ -257,7 +270,7 @@ def _tidy_runs(campaign: Opened) -> TidyRuns:
             problems.append(f"{run.name}: {e}")
     if any(w.get("at_once") for w in facts["workloads"]):
         problems.append("two servers at once in a closed loop: measured, and not judged")
-    result = _percentiles(frame(measured))
+    result = _in_every_run(frame(measured))
     pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
     half = set(pairs[pairs != 2].index)
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
@@ -274,14 +287,15 @@ def _tidy_runs(campaign: Opened) -> TidyRuns:
     return TidyRuns(result, problems + broken(folder), full)
 
 
-def _percentiles(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` without the percentiles of a thread count whose every run does not have them: the runs
-    that lack one are the slower ones."""
+def _in_every_run(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` without the percentiles, and what is known of a command's processor and memory, of a
+    thread count whose every run does not have them: the runs that lack one are the slower ones, or
+    the smaller ones."""
     key = ["workload", "threads"]
     judged, cell = rows[~rows["warmup"]], pd.MultiIndex.from_frame(rows[key])
     every = judged.groupby(key)["run"].nunique()
     short = np.zeros(len(rows), bool)
-    for metric in model.QUANTILES:
+    for metric in (*model.QUANTILES, *_AT_TIMES):
         there = judged[judged["metric"] == metric].groupby(key)["run"].nunique()
         few = every.index[every.gt(there.reindex(every.index, fill_value=0))]
         short |= rows["metric"].eq(metric).to_numpy() & cell.isin(few)

@@ -381,6 +381,13 @@ def command(r: Results, question: str) -> str:
     """The command that measures a question as the page's own campaign was measured; of a page on
     its user's own question, that one."""
     s, given = r.study, r.meta.get("parameters", {})
+    if "commands" in given:
+        line = ["noisefloor", "time", "--seconds", f"{given['seconds']:g}"]
+        line += ["--timeout", f"{given['timeout']:g}"]
+        line += ["--margin", f"{given['margin']:g}"] if given["margin"] else []
+        line += ["--shell"] if given["shell"] else []
+        line += ["--ignore-failure"] if given["ignore_failure"] else []
+        return shlex.join([*line, *given["commands"]])
     if "settings" in given:
         line = ["noisefloor", "ab", *given["settings"]]
         script = "lua" if given.get("lua") else "workload"

@@ -26,7 +26,7 @@ from noisefloor.show.report import words
 from noisefloor.show.report.answers import asked, open_page
 from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.layout import shell
-from noisefloor.show.report.notebooks import notebook, of_questions, studies
+from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, studies
 from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import by_word, drawing, raw_links
 from noisefloor.show.report.statement import in_one_line
@@ -128,7 +128,7 @@ def _job(
         if not newest:
             return study, None, False
         values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
-    elif source.stem == "own-study" != study:  # the page of a question of its user's
+    elif source.stem in MEASURED_BY and study != "own-study":  # a question of its user's
         values["campaign"] = newest_campaign(study)
         if not values["campaign"] or profile:
             raise ReportError(
@@ -169,10 +169,11 @@ def plan_archive(given: dict[str, Any]) -> list[_Job]:
 
 
 def measures(page: str) -> str:
-    """The command that measures what a page of the notebook own-study shows."""
+    """The command that measures what a page shows."""
     study, question = of_questions().get(page, ("", ""))
-    one = f"run {study} --question {question}" if study else "ab VARIABLE=OFF,ON"
-    return f"noisefloor {one}"
+    if study:
+        return f"noisefloor run {study} --question {question}"
+    return f"noisefloor {MEASURED_BY.get(notebook(page).stem, f'run {page}')}"
 
 
 def _whole(study: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -181,8 +182,8 @@ def _whole(study: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _page_name(study: str, values: dict[str, Any]) -> str:
-    """The name of a page: the study's, or that of the question which own-study was asked."""
-    if study != "own-study" or not values.get("campaign"):
+    """The name of a page: the study's, or that of the question of its user's."""
+    if study not in MEASURED_BY or not values.get("campaign"):
         return study
     values.pop("lua", None)  # the campaign knows it, and a path tells where
     facts = tidy.meta(results.named(values["campaign"])[0])

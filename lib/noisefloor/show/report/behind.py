@@ -14,6 +14,7 @@ from noisefloor.data.results import (
     PROCESSOR,
     THROUGHPUT,
     Results,
+    baseline_in_units,
     differences,
     evidence,
     headlines,
@@ -26,7 +27,7 @@ from noisefloor.data.results import (
 from noisefloor.data.results import expectation as expectation_of
 from noisefloor.model import METRICS
 from noisefloor.show.markup import TOLD, Shown, cell, has_value, piece, say
-from noisefloor.show.report import statement, units, words
+from noisefloor.show.report import statement, words
 from noisefloor.show.report.answers import command
 from noisefloor.show.report.pieces import (
     fold,
@@ -96,7 +97,7 @@ def _units(results: Results, part: Results) -> Shown | None:
     judged = judged[~judged["joint"]]
     for metric in _LISTS["absolute"]:
         for row in judged[judged["metric"].eq(metric)].to_dict("records"):
-            middle = units.baseline(part, row)
+            middle = baseline_in_units(part, row)
             value, lo, hi = (cell(middle * amounts.as_written(row[c], metric)) for c in _ENDS)
             rows.append(
                 {
@@ -117,9 +118,12 @@ def _units(results: Results, part: Results) -> Shown | None:
         machine=words.machine(part.meta),
     )
     frame = pd.DataFrame(rows)
+    numbers = list(frame.columns[3:])
+    if not any(work.threads[0] for work in part.study.workloads):  # nothing counts them
+        frame = frame.drop(columns="threads")
     key = part.study.key
     name = f"absolute-{key}" if key else "absolute"
-    return html_table(frame, caption, name=name, numbers=list(frame.columns[3:]))
+    return html_table(frame, caption, name=name, numbers=numbers)
 
 
 def expectation(results: Results) -> Shown | None:
@@ -348,11 +352,23 @@ def _again(results: Results) -> Shown:
     """The command that measures the page's first question again, with its versions and its seed."""
     study, meta = results.parts[0].study, results.meta
     line = command(results, study.key)
-    line += f" --seed {meta['seed']}" if study.name in studies.STUDIES else ""
+    seeded = study.name in studies.STUDIES or "commands" in meta.get("parameters", {})
+    line += f" --seed {meta['seed']}" if seeded else ""
     versions = sorted({e["label"] for e in meta.get("engines", {}).values()})
-    versions.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
+    if meta.get("engine"):
+        versions.append(f"sysbench {meta.get('tools', {}).get('sysbench', '')}".strip())
     versions += [f"Noisefloor at {meta['commit']}"] if meta.get("commit") else []
     return Shown(piece("again", line, ", ".join([*versions, f"seed {meta['seed']}"])))
+
+
+def _of_servers(results: Results) -> list[Shown | None]:
+    """What the servers of a page were given, and what they showed."""
+    return [
+        fold("my.cnf of each arm", _configured(results)),
+        fold("Settings of each arm", settings(results)),
+        fold("Every variable that differs between the arms", html_table(differences(results))),
+        fold("Proof that each arm was what it is called", html_table(evidence(results))),
+    ]
 
 
 def details(results: Results) -> Shown | None:
@@ -361,10 +377,7 @@ def details(results: Results) -> Shown | None:
     return joined_shown(
         fold(f"Left out on this machine ({left})", html_table(skipped(results))) if left else None,
         fold(f"Warnings ({warned})", html_table(warnings(results))) if warned else None,
-        fold("my.cnf of each arm", _configured(results)),
-        fold("Settings of each arm", settings(results)),
-        fold("Every variable that differs between the arms", html_table(differences(results))),
-        fold("Proof that each arm was what it is called", html_table(evidence(results))),
+        *(_of_servers(results) if results.meta.get("engine") else ()),
         fold("What was measured, and why", html_table(workloads(results))),
         fold(f"Every run ({len(results.runs)})", html_table(results.runs)),
         _again(results),

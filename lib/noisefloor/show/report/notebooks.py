@@ -8,9 +8,12 @@ from noisefloor import paths
 from noisefloor.show.report.words import ReportError
 from noisefloor.studies import own_pages
 
-_OWN = "own-study"
-_SHARED = {"ab-": _OWN, "archive-": "archive"}  # how pages begin that share a notebook
-_NOT_PAGES = ("explore", _OWN, "archive")  # rendered when named, not with "all"
+_OWN, _TIMED = "own-study", "time"
+# how pages begin that share a notebook
+_SHARED = {"ab-": _OWN, "time-": _TIMED, "archive-": "archive"}
+# notebooks of campaigns that answer their user's own question, and what measures one
+MEASURED_BY = {_OWN: "ab VARIABLE=OFF,ON", _TIMED: "time 'COMMAND A' 'COMMAND B'"}
+_NOT_PAGES = ("explore", *MEASURED_BY, "archive")  # rendered when named, not with "all"
 
 
 def notebook(study: str) -> Path:

@@ -177,7 +177,7 @@ def _next(row: Row, unknown: str = "–") -> str:
 _COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
     ("Arm", "", "arm", lambda row: row["arm"]),
     ("Processor", "", "processor", lambda row: row["processor"]),
-    ("Threads", "nf-r", "", lambda row: "all" if joint(row) else cell(row["threads"])),
+    ("Threads", "nf-r", "threads", lambda row: "all" if joint(row) else cell(row["threads"])),
     ("Verdict", "", "", lambda row: badge(row["verdict"])),
     ("Change", "nf-r", "", words.change),
     ("Interval", "nf-i", "", words.interval_text),
@@ -213,6 +213,7 @@ def _several(verdicts: pd.DataFrame) -> list[str]:
     """Which columns tell rows apart; sittings where they are known, else how many runs."""
     names = [c for c in ("arm", "processor") if c in verdicts]
     names = [c for c in names if verdicts[c].astype(str).nunique() > 1]
+    names += ["threads"] if not verdicts["threads"].eq(0).fillna(False).all() else []
     there = "sittings" in verdicts and verdicts["sittings"].notna().any()
     return [*names, "sittings" if there else "n"]
 

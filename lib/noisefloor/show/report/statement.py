@@ -183,7 +183,7 @@ class Part:
         first = self.rows[0]
         if offered(first):
             return f"at {words.counts(first)}"
-        each = [row["threads"] for row in self.rows if has_value(row["threads"])]
+        each = [row["threads"] for row in self.rows if counted(row["threads"])]
         if joint(first):
             each = first.get("over", [])
         if not each:

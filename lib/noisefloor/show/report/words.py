@@ -266,7 +266,8 @@ def finding(verdicts: pd.DataFrame) -> str:
     by_metric = []
     for metric, rows in verdicts.groupby("metric", sort=False):
         alike = rows["threads"].nunique() == 1 and not is_joint(rows).any()
-        where = f" {_place(rows.iloc[0])}" if alike and not _at_rates(rows) else ""
+        place = _place(rows.iloc[0]) if alike and not _at_rates(rows) else ""
+        where = f" {place}" if place else ""
         few, many = [], []
         names = rows.apply(word, axis=1)
         turn = rows["verdict"].map(lambda verdict: KINDS.index(verdict_kind(verdict)))

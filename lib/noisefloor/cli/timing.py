@@ -1,0 +1,84 @@
+"""The command that times commands."""
+
+from typing import Any
+
+import click
+
+from noisefloor.cli.base import (
+    Sentence,
+    exit_on,
+    fail_on_option,
+    json_option,
+    main,
+    percent,
+    print_answer,
+    print_comparisons,
+    say,
+    verbose_option,
+)
+
+
+@main.command("time")
+@click.argument("a", metavar="'COMMAND A'")
+@click.argument("b", metavar="'COMMAND B'")
+@click.option("--seconds", type=float, default=30.0, show_default=True, help="Of measuring; eight blocks at least.")  # fmt: skip
+@click.option("--shell", is_flag=True, help="Run each as `/bin/sh -c COMMAND`. [no shell]")
+@click.option("--ignore-failure", is_flag=True, help="Time a command whatever its exit code.")
+@click.option("--timeout", "limit_s", type=float, default=600.0, show_default=True, help="Seconds after which a run is ended, and nothing is judged.")  # fmt: skip
+@click.option("--margin", type=float, callback=percent, help="Difference that matters, in %. [times and memory 2, CPU 1]")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Deal the order again that a page names.")  # fmt: skip
+@click.option("--page", is_flag=True, help="Also write the page, into reports/.")
+@verbose_option
+@fail_on_option
+@json_option
+def time(
+    a: str,
+    b: str,
+    margin: float | None,
+    page: bool,
+    verbose: bool,
+    fail_on: list[str],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Time two commands in coin-flipped pairs: does B take more than A, or is it noise?
+
+    \b
+    noisefloor time 'gzip -kf access.log' 'zstd -kf access.log'
+    noisefloor time 'sort -n numbers | uniq' 'sort -nu numbers' --shell --seconds 60
+
+    Wall time, user, sys and peak memory. A block is ten consecutive pairs, or fewer where a pair
+    takes long. What the commands print is read and thrown away; they get no input. A command that
+    fails or hangs is an error, and nothing is judged. Ctrl-C judges the pairs that are whole.
+    --fail-on looks at the wall time.
+    """
+    from noisefloor import paths
+    from noisefloor.data import compare, results
+    from noisefloor.measure import timing
+    from noisefloor.stats.row import COLUMNS
+    from noisefloor.studies.timed import METRICS
+    from noisefloor.text import answers
+
+    if page:
+        from noisefloor.show import report  # what is missing is said before it measures
+    folder = timing.measure((a, b), margin_pct=margin or 0.0, **given)
+    campaign = results.load(folder)
+    rows: list[dict[Any, Any]] = campaign.verdicts.to_dict("records")
+    rows.sort(key=lambda row: METRICS.index(row["metric"]))
+    by_metric = {row["metric"]: row for row in rows}
+    baselines = {m: results.baseline_in_units(campaign, row) for m, row in by_metric.items()}
+    most = timing.MOST_BLOCKS * timing.PAIRS
+    answer = answers.timed(by_metric, baselines, results.failed(campaign), most)
+    rows = [{name: row[name] for name in COLUMNS} | {"threads": None} for row in rows]
+    if as_json:
+        print_comparisons(rows, answer)
+    elif verbose:
+        print_answer([*answer, "", compare.as_text(rows), "", f"The runs: {paths.relative(folder)}"])
+    else:
+        print_answer(answer)
+    if page:
+        job = (campaign.study.name, {"campaign": folder.name}, False)
+        ((_, made, _),) = report.render_all([job], say=lambda line: say(line, err=True))
+        if isinstance(made, report.ReportError):
+            raise Sentence(made, 1)
+    exit_on(fail_on, rows[:1])

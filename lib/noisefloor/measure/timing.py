@@ -1,0 +1,292 @@
+"""Two commands, timed in coin-flipped pairs: an ordinary campaign without a server.
+
+The gate of a quiet host is not used: both runs of a pair are made within moments of each other, and
+its probe takes longer than most of them."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Self, cast
+
+from noisefloor import parse, paths, schedule
+from noisefloor.data import tidy
+from noisefloor.measure.folder import Folder, description, now, write_json
+from noisefloor.measure.gate import stolen_s
+from noisefloor.measure.lock import alone
+from noisefloor.measure.progress import Progress, minutes
+from noisefloor.model import Arm, Study, StudyError
+from noisefloor.schedule import Cell
+from noisefloor.studies.timed import BLOCKS, MOST_S, timed, words_of
+from noisefloor.text import Refusal
+
+PAIRS = 10  # of a block, where they fit
+MOST_BLOCKS = 100  # of a campaign: then a command of a millisecond ends before its seconds do
+LIMIT_S = 600.0  # for a command, where nobody says another
+EARLY = "somebody stopped it"  # why a campaign ended
+_NOTHING = ["true"]  # a command that needs hardly any memory
+_SMALL = 1.1  # times the memory of the stopwatch: what a command needs is seen above it
+_PATIENCE_S = 5.0  # for the stopwatch to end
+_SHOWN = 200  # letters of the last line that a failed command printed
+
+
+class TimingError(Refusal):
+    """A command that could not be timed: what happened. One sentence; nothing was judged."""
+
+
+class Stopwatch:
+    """The process that starts commands and times them; in a `with` it ends with the block, and what
+    it started ends with it. A session of its own: a Ctrl-C in the terminal does not reach it."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("stopwatch.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        self._asks = cast(IO[str], self.process.stdin)
+        self._answers = cast(IO[str], self.process.stdout)
+
+    def time(self, argv: Sequence[str], limit_s: float) -> dict[str, Any]:
+        """One run of a command, as `stopwatch.timed` says. Raises TimingError where the stopwatch
+        itself has ended."""
+        with contextlib.suppress(BrokenPipeError):
+            self._asks.write(json.dumps({"argv": list(argv), "limit_s": limit_s}) + "\n")
+            self._asks.flush()
+        if not (line := self._answers.readline()):
+            raise TimingError("the process that times the commands ended; nothing was judged")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._asks.close()
+        try:
+            self.process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._answers.close()
+
+
+def measure(
+    commands: Sequence[str],
+    *,
+    seconds: float = 30.0,
+    shell: bool = False,
+    ignore_failure: bool = False,
+    limit_s: float = LIMIT_S,
+    margin_pct: float = 0.0,
+    seed: int | None = None,
+) -> Path:
+    """Time two commands in pairs; the folder of the finished campaign.
+
+    seconds: of measuring; at least `BLOCKS` blocks are measured, however long they take. limit_s:
+    for one run of a command. A Ctrl-C ends it early, with the pairs that are whole. Raises
+    StudyError for a wrong request, TimingError for a command that failed, hung or was not started:
+    then nothing is kept."""
+    study = timed(commands, seconds=seconds, shell=shell, margin_pct=margin_pct)
+    _checked(commands, shell, limit_s)
+    parameters: dict[str, Any]
+    parameters = {"commands": list(commands), "seconds": seconds, "shell": shell}
+    parameters |= {"ignore_failure": ignore_failure, "timeout": limit_s, "margin": margin_pct}
+    progress = Progress()
+    with alone(progress.say):
+        folder = _begun(study, parameters, seed)
+        try:
+            campaign = Timed(study, folder, tidy.meta(folder), progress)
+            with contextlib.suppress(KeyboardInterrupt), Stopwatch() as watch:
+                campaign.measure(watch)
+            campaign.finish()
+        except BaseException:
+            progress.end()
+            shutil.rmtree(folder)
+            raise
+    return folder
+
+
+def _checked(commands: Sequence[str], shell: bool, limit_s: float) -> None:
+    """Raise StudyError for what cannot be timed."""
+    if not 0 < limit_s <= MOST_S:
+        raise StudyError(
+            f"--timeout {limit_s:g}: seconds above 0, at most {MOST_S:,}, are needed;"
+            " nothing was run"
+        )
+    for command in commands:
+        program = words_of(command, shell)[0]
+        if not shutil.which(program):
+            raise StudyError(f"{program}: there is no such program here; nothing was run")
+        if parse.scrub(command)[1]:
+            raise StudyError(
+                "a command holds a password, which would be kept: put it into a file or into the"
+                " environment; nothing was run"
+            )
+
+
+def _begun(study: Study, parameters: dict[str, Any], seed: int | None) -> Path:
+    """The folder of a new campaign."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    names = (f"{study.name}-{stamp}{f'-{n}' if n else ''}" for n in count())
+    folder = next(f for f in (paths.runs() / name for name in names) if not f.exists())
+    facts = description(study, None, parameters) | ({} if seed is None else {"seed": seed})
+    folder.mkdir(parents=True)
+    write_json(folder / "campaign.json", facts)
+    return folder
+
+
+class Timed(Folder):
+    """A campaign that times two commands into its folder."""
+
+    watch: Stopwatch
+    least_B: int | None = None  # of peak memory that the stopwatch does not hide
+    pairs = 0  # that are whole
+
+    def measure(self, watch: Stopwatch) -> None:
+        """A pair that is not judged, after which files are in the cache; then the blocks. Raises
+        TimingError."""
+        self.watch, self.block = watch, 0
+        for arm in self.study.compared:
+            self.progress.say(f"{arm.name}: {arm.how['command']}")
+        if floor := watch.time(_NOTHING, _PATIENCE_S).get("maxrss_B"):
+            self.least_B = int(_SMALL * floor)
+        self.begin()
+        self._pair("warm-up", -1)
+        self._first_block()
+        while self.block + 1 < self.plan["blocks"]:
+            self.block += 1
+            for _ in range(self.plan["pairs"]):
+                self._next()
+
+    def _first_block(self) -> None:
+        """Pairs up to `PAIRS`, as many as a block's share of the seconds holds, one at least. What
+        they take says how many blocks are declared."""
+        seconds = 60 * self.study.profile.budget_min
+        longest = took = 0.0
+        while self.pairs < PAIRS and (not took or took + longest <= seconds / BLOCKS):
+            longest = max(longest, each_s := self._next())
+            took += each_s
+        blocks, n = min(max(BLOCKS, int(seconds / took)), MOST_BLOCKS), self.pairs
+        self.plan |= {"blocks": blocks, "pairs": n}
+        budget_min = max(seconds, blocks * took) / 60
+        self.meta["profile"]["budget_min"] = budget_min
+        self.study = replace(self.study, profile=replace(self.study.profile, budget_min=budget_min))
+        self.turns = schedule.turns(self.seed, self.study, self.plan)
+        self.save()
+        self.progress.say(
+            f"plan: {blocks} blocks of {n} pair{'s' * (n > 1)}, judged once, at the end; about"
+            f" {minutes(blocks * took)} minutes"
+        )
+
+    def finish(self) -> None:
+        """Say why it ended, and seal it. Raises TimingError without a whole pair."""
+        if not self.pairs:
+            raise TimingError("stopped before a pair was whole; nothing was judged", 130)
+        whole = self.plan["pairs"] and self.pairs == self.plan["blocks"] * self.plan["pairs"]
+        because = f"the {self.plan['blocks']} declared blocks are measured" if whole else EARLY
+        if not whole:
+            self._swept()
+        self.save(finished=now(), ended_because=because)
+        tidy.seal(self.folder)
+        spent = f"{self.pairs} pairs, {self.meta['spent_s']:.0f} s of measuring"
+        self.progress.close(f"{self.folder.name}: {because}, {spent}")
+
+    @property
+    def _cell(self) -> Cell:
+        (work,), (arm,) = self.study.workloads, self.study.arms
+        return Cell(work, work.threads[0], arm)
+
+    def _next(self) -> float:
+        """The next pair; its seconds."""
+        took = self._pair(f"{self._cell.key}-p{self.pairs:03d}", self.pairs)
+        self.pairs += 1
+        return took
+
+    def _pair(self, pair_id: str, number: int) -> float:
+        """Both runs of a pair in the order of the coin, written when both are whole; its seconds.
+        Raises TimingError."""
+        began = time.monotonic()
+        arms = [self.study.baseline, self._cell.arm]
+        if schedule.order(self.seed, self.block, self._cell, number):
+            arms.reverse()
+        runs = [self._run(arm, pair_id, number, i) for i, arm in enumerate(arms)]
+        for facts in runs:
+            partial = self.folder / f"{facts['run']}.partial"
+            partial.mkdir()
+            (partial / "run.json").write_text(json.dumps(facts, indent=1) + "\n")
+            partial.rename(self.folder / facts["run"])
+        took = time.monotonic() - began
+        self.meta["spent_s"] += took
+        return took
+
+    def _run(self, arm: Arm, pair_id: str, number: int, position: int) -> dict[str, Any]:
+        """run.json of one run. Raises TimingError for one that is no data."""
+        given, command = self.meta["parameters"], arm.how["command"]
+        where = f"pair {number + 1}" if number >= 0 else "the warm-up"
+        self.progress.show(self, f"{where}, {arm.name}")
+        start, before = now(), _stolen_s()
+        took = self.watch.time(words_of(command, given["shell"]), given["timeout"])
+        stolen = max(0.0, _stolen_s() - before)
+        _must(took, f"{command[:_SHOWN]!r} ({arm.name} in {where})", given)
+        kept = ("real_s", "user_s", "sys_s", "maxrss_B", "printed_B")
+        return {
+            "format": tidy.FORMAT,
+            "study": self.study.name,
+            "campaign": self.folder.name,
+            "workload": self._cell.workload.name,
+            "workload_tool": self._cell.workload.tool,
+            "threads": self._cell.threads,
+            "arm": arm.name,
+            "run": f"{pair_id}-{position}-{schedule.slug(arm.name)}",
+            "block": self.block,
+            "pair": number,
+            "pair_id": pair_id,
+            "position": position,
+            "warmup": number < 0,
+            "start": start,
+            "end": now(),
+            "seed": self.seed,
+            "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
+            "slice_s": took["real_s"],
+            "steal_s": round(stolen, 3),
+            "exit_code": took["exit_code"],
+            "took": {k: took[k] for k in kept} | {"least_B": self.least_B},
+            "warnings": [],
+            "sha256": {},
+        }
+
+
+def _must(took: dict[str, Any], who: str, given: dict[str, Any]) -> None:
+    """Raise TimingError for a run that is no data. given: the campaign's parameters."""
+    if "error" in took:
+        why = f"could not be started ({took['error']})"
+    elif took["late"]:
+        why = f"still ran after {given['timeout']:g} s and was ended: --timeout allows more"
+    elif (code := took["exit_code"]) and not given["ignore_failure"]:
+        why = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+        lines = [line.strip() for line in took["last"].split("\n") if line.strip()]
+        why += f" ({lines[-1][-_SHOWN:]})" if lines else ""
+        why += ": --ignore-failure times it all the same"
+    else:
+        return
+    raise TimingError(f"{who} {why}; nothing was judged")
+
+
+def _stolen_s() -> float:
+    """Seconds that the host took from our cores since boot; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, AttributeError):
+        return stolen_s(os.sched_getaffinity(0))
+    return 0.0
