@@ -31,6 +31,7 @@ STEPS = ACTION["runs"]["steps"]
 INPUT = re.compile(r"\$\{\{ inputs\.([a-z-]+) \}\}")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EVENT = {"action": "opened", "pull_request": {"number": 12, "head": {"sha": COMMIT}}}
+EVENT_TEXT = json.dumps(EVENT)
 GUIDE = (ROOT / "docs" / "ci.md").read_text()
 
 
@@ -69,7 +70,7 @@ def runner(tmp_path):
     files = {name: tmp_path / name.lower() for name in names}
     (step,) = (s for s in STEPS if s.get("id") == "judge")
 
-    def judge(event=json.dumps(EVENT), **inputs):
+    def judge(event=EVENT_TEXT, **inputs):
         given = {name: facts["default"] for name, facts in ACTION["inputs"].items()}
         given |= {name.replace("_", "-"): str(value) for name, value in inputs.items()}
         assert given.keys() == ACTION["inputs"].keys()

@@ -368,7 +368,8 @@ def _size(same: Sequence[Row]) -> str:
     if word == SAME:
         return f" within {amounts.plus_minus(same[0]['margin_pct'])}"
     changes = sorted((row["change_pct"] for row in same), key=amounts.factor)
-    return f" by {amounts.from_to(*(amounts.size(change, metric) for change in changes[:: len(changes) - 1 or 1]))}"
+    least, most = (amounts.size(change, metric) for change in (changes[0], changes[-1]))
+    return f" by {amounts.from_to(least, most)}"
 
 
 def _at(rows: Sequence[Row]) -> str:
