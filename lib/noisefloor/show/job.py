@@ -101,7 +101,7 @@ def with_control(rows: Sequence[Row], control: Sequence[Row]) -> list[Row]:
 def _in_doubt(row: Row, alarm: Row) -> Row:
     """A row without its word, with the reason."""
     note = Reason(Why.CONTROL_DIFFERS, itself=amounts.ascii_only(_change(alarm)))
-    nothing = {"verdict": CANNOT_TELL, "worse": False, "warnings": [note, *row["warnings"]]}
+    nothing: Row = {"verdict": CANNOT_TELL, "worse": False, "warnings": [note, *row["warnings"]]}
     return row | nothing | dict.fromkeys(("runs_needed", "minutes_needed"), math.nan)
 
 
