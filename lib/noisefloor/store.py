@@ -18,7 +18,7 @@ import pandas as pd
 import sqlalchemy as sa
 
 from noisefloor import model, paths, studies
-from noisefloor.data import design, question, results, tidy
+from noisefloor.data import alarm, design, question, results, tidy
 from noisefloor.data.compare import aligned
 from noisefloor.show.markup import has_value
 from noisefloor.show.report.words import effect, engine, machine, primary, when, word
@@ -258,15 +258,45 @@ def _cell(value: Any) -> Any:
 
 
 def history(
-    url: sa.URL, study: str, *, metric: str = "", threads: int | None = None, arm: str = ""
+    url: sa.URL,
+    study: str,
+    *,
+    question: str = "",
+    metric: str = "",
+    threads: int | None = None,
+    arm: str = "",
 ) -> pd.DataFrame:
     """How the changes of a study moved: verdict rows of campaigns, each by itself, with the columns
     campaign, date, engine (the arm's), machine, processor and profile, by comparison and then by
     date; below them, without a campaign, the result of those of the newest design on each
-    processor, with the columns of `question.MORE`.
+    processor, with the columns of `question.MORE`. The rows of the newest campaigns say whether the
+    sittings before them predict them: columns of `alarm.checked`.
 
-    Without metric, threads and arm: the comparison that the page begins with. A/A controls only
-    where `arm` names one. Raises StoreError, which names what there is."""
+    question: "" for all. Without metric, threads and arm: the comparisons that the page of the newest
+    campaign leads with. A/A controls only where `arm` names one. Raises StoreError, which names what
+    there is."""
+    frame = alarm.marked(_campaigns(url, study, question))
+    alone = frame.assign(asked=1, sittings=1, ranged=False)
+    kept = pd.concat([alone, *_together(frame)], ignore_index=True)
+    kept = kept if arm else kept[~kept["control"]]
+    if not (metric or threads or arm):
+        kept = kept[_leading(kept, frame, study)]
+    for column, value in (("metric", metric), ("threads", threads), ("arm", arm)):
+        if value:
+            there = ", ".join(map(str, kept[column].dropna().unique()))
+            kept = kept[kept[column].eq(value).fillna(False)]
+            if kept.empty:
+                why = f"no stored comparison of {study} has {column} {value}"
+                raise StoreError(f"{why}; there are: {there}", 2)
+    order = kept.groupby(_COMPARISON, sort=False, dropna=False).ngroup()
+    kept = kept.loc[order.sort_values(kind="stable").index]
+    kept = alarm.checked(kept.reset_index(drop=True), _instrument)
+    return kept.drop(columns=["created", "position", "facts", "present", "newest"])
+
+
+def _campaigns(url: sa.URL, study: str, question: str) -> pd.DataFrame:
+    """The verdict rows of the campaigns of a study that ask a question ("": any), in the order of
+    time. Raises StoreError, which names what there is."""
     if url.drivername == "sqlite" and not Path(url.database or "").exists():
         raise StoreError(f"{url_without_password(url)} does not exist; `noisefloor store` makes it")
     with _connected(url, writing=False) as connection:
@@ -290,30 +320,48 @@ def history(
             f"no campaign of {study!r} is stored in {url_without_password(url)}; there are: {there}",
             2,
         )
+    questions = ", ".join(q or "all of them at once" for q in frame["question"].unique())
+    frame = frame[frame["question"].eq(question)] if question else frame
+    if frame.empty:
+        raise StoreError(
+            f"no stored campaign of {study} has the question {question}; there are: {questions}", 2
+        )
     numbers = [column.name for column in _verdict.columns if isinstance(column.type, _Number)]
     frame = frame.astype({"threads": "Int64"} | dict.fromkeys(numbers, float))
-    frame = frame.sort_values(["created", "campaign", "position"], ignore_index=True)
-    alone = frame.assign(asked=1, sittings=1, ranged=False)
-    kept = pd.concat([alone, *_together(frame)], ignore_index=True)
-    kept = kept if arm else kept[~kept["control"]]
-    if not (metric or threads or arm):
-        keys = studies.headline(study) if study in studies.STUDIES else ()
-        wanted = (frame[frame["question"].isin(k)] for k in (keys, ("", "headline")))
-        newest = next((f for f in wanted if len(f)), frame)["fingerprint"].iloc[-1]
-        one = primary(kept[kept["campaign"].isna() & (kept["fingerprint"] == newest)])
-        same = ["question", "workload", "metric", "arm", "joint"]
-        same += ["threads"] * has_value(one["threads"])
-        kept = kept[(kept[same] == one[same]).all(axis=1)]
-    for column, value in (("metric", metric), ("threads", threads), ("arm", arm)):
-        if value:
-            there = ", ".join(map(str, kept[column].dropna().unique()))
-            kept = kept[kept[column].eq(value).fillna(False)]
-            if kept.empty:
-                why = f"no stored comparison of {study} has {column} {value}"
-                raise StoreError(f"{why}; there are: {there}", 2)
-    order = kept.groupby(_COMPARISON, sort=False, dropna=False).ngroup()
-    kept = kept.loc[order.sort_values(kind="stable").index]
-    return kept.drop(columns=["created", "position", "facts"]).reset_index(drop=True)
+    return frame.sort_values(["created", "campaign", "position"], ignore_index=True)
+
+
+def _leading(rows: pd.DataFrame, campaigns: pd.DataFrame, study: str) -> pd.Series:
+    """Which rows of a history are about what the page of the newest campaign leads with, on each
+    processor."""
+    keys = studies.headline(study) if study in studies.STUDIES else ()
+    wanted = (campaigns[campaigns["question"].isin(k)] for k in (keys, ("", "headline")))
+    newest = next((f for f in wanted if len(f)), campaigns).iloc[-1]
+    both = rows[rows["campaign"].isna() & rows["fingerprint"].eq(newest["fingerprint"])]
+    about = pd.Series(False, index=rows.index)
+    elsewhere = ~rows["processor"].isin(both["processor"])
+    for processor, own in both.groupby("processor", sort=False):
+        here = elsewhere | rows["processor"].eq(processor)
+        for one in results.lead_rows(own, _study_of(newest)) or [primary(own)]:
+            same = ["question", "workload", "metric", "arm", "joint"]
+            same += ["threads"] * has_value(one["threads"])
+            about |= here & (rows[same] == one[same]).all(axis=1).astype(bool)
+    return about
+
+
+def _study_of(row: Mapping[Any, Any]) -> model.Study:
+    """What the campaign of a row asked. Raises StoreError where the database is damaged."""
+    try:
+        return model.study_of(json.loads(row["facts"]))
+    except (ValueError, TypeError) as e:
+        raise StoreError(
+            f"what is stored of {row['campaign']} cannot be read ({e}): store it again with"
+            f" `noisefloor store {row['campaign']}`; nothing was checked"
+        ) from None
+
+
+def _instrument(row: Mapping[Any, Any]) -> str:
+    return design.instrument(_study_of(row), row["workload"])
 
 
 def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -326,7 +374,7 @@ def _together(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
     for (_, processor), rows in alike.groupby(["fingerprint", "processor"], sort=False):
         tables = [part for _, part in rows.groupby("campaign", sort=False)]
         last = tables[-1].iloc[0]
-        study = replace(model.study_of(json.loads(last["facts"])), sittings=int(last["asked"]))
+        study = replace(_study_of(last), sittings=int(last["asked"]))
         repeats = [(table["sitting"].iloc[0], table) for table in tables]
         combined = question.combined(repeats, study, str(processor))
         yield combined.assign(campaign=None, date="", machine=str(processor))

@@ -88,10 +88,14 @@ def test_the_result_of_a_question_is_that_of_all_its_campaigns(tmp_path):
     ours, theirs = (t[same].sort_values(key, ignore_index=True) for t in (both, was))
     pd.testing.assert_frame_equal(ours, theirs, check_dtype=False)
     assert set(ours["sittings"]) == {1, 2}
-    first = store.history(url, STUDY)  # what its page begins with
-    assert first["joint"].all()
-    assert first["campaign"].isna().tolist() == [False, False, True]
+    first = store.history(url, STUDY)  # what its page leads with
+    assert set(first["metric"]) == {"tps", "cpu_per_transaction"}
+    tps = first[first["metric"].eq("tps") & first["joint"]]
+    assert tps["campaign"].isna().tolist() == [False, False, True]
     assert "so far 2 of 3 sittings" in store.history_text(first)
+    answers = first[first["answer"].ne("")]
+    assert set(answers["answer"]) == {"cannot tell"}  # two sittings here, one there
+    assert set(answers["processor"]) == set(was["processor"])
 
 
 def test_the_same_campaign_twice_is_one_row_also_from_another_folder(empty, recorded):
@@ -124,7 +128,7 @@ def test_odd_strings_come_back_as_they_were(empty, recorded, monkeypatch):
 def test_a_first_start_that_was_interrupted_goes_on(empty, recorded):
     ask(empty, "CREATE TABLE noisefloor (schema_version INTEGER)")
     store.push(empty, recorded)
-    assert store.history(empty, STUDY)["campaign"].tolist() == [recorded.name, None]
+    assert store.history(empty, STUDY, metric="tps")["campaign"].tolist() == [recorded.name, None]
 
 
 @pytest.mark.parametrize("version", [1, 99])
@@ -209,8 +213,12 @@ def project(home, recorded):
 def test_all_campaigns_are_stored_and_their_history_is_listed(project):
     said = done("store").splitlines()[-1]
     assert said == "2 of 2 campaigns are in data/processed/history.sqlite"
-    lines = done("history", STUDY).splitlines()
+    answer, advice, blank, *lines = done("history", STUDY).splitlines()
+    assert answer.startswith("CANNOT TELL: the campaign of 2026-11-21: ")
+    assert advice.endswith(f": noisefloor run {STUDY} --profile smoke, then noisefloor store")
+    assert blank == ""
     assert lines[0].endswith("threads, in memory: encrypted against plain")
+    lines = lines[: lines.index("")]  # of the first comparison
     assert [line.split()[:4] for line in lines[1:]] == [
         ["2026-11-20", "23:47", "MySQL", "9.7.4"],
         ["2026-11-21", "10:00", "MySQL", "9.8.0"],
@@ -230,6 +238,7 @@ def test_all_campaigns_are_stored_and_their_history_is_listed(project):
     [
         (["no-such"], f"no campaign of 'no-such' is stored in data/processed/history.sqlite; there are: {STUDY}"),
         ([STUDY, "--metric", "tpx"], "has metric tpx; there are: binlog_bytes_per_transaction, cpu_per_transaction, p95"),
+        ([STUDY, "--question", "x"], "has the question x; there are: all of them at once"),
         ([STUDY, "--threads", "3"], "has threads 3; there are: 2"),
         ([STUDY, "--metric", "tps", "--arm", "x"], "has arm x; there are: encrypted, plain again"),
         ([STUDY, "--plot", "x.pdf"], "a file that ends in .svg or .png is needed"),
@@ -284,7 +293,7 @@ def test_the_plot_is_a_file_of_its_own(project):
 
 def test_the_figure_names_dates_builds_and_machines(project):
     run("store")
-    figure = plots.history_figure(store.history(store.address(), STUDY))
+    figure = plots.history_figure(store.history(store.address(), STUDY, metric="tps"))
     words = [t.get_text() for t in figure.axes[0].texts]
     builds = "2026-11-20, MySQL 9.7.4, machine 1", "2026-11-21, MySQL 9.8.0, machine 2"
     assert set(builds) <= set(words)
@@ -292,3 +301,88 @@ def test_the_figure_names_dates_builds_and_machines(project):
     assert "1 sitting, Other, model not recorded" in words
     assert words.count("cannot tell") == 3
     assert figure.narrow().axes
+
+
+# -- the newest campaign against those before it ---------------------------------------------------
+
+
+@pytest.fixture
+def sittings(home, recorded, monkeypatch):
+    """sittings(1.0, 1.2): the recorded campaign on as many days, each after a restart of the machine,
+    with these changes in percent of everything that it measured."""
+
+    def stored(*changes):
+        table = results.load(recorded).alone()
+        host = json.loads((recorded / "campaign.json").read_text())["host"]
+        for n, change in enumerate(changes):
+            folder = shutil.copytree(recorded, paths.runs() / f"{STUDY}-{n}")
+            created = f"2026-11-2{n}T10:00:00.000+00:00"
+            edited(folder, created=created, finished=None, host=host | {"boot": f"boot {n}"})
+            ends = {"change_pct": change, "lo_pct": change - 0.5, "hi_pct": change + 0.5}
+            known = table.assign(**ends, blocks=10, together=1, verdict="same")
+            monkeypatch.setattr(
+                results.Results, "alone", lambda *_, known=known, **__: known.copy()
+            )
+            store.push(store.address(), folder)
+
+    return stored
+
+
+def test_a_newest_campaign_that_those_before_it_predict_is_no_alarm(sittings, tmp_path):
+    sittings(1.0, 1.2, 0.9, 1.1)
+    text = done("history", STUDY, "--fail-on", "outside,cannot-tell", "--plot", tmp_path / "a.svg")
+    assert text.startswith(
+        "INSIDE: the campaign of 2026-11-23 lies where the 3 sittings before it predict ("
+    )
+    assert text.splitlines()[1] == ""  # nothing is to be settled
+    rows = [row for row in comparisons("history", STUDY) if row["answer"]]
+    assert {(row["campaign"], row["answer"]) for row in rows} == {(f"{STUDY}-3", "inside")}
+    assert {row["metric"] for row in rows} == {"tps", "cpu_per_transaction"}
+    assert all(row["expected_lo_pct"] < 1.0 < row["expected_hi_pct"] for row in rows)
+    assert {row["before"] for row in rows} == {3}
+
+
+def test_a_newest_campaign_outside_is_exit_code_3(sittings):
+    sittings(1.0, 1.2, 0.9, 30.0)
+    for words, code in (("worse", 3), ("better", 3), ("outside", 3), ("cannot-tell", 0)):
+        text = done("history", STUDY, "--fail-on", words, code=code)
+        answer, advice, *_ = text.splitlines()
+        assert answer.startswith("OUTSIDE: the campaign of 2026-11-23 does not lie where the 3 ")
+        assert "CPU a transaction at 2 threads +30.0 % is worse than the expected " in answer
+        assert "TPS at 2 threads +30.0 % is better than the expected " in answer
+        assert advice.startswith("To settle it: another sitting")
+    assert done("history", STUDY)  # nobody asked to fail
+    assert json.loads(done("history", STUDY, "--json", "--fail-on", "worse", code=3))
+    assert run("history", STUDY, "--fail-on", "cannot-tell", "--arm", "plain again").exit_code == 0
+
+
+def test_one_campaign_cannot_be_held_against_anything(sittings):
+    sittings(1.0)
+    text = done("history", STUDY)
+    assert text.startswith(
+        "CANNOT TELL: the campaign of 2026-11-20: only one sitting of this design on this processor."
+    )
+    done("history", STUDY, "--fail-on", "outside")
+    done("history", STUDY, "--fail-on", "cannot-tell", code=3)
+    refused(
+        run("history", STUDY, "--fail-on", "slower"), 2, "outside, worse, better and cannot-tell"
+    )
+
+
+@pytest.mark.parametrize("facts", ["{", "[]", "null", "{}"])
+def test_a_damaged_campaign_in_the_database_is_one_sentence(sittings, facts):
+    sittings(1.0, 1.1)
+    ask(store.address(), f"UPDATE campaign SET facts = '{facts}' WHERE name = '{STUDY}-1'")
+    words = f"what is stored of {STUDY}-1 cannot be read"
+    refused(run("history", STUDY, "--fail-on", "outside"), 1, words)
+
+
+def test_the_figure_has_a_band_where_the_newest_campaign_is_expected(sittings):
+    sittings(1.0, 1.2, 0.9, 30.0)
+    rows = store.history(store.address(), STUDY, metric="tps")
+    for figure in ((drawn := plots.history_figure(rows)), drawn.narrow()):
+        (band,) = [line for line in figure.axes[0].lines if line.get_linewidth() == 16]
+        newest = rows[rows["answer"].eq("better")].iloc[0]
+        ends = newest["expected_lo_pct"], newest["expected_hi_pct"]
+        assert tuple(band.get_xdata()) == pytest.approx(ends)
+        assert any("grey band" in text.get_text() for text in figure.axes[0].texts)

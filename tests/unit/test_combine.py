@@ -255,19 +255,26 @@ def test_a_noisy_sitting_counts_less():
 
 
 def test_each_sitting_is_predicted_from_those_before_it():
-    questions = {"once": sittings(0.1), "three": sittings(0.05, 0.06, 0.5)}
-    asked = []
+    tau, question = Tau(0.01, 20, 12), sittings(0.05, 0.06, 0.5)
+    second, third = combine.held_out(question, tau)
+    assert (second.before, second.side) == (1, 0)
+    assert (third.before, third.side) == (2, 1)
+    before = combine.combine_sittings(question[:2], tau)
+    assert (third.lo, third.hi) == (before.next_lo, before.next_hi)
+    assert combine.held_out(sittings(0.1), tau) == []
+    assert combine.held_out(sittings(0.05, 0.06, -0.05), None)[-1].side == 0  # 1 degree of freedom
+    assert combine.held_out(sittings(0.05, 0.06, 0.05, -0.05), None)[-1].side == -1
 
-    def tau_of(question):
-        asked.append(question)
-        return Tau(0.01, 20, 12)
 
-    second, third = combine.held_out(questions, tau_of)
-    assert asked == ["three"]
-    assert (second.question, second.sitting, second.before, second.inside) == ("three", 2, 1, True)
-    assert (third.sitting, third.before, third.inside) == (3, 2, False)
-    before = combine.combine_sittings(questions["three"][:2], Tau(0.01, 20, 12))
-    assert third.half == pytest.approx(before.next_hi - before.mean)
+def test_predictions_that_hold_together_are_wider():
+    for tau, many in ((None, (0.05,)), (None, (0.05, 0.02)), (Tau(0.02, 15, 12), (0.05, 0.02))):
+        newest, before = *sittings(0.03), sittings(*many)
+        one, four = (combine.predicted(newest, before, tau, checks) for checks in (1, 4))
+        assert four.lo < one.lo < one.hi < four.hi
+    wide = combine.combine_sittings(sittings(0.05, 0.02), None, checks=4)
+    one = combine.combine_sittings(sittings(0.05, 0.02), None)
+    ratio = stats.t.ppf(1 - 0.05 / 8, 1) / stats.t.ppf(0.975, 1)
+    assert wide.next_hi - wide.mean == pytest.approx(ratio * (one.next_hi - one.mean))
 
 
 @pytest.mark.parametrize(("tau", "skew"), [(0.0, 0.0), (0.01, 0.0), (0.03, 0.6)])
@@ -275,11 +282,10 @@ def test_sittings_held_out_of_synthetic_scatter_lie_inside(tau, skew):
     rng, rows = np.random.default_rng(6), []
     for _ in range(4):
         made = as_questions(*world(rng, 40, 3, tau, skew, sd=0.01))
-        questions = {str(i): question for i, question in enumerate(made)}
         pooled = combine.pooled_tau(made)
-        rows += combine.held_out(questions, lambda question, pooled=pooled: pooled)
+        rows += [one for question in made for one in combine.held_out(question, pooled)]
     assert len(rows) == 320
-    assert np.mean([row.inside for row in rows]) > 0.92
+    assert np.mean([not row.side for row in rows]) > 0.92
 
 
 # -- coverage --------------------------------------------------------------------------------------

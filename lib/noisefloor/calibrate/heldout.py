@@ -48,11 +48,7 @@ def comparisons(opened: Iterable[Results]) -> list[Comparison]:
         newest, rows = campaigns[-1]
         instrument = design.instrument(newest.study, main_workload(newest))
         for metric in rows["metric"].unique():
-            by_sitting: dict[str, list[Any]] = {}
-            for sitting, row in _alike(campaigns, metric):
-                by_sitting.setdefault(sitting, []).append(question.campaign(row))
-            if by_sitting:
-                sittings = tuple(map(combine.mean_of_sitting, by_sitting.values()))
+            if sittings := tuple(question.sittings(_alike(campaigns, metric))):
                 every.append(Comparison(study, key, processor, instrument, metric, sittings))
     return every
 
@@ -100,18 +96,13 @@ def held_out(every: Sequence[Comparison]) -> pd.DataFrame:
             for other in repeated(every, c.instrument, c.metric)
             if (other.study, other.question) != about
         ]
-        page, few = _ahead(c, combine.pooled_tau(rest)), _ahead(c, combine.estimate_tau(rest))
+        taus = combine.pooled_tau(rest), combine.estimate_tau(rest)
         rows += [
-            (*about, c.instrument, c.metric, one.inside, 100 * one.half, other.inside)
-            for one, other in zip(page, few, strict=True)
+            (*about, c.instrument, c.metric, not a.side, 100 * (a.hi - a.lo) / 2, not b.side)
+            for a, b in zip(*(combine.held_out(c.sittings, tau) for tau in taus), strict=True)
         ]
     columns = ["study", "question", "instrument", "metric", "inside", "half_pct", "inside_tau"]
     return pd.DataFrame(rows, columns=columns).astype({"inside": bool, "inside_tau": bool})
-
-
-def _ahead(c: Comparison, tau: combine.Tau | None) -> list[combine.HeldOut]:
-    """Every sitting but the first of a Comparison, predicted with this scatter between sittings."""
-    return combine.held_out({c.question: c.sittings}, lambda _: tau)
 
 
 def summary(repeats: pd.DataFrame, by: str) -> pd.DataFrame:

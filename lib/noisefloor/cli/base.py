@@ -6,8 +6,8 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, TypeVar
 
 import click
 
@@ -54,6 +54,8 @@ class Sentence(click.ClickException):
         say(f"noisefloor: {self.message}", err=True)
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 verbose_option = click.option(
     "--verbose",
@@ -69,27 +71,23 @@ cluster_option = click.option(
 )
 
 
-_KINDS = ("worse", "better", "cannot-tell")
+def fail_on(*kinds: str) -> Callable[[_Function], _Function]:
+    """The option --fail-on of a command with these kinds of answers; it gives a list of them."""
+
+    def named(ctx: click.Context, option: click.Parameter, given: str) -> list[str]:
+        words = [w.strip() for w in given.split(",") if w.strip()]
+        if wrong := sorted(set(words) - {*kinds, "cannot tell"}):
+            raise Sentence(
+                f"--fail-on {', '.join(wrong)}: {', '.join(kinds[:-1])} and {kinds[-1]} are allowed"
+                " (comma-separated); nothing was judged"
+            )
+        return [w.replace("-", " ") for w in words]
+
+    about = f"Exit code 3 for one of these answers: {','.join(kinds)}."
+    return click.option("--fail-on", default="", metavar="WORDS", callback=named, help=about)
 
 
-def _kinds(ctx: click.Context, option: click.Parameter, given: str) -> list[str]:
-    """The kinds of verdicts that --fail-on names."""
-    words = [w.strip() for w in given.split(",") if w.strip()]
-    if wrong := sorted(set(words) - {*_KINDS, "cannot tell"}):
-        raise Sentence(
-            f"--fail-on {', '.join(wrong)}: {', '.join(_KINDS[:2])} and {_KINDS[2]} are allowed"
-            " (comma-separated); nothing was judged"
-        )
-    return [w.replace("-", " ") for w in words]
-
-
-fail_on_option = click.option(
-    "--fail-on",
-    default="",
-    metavar="WORDS",
-    callback=_kinds,
-    help=f"Exit code 3 for one of these answers: {','.join(_KINDS)}.",
-)
+fail_on_option = fail_on("worse", "better", "cannot-tell")
 
 
 def percent(ctx: click.Context, option: click.Parameter, given: float | None) -> float | None:

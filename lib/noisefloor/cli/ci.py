@@ -8,7 +8,12 @@ import click
 from noisefloor.cli.base import Sentence, clean, exit_on, fail_on_option, main, percent, say
 
 
-@main.command()
+_EXAMPLES = """\
+noisefloor ci --commands 'python old.py' 'python new.py' --fail-on worse
+noisefloor ci --logs before after --fail-on worse,cannot-tell --out result --page"""
+
+
+@main.command(epilog=_EXAMPLES)
 @click.option(
     "--commands",
     nargs=2,
@@ -18,7 +23,7 @@ from noisefloor.cli.base import Sentence, clean, exit_on, fail_on_option, main, 
 @click.option(
     "--logs",
     nargs=2,
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(file_okay=False),
     metavar="BEFORE AFTER",
     help="Two folders of logs.",
 )
@@ -48,10 +53,6 @@ def ci(
     out: str | None,
 ) -> None:
     """Judge two commands, or two folders of logs, in a job of continuous integration.
-
-    \b
-    noisefloor ci --commands 'python old.py' 'python new.py' --fail-on worse
-    noisefloor ci --logs before after --fail-on worse,cannot-tell --out result
 
     Prints the answer as Markdown. Where $GITHUB_STEP_SUMMARY and $GITHUB_OUTPUT name files it is
     appended to them (outputs: verdict, comment, page), and $GITHUB_EVENT_PATH says which commit it

@@ -4,7 +4,15 @@ from typing import Any
 
 import click
 
-from noisefloor.cli.base import Sentence, cluster_option, json_option, main, print_comparisons, say
+from noisefloor.cli.base import (
+    Sentence,
+    cluster_option,
+    fail_on,
+    json_option,
+    main,
+    print_comparisons,
+    say,
+)
 
 _timeout_option = click.option(
     "--timeout",
@@ -210,39 +218,56 @@ def store(campaigns: tuple[str, ...], url: str) -> None:
 
 @main.command()
 @click.argument("study")
+@click.option("--question", default="", metavar="KEY", help="A question of STUDY.")
 @click.option("--metric", default="", help="Such as tps or p95.")
 @click.option("--threads", type=click.IntRange(1), help="A thread count.")
 @click.option("--arm", default="", help="Such as encrypted.")
 @click.option("--from", "url", default="", metavar="URL", help="The database. [$NOISEFLOOR_STORE]")
 @json_option
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw it into FILE.svg or FILE.png.")
+@fail_on("outside", "worse", "better", "cannot-tell")
 def history(
     study: str,
+    question: str,
     metric: str,
     threads: int | None,
     arm: str,
     url: str,
     as_json: bool,
     plot: str | None,
+    fail_on: list[str],
 ) -> None:
-    """How the change that STUDY measures moved over versions, machines and dates, with intervals.
+    """Does the newest campaign of STUDY lie where those before it predict? And all of them, over
+    versions, machines and dates, with intervals.
 
-    Without --metric, --threads and --arm: the comparison that the study's page begins with. What
-    is listed was put into the database by `noisefloor store`.
+    \b
+    noisefloor history binlog-encryption
+    noisefloor history binlog-encryption --question replica --fail-on worse
+
+    The newest campaign of the present design is held against the prediction interval of the
+    sittings before it on the same processor. All comparisons share an error of 5 %: one check in 20
+    raises a false alarm at most. Without --metric, --threads and --arm: the comparisons that the
+    study's page leads with. Campaigns come from the database of `noisefloor store`. `cannot tell` is
+    an answer: exit code 0.
     """
     from pathlib import Path
 
     from noisefloor import store as database
+    from noisefloor.data import alarm
     from noisefloor.show import plots, report
 
     if plot and Path(plot).suffix not in (".svg", ".png"):
         raise Sentence(f"--plot {plot}: a file that ends in .svg or .png is needed")
-    rows = database.history(database.address(url), study, metric=metric, threads=threads, arm=arm)
+    asked: dict[str, Any] = {"question": question, "metric": metric, "threads": threads, "arm": arm}
+    rows = database.history(database.address(url), study, **asked)
     try:
         if plot:
             plots.write(plots.history_figure(rows), Path(plot))
     except OSError as e:
         raise Sentence(f"{plot} cannot be written ({e.strerror})", 1) from None
     if as_json:
-        return print_comparisons(report.records(rows))
-    say(database.history_text(rows))
+        print_comparisons(report.records(rows))
+    else:
+        say("\n".join([*report.alarm_lines(rows), "", database.history_text(rows)]))
+    if alarm.answers(rows) & {*fail_on}:
+        raise SystemExit(3)

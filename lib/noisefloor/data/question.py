@@ -3,7 +3,7 @@
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,17 @@ def campaign(row: Mapping[Any, Any]) -> combine.Campaign | None:
     return combine.Campaign(value, ((hi - lo) / 2 / t) ** 2, df)
 
 
+def sittings(repeats: Iterable[tuple[str, Mapping[Any, Any]]]) -> list[combine.Campaign]:
+    """The sittings of a comparison in the order in which they began, the campaigns of each averaged;
+    campaigns without an interval are left out. repeats: (sitting, verdict row of a campaign) in the
+    order of time."""
+    by_sitting: dict[str, list[combine.Campaign]] = {}
+    for sitting, row in repeats:
+        if measured := campaign(row):
+            by_sitting.setdefault(sitting, []).append(measured)
+    return [combine.mean_of_sitting(campaigns) for campaigns in by_sitting.values()]
+
+
 def _log(pct: float) -> float:
     return math.log1p(pct / 100) if pct > -100 else math.nan
 
@@ -97,17 +108,13 @@ def _row(
 ) -> dict[str, Any]:
     """One comparison of all sittings: the newest campaign's `row`, its changes replaced by what all
     say. repeats: (sitting, row of a campaign) in the order of time."""
-    by_sitting: dict[str, list[combine.Campaign]] = {}
-    for sitting, repeat in repeats:
-        if measured := campaign(repeat):
-            by_sitting.setdefault(sitting, []).append(measured)
-    means = [combine.mean_of_sitting(campaigns) for campaigns in by_sitting.values()]
+    means = sittings(repeats)
     # a rate that saturated has no interval: that sitting says nothing
-    sittings = len(by_sitting or {sitting for sitting, _ in repeats})
+    n = len(means or {sitting for sitting, _ in repeats})
     asked = 1 if row["control"] else study.sittings
     out = dict(row)
     out["question"], out["processor"] = study.key, processor
-    out["sittings"], out["asked"], out["ranged"] = sittings, asked, False
+    out["sittings"], out["asked"], out["ranged"] = n, asked, False
     out["next_lo_pct"] = out["next_hi_pct"] = math.nan
     warnings = list(dict.fromkeys(w for _, repeat in repeats for w in repeat["warnings"]))
     metric = row["metric"]
@@ -124,12 +131,12 @@ def _row(
         out["verdict"] = verdict.word(both.lo, both.hi, margin, metric)
     for column in ("n_baseline", "n_arm", "blocks"):
         out[column] = sum(int(repeat[column]) for _, repeat in repeats)
-    if sittings < asked:
+    if n < asked:
         out["verdict"] = verdict.NOT_YET
-        warnings.insert(0, Reason(Why.SO_FAR, sittings=sittings, asked=asked))
+        warnings.insert(0, Reason(Why.SO_FAR, sittings=n, asked=asked))
     elif out["ranged"]:
         out["verdict"] = verdict.NOT_YET
-        warnings.insert(0, Reason(Why.RANGE, sittings=sittings))
+        warnings.insert(0, Reason(Why.RANGE, sittings=n))
     out["worse"] = verdict.worse(out["verdict"], metric)
     if out["verdict"] != verdict.CANNOT_TELL:
         out["known"], out["minutes_needed"] = "", math.nan

@@ -61,7 +61,10 @@ class Judged:
 
 def judge_logs(before: str, after: str, **rule: Any) -> Judged:
     """Two folders of logs. rule: margin_pct and restarts, as `compare.rows` takes them. Raises
-    Refused."""
+    Refused, and JobError for what is no folder."""
+    for name in (before, after):
+        if not name or not Path(name).is_dir():
+            raise JobError(f"--logs {name!r} is no folder; nothing was judged")
     baseline, arm = compare.names([before], [after])
     sides = compare.read_both([before], [after], baseline, arm)
     rows = compare.rows(*sides, baseline=baseline, arm=arm, **rule)

@@ -6,7 +6,7 @@ are squared standard errors; tau is the standard deviation of the true effect fr
 the next."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +63,13 @@ class Combined:
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """A sitting (its number, from 2) predicted from those before it: whether it lies inside, half
-    the width of the prediction (log scale), and how many sittings were before."""
+class Prediction:
+    """A campaign and the range that the sittings before it predict, log scale: the ends of the range,
+    side (-1: the campaign lies below it, 0: inside, 1: above) and how many sittings were before."""
 
-    question: str
-    sitting: int
-    inside: bool
-    half: float
+    lo: float
+    hi: float
+    side: int
     before: int
 
 
@@ -126,7 +125,7 @@ def own_tau(sittings: Sequence[Campaign]) -> float:
 
 
 def intervals_with_tau(
-    effects: Any, variances: Any, dfs: Any, tau: Tau, together: int = 1
+    effects: Any, variances: Any, dfs: Any, tau: Tau | None, together: int = 1, checks: int = 1
 ) -> tuple[Any, Any, Any, Any]:
     """(mean, half width of its interval, half width of the prediction, tau in use), each [...],
     from arrays [..., sittings].
@@ -134,16 +133,25 @@ def intervals_with_tau(
     The larger of pooled and own tau is added to each variance: mean and standard error are those of
     statsmodels' combine_effects, which takes no tau and one question at a time. Student's t with
     degrees of freedom by Satterthwaite over the sittings' variances and the pooled tau. together:
-    how many intervals hold the truth in 95 % all at once (Bonferroni). The prediction stands alone.
-    It adds tau and the median variance, whose error counts as one with that of the mean: exact for
-    one sitting, cautious for more."""
-    between = np.maximum(tau.value**2, _own(effects, variances))
+    how many intervals hold the truth in 95 % all at once (Bonferroni); checks: the same of
+    predictions. The prediction adds tau and the median variance, whose error counts as one with that
+    of the mean: exact for one sitting, cautious for more.
+
+    Without a pooled tau (None), several sittings have their mean (equal weights) without an interval
+    (NaN); their own tau predicts the next, with sittings - 1 degrees of freedom."""
+    own, typical, n = _own(effects, variances), np.median(variances, -1), effects.shape[-1]
+    if tau is None and n > 1:
+        used = np.sqrt(own)
+        error = used**2 + typical + (variances + used[..., None] ** 2).sum(-1) / n**2
+        ahead = special.stdtrit(n - 1, 1 - ALPHA / checks / 2) * np.sqrt(error)
+        return effects.mean(-1), np.full_like(ahead, math.nan), ahead, used
+    tau = tau or Tau(0.0, 0.0, 0)
+    between = np.maximum(tau.value**2, own)
     weights = 1 / (variances + between[..., None])
     total = weights.sum(-1)
     share = weights / total[..., None]
     shares = (share**2).sum(-1)  # how much of tau^2 is in the variance of the mean
     within = np.sqrt(((share**2 * variances) ** 2 / dfs).sum(-1))
-    typical = np.median(variances, -1)
     within_next = within + typical / np.sqrt(np.median(dfs, -1))
     tau_error = tau.value**4 / tau.df if tau.value else 0.0
 
@@ -152,46 +160,44 @@ def intervals_with_tau(
         return special.stdtrit(df, 1 - level / 2) * np.sqrt(variance)
 
     of_mean = half_width(1 / total, within, shares, ALPHA / together)
-    of_next = half_width(1 / total + typical + between, within_next, shares + 1, ALPHA)
+    of_next = half_width(1 / total + typical + between, within_next, shares + 1, ALPHA / checks)
     return (share * effects).sum(-1), of_mean, of_next, np.sqrt(between)
 
 
-def combine_sittings(sittings: Sequence[Campaign], tau: Tau | None, together: int = 1) -> Combined:
-    """The result of a question, from its sittings (one or more) and the pooled tau, by `interval`.
+def combine_sittings(
+    sittings: Sequence[Campaign], tau: Tau | None, together: int = 1, checks: int = 1
+) -> Combined:
+    """The result of a question, from its sittings (one or more) and the pooled tau, by
+    `intervals_with_tau`.
 
-    Without a pooled tau, one sitting has its own interval, and its error alone predicts the next.
-    Several have their mean (equal weights) and the range of their own intervals; their own tau
-    predicts the next, with sittings - 1 degrees of freedom. Raises ValueError without a sitting."""
+    Without a pooled tau, one sitting has its own interval, and its error alone predicts the next;
+    several have the range of their own intervals. Raises ValueError without a sitting."""
     y, v, dfs = _arrays(sittings)
     n, ranged = len(y), tau is None and len(y) > 1
-    mean, half, ahead, used = map(
-        float, intervals_with_tau(y, v, dfs, tau or Tau(0, 0, 0), together)
-    )
+    mean, half, ahead, used = map(float, intervals_with_tau(y, v, dfs, tau, together, checks))
     lo, hi = mean - half, mean + half
     if ranged:
         reach = special.stdtrit(dfs, 1 - ALPHA / together / 2) * np.sqrt(v)
-        mean, lo, hi = float(y.mean()), float((y - reach).min()), float((y + reach).max())
-        error = used**2 + np.median(v) + (v + used**2).sum() / n**2
-        ahead = float(special.stdtrit(n - 1, 1 - ALPHA / 2) * np.sqrt(error))
+        lo, hi = float((y - reach).min()), float((y + reach).max())
     used = used if tau or ranged else math.nan
     return Combined(mean, lo, hi, mean - ahead, mean + ahead, used, n, ranged)
 
 
-def held_out(
-    questions: Mapping[str, Sequence[Campaign]], tau_of: Callable[[str], Tau | None]
-) -> list[HeldOut]:
-    """Each sitting but the first, predicted from those before it (sittings in order of time).
+def predicted(
+    campaign: Campaign, before: Sequence[Campaign], tau: Tau | None, checks: int = 1
+) -> Prediction:
+    """A campaign against the range that the sittings before it (one or more) predict.
 
-    tau_of: the pooled tau for a question, estimated without it."""
-    rows = []
-    for question, sittings in questions.items():
-        tau = tau_of(question) if len(sittings) > 1 else None
-        for n in range(1, len(sittings)):
-            before = combine_sittings(sittings[:n], tau)
-            inside = before.next_lo <= sittings[n].effect <= before.next_hi
-            half = (before.next_hi - before.next_lo) / 2
-            rows.append(HeldOut(question, n + 1, inside, half, n))
-    return rows
+    checks: of how many such ranges 95 % hold their campaign all at once. Raises ValueError without a
+    sitting."""
+    both = combine_sittings(before, tau, checks=checks)
+    side = int(campaign.effect > both.next_hi) - int(campaign.effect < both.next_lo)
+    return Prediction(both.next_lo, both.next_hi, side, both.sittings)
+
+
+def held_out(sittings: Sequence[Campaign], tau: Tau | None) -> list[Prediction]:
+    """Each sitting of a question but the first, predicted from those before it (in order of time)."""
+    return [predicted(one, sittings[:n], tau) for n, one in enumerate(sittings) if n]
 
 
 def _arrays(campaigns: Sequence[Campaign]) -> tuple[Any, Any, Any]:

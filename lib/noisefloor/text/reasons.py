@@ -25,6 +25,11 @@ class Why(StrEnum):
     # of several sittings
     SO_FAR = auto()
     RANGE = auto()
+    # of the newest campaign
+    NO_INTERVAL = auto()
+    FIRST_SITTING = auto()
+    SECOND_SITTING = auto()
+    FEWER_BLOCKS = auto()
     # of runs without pairs
     ORDER_UNKNOWN = auto()
     CLIPPED = auto()
@@ -65,6 +70,11 @@ SENTENCES = {
     Why.CONTROL_DIFFERS: "A against itself differs, too: {itself}, so no word of this job counts",
     Why.SO_FAR: "so far {sittings} of {asked} sittings",
     Why.RANGE: "range of {sittings} sittings: how much sittings scatter is not known yet",
+    Why.NO_INTERVAL: "it has no interval",
+    Why.FIRST_SITTING: "only one sitting of this design on this processor",
+    Why.SECOND_SITTING: "only one sitting before it; two are needed until it is known how much "
+    "sittings scatter",
+    Why.FEWER_BLOCKS: "it has {blocks} blocks, each campaign before it {least} or more",
     Why.ORDER_UNKNOWN: "the runs do not say in which order they were made: a drift of the machine "
     "would look like a difference",
     Why.CLIPPED: "clipped at {most_s:g} s, the end of sysbench's histogram",

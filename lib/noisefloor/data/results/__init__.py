@@ -44,6 +44,7 @@ from noisefloor.data.results.rows import (
     headlines,
     highest_tps,
     lead,
+    lead_rows,
     leading,
     main_metric,
     main_threads,

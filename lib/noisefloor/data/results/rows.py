@@ -1,6 +1,7 @@
 """Which rows of a page's verdict table lead it, answer a question, or compare the same elsewhere."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -8,7 +9,7 @@ from noisefloor import studies
 from noisefloor.data import question as results_of
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.data.results.page import asked_by
-from noisefloor.model import StudyError
+from noisefloor.model import Study, StudyError, Workload
 from noisefloor.text.reasons import Reason, Why
 
 # what a page leads with, the first of each that was measured
@@ -112,13 +113,40 @@ def headlines(page: Results, arm: str = "") -> list[pd.Series]:
     """The rows that a page leads with, for `arm` where it was measured: processor time, then
     throughput, or at a rate latency."""
     first = leading(page)
-    second = LATENCY if first.study.workloads[0].rate else THROUGHPUT
-    rows = [lead(page, first, metrics, arm) for metrics in (PROCESSOR, second)]
+    rows = [lead(page, first, metrics, arm) for metrics in _leads(first.study.workloads[0])]
     if not any(row is not None for row in rows):
         first = page.parts[0]
         deciding = first.study.workloads[0].deciding[:2]
         rows = [lead(page, first, (metric,), arm) for metric in deciding]
     return [row for row in rows if row is not None]
+
+
+def lead_rows(verdicts: pd.DataFrame, asked: Study) -> list[pd.Series]:
+    """The rows of a verdict table that a question leads with, for its first arm: as `headlines`."""
+    first = asked.workloads[0]
+    rows = verdicts[verdicts["workload"].eq(first.name) & ~verdicts["control"].astype(bool)]
+    leads = [main_row(rows, metrics) for metrics in _leads(first)]
+    if not any(row is not None for row in leads):
+        leads = [main_row(rows, (metric,)) for metric in first.deciding[:2]]
+    return [row for row in leads if row is not None]
+
+
+def _leads(first: Workload) -> tuple[tuple[str, ...], ...]:
+    """What a question about this workload leads with, the first of each that was measured."""
+    return PROCESSOR, LATENCY if first.rate else THROUGHPUT
+
+
+def main_row(rows: pd.DataFrame, metrics: Sequence[str], arm: str = "") -> pd.Series | None:
+    """Of the verdict rows of one workload the main one, of the first of `metrics` that was measured,
+    for `arm` where it was, else for the first: over thread counts where there is one, else of the
+    most threads."""
+    metric = next((m for m in metrics if m in set(rows["metric"])), "")
+    rows = rows[rows["metric"] == metric]
+    if rows.empty:
+        return None
+    rows = rows[rows["arm"] == (arm if arm in set(rows["arm"]) else rows["arm"].iloc[0])]
+    joint = rows[rows["joint"].astype(bool)]
+    return joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]
 
 
 def further(page: Results) -> list[pd.Series]:
@@ -130,23 +158,18 @@ def further(page: Results) -> list[pd.Series]:
 
 
 def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
-    """The main row of a part, of the first of `metrics` that was measured: over thread counts where
-    there is one, else of the most threads; with what its arm `does`."""
+    """The `main_row` of a part, with what its arm `does`."""
     rows = page.of(main_workload(part), control=False, question=part.study.key)
-    metric = next((m for m in metrics if m in set(rows["metric"])), "")
-    rows = rows[rows["metric"] == metric]
-    if rows.empty:
+    main = main_row(rows, metrics, arm)
+    if main is None:
         return None
-    measured = arm in set(rows["arm"])
-    rows = rows[rows["arm"] == (arm if measured else rows["arm"].iloc[0])]
-    joint = rows[rows["joint"]]
-    row = (joint.iloc[0] if len(joint) else rows.sort_values("threads").iloc[-1]).copy()
+    row = main.copy()
     old = page.meta.get("parameters", {}).get("old", "")
     kind = (page.meta.get("engine") or {}).get("kind", "")
     engines = part.meta.get("engines") or {}
     base = engines.get(row["baseline"], {}).get("label", row["baseline"])
     does = studies.does(part.study.name, row["arm"], kind, old)
     row["does"] = does.replace("{base}", base)
-    if arm in {a.name for a in part.study.arms} and not measured:
+    if arm in {a.name for a in part.study.arms} and row["arm"] != arm:
         row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]
     return row

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from noisefloor.data.alarm import EXPECTED
 from noisefloor.model import CONTROL_SUFFIX
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
@@ -318,7 +319,8 @@ def _row_name(row: Row, names: Sequence[str]) -> str:
 def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
     """How a change moved: for every comparison a row a campaign in order of date, named by its date,
     server build and, where they differ, machine; below them, as diamonds, what the campaigns of each
-    processor say together.
+    processor say together. Behind the newest campaign, as a grey band, where those before it predict
+    it.
 
     `frame`: verdict rows with the columns campaign, date, engine, machine, processor and sittings, as
     `store.history` returns them.
@@ -341,6 +343,8 @@ def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool
         what += f" ({row.question})" if several["question"] and row.question else ""
         named.append((what, ", ".join(parts)))
     lines = [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if several["machine"]]
+    if frame.reindex(columns=EXPECTED).notna().any(axis=None):
+        lines.insert(0, "grey band: where the sittings before it predict the newest campaign")
     legend = [part for line in lines for part in textwrap.wrap(line, 56 if narrow else 120)]
     marks = ["D" if missing else "o" for missing in frame["campaign"].isna()]
     return _intervals(frame, named, palette, narrow, marks, legend)
@@ -405,14 +409,19 @@ def _intervals(
     left = 34 + 6.6 * max(len(name) for _, name in named)
     left = min(300, left, canvas.WIDE - right - 190)
     figure, ax, places = _forest(frame, rows, left, right, narrow, legend=legend)
-    for place, row, mark in zip(places, frame.itertuples(), marks, strict=True):
+    expected = frame.reindex(columns=EXPECTED).to_numpy(float)  # of the newest campaigns alone
+    band: dict[str, Any] = {"color": CONTROL, "lw": 16, "alpha": 0.45, "zorder": 2}
+    band["solid_capstyle"] = "butt"  # a round end would reach beyond the range
+    for place, row, mark, ahead in zip(places, frame.itertuples(), marks, expected, strict=True):
+        canvas.whisker(ax, place, ahead, limit, True, **band)
         if mark:
             canvas.point(ax, place, row, limit, ink[row.arm], mark, level=True)
         else:
             ends = row.lo_pct, row.hi_pct
             canvas.whisker(ax, place, ends, limit, True, color=ink[row.arm], lw=2, alpha=0.8)
     ticks, metric = int(ax.bbox.width / 55), frame["metric"].iloc[0]
-    ends = canvas.span(frame[canvas.SIZES], frame["margin_pct"].min(), limit)
+    beside = canvas.cut(expected, limit).ravel()
+    ends = canvas.span(frame[canvas.SIZES], frame["margin_pct"].min(), limit, beside)
     canvas.scale(ax, *ends, 0.04, 0.04, "x", ticks, metric)
     return figure
 
