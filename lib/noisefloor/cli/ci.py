@@ -7,7 +7,6 @@ import click
 
 from noisefloor.cli.base import Sentence, clean, exit_on, fail_on_option, main, percent, say
 
-
 _EXAMPLES = """\
 noisefloor ci --commands 'python old.py' 'python new.py' --fail-on worse
 noisefloor ci --logs before after --fail-on worse,cannot-tell --out result --page"""
