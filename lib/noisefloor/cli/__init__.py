@@ -1,6 +1,6 @@
 """The command line: parses and calls, nothing else. Imports stay inside the commands."""
 
-from noisefloor.cli import logs, measuring, pages, timing
+from noisefloor.cli import ci, logs, measuring, pages, timing
 from noisefloor.cli.base import main
 
-__all__ = ["logs", "main", "measuring", "pages", "timing"]
+__all__ = ["ci", "logs", "main", "measuring", "pages", "timing"]

@@ -20,17 +20,17 @@ _WORD = re.compile(r"[A-Z]+(?: [A-Z]+)*(?![a-z])")  # a verdict, where an answer
 
 def say(text: object, **more: Any) -> None:
     """Print `text`, whatever names it holds; more: of `click.echo`."""
-    click.echo(_clean(text), **more)
+    click.echo(clean(text), **more)
 
 
 def print_answer(lines: Iterable[str]) -> None:
     """Print the lines of an answer; a verdict that it begins with stands in bold."""
-    text = _clean("\n".join(lines))
+    text = clean("\n".join(lines))
     word = match[0] if (match := _WORD.match(text)) else ""
     click.echo(f"{click.style(word, bold=True)}{text[len(word) :]}")
 
 
-def _clean(text: object) -> str:
+def clean(text: object) -> str:
     """`text` without what steers a terminal."""
     return _STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 

@@ -67,15 +67,21 @@ def read_runs(paths: Paths, arm: str, seen: dict[bytes, Path] | None = None) -> 
     return read
 
 
+def files(folder: Path) -> list[Path]:
+    """The files in a folder that are read as logs, in the order of their names. Raises Refused where
+    there is none."""
+    inside = sorted(p for p in folder.iterdir() if p.is_file() and p.name[0] != ".")
+    if not inside:
+        raise _refused(f"{folder} holds no file")
+    return inside
+
+
 def _texts(paths: Paths) -> Iterator[tuple[Path, bytes]]:
     """(path, content) of files, and of the files in folders."""
     for path in map(Path, paths):
         try:
             if path.is_dir():
-                inside = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] != ".")
-                if not inside:
-                    raise _refused(f"{path} holds no file")
-                yield from _texts(inside)
+                yield from _texts(files(path))
                 continue
             with open(path, "rb") as file:
                 text = file.read(MOST + 1)
@@ -241,7 +247,8 @@ def as_text(rows: Sequence[Row], form: str = "text") -> str:
     head = [name for name in cells[0] if name not in one]
     lines = [[amounts.ascii_only(cell[name]) for name in head] for cell in cells]
     if form == "markdown":
-        grid = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *lines)]
+        safe = [[cell.replace("|", "\\|") for cell in line] for line in lines]
+        grid = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *safe)]
         return "\n".join([*grid, "", *(f"{i}. {n}" for i, n in enumerate(notes, 1))])
     marks = [_filled(f"{i:>3}  {n}", 5) for i, n in enumerate(notes, 1)]
     text: list[str] = []

@@ -21,6 +21,7 @@ class Why(StrEnum):
     SOME_SATURATED = auto()
     SATURATED = auto()
     OTHER_ARM = auto()
+    CONTROL_DIFFERS = auto()
     # of several sittings
     SO_FAR = auto()
     RANGE = auto()
@@ -66,6 +67,7 @@ SENTENCES = {
     Why.SOME_SATURATED: "{full} of {windows} windows were saturated and count for neither arm",
     Why.SATURATED: "saturated in {full} of {windows} windows: no word at this rate",
     Why.OTHER_ARM: "no whole pair of {arm} was measured: this is about another arm",
+    Why.CONTROL_DIFFERS: "A against itself differs, too: {itself}, so no word of this job counts",
     Why.SO_FAR: "so far {sittings} of {asked} sittings",
     Why.RANGE: "range of {sittings} sittings: how much sittings scatter is not known yet",
     Why.NO_INTERVAL: "it has no interval",

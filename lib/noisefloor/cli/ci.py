@@ -1,0 +1,90 @@
+"""The command of a job of continuous integration."""
+
+import os
+from pathlib import Path
+
+import click
+
+from noisefloor.cli.base import Sentence, clean, exit_on, fail_on_option, main, percent, say
+
+_EXAMPLES = """\
+noisefloor ci --commands 'python old.py' 'python new.py' --fail-on worse
+noisefloor ci --logs before after --fail-on worse,cannot-tell --out result --page"""
+
+
+@main.command(epilog=_EXAMPLES)
+@click.option(
+    "--commands",
+    nargs=2,
+    metavar="A B",
+    help="Two commands: timed in coin-flipped pairs, then A against itself for as long.",
+)
+@click.option(
+    "--logs",
+    nargs=2,
+    type=click.Path(file_okay=False),
+    metavar="BEFORE AFTER",
+    help="Two folders of logs.",
+)
+@click.option("--seconds", type=float, help="--commands: of timing A against B. [30]")
+@click.option("--shell", is_flag=True, help="--commands: run them in a shell.")
+@click.option("--restarts", is_flag=True, help="--logs: the server was restarted between the runs.")
+@click.option("--metric", default="", help="What the verdict is about. [throughput, else time]")
+@click.option(
+    "--margin",
+    type=float,
+    callback=percent,
+    help="Difference that matters, in %. [the metric's own: 2, CPU 1, latency 10]",
+)
+@fail_on_option
+@click.option("--page", "wants_page", is_flag=True, help="Make the page, too.")
+@click.option("--out", type=click.Path(file_okay=False), help="Folder of comment.md and the page.")
+def ci(
+    commands: tuple[str, str] | None,
+    logs: tuple[str, str] | None,
+    seconds: float | None,
+    shell: bool,
+    restarts: bool,
+    metric: str,
+    margin: float | None,
+    fail_on: list[str],
+    wants_page: bool,
+    out: str | None,
+) -> None:
+    """Judge two commands, or two folders of logs, in a job of continuous integration.
+
+    Prints the answer as Markdown. Where $GITHUB_STEP_SUMMARY and $GITHUB_OUTPUT name files it is
+    appended to them (outputs: verdict, comment, page), and $GITHUB_EVENT_PATH says which commit it
+    is about. --fail-on looks at one metric: false alarms would add up. Where A differs from itself
+    the verdict is `cannot tell`. docs/ci.md has the workflows.
+    """
+    from noisefloor.show import job
+
+    if bool(commands) == bool(logs):
+        raise Sentence(
+            "--commands A B or --logs BEFORE AFTER is needed, one of them; nothing was run"
+        )
+    if logs and (shell or seconds is not None):
+        raise Sentence("--seconds and --shell go with --commands; nothing was judged")
+    if commands and restarts:
+        raise Sentence("--restarts goes with --logs; nothing was run")
+    if wants_page and not out:
+        raise Sentence("--page needs --out FOLDER; nothing was run")
+    if wants_page:
+        from noisefloor.show import report  # noqa: F401  # says what is missing before it measures
+    file = os.environ.get("GITHUB_EVENT_PATH", "")
+    about = job.event(file) if file else ""
+    margin_pct, folder = margin or 0.0, Path(out) if out else None  # 0: the metric's own
+    if commands:
+        length = {} if seconds is None else {"seconds": seconds}
+        judged = job.judge_commands(*commands, shell=shell, margin_pct=margin_pct, **length)
+    elif logs:
+        judged = job.judge_logs(*logs, restarts=restarts, margin_pct=margin_pct)
+    lead = judged.deciding(metric)
+    made = job.page(judged, folder) if wants_page and folder else None
+    page = made if isinstance(made, Path) else None
+    parts = [clean(part) for part in job.comment(judged, lead, about)]
+    say(job.write(parts, job.verdict(lead), folder, page))
+    exit_on(fail_on, lead)
+    if made is not None and page is None:
+        raise Sentence(made, 1)

@@ -1,0 +1,225 @@
+"""A job of continuous integration: two commands or two folders of logs are judged, and its runner
+gets a summary, a comment and outputs. Nothing is sent anywhere."""
+
+import functools
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noisefloor.data import compare
+from noisefloor.model import leading
+from noisefloor.stats.row import Row
+from noisefloor.stats.verdict import CANNOT_TELL, differs
+from noisefloor.text import Refusal, amounts
+from noisefloor.text.reasons import Reason, Why, has
+
+if TYPE_CHECKING:
+    from noisefloor.show.report import ReportError
+
+MOST = 60_000  # characters of a comment; GitHub refuses one of 65,536
+A, B = "A", "B"  # the arms of two commands, as `studies.timed` calls them
+
+
+class JobError(Refusal):
+    """What a job was given cannot be judged: one sentence."""
+
+    code = 2
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a job compared. Of two commands `control`: rows of A against itself; `campaign`: the
+    folder of A against B. Of two folders of `logs` also the `rule`, as `judge_logs` takes it."""
+
+    rows: list[Row]
+    control: Sequence[Row] = ()
+    commands: tuple[str, ...] = ()
+    campaign: Path | None = None
+    logs: tuple[str, ...] = ()
+    rule: Mapping[str, Any] = field(default_factory=dict)
+
+    def deciding(self, metric: str = "") -> list[Row]:
+        """The rows of one metric: those that the verdict of the job is about. "": throughput where
+        there is any, else time. Raises JobError for a metric without a row."""
+        there = list(dict.fromkeys(row["metric"] for row in self.rows))
+        name = metric or leading(there)
+        if name not in there:
+            raise JobError(f"--metric {name}: {', '.join(there)} are there; nothing was judged")
+        return [row for row in self.rows if row["metric"] == name]
+
+
+# -- judging ---------------------------------------------------------------------------------------
+
+
+def judge_logs(before: str, after: str, **rule: Any) -> Judged:
+    """Two folders of logs. rule: margin_pct and restarts, as `compare.rows` takes them. Raises
+    Refused, and JobError for what is no folder."""
+    for name in (before, after):
+        if not name or not Path(name).is_dir():
+            raise JobError(f"--logs {name!r} is no folder; nothing was judged")
+    baseline, arm = compare.names([before], [after])
+    sides = compare.read_both([before], [after], baseline, arm)
+    rows = compare.rows(*sides, baseline=baseline, arm=arm, **rule)
+    return Judged(rows, logs=(before, after), rule=rule)
+
+
+def judge_commands(a: str, b: str, **how: Any) -> Judged:
+    """Two commands, timed in pairs; then A against itself for as long. how: as `timing.measure`
+    takes it. Raises what that raises, and JobError where somebody stopped it."""
+    from noisefloor.measure import timing
+
+    folder = timing.measure((a, b), **how)
+    rows = _campaign_rows(folder)
+    control = _campaign_rows(timing.measure((a, a), **how))
+    return Judged(with_control(rows, control), control, (a, b), folder)
+
+
+def _campaign_rows(folder: Path) -> list[Row]:
+    """The verdict rows of a campaign of two commands."""
+    from noisefloor.data import results
+
+    table = results.load(folder).alone()
+    rows: list[dict[Any, Any]] = table[~table["control"].astype(bool)].to_dict("records")
+    if not rows or any(has(row["warnings"], Why.ENDED_EARLY) for row in rows):
+        raise JobError("stopped before the declared blocks were measured; nothing was judged", 130)
+    return [row | {"threads": None} for row in rows]
+
+
+def with_control(rows: Sequence[Row], control: Sequence[Row]) -> list[Row]:
+    """The rows; `cannot tell` in each metric in which A differed from itself (`control`)."""
+    alarms = {row["metric"]: row for row in control if differs(row["verdict"])}
+    return [
+        _in_doubt(row, alarms[row["metric"]]) if row["metric"] in alarms else row for row in rows
+    ]
+
+
+def _in_doubt(row: Row, alarm: Row) -> Row:
+    """A row without its word, with the reason."""
+    note = Reason(Why.CONTROL_DIFFERS, itself=amounts.ascii_only(_change(alarm)))
+    nothing: Row = {"verdict": CANNOT_TELL, "worse": False, "warnings": [note, *row["warnings"]]}
+    return row | nothing | dict.fromkeys(("runs_needed", "minutes_needed"), math.nan)
+
+
+def _change(row: Row) -> str:
+    ends = row["change_pct"], row["lo_pct"], row["hi_pct"]
+    return amounts.with_interval(*ends, row["metric"])
+
+
+# -- its page --------------------------------------------------------------------------------------
+
+
+def page(judged: Judged, out: Path) -> "Path | ReportError":
+    """The page of what was judged, in the folder `out`, that of logs with their tables beside it;
+    what went wrong in its place."""
+    from noisefloor.show import report
+
+    ((_, made, _),) = report.render_all([_page_job(judged, out)], out, say=lambda _: None)
+    assert not isinstance(made, str)  # nothing recorded was asked for
+    return made
+
+
+def _page_job(judged: Judged, out: Path) -> tuple[str, dict[str, Any] | None, bool]:
+    """What `report.render_all` takes."""
+    from noisefloor.data import cluster, results
+    from noisefloor.data.ingest import build
+    from noisefloor.show import report
+
+    if campaign := judged.campaign:
+        return results.load(campaign).study.name, {"campaign": campaign.name}, False
+    tables = out / "logs"
+    with tempfile.TemporaryDirectory() as folder:
+        for name, side in zip(("before", "after"), judged.logs, strict=True):
+            texts = Path(folder, name)
+            texts.mkdir()
+            for n, file in enumerate(compare.files(Path(side)), 1):
+                shutil.copy(file, texts / f"run{n}.txt")
+        build.build(Path(folder), tables, functools.partial(cluster.pool, "", 1))
+    given = {"table": str(tables), "baseline": "folder=before", "where": [], **judged.rule}
+    return report.plan_archive(given)[0]
+
+
+# -- in words --------------------------------------------------------------------------------------
+
+
+def event(file: str) -> str:
+    """What a runner's event file says of the job: `pull request 12, 1a2b3c4`; "" where it names
+    neither a request nor a commit. Raises JobError for a file that is none."""
+    try:
+        facts = json.loads(Path(file).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict):
+        raise JobError(
+            f"{Path(file).name}, which GITHUB_EVENT_PATH names, is no event: the JSON object of a"
+            " runner is needed; nothing was run"
+        )
+    request = facts.get("pull_request")
+    request = request if isinstance(request, dict) else {}
+    head = request.get("head")
+    number, commit = request.get("number"), facts.get("after")
+    commit = head.get("sha") if isinstance(head, dict) else commit
+    named = [f"pull request {number}"] if type(number) is int else []
+    named += [commit[:7]] if re.fullmatch(r"[0-9a-f]{7,64}", str(commit)) else []
+    return ", ".join(named)
+
+
+def verdict(lead: Sequence[Row]) -> str:
+    """The words of rows, each once: `slower`."""
+    return ", ".join(dict.fromkeys(row["verdict"] for row in lead))
+
+
+def comment(judged: Judged, lead: Sequence[Row], about: str = "") -> list[str]:
+    """Paragraphs of Markdown, the table of all rows last. lead: the rows that the verdict is about;
+    about: what `event` says of the job."""
+    first, *rest = compare.conclusion(lead)
+    parts = [f"## Noisefloor{about and f': {about}'}", f"**{first}**", *rest]
+    parts += [_itself(row) for row in judged.control if row["metric"] == lead[0]["metric"]]
+    if judged.commands:
+        named = zip((A, B), judged.commands, strict=True)
+        lines = [line for arm, text in named for line in f"{arm}: {text}".splitlines()]
+        parts.append("\n".join(f"    {line}" for line in lines))
+    return [*parts, compare.as_text(judged.rows, "markdown").strip()]
+
+
+def _itself(row: Row) -> str:
+    """What was seen of A against itself."""
+    seen = f"{A} against itself, {row['n_arm']} pairs: {row['verdict']}, {_change(row)}."
+    return amounts.ascii_only(seen)
+
+
+# -- to the runner ---------------------------------------------------------------------------------
+
+
+def write(parts: Sequence[str], word: str, out: Path | None, page: Path | None) -> str:
+    """Write what a runner asks for: `comment.md` into the folder `out`, the summary and the outputs
+    where $GITHUB_STEP_SUMMARY and $GITHUB_OUTPUT name a file. Returns the whole text."""
+    text = "\n\n".join(parts)
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "comment.md").write_text(f"{text}\n", encoding="utf-8")
+    short = text if len(text) <= MOST else "\n\n".join([*parts[:-1], "All rows: comment.md."])
+    outputs = {"verdict": word, "page": str(page or ""), "comment": short}
+    _append("GITHUB_STEP_SUMMARY", text)
+    _append("GITHUB_OUTPUT", "\n".join(_output(name, value) for name, value in outputs.items()))
+    return text
+
+
+def _output(name: str, value: str) -> str:
+    """An output of a step, of any number of lines: no text can guess where it ends."""
+    end = f"noisefloor-{secrets.token_hex(16)}"
+    return f"{name}<<{end}\n{value}\n{end}"
+
+
+def _append(variable: str, text: str) -> None:
+    """Append to the file that a variable names, if it does."""
+    if name := os.environ.get(variable):
+        with open(name, "a", encoding="utf-8") as file:
+            file.write(f"{text}\n")

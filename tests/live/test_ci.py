@@ -1,0 +1,439 @@
+"""The GitHub Action: its steps, run with what a runner sets, on logs and on real commands; what a
+job says; and how often it errs."""
+
+import itertools
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from conftest import COMMAND, DATA, ROOT, refused
+from conftest import noisefloor as run
+from noisefloor import paths, stats
+from noisefloor.data import tidy
+from noisefloor.model import METRICS
+from noisefloor.show import job
+from noisefloor.stats import rule, verdict
+from noisefloor.text.reasons import Why, has
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS = ACTION["runs"]["steps"]
+INPUT = re.compile(r"\$\{\{ inputs\.([a-z-]+) \}\}")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+EVENT = {"action": "opened", "pull_request": {"number": 12, "head": {"sha": COMMIT}}}
+EVENT_TEXT = json.dumps(EVENT)
+GUIDE = (ROOT / "docs" / "ci.md").read_text()
+
+
+@dataclass
+class Done:
+    """What a runner has after the step that judges."""
+
+    code: int
+    outputs: dict[str, str]
+    summary: str
+    stdout: str
+    stderr: str
+    folder: Path  # that is uploaded
+
+
+def outputs_of(text):
+    """{name: value} of what a step wrote into $GITHUB_OUTPUT, with several lines a value."""
+    values, lines = {}, iter(text.splitlines())
+    for line in lines:
+        name, _, end = line.partition("<<")
+        assert re.fullmatch(r"noisefloor-[0-9a-f]{32}", end), line
+        values[name] = "\n".join(itertools.takewhile(end.__ne__, lines))
+    return values
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """runner(event=…, **inputs): the step that judges, run as a runner runs it. The step that
+    installs is replaced by the command of this environment."""
+    temp = tmp_path / "temp"
+    command = temp / "noisefloor" / "bin" / "noisefloor"
+    command.parent.mkdir(parents=True)
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    command.chmod(0o755)
+    names = ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_EVENT_PATH")
+    files = {name: tmp_path / name.lower() for name in names}
+    (step,) = (s for s in STEPS if s.get("id") == "judge")
+
+    def judge(event=EVENT_TEXT, **inputs):
+        given = {name: facts["default"] for name, facts in ACTION["inputs"].items()}
+        given |= {name.replace("_", "-"): str(value) for name, value in inputs.items()}
+        assert given.keys() == ACTION["inputs"].keys()
+        for file in files.values():
+            file.write_text("")
+        files["GITHUB_EVENT_PATH"].write_text(event)
+        around = {
+            name: INPUT.sub(lambda m: given[m[1]], text) for name, text in step["env"].items()
+        }
+        around |= {name: str(file) for name, file in files.items()}
+        around |= {"GITHUB_ACTION_PATH": str(ROOT), "RUNNER_TEMP": str(temp)}
+        script = tmp_path / "step.sh"
+        script.write_text(step["run"])
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+            env=os.environ | around,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return Done(
+            done.returncode,
+            outputs_of(files["GITHUB_OUTPUT"].read_text()),
+            files["GITHUB_STEP_SUMMARY"].read_text(),
+            done.stdout,
+            done.stderr,
+            temp / "noisefloor-result",
+        )
+
+    return judge
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Two folders of logs of sysbench."""
+    for name, letter in (("before", "A"), ("after", "B")):
+        (tmp_path / name).mkdir()
+        for file in (DATA / "compare").glob(f"00-*-{letter}.txt"):
+            shutil.copy(file, tmp_path / name)
+    return {"logs_a": tmp_path / "before", "logs_b": tmp_path / "after"}
+
+
+# -- the action ------------------------------------------------------------------------------------
+
+
+def test_the_steps_use_every_input_and_none_is_put_into_a_script():
+    """A text inside a script would be run; in a variable it is a text."""
+    assert {m[1] for m in INPUT.finditer((ROOT / "action.yml").read_text())} == {*ACTION["inputs"]}
+    for step in STEPS:
+        assert "${{" not in step.get("run", "")
+        unused = [name for name in step.get("env", {}) if f"${name}" not in step["run"]]
+        assert unused == []
+        assert step.get("shell") == ("bash" if "run" in step else None)
+
+
+def test_the_action_installs_this_folder_and_uploads_what_it_wrote():
+    install, _, upload = STEPS
+    assert 'pip" install --quiet "$GITHUB_ACTION_PATH$extra"' in install["run"]
+    assert upload["uses"].startswith("actions/upload-artifact@v")
+    assert upload["with"]["path"].endswith("/noisefloor-result")
+
+
+def test_the_workflow_of_the_guide_has_ten_lines_and_the_inputs_of_the_action():
+    first, *_ = re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.S | re.M)
+    assert len(first.splitlines()) <= 10
+    (*_, step) = yaml.safe_load(first)["jobs"]["speed"]["steps"]
+    assert step["with"].keys() <= ACTION["inputs"].keys()
+    table = re.findall(r"^\| `([a-z-]+)` \|", GUIDE, re.M)
+    named = {*table, "seconds", *step["with"], "logs-a", "logs-b"}
+    assert named == ACTION["inputs"].keys()
+
+
+def test_the_job_of_gitlab_takes_options_that_there_are():
+    _, _, gitlab = (
+        yaml.safe_load(t) for t in re.findall(r"^```yaml\n(.*?)^```$", GUIDE, re.S | re.M)
+    )
+    (line,) = (x for x in gitlab["speed"]["script"] if x.startswith("noisefloor ci "))
+    words = shlex.split(line)[2:]
+    known = run("ci", "--help").output
+    assert [w for w in words if w.startswith("--") and f"{w} " not in known] == []
+    assert words[words.index("--out") + 1] == gitlab["speed"]["artifacts"]["paths"][0].strip("/")
+
+
+# -- logs ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("worse", 0), ("worse, cannot-tell", 3), ("", 0)])
+def test_two_folders_of_logs_get_a_verdict(runner, logs, fail_on, code):
+    done = runner(**logs, fail_on=fail_on, page="false")
+    assert done.code == code, done.stderr
+    assert (done.outputs["verdict"], done.outputs["page"]) == ("cannot tell", "")
+    comment = done.outputs["comment"]
+    heading, _, answer, *_ = comment.splitlines()
+    assert heading == "## Noisefloor: pull request 12, 0123456"
+    assert answer.startswith("**CANNOT TELL")
+    assert "| metric | threads | verdict | change |" in comment
+    assert {*map(str.strip, (done.summary, done.stdout))} == {comment}
+    assert (done.folder / "comment.md").read_text().strip() == comment
+
+
+def test_the_verdict_can_be_about_another_metric(runner, logs):
+    done = runner(**logs, metric="mean_latency", restarts="true", page="false")
+    assert (done.code, done.outputs["verdict"]) == (0, "same")
+    assert ", mean latency." in done.outputs["comment"].splitlines()[2]
+
+
+def test_logs_get_a_page(runner, logs):
+    done = runner(**logs)
+    assert done.code == 0, done.stderr
+    page = Path(done.outputs["page"])
+    assert page.parent == done.folder
+    text = page.read_text()
+    assert "before" in text
+    assert "after" in text
+    rows = json.loads(page.with_suffix(".json").read_text())["comparisons"]
+    assert [r["n_arm"] for r in rows if r["metric"] == "tps"] == [4]
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+def burn(times):
+    """A command that does the same fixed work so many thousand times."""
+    work = f"for _ in range({times}): sum(range(1000))"
+    return shlex.join([sys.executable, "-I", "-S", "-c", work])
+
+
+def measured(runner, extra_pct, **inputs):
+    """The step on two commands, the second with so much more work. About its CPU time, which depends
+    least on what else this machine does."""
+    commands = {"command_a": burn(5_000), "command_b": burn(5_000 + 50 * extra_pct)}
+    done = runner(**commands, metric="user_sys", **inputs)
+    assert done.stderr.count("Traceback") == 0, done.stderr
+    comment = done.outputs["comment"]
+    assert f"    A: {commands['command_a']}\n    B: {commands['command_b']}" in comment
+    assert re.search(r"^A against itself, \d+ pairs: ", comment, re.M)
+    assert re.search(r"^\| wall time \| ", comment, re.M)
+    assert len([*(done.folder / "runs").glob("time-*/campaign.json")]) == 2
+    assert done.code == 3 * (done.outputs["verdict"] == "more")
+    return done
+
+
+@pytest.mark.parametrize(("extra_pct", "words"), [(0, {"same", "cannot tell"}), (50, {"more"})])
+def test_two_commands_get_the_verdict_that_is_true(runner, extra_pct, words):
+    """With a margin of 20 %, so that a restless machine cannot make it another one."""
+    done = measured(runner, extra_pct, seconds=2, margin=20, page="false")
+    assert done.outputs["verdict"] in words, done.outputs["comment"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra_pct", [0, 5])
+def test_five_percent_more_work_is_never_called_less_or_the_same(runner, extra_pct):
+    """Without a difference one word in twenty is false: that rate is tested below."""
+    done = measured(runner, extra_pct, seconds=20)
+    assert Path(done.outputs["page"]).parent == done.folder
+    possible = {"more", "cannot tell"} | ({"same", "less"} if extra_pct == 0 else set())
+    assert done.outputs["verdict"] in possible
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+def other_tool(folder):
+    folder.mkdir()
+    shutil.copy(DATA / "time" / "gnu-time-v.txt", folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({}, "--commands A B or --logs BEFORE AFTER is needed, one of them"),
+        ({"command_a": "true"}, "a command is needed"),
+        ({"command_a": "true", "command_b": "no-such-program x"}, "no-such-program"),
+        ({"command_a": "true", "command_b": "true", "seconds": "0"}, "--seconds 0"),
+        ({"command_a": "true", "command_b": "true", "seconds": "x"}, "--seconds"),
+        ({"command_a": "true", "command_b": "true", "restarts": "true"}, "--restarts"),
+        ({"command_a": "true", "command_b": "true", "fail_on": "slower"}, "--fail-on slower"),
+        ({"command_a": "true", "command_b": "true", "margin": "0"}, "--margin 0"),
+        ({"logs_a": "LOGS", "logs_b": "no-such-folder"}, "'no-such-folder' is no folder"),
+        ({"logs_a": "LOGS", "logs_b": ""}, "is no folder"),
+        ({"logs_a": "LOGS", "logs_b": "EMPTY"}, "holds no file"),
+        ({"logs_a": "LOGS", "logs_b": "OTHER"}, "the logs differ in tool"),
+        ({"logs_a": "LOGS", "logs_b": "LOGS"}, "one run cannot count twice"),
+        ({"logs_a": "LOGS", "logs_b": "AFTER", "metric": "wall"}, "--metric wall"),
+        ({"logs_a": "LOGS", "logs_b": "AFTER", "shell": "true"}, "--shell"),
+        ({"logs_a": "LOGS", "logs_b": "AFTER", "event": "[]"}, "is no event"),
+        ({"logs_a": "LOGS", "logs_b": "AFTER", "event": "no JSON"}, "is no event"),
+    ],
+    ids=str,
+)
+def test_wrong_inputs_are_one_sentence(runner, logs, tmp_path, inputs, words):
+    (tmp_path / "empty").mkdir()
+    places = {"LOGS": logs["logs_a"], "AFTER": logs["logs_b"], "EMPTY": tmp_path / "empty"}
+    places["OTHER"] = other_tool(tmp_path / "other")
+    done = runner(**{k: places.get(v, v) for k, v in inputs.items()}, page="false")
+    assert (done.code, done.stdout, done.summary, done.outputs) == (2, "", "", {})
+    assert done.stderr.startswith("noisefloor: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+def test_a_command_that_fails_is_one_sentence(runner):
+    done = runner(command_a="true", command_b="false", page="false")
+    assert (done.code, done.stdout, done.summary, done.outputs) == (1, "", "", {})
+    assert "exit code 1" in done.stderr.splitlines()[-1]
+    assert [*(done.folder / "runs").glob("time-*")] == []
+
+
+def test_an_event_file_that_is_not_there_is_one_sentence(logs, tmp_path, monkeypatch):
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "no-such.json"))
+    refused(run("ci", "--logs", *logs.values()), 2, "no-such.json, which GITHUB_EVENT_PATH names")
+
+
+def test_a_page_needs_a_folder(logs):
+    refused(run("ci", "--logs", *logs.values(), "--page"), 2, "--page needs --out")
+
+
+# -- what a job says -------------------------------------------------------------------------------
+
+
+def judged(changes, metric="wall"):
+    """Verdict rows of a campaign of A and B; changes: log ratios of its pairs, [blocks, pairs]."""
+    rows = [
+        {
+            "arm": arm,
+            "block": block,
+            "pair_id": f"p{n}",
+            "pair": n,
+            "value": value,
+            "run": f"{n}{arm}",
+        }
+        for n, (block, change) in enumerate(
+            (block, change) for block, each in enumerate(changes) for change in each
+        )
+        for arm, value in (("A", 1.0), ("B", float(np.exp(change))))
+    ]
+    frame = pd.DataFrame(rows).assign(
+        study="time-x", workload="commands", threads=0, metric=metric, warmup=False
+    )
+    table = stats.table(frame, baseline="A", design="switched", blocks=len(changes))
+    return [row | {"threads": None} for row in table.to_dict("records")]
+
+
+def around(pct, blocks=8):
+    """Pairs of a campaign whose changes lie closely around so many percent."""
+    noise = np.random.default_rng(1).normal(0, 0.002, (blocks, 4))
+    return judged(np.log1p(pct / 100) + noise)
+
+
+@pytest.mark.parametrize(
+    ("b", "a", "word"),
+    [(5, 0, "slower"), (5, 4, "cannot tell"), (0, 4, "cannot tell"), (0, 0, "same")],
+)
+def test_a_command_that_differs_from_itself_takes_the_word_away(b, a, word):
+    control = around(a)
+    (row,) = rows = job.with_control(around(b), control)
+    assert (row["verdict"], row["worse"]) == (word, word == "slower")
+    assert has(row["warnings"], Why.CONTROL_DIFFERS) == (a > 0)
+    parts = job.comment(job.Judged(rows, control, ("old x", "new |\n`x`")), rows, "pull request 1")
+    text = "\n\n".join(parts)
+    assert parts[0] == "## Noisefloor: pull request 1"
+    assert parts[1].startswith(f"**{word.upper()}")
+    assert "    A: old x\n    B: new |\n    `x`" in text
+    assert f"A against itself, 32 pairs: {'slower' if a else 'same'}, " in text
+    assert ("A against itself differs, too" in parts[2]) == (a > 0 and b > 0)
+
+
+def test_only_the_metric_that_differs_loses_its_word():
+    rows = [*around(5), *(row | {"metric": "user_sys", "verdict": "more"} for row in around(5))]
+    wall, cpu = job.with_control(rows, around(4))
+    assert (wall["verdict"], cpu["verdict"]) == ("cannot tell", "more")
+    both = job.Judged([wall, cpu])
+    assert both.deciding() == [wall]
+    assert both.deciding("user_sys") == [cpu]
+    with pytest.raises(job.JobError, match="wall, user_sys are there"):
+        both.deciding("tps")
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (EVENT, "pull request 12, 0123456"),
+        ({"after": COMMIT}, "0123456"),
+        ({}, ""),
+        ({"pull_request": None, "after": None}, ""),
+        ({"pull_request": {"number": "12`", "head": {"sha": "x](y)"}}}, ""),
+        ({"pull_request": {"number": True, "head": []}}, ""),
+    ],
+)
+def test_an_event_names_the_request_and_the_commit_and_nothing_else(facts, words, tmp_path):
+    file = tmp_path / "event.json"
+    file.write_text(json.dumps(facts))
+    assert job.event(str(file)) == words
+
+
+def test_a_comment_is_never_longer_than_a_comment_may_be(tmp_path, monkeypatch):
+    output = tmp_path / "output"
+    monkeypatch.setenv("GITHUB_OUTPUT", str(output))
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    parts = ["## Noisefloor", "**SAME**", "x" * job.MOST]
+    text = job.write(parts, "same", tmp_path / "out", None)
+    assert (tmp_path / "out" / "comment.md").read_text() == f"{text}\n" == "\n\n".join(parts) + "\n"
+    assert outputs_of(output.read_text()) == {
+        "verdict": "same",
+        "page": "",
+        "comment": "## Noisefloor\n\n**SAME**\n\nAll rows: comment.md.",
+    }
+
+
+# -- how often it errs -----------------------------------------------------------------------------
+
+JOBS, BLOCKS = 2_000, 8
+
+
+@pytest.fixture(scope="module")
+def recorded_pairs():
+    """Pairs of runs of one unchanged server, [thread count, block, pair]: log ratios."""
+    campaign = paths.recorded() / "calibration-switched-standard-20261123-033212"
+    table = tidy.tidy_table(campaign)
+    pairs = stats.pairs(table[table["metric"].eq("tps")], baseline="one server")
+    counts = pairs.sort_values(["block", "pair"]).groupby("threads")["change"]
+    return np.stack([changes.to_numpy().reshape(12, 4) for _, changes in counts])
+
+
+def simulated(pairs, extra_pct=0.0):
+    """[job, (A and B, A and A), block, pair] of jobs that are made of recorded blocks, each pair
+    dealt anew by a coin."""
+    coins = np.random.default_rng(1)
+    counts, blocks, each = pairs.shape
+    count = coins.integers(counts, size=(JOBS, 1, 1))
+    drawn = pairs[count, coins.integers(blocks, size=(JOBS, 2, BLOCKS))]
+    dealt = drawn * coins.choice((-1, 1), size=(JOBS, 2, BLOCKS, each))
+    dealt[:, 0] += np.log1p(extra_pct / 100)
+    return dealt
+
+
+def differing(jobs):
+    """[job, (A and B, A and A)]: whether a word names a difference."""
+    _, lo, hi = rule.block_interval(jobs.mean(-1))
+    margin = np.log1p(METRICS["wall"].margin_pct / 100)
+    return np.abs(rule.codes(lo, hi, margin)) == 1
+
+
+def test_a_job_of_one_command_says_a_difference_in_at_most_six_of_a_hundred_cases(recorded_pairs):
+    alone, itself = differing(simulated(recorded_pairs)).T
+    assert alone.mean() <= 0.06
+    assert (alone & ~itself).mean() <= 0.06
+    assert itself.mean() > 0.02  # or there would be nothing to see
+
+
+def test_a_difference_of_twenty_percent_is_seen_and_the_control_costs_little(recorded_pairs):
+    alone, itself = differing(simulated(recorded_pairs, 20)).T
+    assert alone.mean() > 0.95
+    assert (alone & ~itself).mean() > 0.9
+
+
+def test_the_simulated_jobs_have_the_words_of_real_ones(recorded_pairs):
+    jobs = simulated(recorded_pairs, 8)[:20]
+    named = differing(jobs)
+    for (b, a), (alone, itself) in zip(jobs, named, strict=True):
+        (row,) = job.with_control(judged(b), judged(a))
+        assert verdict.differs(row["verdict"]) == (alone and not itself)
+    assert 0 < named[:, 0].sum() < len(jobs)
