@@ -5,14 +5,15 @@ from pathlib import Path
 
 import click
 
-from noisefloor.cli.base import Sentence, clean, exit_on, fail_on_option, main, percent, say
-
-_EXAMPLES = """\
-noisefloor ci --commands 'python old.py' 'python new.py' --fail-on worse
-noisefloor ci --logs before after --fail-on worse,cannot-tell --out result --page"""
+from noisefloor.cli.base import Sentence, clean, examples, exit_on, fail_on_option, main, percent, say
 
 
-@main.command(epilog=_EXAMPLES)
+@main.command(
+    epilog=examples(
+        "ci --commands 'python old.py' 'python new.py' --fail-on worse",
+        "ci --logs before after --fail-on worse,cannot-tell --out result --page",
+    )
+)
 @click.option(
     "--commands",
     nargs=2,

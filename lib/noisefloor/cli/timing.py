@@ -6,6 +6,7 @@ import click
 
 from noisefloor.cli.base import (
     Sentence,
+    examples,
     exit_on,
     fail_on_option,
     json_option,
@@ -18,7 +19,13 @@ from noisefloor.cli.base import (
 )
 
 
-@main.command("time")
+@main.command(
+    "time",
+    epilog=examples(
+        "time 'gzip -kf access.log' 'zstd -kf access.log'",
+        "time 'sort -n numbers | uniq' 'sort -nu numbers' --shell --seconds 60",
+    ),
+)
 @click.argument("a", metavar="'COMMAND A'")
 @click.argument("b", metavar="'COMMAND B'")
 @click.option("--seconds", type=float, default=30.0, show_default=True, help="Of measuring; eight blocks at least.")  # fmt: skip
@@ -42,10 +49,6 @@ def time(
     **given: Any,
 ) -> None:
     """Time two commands in coin-flipped pairs: does B take more than A, or is it noise?
-
-    \b
-    noisefloor time 'gzip -kf access.log' 'zstd -kf access.log'
-    noisefloor time 'sort -n numbers | uniq' 'sort -nu numbers' --shell --seconds 60
 
     Wall time, user, sys and peak memory. A block is ten consecutive pairs, or fewer where a pair
     takes long. What the commands print is read and thrown away; they get no input. A command that
