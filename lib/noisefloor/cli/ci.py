@@ -5,7 +5,16 @@ from pathlib import Path
 
 import click
 
-from noisefloor.cli.base import Sentence, clean, examples, exit_on, fail_on_option, main, percent, say
+from noisefloor.cli.base import (
+    Sentence,
+    clean,
+    examples,
+    exit_on,
+    fail_on_option,
+    main,
+    percent,
+    say,
+)
 
 
 @main.command(

@@ -76,7 +76,9 @@ def time(
     if as_json:
         print_comparisons(rows, answer)
     elif verbose:
-        print_answer([*answer, "", compare.as_text(rows), "", f"The runs: {paths.relative(folder)}"])
+        print_answer(
+            [*answer, "", compare.as_text(rows), "", f"The runs: {paths.relative(folder)}"]
+        )
     else:
         print_answer(answer)
     if page:

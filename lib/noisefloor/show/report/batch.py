@@ -429,7 +429,9 @@ def published_findings() -> str:
 
 def _finding(page: Path, facts: Mapping[str, Any]) -> str:
     leads = facts.get("leads")
-    who, what = in_one_line(leads[0]) if leads else (facts["title"] or facts["study"], facts["headline"])
+    who, what = (
+        in_one_line(leads[0]) if leads else (facts["title"] or facts["study"], facts["headline"])
+    )
     return f"- **[{who}]({paths.relative(page)})**: {what}\n"
 
 
