@@ -218,7 +218,7 @@ def test_every_text_has_its_source():
 
 
 def test_a_run_has_only_metrics_of_which_the_table_says_what_is_better():
-    with pytest.raises(KeyError, match="speed: no row of metrics.csv says what is better"):
+    with pytest.raises(KeyError, match=r"speed: no row of metrics\.csv says what is better"):
         tools.Run("1.txt", {"tps": 1.0, "speed": 2.0})
 
 

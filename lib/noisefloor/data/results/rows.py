@@ -165,10 +165,9 @@ def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") 
         return None
     row = main.copy()
     old = page.meta.get("parameters", {}).get("old", "")
-    kind = (page.meta.get("engine") or {}).get("kind", "")
     engines = part.meta.get("engines") or {}
     base = engines.get(row["baseline"], {}).get("label", row["baseline"])
-    does = studies.does(part.study.name, row["arm"], kind, old)
+    does = studies.does(part.study.name, row["arm"], page.engine_kind, old)
     row["does"] = does.replace("{base}", base)
     if arm in {a.name for a in part.study.arms} and row["arm"] != arm:
         row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]

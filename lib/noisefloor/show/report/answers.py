@@ -78,8 +78,8 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     leads, others = headlines(r, arm), further(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
     page, given = studies.page_of(r.study.name, r.study.key), r.meta.get("parameters", {})
-    engine, old = r.meta.get("engine", {}).get("kind", ""), given.get("old") or ""
-    title = studies.asks(r.study.name, r.study.key, engine, old) or r.study.title
+    asks = studies.asks(r.study.name, r.study.key, r.engine_kind, given.get("old") or "")
+    title = asks or r.study.title
     save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
