@@ -115,7 +115,7 @@ def test_every_sitting_is_shown_and_what_was_left_out(r, early):
     for day in ("2026-11-20", "2026-11-21"):
         assert day in said
     assert "2026-11-22" not in said  # of another question
-    assert report.sittings_section(early) is None
+    assert text(report.sittings_section(early)) == "This page rests on one campaign."
     vars(r)["left"] = ("b has another design: rows (1, here 2)",)
     said = text(report.sittings_section(r))
     assert said.endswith("Campaigns left out (1) b has another design: rows (1, here 2)")
