@@ -166,10 +166,10 @@ def _sittings(row: Row) -> str:
     return f"{n} of {asked}" if n < asked else str(n)
 
 
-def _next(row: Row, unknown: str = "–") -> str:
+def _next(row: Row) -> str:
     """Where the next campaign is to be expected."""
     if not has_value(row.get("next_lo_pct")):
-        return unknown
+        return "–"
     return words.interval_text({**row, "lo_pct": row["next_lo_pct"], "hi_pct": row["next_hi_pct"]})
 
 
