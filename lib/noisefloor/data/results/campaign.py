@@ -73,13 +73,6 @@ class Results:
         """The processor of the (leading) campaign, as `design.processor_name` names it."""
         return design.processor_name(self.parts[0].meta)
 
-    @property
-    def engine_kind(self) -> str:
-        """The kind of the (leading) campaign's server; "" of none, and of one that an archive has in
-        words."""
-        engine = self.meta.get("engine")
-        return engine.get("kind", "") if isinstance(engine, dict) else ""
-
     @cached_property
     def left(self) -> tuple[str, ...]:
         """Which campaigns are left out, and why."""

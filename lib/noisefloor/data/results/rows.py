@@ -165,9 +165,10 @@ def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") 
         return None
     row = main.copy()
     old = page.meta.get("parameters", {}).get("old", "")
-    engines = part.meta.get("engines") or {}
+    engine, engines = page.meta.get("engine"), part.meta.get("engines") or {}
+    kind = engine.get("kind", "") if isinstance(engine, dict) else ""  # an archive has it in words
     base = engines.get(row["baseline"], {}).get("label", row["baseline"])
-    does = studies.does(part.study.name, row["arm"], page.engine_kind, old)
+    does = studies.does(part.study.name, row["arm"], kind, old)
     row["does"] = does.replace("{base}", base)
     if arm in {a.name for a in part.study.arms} and row["arm"] != arm:
         row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]

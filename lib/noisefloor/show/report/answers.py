@@ -24,6 +24,7 @@ from noisefloor.data.results import (
     headlines,
     highest_tps,
     intervals,
+    leading,
     load_curve,
     main_metric,
     main_threads,
@@ -77,8 +78,8 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     plots.theme(r.study.compared)
     leads, others = headlines(r, arm), further(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
-    page, given = studies.page_of(r.study.name, r.study.key), r.meta.get("parameters", {})
-    asks = studies.asks(r.study.name, r.study.key, r.engine_kind, given.get("old") or "")
+    page, first = studies.page_of(r.study.name, r.study.key), leading(r).study
+    asks = studies.asks(r.study.name, r.study.key, first.baseline.name, first.arms[0].name)
     title = asks or r.study.title
     save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
