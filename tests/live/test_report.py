@@ -266,6 +266,11 @@ def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured(
     assert "Processor time" not in box(table, primary=leads[:1])
 
 
+def test_a_box_without_a_row_that_leads_says_where_it_was_measured():
+    said = box(campaign=WHERE, primary=[], answer="Nothing leads")
+    assert said == "Nothing leads. 2026-11-20, AMD EPYC, 2 cores, MySQL 9.7.4"
+
+
 def test_the_box_has_a_word_for_each_thread_count_where_none_stands_for_all():
     r = Rows(("EPYC", at({64: (7.0, "faster"), 200: 0.5, 500: 1.0})))
     said = amounts.ascii_only(report.headline_of(r.verdicts.iloc[2], r, brief=True))
