@@ -128,7 +128,8 @@ def brief(r: Results, page: str) -> list[str]:
     if alike["arm"].nunique() > 1:
         lines = [words.finding(alike[alike["metric"].eq(row["metric"])]) for row in leads]
     else:
-        lines = [headline_of(row, r, brief=True) for row in leads] or words.findings(r.verdicts)[:1]
+        lines = [headline_of(row, r, brief=True) for row in leads]
+    lines = lines or words.findings(r.verdicts)[:1]
     sittings, asked = int(first["sittings"]), int(first["asked"])
     where = f"sitting{'s' * (asked > 1)} on {first['processor']}"
     lines.append(f"Measured {words.effort(first, r)}: {sittings} of {asked} {where}.")
