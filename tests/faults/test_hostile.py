@@ -195,7 +195,7 @@ def test_a_pack_of_hostile_names_is_text_for_whoever_builds_a_site_of_it(hostile
         assert "title" in yaml.safe_load(front) if front else True
         assert re.findall(r"(?<!\\)<\w|{{|{%|(?<!\\)\]\(javascript", body) == []
     page = tmp_path / "page.html"
-    page.write_text((tmp_path / "pack" / "fragment.html").read_text())
+    page.write_text("<!doctype html>" + (tmp_path / "pack" / "fragment.html").read_text())
     assert "data-hacked" not in seen_by_a_browser(page, tmp_path / "profile").split(">", 2)[1]
     assert witness[1] == []
     found = [c for f in (tmp_path / "pack").rglob("*.csv") if "published" not in f.parts for row in csv.reader(f.open(newline="")) for c in row]  # fmt: skip

@@ -33,6 +33,7 @@ from noisefloor import paths
 from noisefloor.data import archive as archives
 from noisefloor.data import tidy
 from noisefloor.data.ingest import TABLES, NotATable, build, files, frame, labels, manifest
+from noisefloor.show import report
 from noisefloor.text import amounts
 from noisefloor.text.answers import MOST_LINES
 from noisefloor.tools import Run
@@ -556,6 +557,18 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     # a third of the faster one's number is half of the other one's
     assert told["a third"].startswith("that is +49.3 to +51.5 %; agrees: +")
     assert told["a tenth"].startswith("that is 0.0 to +11.1 %; disagrees: +")
+
+
+def test_an_archive_of_one_comparison_begins_as_a_study_does(tree, out, home):
+    """Its host and its engine are known in words alone."""
+    texts = {f"{arm}/run{k}.txt": _text(k + 9 * (arm == "b")) for arm in "ab" for k in (1, 2, 3)}
+    _ingest(_write(tree, texts), out)
+    (out / "about.toml").write_text('host = "a large machine"\nengine = "MySQL 8.0.26"\n')
+    shown = report.begin(archives.load(out, "a", label="folder"), answer="So it is")
+    assert "So it is." in shown.markup
+    assert "Measured 3 " in shown.markup
+    assert ", a large machine, MySQL 8.0.26.</p>" in shown.markup
+    assert "What to do" not in shown.markup
 
 
 @pytest.mark.parametrize(

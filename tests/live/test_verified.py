@@ -66,8 +66,8 @@ def test_everything_wrong_is_said_at_once(page, campaign):
     """On the page, in the data behind a figure, beside the page, in the raw text, in run.json."""
     text = page.read_text()
     box = text.index('<section class="nf-verdict')
-    old = re.search(r"Measured</dt><dd>([^<]+)", text[box:])[1]
-    text = text[:box] + text[box:].replace(f"<dd>{old}</dd>", "<dd>777 pairs</dd>", 1)
+    old = re.search(r'class="nf-meta">(Measured [^<]+)<', text[box:])[1]
+    text = text[:box] + text[box:].replace(old, "Measured 777 times.", 1)
     link = re.search(r'download="threads.csv" href="[^,]+,([^"]+)"', text)[1]
     rows = base64.b64decode(link).decode().splitlines()
     cells = rows[1].split(",")
@@ -87,7 +87,7 @@ def test_everything_wrong_is_said_at_once(page, campaign):
     shutil.copytree(one, campaign / "another")
     (found,) = json.loads(verify(page, "--json", code=1))["pages"]
     differs = [(d["where"], d["page"]) for d in found["differences"]]
-    assert ("verdict box 1", "777 pairs") in differs
+    assert ("verdict box 1", "Measured 777 times.") in differs
     assert ("Figure 1", ",".join(cells)) in differs
     assert any(w.startswith(f"{STEM}.json, line") and s == '"lo_pct": -77.0,' for w, s in differs)
     raw = "\n".join(found["raw"])

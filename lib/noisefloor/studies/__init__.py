@@ -242,14 +242,16 @@ def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
     return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")
 
 
-def asks(name: str, question: str = "", engine: str = "", old: str = "") -> str:
+def asks(name: str, question: str = "", was: str = "", now: str = "") -> str:
     """What the page of a study asks, its title: of a question with a page of its own that question; ""
-    of what is no study's."""
+    of what is no study's. was, now: the builds that were compared, where its title names them."""
     if name not in _FILES:
         return ""
-    file = _file(name, engine, old)
+    file = _read(name)
     alone = file.get("own_pages", False) and question in file["questions"]
-    return (file["questions"][question] if alone else file)["asks"]
+    return _filled(
+        (file["questions"][question] if alone else file)["asks"], {"was": was, "now": now}
+    )
 
 
 def advice(name: str, question: str, kind: str) -> str:

@@ -199,8 +199,8 @@ def little(
     if max(map(abs, off)) <= LITTLE:
         return [f"{shown}: TPS and average latency are one measurement, not two."]
     worst = 100 * max(off, key=abs)
-    off = amounts.ascii_only(amounts.percent(worst, 0))
-    return [Reason(Why.INCONSISTENT, numbers=shown, off=off)]
+    apart = amounts.ascii_only(amounts.percent(worst, 0))
+    return [Reason(Why.INCONSISTENT, numbers=shown, off=apart)]
 
 
 def readings(words: Mapping[str, str]) -> str:

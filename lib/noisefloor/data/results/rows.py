@@ -165,8 +165,8 @@ def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") 
         return None
     row = main.copy()
     old = page.meta.get("parameters", {}).get("old", "")
-    kind = (page.meta.get("engine") or {}).get("kind", "")
-    engines = part.meta.get("engines") or {}
+    engine, engines = page.meta.get("engine"), part.meta.get("engines") or {}
+    kind = engine.get("kind", "") if isinstance(engine, dict) else ""  # an archive has it in words
     base = engines.get(row["baseline"], {}).get("label", row["baseline"])
     does = studies.does(part.study.name, row["arm"], kind, old)
     row["does"] = does.replace("{base}", base)

@@ -8,7 +8,7 @@ import pandas as pd
 from noisefloor import studies
 from noisefloor.data.alarm import BETTER, EXPECTED, INSIDE, WORSE
 from noisefloor.show.report.words import short_names
-from noisefloor.show.rows import SHORT, metric_label, threads_label
+from noisefloor.show.rows import SHORT, Row, metric_label, threads_label
 from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import amounts
 from noisefloor.text.answers import MOST_LINES
@@ -26,7 +26,7 @@ def alarm_lines(history: pd.DataFrame) -> list[str]:
     on = dict(zip(names, short_names(names), strict=True)) if len(names) > 1 else {}
     several = [column for column in ("workload", "arm") if rows[column].nunique() > 1]
     campaigns = [
-        _line(part.to_dict("records"), several, f" on {on[processor]}" if on else "")
+        _line(part.to_dict("records"), several, f" on {on[str(processor)]}" if on else "")
         for (_, processor, _), part in rows.groupby(
             ["question", "processor", "campaign"], sort=False
         )
@@ -82,7 +82,7 @@ def _few(parts: Sequence[str]) -> str:
     return "; ".join([*parts[:FEW], *more])
 
 
-def _another_sitting(row: Mapping[Any, Any]) -> str:
+def _another_sitting(row: Row) -> str:
     """How to measure once more what a row is about."""
     question = f" --question {row['question']}" if row["question"] else ""
     run = f"noisefloor run {row['study']}{question} --profile {row['profile']}"

@@ -24,6 +24,7 @@ from noisefloor.data.results import (
     headlines,
     highest_tps,
     intervals,
+    leading,
     load_curve,
     main_metric,
     main_threads,
@@ -77,9 +78,9 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     plots.theme(r.study.compared)
     leads, others = headlines(r, arm), further(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
-    page, given = studies.page_of(r.study.name, r.study.key), r.meta.get("parameters", {})
-    engine, old = r.meta.get("engine", {}).get("kind", ""), given.get("old") or ""
-    title = studies.asks(r.study.name, r.study.key, engine, old) or r.study.title
+    page, first = studies.page_of(r.study.name, r.study.key), leading(r).study
+    asks = studies.asks(r.study.name, r.study.key, first.baseline.name, first.arms[0].name)
+    title = asks or r.study.title
     save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
@@ -214,10 +215,10 @@ def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame) -> Shown | 
     return Shown(piece("reader", json.dumps(data), first), "")
 
 
-def sittings_section(r: Results, arm: str = "") -> Shown | None:
+def sittings_section(r: Results, arm: str = "") -> Shown:
     """The campaigns of each comparison that the page leads with, one by one, with what they say
-    together, processor by processor; and folded which campaigns were left out. Nothing for a single
-    campaign of a question that asks for no other."""
+    together, processor by processor; and folded which campaigns were left out. Of a single campaign
+    of a question that asks for no other a sentence."""
     forests = []
     for row in headlines(r, arm) if len(r.every) > 1 or r.of()["asked"].max() > 1 else ():
         forests.append(_forest(r, row))
@@ -226,7 +227,8 @@ def sittings_section(r: Results, arm: str = "") -> Shown | None:
             most = most[most["arm"].eq(row["arm"]) & ~is_joint(most)].sort_values("threads")
             forests.append(_forest(r, most.iloc[-1]))
     left = Shown(piece("notes", r.left)) if r.left else None
-    return joined_shown(*forests, fold(f"Campaigns left out ({len(r.left)})", left))
+    shown = joined_shown(*forests, fold(f"Campaigns left out ({len(r.left)})", left))
+    return shown or remark("This page rests on one campaign.")
 
 
 def _forest(r: Results, row: pd.Series) -> Shown:

@@ -96,16 +96,19 @@ def verdict_box(
         (row["verdict"], statement.headline_of(row, r, brief=True), units.change_in_units(row, r))
         for row in rows
     ]
-    lines = [words.upper(statement.extremes(rows[0], r)) if r else "", answer]
+    worst, do, measured = "", "", words.where(campaign)
+    if rows:  # a first workload that was saturated has none
+        measured = words.measured(rows[0], campaign, r)
+    if rows and r:
+        worst, do = statement.extremes(rows[0], r), statement.advice(rows[0], r)
     doubts = [
         note if len(of) == len(rows) else f"{of[0]}: {note}"
         for note, of in notes.items()
         if note not in above
     ]
-    do = statement.advice(rows[0], r) if r else ""
-    measured = words.measured(rows[0], campaign, r)
     text = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
-    inner = piece("answer", leads, [line for line in lines if line], do, measured)
+    lines = [line for line in (words.upper(worst), answer) if line]
+    inner = piece("answer", leads, lines, do, measured)
     return Shown(piece("box", "", inner, (), doubts), text)
 
 
@@ -166,10 +169,10 @@ def _sittings(row: Row) -> str:
     return f"{n} of {asked}" if n < asked else str(n)
 
 
-def _next(row: Row, unknown: str = "–") -> str:
+def _next(row: Row) -> str:
     """Where the next campaign is to be expected."""
     if not has_value(row.get("next_lo_pct")):
-        return unknown
+        return "–"
     return words.interval_text({**row, "lo_pct": row["next_lo_pct"], "hi_pct": row["next_hi_pct"]})
 
 

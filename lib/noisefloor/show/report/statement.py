@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from noisefloor import studies
-from noisefloor.data.results import SHORT, Results, headlines
+from noisefloor.data.results import PROCESSOR, SHORT, Results, headlines
 from noisefloor.model import metric as metric_of
 from noisefloor.show.markup import TOLD, has_value
 from noisefloor.show.report import words
@@ -64,14 +64,17 @@ def extremes(row: Row, r: Results) -> str:
 
 def advice(row: Row, r: Results) -> str:
     """What a reader should do, as the study says it for what was measured: all processors together are
-    worse, better, the same within the margin, or open; "" where the study says nothing."""
+    worse, better, the same within the margin, or open. These texts name processor time: a row of
+    another metric has the one for any case. "" where the study says nothing."""
     rows = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
     if not rows:
         return ""
     whole, margin = words.union(rows), row["margin_pct"]
     lo, hi = whole["lo_pct"], whole["hi_pct"]
     worse_up = metric_of(row["metric"]).worse_up
-    if -margin <= lo and hi <= margin:
+    if row["metric"] not in PROCESSOR:
+        kind = "any"
+    elif -margin <= lo and hi <= margin:
         kind = SAME
     elif lo > 0 or hi < 0:
         kind = "worse" if (lo > 0) == worse_up else "better"
@@ -125,7 +128,8 @@ def brief(r: Results, page: str) -> list[str]:
     if alike["arm"].nunique() > 1:
         lines = [words.finding(alike[alike["metric"].eq(row["metric"])]) for row in leads]
     else:
-        lines = [headline_of(row, r, brief=True) for row in leads] or words.findings(r.verdicts)[:1]
+        lines = [headline_of(row, r, brief=True) for row in leads]
+    lines = lines or words.findings(r.verdicts)[:1]
     sittings, asked = int(first["sittings"]), int(first["asked"])
     where = f"sitting{'s' * (asked > 1)} on {first['processor']}"
     lines.append(f"Measured {words.effort(first, r)}: {sittings} of {asked} {where}.")
