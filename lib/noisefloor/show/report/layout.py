@@ -37,6 +37,9 @@ def page_of(
     beside = folder / f"{study}.json"
     facts = json.loads(beside.read_text()) if beside.exists() else {}
     title = facts.get("title") or title  # the notebook's heading names no builds and no settings
+    if facts and not facts.get("title"):
+        text = json.dumps(facts | {"title": title}, indent=1, ensure_ascii=False)
+        beside.write_text(f"{text}\n")
     lead = re.search(r"<p>(.*?)</p>", body, re.S)
     description = facts.get("headline") or (text_of_html(lead[1]) if lead else title)
     campaigns = facts.get("campaigns", {})
