@@ -198,8 +198,9 @@ def little(
     shown = f"{threads} threads / {ms[0]:g} and {ms[1]:g} ms = {implied[0]:.1f} and {implied[1]:.1f} TPS"
     if max(map(abs, off)) <= LITTLE:
         return [f"{shown}: TPS and average latency are one measurement, not two."]
-    worst = amounts.ascii_only(amounts.percent(100 * max(off, key=abs), 0))
-    return [Reason(Why.INCONSISTENT, numbers=shown, off=worst)]
+    worst = 100 * max(off, key=abs)
+    apart = amounts.ascii_only(amounts.percent(worst, 0))
+    return [Reason(Why.INCONSISTENT, numbers=shown, off=apart)]
 
 
 def readings(words: Mapping[str, str]) -> str:
