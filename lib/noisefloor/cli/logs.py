@@ -161,6 +161,11 @@ def _archived(
     rule.pop("paired")
     opened = archive.load(folder, value, label=label, where=rest, **rule)
     table = archive.in_order(opened.judge())
+    if table.empty:
+        raise Sentence(
+            f"{baseline}: no other arm has a metric and a thread count in common with it; nothing was"
+            " judged"
+        )
     rows = table.to_dict("records")
     for row, known in zip(rows, table["threads"].notna(), strict=True):
         row["threads"] = int(row["threads"]) if known else None
