@@ -22,7 +22,7 @@ from noisefloor.data import alarm, design, question, results, tidy
 from noisefloor.data.compare import aligned
 from noisefloor.show.markup import has_value
 from noisefloor.show.report.words import effect, engine, machine, primary, when, word
-from noisefloor.show.rows import metric_label, threads_label
+from noisefloor.show.rows import Row, metric_label, threads_label
 from noisefloor.text import Refusal
 
 VARIABLE = "NOISEFLOOR_STORE"  # the URL with its password, where no other user can read it
@@ -349,7 +349,7 @@ def _leading(rows: pd.DataFrame, campaigns: pd.DataFrame, study: str) -> pd.Seri
     return about
 
 
-def _study_of(row: Mapping[Any, Any]) -> model.Study:
+def _study_of(row: Row) -> model.Study:
     """What the campaign of a row asked. Raises StoreError where the database is damaged."""
     try:
         return model.study_of(json.loads(row["facts"]))

@@ -533,6 +533,13 @@ def test_a_row_for_each_thread_count_and_runs_chosen_by_it(tree, out):
     assert [r["threads"] for r in chosen] == [8]
 
 
+def test_arms_that_share_no_thread_count_are_one_sentence(tree, out):
+    texts = {f"{arm}/run{k}_{n}th.txt": (k, n) for arm, n in (("a", 4), ("b", 8)) for k in (1, 2)}
+    _ingest(_write(tree, {path: _text(k + n, n) for path, (k, n) in texts.items()}), out)
+    said = noisefloor("compare", "--from", out, "--baseline", "setting=a")
+    refused(said, 2, "setting=a: no other arm has a metric and a thread count in common with it")
+
+
 def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     _ingest(_percona_2026(tree), out)
     at = {"both": '"buffer pool 2G" = [1, 64], "buffer pool 12G" = [1, 64]'}

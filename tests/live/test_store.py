@@ -352,7 +352,8 @@ def test_a_newest_campaign_outside_is_exit_code_3(sittings):
         assert "TPS at 2 threads +30.0 % is better than the expected " in answer
         assert advice.startswith("To settle it: another sitting")
     assert done("history", STUDY)  # nobody asked to fail
-    assert json.loads(done("history", STUDY, "--json", "--fail-on", "worse", code=3))
+    printed = json.loads(done("history", STUDY, "--json", "--fail-on", "worse", code=3))
+    assert printed["answer"] == [answer, advice]
     assert run("history", STUDY, "--fail-on", "cannot-tell", "--arm", "plain again").exit_code == 0
 
 

@@ -94,8 +94,9 @@ def test_one_number_an_arm_is_judged_like_one_run_an_arm(a, b, metric):
     assert (out["chance"] < 0.05) == (not out["lo_pct"] <= 0 <= out["hi_pct"])
 
 
-def test_nothing_is_said_where_nothing_is_known_of_scatter():
-    out, text = judged(4, 5, metric="backup_size")
+@pytest.mark.parametrize("metric", ["backup_size", "peak_memory"])
+def test_nothing_is_said_where_nothing_is_known_of_scatter(metric):
+    out, text = judged(4, 5, metric=metric)
     assert math.isnan(out["lo_pct"])
     assert (
         text

@@ -100,6 +100,14 @@ def percent(ctx: click.Context, option: click.Parameter, given: float | None) ->
     return given
 
 
+margin_option = click.option(
+    "--margin",
+    type=float,
+    callback=percent,
+    help="Difference that matters, in %. [the metric's own: 2, CPU 1, latency 10]",
+)
+
+
 def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] = ()) -> None:
     """Print verdict rows as JSON, after the lines of the answer where there is one; what is not
     known is null."""

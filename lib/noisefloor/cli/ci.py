@@ -12,7 +12,7 @@ from noisefloor.cli.base import (
     exit_on,
     fail_on_option,
     main,
-    percent,
+    margin_option,
     say,
 )
 
@@ -40,12 +40,7 @@ from noisefloor.cli.base import (
 @click.option("--shell", is_flag=True, help="--commands: run them in a shell.")
 @click.option("--restarts", is_flag=True, help="--logs: the server was restarted between the runs.")
 @click.option("--metric", default="", help="What the verdict is about. [throughput, else time]")
-@click.option(
-    "--margin",
-    type=float,
-    callback=percent,
-    help="Difference that matters, in %. [the metric's own: 2, CPU 1, latency 10]",
-)
+@margin_option
 @fail_on_option
 @click.option("--page", "wants_page", is_flag=True, help="Make the page, too.")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of comment.md and the page.")

@@ -12,7 +12,7 @@ import click
 from noisefloor import paths
 
 _STUDIES = Path(__file__).parents[1] / "studies"
-_NOT_PAGES = {"explore", "own-study", "archive"}
+_NOT_PAGES = {"explore", "own-study", "time", "archive"}
 files = click.Path().shell_complete  # for an argument whose text is a path
 
 
@@ -45,8 +45,8 @@ def questions(ctx: click.Context, option: click.Parameter, text: str) -> list[st
 def pages(ctx: click.Context, option: click.Parameter, text: str) -> list[str]:
     """The pages of studies and questions."""
     books = {file.stem for file in paths.notebooks().glob("*.ipynb")} - _NOT_PAGES
-    files = ((study, _read(study)) for study in _names())
-    own = {f"{s}-{key}" for s, file in files if file.get("own_pages") for key in file["questions"]}
+    read = ((study, _read(study)) for study in _names())
+    own = {f"{s}-{key}" for s, file in read if file.get("own_pages") for key in file["questions"]}
     return _begin(sorted(books | own), text)
 
 

@@ -17,6 +17,7 @@ from noisefloor.cli.base import (
     fail_on_option,
     json_option,
     main,
+    margin_option,
     percent,
     print_answer,
     print_comparisons,
@@ -24,12 +25,6 @@ from noisefloor.cli.base import (
     verbose_option,
 )
 
-_margin_option = click.option(
-    "--margin",
-    type=float,
-    callback=percent,
-    help="Difference that matters, in %. [the metric's own: 2, CPU 1, latency 10]",
-)
 _SIDE = "\0--"  # stands for `--`; no file can have this name
 
 
@@ -61,7 +56,7 @@ class _TwoSides(Command):
     callback=percent,
     help="Start-to-start CV of a server, in %. [recorded]",
 )
-@_margin_option
+@margin_option
 @click.option("--baseline-name", help="Name of the first arm. [default: its folder's]")
 @click.option("--arm-name", help="Name of the second arm. [default: its folder's]")
 @click.option("--csv", "form", flag_value="csv", help="Print the verdict table as CSV.")
@@ -166,6 +161,11 @@ def _archived(
     rule.pop("paired")
     opened = archive.load(folder, value, label=label, where=rest, **rule)
     table = archive.in_order(opened.judge())
+    if table.empty:
+        raise Sentence(
+            f"{baseline}: no other arm has a metric and a thread count in common with it; nothing was"
+            " judged"
+        )
     rows = table.to_dict("records")
     for row, known in zip(rows, table["threads"].notna(), strict=True):
         row["threads"] = int(row["threads"]) if known else None
@@ -202,7 +202,7 @@ class _Above(Command):
 @click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
 @click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
 @click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
-@_margin_option
+@margin_option
 @click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
 @click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
 @click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")

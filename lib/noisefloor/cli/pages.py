@@ -12,6 +12,7 @@ from noisefloor.cli.base import (
     fail_on,
     json_option,
     main,
+    print_answer,
     print_comparisons,
     say,
 )
@@ -294,9 +295,10 @@ def history(
             plots.write(plots.history_figure(rows), Path(plot))
     except OSError as e:
         raise Sentence(f"{plot} cannot be written ({e.strerror})", 1) from None
+    answer = report.alarm_lines(rows)
     if as_json:
-        print_comparisons(report.records(rows))
+        print_comparisons(report.records(rows), answer)
     else:
-        say("\n".join([*report.alarm_lines(rows), "", database.history_text(rows)]))
+        print_answer([*answer, "", database.history_text(rows)])
     if alarm.answers(rows) & {*fail_on}:
         raise SystemExit(3)

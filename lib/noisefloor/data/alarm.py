@@ -18,6 +18,7 @@ from noisefloor.text.reasons import Reason, Why
 
 INSIDE, WORSE, BETTER = "inside", "worse", "better"
 EXPECTED = ["expected_lo_pct", "expected_hi_pct"]
+COLUMNS: dict[str, Any]
 COLUMNS = {"answer": "", **dict.fromkeys(EXPECTED, math.nan), "before": 0, "why": ""}
 
 
@@ -33,7 +34,7 @@ class _Check:
     tau: combine.Tau | None
     why: str
 
-    def answer(self, checks: int) -> tuple[str, float, float, int, str]:
+    def answer(self, checks: int) -> tuple[Any, ...]:
         """Values of COLUMNS. checks: how many share the error of 5 %."""
         if self.why or self.newest is None:
             return verdict.CANNOT_TELL, math.nan, math.nan, len(self.before), str(self.why)

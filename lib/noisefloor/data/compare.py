@@ -418,7 +418,7 @@ def _changes(same: Sequence[Row]) -> str:
 def _repeats(rows: Sequence[Row]) -> str:
     """`10 runs of each`, `3 and 5 runs`, `4 to 6 pairs`: what changes rest on."""
     sides = list(dict.fromkeys((row["n_baseline"], row["n_arm"]) for row in rows))
-    least, most = min(map(min, sides)), max(map(max, sides))
+    least, *_, most = sorted(n for side in sides for n in side)
     if most == 1:
         return "one run of each"
     unit = "pairs" if rows[0]["design"] == "pairs" else "runs of each"

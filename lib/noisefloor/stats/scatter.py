@@ -18,7 +18,7 @@ TIMED = ("wall", "wall_prepared", "user_sys", "user_cpu", "sys_cpu")
 AT_RATE = {True: "at a rate, at once", False: "at a rate, in turn"}  # names in noise.json
 # a command is not started like a server
 NO_SERVER = (*TIMED, "backup_size", "peak_memory")
-_SIZES = ("backup_size", "data_size")  # nothing is published of how they scatter
+_SIZES = ("backup_size", "data_size", "peak_memory")  # nothing is published of how they scatter
 Floor = float | Mapping[str, Any] | None  # start-to-start CV in percent, or entries by metric
 _LONG_S = 60  # runs from here on scatter by a fraction of what slices do
 
