@@ -12,7 +12,7 @@ import click
 from noisefloor import paths
 
 _STUDIES = Path(__file__).parents[1] / "studies"
-_NOT_PAGES = {"explore", "own-study", "archive"}
+_NOT_PAGES = {"explore", "own-study", "time", "archive"}
 files = click.Path().shell_complete  # for an argument whose text is a path
 
 
