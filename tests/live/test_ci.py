@@ -90,7 +90,7 @@ def runner(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1200,  # others may be measuring
             check=False,
         )
         return Done(
