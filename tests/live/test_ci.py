@@ -336,6 +336,7 @@ def test_a_command_that_differs_from_itself_takes_the_word_away(b, a, word):
     text = "\n\n".join(parts)
     assert parts[0] == "## Noisefloor: pull request 1"
     assert parts[1].startswith(f"**{word.upper()}")
+    assert "; 32 pairs, 95 % interval." in parts[2]
     assert "    A: old x\n    B: new |\n    `x`" in text
     assert f"A against itself, 32 pairs: {'slower' if a else 'same'}, " in text
     assert ("A against itself differs, too" in parts[2]) == (a > 0 and b > 0)
