@@ -227,8 +227,11 @@ def test_what_one_run_lacks_is_not_judged(home, monkeypatch, odd, lacks):
             pass
 
     monkeypatch.setattr(timing, "Stopwatch", Fake)
-    metrics = {row["metric"] for row in comparisons("time", "sleep 1", "sleep 2", *SHORT)}
-    assert metrics == {"wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory"} - lacks
+    rows = {row["metric"]: row for row in comparisons("time", "sleep 1", "sleep 2", *SHORT)}
+    assert set(rows) == {"wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory"} - lacks
+    # which does not scatter at all
+    wall = [rows["wall"][name] for name in ("verdict", "change_pct", "lo_pct", "hi_pct")]
+    assert wall == ["same", 0, 0, 0]
 
 
 def test_without_a_shell_nothing_is_expanded(home, monkeypatch):
