@@ -29,6 +29,7 @@ from noisefloor.data.results import (
     main_threads,
     main_workload,
     quantiles,
+    server_kind,
 )
 from noisefloor.data.results import questions as questions_of
 from noisefloor.servers.kinds import USUAL
@@ -78,8 +79,8 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     leads, others = headlines(r, arm), further(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
     page, given = studies.page_of(r.study.name, r.study.key), r.meta.get("parameters", {})
-    engine, old = r.meta.get("engine", {}).get("kind", ""), given.get("old") or ""
-    title = studies.asks(r.study.name, r.study.key, engine, old) or r.study.title
+    old = given.get("old") or ""
+    title = studies.asks(r.study.name, r.study.key, server_kind(r), old) or r.study.title
     save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
     return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
 
