@@ -414,6 +414,15 @@ def test_stopped_in_the_first_pair_leaves_nothing_running(home, number, code):
         assert list(paths.runs().iterdir()) == []
 
 
+def test_stopped_while_another_campaign_measures_nothing_is_said_to_be_kept(home, monkeypatch):
+    def stopped(say):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(timing, "alone", stopped)
+    refused(noisefloor("time", "true", "true", *SHORT), 130, "stopped; nothing was judged")
+    assert not paths.runs().exists()
+
+
 def test_the_command_of_a_page_is_the_one_that_measured(home):
     done("time", "true", "echo 'a b'", *SHORT, "--margin", "5", "--ignore-failure")
     words = command(results.load(campaign()), "")
