@@ -90,7 +90,7 @@ def runner(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1200,  # others may be measuring
             check=False,
         )
         return Done(
@@ -336,6 +336,7 @@ def test_a_command_that_differs_from_itself_takes_the_word_away(b, a, word):
     text = "\n\n".join(parts)
     assert parts[0] == "## Noisefloor: pull request 1"
     assert parts[1].startswith(f"**{word.upper()}")
+    assert "; 32 pairs, 95 % interval." in parts[2]
     assert "    A: old x\n    B: new |\n    `x`" in text
     assert f"A against itself, 32 pairs: {'slower' if a else 'same'}, " in text
     assert ("A against itself differs, too" in parts[2]) == (a > 0 and b > 0)

@@ -139,7 +139,6 @@ def test_a_tree_of_logs_is_ingested_and_judged_there(command, tmp_path):
     assert printed["comparisons"][0]["n_arm"] == len(AFTER)
 
 
-@pytest.mark.skipif("time" not in main.commands, reason="there is no such command yet")
 def test_two_commands_are_timed_there(command):
     printed = command("time", "sleep 0.01", "sleep 0.05", "--seconds", "4", "--json").stdout
     rows = {row["metric"]: row for row in json.loads(printed)["comparisons"]}

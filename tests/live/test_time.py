@@ -27,6 +27,7 @@ from noisefloor.text import answers
 
 NOTEBOOKS = paths.notebooks()
 SHORT = ("--seconds", "0.1")  # the fewest blocks
+LONG_S = 600  # until nobody else measures on this machine
 
 
 def alive(words: str) -> list[psutil.Process]:
@@ -36,8 +37,8 @@ def alive(words: str) -> list[psutil.Process]:
 
 
 def gone(words: str) -> None:
-    """Nothing with these words runs any more, or it ends at once."""
-    until(lambda: not alive(words), f"end of {words}", 5)
+    """Nothing with these words runs any more, or it ends soon."""
+    until(lambda: not alive(words), f"end of {words}", 20)
 
 
 def campaign():
@@ -62,18 +63,18 @@ def not_judged(said, words: str, code: int = 1) -> None:
 
 
 def test_a_command_that_sleeps_longer_is_slower(home):
-    argv = ("time", "sleep 0.01", "sleep 0.03", *SHORT)
+    argv = ("time", "sleep 0.03", "sleep 0.1", *SHORT)
     printed = json.loads(noisefloor(*argv, "--json").stdout)
     assert printed["answer"][0].startswith("SLOWER: B ")
     assert {row["threads"] for row in printed["comparisons"]} == {None}
     rows = {row["metric"]: row for row in printed["comparisons"]}
     assert rows["wall"]["verdict"] == "slower"
-    assert 80 < rows["wall"]["change_pct"] < 200
+    assert 50 < rows["wall"]["change_pct"] < 240  # a busy machine adds to both
     assert rows["wall"]["blocks"] == BLOCKS
     assert rows["wall"]["margin_pct"] == 2
     assert set(rows) <= {"wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory"}
     done(*argv, "--fail-on", "worse", code=3)
-    done("time", "sleep 0.03", "sleep 0.01", *SHORT, "--fail-on", "worse,cannot-tell")
+    done("time", "sleep 0.1", "sleep 0.03", *SHORT, "--fail-on", "worse,cannot-tell")
     assert len(list(paths.runs().glob("time-sleep-*"))) == 3
 
 
@@ -226,8 +227,11 @@ def test_what_one_run_lacks_is_not_judged(home, monkeypatch, odd, lacks):
             pass
 
     monkeypatch.setattr(timing, "Stopwatch", Fake)
-    metrics = {row["metric"] for row in comparisons("time", "sleep 1", "sleep 2", *SHORT)}
-    assert metrics == {"wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory"} - lacks
+    rows = {row["metric"]: row for row in comparisons("time", "sleep 1", "sleep 2", *SHORT)}
+    assert set(rows) == {"wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory"} - lacks
+    # which does not scatter at all
+    wall = [rows["wall"][name] for name in ("verdict", "change_pct", "lo_pct", "hi_pct")]
+    assert wall == ["same", 0, 0, 0]
 
 
 def test_without_a_shell_nothing_is_expanded(home, monkeypatch):
@@ -241,16 +245,17 @@ def test_without_a_shell_nothing_is_expanded(home, monkeypatch):
 @pytest.mark.slow
 def test_a_page_that_can_be_verified_packed_stored_and_made_again(home):
     (home / "notebooks").symlink_to(NOTEBOOKS)
-    said = noisefloor("time", "sleep 0.01", "sleep 0.03", *SHORT, "--page")
+    said = noisefloor("time", "sleep 0.03", "sleep 0.1", *SHORT, "--page")
     assert said.exit_code == 0, said.output
     page = paths.reports() / "time-sleep.html"
     text = page.read_text()
-    for words in ("A: sleep 0.01; B: sleep 0.03", "Wall time, s", "--seed"):
+    for words in ("A: sleep 0.03; B: sleep 0.1", "Wall time, s", "--seed"):
         assert words in text
     assert re.search(r"(more time than|times the time of) A", text)
     for words in ("0 threads", "1 thread", "my.cnf", "a restart"):
         assert words not in text
     assert ": all " in done("verify", str(page))
+    refused(noisefloor("bundle", campaign().name), 2, "timed two commands")
     done("report", "time-sleep")
     done("pack", campaign().name)
     done("store", campaign().name)
@@ -264,7 +269,7 @@ def test_the_stopwatch_says_what_the_kernel_says():
     with Stopwatch() as watch:
         slept = watch.time(["sleep", "0.2"], 10)
         busy = watch.time([sys.executable, "-S", "-c", "for i in range(3_000_000): i * i"], 60)
-    assert 0.2 <= slept["real_s"] < 0.35
+    assert 0.2 <= slept["real_s"] < 2
     assert slept["user_s"] + slept["sys_s"] < 0.1
     assert 0.05 < busy["user_s"] + busy["sys_s"] < 1.1 * busy["real_s"]
     assert watch.process.returncode == 0
@@ -325,14 +330,14 @@ def test_a_study_has_the_name_of_its_programs():
     assert len(timed(("a" * 300, "b" * 300), seconds=1).name) < 60
 
 
-def test_a_command_that_fails_in_one_of_ten_runs_is_an_error(home, monkeypatch):
+def test_a_command_that_fails_in_one_of_five_runs_is_an_error(home, monkeypatch):
     monkeypatch.chdir(home)
     (home / "count").write_text("0")
     (home / "flaky").write_text(
-        "n=$(($(cat count) + 1))\necho $n > count\n[ $((n % 10)) != 0 ] || { echo boom; exit 3; }\n"
+        "n=$(($(cat count) + 1))\necho $n > count\n[ $((n % 5)) != 0 ] || { echo boom; exit 3; }\n"
     )
     argv = ("time", "sh flaky", "true", "--seconds", "2")
-    not_judged(noisefloor(*argv), r"'sh flaky' \(A in pair 9\) ended with exit code 3 \(boom\)")
+    not_judged(noisefloor(*argv), r"'sh flaky' \(A in pair 4\) ended with exit code 3 \(boom\)")
     said = noisefloor(*argv, "--ignore-failure")
     assert said.exit_code == 0, said.output
     assert re.search(r"\d+ runs of A ended with an error", said.stdout)
@@ -377,8 +382,8 @@ def begun(home, *argv):
 
 def test_ctrl_c_judges_the_pairs_that_are_whole(home):
     process = begun(home, "sleep 0.011", "sleep 0.031", "--seconds", "60")
-    whole = 2 * (2 * PAIRS + 3)
-    until(lambda: len(list(paths.runs().glob("time-*/commands*[ab]"))) > whole, "two blocks")
+    whole = 2 * (6 * PAIRS + 3)
+    until(lambda: len([*paths.runs().glob("time-*/commands*[ab]")]) > whole, "six blocks", LONG_S)
     os.killpg(process.pid, signal.SIGINT)
     stdout, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr
@@ -395,7 +400,11 @@ def test_ctrl_c_judges_the_pairs_that_are_whole(home):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_stopped_in_the_first_pair_leaves_nothing_running(home, number, code):
     process = begun(home, "sleep 31.44", "true")
-    until(lambda: [p for p in alive("sleep 31.44") if p.name() == "sleep"], "start")
+    until(
+        lambda: [p for p in alive("sleep 31.44") if p.info["cmdline"][0] == "sleep"],
+        "start",
+        LONG_S,
+    )
     os.killpg(process.pid, number)
     stdout, stderr = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (code, "")
@@ -403,6 +412,15 @@ def test_stopped_in_the_first_pair_leaves_nothing_running(home, number, code):
     if code == 130:
         assert stderr.splitlines()[-1].endswith("before a pair was whole; nothing was judged")
         assert list(paths.runs().iterdir()) == []
+
+
+def test_stopped_while_another_campaign_measures_nothing_is_said_to_be_kept(home, monkeypatch):
+    def stopped(say):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(timing, "alone", stopped)
+    refused(noisefloor("time", "true", "true", *SHORT), 130, "stopped; nothing was judged")
+    assert not paths.runs().exists()
 
 
 def test_the_command_of_a_page_is_the_one_that_measured(home):

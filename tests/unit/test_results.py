@@ -27,6 +27,15 @@ def test_the_study_is_the_one_that_was_measured(opened):
     assert s.workload("in memory").threads == (2,)
 
 
+@pytest.mark.parametrize(
+    ("engine", "kind"), [({"kind": "mariadb"}, "mariadb"), ("MySQL 8.0.26", ""), ({}, "")]
+)
+def test_a_page_knows_its_server_where_one_was_measured(opened, engine, kind):
+    """That of an archive is told in words; two commands have none."""
+    vars(opened)["meta"] = opened.meta | {"engine": engine}
+    assert results.server_kind(opened) == kind
+
+
 def test_one_row_a_comparison_in_the_order_of_the_contract(opened):
     v = opened.verdicts
     assert list(v.columns) == [*stats.row.COLUMNS, *question.MORE]

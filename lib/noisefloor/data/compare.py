@@ -421,12 +421,17 @@ def _repeats(rows: Sequence[Row]) -> str:
     least, *_, most = sorted(n for side in sides for n in side)
     if most == 1:
         return "one run of each"
-    unit = "pairs" if rows[0]["design"] == "pairs" else "runs of each"
+    unit = _unit(rows[0])
     if least == most:
         return f"{most:,} {unit}"
     if len(sides) == 1:
         return f"{sides[0][0]:,} and {sides[0][1]:,} runs"
     return f"{least:,} to {most:,} {unit}"
+
+
+def _unit(row: Row) -> str:
+    """What a row counts: those of a campaign are pairs, too."""
+    return "runs of each" if row["design"] == "unpaired" else "pairs"
 
 
 def _as_restarted(row: Row) -> Row:
@@ -448,10 +453,9 @@ def _what_settles(rows: Sequence[Row]) -> str:
         ways.append("restart the server between the runs (--restarts)")
     if known:
         longest = max(known, key=lambda row: row["runs_needed"])
-        unit = "pairs" if longest["design"] == "pairs" else "runs of each"
         minutes = longest["minutes_needed"]
         took = f" ({minutes:.0f} min)" if minutes > 0 else ""
-        needed = f"{longest['runs_needed']:,.0f} {unit}{took}"
+        needed = f"{longest['runs_needed']:,.0f} {_unit(longest)}{took}"
         ways.append(f"{'up to ' * (len(known) > 1)}{needed}, if they scatter alike")
     return f"To settle it: {'; '.join(ways)}." if ways else ""
 

@@ -47,10 +47,11 @@ def tau(instrument: str, metric: str) -> combine.Tau | None:
 
 def campaign(row: Mapping[Any, Any]) -> combine.Campaign | None:
     """The log change of a verdict row, with the variance and the degrees of freedom behind its
-    interval; None for one without an interval."""
+    interval; None for one without an interval, or whose blocks do not scatter at all: no weight
+    follows from that."""
     value, lo, hi = (_log(row[c]) for c in ("change_pct", "lo_pct", "hi_pct"))
     df = int(row["blocks"]) - 1
-    if not (math.isfinite(lo) and math.isfinite(hi)) or df < 1:
+    if not (math.isfinite(lo) and math.isfinite(hi) and lo < hi) or df < 1:
         return None
     t = quantile(1 - verdict.ALPHA / int(row["together"]) / 2, df)
     return combine.Campaign(value, ((hi - lo) / 2 / t) ** 2, df)

@@ -105,17 +105,24 @@ def measure(
     parameters = {"commands": list(commands), "seconds": seconds, "shell": shell}
     parameters |= {"ignore_failure": ignore_failure, "timeout": limit_s, "margin": margin_pct}
     progress = Progress()
-    with alone(progress.say):
-        folder = _begun(study, parameters, seed)
-        try:
-            campaign = Timed(study, folder, tidy.meta(folder), progress)
-            with contextlib.suppress(KeyboardInterrupt), Stopwatch() as watch:
-                campaign.measure(watch)
-            campaign.finish()
-        except BaseException:
-            progress.end()
-            shutil.rmtree(folder)
-            raise
+    try:
+        with alone(progress.say):
+            return _measured(study, _begun(study, parameters, seed), progress)
+    except KeyboardInterrupt:  # while it waited for another campaign, or was written
+        raise TimingError("stopped; nothing was judged", 130) from None
+
+
+def _measured(study: Study, folder: Path, progress: Progress) -> Path:
+    """Measure a campaign that has begun, in its folder, which goes where nothing is judged."""
+    try:
+        campaign = Timed(study, folder, tidy.meta(folder), progress)
+        with contextlib.suppress(KeyboardInterrupt), Stopwatch() as watch:
+            campaign.measure(watch)
+        campaign.finish()
+    except BaseException:
+        progress.end()
+        shutil.rmtree(folder)
+        raise
     return folder
 
 

@@ -89,6 +89,8 @@ def chosen(name: str) -> tuple[str, tuple[Path, ...]]:
     facts = tidy.meta(campaign) if campaign else {}
     study = page_of(facts["study"], facts.get("key", "")) if campaign else name
     source = report.notebook(study)
+    if source.stem == "time":
+        raise _refused(f"{name} timed two commands, and a pack holds what servers showed")
     if campaign:
         return study, (campaign,)
     asked = report.parameters(source)

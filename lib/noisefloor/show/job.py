@@ -142,8 +142,8 @@ def _page_job(judged: Judged, out: Path) -> tuple[str, dict[str, Any] | None, bo
             for n, file in enumerate(compare.files(Path(side)), 1):
                 shutil.copy(file, texts / f"run{n}.txt")
         build.build(Path(folder), tables, functools.partial(cluster.pool, "", 1))
-    given: dict[str, Any] = {"table": str(tables), "baseline": "folder=before", "where": []}
-    return report.plan_archive({**given, **judged.rule})[0]
+    given: dict[str, Any] = {"table": str(tables), "baseline": "folder=before", **judged.rule}
+    return report.plan_archive(given)[0]
 
 
 # -- in words --------------------------------------------------------------------------------------

@@ -52,5 +52,6 @@ from noisefloor.data.results.rows import (
     main_threads,
     main_workload,
     questions,
+    server_kind,
 )
 from noisefloor.data.results.tables import apart, effects, expectation, load_curve, price

@@ -44,6 +44,12 @@ def highest_tps(page: Results) -> float:
     return float(rows.groupby("threads")["value"].median().max())
 
 
+def server_kind(page: Results) -> str:
+    """The kind of a page's server, `mysql`; "" where none was measured, or it is told in words."""
+    engine = page.meta.get("engine")
+    return str(engine.get("kind", "")) if isinstance(engine, dict) else ""
+
+
 # -- what single figures are about -----------------------------------------------------------------
 
 
@@ -82,7 +88,7 @@ def answering(page: Results, question: str) -> pd.DataFrame:
     all of them at once: those of the question's workloads and arms."""
     if page.parts[0].study.key:
         return page.of(question=question, control=False)
-    engine = page.meta["engine"]["kind"]
+    engine = server_kind(page)
     try:
         asked = studies.load(page.study.name, question=question, profile="standard", engine=engine)
     except StudyError:
@@ -165,10 +171,9 @@ def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") 
         return None
     row = main.copy()
     old = page.meta.get("parameters", {}).get("old", "")
-    engine, engines = page.meta.get("engine"), part.meta.get("engines") or {}
-    kind = engine.get("kind", "") if isinstance(engine, dict) else ""  # an archive has it in words
+    engines = part.meta.get("engines") or {}
     base = engines.get(row["baseline"], {}).get("label", row["baseline"])
-    does = studies.does(part.study.name, row["arm"], kind, old)
+    does = studies.does(part.study.name, row["arm"], server_kind(page), old)
     row["does"] = does.replace("{base}", base)
     if arm in {a.name for a in part.study.arms} and row["arm"] != arm:
         row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]

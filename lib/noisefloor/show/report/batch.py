@@ -129,6 +129,7 @@ def _job(
             return study, None, False
         values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
     elif source.stem in MEASURED_BY and study != "own-study":  # a question of its user's
+        checked(source, values)  # what is wrong with them is said first
         values["campaign"] = newest_campaign(study)
         if not values["campaign"] or profile:
             raise ReportError(
