@@ -30,7 +30,6 @@ from noisefloor.data.results import (
     main_threads,
     main_workload,
     quantiles,
-    server_kind,
 )
 from noisefloor.data.results import questions as questions_of
 from noisefloor.servers.kinds import USUAL
