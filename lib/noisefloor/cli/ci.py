@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -81,7 +82,7 @@ def ci(
     about = job.event(file) if file else ""
     margin_pct, folder = margin or 0.0, Path(out) if out else None  # 0: the metric's own
     if commands:
-        length = {} if seconds is None else {"seconds": seconds}
+        length: dict[str, Any] = {} if seconds is None else {"seconds": seconds}
         judged = job.judge_commands(*commands, shell=shell, margin_pct=margin_pct, **length)
     elif logs:
         judged = job.judge_logs(*logs, restarts=restarts, margin_pct=margin_pct)

@@ -167,7 +167,7 @@ def event(file: str) -> str:
     number, commit = request.get("number"), facts.get("after")
     commit = head.get("sha") if isinstance(head, dict) else commit
     named = [f"pull request {number}"] if type(number) is int else []
-    named += [commit[:7]] if re.fullmatch(r"[0-9a-f]{7,64}", str(commit)) else []
+    named += [str(commit)[:7]] if re.fullmatch(r"[0-9a-f]{7,64}", str(commit)) else []
     return ", ".join(named)
 
 

@@ -413,7 +413,7 @@ def _intervals(
     band: dict[str, Any] = {"color": CONTROL, "lw": 16, "alpha": 0.45, "zorder": 2}
     band["solid_capstyle"] = "butt"  # a round end would reach beyond the range
     for place, row, mark, ahead in zip(places, frame.itertuples(), marks, expected, strict=True):
-        canvas.whisker(ax, place, ahead, limit, True, **band)
+        canvas.whisker(ax, place, list(ahead), limit, True, **band)
         if mark:
             canvas.point(ax, place, row, limit, ink[row.arm], mark, level=True)
         else:

@@ -69,7 +69,8 @@ def _comparison(row: Mapping[Any, Any], several: Sequence[str]) -> str:
     name = ", ".join([name, *(str(row[column]) for column in several)])
     if row["answer"] == CANNOT_TELL:
         return f"{name}: {row['why']}"
-    ends = amounts.interval(*(row[end] for end in EXPECTED), metric)
+    lo, hi = (row[end] for end in EXPECTED)
+    ends = amounts.interval(lo, hi, metric)
     change = f"{name} {amounts.change(row['change_pct'], metric)}"
     if row["answer"] == INSIDE:
         return f"{change}, expected {ends}"

@@ -93,7 +93,7 @@ def in_one_line(lead: Row) -> tuple[str, str]:
     on: dict[str, list[Row]] = {}
     for row in (*(lead["counts"] or [lead]), *lead["others"]):
         on.setdefault(str(row.get("processor") or ""), []).append(row)
-    clauses = []
+    clauses: list[str] = []
     for name, rows in zip(words.short_names([*on]), on.values(), strict=True):
         first, *others = parts(rows)
         verdict = "" if differs(first.verdict) else words.word(first.row)
@@ -264,7 +264,8 @@ class Terms(NamedTuple):
 def _terms(metric: str) -> Terms:
     label = metric_label(metric)
     terms = TOLD["terms"].get(metric, ["has", "higher", "lower", label[:1].lower() + label[1:]])
-    return Terms(*terms[:4], terms[-1])
+    verb, more, less, noun = terms[:4]
+    return Terms(verb, more, less, noun, terms[-1])
 
 
 def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:
