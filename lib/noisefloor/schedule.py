@@ -282,6 +282,12 @@ def _beside(study: Study) -> dict[str, int]:
     return {name: sum(each.values()) - n for name, n in each.items()}
 
 
+def _is_explained(warning: str, windows: int) -> bool:
+    """Whether blocks are missing because their windows were saturated, all of which were measured."""
+    early = isinstance(warning, Reason) and warning.why is Why.ENDED_EARLY
+    return early and windows >= int(warning.given["declared"])
+
+
 def _at_the_knee(rows: pd.DataFrame, saturated: Saturated) -> pd.DataFrame:
     """The rows, with neither interval nor word where too many windows were saturated."""
     nothing = {"verdict": stats.verdict.CANNOT_TELL, "worse": False, "known": ""}
@@ -292,6 +298,7 @@ def _at_the_knee(rows: pd.DataFrame, saturated: Saturated) -> pd.DataFrame:
         knee = full > MOST_SATURATED * windows
         if full:
             why = Why.SATURATED if knee else Why.SOME_SATURATED
-            row["warnings"] = [Reason(why, full=full, windows=windows), *row["warnings"]]
+            others = [w for w in row["warnings"] if not _is_explained(w, windows)]
+            row["warnings"] = [Reason(why, full=full, windows=windows), *others]
         row |= nothing if knee else {}
     return pd.DataFrame(judged, columns=rows.columns).astype({"threads": "Int64"})

@@ -564,8 +564,8 @@ def test_a_claim_about_thread_counts_is_held_against_these():
     r = counted(at(4, -7.0, -4.0, "slower"))
     said = claims.stands(r, "64 to 2048 threads together", arm="tables only")
     assert said == (
-        "The source says: no difference (64 to 2048 threads together). Not comparable: Transactions per"
-        " second of such runs were not measured here."
+        "The source says: no difference (64 to 2048 threads together). Not comparable: not measured"
+        " here."
     )
 
 

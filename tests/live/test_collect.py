@@ -157,7 +157,7 @@ def test_every_metric_has_its_own_margin_and_words_and_an_interval_its_word(fini
         metric = study.METRICS[row.metric]
         assert row.margin_pct == metric.quick_pct
         assert (row.together, row.sittings, row.asked) == (1, 1, 1)
-        assert row.lo_pct < row.change_pct < row.hi_pct
+        assert row.lo_pct <= row.change_pct <= row.hi_pct
         word = "cannot tell"
         if row.lo_pct > 0 or row.hi_pct < 0:
             word = metric.larger if row.lo_pct > 0 else metric.smaller

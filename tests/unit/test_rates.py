@@ -132,7 +132,7 @@ def ab():
 def test_up_to_a_tenth_of_saturated_windows_is_said(ab):
     (row,) = judged(ab, full=2).to_dict("records")
     assert (row["verdict"], row["worse"]) == ("more", True)
-    assert row["warnings"][0].startswith("2 of 20 windows were saturated")
+    assert row["warnings"][0].startswith("saturated: 2 of 20 windows")
 
 
 def test_over_a_tenth_of_saturated_windows_there_is_neither_interval_nor_word(ab):

@@ -29,7 +29,7 @@ from noisefloor.data.results import Results, capacity, main_workload
 from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
-from noisefloor.show.rows import is_control, is_joint, metric_label, threads_label
+from noisefloor.show.rows import is_control, is_joint, threads_label
 from noisefloor.stats import agree
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers
@@ -66,9 +66,7 @@ def stands(
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
     if rows.empty:
-        metric = metric_label(source["metric"])
-        missing = f"Not comparable: {metric} of such runs were not measured here."
-        return f"The source says: {source['said']} ({label}). {missing}"
+        return f"The source says: {source['said']} ({label}). Not comparable: not measured here."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
@@ -114,8 +112,7 @@ def _at(part: Sequence[Row]) -> str:
 
 
 def _measured(part: Sequence[Row], where: str) -> str:
-    """The change of rows of thread counts, of one with the range of the next campaign; without a
-    word yet, why."""
+    """The change of rows of thread counts, of one with the range of the next campaign."""
     first, *others = sorted(part, key=lambda row: row["change_pct"])
     if others:
         change = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
@@ -125,7 +122,7 @@ def _measured(part: Sequence[Row], where: str) -> str:
             ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
             ends += f"; next campaign {amounts.interval(*ahead)}"
         change = f"{words.change(first)} ({ends})"
-    return f"{change}{where}" + f", {words.word(first)}" * (first["verdict"] == NOT_YET)
+    return f"{change}{where}"
 
 
 def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -> str:

@@ -64,7 +64,7 @@ SENTENCES = {
     Why.PAIRS_LEFT_OUT: "{pairs} pairs left out: a value is missing, zero or negative",
     Why.ONE_BLOCK: "one block: two are needed for an interval",
     Why.COUNTS_DIFFER: "the thread counts differ: each stands by itself",
-    Why.SOME_SATURATED: "{full} of {windows} windows were saturated and count for neither arm",
+    Why.SOME_SATURATED: "saturated: {full} of {windows} windows, which count for neither arm",
     Why.SATURATED: "saturated in {full} of {windows} windows: no word at this rate",
     Why.OTHER_ARM: "no whole pair of {arm} was measured: this is about another arm",
     Why.CONTROL_DIFFERS: "A against itself differs, too: {itself}, so no word of this job counts",

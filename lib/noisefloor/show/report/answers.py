@@ -323,6 +323,7 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
         rows = _asked_about(r, rows)
     if len(rows) > MANY:
         rows = _over_all(rows)
+    rows = rows.sort_values("rate", kind="stable")
     asks = questions_of(r).get(question, "")
     name = "-".join([question, *metrics[:1]])
     return dots(r, rows, name, f"{asks} {words.finding(rows)}".strip())

@@ -93,8 +93,12 @@ def verdict_box(
         for note in without(as_list(row.get("warnings")), *_IN_HEADLINES):
             notes.setdefault(note, []).append(words.cost(row["metric"]))
     leads = [
-        (row["verdict"], statement.headline_of(row, r, brief=True), units.change_in_units(row, r))
-        for row in rows
+        (
+            row["verdict"],
+            statement.headline_of(row, r, brief=True, after=before),
+            units.change_in_units(row, r),
+        )
+        for before, row in zip([None, *rows], rows, strict=False)
     ]
     worst, do, measured = "", "", words.where(campaign)
     if rows:  # a first workload that was saturated has none

@@ -16,16 +16,21 @@ from noisefloor.text import amounts
 _PLAIN = {SAME: "no difference that matters", CANNOT_TELL: "no difference seen"}
 
 
-def headline_of(row: Row, r: Results | None = None, *, brief: bool = False) -> str:
+def headline_of(
+    row: Row, r: Results | None = None, *, brief: bool = False, after: Row | None = None
+) -> str:
     """One row as a plain statement about its arm, for the top of a page: what changes, with one
     interval, on every processor, and what would decide it.
 
-    r: the results that the row is from; brief: without how many sittings it lacks. Where its thread
+    r: the results that the row is from; brief: without how many sittings it lacks; after: the row of
+    the sentence before, whose arm need not be named again. Where its thread
     counts have no joint row, each of them is told, those with one verdict together: never a word over
     counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     here = places[0][1]
-    clauses = [_on(place, there, here[0], row.get("does")) for place, there in places]
+    again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
+    does = "it" if again else row.get("does")
+    clauses = [_on(place, there, here[0], does) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
@@ -241,7 +246,8 @@ class Part:
             either = does or f"{arm} or {base}"
             return f"{either} makes no difference to {noun} that matters{where} ({self.inside})"
         if not differs(self.verdict):
-            return f"{does or f'{arm} against {base}'}: {self.amount()}{where} ({self.inside})"
+            who = "" if does == "it" else f"{does or f'{arm} against {base}'}: "
+            return f"{who}{self.amount()}{where} ({self.inside})"
         than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
         return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"
 
