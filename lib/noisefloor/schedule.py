@@ -284,8 +284,9 @@ def _beside(study: Study) -> dict[str, int]:
 
 def _is_explained(warning: str, windows: int) -> bool:
     """Whether blocks are missing because their windows were saturated, all of which were measured."""
-    early = isinstance(warning, Reason) and warning.why is Why.ENDED_EARLY
-    return early and windows >= int(warning.given["declared"])
+    if not isinstance(warning, Reason) or warning.why is not Why.ENDED_EARLY:
+        return False
+    return windows >= int(warning.given["declared"])
 
 
 def _at_the_knee(rows: pd.DataFrame, saturated: Saturated) -> pd.DataFrame:

@@ -500,8 +500,7 @@ EXPECTED = "+6.5 % (+5.5 to +7.5 %; next campaign +4.0 to +9.0 %)"
         ),
         (
             [(5.5, 7.5, "slower", {}), (1.0, 7.0, "not yet", EARLY)],
-            f"{BREAKS}: +6.5 % (+5.5 to +7.5 %) on A. Measured here: +4.0 % (+1.0 to +7.0 %) on B, so "
-            "far 1 of 3 sittings.",
+            f"{BREAKS}: +6.5 % (+5.5 to +7.5 %) on A. Measured here: +4.0 % (+1.0 to +7.0 %) on B.",
         ),
     ],
 )
