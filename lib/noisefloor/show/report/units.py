@@ -16,7 +16,8 @@ def change_in_units(row: Row, r: Results | None) -> str:
     """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
     row's change; "" of thread counts together, and of metrics that are told in percent alone."""
     behind = words.campaigns_behind(row, r)
-    if not behind or joint(row) or not has_value(row["threads"]) or row["metric"] not in _IN_UNITS:
+    alone = len(words.placed(row, r)[0][1]) == 1 and not joint(row) and has_value(row["threads"])
+    if not behind or not alone or row["metric"] not in _IN_UNITS:
         return ""
     middle = baseline_in_units(behind[-1], row)
     if math.isnan(middle):
