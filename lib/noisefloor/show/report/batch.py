@@ -421,18 +421,19 @@ def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
 
 def published_findings() -> str:
     """The README's findings in Markdown: the first cost of each of the published pages that the index
-    begins with, a line a page. An archive's page, which leads with no comparison, says its headline;
-    those about comparisons of all kinds (`_LAST`) are left out."""
+    begins with, a line a page. An archive's page, which leads with no comparison, says the first sentence
+    of its headline; those about comparisons of all kinds (`_LAST`) are left out."""
     pages = [(page, facts) for page, facts in _published_pages() if facts.get("headline")]
     costs = [(page, facts) for page, facts in pages if page.stem not in _LAST]
     return "".join(_finding(page, facts) for page, facts in costs[:_FIRST])
 
 
 def _finding(page: Path, facts: Mapping[str, Any]) -> str:
-    leads = facts.get("leads")
-    who, what = (
-        in_one_line(leads[0]) if leads else (facts["title"] or facts["study"], facts["headline"])
-    )
+    if leads := facts.get("leads"):
+        who, what = in_one_line(leads[0])
+    else:
+        first = str(facts["headline"]).split(". ")[0].rstrip(".")
+        who, what = facts["title"] or facts["study"], f"{first}."
     return f"- **[{who}]({paths.relative(page)})**: {what}\n"
 
 
