@@ -48,6 +48,17 @@ def test_the_figure_shows_the_knee_the_capacity_and_each_change(found):
     assert "saturated" in plots.svg(drawn.narrow())
 
 
+def test_an_arm_is_drawn_where_its_change_says(found):
+    """The newest campaign's own median of an arm may lie on the other side of its baseline's."""
+    drawn = answers._changed(found, verdicts("p99", 10.0, -5.0, 25.0)).set_index(["rate", "arm"])
+    measured = found.set_index(["rate", "arm"])
+    for rate in RATES[:2]:
+        plain = measured.loc[(rate, "plain"), "p99_s"]
+        assert drawn.loc[(rate, "plain"), "p99_s"] == plain
+        assert drawn.loc[(rate, "encrypted"), "p99_s"] == pytest.approx(1.1 * plain)
+    assert drawn.loc[(RATES[-1], "encrypted"), ["p99_s"]].isna().all()
+
+
 @pytest.fixture
 def page(browser, tmp_path, found):
     """The field of such a campaign, in a page opened from disk."""

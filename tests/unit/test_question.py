@@ -138,7 +138,7 @@ def test_a_question_has_no_word_before_its_sittings_are_there(known):
     for n, word in ((1, "not yet"), (2, "not yet"), (3, "faster")):
         (row,) = together(*[table(0.05 + 0.001 * i) for i in range(n)], asked=3).to_dict("records")
         assert row["verdict"] == word
-        assert (f"so far {n} of 3 sittings" in row["warnings"]) == (word == "not yet")
+        assert (f"provisional, {n} of 3 sittings" in row["warnings"]) == (word == "not yet")
         assert not math.isnan(row["lo_pct"])
 
 

@@ -16,9 +16,7 @@ from noisefloor import paths
 from noisefloor.cli import main
 from noisefloor.model import METRICS
 from noisefloor.show import report
-from noisefloor.show.report.statement import in_one_line
 from noisefloor.stats import verdict
-from noisefloor.text import amounts
 
 ROOT, DOCS = paths.root(), paths.root() / "docs"
 README = (ROOT / "README.md").read_text()
@@ -162,46 +160,3 @@ def test_findings_are_those_of_the_published_pages():
     lines = findings.splitlines()
     assert 0 < len(lines) <= 7
     assert [line for line in lines if len(line.split()) > 45] == []
-
-
-def row(threads, lo, hi, word, processor="EPYC", metric="tps"):
-    """A comparison as the JSON of a page has it."""
-    known = {"arm": "encrypted", "baseline": "plain", "joint": threads is None, "ranged": False}
-    known |= {"threads": threads, "processor": processor, "metric": metric, "verdict": word}
-    return known | {"change_pct": 1.0, "lo_pct": lo, "hi_pct": hi, "sittings": 1, "asked": 3}
-
-
-@pytest.mark.parametrize(
-    ("counts", "others", "cost"),
-    [
-        (
-            [row(1, -1.0, 2.0, "not yet"), row(4, 0.5, 3.0, "not yet")],
-            [row(None, -2.0, -1.5, "slower", "Xeon")],
-            "-1.0 to +3.0 % TPS on EPYC (so far 1 of 3 sittings), -2.0 to -1.5 % on Xeon.",
-        ),
-        (
-            [row(1, -4.0, -2.0, "slower"), row(4, -1.0, 1.0, "same"), row(16, -1.5, 0.5, "same")],
-            [],
-            "-4.0 to +1.0 % TPS on EPYC (slower at 1 thread, same at 4 and 16 threads).",
-        ),
-        ([row(None, -1.0, 1.5, "same", processor=None)], [], "-1.0 to +1.5 % TPS (same)."),
-        ([row(4, None, None, "cannot tell")], [], "+1.0 % TPS on EPYC (cannot tell)."),
-        (
-            [row(1, 378.9, 664.3, "more", metric="cpu_per_connection")],
-            [row(1, 533.3, 727.7, "not yet", "Xeon", "cpu_per_connection")],
-            "4.8 to 7.6 times the CPU a connection on EPYC, 6.3 to 8.3 times on Xeon (so far 1 of 3"
-            " sittings).",
-        ),
-        (
-            [row(1, -90.3, -86.5, "slower", metric="connections_per_second")],
-            [row(1, -92.7, -90.7, "slower", "Xeon", "connections_per_second")],
-            "7.4 to 10.3 times fewer connections a second on EPYC, 10.8 to 13.7 times fewer on Xeon.",
-        ),
-    ],
-    ids=["two processors", "words apart", "one word", "no interval", "times", "times fewer"],
-)
-def test_a_finding_is_one_line_with_the_ends_of_all_intervals(counts, others, cost):
-    lead = counts[0] | {"counts": counts if counts[1:] else [], "others": others}
-    who, what = in_one_line(lead)
-    assert (who, amounts.ascii_only(what)) == ("Encrypted against plain", cost)
-    assert in_one_line(lead | {"does": "encrypting the tables"})[0] == "Encrypting the tables"

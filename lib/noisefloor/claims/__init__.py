@@ -65,8 +65,9 @@ def stands(
         return ""
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
+    says = f"Published elsewhere: {source['said']} ({label}"
     if rows.empty:
-        return f"The source says: {source['said']} ({label}). Not comparable: not measured here."
+        return f"{says}). Not comparable: that load was not measured here."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
@@ -80,8 +81,12 @@ def stands(
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
     sentences = (f"{word}: {'; '.join(parts)}." for word, parts in answered.items())
-    unit = _unit(claimed, source["metric"], limits)
-    return " ".join([f"The source says: {source['said']} ({label}; {unit}).", *sentences])
+    if source["not_comparable"]:
+        sentences = [f"Not comparable: {source['not_comparable']}."]
+    unit = (
+        "" if f"{abs(claimed):.3g}" in source["said"] else _unit(claimed, source["metric"], limits)
+    )
+    return " ".join([f"{says}{unit and f'; {unit}'}).", *sentences])
 
 
 def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, Any]:
@@ -127,10 +132,8 @@ def _measured(part: Sequence[Row], where: str) -> str:
 
 def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -> str:
     """What a row says of a claimed change in percent."""
-    if source["not_comparable"]:
-        return f"Not comparable ({source['not_comparable']}); measured here"
     if row["verdict"] == NOT_YET:
-        return "Measured here"
+        return "Here, provisionally"
     ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]

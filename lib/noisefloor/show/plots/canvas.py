@@ -422,7 +422,9 @@ def verdict_label(row: Any) -> str:
         return row.verdict
     sittings = f"{int(row.sittings)} sittings"
     return (
-        f"range of {sittings}" if is_range(row) else f"so far {row.sittings:.0f} of {row.asked:.0f}"
+        f"range of {sittings}"
+        if is_range(row)
+        else f"{row.sittings:.0f} of {row.asked:.0f} sittings"
     )
 
 

@@ -168,6 +168,7 @@ def lead_figure(r: Results) -> Shown | None:
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]
         return joined_shown(dots(r, alone, "load"), reader(points, cpu, p99))
+    points = _changed(points, p99)
     drawn = plots.load_figure(points, p99, capacity=highest_tps(r))
     caption = say("load", words.finding(p99)) + shared()
     full = points[points["saturated_pct"] > 0]
@@ -177,6 +178,16 @@ def lead_figure(r: Results) -> Shown | None:
     )
     shown = figure(drawn, p99, "load", caption, alt=say("load-alt"), data=points)
     return joined_shown(shown, reader(points, cpu, p99))
+
+
+def _changed(points: pd.DataFrame, p99: pd.DataFrame) -> pd.DataFrame:
+    """A load curve whose arms have the p99 of the baseline times their change, as the tables have it."""
+    key = ["rate", "arm"]
+    changes = p99.drop_duplicates(key).set_index(key)["change_pct"]
+    base = points[points["arm"].isin(p99["baseline"])].set_index("rate")["p99_s"]
+    factors = 1 + points.set_index(key).index.map(changes.to_dict()) / 100
+    changed = points["rate"].map(base) * factors
+    return points.assign(p99_s=changed.where(factors.notna(), points["p99_s"]))
 
 
 def shared() -> str:

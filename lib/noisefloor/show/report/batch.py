@@ -9,7 +9,6 @@ import shutil
 import time
 import tomllib
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
@@ -28,15 +27,13 @@ from noisefloor.show.report.arguments import checked, parameters
 from noisefloor.show.report.layout import shell
 from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, studies
 from noisefloor.show.report.pages import PARTS, placed, render, set_aside
-from noisefloor.show.report.pieces import by_word, drawing, raw_links
-from noisefloor.show.report.statement import in_one_line
+from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import SAME, differs
 from noisefloor.studies import STUDIES, headline, load, page_of
 from noisefloor.text import amounts
 
 _LAST = ("published-claims", "calibration")  # what others measured, and whether to believe us
-_NAMES = dict(zip(PARTS[1:], ("notebook", "verdicts (CSV)", "JSON"), strict=True))
 _TICKS = (-50, -10, 0, 10, 100)  # of the small scale, in percent
 _FARTHEST = 1000.0  # percent, which the small scale ends at
 _Job = tuple[str, dict[str, Any] | None, bool]  # study, its parameters, whether it measures first
@@ -346,37 +343,30 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     title = facts.get("title") or page.stem.replace("-", " ").capitalize()
     leads = [] if page.stem in _LAST else facts.get("leads", [])
     answers = [*map(_answer, leads, facts.get("headlines", ()))]
-    links = [(os.path.relpath(page.with_suffix(part), out), name) for part, name in _NAMES.items()]
     theirs = _published() / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
         "href": os.path.relpath(page, out),
         "title": title,
-        "answers": answers or [{"said": facts.get("headline") or ""}],
+        "answers": answers or [{"sentence": facts.get("headline") or ""}],
+        "advice": facts.get("advice") or "",
         "measured": (facts.get("measured") or "") * bool(leads),
         "day": str(facts.get("date") or "")[:10],
-        "links": [link for link in links if (out / link[0]).exists()],
-        "raw": raw_links(facts, out),
         "published": _facts(theirs).get("headlines", []) if repeats else [],
         "theirs": os.path.relpath(theirs, out),
     }
 
 
 def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
-    """A lead of a page: its words, its sentence, and what is drawn of it: its thread counts and
-    processors, each with its name where there are several."""
-    counts = lead.get("counts") or [lead]
-    rows = [row for row in (*counts, *lead.get("others", [])) if row["change_pct"] is not None]
-    on = Counter(str(row.get("processor") or "") for row in rows)
-    short = dict(zip(on, words.short_names([*on]), strict=True)) if len(on) > 1 else {}
-    strips = []
-    for row in rows:
-        name = str(row.get("processor") or "")
-        at = words.counts(row) if on[name] > 1 else ""
-        strips.append((drawing(row, _x), ", ".join(filter(None, (short.get(name), at)))))
-    one = (lead["verdict"], words.word(lead), "")
-    badges = by_word(counts) if len(counts) > 1 else [one]
-    return {"badges": badges, "said": sentence, "strips": strips}
+    """A lead of a page: its sentence, and what is drawn of it: on each processor its thread counts as one
+    interval, with the processor's name where there are several."""
+    on: dict[str, list[dict[str, Any]]] = {}
+    for row in (*(lead.get("counts") or [lead]), *lead.get("others", [])):
+        if row["change_pct"] is not None:
+            on.setdefault(str(row.get("processor") or ""), []).append(row)
+    names = words.short_names([*on]) if len(on) > 1 else [""] * len(on)
+    drawn = [drawing(words.union(rows), _x) for rows in on.values()]
+    return {"sentence": sentence, "strips": [*zip(drawn, names, strict=True)]}
 
 
 # -- published -------------------------------------------------------------------------------------
@@ -429,12 +419,9 @@ def published_findings() -> str:
 
 
 def _finding(page: Path, facts: Mapping[str, Any]) -> str:
-    if leads := facts.get("leads"):
-        who, what = in_one_line(leads[0])
-    else:
-        first = str(facts["headline"]).split(". ")[0].rstrip(".")
-        who, what = facts["title"] or facts["study"], f"{first}."
-    return f"- **[{who}]({paths.relative(page)})**: {what}\n"
+    title = facts["title"] or facts["study"]
+    first = facts["headlines"][0] if facts.get("leads") else facts["headline"].split(". ")[0]
+    return f"- [{title}]({paths.relative(page)}) {first.rstrip('.')}.\n"
 
 
 def _published_pages() -> list[tuple[Path, dict[str, Any]]]:

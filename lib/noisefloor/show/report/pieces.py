@@ -116,11 +116,6 @@ def verdict_box(
     return Shown(piece("box", "", inner, (), doubts), text)
 
 
-def by_word(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """[(verdict, what its badge says, at which thread counts)] of rows that have no joint row."""
-    return [(p.verdict, words.word(p.row), p.at) for p in statement.parts(rows)]
-
-
 # -- tables ----------------------------------------------------------------------------------------
 
 
@@ -394,6 +389,7 @@ def save(
         "machine": words.machine(campaign) or None,
         "engine": words.engine(campaign) or None,
         "measured": words.effort(rows[0], r) if rows else None,
+        "advice": statement.advice(rows[0], r) if rows and r is not None else None,
         "minutes": round(sum(map(words.minutes, r.parts[:1])), 1)
         if r is not None and rows
         else None,

@@ -39,7 +39,7 @@ def headline_of(
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU a transaction at 1, 4 and
-    64 threads (+4.5 to +9.8 %, so far 1 of 3 sittings)`."""
+    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 sittings)`."""
     places = []
     for _, rows in words.placed(row, r):
         clauses = (
@@ -47,7 +47,8 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
             for part in parts(rows)
         )
         places.append((str(rows[0].get("processor") or ""), ", ".join(clauses)))
-    return places
+    names = words.short_names([name for name, _ in places])
+    return [(name, clauses) for name, (_, clauses) in zip(names, places, strict=True)]
 
 
 def extremes(row: Row, r: Results) -> str:
@@ -89,41 +90,6 @@ def advice(row: Row, r: Results) -> str:
     return studies.advice(r.study.name, r.study.key, kind).format(most=most)
 
 
-def in_one_line(lead: Row) -> tuple[str, str]:
-    """(what was changed, what it costs) of a row that a page leads with, as its JSON has it:
-    `Encrypting the tables`, `+4.5 to +9.8 % CPU a transaction on AMD EPYC (so far 2 of 3 sittings).`
-
-    On each processor from the lowest end of its intervals at any thread count to the highest, and
-    the verdict where the signs do not say it."""
-    on: dict[str, list[Row]] = {}
-    for row in (*(lead["counts"] or [lead]), *lead["others"]):
-        on.setdefault(str(row.get("processor") or ""), []).append(row)
-    clauses: list[str] = []
-    for name, rows in zip(words.short_names([*on]), on.values(), strict=True):
-        first, *others = parts(rows)
-        verdict = "" if differs(first.verdict) else words.word(first.row)
-        if others:
-            verdict = ", ".join(f"{words.word(part.row)} {part.at}" for part in (first, *others))
-        size = _ends(words.union(rows), whole=not clauses)
-        clauses.append(f"{size}{name and f' on {name}'}{verdict and f' ({verdict})'}")
-    who = lead.get("does") or f"{lead['arm']} against {lead['baseline']}"
-    return words.upper(who), f"{', '.join(clauses)}."
-
-
-def _ends(row: Row, *, whole: bool) -> str:
-    """From one end of a row's interval to the other: `+4.5 to +9.8 % TPS`, `7.4 to 10.4 times fewer
-    connections a second`; its change where it has no interval. whole: with what it is of."""
-    lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
-    terms = _terms(metric)
-    if not has_value(lo) or lo < 0 < hi or not amounts.in_times(lo, hi, metric=metric):
-        ends = amounts.spread(lo, hi, metric) if has_value(lo) else words.change(row)
-        return f"{ends} {terms.noun}" if whole else ends
-    of = f"{terms.less} {terms.of}" if hi < 0 else f"the {terms.noun}"
-    if not whole:
-        of = terms.less if hi < 0 else ""
-    return f"{amounts.sizes(lo, hi, metric)} {of}".strip()
-
-
 def brief(r: Results, page: str) -> list[str]:
     """What campaigns say, in at most five lines for a terminal: what changes, how often it was
     measured, what to do next, and where all comparisons stand (`page`; "" for nowhere)."""
@@ -136,7 +102,7 @@ def brief(r: Results, page: str) -> list[str]:
         lines = [headline_of(row, r, brief=True) for row in leads]
     lines = lines or words.findings(r.verdicts)[:1]
     sittings, asked = int(first["sittings"]), int(first["asked"])
-    where = f"sitting{'s' * (asked > 1)} on {first['processor']}"
+    where = f"sitting{'s' * (asked > 1)} on {words.short_names([first['processor']])[0]}"
     lines.append(f"Measured {words.effort(first, r)}: {sittings} of {asked} {where}.")
     lines.append(_next_step(r, sittings < asked))
     if page:
@@ -234,6 +200,12 @@ class Part:
             of = terms.noun if whole else ""
         return f"{size} {of}".strip()
 
+    def beside(self, where: str, whole: bool) -> str:
+        """The clause of another thread count or processor than the one that the sentence begins with."""
+        if words.undecided(self.row):
+            return f"{words.either(self.row)}{where}"
+        return f"{_PLAIN.get(self.verdict) or self.amount(whole)}{where} ({self.inside})"
+
     def claim(self, does: str | None, where: str) -> str:
         """The whole clause: who does what. `does`: what the arm does, in the words of its study."""
         arm, base = self.rows[0]["arm"], self.rows[0]["baseline"]
@@ -247,6 +219,9 @@ class Part:
             return f"{either} makes no difference to {noun} that matters{where} ({self.inside})"
         if not differs(self.verdict):
             who = "" if does == "it" else f"{does or f'{arm} against {base}'}: "
+            if words.undecided(self.row):
+                why = "" if self.brief else f" ({words.word(self.row)})"
+                return f"{who}{noun}{where} {words.either(self.row)}{why}"
             return f"{who}{self.amount()}{where} ({self.inside})"
         than = "" if does else f" {'of' if self.multiplied else 'than'} {base}"
         return f"{does or arm} {verb} {self.amount()}{than}{where} ({self.inside})"
@@ -286,6 +261,5 @@ def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:
         if leads:
             clauses.append(part.claim(does, where))
         else:
-            what = _PLAIN.get(part.verdict) or part.amount(whole=lead.verdict in _PLAIN)
-            clauses.append(f"{what}{where} ({part.inside})")
+            clauses.append(part.beside(where, whole=lead.verdict in _PLAIN))
     return ", ".join(clauses)

@@ -1,6 +1,7 @@
 """Words from a verdict table: every finding on a page is made here, none is written by hand."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import median
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Facts = Mapping[str, Any]  # of campaign.json
 WHOLE = 2  # comparisons that a caption tells in whole sentences
 FEW = 4  # of one word that it names one by one
+_MODEL = re.compile(rf"(?P<name>.*?)(?: (\d+)/(\d+)/(\d+)|, {design.NOT_RECORDED})$")
 KINDS = ("worse", "better", SAME, CANNOT_TELL, NOT_YET)  # the order in which a caption tells them
 
 
@@ -126,12 +128,21 @@ def counts(row: Row) -> str:
 
 
 def word(row: Row) -> str:
-    """A row's verdict; of one without a word yet, why: `so far 1 of 3 sittings`, `range of 2
-    sittings`."""
+    """A row's verdict; of one without a word yet, why: `provisional, 1 of 3 sittings`,
+    `range of 2 sittings`."""
     if row["verdict"] != NOT_YET:
         return row["verdict"]
     n, asked = int(row["sittings"]), int(row["asked"])
     return Reason(Why.SO_FAR, sittings=n, asked=asked) if n < asked else f"range of {n} sittings"
+
+
+def undecided(row: Row) -> bool:
+    """Whether a row without a direction may be one that matters, for the better or for the worse: its
+    interval holds zero and reaches beyond the margin."""
+    lo, hi = row.get("lo_pct"), row.get("hi_pct")
+    if row["verdict"] not in (CANNOT_TELL, NOT_YET) or not has_value(lo):
+        return False
+    return bool(lo <= 0 <= hi and max(-lo, hi) > row["margin_pct"])
 
 
 def limits(row: Row) -> str:
@@ -140,8 +151,13 @@ def limits(row: Row) -> str:
     lo, hi, metric = row.get("lo_pct"), row.get("hi_pct"), row["metric"]
     if row["verdict"] != CANNOT_TELL or not has_value(lo):
         return ""
-    if not lo <= 0 <= hi:
-        return amounts.bounds(lo, hi, metric)
+    return either(row) if lo <= 0 <= hi else amounts.bounds(lo, hi, metric)
+
+
+def either(row: Row) -> str:
+    """The ends of an interval that holds zero: `between 1.3 % faster and 4.1 % slower`, the better end
+    first."""
+    lo, hi, metric = row["lo_pct"], row["hi_pct"], row["metric"]
     larger, smaller = amounts.words(metric)
     ends = [(lo, smaller), (hi, larger)]
     if verdict_kind(smaller) == "worse":
@@ -355,11 +371,18 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
 
 
 def short_names(processors: Sequence[str]) -> list[str]:
-    """Processors as a sentence names them: that a model is not recorded is said where another one
-    has the same name."""
-    bare = [name.removesuffix(f", {design.NOT_RECORDED}") for name in processors]
-    alone = [sum(other.startswith(name) for other in bare) == 1 for name in bare]
-    return [b if a else p for p, b, a in zip(processors, bare, alone, strict=True)]
+    """Processors as a sentence names them, with their model only where several have the same name:
+    `AMD EPYC`, `AMD EPYC (family 23, model 1, stepping 2)`."""
+    parts = [_MODEL.match(name) for name in processors]
+    bare = [part["name"] if part else name for part, name in zip(parts, processors, strict=True)]
+    whole = [
+        _MODEL.sub(r"\g<name> (family \2, model \3, stepping \4)", name) for name in processors
+    ]
+    names = zip(bare, whole, processors, strict=True)
+    return [
+        b if bare.count(b) == 1 else p if p.endswith(design.NOT_RECORDED) else w
+        for b, w, p in names
+    ]
 
 
 def leading(verdicts: pd.DataFrame, choice: Any = None) -> list[Row]:
@@ -438,9 +461,10 @@ def where(campaign: Facts) -> str:
 
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
-    """How often a row was measured, when and where, and how many sittings it lacks: `Measured once, 25
-    minutes: 2026-11-29, AMD EPYC, 2 cores, MySQL 9.7.4. So far 1 of 3 sittings.`"""
+    """How often a row was measured, when and where, and how many sittings it lacks: `Provisional, 1 of 3
+    sittings (boots of the machine). Measured once, 25 minutes: 2026-11-29, AMD EPYC, 2 cores, MySQL
+    9.7.4.`"""
     often, place = effort(row, r), where(campaign)
     clause = f"Measured {often}{f': {place}' if often and place else place}"
-    waiting = word(row) if row["verdict"] == NOT_YET else ""
-    return sentences(filter(None, (clause if often or place else "", waiting)))
+    waiting = f"{word(row)} (boots of the machine)" if row["verdict"] == NOT_YET else ""
+    return sentences(filter(None, (waiting, clause if often or place else "")))
