@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from noisefloor.claims import agree, order
 from noisefloor.data.archive import Archive, Unknown, in_order
 from noisefloor.model import METRICS, leading
-from noisefloor.stats import agree, trend
 from noisefloor.text import amounts, answers
 
 APART = 6.0  # times the usual distance of a run from the median of its arm
@@ -268,7 +268,7 @@ def trends(archive: Archive) -> pd.DataFrame:
         each = [logs[mine["arm"].eq(a)] for a in arms]
         means = [float(v.mean()) for v in each]
         values = [list(v) if archive.restarts else [m] for v, m in zip(each, means, strict=True)]
-        if len(mine) and (result := trend.trend(values)):
+        if len(mine) and (result := order.trend(values)):
             changes = [100 * math.expm1(m - means[0]) for m in means]
             words = answers.in_order(
                 arms, changes, metric, decided=result.decided, tau=result.tau, chance=result.p

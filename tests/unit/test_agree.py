@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from noisefloor.stats import agree, trend
+from noisefloor.claims import agree, order
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_claim_agrees_where_its_number_lies_in_our_range(claimed, ours, word):
 
 
 def test_five_in_falling_order_are_one_order_of_sixty():
-    found = trend.trend([[5.0], [4.0], [3.0], [2.0], [1.0]])
+    found = order.trend([[5.0], [4.0], [3.0], [2.0], [1.0]])
     assert (found.tau, found.p) == (pytest.approx(-1), pytest.approx(1 / 60))
     assert found.decided
     counted = [kendalltau(range(5), order).statistic for order in itertools.permutations(range(5))]
@@ -62,10 +62,10 @@ def test_five_in_falling_order_are_one_order_of_sixty():
 
 
 def test_four_cannot_be_told_and_two_are_no_order():
-    assert not trend.trend([[4.0], [3.0], [2.0], [1.0]]).decided
-    assert trend.trend([[2.0], [1.0]]) is None
-    assert trend.trend([[2.0], [], [1.0]]) is None
-    assert trend.trend([[1.0], [1.0], [1.0]]) is None  # all equal: no order either
+    assert not order.trend([[4.0], [3.0], [2.0], [1.0]]).decided
+    assert order.trend([[2.0], [1.0]]) is None
+    assert order.trend([[2.0], [], [1.0]]) is None
+    assert order.trend([[1.0], [1.0], [1.0]]) is None  # all equal: no order either
 
 
 def test_equal_groups_rarely_look_like_an_order():
@@ -73,11 +73,11 @@ def test_equal_groups_rarely_look_like_an_order():
     rng = np.random.default_rng(52)
     for each in (1, 3):
         draws = rng.normal(size=(400, 5, each))
-        falls = np.mean([trend.trend([list(g) for g in groups]).decided for groups in draws])
+        falls = np.mean([order.trend([list(g) for g in groups]).decided for groups in draws])
         assert falls < 0.08
 
 
 def test_several_runs_a_group_count_as_such():
-    steady = trend.trend([[10.0, 10.2, 9.9], [9.5, 9.6, 9.4], [9.0, 9.1, 8.9]])
+    steady = order.trend([[10.0, 10.2, 9.9], [9.5, 9.6, 9.4], [9.0, 9.1, 8.9]])
     assert steady.decided
     assert steady.tau < -0.8

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from noisefloor.claims import agree
 from noisefloor.claims.judged import COLUMNS as COLUMNS
 from noisefloor.claims.judged import FACTS as FACTS
 from noisefloor.claims.judged import (
@@ -30,7 +31,6 @@ from noisefloor.show import report
 from noisefloor.show.markup import Shown, joined, piece
 from noisefloor.show.report import words
 from noisefloor.show.rows import is_control, is_joint, threads_label
-from noisefloor.stats import agree
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET, differs
 from noisefloor.text import amounts, answers
 from noisefloor.text.reasons import Why, without
@@ -48,7 +48,7 @@ def stands(
     r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
 ) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `stats.agree`; "" where the source claims no such thing. Its number is held
+    words, by the rule of `claims.agree`; "" where the source claims no such thing. Its number is held
     against the range in which the next campaign is to be expected, where that is known, else against
     the interval; that there is no difference agrees where our word names none.
 

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from noisefloor import parse, paths
+from noisefloor.claims import order as ordered
 from noisefloor.model import metric as metric_of
 from noisefloor.stats import estimate, row, runs, scatter, two
-from noisefloor.stats import trend as ordered
 from noisefloor.stats.verdict import CANNOT_TELL
 from noisefloor.text import answers
 from noisefloor.text.reasons import Reason, Why
@@ -130,7 +130,7 @@ def _limit(cell: runs.Cell, metric: str, margin_pct: float, together: int) -> It
 
 
 def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
-    """(`stats.trend` of the arms of a source that stand in an order, what they say together); (None,
+    """(`order.trend` of the arms of a source that stand in an order, what they say together); (None,
     "") for a source without any. The order was declared before its answer was looked at."""
     names, metric = SOURCES[source].get("ordered", ()), SOURCES[source].get("metric")
     rows = facts_of(facts, source, metric=metric)

@@ -28,11 +28,6 @@ def worse(verdict: str, metric: str) -> bool:
     return differs(verdict) and verdict == known.word(known.worse_up)
 
 
-def better(verdict: str, metric: str) -> bool:
-    """Whether a word says that the metric changed for the better."""
-    return differs(verdict) and not worse(verdict, metric)
-
-
 def kind(verdict: str, metric: str) -> str:
     """What `--fail-on` calls a verdict: worse, better, same, cannot tell or not yet."""
     if not differs(verdict):

@@ -48,7 +48,7 @@ def in_order(
     chance: float,
 ) -> str:
     """What groups that stand in an order say together. changes: of each against the first, in
-    percent; decided, tau, chance: of their `stats.trend`."""
+    percent; decided, tau, chance: of their `claims.order.trend`."""
     steps = [after - before for before, after in itertools.pairwise(changes)]
     steady = all(s > 0 for s in steps) or all(s < 0 for s in steps)
     whole = f"{amounts.change(changes[-1], metric)} from {names[0]} to {names[-1]}"
