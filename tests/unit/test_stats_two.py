@@ -68,7 +68,7 @@ def test_three_percent_has_not_and_says_why():
         "CANNOT TELL: 229.41 TPS looks 3.7 % more than 221.19, but each was run once.",
         "Two runs of the same, unchanged server differ by at least that much about one time in five.",
     ]
-    assert "Known: at most 6.5 % slower, at most 15.0 % faster." in text
+    assert "The real change: at most 6.5 % slower, at most 15.0 % faster." in text
     assert out["change_pct"] == pytest.approx(100 * (229.41 / 221.19 - 1))
     assert 0.14 < out["chance"] < 0.25
     assert "noisefloor ab VARIABLE=OFF,ON --profile standard (20 minutes)" in text

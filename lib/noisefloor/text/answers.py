@@ -113,7 +113,7 @@ def two_numbers(
         lines.append(f"{first.upper()},{rest}.")
     lines += [text for text in (by_chance(row), *notes) if text]
     if row["known"] and len(lines) < MOST_LINES:
-        lines.insert(len(lines) - bool(notes), f"Known: {row['known']}.")
+        lines.insert(len(lines) - bool(notes), f"The real change: {row['known']}.")
     return [amounts.ascii_only(line) for line in lines]
 
 
