@@ -65,7 +65,7 @@ def stands(
         return ""
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
-    says = f"Published elsewhere: {source['said']} ({label}"
+    says = f"{SOURCES[r.study.name]['short']}: {source['said']} ({label}"
     if rows.empty:
         return f"{says}). Not comparable: that load was not measured here."
     if claimed is None:
@@ -132,12 +132,12 @@ def _measured(part: Sequence[Row], where: str) -> str:
 
 def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -> str:
     """What a row says of a claimed change in percent."""
-    if row["verdict"] == NOT_YET:
-        return "Here, provisionally"
     ours = row["lo_pct"], row["hi_pct"]
     if pd.notna(row["next_lo_pct"]):
         ours = row["next_lo_pct"], row["next_hi_pct"]
     word = agree.agreement(agree.claimed(claimed, **limits), ours)
+    if row["verdict"] == NOT_YET:
+        return f"{word.capitalize()} so far with what was measured here"
     if not claimed:  # our own word says whether there is a difference
         word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
     return f"{word.capitalize()} with what was measured here"

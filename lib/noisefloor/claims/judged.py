@@ -200,7 +200,7 @@ def _cell(
 def _claims() -> Iterator[Claim]:
     """The claims of `claims.toml`, each as a dict of its fields."""
     for study, source in SOURCES.items():
-        common = {k: v for k, v in source.items() if k not in ("claims", "title")}
+        common = {k: v for k, v in source.items() if k not in ("claims", "short", "title")}
         for given in source["claims"]:
             for chosen in itertools.product(*given.get("each", ())):
                 c = DEFAULTS | common | given | {k: v for d in chosen for k, v in d.items()}
