@@ -122,7 +122,8 @@ def kin(study: Study, work: Workload) -> tuple[str, ...]:
     script = "oltp_read_write" if work.script == "work.lua" else work.script  # which it adds to
     if work.rate:
         script = stats.scatter.AT_RATE[at_once(study, work)]
-    alike = work.tool == "sysbench" and not work.throttled and work.share == 1
+    whole = work.share == 1 or bool(work.rate)
+    alike = work.tool == "sysbench" and not work.throttled and whole
     return (f"{study.name}: {work.name}", *((script,) if alike else ()))
 
 
@@ -157,12 +158,13 @@ def starting_s(study: Study) -> float:
 
 
 def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[str, float]:
-    """{metric: half width in percent} of the interval of one thread count, the widest of them, by
-    the recorded A/A noise of the first workload; without the metrics of which nothing is
+    """{metric: half width in percent} of the interval of one thread count or rate, the widest of
+    them, by the recorded A/A noise of the first workload; without the metrics of which nothing is
     recorded."""
     work, blocks = study.workloads[0], declared["blocks"]
     fit = pairs or _fitting(study, blocks)
-    q = 1 - stats.verdict.ALPHA / (len(work.threads) * len(study.arms)) / 2
+    rates = sum(bool(w.rate) for w in study.workloads) if work.rate else 1
+    q = 1 - stats.verdict.ALPHA / (len(work.threads) * rates * len(study.arms)) / 2
     half_widths: dict[str, float] = {}
     for metric in work.deciding:
         sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from analysis import calibration_figures as figures
@@ -142,7 +143,12 @@ def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
         raise live.TooShort(live.NONE.format("two servers at once"))
     sizes: dict[Any, float] = {}
     if alone:
-        sizes = alone.alone().set_index(["arm", "metric"])["change_pct"].to_dict()
+        rows = alone.alone()
+        logs = np.log1p(rows[["change_pct", "lo_pct", "hi_pct"]].astype(float) / 100)
+        sure = (
+            logs["change_pct"].abs() > logs["hi_pct"] - logs["lo_pct"]
+        )  # else nobody knows the size
+        sizes = rows[sure].set_index(["arm", "metric"])["change_pct"].to_dict()
     shares = []
     for question, r in newest.items():
         rows = r.alone()

@@ -244,3 +244,4 @@ def test_what_was_measured_is_packed_and_no_longer_due(short):
     assert again.stderr == ""
     assert packed.archive(folder)
     assert noisefloor("measure").stdout.startswith("nothing was measured")
+    assert json.loads(noisefloor("measure", "--json").stdout) == []

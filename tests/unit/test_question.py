@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from noisefloor import paths, studies
-from noisefloor.data import design, question
+from noisefloor.data import design, question, results
 from noisefloor.stats import rule
 
 GOLDEN = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
@@ -84,6 +84,20 @@ def test_a_sitting_is_one_boot_or_where_it_is_not_recorded_a_day():
         == design.sitting_key(boot | {"created": "2026-11-25T01:00:00"})
         == "b1"
     )
+
+
+NEWEST = {
+    "tablespace-encryption-rate-standard-20261129-132930",
+    "binlog-encryption-rate-standard-20261129-110654",
+    "ssl-connections-rate-standard-20261129-164506",
+    "backup-encryption-headline-standard-20261129-172355",
+}  # the first campaigns of designs that are collected now: a change of a design throws them away
+
+
+@pytest.mark.parametrize("name", sorted(NEWEST))
+def test_the_design_of_a_question_is_that_of_its_first_campaign(name):
+    r = results.Results(paths.campaign(name))
+    assert design.differences(design.design_of(r.opened.meta), results.page._present(r)) == []
 
 
 # -- together --------------------------------------------------------------------------------------

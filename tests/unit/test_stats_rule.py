@@ -91,7 +91,9 @@ def test_the_word_says_where_the_interval_lies(lo, hi, code, metric):
     found = verdict.word(lo, hi, M, metric)
     assert found == words[code]
     assert verdict.worse(found, metric) == (code == (1 if known.better == "lower" else -1))
-    assert (verdict.kind(found, metric) == "better") == (code == (-1 if known.better == "lower" else 1))
+    assert (verdict.kind(found, metric) == "better") == (
+        code == (-1 if known.better == "lower" else 1)
+    )
 
 
 def test_every_metric_has_words_and_a_margin():

@@ -424,6 +424,24 @@ def test_a_slice_is_long_enough_for_its_clients():
     assert schedule.least_min(s, schedule.plan(s)) == pytest.approx(10 * each / 60)
 
 
+@pytest.mark.parametrize(
+    ("study", "question"),
+    [
+        ("binlog-encryption", "headline"),
+        ("tablespace-encryption", "memory"),
+        ("version-upgrade", "headline"),
+        ("version-upgrade", "thread-pool"),
+    ],
+)
+def test_a_client_makes_a_hundred_transactions_in_a_slice_or_has_75_seconds(study, question):
+    """At 400 transactions a second, which this machine makes with many clients."""
+    s = asked(study, question, profile="standard")
+    cells = [c for c in schedule.cells(s) if c.threads and c.workload.name != "large transactions"]
+    for c in cells:
+        seconds = schedule.slice_s(s, c)
+        assert seconds >= 75 or seconds * 400 / c.threads >= 100, c
+
+
 def test_builds_are_called_by_what_they_are_or_by_their_folder():
     def named(question="", **more):
         s = asked("version-upgrade", question, **more)

@@ -45,7 +45,10 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
     tables = {"noise": noise(opened), "floor": floor(*aa)}
     if not machine:
         pilot = tomllib.loads(Path(__file__).with_name("pilot.toml").read_text(encoding="utf-8"))
-        tables["noise"] |= {k: v | tables["noise"].get(k, {}) for k, v in pilot.items()}
+        for name, known in pilot.items():
+            measured = tables["noise"].get(name, {})
+            source = f"recorded; else {known['source']}" if measured else known["source"]
+            tables["noise"][name] = known | measured | {"source": source}
         tables |= {"tau": tau(opened), "told": live.recovered_share(opened)}
     for name, entries in tables.items():
         text = json.dumps(entries, indent=1, ensure_ascii=False)
@@ -77,7 +80,8 @@ def noise(opened: Sequence[Results]) -> dict[str, Any]:
                     _of_blocks(p, beside[beside["arm"].eq(arm)]) for arm, p in part.groupby("arm")
                 ]
             else:
-                parts = [_around(p, arm in equal) for arm, p in part.groupby("arm")]
+                whole = bool(load.rate)  # blocks of one pair: around the mean of the campaign
+                parts = [_around(p, whole or arm in equal) for arm, p in part.groupby("arm")]
             total, df = map(sum, zip(*parts, strict=True))
             if df < PAIRS - 1:
                 continue
@@ -93,7 +97,7 @@ def noise(opened: Sequence[Results]) -> dict[str, Any]:
 
 def _around(pairs: pd.DataFrame, equal: bool) -> tuple[float, int]:
     """(sum of squares, degrees of freedom) of the changes of an arm around the means of its blocks; of
-    an `equal` one whose blocks hold too few, around their mean."""
+    an `equal` one whose blocks hold too few, around the mean of all."""
     d, block = pairs["change"], pairs["block"]
     away, df = d - d.groupby(block).transform("mean"), len(d) - block.nunique()
     if df < FREE and equal:

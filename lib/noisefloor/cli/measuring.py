@@ -217,21 +217,28 @@ def due(verbose: bool, as_json: bool) -> None:
 
 
 @main.command(epilog=examples("measure", "measure --minutes 120"))
+@json_option
 @click.option("--minutes", type=click.FloatRange(1), default=60, show_default=True, help="Of the clock, in all.")  # fmt: skip
-def measure(minutes: float) -> None:
+def measure(minutes: float, as_json: bool) -> None:
     """Measure what is due and fits into the MINUTES, and pack it into data/raw/recorded.
 
     What does not fit is not begun. Interrupted, the same command continues. It prints the command
     that commits each campaign.
     """
+    import json
+
     from noisefloor import paths
     from noisefloor.measure import due as lacking
 
-    done = 0
+    campaigns = []
     for folder in lacking.measure(minutes, lambda text: say(text, err=True)):
-        done += 1
-        say(f"git add {paths.relative(folder)} && git commit -m 'data: {folder.name}'")
-    if not done:
+        commit = f"git add {paths.relative(folder)} && git commit -m 'data: {folder.name}'"
+        campaigns.append({"campaign": folder.name, "commit": commit})
+        if not as_json:
+            say(commit)
+    if as_json:
+        say(json.dumps(campaigns, indent=2))
+    elif not campaigns:
         say(
             "nothing was measured: `noisefloor due` lists what is due and the minutes that it takes"
         )

@@ -14,6 +14,7 @@ from noisefloor.model import Study
 from noisefloor.stats import combine, verdict
 from noisefloor.stats.row import percent
 from noisefloor.stats.student import quantile
+from noisefloor.stats.verdicts import at_least
 from noisefloor.text.reasons import Reason, Why
 
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is combined
@@ -122,14 +123,15 @@ def _row(
     if means:
         spread = tau(design.instrument(study, row["workload"]), metric)
         both = combine.combine_sittings(means, spread, int(row["together"]))
+        mean, lo, hi = at_least(metric, (both.mean, both.lo, both.hi))
         for column, value in (
-            ("change_pct", both.mean), ("lo_pct", both.lo), ("hi_pct", both.hi),
+            ("change_pct", mean), ("lo_pct", lo), ("hi_pct", hi),
             ("next_lo_pct", both.next_lo), ("next_hi_pct", both.next_hi),
         ):  # fmt: skip
             out[column] = percent(value) if math.isfinite(value) else math.nan
         out["ranged"] = both.ranged
         margin = math.log1p(row["margin_pct"] / 100)
-        out["verdict"] = verdict.word(both.lo, both.hi, margin, metric)
+        out["verdict"] = verdict.word(lo, hi, margin, metric)
     for column in ("n_baseline", "n_arm", "blocks"):
         out[column] = sum(int(repeat[column]) for _, repeat in repeats)
     if n < asked:

@@ -188,7 +188,7 @@ def _together(
         """The row of one comparison or joint effect."""
         n = round(each["size"].sum())
         means, part = each["mean"].to_numpy(float), start.part if start else None
-        logs = _at_least(
+        logs = at_least(
             metric, tuple(map(float, rule.block_interval(means, together, part, known)))
         )
         word = verdict.word(logs[1], logs[2], margin, metric) if len(each) > 1 else CANNOT_TELL
@@ -252,7 +252,7 @@ def _rounding(metric: str, each: pd.DataFrame) -> float:
     return BUCKET**2 / 6 / max(each["size"].sum(), 1) if metric in QUANTILES else 0.0
 
 
-def _at_least(metric: str, logs: tuple[float, ...]) -> tuple[float, float, float]:
+def at_least(metric: str, logs: tuple[float, ...]) -> tuple[float, float, float]:
     """(mean, lo, hi), of a percentile no closer than half a bucket of the histogram."""
     mean, lo, hi = logs
     if metric in QUANTILES:
