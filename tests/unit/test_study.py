@@ -235,6 +235,28 @@ def test_a_misspelt_how_is_one_sentence(name, arm, how, says, monkeypatch):
         [studies.load(name, question=key, profile="standard") for key in studies.questions(name)]
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ((), "the file has 'budgetmin'; "),
+        (("questions", "rate"), "questions.rate has 'budgetmin'; advice, arms, "),
+        (("workloads", "in memory"), "workloads.in memory has 'budgetmin'; alone, arrivals, "),
+        (("arms", "plain"), "arms.plain has 'budgetmin'; does, engine, "),
+    ],
+)
+def test_a_misspelt_key_of_a_study_is_one_sentence(where, says, monkeypatch):
+    file = copy.deepcopy(studies._read("binlog-encryption"))
+    entry = file
+    for part in where:
+        entry = entry[part]
+    entry["budgetmin"] = 3
+    monkeypatch.setattr(studies, "_read", lambda _: file)
+    with pytest.raises(
+        study.StudyError, match=f"^binlog-encryption: {says}.* are allowed; nothing was measured$"
+    ):
+        studies.load("binlog-encryption")
+
+
 def test_what_how_takes_is_written_down():
     text = (paths.root() / "docs" / "add-a-study.md").read_text()
     for kit, known in studies.HOW.items():

@@ -3,6 +3,7 @@
 A value of a file may be a table by profile (``{quick = 2, standard = 3}``); the table of an engine
 (``[mariadb]``) replaces whole fields of what stands above it."""
 
+import dataclasses
 import functools
 import os
 import tomllib
@@ -45,6 +46,25 @@ HOW: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _TOGETHER = ({"tls", "key", "group"},)  # all of them, or none
 _OF_PROFILE = {"budget_min", "slice_s", "warmup_s", "rows", "blocks"}
+_EITHER = _OF_PROFILE | {
+    "advice",
+    "asks",
+    "design",
+    "engine",
+    "kit",
+    "settings",
+    "sittings",
+    "upgrade",
+}
+# the keys that a study's file may have, and those of an entry of its tables
+_KEYS: dict[str, set[str]] = {
+    "": _EITHER
+    | {"also", "arms", "cipher", "headline", "keyring", "own_pages", "questions", "tables", "title"}
+    | {"workloads", *server_kinds()},
+    "arms": {f.name for f in dataclasses.fields(Arm)} - {"name"} | {"does", "like"},
+    "workloads": {f.name for f in dataclasses.fields(Workload)} - {"name"},
+    "questions": _EITHER | {"arms", "compare", "facts", "rate", "rates", "workload", "workloads"},
+}
 HEADLINE_SITTINGS = 3  # of a study's headline; another question declares its own, or one
 
 
@@ -73,6 +93,7 @@ def load(
         declared = bool(budget_min)
         return own(chosen, engine or USUAL, threads, margin_pct, declared=declared, **more)
     file = _file(name, engine, more.pop("old", ""), more.pop("builds", {}))
+    _spelt(name, file)
     if more:
         raise refused(f"{name} has no parameter {next(iter(more))!r}")
     known = file["questions"]
@@ -382,6 +403,20 @@ def _arm(name: str, arms: Mapping[str, Any], engine: str = "") -> Arm:
         fields = arms[like] | fields
     fields.pop("does", None)  # words for the page
     return Arm(name, **_tuples(fields))
+
+
+def _spelt(study: str, file: Mapping[str, Any]) -> None:
+    """Raise StudyError for a key of a study's file that nothing reads."""
+    entries = {
+        f"{part}.{entry}" if part else "the file": (part, given)
+        for part in _KEYS
+        for entry, given in (file.get(part, {}) if part else {"": file}).items()
+    }
+    for where, (part, given) in entries.items():
+        for key in given:
+            if key not in _KEYS[part]:
+                known = ", ".join(sorted(_KEYS[part]))
+                raise refused(f"{study}: {where} has {key!r}; {known} are allowed")
 
 
 def _how(study: str, arm: Arm, kit: str) -> None:

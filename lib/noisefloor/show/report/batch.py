@@ -342,7 +342,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     sentence alone."""
     title = facts.get("title") or page.stem.replace("-", " ").capitalize()
     leads = [] if page.stem in _LAST else facts.get("leads", [])
-    answers = [*map(_answer, leads, facts.get("headlines", ()))]
+    answers = [*map(_answer, leads, _sentences(facts))]
     theirs = _published() / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
@@ -352,7 +352,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
         "advice": facts.get("advice") or "",
         "measured": (facts.get("measured") or "") * bool(leads),
         "day": str(facts.get("date") or "")[:10],
-        "published": _facts(theirs).get("headlines", []) if repeats else [],
+        "published": _sentences(_facts(theirs)) if repeats else [],
         "theirs": os.path.relpath(theirs, out),
     }
 
@@ -420,8 +420,16 @@ def published_findings() -> str:
 
 def _finding(page: Path, facts: Mapping[str, Any]) -> str:
     title = facts["title"] or facts["study"]
-    first = facts["headlines"][0] if facts.get("leads") else facts["headline"].split(". ")[0]
-    return f"- [{title}]({paths.relative(page)}) {first.rstrip('.')}.\n"
+    first = _sentences(facts)[0] if facts.get("leads") else facts["headline"].split(". ")[0]
+    texts = words.sentences((first.rstrip("."), facts.get("advice") or ""))
+    return f"- [{title}]({paths.relative(page)}) {texts}\n"
+
+
+def _sentences(facts: Mapping[str, Any]) -> list[str]:
+    """What the rows say that a page leads with, each with its change in units."""
+    headlines = facts.get("headlines", [])
+    in_units = facts.get("units") or [""] * len(headlines)
+    return [f"{h} {u}{'.' * bool(u)}".strip() for h, u in zip(headlines, in_units, strict=True)]
 
 
 def _published_pages() -> list[tuple[Path, dict[str, Any]]]:

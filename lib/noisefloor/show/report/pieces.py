@@ -398,6 +398,7 @@ def save(
         "verdict": rows[0]["verdict"] if rows else None,
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
+        "units": [] if headline else [units.change_in_units(row, r) for row in rows],
         "also": [
             statement.headline_of(row, r)
             if row["workload"] in main
