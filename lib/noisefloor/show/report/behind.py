@@ -338,13 +338,28 @@ def settings(results: Results) -> Shown | None:
 
 def _configured(results: Results) -> Shown:
     """What stands in each arm's my.cnf beside its folders, to be copied; and what is set while it
-    runs."""
-    blocks = []
+    runs, or for another question."""
+    blocks, every = [], [work for part in results.parts for work in part.study.workloads]
+    under: dict[str, list[str]] = {}  # what is set -> the workloads that it is set for
+    for work in every:
+        for k, v in work.settings.items():
+            under.setdefault(f"SET GLOBAL {k} = {v};", []).append(work.name)
+    sets = [
+        f"# {line}" if len(names) == len(every) else f"# {', '.join(dict.fromkeys(names))}: {line}"
+        for line, names in under.items()
+    ]
     for arm in results.study.compared:
         options = dict(results.study.settings) | dict(arm.settings)
         lines = [f"{k} = {v}" for k, v in options.items()]
         lines += [f"# {k}={v} in the environment" for k, v in arm.environment.items()]
         lines += [f"# SET GLOBAL {k} = {v};" for k, v in arm.switch.items()]
+        lines += sets
+        lines += dict.fromkeys(
+            f"# {part.study.key}: {k} = {v}"
+            for part in results.parts
+            for k, v in part.study.settings.items()
+            if options.get(k) != v and k not in arm.settings
+        )
         blocks.append((arm.name, "\n".join(["[mysqld]", *lines])))
     return Shown(piece("blocks", blocks))
 
