@@ -240,6 +240,15 @@ def test_connections_at_a_rate_have_their_load_their_figure_and_their_field():
     assert first[:2] == [200, pytest.approx(1 + cpu["change_pct"] / 100)]
 
 
+def test_transactions_at_a_rate_have_their_figure_and_their_field():
+    r = results.load(paths.campaign("binlog-encryption-rate-standard-20261129-110654"))
+    shown = answers.lead_figure(r).markup
+    assert "Latency of transactions, counted from their intended start" in shown
+    assert "arm is offered, both at the same time;" in shown
+    assert "Both servers share the cores" in shown
+    assert "transactions a second</label>" in shown
+
+
 def test_a_page_of_connections_that_measured_no_rate_begins_with_its_thread_counts():
     r = results.load(paths.campaign("ssl-connections-headline-standard-20261126-185025"))
     assert results.load_curve(r).empty
