@@ -4,6 +4,7 @@ and loaded once a session. What is slow to import is imported where it is needed
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -44,6 +45,13 @@ def comparisons(*words) -> list[dict]:
     said = noisefloor(*words, "--json")
     assert said.exit_code == 0, said.output
     return json.loads(said.stdout)["comparisons"]
+
+
+def documented(frame: str) -> list[str]:
+    """The columns of a frame that the docs promise to an analyst."""
+    text = (ROOT / "docs" / "reading-a-page.md").read_text()
+    (line,) = (x for x in text.splitlines() if x.startswith(f"| `{frame}` |"))
+    return re.findall(r"`(\w+)`", line.split("|")[3])
 
 
 def refused(said: Result, code: int = 2, words: str = "") -> None:

@@ -20,6 +20,12 @@ from test_report import text
 from test_results import answering
 
 COMMAND = "noisefloor run binlog-encryption --question throttled --profile standard"
+RECORDED = [  # of new designs: campaign, arm, what a source claims of it
+    ("binlog-encryption-rate-standard-20261129-110654", "", "TPS"),
+    ("tablespace-encryption-rate-standard-20261129-132930", "tables only", "1 to 16 threads together"),
+    ("ssl-connections-rate-standard-20261129-164506", "TLS 1.3, RSA 2048", ""),
+    ("backup-encryption-headline-standard-20261129-172355", "aes-128-cbc", "backup with aes-128-cbc, time"),
+]  # fmt: skip
 STUDIES = {
     path.stem: book
     for path in paths.notebooks().glob("*.ipynb")
@@ -157,15 +163,18 @@ def test_a_page_about_two_pairs_of_builds_keeps_their_campaigns_apart():
     assert "AMD" in rows[1]
 
 
-@pytest.mark.parametrize(
-    ("campaign", "arm", "label"),
-    [
-        ("binlog-encryption-rate-standard-20261129-110654", "", "TPS"),
-        ("tablespace-encryption-rate-standard-20261129-132930", "tables only", "1 to 16 threads together"),
-        ("ssl-connections-rate-standard-20261129-164506", "TLS 1.3, RSA 2048", ""),
-        ("backup-encryption-headline-standard-20261129-172355", "aes-128-cbc", "backup with aes-128-cbc, time"),
-    ],
-)  # fmt: skip
+def test_the_box_names_machine_and_engines_of_what_leads_the_page_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv(report.OUT, str(tmp_path))
+    pair = ("headline-standard-20261125-022441", "mariadb-standard-20261126-090000")
+    r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in pair))
+    measured = text(report.begin(r)).partition("Measured once, ")[2]
+    alone = text(report.begin(results.load(r.folder))).partition("Measured once, ")[2]
+    assert measured == alone
+    assert "2026-11-25, Intel(R) Xeon(R)" in measured
+    assert "cores, MySQL 8.0.31 and MySQL 9.7.4." in measured
+
+
+@pytest.mark.parametrize(("campaign", "arm", "label"), RECORDED)
 def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, monkeypatch):
     monkeypatch.setenv(report.OUT, str(tmp_path))
     r = results.load(paths.campaign(campaign))
@@ -177,25 +186,45 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
     assert len([w for w in f"{title} {said}".split() if re.search(r"\w", w)]) <= 90, said
 
 
-def test_a_headline_can_be_computed_from_the_table_below_it():
-    """Its change and its units are those of one row of the table, to the last digit."""
-    r = results.load(paths.campaign("tablespace-encryption-rate-standard-20261129-132930"))
-    table = text(report.absolute(r))
-    for row in results.headlines(r, "tables only"):
+def size(row) -> str:
+    """What a headline tells of a row's size."""
+    if words.undecided(row):
+        return words.either(row)
+    if row["verdict"] == stats.verdict.SAME:
+        return words.interval_text(row)
+    return words.limits(row) or str(amounts.size(row["change_pct"], row["metric"]))
+
+
+@pytest.mark.parametrize(("campaign", "arm", "_label"), RECORDED)
+def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _label):
+    """Its change and its units are those of one row of the table, to the last digit; of several thread
+    counts together, it lies between theirs."""
+    r = results.load(paths.campaign(campaign))
+    table, rows = text(report.absolute(r)), results.headlines(r, arm)
+    assert len(rows) == 2
+    for row in rows:
         said = amounts.ascii_only(report.headline_of(row, r, brief=True))
+        told = amounts.ascii_only(size(row))
+        assert re.search(rf"(?<![\d.]){re.escape(told)}", said), (told, said)
         change, both = (
             amounts.ascii_only(t) for t in (words.change(row), units.change_in_units(row, r))
         )
-        if words.undecided(row):
-            plain, before, _ = re.fullmatch(r"(\S+): (\S+) (\S+)", both).groups()
+        if row["joint"]:
+            each = r.of(row["workload"], row["metric"], control=False, question=row["question"])
+            each = each[each["arm"].eq(row["arm"]) & ~each["joint"]]
+            changes = each.sort_values("threads").apply(words.change, axis=1)
+            assert both == ""
+            assert all(f") {amounts.ascii_only(c)}" in table for c in changes)
+            assert each["change_pct"].min() <= row["change_pct"] <= each["change_pct"].max()
+        elif words.undecided(row):
+            plain, before, _ = re.fullmatch(r"(.+): (\S+) (\S+)", both).groups()
             assert plain == row["baseline"]
             assert f" {before} " in table
-            continue
-        before, after, _ = re.fullmatch(r"(\S+) → (\S+) (\S+)", both).groups()
-        assert change in said
-        assert f" {before} {after} (" in table
-        shown = table.partition(f" {before} {after} (")[2]
-        assert shown.partition(") ")[2].startswith(change)
+        else:
+            before, after, _ = re.fullmatch(r"(\S+) → (\S+) (\S+)", both).groups()
+            assert f" {before} {after} (" in table
+            shown = table.partition(f" {before} {after} (")[2]
+            assert shown.partition(") ")[2].startswith(change)
 
 
 def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():

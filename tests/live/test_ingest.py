@@ -28,7 +28,7 @@ import pytest
 
 import archive
 from analysis import archives as analysis
-from conftest import DATA, comparisons, done, noisefloor, refused
+from conftest import DATA, comparisons, documented, done, noisefloor, refused
 from noisefloor import paths
 from noisefloor.data import archive as archives
 from noisefloor.data import tidy
@@ -502,6 +502,18 @@ def test_runs_that_differ_in_something_else_are_not_pooled(tree, out):
     assert all("the arms differ in version (8.4.8 and 8.4.8-8), too" in r["warnings"] for r in rows)
     small = _judged(out, "--baseline", "server=mysql", "--where", "buffer_pool=2G")
     assert len(small) == 1
+
+
+def test_an_archive_has_a_row_for_each_run_that_can_be_compared(tree, out):
+    _ingest(_percona_2026(tree), out)
+    opened = archives.load(out, "mysql", label="server")
+    runs = opened.runs
+    assert list(runs.columns) == archives.RUNS == documented("archive.runs")
+    assert len(runs) == runs["run"].nunique() == 20
+    assert runs["arm"].value_counts().to_dict() == {"mysql": 10, "percona-server": 10}
+    assert set(runs["workload"]) == {w.name for w in opened.study.workloads}
+    (text,) = archives.raw(opened, runs["run"].iloc[0]).values()
+    assert "sysbench" in text
 
 
 def test_settings_in_names_of_files_are_no_repeats(tree, out):

@@ -1,14 +1,16 @@
 """Latency against load: what a page draws, and the field that takes the reader's own load."""
 
+import html
 import json
 import math
+import re
 from itertools import product
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from noisefloor import schedule, studies
+from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.show import plots
 from noisefloor.show.markup import piece
@@ -16,6 +18,7 @@ from noisefloor.show.report import answers
 from test_rate import RATE, study
 
 RATES = (100, 200, 400)
+TLS = "ssl-connections-rate-standard-20261129-164506"
 
 
 @pytest.fixture
@@ -45,7 +48,16 @@ def test_the_figure_shows_the_knee_the_capacity_and_each_change(found):
     for words in ("saturated", "capacity of one alone: 520", "encrypted", "+10.0", "cannot tell"):
         assert words in text
     assert text.count("cannot tell") == 2
+    assert "offered transactions a second" in text
     assert "saturated" in plots.svg(drawn.narrow())
+
+
+def test_a_rate_without_a_percentile_is_not_called_saturated(found):
+    few = found[found["rate"] < RATES[-1]].copy()
+    few.loc[few["rate"] == RATES[0], "p99_s"] = math.nan  # too few were served for it
+    drawn = plots.load_figure(few, verdicts("p99", 10.0, -5.0, 25.0), noun="connections")
+    assert "saturated" not in plots.svg(drawn)
+    assert "offered connections a second" in plots.svg(drawn)
 
 
 def test_an_arm_is_drawn_where_its_change_says(found):
@@ -60,14 +72,24 @@ def test_an_arm_is_drawn_where_its_change_says(found):
 
 
 @pytest.fixture
-def page(browser, tmp_path, found):
-    """The field of such a campaign, in a page opened from disk."""
+def show(browser, tmp_path):
+    """show(what `reader` takes) -> the field in a page opened from disk."""
+
+    def shown(*given):
+        file = tmp_path / "reader.html"
+        file.write_text(f"<!doctype html><body>{answers.reader(*given).markup}")
+        page = browser.new_page()
+        page.goto(file.as_uri())
+        return page
+
+    return shown
+
+
+@pytest.fixture
+def page(show, found):
+    """The field of such a campaign."""
     cpu, p99 = verdicts("cpu_per_transaction", 2.0, 1.0, 3.0), verdicts("p99", 10.0, -5.0, 25.0)
-    file = tmp_path / "reader.html"
-    file.write_text(f"<!doctype html><body>{answers.reader(found, cpu, p99).markup}")
-    page = browser.new_page()
-    page.goto(file.as_uri())
-    return page
+    return show(found, cpu, p99, "transactions")
 
 
 def cells(page) -> list[list[str]]:
@@ -79,17 +101,65 @@ def cells(page) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("typed", "plain", "encrypted"),
     [
-        ("200", ["0.600", "438", "20.0"], ["0.612 (0.606 to 0.618)", "22.0 (19.0 to 25.0)"]),
-        ("150", ["0.450", "329", "20.0"], ["0.459 (0.455 to 0.464)", "22.0 (19.0 to 25.0)"]),
+        (
+            "200",
+            ["0.600", "438", "20.0"],
+            [
+                "0.612; +0.0120 (+0.00600 to +0.0180)",
+                "447; +8.76 (+4.38 to +13.1)",
+                "22.0 (19.0 to 25.0)",
+            ],
+        ),
+        (
+            "150",
+            ["0.450", "329", "20.0"],
+            [
+                "0.459; +0.00900 (+0.00450 to +0.0135)",
+                "335; +6.57 (+3.29 to +9.86)",
+                "22.0 (19.0 to 25.0)",
+            ],
+        ),
         # processor time a transaction is that of the nearest load, latency is not known there
-        ("1000", ["3.00", "2,190", "not measured"], ["3.06 (3.03 to 3.09)", "not measured"]),
+        (
+            "1000",
+            ["3.00", "2,190", "not measured"],
+            [
+                "3.06; +0.0600 (+0.0300 to +0.0900)",
+                "2,230; +43.8 (+21.9 to +65.7)",
+                "not measured",
+            ],
+        ),
     ],
 )
 def test_a_load_that_is_typed_gives_cores_hours_and_milliseconds(page, typed, plain, encrypted):
+    """And what an arm adds to the baseline."""
     page.fill("input", typed)
-    first, second = cells(page)
-    assert first == ["plain", *plain]
-    assert [second[0], second[1], second[3]] == ["encrypted", *encrypted]
+    assert cells(page) == [["plain", *plain], ["encrypted", *encrypted]]
+    assert "transactions a second" in page.text_content("label")
+
+
+def test_connections_without_a_percentile_or_an_interval_have_what_is_known(show, found):
+    """An arm that may save has its lower end below zero."""
+    few = found.assign(p99_s=found["p99_s"].where(found["rate"] > RATES[0]))
+    cpu, p99 = verdicts("cpu_per_connection", 0.6, -1.0, 2.0), verdicts("p99", 10.0, -5.0, 25.0)
+    p99 = p99[p99["rate"] > RATES[0]]
+    page = show(few, cpu, p99, "connections")
+    assert "connections a second" in page.text_content("label")
+    page.fill("input", "100")
+    assert cells(page) == [
+        ["plain", "0.300", "219", "not measured"],
+        [
+            "encrypted",
+            "0.302; +0.00180 (\u22120.00300 to +0.00600)",
+            "220; +1.31 (\u22122.19 to +4.38)",
+            "not measured",
+        ],
+    ]
+    page.fill("input", "200")
+    assert [row[3] for row in cells(page)] == ["20.0", "22.0 (19.0 to 25.0)"]
+    page = show(few, cpu.assign(lo_pct=math.nan, hi_pct=math.nan), p99[:0], "connections")
+    page.fill("input", "200")
+    assert cells(page)[1] == ["encrypted", "0.604; +0.00360", "441; +2.63", "not measured"]
 
 
 @pytest.mark.parametrize("typed", ["", "0", "-5"])
@@ -102,13 +172,15 @@ def test_what_is_no_load_is_said(page, typed):
 
 
 def test_there_is_no_field_where_everything_is_saturated(found):
-    full = found.assign(p99_s=math.nan)
-    assert answers.reader(full, verdicts("p99", 1, 0, 2), verdicts("p99", 1, 0, 2)) is None
+    full = found.assign(p99_s=math.nan, cpu_s=math.nan)
+    cpu, p99 = verdicts("cpu_per_transaction", 1, 0, 2), verdicts("p99", 1, 0, 2)
+    assert answers.reader(full, cpu, p99, "transactions") is None
+    assert answers.reader(found, cpu[:0], p99, "transactions") is None
 
 
 def test_names_in_the_field_are_text():
     load = {"name": "<script>alert(1)</script>\"'", "points": [], "arms": []}
-    markup = str(piece("reader", json.dumps(load), 100))
+    markup = str(piece("reader", json.dumps(load), 100, "transactions"))
     assert "alert(1)</script>" not in markup
 
 
@@ -140,6 +212,49 @@ def test_the_load_is_the_median_of_whole_pairs_and_nothing_where_too_many_satura
     assert load.loc[(100, "plain"), "p99_s"] == pytest.approx(0.075)
     assert load.loc[[50], ["p50_s", "p99_s", "cpu_s"]].isna().all(axis=None)
     assert load.loc[[150, 200], ["p50_s", "p99_s", "cpu_s"]].notna().all(axis=None)
+
+
+def test_connections_at_a_rate_have_their_load_their_figure_and_their_field():
+    r = results.load(paths.campaign(TLS))
+    base, load = r.study.baseline.name, results.load_curve(r)
+    assert load["rate"].unique().tolist() == [50, 100, 200]
+    assert load["cpu_s"].notna().all()
+    for work in r.study.workloads:
+        runs = r.judged(work.name, "cpu_per_connection")
+        plain = load[load["rate"].eq(work.rate) & load["arm"].eq(base)]
+        assert plain["cpu_s"].item() == runs[runs["arm"] == base]["value"].median()
+    assert load[load["p99_s"].isna()]["rate"].unique().tolist() == [50]  # too few were served
+    shown = answers.lead_figure(r).markup
+    words = "Latency of connections, counted from their intended start"
+    assert f"{words}, against the load that each arm is offered, one after the other;" in shown
+    assert "connections a second</label>" in shown
+    assert "transactions" not in re.sub("<[^>]+>", "", shown)
+    assert "Both servers share the cores" not in shown
+    data = json.loads(
+        html.unescape(re.search('data-load="([^"]*)"', shown)[1]), parse_constant=pytest.fail
+    )
+    assert [rate for rate, _, p99 in data["points"] if p99 is None] == [50]
+    assert [arm["name"] for arm in data["arms"]] == [a.name for a in r.study.arms]
+    cpu = r.of("connections, 200 a second", "cpu_per_connection", control=False).iloc[0]
+    first = data["arms"][0]["points"][-1]
+    assert first[:2] == [200, pytest.approx(1 + cpu["change_pct"] / 100)]
+
+
+def test_transactions_at_a_rate_have_their_figure_and_their_field():
+    r = results.load(paths.campaign("binlog-encryption-rate-standard-20261129-110654"))
+    shown = answers.lead_figure(r).markup
+    assert "Latency of transactions, counted from their intended start" in shown
+    assert "arm is offered, both at the same time;" in shown
+    assert "Both servers share the cores" in shown
+    assert "transactions a second</label>" in shown
+
+
+def test_a_page_of_connections_that_measured_no_rate_begins_with_its_thread_counts():
+    r = results.load(paths.campaign("ssl-connections-headline-standard-20261126-185025"))
+    assert results.load_curve(r).empty
+    shown = answers.lead_figure(r).markup
+    for words in ("Connections per second", "Server CPU per connection", "threads (log scale)"):
+        assert words in shown
 
 
 def test_a_campaign_at_a_rate_gives_its_load(campaign, template):

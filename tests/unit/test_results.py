@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from conftest import planned
+from conftest import documented, planned
 from noisefloor import model as study
 from noisefloor import paths, stats, studies
 from noisefloor.data import design, question, results
@@ -63,6 +63,16 @@ def test_a_change_has_the_sign_of_its_metric(opened):
             name = f"in-memory-t2-encrypted-p{pair['pair']:03d}"
             more = values[name, "encrypted"] > values[name, "plain"]
             assert (pair["change"] > 0) == more
+
+
+def test_an_analyst_asks_for_frames_whose_columns_are_written_down(opened, three):
+    pairs = opened.pairs("in memory", "tps")
+    question = results.load(three[0])
+    assert documented("campaign.pairs(workload, metric)") == list(pairs.columns)
+    assert documented("question.result") == list(question.result.columns)
+    kept = question.verdicts[~question.verdicts["control"]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(question.result, kept[list(question.result.columns)])
+    assert len(kept) < len(question.verdicts)
 
 
 def test_tables_for_the_page(opened):

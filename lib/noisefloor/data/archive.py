@@ -30,6 +30,10 @@ OF_PATHS = ("server", "version", "setting")  # what makes an arm where nobody sa
 LABELS: tuple[str, ...] = (*OF_PATHS, "variant", "buffer_pool", "host")
 LABELS += ("folder", "arm", "study", "campaign", "tool_version")
 CHOSEN = (*LABELS, "workload", "threads")  # what runs can be chosen by
+RUNS = [
+    *("run", "workload", "arm", "threads", "differ", *LABELS[:7], "tool", "tool_version"),
+    *("duration_s", "file", "line", "warnings"),
+]  # of `Archive.runs`
 MOST_VALUES = 12  # of a label that a refusal names
 HARD = ("campaign", "tool", *tools.must_match())  # across which nothing can be compared
 
@@ -130,6 +134,11 @@ class Archive(results.Results):
     def tidy(self) -> pd.DataFrame:
         table = _parted(self._named.rows, self.baseline, self.label)
         return table.assign(study=self.folder.stem, campaign=self.folder.stem)
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """A row a run that can be compared, its workload and arm as they are judged: columns `RUNS`."""
+        return self.judged().drop_duplicates("run")[RUNS].reset_index(drop=True)
 
     def first(self, workload: str) -> str:
         """The arm that a workload is compared with where nobody said so."""

@@ -28,6 +28,11 @@ MORE = [
     "next_lo_pct",
     "next_hi_pct",
 ]
+RESULT = [
+    *("question", "workload", "rate", "threads", "joint", "metric", "baseline", "arm", "processor"),
+    *("verdict", "change_pct", "lo_pct", "hi_pct", "margin_pct", "sittings", "asked"),
+    *("next_lo_pct", "next_hi_pct"),
+]  # of `Results.result`
 _TAU = Path(__file__).parents[1] / "tau.json"
 
 

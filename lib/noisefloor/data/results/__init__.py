@@ -39,6 +39,7 @@ from noisefloor.data.results.rows import (
     PROCESSOR,
     THROUGHPUT,
     answering,
+    at_a_rate,
     capacity,
     costs,
     elsewhere,

@@ -179,6 +179,13 @@ class Results:
         first. Columns of `stats.row` and `question.MORE`."""
         return self.judge()
 
+    @property
+    def result(self) -> pd.DataFrame:
+        """What all campaigns of a question say together: the verdicts without the A/A controls, a row a
+        comparison and processor, columns `question.RESULT`."""
+        rows = self.verdicts
+        return rows[~rows["control"]].reindex(columns=question.RESULT).reset_index(drop=True)
+
     def judge(
         self, *, workload: str = "", metric: str = "", margin_pct: float = 0.0
     ) -> pd.DataFrame:

@@ -33,6 +33,15 @@ def capacity(page: Results) -> Results:
     return {p.study.key: p for p in reversed(page.parts)}.get("headline", page.parts[0])
 
 
+def at_a_rate(page: Results) -> Results | None:
+    """The first leading campaign of transactions or connections at a rate; None without one."""
+    for part in page.parts:
+        first = part.study.workloads[0]
+        if first.rate and first.tool in ("sysbench", "connect"):
+            return part
+    return None
+
+
 def highest_tps(page: Results) -> float:
     """Transactions a second that the baseline reaches at most, in the median of its runs at one thread
     count; 0 where that was not measured."""

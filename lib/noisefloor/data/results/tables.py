@@ -10,7 +10,7 @@ import pandas as pd
 
 from noisefloor import schedule, stats
 from noisefloor.data.results.campaign import Results, only
-from noisefloor.data.results.rows import PROCESSOR, capacity, headlines, main_workload
+from noisefloor.data.results.rows import PROCESSOR, at_a_rate, capacity, headlines, main_workload
 
 _CPU = PROCESSOR[0]
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
@@ -50,15 +50,16 @@ def price(page: Results, workload: str) -> pd.DataFrame:
 
 def load_curve(page: Results) -> pd.DataFrame:
     """What the leading campaign at a rate says of each rate: columns rate (offered, 1/s), arm, windows,
-    saturated_pct (of the windows, of either arm), p50_s, p99_s, cpu_s (a transaction; medians, NaN
-    where too many windows are saturated); empty without one."""
+    saturated_pct (of the windows, of either arm), p50_s, p99_s, cpu_s (of the server, a transaction or a
+    connection; medians, NaN where too many windows are saturated, or too few were served for a
+    percentile); empty without one."""
     columns = ["rate", "arm", "windows", "saturated_pct", "p50_s", "p99_s", "cpu_s"]
-    first = ((p, p.study.workloads[0]) for p in page.parts)
-    part = next((p for p, work in first if work.rate and work.tool == "sysbench"), None)
+    if (part := at_a_rate(page)) is None:
+        return pd.DataFrame(columns=columns)
     points = []
-    for work in part.study.workloads if part else ():
-        assert part is not None
+    for work in part.study.workloads:
         rows = part.judged(work.name)
+        cpu = next((m for m in PROCESSOR if m in set(rows["metric"])), _CPU)
         saturated = part.opened.tidy_runs.saturated.get(work.name, {})
         pairs = rows.groupby(["metric", "pair_id"])["value"].transform("size")
         middle = rows[pairs.gt(1)].groupby(["arm", "metric"])["value"].median()
@@ -68,7 +69,7 @@ def load_curve(page: Results) -> pd.DataFrame:
             windows = sum(n for _, n in counts)
             share = sum(n for n, _ in counts) / windows if windows else math.nan
             below = share <= schedule.MOST_SATURATED
-            values = [middle.get((arm, m), math.nan) for m in ("p50", "p99", _CPU)]
+            values = [middle.get((arm, m), math.nan) for m in ("p50", "p99", cpu)]
             values = values if below else [math.nan] * 3
             points.append((work.rate, arm, windows, 100 * share, *values))
     return pd.DataFrame(points, columns=columns).sort_values("rate", kind="stable")

@@ -209,14 +209,15 @@ def load_figure(
     rows: pd.DataFrame,
     *,
     capacity: float = 0.0,
+    noun: str = "transactions",
     palette: Palette = PAGE,
     narrow: bool = False,
 ) -> Figure:
     """Latency of every arm against the offered load, and below it the change of p99 with its interval.
 
-    `latencies`: rate, arm, p50_s, p99_s, as `results.Results.load` returns them, NaN where a rate
+    `latencies`: rate, arm, p50_s, p99_s, as `results.load_curve` returns them, p50 NaN where a rate
     is saturated; `rows`: verdict rows of p99 with the column rate; `capacity`: transactions a
-    second that the baseline reaches at most, 0 where that was not measured.
+    second that the baseline reaches at most, 0 where that was not measured; `noun`: what is offered.
     """
     row: Any
     ink = palette.of(rows if len(rows) else latencies)
@@ -236,7 +237,7 @@ def load_figure(
         top.set_ylim(*ends)
         canvas.ticks(top.yaxis, canvas.round_numbers(*ends), "{x:g}\u202fms")
     at_foot = top.get_xaxis_transform()
-    for rate in latencies.loc[latencies["p99_s"].isna(), "rate"].unique():
+    for rate in latencies.loc[latencies["p50_s"].isna(), "rate"].unique():
         canvas.note(top, "saturated", (rate, 0), (0, 6), at_foot, ha="center", color=ARMS[1])
     if capacity:
         top.axvline(capacity, color=MUTED, lw=1.2, ls=(0, (4, 3)))
@@ -258,7 +259,7 @@ def load_figure(
         canvas.above(low, f"p99: {canvas.shows(low, 'p99', shade)}")
     low.set_xlim(0, end)
     canvas.ticks(low.xaxis, rates, "{x:,.0f}")
-    low.set_xlabel("transactions a second that each server is offered")
+    low.set_xlabel(f"offered {noun} a second")
     canvas.apart(figure)
     return figure
 

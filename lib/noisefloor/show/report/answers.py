@@ -8,13 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from noisefloor import paths, studies
+from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
 from noisefloor.data.results import (
+    LATENCY,
     PROCESSOR,
     THROUGHPUT,
     Results,
     answering,
+    at_a_rate,
     capacity,
     costs,
     counted,
@@ -49,7 +51,7 @@ from noisefloor.show.rows import SHORT, is_control, is_joint, joint, metric_labe
 
 FEW = 6  # comparisons that the table of questions tells one by one
 MANY = 20  # more of them are drawn over all thread counts alone
-COSTS = ["tps", "cpu_per_transaction"]
+COSTS = [*THROUGHPUT, *PROCESSOR]
 ENDS = ("change_pct", "lo_pct", "hi_pct")
 _LISTS = TOLD["lists"]
 
@@ -77,12 +79,11 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
     leads, others = headlines(r, arm), further(r)
-    facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
     page, first = studies.page_of(r.study.name, r.study.key), leading(r).study
     asks = studies.asks(r.study.name, r.study.key, first.baseline.name, first.arms[0].name)
     title = asks or r.study.title
-    save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
-    return verdict_box(r.verdicts, facts, primary=leads, answer=answer, r=r)
+    save(r.verdicts, page, r.meta, r=r, title=title, raw=r.sources, primary=leads, also=others)
+    return verdict_box(r.verdicts, r.meta, primary=leads, answer=answer, r=r)
 
 
 def archived(
@@ -159,25 +160,28 @@ def lead_figure(r: Results) -> Shown | None:
     """The figure that a page begins with: latency against the offered load with the change of p99, and a
     field that takes the reader's own load; where nothing was measured at a rate, the change against
     thread counts."""
-    points = load_curve(r)
-    if points.empty:
+    if (part := at_a_rate(r)) is None:
         return threads_section(r)
-    rows = r.of(control=False)
+    points, work = load_curve(r), part.study.workloads[0]
+    noun, both = TOLD["offered"][work.tool], schedule.at_once(part.study, work)
+    rows = r.of(control=False, question=part.study.key)
     rows = rows[rows["rate"].gt(0)].sort_values("rate", kind="stable")
-    p99, cpu = (rows[rows["metric"] == m] for m in ("p99", PROCESSOR[0]))
+    p99, cpu = (rows[rows["metric"].isin(of)] for of in (LATENCY, PROCESSOR))
+    field = reader(points, cpu, p99, noun)
     if points["rate"].nunique() == 1:
-        alone = rows[rows["metric"].isin(("mean_latency", "p95", "p99", PROCESSOR[0]))]
-        return joined_shown(dots(r, alone, "load"), reader(points, cpu, p99))
+        alone = rows[rows["metric"].isin(("mean_latency", "p95", *LATENCY, *PROCESSOR))]
+        return joined_shown(dots(r, alone, "load"), field)
     points = _changed(points, p99)
-    drawn = plots.load_figure(points, p99, capacity=highest_tps(r))
-    caption = say("load", words.finding(p99)) + shared()
+    drawn = plots.load_figure(points, p99, capacity=highest_tps(r), noun=noun)
+    how = "both at the same time" if both else "one after the other"
+    caption = say("load", words.finding(p99), noun=noun, how=how) + (shared() if both else "")
     full = points[points["saturated_pct"] > 0]
     caption += "".join(
         f" At {rate:,} a second {share:.0f} % of the windows were saturated."
         for rate, share in full.groupby("rate")["saturated_pct"].max().items()
     )
-    shown = figure(drawn, p99, "load", caption, alt=say("load-alt"), data=points)
-    return joined_shown(shown, reader(points, cpu, p99))
+    shown = figure(drawn, p99, "load", caption, alt=say("load-alt", noun=noun), data=points)
+    return joined_shown(shown, field)
 
 
 def _changed(points: pd.DataFrame, p99: pd.DataFrame) -> pd.DataFrame:
@@ -201,15 +205,16 @@ def shared() -> str:
     return say("shared", cpu=cpu["share"], **latency)
 
 
-def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame) -> Shown | None:
-    """The field into which a reader types transactions a second: cores and milliseconds of each arm.
-    An arm is the baseline times its change. load: as `Results.load`; cpu, p99: verdict rows with the
-    column rate."""
-    load = load[load["p99_s"].notna()]
-    if load.empty or cpu.empty:
+def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame, noun: str) -> Shown | None:
+    """The field into which a reader types how many (`noun`) a second: cores, CPU hours a month and
+    milliseconds of each arm, and what it adds to the baseline. An arm is the baseline times its change.
+    load: as `load_curve` returns it; cpu, p99: verdict rows with the column rate. None without CPU."""
+    if cpu.empty:
         return None
     base = cpu["baseline"].iloc[0]
-    plain = load[load["arm"] == base].set_index("rate")
+    plain = load[load["arm"].eq(base) & load["cpu_s"].notna()].set_index("rate")
+    if plain.empty:
+        return None
     arms = []
     for arm in pd.unique(cpu["arm"]):
         points = []
@@ -217,13 +222,19 @@ def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame) -> Shown | 
             changes = []
             for of in (cpu, p99):
                 one = of[of["arm"].eq(arm) & of["rate"].eq(rate)]
-                changes += [1 + one[c].iloc[0] / 100 if len(one) else None for c in ENDS]
+                changes += [_known(1 + one[c].iloc[0] / 100) if len(one) else None for c in ENDS]
             points.append([int(rate), *changes])
         arms.append({"name": arm, "points": points})
-    points = [[int(rate), row["cpu_s"], 1e3 * row["p99_s"]] for rate, row in plain.iterrows()]
+    points = [
+        [int(rate), row["cpu_s"], _known(1e3 * row["p99_s"])] for rate, row in plain.iterrows()
+    ]
     data = {"name": base, "points": points, "arms": arms}
-    first = int(load["rate"].iloc[len(load) // 2])
-    return Shown(piece("reader", json.dumps(data), first), "")
+    return Shown(piece("reader", json.dumps(data), points[len(points) // 2][0], noun), "")
+
+
+def _known(value: float) -> float | None:
+    """A number for JSON, which has no NaN."""
+    return float(value) if has_value(value) else None
 
 
 def sittings_section(r: Results, arm: str = "") -> Shown:

@@ -213,6 +213,18 @@ def campaigns_behind(row: Row, r: "Results | None") -> list["Results"]:
     return r.by_processor.get((row["question"], row["processor"]), [])
 
 
+def _of_question(row: Row, campaign: Facts, r: "Results | None") -> Facts:
+    """The facts of the newest campaign behind a row, with the days and machines of all of its
+    question, on any processor; of what is no campaign those that are given."""
+    behind = campaigns_behind(row, r)
+    if not behind or r is None:
+        return campaign
+    every = [each.meta for each in r.every if each.study.key == row["question"]]
+    ended = sorted(str(meta.get("finished") or "") for meta in every)
+    more = {"first": ended[0], "finished": ended[-1], "hosts": [m.get("host") for m in every]}
+    return behind[-1].meta | more
+
+
 def minutes(campaign: "Results") -> float:
     """Minutes of the clock that a campaign took."""
     meta = campaign.meta
@@ -464,7 +476,7 @@ def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where, and how many sittings it lacks: `Provisional, 1 of 3
     sittings (boots of the machine). Measured once, 25 minutes: 2026-11-29, AMD EPYC, 2 cores, MySQL
     9.7.4.`"""
-    often, place = effort(row, r), where(campaign)
+    often, place = effort(row, r), where(_of_question(row, campaign, r))
     clause = f"Measured {often}{f': {place}' if often and place else place}"
     waiting = f"{word(row)} (boots of the machine)" if row["verdict"] == NOT_YET else ""
     return sentences(filter(None, (waiting, clause if often or place else "")))

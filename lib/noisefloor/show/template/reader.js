@@ -4,12 +4,14 @@
   const load = JSON.parse(form.dataset.load);
   const field = form.querySelector("input");
   const body = form.querySelector("tbody");
-  const first = load.points[0][0];
-  const last = load.points[load.points.length - 1][0];
+  const timed = load.points.filter((point) => point[2] !== null);
+  const unknown = "not measured";
 
-  // a value at a load: a straight line between two measured ones, that of the nearest beyond
+  // a value at a load: a straight line between two measured ones, that of the nearest beyond; NaN
+  // where none is known
   const at = (points, column, rate) => {
     const known = points.filter((point) => point[column] !== null);
+    if (!known.length) return NaN;
     const after = known.findIndex((point) => point[0] >= rate);
     if (after === 0) return known[0][column];
     if (after < 0) return known[known.length - 1][column];
@@ -18,7 +20,8 @@
     return low[column] + share * (high[column] - low[column]);
   };
   const digits = { minimumSignificantDigits: 3, maximumSignificantDigits: 3 };
-  const shown = (value) => value.toLocaleString("en", digits);
+  const shown = (value, signDisplay = "auto") =>
+    value.toLocaleString("en", { ...digits, signDisplay }).replace("-", "\u2212");
   const row = (cells) => {
     const line = document.createElement("tr");
     cells.forEach((text, n) => {
@@ -28,21 +31,29 @@
     });
     return line;
   };
-  const range = (whole, arm, column, rate) => {
-    const [mid, lo, hi] = [0, 1, 2].map((n) => whole * at(arm.points, column + n, rate));
-    return `${shown(mid)} (${shown(lo)} to ${shown(hi)})`;
+  // an estimate and the ends of its interval, as far as they are known
+  const range = ([middle, lo, hi], sign) => {
+    if (Number.isNaN(middle)) return unknown;
+    const ends = Number.isNaN(lo) ? "" : ` (${shown(lo, sign)} to ${shown(hi, sign)})`;
+    return `${shown(middle, sign)}${ends}`;
+  };
+  // an arm's whole, and what it adds to the baseline's
+  const added = (whole, factors) => {
+    if (Number.isNaN(factors[0])) return unknown;
+    const more = factors.map((factor) => whole * (factor - 1));
+    return `${shown(whole * factors[0])}; ${range(more, "exceptZero")}`;
   };
   const draw = () => {
     const rate = Number(field.value);
     if (!(rate > 0)) return body.replaceChildren(row(["a number above 0 is needed", "", "", ""]));
     const cores = rate * at(load.points, 1, rate);
-    const inside = rate >= first && rate <= last;
-    const wait = at(load.points, 2, rate);
-    const lines = [row([load.name, shown(cores), shown(730 * cores), inside ? shown(wait) : "not measured"])];
+    const inside = timed.length && rate >= timed[0][0] && rate <= timed[timed.length - 1][0];
+    const wait = inside ? at(load.points, 2, rate) : NaN;
+    const lines = [row([load.name, shown(cores), shown(730 * cores), range([wait, NaN, NaN])])];
     for (const arm of load.arms) {
-      const hours = range(730 * cores, arm, 1, rate);
-      const tail = inside ? range(wait, arm, 4, rate) : "not measured";
-      lines.push(row([arm.name, range(cores, arm, 1, rate), hours, tail]));
+      const factors = (column) => [0, 1, 2].map((n) => at(arm.points, column + n, rate));
+      const [cpu, tail] = [factors(1), factors(4).map((factor) => wait * factor)];
+      lines.push(row([arm.name, added(cores, cpu), added(730 * cores, cpu), range(tail)]));
     }
     body.replaceChildren(...lines);
   };
