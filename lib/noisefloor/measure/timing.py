@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -44,7 +45,8 @@ class TimingError(Refusal):
 
 class Stopwatch:
     """The process that starts commands and times them; in a `with` it ends with the block, and what
-    it started ends with it. A session of its own: a Ctrl-C in the terminal does not reach it."""
+    it started ends with it, even if it is killed. A session of its own: a Ctrl-C in the terminal
+    does not reach it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -64,7 +66,8 @@ class Stopwatch:
         with contextlib.suppress(BrokenPipeError):
             self._asks.write(json.dumps({"argv": list(argv), "limit_s": limit_s}) + "\n")
             self._asks.flush()
-        if not (line := self._answers.readline()):
+        if not (line := self._answers.readline()).endswith("\n"):
+            self._kill()
             raise TimingError("the process that times the commands ended; nothing was judged")
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -78,9 +81,17 @@ class Stopwatch:
         try:
             self.process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self._kill()
             self.process.wait()
         self._answers.close()
+
+    def _kill(self) -> None:
+        """Kill its session: itself, and the command, which does not end with it. It is not reaped
+        yet, so that no other session can have its number."""
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getsid(pid) == self.process.pid:
+                    os.kill(pid, signal.SIGKILL)
 
 
 def measure(
