@@ -190,12 +190,12 @@ hyperfine makes all runs of one command, then all of the other one, and always n
 own; a script in its documentation has Welch's. Both tools timed the same commands, {raw["seconds"]:.0f} seconds each:
 `sha256sum` of {FILE_MB} MB and a loop of Python against themselves, and the loop against one with 5 % more work.
 
-| What is taken for a difference | The same command called different | The largest of these | 5 % more found |
+| What is taken for a difference | The same command called different | The largest of these | 5 % more work found |
 |---|---:|---:|---:|
 {table}
 
 A moment in which the machine is slow falls on one command alone where its runs stand together, and on both where they are
-paired. A t test over single runs takes them for independent; blocks of pairs are what can be. Measured on
+paired. A t test over single runs takes them for independent, and runs made one after the other are not. Measured on
 {raw["when"]} with hyperfine {raw["hyperfine"]}: {raw["machine"]} All times are in
 [time-hyperfine.json](../data/raw/compared/time-hyperfine.json), and `tests/bench/bench_time.py` measures them again.
 """
@@ -222,6 +222,8 @@ def main() -> None:
         if not shutil.which("hyperfine"):
             sys.exit("hyperfine is needed (apt-get install hyperfine); nothing was measured")
         RAW.write_text(lines(measure()))
+    if not RAW.exists():
+        sys.exit(f"{RAW.name} is not there yet: measure it without --table; nothing was written")
     raw = json.loads(RAW.read_text())
     TEXT.write_text(written(TEXT.read_text(), raw))
     print(section(raw))

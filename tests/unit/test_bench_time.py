@@ -131,8 +131,16 @@ def test_no_comparison_begins_that_might_end_too_late(tools, monkeypatch):
     assert bench_time.measure()["comparisons"] == []
 
 
-def test_without_hyperfine_it_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(bench_time.sys, "argv", ["bench_time.py"])
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ([], r"^hyperfine is needed .*; nothing was measured$"),
+        (["--table"], r"^time.json is not there yet: .*; nothing was written$"),
+    ],
+)
+def test_what_is_missing_is_one_sentence(monkeypatch, tmp_path, more, words):
+    monkeypatch.setattr(bench_time.sys, "argv", ["bench_time.py", *more])
     monkeypatch.setattr(bench_time.shutil, "which", lambda name: None)
-    with pytest.raises(SystemExit, match=r"^hyperfine is needed .*; nothing was measured$"):
+    monkeypatch.setattr(bench_time, "RAW", tmp_path / "time.json")
+    with pytest.raises(SystemExit, match=words):
         bench_time.main()
