@@ -17,10 +17,12 @@ import pandas as pd
 import pytest
 import yaml
 
+import bench_time
 from conftest import COMMAND, DATA, ROOT, refused
 from conftest import noisefloor as run
-from noisefloor import paths, stats
-from noisefloor.data import tidy
+from noisefloor import paths, schedule, stats
+from noisefloor.data import results, tidy
+from noisefloor.measure import timing
 from noisefloor.model import METRICS
 from noisefloor.show import job
 from noisefloor.stats import rule, verdict
@@ -210,7 +212,7 @@ def measured(runner, extra_pct, **inputs):
     assert f"    A: {commands['command_a']}\n    B: {commands['command_b']}" in comment
     assert re.search(r"^A against itself, \d+ pairs: ", comment, re.M)
     assert re.search(r"^\| wall time \| ", comment, re.M)
-    assert len([*(done.folder / "runs").glob("time-*/campaign.json")]) == 2
+    assert len([*(done.folder / "runs").glob("time-*/campaign.json")]) == 1
     assert done.code == 3 * (done.outputs["verdict"] == "more")
     return done
 
@@ -230,6 +232,65 @@ def test_five_percent_more_work_is_never_called_less_or_the_same(runner, extra_p
     assert Path(done.outputs["page"]).parent == done.folder
     possible = {"more", "cannot tell"} | ({"same", "less"} if extra_pct == 0 else set())
     assert done.outputs["verdict"] in possible
+
+
+@pytest.fixture
+def by_a_clock(monkeypatch):
+    """Nothing is started: `sleep N` takes N / 10 seconds of a clock that only commands move, and each
+    run a little longer than the one before."""
+    clock, numbers = [0.0], itertools.count()
+
+    class Fake(timing.Stopwatch):
+        def __init__(self):
+            pass
+
+        def time(self, argv, limit_s):
+            took = float(argv[1]) / 10 * (1 + next(numbers) / 1e6) if argv[1:] else 0.0
+            clock[0] += took
+            answer = {"real_s": took, "user_s": took / 2, "sys_s": took / 4, "printed_B": 0}
+            answer |= {"maxrss_B": 50_000_000 if argv[1:] else 10_000_000}
+            return answer | {"exit_code": 0, "last": "", "late": False}
+
+        def __exit__(self, *exc):
+            pass
+
+    monkeypatch.setattr(timing, "Stopwatch", Fake)
+    monkeypatch.setattr(timing.time, "monotonic", lambda: clock[0])
+
+
+def test_in_every_pair_a_runs_once_more_and_all_orders_are_as_likely(home, by_a_clock):
+    """Measured apart, the control would not see what disturbs the pairs."""
+    judged = job.judge_commands("sleep 1", "sleep 2", seconds=160, seed=1)
+    (folder,) = paths.runs().glob("time-*")
+    assert folder == judged.campaign
+    plan = tidy.meta(folder)["plan"]
+    assert plan["control"] == plan["blocks"]
+    runs = tidy.run_table(folder)
+    runs = runs[~runs["warmup"]].sort_values(["pair", "position"])
+    orders = runs.groupby("pair")["arm"].agg(tuple)
+    pairs = plan["blocks"] * plan["pairs"]
+    assert len(orders) == pairs > 300
+    counts = orders.value_counts()
+    assert set(counts.index) == set(itertools.permutations(("A", "A again", "B")))
+    assert counts.between(0.6 * pairs / 6, 1.4 * pairs / 6).all()
+    for rows, arm, word in ((judged.rows, "B", "slower"), (judged.control, "A again", "same")):
+        by_metric = {row["metric"]: row for row in rows}
+        assert set(by_metric) == {"wall", "user_sys", "user_cpu", "sys_cpu", "peak_memory"}
+        assert {(row["arm"], row["n_arm"]) for row in rows} == {(arm, pairs)}
+        assert by_metric["wall"]["verdict"] == word
+
+
+def test_minutes_are_counted_with_the_third_run_of_each_pair(home, by_a_clock, monkeypatch):
+    took, judge = [], schedule.judge_campaign
+
+    def noted(*given, pair_seconds, **more):
+        took.append(round(pair_seconds, 3))
+        return judge(*given, pair_seconds=pair_seconds, **more)
+
+    monkeypatch.setattr(schedule, "judge_campaign", noted)
+    for control in (False, True):
+        results.load(timing.measure(("sleep 1", "sleep 1"), seconds=2, control=control)).alone()
+    assert took == [0.2, 0.3]
 
 
 # -- bad input -------------------------------------------------------------------------------------
@@ -390,49 +451,61 @@ JOBS, BLOCKS = 2_000, 8
 
 
 @pytest.fixture(scope="module")
-def recorded_pairs():
-    """Pairs of runs of one unchanged server, [thread count, block, pair]: log ratios."""
+def recorded_runs():
+    """Throughput of runs of one unchanged server, [thread count, block, pair, three in a row]: its
+    logarithms. They were measured in pairs: the third run is one of a neighbouring pair."""
     campaign = paths.recorded() / "calibration-switched-standard-20261123-033212"
-    table = tidy.tidy_table(campaign)
-    pairs = stats.pairs(table[table["metric"].eq("tps")], baseline="one server")
-    counts = pairs.sort_values(["block", "pair"]).groupby("threads")["change"]
-    return np.stack([changes.to_numpy().reshape(12, 4) for _, changes in counts])
+    runs = tidy.tidy_table(campaign)
+    runs = runs[runs["metric"].eq("tps") & ~runs["warmup"]]
+    runs = runs.sort_values(["block", "pair", "position"])
+    each = [np.log(of["value"].to_numpy().reshape(12, 8)) for _, of in runs.groupby("threads")]
+    return np.stack(each)[..., [(0, 1, 2), (2, 3, 4), (4, 5, 6), (5, 6, 7)]]
 
 
-def simulated(pairs, extra_pct=0.0):
-    """[job, (A and B, A and A), block, pair] of jobs that are made of recorded blocks, each pair
-    dealt anew by a coin."""
+def simulated(runs, extra_pct=0.0):
+    """[job, (A and B, A and A), block, pair] of jobs that are made of recorded blocks: in every pair
+    a coin says which of three runs in a row are A's and which one is B's."""
     coins = np.random.default_rng(1)
-    counts, blocks, each = pairs.shape
-    count = coins.integers(counts, size=(JOBS, 1, 1))
-    drawn = pairs[count, coins.integers(blocks, size=(JOBS, 2, BLOCKS))]
-    dealt = drawn * coins.choice((-1, 1), size=(JOBS, 2, BLOCKS, each))
-    dealt[:, 0] += np.log1p(extra_pct / 100)
-    return dealt
+    counts, blocks, *_ = runs.shape
+    count = coins.integers(counts, size=(JOBS, 1))
+    drawn = coins.permuted(runs[count, coins.integers(blocks, size=(JOBS, BLOCKS))], axis=-1)
+    a, again, b = np.moveaxis(drawn, -1, 0)
+    return np.stack([b - a + np.log1p(extra_pct / 100), again - a], axis=1)
 
 
-def differing(jobs):
+def differing(jobs, margin_pct=METRICS["wall"].margin_pct):
     """[job, (A and B, A and A)]: whether a word names a difference."""
     _, lo, hi = rule.block_interval(jobs.mean(-1))
-    margin = np.log1p(METRICS["wall"].margin_pct / 100)
-    return np.abs(rule.codes(lo, hi, margin)) == 1
+    return np.abs(rule.codes(lo, hi, np.log1p(margin_pct / 100))) == 1
 
 
-def test_a_job_of_one_command_says_a_difference_in_at_most_six_of_a_hundred_cases(recorded_pairs):
-    alone, itself = differing(simulated(recorded_pairs)).T
+def test_a_job_of_one_command_says_a_difference_in_at_most_six_of_a_hundred_cases(recorded_runs):
+    alone, itself = differing(simulated(recorded_runs)).T
     assert alone.mean() <= 0.06
     assert (alone & ~itself).mean() <= 0.06
     assert itself.mean() > 0.02  # or there would be nothing to see
 
 
-def test_a_difference_of_twenty_percent_is_seen_and_the_control_costs_little(recorded_pairs):
-    alone, itself = differing(simulated(recorded_pairs, 20)).T
+@pytest.mark.skipif(not bench_time.RAW.exists(), reason="tests/bench/bench_time.py measures it")
+def test_jobs_of_recorded_commands_err_as_rarely_even_without_a_margin():
+    kept = json.loads(bench_time.RAW.read_text())["comparisons"]
+    each = [[s for *_, s in c["noisefloor"]["runs"]] for c in kept if not c["extra_pct"]]
+    blocks = min(map(len, each)) // 12
+    assert blocks > 1
+    runs = np.log([times[: 12 * blocks] for times in each]).reshape(len(each), blocks, 4, 3)
+    alone, itself = differing(simulated(runs), 0).T
+    assert 0.02 < alone.mean() <= 0.06
+    assert (alone & ~itself).mean() <= 0.06
+
+
+def test_a_difference_of_twenty_percent_is_seen_and_the_control_costs_little(recorded_runs):
+    alone, itself = differing(simulated(recorded_runs, 20)).T
     assert alone.mean() > 0.95
     assert (alone & ~itself).mean() > 0.9
 
 
-def test_the_simulated_jobs_have_the_words_of_real_ones(recorded_pairs):
-    jobs = simulated(recorded_pairs, 8)[:20]
+def test_the_simulated_jobs_have_the_words_of_real_ones(recorded_runs):
+    jobs = simulated(recorded_runs, 4)[:20]
     named = differing(jobs)
     for (b, a), (alone, itself) in zip(jobs, named, strict=True):
         (row,) = job.with_control(judged(b), judged(a))

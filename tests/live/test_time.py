@@ -414,6 +414,28 @@ def test_stopped_in_the_first_pair_leaves_nothing_running(home, number, code):
         assert list(paths.runs().iterdir()) == []
 
 
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, 1), (signal.SIGSTOP, 130)])
+def test_a_stopwatch_that_is_killed_or_hangs_leaves_nothing_running(home, how, code):
+    """Its command is no child of the process that gives up on it."""
+    process = begun(home, "sh -c 'sleep 31.45 & sleep 31.45'", "true")
+
+    def sleeping():
+        return [p for p in alive("sleep 31.45") if p.info["cmdline"][0] == "sleep"]
+
+    until(lambda: len(sleeping()) == 2, "start", LONG_S)
+    children = psutil.Process(process.pid).children()
+    (watch,) = (p for p in children if "stopwatch.py" in " ".join(p.cmdline()))
+    watch.send_signal(how)
+    if how == signal.SIGSTOP:
+        os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout) == (code, ""), stderr
+    assert stderr.splitlines()[-1].endswith("; nothing was judged")
+    assert not watch.is_running()
+    gone("sleep 31.45")
+    assert list(paths.runs().iterdir()) == []
+
+
 def test_stopped_while_another_campaign_measures_nothing_is_said_to_be_kept(home, monkeypatch):
     def stopped(say):
         raise KeyboardInterrupt

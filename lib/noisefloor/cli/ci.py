@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -28,7 +27,7 @@ from noisefloor.cli.base import (
     "--commands",
     nargs=2,
     metavar="A B",
-    help="Two commands: timed in coin-flipped pairs, then A against itself for as long.",
+    help="Two commands, timed in coin-flipped pairs with A once more in each, against itself.",
 )
 @click.option(
     "--logs",
@@ -37,7 +36,7 @@ from noisefloor.cli.base import (
     metavar="BEFORE AFTER",
     help="Two folders of logs.",
 )
-@click.option("--seconds", type=float, help="--commands: of timing A against B. [30]")
+@click.option("--seconds", type=float, help="--commands: of measuring. [45]")
 @click.option("--shell", is_flag=True, help="--commands: run them in a shell.")
 @click.option("--restarts", is_flag=True, help="--logs: the server was restarted between the runs.")
 @click.option("--metric", default="", help="What the verdict is about. [throughput, else time]")
@@ -82,8 +81,8 @@ def ci(
     about = job.event(file) if file else ""
     margin_pct, folder = margin or 0.0, Path(out) if out else None  # 0: the metric's own
     if commands:
-        length: dict[str, Any] = {} if seconds is None else {"seconds": seconds}
-        judged = job.judge_commands(*commands, shell=shell, margin_pct=margin_pct, **length)
+        length = 45.0 if seconds is None else seconds
+        judged = job.judge_commands(*commands, shell=shell, margin_pct=margin_pct, seconds=length)
     elif logs:
         judged = job.judge_logs(*logs, restarts=restarts, margin_pct=margin_pct)
     lead = judged.deciding(metric)

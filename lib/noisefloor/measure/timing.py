@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -44,7 +45,8 @@ class TimingError(Refusal):
 
 class Stopwatch:
     """The process that starts commands and times them; in a `with` it ends with the block, and what
-    it started ends with it. A session of its own: a Ctrl-C in the terminal does not reach it."""
+    it started ends with it, even if it is killed. A session of its own: a Ctrl-C in the terminal
+    does not reach it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -64,7 +66,8 @@ class Stopwatch:
         with contextlib.suppress(BrokenPipeError):
             self._asks.write(json.dumps({"argv": list(argv), "limit_s": limit_s}) + "\n")
             self._asks.flush()
-        if not (line := self._answers.readline()):
+        if not (line := self._answers.readline()).endswith("\n"):
+            self._kill()
             raise TimingError("the process that times the commands ended; nothing was judged")
         answer: dict[str, Any] = json.loads(line)
         return answer
@@ -78,9 +81,17 @@ class Stopwatch:
         try:
             self.process.wait(_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            self._kill()
             self.process.wait()
         self._answers.close()
+
+    def _kill(self) -> None:
+        """Kill its session: itself, and the command, which does not end with it. It is not reaped
+        yet, so that no other session can have its number."""
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if os.getsid(pid) == self.process.pid:
+                    os.kill(pid, signal.SIGKILL)
 
 
 def measure(
@@ -92,11 +103,13 @@ def measure(
     limit_s: float = LIMIT_S,
     margin_pct: float = 0.0,
     seed: int | None = None,
+    control: bool = False,
 ) -> Path:
     """Time two commands in pairs; the folder of the finished campaign.
 
     seconds: of measuring; at least `BLOCKS` blocks are measured, however long they take. limit_s:
-    for one run of a command. A Ctrl-C ends it early, with the pairs that are whole. Raises
+    for one run of a command. control: in every pair the first command runs once more, as the A/A
+    control. A Ctrl-C ends it early, with the pairs that are whole. Raises
     StudyError for a wrong request, TimingError for a command that failed, hung or was not started:
     then nothing is kept."""
     study = timed(commands, seconds=seconds, shell=shell, margin_pct=margin_pct)
@@ -107,7 +120,7 @@ def measure(
     progress = Progress()
     try:
         with alone(progress.say):
-            return _measured(study, _begun(study, parameters, seed), progress)
+            return _measured(study, _begun(study, parameters, seed, control), progress)
     except KeyboardInterrupt:  # while it waited for another campaign, or was written
         raise TimingError("stopped; nothing was judged", 130) from None
 
@@ -144,12 +157,13 @@ def _checked(commands: Sequence[str], shell: bool, limit_s: float) -> None:
             )
 
 
-def _begun(study: Study, parameters: dict[str, Any], seed: int | None) -> Path:
+def _begun(study: Study, parameters: dict[str, Any], seed: int | None, control: bool) -> Path:
     """The folder of a new campaign."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     names = (f"{study.name}-{stamp}{f'-{n}' if n else ''}" for n in count())
     folder = next(f for f in (paths.runs() / name for name in names) if not f.exists())
     facts = description(study, None, parameters) | ({} if seed is None else {"seed": seed})
+    facts["plan"]["control"] = BLOCKS * control
     folder.mkdir(parents=True)
     write_json(folder / "campaign.json", facts)
     return folder
@@ -187,7 +201,8 @@ class Timed(Folder):
             longest = max(longest, each_s := self._next())
             took += each_s
         blocks, n = min(max(BLOCKS, int(seconds / took)), MOST_BLOCKS), self.pairs
-        self.plan |= {"blocks": blocks, "pairs": n}
+        control = blocks if self.plan["control"] else 0
+        self.plan |= {"blocks": blocks, "control": control, "pairs": n}
         budget_min = max(seconds, blocks * took) / 60
         self.meta["profile"]["budget_min"] = budget_min
         self.study = replace(self.study, profile=replace(self.study.profile, budget_min=budget_min))
@@ -223,13 +238,10 @@ class Timed(Folder):
         return took
 
     def _pair(self, pair_id: str, number: int) -> float:
-        """Both runs of a pair in the order of the coin, written when both are whole; its seconds.
+        """The runs of a pair in the order of the coin, written when all are whole; its seconds.
         Raises TimingError."""
         began = time.monotonic()
-        arms = [self.study.baseline, self._cell.arm]
-        if schedule.order(self.seed, self.block, self._cell, number):
-            arms.reverse()
-        runs = [self._run(arm, pair_id, number, i) for i, arm in enumerate(arms)]
+        runs = [self._run(arm, pair_id, number, i) for i, arm in enumerate(self._order(number))]
         for facts in runs:
             partial = self.folder / f"{facts['run']}.partial"
             partial.mkdir()
@@ -238,6 +250,17 @@ class Timed(Folder):
         took = time.monotonic() - began
         self.meta["spent_s"] += took
         return took
+
+    def _order(self, number: int) -> list[Arm]:
+        """The arms of a pair in the order of the coin; each order of the control among them is as
+        likely as any other."""
+        arms = [self.study.baseline, self._cell.arm]
+        if schedule.order(self.seed, self.block, self._cell, number):
+            arms.reverse()
+        if self.plan["control"]:
+            coin = schedule.generator(self.seed, self.block, self._cell.key, number, "control")
+            arms.insert(int(coin.integers(3)), self.study.control)
+        return arms
 
     def _run(self, arm: Arm, pair_id: str, number: int, position: int) -> dict[str, Any]:
         """run.json of one run. Raises TimingError for one that is no data."""

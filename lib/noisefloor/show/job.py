@@ -37,7 +37,7 @@ class JobError(Refusal):
 @dataclass(frozen=True)
 class Judged:
     """What a job compared. Of two commands `control`: rows of A against itself; `campaign`: the
-    folder of A against B. Of two folders of `logs` also the `rule`, as `judge_logs` takes it."""
+    folder of both. Of two folders of `logs` also the `rule`, as `judge_logs` takes it."""
 
     rows: list[Row]
     control: Sequence[Row] = ()
@@ -72,25 +72,19 @@ def judge_logs(before: str, after: str, **rule: Any) -> Judged:
 
 
 def judge_commands(a: str, b: str, **how: Any) -> Judged:
-    """Two commands, timed in pairs; then A against itself for as long. how: as `timing.measure`
-    takes it. Raises what that raises, and JobError where somebody stopped it."""
+    """Two commands, timed in pairs with A once more in each. how: as `timing.measure` takes it.
+    Raises what that raises, and JobError where somebody stopped it."""
+    from noisefloor.data import results
     from noisefloor.measure import timing
 
-    folder = timing.measure((a, b), **how)
-    rows = _campaign_rows(folder)
-    control = _campaign_rows(timing.measure((a, a), **how))
-    return Judged(with_control(rows, control), control, (a, b), folder)
-
-
-def _campaign_rows(folder: Path) -> list[Row]:
-    """The verdict rows of a campaign of two commands."""
-    from noisefloor.data import results
-
-    table = results.load(folder).alone()
-    rows: list[dict[Any, Any]] = table[~table["control"].astype(bool)].to_dict("records")
+    folder = timing.measure((a, b), control=True, **how)
+    rows: list[dict[Any, Any]] = results.load(folder).alone().to_dict("records")
     if not rows or any(has(row["warnings"], Why.ENDED_EARLY) for row in rows):
         raise JobError("stopped before the declared blocks were measured; nothing was judged", 130)
-    return [row | {"threads": None} for row in rows]
+    rows = [row | {"threads": None} for row in rows]
+    control = [row for row in rows if row["control"]]
+    compared = [row for row in rows if not row["control"]]
+    return Judged(with_control(compared, control), control, (a, b), folder)
 
 
 def with_control(rows: Sequence[Row], control: Sequence[Row]) -> list[Row]:

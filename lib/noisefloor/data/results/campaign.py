@@ -224,13 +224,14 @@ class Results:
         rows = self.judged(workload, metric)
         if rows.empty:
             return pd.DataFrame(columns=[*stats.row.COLUMNS, "question", "rate"])
-        lost_s = 0.0 if asked.workloads[0].tool == "time" else schedule.LOST_S
-        seconds = 2 * (slices.median() + lost_s)
+        timed, plan = asked.workloads[0].tool == "time", self.meta.get("plan")
+        each = 3 if timed and plan and plan["control"] else 2  # runs of a pair
+        seconds = each * (slices.median() + (0.0 if timed else schedule.LOST_S))
         try:
             table = schedule.judge_campaign(
                 asked,
                 rows,
-                self.meta.get("plan"),
+                plan,
                 saturated=self.opened.tidy_runs.saturated,
                 pair_seconds=seconds,
             )

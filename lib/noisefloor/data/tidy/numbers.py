@@ -272,7 +272,7 @@ def _tidy_runs(campaign: Opened) -> TidyRuns:
         problems.append("two servers at once in a closed loop: measured, and not judged")
     result = _in_every_run(frame(measured))
     pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
-    half = set(pairs[pairs != 2].index)
+    half = set(pairs[pairs < 2].index)
     problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
     result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
     full = rates.saturated(result, facts["baseline"])
