@@ -247,6 +247,12 @@ def test_transactions_at_a_rate_have_their_figure_and_their_field():
     assert "arm is offered, both at the same time;" in shown
     assert "Both servers share the cores" in shown
     assert "transactions a second</label>" in shown
+    each = results.each_load(r)
+    assert each["offered"].unique().tolist() == [50, 100, 150, 200]
+    reached = each["Finished a second, 1/s"]
+    assert (reached / each["offered"]).between(0.97, 1.03).all()
+    assert (each["99th percentile latency, ms"] > each["Median latency, ms"]).all()
+    assert "Each load in units" in shown
 
 
 def test_a_page_of_connections_that_measured_no_rate_begins_with_its_thread_counts():

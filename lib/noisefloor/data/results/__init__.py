@@ -55,4 +55,4 @@ from noisefloor.data.results.rows import (
     questions,
     server_kind,
 )
-from noisefloor.data.results.tables import apart, effects, expectation, load_curve, price
+from noisefloor.data.results.tables import apart, each_load, effects, expectation, load_curve, price

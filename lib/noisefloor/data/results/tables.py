@@ -11,9 +11,14 @@ import pandas as pd
 from noisefloor import schedule, stats
 from noisefloor.data.results.campaign import Results, only
 from noisefloor.data.results.rows import PROCESSOR, at_a_rate, capacity, headlines, main_workload
+from noisefloor.model import METRICS
 
 _CPU = PROCESSOR[0]
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
+_OF_WINDOWS = (
+    *("reached_rate", "queue_length", "mean_latency", "p50", "p95", "p99", "p999", "log_syncs"),
+    *("binlog_bytes_per_transaction", "written_bytes_per_transaction"),
+)
 Logs = tuple[float, float, float]  # estimate, lower and upper end, on the log scale
 
 
@@ -73,6 +78,23 @@ def load_curve(page: Results) -> pd.DataFrame:
             values = values if below else [math.nan] * 3
             points.append((work.rate, arm, windows, 100 * share, *values))
     return pd.DataFrame(points, columns=columns).sort_values("rate", kind="stable")
+
+
+def each_load(page: Results) -> pd.DataFrame:
+    """What the windows of the leading campaign at a rate had besides: columns offered (1/s), arm, and a
+    column a metric of `_OF_WINDOWS` that was measured, the median in its shown unit; empty without
+    one."""
+    if (part := at_a_rate(page)) is None:
+        return pd.DataFrame()
+    rates = {work.name: work.rate for work in part.study.workloads}
+    rows = part.judged()
+    rows = rows[rows["metric"].isin(_OF_WINDOWS)]
+    rows = rows.assign(offered=rows["workload"].map(rates))
+    table = rows.groupby(["offered", "arm", "metric"], sort=False)["value"].median().unstack()
+    table = table[[m for m in _OF_WINDOWS if m in table]].sort_index(level=0, sort_remaining=False)
+    known = [METRICS[m] for m in table]
+    names = [f"{m.label}{f', {m.shown_unit}' * bool(m.shown_unit)}" for m in known]
+    return (table * [m.scale for m in known]).set_axis(names, axis=1).reset_index()
 
 
 def expectation(page: Results) -> pd.DataFrame:

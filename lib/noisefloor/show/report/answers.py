@@ -20,6 +20,7 @@ from noisefloor.data.results import (
     capacity,
     costs,
     counted,
+    each_load,
     elsewhere,
     forest,
     further,
@@ -168,9 +169,10 @@ def lead_figure(r: Results) -> Shown | None:
     rows = rows[rows["rate"].gt(0)].sort_values("rate", kind="stable")
     p99, cpu = (rows[rows["metric"].isin(of)] for of in (LATENCY, PROCESSOR))
     field = reader(points, cpu, p99, noun)
+    windows = fold("Each load in units", html_table(each_load(r), say("windows"), name="windows"))
     if points["rate"].nunique() == 1:
         alone = rows[rows["metric"].isin(("mean_latency", "p95", *LATENCY, *PROCESSOR))]
-        return joined_shown(dots(r, alone, "load"), field)
+        return joined_shown(dots(r, alone, "load"), field, windows)
     points = _changed(points, p99)
     drawn = plots.load_figure(points, p99, capacity=highest_tps(r), noun=noun)
     how = "both at the same time" if both else "one after the other"
@@ -181,7 +183,7 @@ def lead_figure(r: Results) -> Shown | None:
         for rate, share in full.groupby("rate")["saturated_pct"].max().items()
     )
     shown = figure(drawn, p99, "load", caption, alt=say("load-alt", noun=noun), data=points)
-    return joined_shown(shown, field)
+    return joined_shown(shown, field, windows)
 
 
 def _changed(points: pd.DataFrame, p99: pd.DataFrame) -> pd.DataFrame:
