@@ -8,12 +8,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from noisefloor import schedule, studies
+from noisefloor import studies
 from noisefloor.data import results, tidy
 from noisefloor.show import plots
 from noisefloor.show.markup import piece
 from noisefloor.show.report import answers
-from test_rate import RATE, study
 
 RATES = (100, 200, 400)
 
@@ -65,29 +64,30 @@ def cells(page) -> list[list[str]]:
     )
 
 
-@pytest.mark.parametrize(
-    ("typed", "plain", "encrypted"),
-    [
-        ("200", ["0.600", "438", "20.0"], ["0.612 (0.606 to 0.618)", "22.0 (19.0 to 25.0)"]),
-        ("150", ["0.450", "329", "20.0"], ["0.459 (0.455 to 0.464)", "22.0 (19.0 to 25.0)"]),
-        # processor time a transaction is that of the nearest load, latency is not known there
-        ("1000", ["3.00", "2,190", "not measured"], ["3.06 (3.03 to 3.09)", "not measured"]),
-    ],
-)
-def test_a_load_that_is_typed_gives_cores_hours_and_milliseconds(page, typed, plain, encrypted):
-    page.fill("input", typed)
-    first, second = cells(page)
-    assert first == ["plain", *plain]
-    assert [second[0], second[1], second[3]] == ["encrypted", *encrypted]
+TYPED = {
+    "200": (["0.600", "438", "20.0"], ["0.612 (0.606 to 0.618)", "22.0 (19.0 to 25.0)"]),
+    "150": (["0.450", "329", "20.0"], ["0.459 (0.455 to 0.464)", "22.0 (19.0 to 25.0)"]),
+    # processor time a transaction is that of the nearest load, latency is not known there
+    "1000": (["3.00", "2,190", "not measured"], ["3.06 (3.03 to 3.09)", "not measured"]),
+}
 
 
-@pytest.mark.parametrize("typed", ["", "0", "-5"])
-def test_what_is_no_load_is_said(page, typed):
-    page.focus("input")  # by keyboard alone
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.type(typed)
-    assert cells(page) == [["a number above 0 is needed", "", "", ""]]
+def test_a_load_that_is_typed_gives_cores_hours_and_milliseconds(page):
+    for typed, (plain, encrypted) in TYPED.items():
+        page.fill("input", typed)
+        first, second = cells(page)
+        assert first == ["plain", *plain]
+        assert [second[0], second[1], second[3]] == ["encrypted", *encrypted]
+
+
+def test_what_is_no_load_is_said(page):
+    for typed in ("", "0", "-5"):
+        page.fill("input", "200")
+        page.focus("input")  # by keyboard alone
+        page.keyboard.press("Control+a")
+        page.keyboard.press("Delete")
+        page.keyboard.type(typed)
+        assert cells(page) == [["a number above 0 is needed", "", "", ""]]
 
 
 def test_there_is_no_field_where_everything_is_saturated(found):
@@ -129,24 +129,3 @@ def test_the_load_is_the_median_of_whole_pairs_and_nothing_where_too_many_satura
     assert load.loc[(100, "plain"), "p99_s"] == pytest.approx(0.075)
     assert load.loc[[50], ["p50_s", "p99_s", "cpu_s"]].isna().all(axis=None)
     assert load.loc[[150, 200], ["p50_s", "p99_s", "cpu_s"]].notna().all(axis=None)
-
-
-def test_a_campaign_at_a_rate_gives_its_load(campaign, template):
-    asked = study()
-    c, bench = campaign(asked, template, *asked.compared)
-    cell = next(x for x in schedule.cells(c.study) if not x.control)
-    for _ in range(2):
-        c.pair(bench, cell)
-    r = results.load(c.folder)
-    load = results.load_curve(r).set_index("arm")
-    assert load["rate"].tolist() == [RATE, RATE]
-    assert load["windows"].tolist() == [2, 2]
-    assert load["p99_s"].isna().all()  # too few transactions for it
-    rows = r.judged(metric="cpu_per_transaction")
-    served = load[load["saturated_pct"] == 0]  # a busy machine may lose a window
-    assert (served["p50_s"] > 0).all()
-    for arm, cpu in served["cpu_s"].items():
-        assert cpu == rows.loc[rows["arm"] == arm, "value"].median()
-    assert load.loc[load["saturated_pct"] > 0, ["p50_s", "cpu_s"]].isna().all(axis=None)
-    assert set(r.of(control=False)["rate"]) == {RATE}
-    assert results.highest_tps(r) == 0.0  # nothing was measured in a closed loop
