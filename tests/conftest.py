@@ -29,9 +29,9 @@ DATA = Path(__file__).parent / "data"
 ENGINE_KINDS = ("mysql", "mariadb")
 # modules in the order in which they begin, the longest first: no worker is left with one at the end
 LONGEST = (
-    *("campaign", "verified", "ab", "collect", "backup", "store", "evidence", "report", "rate"),
-    *("tools", "connections", "kill", "server", "explore", "ci", "clients", "pages", "hostile"),
-    *("answers", "bad_input", "plots", "cluster", "bundle", "time", "notebooks", "packaging"),
+    *("campaign", "verified", "ab", "collect", "report", "backup", "store", "tools", "evidence"),
+    *("rate", "ci", "pages", "explore", "server", "answers", "plots", "clients", "bad_input"),
+    *("kill", "connections", "hostile", "time", "packaging", "bundle", "cluster", "notebooks"),
 )
 
 
@@ -288,7 +288,7 @@ def planned(meta: dict, **changes) -> dict:
 @contextlib.contextmanager
 def campaigns(shop: Path, home: Path):
     """begin(study, template, *arms) -> (Campaign, ServerPool): a block with a running server for each of
-    the arms, and nothing measured yet."""
+    the arms, or with those of `bench`, and nothing measured yet."""
     from noisefloor.data import tidy
     from noisefloor.measure.campaign import Campaign
     from noisefloor.measure.folder import description, write_json
@@ -297,7 +297,7 @@ def campaigns(shop: Path, home: Path):
 
     with contextlib.ExitStack() as stack:
 
-        def begin(chosen, template, *arms, address=""):
+        def begin(chosen, template, *arms, address="", bench=None):
             folder = home / "runs" / f"{chosen.name}-test"
             if not folder.exists():
                 folder.mkdir(parents=True)
@@ -305,6 +305,8 @@ def campaigns(shop: Path, home: Path):
                 write_json(folder / "campaign.json", meta)
             found = Campaign(chosen, folder, tidy.meta(folder), Progress())
             found.block += 1
+            if bench:
+                return found, bench
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
             place.mkdir()
             bench = ServerPool(place, {"": template}, chosen, address)

@@ -1,5 +1,6 @@
 """A page of several campaigns: what it says of the questions that were answered, and of others."""
 
+import functools
 import json
 import math
 import re
@@ -25,6 +26,12 @@ STUDIES = {
     for path in paths.notebooks().glob("*.ipynb")
     if "report.open_page(" in (book := path.read_text())
 }
+
+
+@functools.cache
+def opened(*names):
+    """Recorded campaigns, read once for whoever changes nothing of them."""
+    return results.load(*map(paths.campaign, names))
 
 
 @pytest.fixture
@@ -68,7 +75,7 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
 
 
 def test_an_answer_is_of_the_metrics_that_are_named_and_of_many_rows_over_all_threads():
-    r = results.load(paths.campaign("settings-compression-standard-20261124-164310"))
+    r = opened("settings-compression-standard-20261124-164310")
     wanted = ["binlog_bytes_per_transaction", "cpu_per_transaction", "tps"]
     drawn = report.answer(r, "compression", wanted)
     assert "−45.8" in drawn.markup
@@ -96,7 +103,7 @@ def test_plan_and_outcome_stand_beside_each_other(r, early):
 
 
 def test_half_width_and_steal_are_those_of_the_leading_campaign():
-    r = results.load(paths.campaign("binlog-encryption-headline-standard-20261125-132426"))
+    r = opened("binlog-encryption-headline-standard-20261125-132426")
     (row,) = (r.alone().query("metric == 'tps' and not control and not joint")).pipe(
         lambda v: [v.assign(half=(np.log1p(v["hi_pct"] / 100) - np.log1p(v["lo_pct"] / 100)) / 2)]
     )
@@ -167,7 +174,7 @@ def test_a_page_about_two_pairs_of_builds_keeps_their_campaigns_apart():
 )  # fmt: skip
 def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, monkeypatch):
     monkeypatch.setenv(report.OUT, str(tmp_path))
-    r = results.load(paths.campaign(campaign))
+    r = opened(campaign)
     title = studies.asks(r.study.name, r.study.key)
     claim = label and claims.stands(r, label, arm=arm, claimed=0.0 if label == "TPS" else None)
     said = text(report.begin(r, arm, claim))
@@ -178,7 +185,7 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
 
 def test_a_headline_can_be_computed_from_the_table_below_it():
     """Its change and its units are those of one row of the table, to the last digit."""
-    r = results.load(paths.campaign("tablespace-encryption-rate-standard-20261129-132930"))
+    r = opened("tablespace-encryption-rate-standard-20261129-132930")
     table = text(report.absolute(r))
     for row in results.headlines(r, "tables only"):
         said = amounts.ascii_only(report.headline_of(row, r, brief=True))
@@ -193,7 +200,7 @@ def test_a_headline_can_be_computed_from_the_table_below_it():
 
 
 def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
-    r = results.load(paths.campaign("binlog-encryption-headline-standard-20261125-132426"))
+    r = opened("binlog-encryption-headline-standard-20261125-132426")
     said = text(report.absolute(r))
     rows = r.of(results.main_workload(r), "tps", control=False).query("not joint")
     assert len(rows) > 1

@@ -215,7 +215,10 @@ def measured(runner, extra_pct, **inputs):
     return done
 
 
-@pytest.mark.parametrize(("extra_pct", "words"), [(0, {"same", "cannot tell"}), (50, {"more"})])
+@pytest.mark.parametrize(
+    ("extra_pct", "words"),
+    [pytest.param(0, {"same", "cannot tell"}, marks=pytest.mark.slow), (50, {"more"})],
+)
 def test_two_commands_get_the_verdict_that_is_true(runner, extra_pct, words):
     """With a margin of 20 %, so that a restless machine cannot make it another one."""
     done = measured(runner, extra_pct, seconds=2, margin=20, page="false")

@@ -115,13 +115,6 @@ def test_a_task_that_kills_whom_it_is_given_to_is_one_sentence(two):
             pool.submit(os._exit, 9).result(60)
 
 
-def test_a_process_that_dies_here_harms_no_other():
-    with cluster.pool(workers=2, apart=True) as pool:
-        dead, alive = pool.submit(os._exit, 9), pool.submit(abs, -1)
-        assert alive.result() == 1
-        assert dead.exception() is not None
-
-
 # --- clusters that cannot be worked with ---------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 
+from conftest import mostly
 from noisefloor import model as study
 from noisefloor import parse, studies
 from noisefloor.data import tidy
@@ -85,6 +86,7 @@ def test_a_copy_opened_by_the_same_build_keeps_its_checksums(mysql, shop):
     assert not (shop / "after").exists()
 
 
+@pytest.mark.slow
 def test_a_build_that_refuses_the_data_directory_is_quoted(shop, mysql):
     try:
         older = engines.find("mysql-8.0", fetch=False)
@@ -97,6 +99,7 @@ def test_a_build_that_refuses_the_data_directory_is_quoted(shop, mysql):
     assert not [s for s in found["said"] if str(shop) in s]
 
 
+@mostly("mysql")
 def test_a_cipher_is_timed_three_times_with_the_library_of_the_server(running):
     found = loading.cipher_rates({"name": "aes-256-ctr"}, running.engine)
     assert len(found) == 3

@@ -136,6 +136,7 @@ def test_a_fraction_may_differ_beyond_its_fifth_digit():
 # -- raw files -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # and every published page, whose campaigns are packed
 def test_a_page_is_what_its_raw_files_give_when_they_are_packed(page, packed_up):
     verify(page)
 
