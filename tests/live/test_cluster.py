@@ -160,7 +160,8 @@ def test_something_else_that_answers_is_one_sentence():
 
 
 @pytest.mark.parametrize(
-    ("n", "threads", "says"), [(0, 1, "has no worker"), (1, 2, "has 2 threads")]
+    ("n", "threads", "says"),
+    [(0, 1, "has no worker"), pytest.param(1, 2, "has 2 threads", marks=pytest.mark.slow)],
 )
 def test_workers_that_do_not_fit_are_refused(n, threads, says):
     with workers(n_workers=n, threads_per_worker=threads) as made:

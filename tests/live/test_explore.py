@@ -296,6 +296,7 @@ def test_another_campaign_brings_its_own_choices():
     assert explorer.workload.value == results.main_workload(explore.opened(explorer.campaign.value))
 
 
+@pytest.mark.slow
 def test_a_second_campaign_brings_its_verdicts_and_the_difference():
     at = explore.Explorer(TABLES, workload="larger than memory")
     before = at.overview.markup
