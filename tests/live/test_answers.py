@@ -168,8 +168,8 @@ def test_a_page_about_two_pairs_of_builds_keeps_their_campaigns_apart():
     [
         ("binlog-encryption-rate-standard-20261129-110654", "", "TPS"),
         ("tablespace-encryption-rate-standard-20261129-132930", "tables only", "1 to 16 threads together"),
-        ("ssl-connections-rate-standard-20261129-164506", "TLS 1.3, RSA 2048", ""),
-        ("backup-encryption-headline-standard-20261129-172355", "aes-128-cbc", "backup with aes-128-cbc, time"),
+        pytest.param("ssl-connections-rate-standard-20261129-164506", "TLS 1.3, RSA 2048", "", marks=pytest.mark.slow),
+        pytest.param("backup-encryption-headline-standard-20261129-172355", "aes-128-cbc", "backup with aes-128-cbc, time", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
 def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, monkeypatch):

@@ -132,7 +132,7 @@ def unreachable(address, **given):
     ("address", "code", "says"),
     [
         ("tcp://127.0.0.1:1", 1, "no Dask scheduler answers"),
-        ("tls://127.0.0.1:1", 1, "no Dask scheduler answers"),
+        pytest.param("tls://127.0.0.1:1", 1, "no Dask scheduler answers", marks=pytest.mark.slow),
         ("tcp://127.0.0.1", 2, "is needed"),
         ("tcp://127.0.0.1:x", 2, "is needed"),
         ("http://127.0.0.1:8786", 2, "is needed"),
@@ -177,7 +177,7 @@ def test_a_folder_that_a_worker_does_not_see_is_named(two, tmp_path):
     ("asked", "code", "says"),
     [
         (["report", "--profile", "recorded", "--cluster", "tcp://127.0.0.1:1"], 1, "no Dask scheduler"),
-        (["calibrate", "--small", "--cluster", "tcp://127.0.0.1:1"], 1, "no Dask scheduler"),
+        pytest.param(["calibrate", "--small", "--cluster", "tcp://127.0.0.1:1"], 1, "no Dask scheduler", marks=pytest.mark.slow),
         (["calibrate", "--small", "--cluster", "tcp:"], 2, "is needed"),
         (["ingest", "tests/data/sysbench", "--out", "no-such-folder", "--cluster", "tcp:"], 2, "is needed"),
         (["report", "binlog-encryption", "--profile", "smoke", "--cluster", "tcp://127.0.0.1:1"], 2, "would be measured"),

@@ -59,6 +59,7 @@ def page():
     return explore.opened("tablespace-encryption", workload="larger than memory")
 
 
+@pytest.mark.slow
 def test_the_verdicts_of_a_page_are_those_of_all_its_campaigns(page):
     """Processor by processor; an arm that several questions have stands for the first of them."""
     q = asked(page, workload="larger than memory")

@@ -462,7 +462,9 @@ DRAWN = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(
+    "name", ["threads", "dots", "pairs", pytest.param("history", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("change", "unit"),
     [
@@ -529,7 +531,7 @@ def test_a_verdict_is_told_with_its_direction_once():
     assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0))))
 
 
-@pytest.mark.parametrize("arms", [1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("arms", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3])
 @pytest.mark.parametrize("change", [3.0, 400.0])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_no_label_covers_a_title(arms, change, narrow):

@@ -649,6 +649,7 @@ def test_one_failure_does_not_stop_the_others(alone, tmp_path):
         assert absent not in index
 
 
+@pytest.mark.slow  # as in test_kill, whose command measures
 def test_nothing_outlives_a_killed_command(home, tmp_path):
     pids = tmp_path / "pids"
     told = f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}')"
