@@ -43,12 +43,12 @@ def measures_alone(folder: str) -> None:
 def pytest_configure(config):
     """A folder for what the workers share; they do not wait for each other's campaigns."""
     if "SHARED_BY_WORKERS" not in os.environ:
-        folder = tempfile.TemporaryDirectory("-tests", "noisefloor-", ignore_cleanup_errors=True)
-        os.environ["SHARED_BY_WORKERS"] = folder.name
+        made = tempfile.TemporaryDirectory("-tests", "noisefloor-", ignore_cleanup_errors=True)
+        os.environ["SHARED_BY_WORKERS"] = made.name
         config.add_cleanup(lambda: os.environ.pop("SHARED_BY_WORKERS"))
-        config.add_cleanup(folder.cleanup)
-    if "NOISEFLOOR_LOCK" in os.environ:
-        measures_alone(os.environ["NOISEFLOOR_LOCK"])
+        config.add_cleanup(made.cleanup)
+    if folder := os.environ.get("NOISEFLOOR_LOCK"):
+        measures_alone(folder)
     elif worker := os.environ.get("PYTEST_XDIST_WORKER"):
         own = Path(os.environ["SHARED_BY_WORKERS"]) / worker
         own.mkdir(exist_ok=True)
@@ -56,6 +56,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
+    """The longest modules first."""
     turn = {f"test_{name}": n for n, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turn.get(item.path.stem, len(turn)))
 
