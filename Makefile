@@ -4,7 +4,7 @@ BIN := .venv/bin
 FAULTS = $(BIN)/python -m pytest -m "slow or not slow" --durations=20
 # what failed on real servers while three workers shared the machine is tried once more, alone
 AGAIN = $(BIN)/python -m pytest -m "not slow" --last-failed --last-failed-no-failures none --maxfail 5
-# whole modules for the workers, as they come: what starts servers first, what is quick last
+# whole modules for the workers, the longest first (LONGEST in tests/conftest.py)
 SHARED = --dist loadfile --no-loadscope-reorder
 # what loads the whole machine, and what counts: after all others
 LAST = tests/faults/test_load.py tests/faults/test_toll.py
@@ -30,7 +30,7 @@ test: ## run the tests, but for the slow ones
 unit: setup ## the tests that need no server and draw nothing (15 seconds)
 	$(BIN)/python -m pytest -n 2 $(SHARED) tests/unit
 
-slow: ## run the slow tests: every recorded page made, verified and opened in a browser
+slow: ## run the slow tests: every recorded page made, verified and opened in a browser; more engines
 	@lib/setup.sh tests/apt.txt
 	$(BIN)/python -m pytest -m slow --ignore tests/faults
 

@@ -1,15 +1,18 @@
 """Commands, project folders and real servers for the tests: one MySQL and one MariaDB, initialised
-and loaded once a session. What is slow to import is imported where it is needed."""
+and loaded once for all workers. What is slow to import is imported where it is needed."""
 
 import contextlib
+import fcntl
 import json
 import os
 import re
 import shutil
 import signal
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -24,8 +27,54 @@ from noisefloor.measure import lock
 COMMAND = (sys.executable, "-c", "from noisefloor.cli import main; main(prog_name='noisefloor')")
 ROOT, ENGINES = paths.root(), paths.engines()  # before a test moves the project folder
 DATA = Path(__file__).parent / "data"
-if LOCK := os.environ.get("NOISEFLOOR_LOCK"):  # a folder: no measurement here is to be trusted
-    lock.NAME, lock.FOLDER = f"\0{LOCK}", LOCK
+ENGINE_KINDS = ("mysql", "mariadb")
+# modules in the order in which they begin, the longest first: no worker is left with one at the end
+LONGEST = (
+    *("campaign", "verified", "ab", "collect", "report", "backup", "store", "tools", "evidence"),
+    *("rate", "ci", "pages", "explore", "server", "answers", "plots", "clients", "bad_input"),
+    *("kill", "connections", "hostile", "time", "packaging", "bundle", "cluster", "notebooks"),
+)
+
+
+def measures_alone(folder: str) -> None:
+    """No measurement here is to be trusted: it waits for those alone that have the same folder."""
+    lock.NAME, lock.FOLDER = f"\0{folder}", folder
+
+
+def pytest_configure(config):
+    """A folder for what the workers share; they do not wait for each other's campaigns."""
+    if "SHARED_BY_WORKERS" not in os.environ:
+        made = tempfile.TemporaryDirectory("-tests", "noisefloor-", ignore_cleanup_errors=True)
+        os.environ["SHARED_BY_WORKERS"] = made.name
+        config.add_cleanup(lambda: os.environ.pop("SHARED_BY_WORKERS"))
+        config.add_cleanup(made.cleanup)
+    if folder := os.environ.get("NOISEFLOOR_LOCK"):
+        measures_alone(folder)
+    elif worker := os.environ.get("PYTEST_XDIST_WORKER"):
+        own = Path(os.environ["SHARED_BY_WORKERS"]) / worker
+        own.mkdir(exist_ok=True)
+        measures_alone(str(own))
+
+
+def pytest_collection_modifyitems(items):
+    """The longest modules first."""
+    turn = {f"test_{name}": n for n, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: turn.get(item.path.stem, len(turn)))
+
+
+def shared(name: str, make: Callable[[Path], object]) -> Path:
+    """A folder that `make` fills for the first worker that asks; the others find it. It is there to
+    be read and copied."""
+    folder = Path(os.environ["SHARED_BY_WORKERS"]) / name
+    with open(f"{folder}.lock", "w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        if not folder.exists():
+            half = folder.with_name(f"{name}.partial")
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir()
+            make(half)
+            half.rename(folder)
+    return folder
 
 
 def noisefloor(*words) -> Result:
@@ -104,17 +153,23 @@ def _template(shop: Path, name: str):
 
     chosen = studies.load("binlog-encryption", profile="smoke", engine=name)
     engine = engines.find(name)
-    server = Server(engine, shop / name, chosen.settings, keyring=engine.keyring).initialise()
-    with server:
-        loading.fill_database(server, chosen)
-        clause = "ENCRYPTION='Y'" if server.engine.kind == "mysql" else "ENCRYPTED=YES"
-        clause = clause if engine.keyring else ""
-        server.script(
-            f"CREATE TABLE noisefloor.hidden (word VARCHAR(80)) {clause}",
-            "INSERT INTO noisefloor.hidden VALUES ('under the key')",
-        )
-        server.stop()
-    return server
+
+    def in_folder(folder: Path) -> Server:
+        return Server(engine, folder / name, chosen.settings, keyring=engine.keyring)
+
+    def make(folder: Path) -> None:
+        (folder / "short").symlink_to((shop / "short").readlink())  # where its socket would be
+        with in_folder(shop).initialise() as server:
+            loading.fill_database(server, chosen)
+            clause = "ENCRYPTION='Y'" if engine.kind == "mysql" else "ENCRYPTED=YES"
+            server.script(
+                f"CREATE TABLE noisefloor.hidden (word VARCHAR(80)) {clause * engine.keyring}",
+                "INSERT INTO noisefloor.hidden VALUES ('under the key')",
+            )
+            server.stop()
+        shutil.move(server.folder, folder)
+
+    return in_folder(shared(name, make))
 
 
 @pytest.fixture(scope="session")
@@ -135,10 +190,16 @@ def newer(shop):
     return _template(shop, "mariadb-11.8")
 
 
-@pytest.fixture(params=["mysql", "mariadb"])
+@pytest.fixture(params=ENGINE_KINDS)
 def template(request):
     """Both servers in turn."""
     return request.getfixturevalue(request.param)
+
+
+def mostly(kind: str):
+    """For what hardly depends on the engine: one of both servers, the other among the slow tests."""
+    both = [k if k == kind else pytest.param(k, marks=pytest.mark.slow) for k in ENGINE_KINDS]
+    return pytest.mark.parametrize("template", both, indirect=True)
 
 
 @pytest.fixture
@@ -236,7 +297,7 @@ def planned(meta: dict, **changes) -> dict:
 @contextlib.contextmanager
 def campaigns(shop: Path, home: Path):
     """begin(study, template, *arms) -> (Campaign, ServerPool): a block with a running server for each of
-    the arms, and nothing measured yet."""
+    the arms, or with those of `bench`, and nothing measured yet."""
     from noisefloor.data import tidy
     from noisefloor.measure.campaign import Campaign
     from noisefloor.measure.folder import description, write_json
@@ -245,7 +306,7 @@ def campaigns(shop: Path, home: Path):
 
     with contextlib.ExitStack() as stack:
 
-        def begin(chosen, template, *arms, address=""):
+        def begin(chosen, template, *arms, address="", bench=None):
             folder = home / "runs" / f"{chosen.name}-test"
             if not folder.exists():
                 folder.mkdir(parents=True)
@@ -253,6 +314,8 @@ def campaigns(shop: Path, home: Path):
                 write_json(folder / "campaign.json", meta)
             found = Campaign(chosen, folder, tidy.meta(folder), Progress())
             found.block += 1
+            if bench:
+                return found, bench
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
             place.mkdir()
             bench = ServerPool(place, {"": template}, chosen, address)
@@ -281,17 +344,21 @@ def small(tmp_path_factory):
     from noisefloor.data import tidy
     from noisefloor.show import report
 
-    with moved(tmp_path_factory.mktemp("small")) as home:
+    name = "binlog-encryption-smoke-test"
+
+    def make(home: Path) -> None:
         (home / "notebooks").mkdir()
         shutil.copy(ROOT / "notebooks" / "binlog-encryption.ipynb", home / "notebooks")
         (home / "notebooks" / "analysis").symlink_to(ROOT / "notebooks" / "analysis")
         (home / "environment.yml").touch()
-        shutil.copytree(ROOT / "data" / "raw" / "published", paths.published())
-        name = "binlog-encryption-smoke-test"
-        tidy.seal(shutil.copytree(DATA / "campaign", paths.recorded() / name))
-        report.render("binlog-encryption", {"campaign": name})
-        report.index()
-    return home, name
+        with moved(home):
+            shutil.copytree(ROOT / "data" / "raw" / "published", paths.published())
+            tidy.seal(shutil.copytree(DATA / "campaign", paths.recorded() / name))
+            report.render("binlog-encryption", {"campaign": name})
+            report.index()
+
+    home = tmp_path_factory.mktemp("small") / "home"
+    return shutil.copytree(shared("small", make), home, symlinks=True), name
 
 
 def recorded_pages() -> list[str]:

@@ -111,6 +111,7 @@ def pair(campaign, mariadb, monkeypatch):
     return campaign(asked, mariadb, *asked.compared)
 
 
+@slow
 @pytest.mark.parametrize("how", [KILL, STOP], ids=["dies", "hangs"])
 @pytest.mark.parametrize("which", [0, 1], ids=["baseline", "arm"])
 def test_a_window_whose_server_is_lost_ends_and_counts_for_neither_arm(
@@ -133,6 +134,7 @@ def test_a_window_whose_server_is_lost_ends_and_counts_for_neither_arm(
     promise(c.folder.parent)
 
 
+@slow
 def test_a_window_whose_client_hangs_is_made_again(pair):
     c, bench = pair
     with signalled("sysbench", how=STOP, send=partial(send, "sysbench")):
@@ -142,6 +144,7 @@ def test_a_window_whose_client_hangs_is_made_again(pair):
     promise(c.folder.parent)
 
 
+@slow
 def test_clients_that_are_not_let_in_fail_before_the_clock(pair):
     """The server that stands still is the one that hangs, not the other one's window."""
     c, bench = pair
@@ -206,6 +209,7 @@ def test_the_clock_is_stepped_in_the_middle_of_a_window(tmp_path, mariadb, comma
 # -- a server of one's own -------------------------------------------------------------------------
 
 
+@slow
 @on("mariadb")
 def test_a_guest_is_measured_in_turn_at_a_rate(theirs, monkeypatch, capsys):
     """The plan says beforehand how wide that is."""

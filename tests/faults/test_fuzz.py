@@ -17,13 +17,13 @@ from noisefloor import parse, tools
 RW = next(log for log in fuzz.LOGS if "queries performed" in log and "Latency histogram" in log)
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True)  # and the batches below
 @given(st.randoms(use_true_random=False))
 def test_a_damaged_log_is_a_result_or_a_parse_error(r):
     fuzz.check(fuzz.damaged(r))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.text() | st.binary())
 def test_any_text_is_a_parse_error(text):
     assert fuzz.check(text) == "refused"
@@ -38,7 +38,10 @@ def test_lines_of_all_logs_in_any_order(text):
     fuzz.check(text)
 
 
-@pytest.mark.parametrize("seed", range(4))
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=SLOW) for n in (1, 2, 3))])
 def test_a_batch(seed):
     found = fuzz.batch(f"sample-{seed}", 2_500)
     assert found["broken"] == []
@@ -107,7 +110,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
     [
         ("x", 65 * 2**20, 10 * 65),
         ("[ 1s ] thds: 4 tps: ", 65 * 2**20, 10 * 65),
-        pytest.param("sysbench 1.0.20 ", 2 * 10**9, 600, marks=pytest.mark.slow),
+        pytest.param("sysbench 1.0.20 ", 2 * 10**9, 600, marks=SLOW),
     ],
     ids=["65 MiB", "65 MiB of rows", "2 GB"],
 )
@@ -169,6 +172,7 @@ def test_every_block_of_a_log_doubled_is_seen():
             assert found["warnings"] or len(found["intervals"]["t_s"]) == 5
 
 
+@SLOW
 def test_the_command_continues_from_its_record_and_counts_every_input_once(tmp_path):
     record = tmp_path / "fuzz.json"
     argv = [sys.executable, fuzz.__file__, "--record", str(record), "--seed", "5"]

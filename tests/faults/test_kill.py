@@ -12,7 +12,7 @@ from functools import partial
 import psutil
 import pytest
 
-from conftest import signalled
+from conftest import mostly, signalled
 from live import PATCHES, SEED, Live, asked, count, harm, promise, send
 from noisefloor import schedule, studies
 from noisefloor.data import tidy
@@ -142,6 +142,7 @@ def test_a_server_that_hangs_ends_the_campaign_with_a_sentence(campaign, mysql, 
     promise(c.folder.parent)
 
 
+@slow
 def test_a_long_statement_on_a_server_that_hangs_ends_too(own, monkeypatch):
     monkeypatch.setattr(session, "ANSWER_S", 1)
     assert own.patient("SELECT SLEEP(2.5) AS x") == [{"x": 0}]
@@ -150,6 +151,7 @@ def test_a_long_statement_on_a_server_that_hangs_ends_too(own, monkeypatch):
         own.patient("SELECT 1")
 
 
+@mostly("mariadb")
 def test_a_server_that_hangs_is_stopped_all_the_same(own, monkeypatch):
     process = own.process
     process.send_signal(STOP)
@@ -167,6 +169,7 @@ def test_a_server_that_hangs_is_stopped_all_the_same(own, monkeypatch):
 stopped = partial(signalled, "sysbench", how=STOP, send=partial(send, "sysbench"))
 
 
+@slow
 def test_a_run_whose_sysbench_hangs_is_made_again(campaign, mysql, monkeypatch):
     monkeypatch.setattr(child, "PATIENCE_S", 0)
     c, bench = campaign(SMOKE, mysql)

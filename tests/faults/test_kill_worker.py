@@ -23,7 +23,8 @@ from test_cluster import project, running, two
 from test_ingest import same
 from test_report import STUDY, write
 
-ONCE = pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
+pytestmark = pytest.mark.slow
+KILLS = 3
 SMALL = {"n": 40, "step": 200}
 
 
@@ -58,12 +59,11 @@ def here():
     return truth.measure(**SMALL)
 
 
-@ONCE
-def test_a_calibration_is_the_same_to_the_bit(here, two, times):
-    with murderer(two, times) as (thread, killed):
+def test_a_calibration_is_the_same_to_the_bit(here, two):
+    with murderer(two, KILLS) as (thread, killed):
         while thread.is_alive() or not killed:
             there = truth.measure(cluster=two.scheduler_address, **SMALL)
-    assert len(killed) == times
+    assert len(killed) == KILLS
     assert there["facts"]["cores"] in (1, 2)  # one is replaced
     for name in truth.FILES:
         assert_frame_equal(there[name], here[name])
@@ -76,19 +76,18 @@ def in_this_process():
         yield executor
 
 
-@ONCE
-def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch, times):
+def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch):
     monkeypatch.setattr(build, "BATCH_FILES", 20)
     monkeypatch.setattr(build, "HERE_BYTES", 0)
     tree, n = tmp_path / "tree", 0
     archive.tree(tree, 600, seconds=100)  # no process is forked beside the threads of Dask
-    with murderer(two, times) as (thread, killed):
+    with murderer(two, KILLS) as (thread, killed):
         while thread.is_alive() or not killed:
             n += 1
             build.build(
                 tree, tmp_path / f"out{n}", lambda: cluster.pool(two.scheduler_address, sees=[tree])
             )
-    assert len(killed) == times
+    assert len(killed) == KILLS
     build.build(tree, tmp_path / "here", in_this_process)
     for i in range(1, n + 1):
         same(tmp_path / f"out{i}", tmp_path / "here")
@@ -97,7 +96,6 @@ def test_an_ingest_loses_no_file_and_reads_none_twice(two, tmp_path, monkeypatch
     assert done(*asked).splitlines()[0].endswith("; 0 files were read")
 
 
-@pytest.mark.slow
 def test_no_page_is_lost(two, project, tmp_path):
     names = [f"study-{i}" for i in range(6)]
     for name in names:

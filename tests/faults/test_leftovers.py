@@ -19,6 +19,8 @@ from noisefloor.data import tidy
 from noisefloor.measure import collect
 from noisefloor.servers.sandbox import sweep
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_port_that_was_taken_meanwhile(copy, template):
     server = copy(template, tcp=True)
@@ -31,7 +33,6 @@ def test_a_port_that_was_taken_meanwhile(copy, template):
         assert int(server.query("SELECT @@port AS p")[0]["p"]) == server.port
 
 
-@pytest.mark.slow
 def test_a_server_keeps_its_port_over_a_restart(copy, mysql):
     server = copy(mysql, tcp=True)
     server.start()
@@ -58,7 +59,6 @@ def test_stale_files_of_a_server_that_was_killed(copy, template):
     assert server.query("SELECT 1 AS x") == [{"x": 1}]
 
 
-@pytest.mark.slow
 def test_leftovers_of_an_interrupted_campaign(tmp_path, mysql):
     live = Live(tmp_path, mysql, *asked(0.15))
     live.start()
@@ -113,7 +113,6 @@ time.sleep(60)
 """
 
 
-@pytest.mark.slow
 def test_a_cgroup_of_one_that_was_killed_is_removed(copy, mysql, home):
     server = copy(mysql)
     child = subprocess.Popen(

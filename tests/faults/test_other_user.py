@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import COMMAND, ROOT, environment, moved
+from conftest import COMMAND, ROOT, environment, mostly, moved
 from noisefloor.servers.sandbox import sandbox
 
 NOBODY = 65534
@@ -87,6 +87,7 @@ def as_nobody(pid: int, folder: Path, short: Path) -> dict[str, str]:
     return json.loads(ran.stdout)
 
 
+@mostly("mariadb")
 def test_another_user_cannot_read_reach_or_stop_a_server(template, public):
     with moved(public), sandbox() as shop, template.copy(shop / "server") as server:
         assert os.stat(public).st_mode & 0o005 == 0o005
@@ -128,6 +129,7 @@ def keys(folder: Path) -> dict[Path, int]:
     return found
 
 
+@mostly("mysql")
 def test_every_key_of_a_server_is_its_owner_s_and_gone_with_it(template, shop):
     server = template.copy(shop / f"keys-{template.engine.kind}")
     with server:

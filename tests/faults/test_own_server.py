@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from conftest import ROOT, signalled, until
+from conftest import ROOT, mostly, signalled, until
 from live import SEED, Live, send, watched
 from noisefloor import model as study
 from noisefloor import paths
@@ -171,6 +171,7 @@ def is_one_of(statement: str, allowed: tuple[str, ...]) -> bool:
     return any(re.fullmatch(rule, statement, re.I) for rule in allowed)
 
 
+@mostly("mariadb")
 def test_it_is_left_as_it_was_and_asked_nothing_else(theirs):
     folder = measured(theirs.url)
     theirs.unchanged()

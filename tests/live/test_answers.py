@@ -1,5 +1,6 @@
 """A page of several campaigns: what it says of the questions that were answered, and of others."""
 
+import functools
 import json
 import math
 import re
@@ -31,6 +32,12 @@ STUDIES = {
     for path in paths.notebooks().glob("*.ipynb")
     if "report.open_page(" in (book := path.read_text())
 }
+
+
+@functools.cache
+def opened(*names):
+    """Recorded campaigns, read once for whoever changes nothing of them."""
+    return results.load(*map(paths.campaign, names))
 
 
 @pytest.fixture
@@ -74,7 +81,7 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
 
 
 def test_an_answer_is_of_the_metrics_that_are_named_and_of_many_rows_over_all_threads():
-    r = results.load(paths.campaign("settings-compression-standard-20261124-164310"))
+    r = opened("settings-compression-standard-20261124-164310")
     wanted = ["binlog_bytes_per_transaction", "cpu_per_transaction", "tps"]
     drawn = report.answer(r, "compression", wanted)
     assert "−45.8" in drawn.markup
@@ -103,7 +110,7 @@ def test_plan_and_outcome_stand_beside_each_other(r, early):
 
 
 def test_half_width_and_steal_are_those_of_the_leading_campaign():
-    r = results.load(paths.campaign("binlog-encryption-headline-standard-20261125-132426"))
+    r = opened("binlog-encryption-headline-standard-20261125-132426")
     (row,) = (r.alone().query("metric == 'tps' and not control and not joint")).pipe(
         lambda v: [v.assign(half=(np.log1p(v["hi_pct"] / 100) - np.log1p(v["lo_pct"] / 100)) / 2)]
     )
@@ -177,7 +184,7 @@ def test_the_box_names_machine_and_engines_of_what_leads_the_page_alone(tmp_path
 @pytest.mark.parametrize(("campaign", "arm", "label"), RECORDED)
 def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, monkeypatch):
     monkeypatch.setenv(report.OUT, str(tmp_path))
-    r = results.load(paths.campaign(campaign))
+    r = opened(campaign)
     title = studies.asks(r.study.name, r.study.key)
     claim = label and claims.stands(r, label, arm=arm, claimed=0.0 if label == "TPS" else None)
     said = text(report.begin(r, arm, claim))
@@ -199,7 +206,7 @@ def size(row) -> str:
 def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _label):
     """Its change and its units are those of one row of the table, to the last digit; of several thread
     counts together, it lies between theirs."""
-    r = results.load(paths.campaign(campaign))
+    r = opened(campaign)
     table, rows = text(report.absolute(r)), results.headlines(r, arm)
     assert len(rows) == 2
     for row in rows:
@@ -228,7 +235,7 @@ def test_a_headline_can_be_computed_from_the_table_below_it(campaign, arm, _labe
 
 
 def test_units_are_the_baseline_and_what_the_printed_change_makes_of_it():
-    r = results.load(paths.campaign("binlog-encryption-headline-standard-20261125-132426"))
+    r = opened("binlog-encryption-headline-standard-20261125-132426")
     said = text(report.absolute(r))
     rows = r.of(results.main_workload(r), "tps", control=False).query("not joint")
     assert len(rows) > 1

@@ -12,10 +12,10 @@ import numpy as np
 import psutil
 import pytest
 
-from conftest import alive, planned, signalled
+from conftest import alive, campaigns, planned, signalled
 from noisefloor import model, schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import campaign as campaigns
+from noisefloor.measure import campaign as measuring
 from noisefloor.measure import collect, tools
 from noisefloor.measure.gate import PROBE_S, Gate
 from noisefloor.model import Arm, Workload
@@ -25,6 +25,19 @@ from test_collect import MAIN, SMOKE, cell_of, names
 
 MISLABELLED = Arm("encrypted", expect={"binlog": "encrypted"})  # nobody switches it on
 MANY = replace(SMOKE, design="side by side", workloads=(replace(MAIN, threads=(40,)),))
+
+
+@pytest.fixture(scope="module")
+def switched(shop, mysql, tmp_path_factory):
+    """One running server, for the tests that leave it so."""
+    with campaigns(shop, tmp_path_factory.mktemp("switched")) as begin:
+        yield begin(SMOKE, mysql)[1]
+
+
+@pytest.fixture
+def on_one(campaign, mysql, switched):
+    """on_one(study): as `campaign`, on that server."""
+    return lambda chosen: campaign(chosen, mysql, bench=switched)
 
 
 def whole(c) -> list[str]:
@@ -59,14 +72,15 @@ class Told:
         return {"waited_s": 0.5, "probes": 2, "speed": 1.0, "steal": 0.0, "first": [[1.0, 0.0]]}
 
 
-def test_each_pair_asks_the_gate_once_before_either_of_its_runs(campaign, mysql):
-    """A run that is made again does not ask again; a warm-up never."""
-    c, bench = campaign(SMOKE, mysql)
+def test_each_pair_asks_the_gate_once_before_either_of_its_runs(on_one):
+    """A run that is made again, whose sysbench was killed, does not ask again; a warm-up never."""
+    c, bench = on_one(SMOKE)
     c._gate = gate = Told(c)
     c.warm(bench, [(0, SMOKE.baseline)])
     (warm,) = names(c.folder)
     with signalled("sysbench"):
         c.pair(bench, cell_of(SMOKE))
+    is_kept_as_failed(c)
     c.pair(bench, cell_of(SMOKE, "plain again"))
     assert len(gate.seen) == 2
     assert gate.seen[0] == [warm]
@@ -82,6 +96,20 @@ def test_each_pair_asks_the_gate_once_before_either_of_its_runs(campaign, mysql)
         replace(SMOKE, floor={"tps": (0.7, 3.0)}), c.folder, tidy.meta(c.folder), c.progress
     )
     assert theirs.quiet() == {}  # nobody looks at a server that is not ours
+
+
+def is_kept_as_failed(c) -> None:
+    """The first pair has a run that was made again."""
+    (failed,) = aside(c)
+    assert re.fullmatch(r"in-memory-t4-encrypted-p000-0-\w+\.failed1", failed)
+    assert {p.name for p in (c.folder / failed).iterdir()} == {"failure.txt", "sysbench.txt"}
+    assert len((c.folder / failed / "failure.txt").read_text().splitlines()) == 2
+    assert len(whole(c)) == 3  # and the warm-up
+    table, problems, _ = tidy.opened(c.folder).tidy_runs
+    assert set(c.table["run"]) == set(table["run"]) == set(whole(c))
+    assert problems == [
+        f"{failed}: a run that failed, was changed or lost its partner; kept, not judged"
+    ]
 
 
 class Neighbours:
@@ -154,27 +182,11 @@ def test_waiting_that_knew_the_order_would_be_found(recorded):
 # -- failing runs ----------------------------------------------------------------------------------
 
 
-def test_a_killed_sysbench_is_kept_as_failed_and_its_run_made_again(campaign, mysql):
-    c, bench = campaign(SMOKE, mysql)
-    with signalled("sysbench"):
-        c.pair(bench, cell_of(SMOKE))
-    (failed,) = aside(c)
-    assert re.fullmatch(r"in-memory-t4-encrypted-p000-0-\w+\.failed1", failed)
-    assert {p.name for p in (c.folder / failed).iterdir()} == {"failure.txt", "sysbench.txt"}
-    assert len((c.folder / failed / "failure.txt").read_text().splitlines()) == 2
-    assert len(whole(c)) == 2
-    table, problems, _ = tidy.opened(c.folder).tidy_runs
-    assert set(c.table["run"]) == set(table["run"]) == set(whole(c))
-    assert problems == [
-        f"{failed}: a run that failed, was changed or lost its partner; kept, not judged"
-    ]
-
-
-def test_a_run_that_fails_twice_costs_its_pair_and_three_the_campaign(campaign, mysql):
+def test_a_run_that_fails_twice_costs_its_pair_and_three_the_campaign(on_one):
     """Also one with a setting that the server refuses."""
     bad = Arm("encrypted", options=("--no-such-option",))
     chosen = replace(SMOKE, arms=(bad, Arm("refused", switch={"port": "1"})))
-    c, bench = campaign(chosen, mysql)
+    c, bench = on_one(chosen)
     c.pair(bench, cell_of(chosen, "refused"))
     assert "port: wanted 1, refused" in next(c.folder.glob("*.failed*/failure.txt")).read_text()
     c.pair(bench, cell_of(chosen))
@@ -206,11 +218,11 @@ def test_what_ends_a_campaign_leaves_no_data(campaign, mysql):
     assert not list(c.folder.glob("*.partial"))
 
 
-def test_arms_do_not_inherit_from_each_other(campaign, mysql):
+def test_arms_do_not_inherit_from_each_other(on_one):
     """The baseline says nothing of what the arm sets; each workload has settings of its own."""
     arms = (Arm("few", switch={"innodb_io_capacity": "321"}),)
     chosen = replace(SMOKE, baseline=Arm("default"), arms=arms)
-    c, bench = campaign(chosen, mysql)
+    c, bench = on_one(chosen)
     before = bench.servers[0].variables()["innodb_io_capacity"]
     others = (Workload("other", "", settings={"sync_binlog": "3"}), Workload("none", ""))
     for workload in (MAIN, *others):
@@ -229,8 +241,8 @@ def test_arms_do_not_inherit_from_each_other(campaign, mysql):
     }
 
 
-def test_a_lost_pair_is_made_anew_under_a_free_number(campaign, mysql):
-    c, bench = campaign(SMOKE, mysql)
+def test_a_lost_pair_is_made_anew_under_a_free_number(on_one):
+    c, bench = on_one(SMOKE)
     for _ in range(2):
         c.pair(bench, cell_of(SMOKE))
     for run in c.folder.glob("*-p000-*"):
@@ -247,7 +259,7 @@ def test_warnings_say_what_makes_a_run_less_trustworthy():
     def warnings(cpu_s, written_B, settled=True):
         idle = {"cpu_s": cpu_s, "written_B": written_B}
         settle = {"settled": settled, "dirty_pages": 12.0}
-        return campaigns._warnings({"usage": {"server": used, "idle0": idle}}, settle)
+        return measuring._warnings({"usage": {"server": used, "idle0": idle}}, settle)
 
     over = "carry-over: the idle server used"
     assert warnings(0.02, 20) == []
@@ -259,17 +271,18 @@ def test_warnings_say_what_makes_a_run_less_trustworthy():
 # -- other tools and conditions --------------------------------------------------------------------
 
 
-def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, mysql):
+@pytest.mark.parametrize("pairs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_two_replicas_catch_up_at_once_with_plain_and_encrypted_logs(campaign, mysql, pairs):
     chosen = studies.load("binlog-encryption", question="replica", profile="smoke")
     c, bench = campaign(chosen, mysql, chosen.baseline, *chosen.arms)
     (work,), (arm,) = chosen.workloads, chosen.arms
     bench.kit.ready(arm, work)
-    for _ in range(2):  # the second time with new replicas: one catches up once
+    for _ in range(pairs):  # the second time with new replicas: one catches up once
         c.pair(bench, cell_of(chosen, workload=work))
     table = tidy.tidy_table(c.folder)
     assert set(table["metric"]) == {"apply_rate", "apply_cpu", "steal"}
     assert (table.loc[table["metric"] != "steal", "value"] > 0).all()
-    for pair in ("p000", "p001"):
+    for pair in ("p000", "p001")[:pairs]:
         both = [tidy.read(run) for run in tidy.run_folders(c.folder) if pair in run.name]
         assert len({f["apply_s"] for f in both}) == 1  # until the first has all
         assert max(f["applied"] / f["backlog"] for f in both) == 1
@@ -311,12 +324,23 @@ def test_a_failed_run_leaves_no_slow_disk(campaign, mysql):
 # -- evidence --------------------------------------------------------------------------------------
 
 
-def test_evidence_is_taken_with_the_first_run_of_a_block_and_at_its_end(campaign, mysql):
-    c, bench = campaign(SMOKE, mysql)
+def test_evidence_is_taken_with_the_first_run_of_a_block_and_at_its_end(on_one, monkeypatch):
+    """What was looked at with an attempt that failed does not count for the block."""
+    real, lost = tidy.metrics, []
+
+    def metrics(facts, folder):
+        if not lost and facts["arm"] == "encrypted":
+            lost.append(folder)
+            raise tidy.Unusable("3 reconnects")
+        return real(facts, folder)
+
+    monkeypatch.setattr(tidy, "metrics", metrics)
+    c, bench = on_one(SMOKE)
     c.warm(bench, [(0, SMOKE.baseline)])
     for _ in range(2):
         c.pair(bench, cell_of(SMOKE))
     runs = tidy.run_folders(c.folder)
+    assert len(list(c.folder.glob("*-encrypted.failed1"))) == 1
     first, second = (r.name for r in runs if (r / "evidence.json").exists())
     assert first == "warm-up-b00-0-plain"
     assert re.fullmatch(r"in-memory-t4-encrypted-p000-\d-encrypted", second)
@@ -332,43 +356,25 @@ def test_evidence_is_taken_with_the_first_run_of_a_block_and_at_its_end(campaign
     assert counted["plain"] == counted["encrypted"] == 2 * 3  # a run and the end, three checks each
 
 
-def test_a_run_that_was_made_again_has_its_evidence(campaign, mysql, monkeypatch):
-    """What was looked at with an attempt that failed does not count for the block."""
-    real, lost = tidy.metrics, []
-
-    def metrics(facts, folder):
-        if not lost:
-            lost.append(folder)
-            raise tidy.Unusable("3 reconnects")
-        return real(facts, folder)
-
-    monkeypatch.setattr(tidy, "metrics", metrics)
-    c, bench = campaign(SMOKE, mysql)
-    c.pair(bench, cell_of(SMOKE))
-    assert len(list(c.folder.glob("*.failed1"))) == 1
-    assert all((r / "evidence.json").exists() for r in tidy.run_folders(c.folder))
-
-
-def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_it(campaign, mysql):
+def test_an_arm_that_is_not_in_force_at_the_end_of_a_block_takes_the_block_with_it(on_one):
     seen = {"innodb_flush_neighbors": "0"}  # nothing sets it, so nothing sets it back
     base, arm = (replace(a, expect=seen) for a in (SMOKE.baseline, *SMOKE.arms))
     chosen = replace(SMOKE, baseline=base, arms=(arm,))
-    c, bench = campaign(chosen, mysql)
+    c, bench = on_one(chosen)
     arms = [(0, base), (0, arm)]
     c.pair(bench, cell_of(chosen))
     c.closing(bench, arms)  # of a block that is whole
     c.block += 1
     c.proved.clear()
     c.warm(bench, [(0, base)])
-    for _ in range(2):
-        c.pair(bench, cell_of(chosen))
+    c.pair(bench, cell_of(chosen))
     bench.servers[0].query("SET GLOBAL innodb_flush_neighbors = 1")  # somebody did
     with pytest.raises(EvidenceError, match=r"innodb_flush_neighbors should be 0, but .* says 1"):
         c.closing(bench, arms)
     assert [f.name for f in tidy.blocks(c.folder)] == ["block-00.json"]
     assert c.done() == {"in-memory-t4-encrypted": 1}
     unproved = [n for n in names(c.folder) if ".unproved1" in n]
-    assert len(unproved) == 5  # two pairs, and the warm-up before them
+    assert len(unproved) == 3  # a pair, and the warm-up before it
     table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert set(table["block"]) == {0}
     assert all(any(p.startswith(f"{n}: ") for p in problems) for n in unproved)

@@ -217,7 +217,10 @@ def measured(runner, extra_pct, **inputs):
     return done
 
 
-@pytest.mark.parametrize(("extra_pct", "words"), [(0, {"same", "cannot tell"}), (50, {"more"})])
+@pytest.mark.parametrize(
+    ("extra_pct", "words"),
+    [pytest.param(0, {"same", "cannot tell"}, marks=pytest.mark.slow), (50, {"more"})],
+)
 def test_two_commands_get_the_verdict_that_is_true(runner, extra_pct, words):
     """With a margin of 20 %, so that a restless machine cannot make it another one."""
     done = measured(runner, extra_pct, seconds=2, margin=20, page="false")
@@ -308,20 +311,25 @@ def other_tool(folder):
         ({}, "--commands A B or --logs BEFORE AFTER is needed, one of them"),
         ({"command_a": "true"}, "a command is needed"),
         ({"command_a": "true", "command_b": "no-such-program x"}, "no-such-program"),
-        ({"command_a": "true", "command_b": "true", "seconds": "0"}, "--seconds 0"),
-        ({"command_a": "true", "command_b": "true", "seconds": "x"}, "--seconds"),
         ({"command_a": "true", "command_b": "true", "restarts": "true"}, "--restarts"),
         ({"command_a": "true", "command_b": "true", "fail_on": "slower"}, "--fail-on slower"),
-        ({"command_a": "true", "command_b": "true", "margin": "0"}, "--margin 0"),
         ({"logs_a": "LOGS", "logs_b": "no-such-folder"}, "'no-such-folder' is no folder"),
-        ({"logs_a": "LOGS", "logs_b": ""}, "is no folder"),
         ({"logs_a": "LOGS", "logs_b": "EMPTY"}, "holds no file"),
         ({"logs_a": "LOGS", "logs_b": "OTHER"}, "the logs differ in tool"),
         ({"logs_a": "LOGS", "logs_b": "LOGS"}, "one run cannot count twice"),
         ({"logs_a": "LOGS", "logs_b": "AFTER", "metric": "wall"}, "--metric wall"),
         ({"logs_a": "LOGS", "logs_b": "AFTER", "shell": "true"}, "--shell"),
         ({"logs_a": "LOGS", "logs_b": "AFTER", "event": "[]"}, "is no event"),
-        ({"logs_a": "LOGS", "logs_b": "AFTER", "event": "no JSON"}, "is no event"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ({"logs_a": "LOGS", "logs_b": "AFTER", "event": "no JSON"}, "is no event"),
+                ({"logs_a": "LOGS", "logs_b": ""}, "is no folder"),
+                ({"command_a": "true", "command_b": "true", "seconds": "0"}, "--seconds 0"),
+                ({"command_a": "true", "command_b": "true", "seconds": "x"}, "--seconds"),
+                ({"command_a": "true", "command_b": "true", "margin": "0"}, "--margin 0"),
+            )
+        ),
     ],
     ids=str,
 )

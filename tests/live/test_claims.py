@@ -302,6 +302,13 @@ def test_verdicts_come_from_the_files(tmp_path):
     assert v.set_index("label")["verdict"]["32 threads"] == "slower"
 
 
+def test_the_claims_of_one_source_are_judged_as_among_all():
+    for source in claims.TITLES:
+        alone = claims.judge_claims(FACTS, TIMES, 0.0, START, study=source)
+        among = VERDICTS[VERDICTS["study"] == source].reset_index(drop=True)
+        pd.testing.assert_frame_equal(alone, among, check_dtype=False)
+
+
 # consistency, and the page
 
 

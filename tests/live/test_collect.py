@@ -1,5 +1,7 @@
 """Whole campaigns on real servers: measured by question, continued, judged."""
 
+import contextlib
+import io
 import json
 import re
 import sys
@@ -123,17 +125,24 @@ def assert_whole(folder: Path, design: str) -> pd.DataFrame:
 
 # -- one server, and two side by side --------------------------------------------------------------
 
-ASKED = {"profile": "smoke", "budget_min": 0.6}  # every arm at least once on a busy machine
+ASKED = {"profile": "smoke", "budget_min": 0.4}  # two blocks at least on a busy machine
+LONG = studies.load("binlog-encryption", **ASKED)
+LONG = replace(LONG, profile=replace(LONG.profile, blocks=9))  # more than its budget holds
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, mysql):
-    """The folder of a campaign on one server, measured to its end."""
+def printed():
+    """What a campaign on one server says while it is measured."""
+    return io.StringIO()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, mysql, printed):
+    """The folder of a campaign on one server, measured until its budget was spent."""
     with moved(tmp_path_factory.mktemp("finished")) as home, pytest.MonkeyPatch.context() as patch:
         patch.setattr(collect, "templates", lambda *a: {"": mysql})
-        folder = collect.measure_campaign(
-            studies.load("binlog-encryption", **ASKED), parameters=ASKED
-        )
+        with contextlib.redirect_stderr(printed):
+            folder = collect.measure_campaign(LONG, parameters=ASKED)
         assert [p.name for p in (home / ".servers").iterdir()] == ["lock"]  # nothing is left
     return folder
 
@@ -186,7 +195,7 @@ def test_a_finished_campaign_is_not_continued_and_another_study_neither(
 ):
     monkeypatch.setenv("NOISEFLOOR_RUNS", str(finished.parent))
     build, meta, said = engines.find("mysql"), tidy.meta(finished), []
-    chosen = studies.load("binlog-encryption", **ASKED)
+    chosen = LONG
     assert resumable(chosen, build, said.append) is None
     unfinished = home / "runs" / finished.name
     unfinished.mkdir(parents=True)
@@ -219,23 +228,16 @@ def loaded(home, monkeypatch):
     return lambda server: monkeypatch.setattr(collect, "templates", lambda *a: {"": server})
 
 
-def test_a_budget_that_ends_before_the_declared_blocks_is_said_with_every_word(
-    loaded, mysql, capsys
-):
-    loaded(mysql)
-    chosen = studies.load("binlog-encryption", profile="smoke", budget_min=0.2)
-    chosen = replace(chosen, profile=replace(chosen.profile, blocks=9))
-    folder = collect.measure_campaign(chosen)
-    meta = tidy.meta(folder)
+def test_a_budget_that_ends_before_the_declared_blocks_is_said_with_every_word(finished, printed):
+    meta = tidy.meta(finished)
     assert meta["plan"]["blocks"] == 9  # what was declared stays declared
     assert meta["ended_because"] == "the budget is spent"
-    assert_whole(folder, "switched")
-    table = results.load(folder).verdicts
+    table = results.load(finished).verdicts
     assert table["blocks"].between(1, 8).all()
     for row in table.itertuples():
         said = f"ended early: {row.blocks} of 9 declared blocks were measured"
         assert said in row.warnings
-    shows_no_estimate(capsys.readouterr().err)
+    shows_no_estimate(printed.getvalue())
 
 
 def shows_no_estimate(said: str) -> None:
@@ -252,7 +254,7 @@ def shows_no_estimate(said: str) -> None:
 
 def test_mariadb_side_by_side(loaded, mariadb):
     loaded(mariadb)
-    asked = {"engine": "mariadb", "profile": "smoke", "budget_min": 0.5, "question": "headline"}
+    asked = {"engine": "mariadb", "profile": "smoke", "budget_min": 0.3, "question": "headline"}
     (folder,) = collect.obtain_campaigns("binlog-encryption", **asked)
     assert re.fullmatch(r"binlog-encryption-headline-smoke-\d{8}-\d{6}", folder.name)
     judged = assert_whole(folder, "side by side")

@@ -223,6 +223,7 @@ def short(home, mysql, monkeypatch):
     monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
 
 
+@pytest.mark.slow  # test_kill has the same command, killed once
 def test_what_was_measured_is_packed_and_no_longer_due(short):
     assert found(IN_TURN)["asked"] == 1
     said = noisefloor("measure", "--minutes", "4")

@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -79,20 +78,13 @@ def test_the_fetched_build_is_what_the_pin_says():
     assert engine.version in build.run(engine.basedir / "bin/mysqldump", "--version")
 
 
-def test_a_started_command_is_the_server_itself(tmp_path):
+def test_a_started_command_is_the_server_itself(lent, mysql):
     """Its CPU is read from /proc by pid, so no shell may stand between."""
-    engine = engines.find("mysql", fetch=False)
-    error_log = tmp_path / "error.log"
-    argv = [*engine.command, "--no-defaults", "--initialize-insecure", f"--datadir={tmp_path}/data"]
-    argv += [f"--basedir={engine.basedir}", f"--lc-messages-dir={engine.messages_dir}"]
-    with subprocess.Popen([*argv, f"--log-error={error_log}"]) as process:
-        while not (tmp_path / "data" / "ibdata1").exists() and process.poll() is None:
-            time.sleep(0.01)
-        running = Path(f"/proc/{process.pid}/cmdline").read_text()
-        assert process.wait(60) == 0, error_log.read_text()
-    assert f"{engine.basedir.parent}/real/mysqld" in running
+    server = lent(mysql)
+    running = Path(f"/proc/{server.pid}/cmdline").read_text()
+    assert f"{server.engine.basedir.parent}/real/mysqld" in running
     assert "/bin/sh" not in running
-    assert "Can't find error-message file" not in error_log.read_text()
+    assert "Can't find error-message file" not in (server.folder / "error.log").read_text()
 
 
 def test_a_moved_build_still_runs(tmp_path):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from conftest import mostly
 from noisefloor import studies
 from noisefloor.measure import workloads
 from noisefloor.servers import evidence
@@ -82,6 +83,7 @@ def encrypted(template, copy, kind: str):
     return server, arm
 
 
+@mostly("mariadb")
 def test_plain_tables_have_the_history_of_encrypted_ones(template, copy):
     """Both are copied once: pages as full, files as large. As loaded they are larger."""
     asked = studies.load("tablespace-encryption", profile="smoke", engine=template.engine.kind)
@@ -97,6 +99,7 @@ def test_plain_tables_have_the_history_of_encrypted_ones(template, copy):
     assert all(size <= loaded[name] for name, size in plain.items())
 
 
+@mostly("mysql")
 def test_with_tables_encrypted_alone_the_logs_still_show_the_rows(template, copy):
     server, arm = encrypted(template, copy, "tables only")
     assert arm.prove["redo log"] == arm.prove["undo log"] == arm.expect["binlog"] == "plain"

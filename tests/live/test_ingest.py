@@ -176,10 +176,13 @@ def test_the_other_layouts_and_two_runs_in_a_text(tree, out):
     assert runs.iloc[3]["workload"] == "oltp_point_select"
 
 
-CAMPAIGNS = [DATA / "campaign", *sorted(paths.recorded().glob("binlog-*"))]
+CAMPAIGNS = [
+    pytest.param(folder, id=folder.name, marks=pytest.mark.slow if n > 1 else ())
+    for n, folder in enumerate([DATA / "campaign", *sorted(paths.recorded().glob("binlog-*"))])
+]
 
 
-@pytest.mark.parametrize("folder", CAMPAIGNS, ids=lambda p: p.name)
+@pytest.mark.parametrize("folder", CAMPAIGNS)
 def test_our_own_campaign_is_read_as_a_campaign(tree, out, folder):
     tree.mkdir()
     shutil.copytree(folder, tree / folder.name)

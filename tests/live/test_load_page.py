@@ -10,12 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from noisefloor import paths, schedule, studies
+from noisefloor import paths, studies
 from noisefloor.data import results, tidy
 from noisefloor.show import plots
 from noisefloor.show.markup import piece
 from noisefloor.show.report import answers
-from test_rate import RATE, study
 
 RATES = (100, 200, 400)
 TLS = "ssl-connections-rate-standard-20261129-164506"
@@ -98,43 +97,43 @@ def cells(page) -> list[list[str]]:
     )
 
 
-@pytest.mark.parametrize(
-    ("typed", "plain", "encrypted"),
-    [
-        (
-            "200",
-            ["0.600", "438", "20.0"],
-            [
-                "0.612; +0.0120 (+0.00600 to +0.0180)",
-                "447; +8.76 (+4.38 to +13.1)",
-                "22.0 (19.0 to 25.0)",
-            ],
-        ),
-        (
-            "150",
-            ["0.450", "329", "20.0"],
-            [
-                "0.459; +0.00900 (+0.00450 to +0.0135)",
-                "335; +6.57 (+3.29 to +9.86)",
-                "22.0 (19.0 to 25.0)",
-            ],
-        ),
-        # processor time a transaction is that of the nearest load, latency is not known there
-        (
-            "1000",
-            ["3.00", "2,190", "not measured"],
-            [
-                "3.06; +0.0600 (+0.0300 to +0.0900)",
-                "2,230; +43.8 (+21.9 to +65.7)",
-                "not measured",
-            ],
-        ),
-    ],
-)
-def test_a_load_that_is_typed_gives_cores_hours_and_milliseconds(page, typed, plain, encrypted):
+TYPED = [
+    (
+        "200",
+        ["0.600", "438", "20.0"],
+        [
+            "0.612; +0.0120 (+0.00600 to +0.0180)",
+            "447; +8.76 (+4.38 to +13.1)",
+            "22.0 (19.0 to 25.0)",
+        ],
+    ),
+    (
+        "150",
+        ["0.450", "329", "20.0"],
+        [
+            "0.459; +0.00900 (+0.00450 to +0.0135)",
+            "335; +6.57 (+3.29 to +9.86)",
+            "22.0 (19.0 to 25.0)",
+        ],
+    ),
+    # processor time a transaction is that of the nearest load, latency is not known there
+    (
+        "1000",
+        ["3.00", "2,190", "not measured"],
+        [
+            "3.06; +0.0600 (+0.0300 to +0.0900)",
+            "2,230; +43.8 (+21.9 to +65.7)",
+            "not measured",
+        ],
+    ),
+]
+
+
+def test_a_load_that_is_typed_gives_cores_hours_and_milliseconds(page):
     """And what an arm adds to the baseline."""
-    page.fill("input", typed)
-    assert cells(page) == [["plain", *plain], ["encrypted", *encrypted]]
+    for typed, plain, encrypted in TYPED:
+        page.fill("input", typed)
+        assert cells(page) == [["plain", *plain], ["encrypted", *encrypted]]
     assert "transactions a second" in page.text_content("label")
 
 
@@ -162,13 +161,14 @@ def test_connections_without_a_percentile_or_an_interval_have_what_is_known(show
     assert cells(page)[1] == ["encrypted", "0.604; +0.00360", "441; +2.63", "not measured"]
 
 
-@pytest.mark.parametrize("typed", ["", "0", "-5"])
-def test_what_is_no_load_is_said(page, typed):
-    page.focus("input")  # by keyboard alone
-    page.keyboard.press("Control+a")
-    page.keyboard.press("Delete")
-    page.keyboard.type(typed)
-    assert cells(page) == [["a number above 0 is needed", "", "", ""]]
+def test_what_is_no_load_is_said(page):
+    for typed in ("", "0", "-5"):
+        page.fill("input", "200")
+        page.focus("input")  # by keyboard alone
+        page.keyboard.press("Control+a")
+        page.keyboard.press("Delete")
+        page.keyboard.type(typed)
+        assert cells(page) == [["a number above 0 is needed", "", "", ""]]
 
 
 def test_there_is_no_field_where_everything_is_saturated(found):
@@ -261,24 +261,3 @@ def test_a_page_of_connections_that_measured_no_rate_begins_with_its_thread_coun
     shown = answers.lead_figure(r).markup
     for words in ("Connections per second", "Server CPU per connection", "threads (log scale)"):
         assert words in shown
-
-
-def test_a_campaign_at_a_rate_gives_its_load(campaign, template):
-    asked = study()
-    c, bench = campaign(asked, template, *asked.compared)
-    cell = next(x for x in schedule.cells(c.study) if not x.control)
-    for _ in range(2):
-        c.pair(bench, cell)
-    r = results.load(c.folder)
-    load = results.load_curve(r).set_index("arm")
-    assert load["rate"].tolist() == [RATE, RATE]
-    assert load["windows"].tolist() == [2, 2]
-    assert load["p99_s"].isna().all()  # too few transactions for it
-    rows = r.judged(metric="cpu_per_transaction")
-    served = load[load["saturated_pct"] == 0]  # a busy machine may lose a window
-    assert (served["p50_s"] > 0).all()
-    for arm, cpu in served["cpu_s"].items():
-        assert cpu == rows.loc[rows["arm"] == arm, "value"].median()
-    assert load.loc[load["saturated_pct"] > 0, ["p50_s", "cpu_s"]].isna().all(axis=None)
-    assert set(r.of(control=False)["rate"]) == {RATE}
-    assert results.highest_tps(r) == 0.0  # nothing was measured in a closed loop

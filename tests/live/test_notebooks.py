@@ -1,5 +1,5 @@
-"""Every notebook as an exported script, from the folders of the project and of the notebooks, on
-recorded campaigns: nothing is measured. (`test_report` renders them, `test_lab` opens a Lab.)"""
+"""Every notebook as an exported script, on recorded campaigns: nothing is measured. (`test_report`
+renders them, `test_lab` opens a Lab.)"""
 
 import json
 import os
@@ -15,12 +15,11 @@ from papermill.parameterize import parameterize_notebook
 from noisefloor import paths
 from noisefloor.show import report
 
-QUICK = ("explore", "published-claims")  # the others read a whole campaign each
-FOLDERS = {"root": paths.root(), "notebooks": paths.notebooks()}
-BOOKS = list(zip(QUICK, FOLDERS, strict=True)) + [
-    pytest.param(name, "notebooks", marks=pytest.mark.slow)  # papermill runs them in the root
+# in the folder of the notebooks: papermill runs them in the root
+BOOKS = ["explore"] + [
+    pytest.param(name, marks=pytest.mark.slow)
     for name in report.studies(everything=True)
-    if name not in QUICK
+    if name != "explore"
 ]
 
 
@@ -37,7 +36,7 @@ def filled(name: str):
     return parameterize_notebook(load_notebook_node(str(book)), given)
 
 
-def ran(*command, out: Path, cwd: Path = FOLDERS["root"]) -> str:
+def ran(*command, out: Path, cwd: Path) -> str:
     """What a command says on stderr that must succeed; its tables go to `out`."""
     env = os.environ | {"NOISEFLOOR_RUNS": str(out / "runs"), report.OUT: str(out)}
     done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
@@ -45,18 +44,18 @@ def ran(*command, out: Path, cwd: Path = FOLDERS["root"]) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize(("name", "folder"), BOOKS)
-def test_a_notebook_runs_as_a_script(name, folder, tmp_path):
+@pytest.mark.parametrize("name", BOOKS)
+def test_a_notebook_runs_as_a_script(name, tmp_path):
     script = tmp_path / f"{name}.py"
     script.write_text(PythonExporter().from_notebook_node(filled(name))[0])
-    assert "Warning" not in ran(sys.executable, script, out=tmp_path, cwd=FOLDERS[folder])
+    assert "Warning" not in ran(sys.executable, script, out=tmp_path, cwd=paths.notebooks())
     assert not (tmp_path / "runs").exists()
 
 
 def test_plain_papermill_takes_the_same_parameters(tmp_path):
     book, papermill = tmp_path / "out.ipynb", Path(sys.executable).with_name("papermill")
     command = (papermill, "notebooks/published-claims.ipynb", book, "-k", "python3")
-    ran(*command, "-p", "margin_pct", "30", out=tmp_path)
+    ran(*command, "-p", "margin_pct", "30", out=tmp_path, cwd=paths.root())
     facts = json.loads((tmp_path / "published-claims.json").read_text())
     assert {row["margin_pct"] for row in facts["comparisons"]} == {30}
     assert (tmp_path / "published-claims.csv").exists()

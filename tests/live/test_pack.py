@@ -27,25 +27,32 @@ NAME = "binlog-encryption-smoke-test"
 RUN = "in-memory-t2-encrypted-p001-0-encrypted"
 
 
-@pytest.fixture
-def live(home):
-    """A live campaign that has ended, with everything that tidy sets aside."""
-    folder = shutil.copytree(DATA / "campaign", paths.runs() / NAME)
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """A live campaign that has ended, with everything that tidy sets aside; and packed."""
+    place = tmp_path_factory.mktemp("both")
+    folder = shutil.copytree(DATA / "campaign", place / "live" / NAME)
     for name in (f"{RUN}.failed1", "in-memory-t2-x-p009-0-plain"):
         (folder / name).mkdir()
     (folder / f"{RUN}.failed1" / "sysbench.txt").write_text("it failed\n")
     (folder / f"{RUN}.unpaired1").mkdir()  # and empty
     (folder / "fact-speed.json").write_text('[{"aes": 1.5}]')
     tidy.seal(folder)
-    return folder
+    archived, _, _ = pack.pack(folder, place / "packed" / NAME)
+    return folder, archived
 
 
 @pytest.fixture
-def kept(live):
+def live(home, both):
+    """That campaign."""
+    return shutil.copytree(both[0], paths.runs() / NAME)
+
+
+@pytest.fixture
+def kept(home, both):
     """The same, packed, and nothing else of that name."""
-    folder, _, _ = pack.pack(live)
-    live.rename(paths.root() / "loose")
-    return folder
+    shutil.copytree(both[0], paths.root() / "loose")
+    return shutil.copytree(both[1], paths.recorded() / NAME)
 
 
 def rewritten(folder: Path, change) -> None:

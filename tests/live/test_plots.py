@@ -462,13 +462,18 @@ DRAWN = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize(
+    "name", ["threads", "dots", "pairs", pytest.param("history", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     ("change", "unit"),
     [
-        *((150.0, "×"), (900.0, "×"), (5000.0, "×"), (-80.0, "×")),
-        *((3.0, "%"), (40.0, "%"), (-20.0, "%")),
-        *((-97.0, ""), (-45.0, ""), (60.0, ""), (99.0, "")),  # either: as its interval is
+        *((150.0, "×"), (5000.0, "×"), (-80.0, "×"), (3.0, "%"), (-20.0, "%")),
+        *((-97.0, ""), (60.0, "")),  # either: as its interval is
+        *(
+            pytest.param(change, unit, marks=pytest.mark.slow)
+            for change, unit in ((900.0, "×"), (40.0, "%"), (-45.0, ""), (99.0, ""))
+        ),
     ],
 )
 def test_an_axis_is_linear_in_percent_and_beyond_100_has_factors_on_a_log_scale(name, change, unit):
@@ -526,7 +531,7 @@ def test_a_verdict_is_told_with_its_direction_once():
     assert "8.4× (6.9 to 9.9×)" in " ".join(texts(plots.dots(one(739.0))))
 
 
-@pytest.mark.parametrize("arms", [1, 2, 3])
+@pytest.mark.parametrize("arms", [*(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2)), 3])
 @pytest.mark.parametrize("change", [3.0, 400.0])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_no_label_covers_a_title(arms, change, narrow):

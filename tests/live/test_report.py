@@ -487,12 +487,6 @@ def test_the_tables_lie_beside_the_page(page):
         assert name == "index.html" or (paths.reports() / name).exists()
 
 
-def test_rendering_again_gives_the_same_bytes(page):
-    before = [(paths.reports() / f"good{p}").read_bytes() for p in report.PARTS]
-    report.render("good", {"threads": [2, 8]})
-    assert before == [(paths.reports() / f"good{p}").read_bytes() for p in report.PARTS]
-
-
 @pytest.mark.parametrize(
     ("cell", "timeout", "sentence"),
     [
@@ -656,6 +650,7 @@ def test_one_failure_does_not_stop_the_others(alone, tmp_path):
         assert absent not in index
 
 
+@pytest.mark.slow  # as in test_kill, whose command measures
 def test_nothing_outlives_a_killed_command(home, tmp_path):
     pids = tmp_path / "pids"
     told = f"pathlib.Path({str(pids)!r}).write_text(f'{{os.getpid()}} {{os.getppid()}}')"
@@ -725,10 +720,8 @@ def test_the_command_publishes_each_page_and_says_what_was_there(home):
     for name in ("one", "other"):
         write(home, name, [cell.replace("'good'", f"'{name}'") for cell in STUDY])
     (home / "README.md").touch()
-    asked = ("report", "one", "other", "--publish")
-    assert "published: reports/published/other\n" in done(*asked)
-    shutil.rmtree(published(home)[0] / "one")
-    said = done(*asked)
-    assert "published: reports/published/one\n" in said
-    kept = "published: reports/published/other; it was there already, with the same content"
+    assert "published: reports/published/one\n" in done("report", "one", "--publish")
+    said = done("report", "one", "other", "--publish")
+    assert "published: reports/published/other\n" in said
+    kept = "published: reports/published/one; it was there already, with the same content"
     assert kept in said

@@ -22,9 +22,12 @@ STUDY = "binlog-encryption"
 ODD = "x'; DROP TABLE campaign; -- \"`%s :name \\ \N{SNOWMAN} \N{PILE OF POO}\n\x00 end"
 
 
-@pytest.fixture(params=["sqlite", "mysql", "mariadb"])
+SERVERS = ["mysql", pytest.param("mariadb", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(params=["sqlite", *SERVERS])
 def empty(request, tmp_path):
-    """The URL of an empty database: a file, and a schema on both servers in turn."""
+    """The URL of an empty database: a file, and a schema on both servers, which have one driver."""
     if request.param == "sqlite":
         yield store.address(f"sqlite:///{tmp_path / 'history.sqlite'}")
         return
@@ -71,6 +74,7 @@ def test_the_verdict_table_comes_back_as_it_was(empty, recorded):
     pd.testing.assert_frame_equal(both[same], whole[same], check_dtype=False)
 
 
+@pytest.mark.slow
 def test_the_result_of_a_question_is_that_of_all_its_campaigns(tmp_path):
     """As its page has it: of each processor all campaigns of the newest design."""
     newest = paths.campaign("binlog-encryption-headline-standard-20261125-132426")
@@ -151,15 +155,19 @@ def test_a_schema_with_tables_of_others_is_left_alone(empty, recorded, name):
     assert sa.inspect(sa.create_engine(empty)).get_table_names() == [name]
 
 
-def test_two_writers_at_once_store_one_campaign(empty, recorded):
+@pytest.mark.parametrize("empty", SERVERS, indirect=True)
+def test_two_writers_at_once_store_one_campaign(empty, recorded, tmp_path):
+    """In a file, and then on a server."""
     code = "import sys; from pathlib import Path; from noisefloor import store\n"
-    code += "store.push(store.address(sys.argv[1]), Path(sys.argv[2]))"
-    url = empty.set(drivername="sqlite" if empty.drivername == "sqlite" else "mysql")
-    argv = [sys.executable, "-c", code, url.render_as_string(), str(recorded)]
+    code += "for url in sys.argv[2:]:\n    store.push(store.address(url), Path(sys.argv[1]))"
+    urls = [f"sqlite:///{tmp_path / 'both.sqlite'}"]
+    urls += [empty.set(drivername="mysql").render_as_string()]
+    argv = [sys.executable, "-c", code, str(recorded), *urls]
     both = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     assert [p.communicate()[1] for p in both] == ["", ""]
-    assert ask(empty, "SELECT name FROM campaign") == [("campaign",)]
-    assert ask(empty, "SELECT schema_version FROM noisefloor") == [(store.VERSION,)]
+    for url in (store.address(urls[0]), empty):
+        assert ask(url, "SELECT name FROM campaign") == [("campaign",)]
+        assert ask(url, "SELECT schema_version FROM noisefloor") == [(store.VERSION,)]
 
 
 # -- addresses -------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 
+from conftest import mostly
 from noisefloor import model as study
 from noisefloor import parse, studies
 from noisefloor.data import tidy
@@ -77,14 +78,16 @@ def test_every_crash_has_the_same_redo_to_recover(one, tmp_path):
 # -- what is found out once ------------------------------------------------------------------------
 
 
-def test_a_copy_opened_by_the_same_build_keeps_its_checksums(mysql, shop):
-    found = loading.upgrade(mysql, mysql.engine, shop)
+@mostly("mariadb")
+def test_a_copy_opened_by_the_same_build_keeps_its_checksums(template, shop):
+    found = loading.upgrade(template, template.engine, shop)
     assert found["checksums"] == "equal"
     assert 0.05 < found["took_s"] < 60
     assert not (shop / "before").exists()
     assert not (shop / "after").exists()
 
 
+@pytest.mark.slow
 def test_a_build_that_refuses_the_data_directory_is_quoted(shop, mysql):
     try:
         older = engines.find("mysql-8.0", fetch=False)
@@ -97,6 +100,7 @@ def test_a_build_that_refuses_the_data_directory_is_quoted(shop, mysql):
     assert not [s for s in found["said"] if str(shop) in s]
 
 
+@mostly("mysql")
 def test_a_cipher_is_timed_three_times_with_the_library_of_the_server(running):
     found = loading.cipher_rates({"name": "aes-256-ctr"}, running.engine)
     assert len(found) == 3

@@ -136,10 +136,12 @@ def test_a_fraction_may_differ_beyond_its_fifth_digit():
 # -- raw files -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow  # and every published page, whose campaigns are packed
 def test_a_page_is_what_its_raw_files_give_when_they_are_packed(page, packed_up):
     verify(page)
 
 
+@pytest.mark.slow  # test_pack damages archives, too
 def test_damage_in_an_archive_is_found(page, packed_up):
     """A changed text, a removed run, and a changed file that no run holds."""
     held = {k: bytes(v) for k, v in packed.runs_folder(packed_up.parent).archive.files.items()}

@@ -40,8 +40,7 @@ Row = Mapping[Any, Any]  # of a verdict table
 
 def here(r: Results) -> pd.DataFrame:
     """The claims of a study's source, judged by the margins of opened campaigns."""
-    judged = judge_claims(published_facts(), times(), r.study.margin_pct)
-    return judged[judged["study"].eq(r.study.name)]
+    return judge_claims(published_facts(), times(), r.study.margin_pct, study=r.study.name)
 
 
 def stands(

@@ -74,6 +74,7 @@ def judge_claims(
     times: pd.DataFrame,
     margin_pct: float = 0.0,
     start: scatter.Start | None = None,
+    study: str = "",
 ) -> pd.DataFrame:
     """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
     claim and `claimed_pct` the source's own arithmetic as a change of the metric's own value.
@@ -81,14 +82,15 @@ def judge_claims(
     The intervals of one metric of one source hold 95 % together (Bonferroni): those of single numbers
     and thread counts, and those of means over thread counts; `refused` claims do not count.
     margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
-    recorded one of throughput by default), which all numbers of one server start share."""
+    recorded one of throughput by default), which all numbers of one server start share; study: the
+    claims of one source alone ("": of all)."""
     if facts.empty:
         counts = {c: "Int64" for c in ("threads", "from_threads", "to_threads")}
         return pd.DataFrame(columns=COLUMNS).astype(counts)
     start = start or scatter.start_scatter("tps", own=False)
     assert start is not None
     published = _Published(facts, times, start)
-    rows = [_row(c, margin_pct) for c in published.claims()]
+    rows = [_row(c, margin_pct) for c in published.claims(study)]
     out = pd.DataFrame(rows, columns=COLUMNS)
     return out.astype({c: "Int64" for c in ("threads", "from_threads", "to_threads")})
 
@@ -217,10 +219,10 @@ class _Published:
     times: pd.DataFrame
     start: scatter.Start
 
-    def claims(self) -> Iterator[Claim]:
-        """Every claim as a dict: its fields of the TOML, filled in, and `cell`, `together`, `key`,
-        `claimed_pct`."""
-        claims = list(_claims())
+    def claims(self, study: str) -> Iterator[Claim]:
+        """Every claim of a source ("": of all) as a dict: its fields of the TOML, filled in, and
+        `cell`, `together`, `key`, `claimed_pct`."""
+        claims = [c for c in _claims() if study in ("", c["study"])]
         tables = [(c["study"], c["metric"], c["joint"]) for c in claims]
         judged = [c["by"] != "refused" for c in claims]
         size = Counter(itertools.compress(tables, judged))
