@@ -8,10 +8,10 @@ import ast
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "lib" / "noisefloor"
@@ -27,6 +27,12 @@ CONTROLS = {"explore"}  # of one notebook, and no analysis
 READS_TEXT = ("parse/", "tools/", "data/ingest/")  # whose work is to read what others wrote
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Measure(NamedTuple):
+    value: int
+    goal: int
+    worst: str = ""  # the name or the file where it is
 
 
 def public(name: str) -> bool:
@@ -46,7 +52,7 @@ class Module:
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        return list(ast.walk(self.tree))
+        return [n for n in ast.walk(self.tree) if not isinstance(n, ast.expr_context)]
 
     @property
     def package(self) -> str:
@@ -54,10 +60,14 @@ class Module:
         return self.path.split("/", maxsplit=1)[0].removesuffix(".py")
 
     @property
+    def lines(self) -> int:
+        return self.source.count("\n")
+
+    @cached_property
     def functions(self) -> list[Function]:
         return [n for n in self.nodes if isinstance(n, Function)]
 
-    @property
+    @cached_property
     def classes(self) -> list[ast.ClassDef]:
         return [n for n in self.nodes if isinstance(n, ast.ClassDef)]
 
@@ -151,43 +161,45 @@ def of_one_page(modules: list[Module], ours: set[str]) -> list[Module]:
     return [m for m in modules if m.package in alone]
 
 
-def counted(modules: list[Module]) -> Iterator[tuple[str, int, int, str]]:
-    """(measure, value, goal, where it is worst)."""
+def measures(modules: list[Module]) -> dict[str, Measure]:
+    """{measure: what it is today, and its goal}."""
     size, name = largest(modules)
-    yield "public names of the largest class", size, 15, name
     top = sum(len(m.top) for m in modules)
     methods = sum(len(methods_of(c)) for m in modules for c in m.classes)
-    yield "public functions, classes and methods", top + methods, 600, f"{top} + {methods}"
-    names = Counter(f.name for m in modules for f in m.functions if public(f.name))
-    (name, most), *_ = names.most_common(1)
-    yield "definitions that share one name", most, 2, name
-    empty = Counter(m.path for m in modules for n in m.nodes if assigned(n))
-    yield f"assignments to {' / '.join(EMPTY)}", empty.total(), 29, empty.most_common(1)[0][0]
     functions = [f for m in modules for f in m.functions]
+    names = Counter(f.name for f in functions if public(f.name))
+    empty = Counter(m.path for m in modules for n in m.nodes if assigned(n))
     untyped = Counter(m.path for m in modules for f in m.functions if not typed(f))
-    where = f"of {len(functions)}, most in {untyped.most_common(1)[0][0]}" if untyped else ""
-    yield "functions without all types", untyped.total(), 0, where
     others = [m for m in modules if not m.path.startswith(READS_TEXT)]
-    lines = [f"{m.path}:{n.lineno}" for m in others for n in m.nodes if branches_on_prose(n)]
-    yield "places that branch on English prose", len(lines), 0, ", ".join(lines[:3])
+    prose = [f"{m.path}:{n.lineno}" for m in others for n in m.nodes if branches_on_prose(n)]
+    outside = [m for m in modules if not m.path.startswith(ENGINES)]
+    engines = Counter(m.path for m in outside for n in m.nodes if names_an_engine(n))
     ours = {
         f"noisefloor.{m.path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
         for m in modules
     }
-    most, path = max((len(m.imports(ours)), m.path) for m in modules)
-    yield "imports of the worst module", most, 10, path
-    outside = [m for m in modules if not m.path.startswith(ENGINES)]
-    places = Counter(m.path for m in outside for n in m.nodes if names_an_engine(n))
-    yield "if mysql / mariadb outside the engines", places.total(), 0, " ".join(places)
+    imports, importer = max((len(m.imports(ours)), m.path) for m in modules)
     of_one = of_one_page(modules, ours)
-    lines_of = sum(m.source.count("\n") for m in of_one)
-    yield (
-        "lines of one page's analysis in the library",
-        lines_of,
-        0,
-        " ".join(m.path for m in of_one),
-    )
-    yield "lines of the library", sum(m.source.count("\n") for m in modules), 17_000, ""
+    return {
+        "public names of the largest class": Measure(size, 15, name),
+        "public functions, classes and methods": Measure(top + methods, 600, f"{top} + {methods}"),
+        "definitions that share one name": Measure(max(names.values()), 2, most_in(names)),
+        f"assignments to {' / '.join(EMPTY)}": Measure(empty.total(), 29, most_in(empty)),
+        "functions without all types": Measure(
+            untyped.total(), 0, f"of {len(functions)} {most_in(untyped)}"
+        ),
+        "places that branch on English prose": Measure(len(prose), 0, ", ".join(prose[:3])),
+        "imports of the worst module": Measure(imports, 10, importer),
+        "if mysql / mariadb outside the engines": Measure(engines.total(), 0, " ".join(engines)),
+        "lines of one page's analysis in the library": Measure(
+            sum(m.lines for m in of_one), 0, " ".join(m.path for m in of_one)
+        ),
+        "lines of the library": Measure(sum(m.lines for m in modules), 17_000),
+    }
+
+
+def most_in(counts: Counter[str]) -> str:
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def modules(folder: Path = LIBRARY) -> list[Module]:
@@ -196,10 +208,10 @@ def modules(folder: Path = LIBRARY) -> list[Module]:
 
 
 def main() -> int:
-    rows = list(counted(modules()))
-    for measure, value, goal, where in rows:
-        print(f"{measure:46}{value:8,}{goal:8,}  {where}")
-    return int(any(value > goal for _, value, goal, _ in rows))
+    table = measures(modules())
+    for name, measure in table.items():
+        print(f"{name:46}{measure.value:8,}{measure.goal:8,}  {measure.worst}")
+    return int(any(measure.value > measure.goal for measure in table.values()))
 
 
 if __name__ == "__main__":

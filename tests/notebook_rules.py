@@ -1,4 +1,4 @@
-"""The rules of a notebook: it calls, shows and explains.
+"""The rules of a notebook: it computes and draws what one page shows, and explains it.
 
 ``python tests/notebook_rules.py [FILE ...]`` prints what breaks them; exit code 1 when anything does.
 """
@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 _LITERAL = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp, ast.USub, ast.expr_context)
-_ELSEWHERE = {
-    "defines a function or a class": ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Lambda"),
-    "has a loop": ("For", "AsyncFor", "While"),
-}
+LONGEST = 12  # lines of the functions, classes and loops of one cell
+_BLOCKS = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.For, ast.AsyncFor, ast.While),
+)
 _SQL = re.compile(
     r"\s*(SELECT\s.*\sFROM\s|(SET|SHOW)\s+(GLOBAL|SESSION|PERSIST|VARIABLES|STATUS|BINARY)\s"
     r"|(INSERT|DELETE|UPDATE|CREATE|DROP|ALTER)\s+(INTO|FROM|TABLE|USER|DATABASE|SCHEMA|INDEX)\s)",
@@ -25,13 +26,13 @@ def problems(notebook: dict) -> list[str]:
     """What breaks the rules in a notebook read from JSON, one sentence each."""
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     tagged = ["parameters" in cell.get("metadata", {}).get("tags", []) for cell in code]
-    found = [f"{sum(tagged)} cells are tagged parameters, one must be"] * (sum(tagged) != 1)
+    broken = [f"{sum(tagged)} cells are tagged parameters, one must be"] * (sum(tagged) != 1)
     for n, (cell, parameters) in enumerate(zip(code, tagged, strict=True), 1):
         if cell.get("outputs") or cell.get("execution_count"):
-            found.append(f"cell {n} holds outputs or an execution count")
-        said = dict.fromkeys(_code("".join(cell["source"]), parameters))
-        found += [f"cell {n} {problem}" for problem in said]
-    return found
+            broken.append(f"cell {n} holds outputs or an execution count")
+        each = dict.fromkeys(_code("".join(cell["source"]), parameters))
+        broken += [f"cell {n} {problem}" for problem in each]
+    return broken
 
 
 def _code(source: str, parameters: bool):
@@ -48,10 +49,14 @@ def _code(source: str, parameters: bool):
         value = getattr(line, "value", line)
         if not all(isinstance(part, _LITERAL) for part in ast.walk(value)):
             yield f"has more than names and literals in the parameters: {ast.unparse(line)}"
+    blocks = [node for node in ast.walk(tree) if isinstance(node, _BLOCKS)]
+    lines = {n for block in blocks for n in range(block.lineno, (block.end_lineno or 0) + 1)}
+    if len(lines) > LONGEST:
+        yield (
+            f"has {len(lines)} lines of functions, classes and loops, {LONGEST} at most: "
+            "longer analysis belongs in notebooks/analysis"
+        )
     for node in ast.walk(tree):
-        for words, kinds in _ELSEWHERE.items():
-            if type(node).__name__ in kinds:
-                yield f"{words}: that belongs in lib"
         if isinstance(node, ast.Attribute) and ast.unparse(node) in ("sys.path", "os.chdir"):
             yield f"uses {ast.unparse(node)}: the package is installed"
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -5,6 +5,9 @@ import math
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
 
 from analysis.estimates import (
     NOTHING,
@@ -19,9 +22,15 @@ from analysis.estimates import (
     to_percent,
 )
 from noisefloor import model
-from noisefloor.show.plots.canvas import colours
+from noisefloor.show.plots import canvas
+from noisefloor.show.plots.canvas import ARMS, CONTROL, colours
 
-STATES = ("runs", "waits for input", "waits for output", "waits otherwise")
+STATES = {  # of a process, and the colour of each
+    "runs": ARMS[1],
+    "waits for input": ARMS[0],
+    "waits for output": ARMS[2],
+    "waits otherwise": CONTROL,
+}
 
 
 def _placed(stages: pd.DataFrame, tidy: pd.DataFrame) -> pd.DataFrame:
@@ -51,6 +60,66 @@ def busy(stages: pd.DataFrame, workload: str, tidy: pd.DataFrame, threads: int =
         row |= {"read_MB": round(runs["read_B"].mean() / 1e6)} if known else {}
         found.append(row | {c: round(100 * runs[c].mean()) for c in states})
     return pd.DataFrame(found)
+
+
+def busiest(busy: pd.DataFrame) -> dict[str, str]:
+    """{arm: its process that runs most of its time, and the share}, from the table of `busy`."""
+    if "runs" not in busy:
+        return {}
+    rows = busy.loc[busy.groupby("arm", sort=False)["runs"].idxmax()]
+    return {
+        row["arm"]: f"busiest: {row['stage']}, {row['runs']:.0f}\u202f%"
+        for row in rows.to_dict("records")
+    }
+
+
+def in_seconds(busy: pd.DataFrame) -> pd.DataFrame:
+    """The table of `busy` with a row a process and state: arm, process (with the CPU that it used),
+    state, seconds."""
+    states = [state for state in STATES if state in busy]
+    long = busy.melt(
+        ["arm", "stage", "cpu_s", "wall_s"], states, var_name="state", value_name="share_pct"
+    )
+    each = zip(long["stage"], long["cpu_s"], strict=True)
+    process = [f"{stage}: {cpu:.2f} s CPU" for stage, cpu in each]
+    return long.assign(process=process, seconds=long["wall_s"] * long["share_pct"] / 100)
+
+
+@canvas.responsive
+def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
+    """What each process of a pipe does with its time, from the table of `busy`: a panel an arm, named
+    with its busiest process; a bar a process, divided into running and the kinds of waiting."""
+    frame, bottleneck = in_seconds(busy), busiest(busy)
+    seen = set(frame.loc[frame["seconds"] > 0, "state"])
+    ink = {state: colour for state, colour in STATES.items() if state in seen}
+    looks = {
+        state: to_rgba(colour, 1 if state == "runs" else 0.35) for state, colour in ink.items()
+    }
+    arms = [arm for arm in colours(busy) if arm in set(busy["arm"])]
+    bars = [busy["arm"].eq(arm).sum() for arm in arms]
+    high = 26 * sum(bars) + 50 * len(arms) + (90 if narrow else 60)
+    figure, panels = canvas.sheet(narrow, high, len(arms), sharex=True, height_ratios=bars)
+    for ax, arm in zip(panels, arms, strict=True):
+        sns.histplot(
+            frame[frame["arm"] == arm],
+            y="process",
+            weights="seconds",
+            hue="state",
+            hue_order=[*reversed(ink)],  # the last one begins at zero
+            palette=looks,
+            multiple="stack",
+            shrink=0.74,
+            alpha=None,
+            linewidth=0,
+            legend=False,
+            ax=ax,
+        )
+        ax.set(xlabel="", ylabel="")
+        ax.grid(visible=False)
+        names = {state: f"■ {state}" for state in ink} if ax is panels[0] else {}
+        canvas.above(ax, bottleneck.get(arm, ""), arm, names, ink, narrow)
+    panels[-1].xaxis.set_major_formatter("{x:g}\u202fs")
+    return figure
 
 
 def predicted(tidy: pd.DataFrame, stages: pd.DataFrame, speeds: pd.DataFrame) -> pd.DataFrame:

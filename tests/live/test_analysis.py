@@ -7,6 +7,7 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from scipy import stats
 
 from analysis import backups, binlog, connections, estimates
@@ -329,7 +330,6 @@ def test_who_is_busy():
     assert backups.busy(stages, "restore", t).empty
     assert backups.busy(stages, "backup", t, threads=1).empty
     assert backups.busy(pd.DataFrame(), "backup", t).empty
-    assert plots.stages_figure(found.reset_index())
     assert "read_MB" not in backups.busy(stages.assign(read_B=np.nan), "backup", t)  # not known
 
 
@@ -344,6 +344,46 @@ def test_each_number_of_threads_has_its_own_bottleneck_and_several_backups_of_a_
     twice = backups.busy(joined(stages, stages), "backup", t).set_index(["arm", "stage"])
     assert twice.loc[("sm4", "openssl"), "cpu_s"] == pytest.approx(2.0, rel=1e-3)
     assert twice.loc[("sm4", "openssl"), "runs"] == 50
+
+
+def bars(ax):
+    """{colour: where its bars begin and how long they are, from top to bottom}."""
+    found = {}
+    for bar in ax.patches:
+        size = round(bar.get_x(), 2), round(bar.get_width(), 2)
+        found.setdefault(to_hex(bar.get_facecolor()), []).append(size)
+    return found
+
+
+def test_what_each_process_does_is_drawn_in_seconds():
+    t, stages = backed_up()
+    busy = backups.busy(stages, "backup", t)
+    figure = backups.processes_figure(busy)
+    panels = {ax.get_title(loc="left"): ax for ax in figure.axes}
+    assert list(panels) == ["none", "aes", "sm4"]
+    runs, waits = backups.STATES["runs"], backups.STATES["waits for input"]
+    assert bars(panels["none"]) == {runs: [(0, 1.2)], waits: [(1.2, 0.8)]}
+    assert bars(panels["sm4"]) == {runs: [(0, 1.2), (0, 1)], waits: [(1.2, 0.8), (1, 1)]}
+    labels = [label.get_text() for label in panels["sm4"].get_yticklabels()]
+    assert labels == ["zstd: 1.20 s CPU", "openssl: 1.00 s CPU"]
+    shown = plots.show(figure, alt="in words", data=busy, name="stages").markup
+    assert shown.count("<svg") == 2  # for a phone, too
+    assert "stages.csv" in shown
+    assert "var(--nf-arm2" in shown
+    assert "#ffffff" not in shown
+
+
+def test_the_bottleneck_is_the_process_that_runs_the_largest_share():
+    t, stages = backed_up()
+    busy = backups.busy(stages, "backup", t)
+    zstd = "busiest: zstd, 60\u202f%"
+    assert backups.busiest(busy) == {"none": zstd, "aes": zstd, "sm4": zstd}
+    slow = busy["arm"].eq("sm4") & busy["stage"].eq("openssl")
+    other = busy.assign(runs=busy["runs"].mask(slow, 90))
+    assert backups.busiest(other)["sm4"] == "busiest: openssl, 90\u202f%"
+    texts = [note.get_text() for note in backups.processes_figure(other).axes[2].texts]
+    assert "busiest: openssl, 90\u202f%" in texts
+    assert backups.busiest(pd.DataFrame()) == {}
 
 
 def speeds(*rows):

@@ -115,6 +115,17 @@ def test_a_task_that_kills_whom_it_is_given_to_is_one_sentence(two):
             pool.submit(os._exit, 9).result(60)
 
 
+def test_a_process_has_the_environment_that_it_is_given(monkeypatch):
+    monkeypatch.setenv("NOISEFLOOR_CANARY", "here")
+    given = {"PATH": os.environ["PATH"], "NOISEFLOOR_HOME": "/elsewhere"}
+    with cluster.pool(workers=1, apart=True, environment=given) as pool:
+        assert pool.submit(os.getenv, "NOISEFLOOR_HOME").result() == "/elsewhere"
+        assert pool.submit(os.getenv, "NOISEFLOOR_CANARY").result() is None
+    with cluster.pool(workers=1, apart=True) as pool:  # that of now, not of when it was first asked
+        assert pool.submit(os.getenv, "NOISEFLOOR_CANARY").result() == "here"
+    assert os.environ["NOISEFLOOR_CANARY"] == "here"
+
+
 # --- clusters that cannot be worked with ---------------------------------------------------------------
 
 

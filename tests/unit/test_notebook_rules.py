@@ -20,10 +20,21 @@ def notebook(
     return {"cells": cells}
 
 
-def test_a_notebook_that_calls_and_shows_keeps_the_rules():
+def function(lines: int) -> str:
+    """A function of so many lines."""
+    return "def f(x):\n" + "    x += 1\n" * (lines - 1)
+
+
+def loop(lines: int) -> str:
+    return "for row in rows:\n" + "    print(row)\n" * (lines - 1)
+
+
+def test_a_notebook_that_computes_and_shows_keeps_the_rules():
     good = "from noisefloor import plots\nplots.overhead(table, 'tps')\n[r.run for r in table]"
     assert notebook_rules.problems(notebook(good, '"Show what differs"')) == []
     assert notebook_rules.problems(notebook(parameters="x = {'a': [-1, (2.5, None)]}")) == []
+    short = (function(12), loop(12), function(6) + loop(6), "f = lambda x: x + 1")
+    assert notebook_rules.problems(notebook(*short)) == []
 
 
 @pytest.mark.parametrize(
@@ -39,10 +50,11 @@ def test_a_notebook_that_calls_and_shows_keeps_the_rules():
             "more than names and literals in the parameters: import",
         ),
         (notebook(parameters="x = -1 + y"), "more than names and literals"),
-        (notebook("def f(): pass"), "cell 2 defines a function"),
-        (notebook("f = lambda: 1"), "cell 2 defines a function"),
-        (notebook("for r in table: print(r)"), "cell 2 has a loop"),
-        (notebook("while True: pass"), "cell 2 has a loop"),
+        (notebook(parameters=loop(2)), "more than names and literals"),
+        (notebook(function(13)), "cell 2 has 13 lines of functions, classes and loops, 12 at most"),
+        (notebook(loop(13)), "cell 2 has 13 lines"),
+        (notebook(function(12) + loop(2)), "cell 2 has 14 lines"),  # of a cell together
+        (notebook("class A:\n" + "    x = 1\n" * 12), "cell 2 has 13 lines"),
         (notebook("import sys\nsys.path.append('lib')"), "cell 2 uses sys.path"),
         (notebook("import os\nos.chdir('..')"), "cell 2 uses os.chdir"),
         (notebook("q('SELECT a FROM b')"), "cell 2 holds SQL"),
@@ -58,11 +70,14 @@ def test_each_rule(broken, says):
 
 def test_the_command_names_file_and_rule(tmp_path):
     file = tmp_path / "bad.ipynb"
-    file.write_text(json.dumps(notebook("def f(): pass")))
+    file.write_text(json.dumps(notebook(function(20))))
     argv = [sys.executable, Path(notebook_rules.__file__)]
     ran = subprocess.run([*argv, file], capture_output=True, text=True, check=False)
     assert ran.returncode == 1
-    assert ran.stdout == f"{file}: cell 2 defines a function or a class: that belongs in lib\n"
+    assert ran.stdout == (
+        f"{file}: cell 2 has 20 lines of functions, classes and loops, 12 at most: "
+        "longer analysis belongs in notebooks/analysis\n"
+    )
 
 
 def test_the_notebooks_keep_the_rules():

@@ -12,7 +12,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -36,14 +36,16 @@ def pool(
     workers: int | None = None,
     *,
     apart: bool = False,
+    environment: Mapping[str, str] | None = None,
     sees: Iterable[str | Path] = (),
 ) -> Iterator[Any]:
     """An executor: the workers of `cluster`, else `workers` processes here (default: the cores);
     its `width` is how many they are.
 
     apart: each task has a process of its own, so that what kills it harms no other (a cluster's
-    worker is one already, and is replaced). sees: folders that every worker must find under the
-    same path. Raises Unreachable before anything is run."""
+    worker is one already, and is replaced); environment: that of these processes (default: this
+    one's). sees: folders that every worker must find under the same path. Raises Unreachable before
+    anything is run."""
     if cluster:
         with connect(cluster, sees) as client:
             from distributed import KilledWorker
@@ -61,30 +63,39 @@ def pool(
                 raise Unreachable(why) from None
         return
     width = workers or os.cpu_count() or 1
-    here: Any = _Apart(width) if apart else ProcessPoolExecutor(width, initializer=_end_with)
+    around = os.environ if environment is None else environment
+    here: Any
+    here = _Apart(width, around) if apart else ProcessPoolExecutor(width, initializer=_end_with)
     with here:
         here.width = width
         yield here
 
 
 class _Apart(ThreadPoolExecutor):
-    """Each task in a process of its own."""
+    """Each task in a process of its own, with this environment."""
+
+    def __init__(self, width: int, environment: Mapping[str, str]) -> None:
+        super().__init__(width)
+        self.environment = dict(environment)
 
     def submit(self, task: Callable[..., Any], /, *args: Any, **given: Any) -> Future[Any]:
-        return super().submit(_alone, task, *args, **given)
+        return super().submit(_alone, self.environment, task, *args, **given)
 
 
-def _alone(task: Callable[..., Any], *args: Any, **given: Any) -> Any:
+def _alone(
+    environment: dict[str, str], task: Callable[..., Any], /, *args: Any, **given: Any
+) -> Any:
     context = multiprocessing.get_context("forkserver")  # it has imported what every task needs
     context.set_forkserver_preload([task.__module__, *_NEEDED])
     with ProcessPoolExecutor(
-        1, mp_context=context, initializer=_begin, initargs=(dict(os.environ),)
+        1, mp_context=context, initializer=_begin, initargs=(environment,)
     ) as process:
         return process.submit(task, *args, **given).result()
 
 
 def _begin(environment: dict[str, str]) -> None:
-    """Take the environment of now: the fork server has that of when it began."""
+    """Take the environment that was given: no fork server passes one on, each process of it starts
+    with that of when the server began."""
     os.environ.clear()
     os.environ.update(environment)
     _end_with()

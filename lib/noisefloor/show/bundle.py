@@ -5,7 +5,6 @@ identifies a machine or a person; the notebook is then run inside it, so that ev
 the very files that the reader gets.
 """
 
-import contextlib
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import tomllib
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +23,7 @@ import pandas as pd
 
 from noisefloor import paths
 from noisefloor.data import design, pack, results, tidy
+from noisefloor.data.cluster import pool
 from noisefloor.show import identity, report
 from noisefloor.show.markup import TEMPLATE, csv_data, environment
 from noisefloor.show.plots import FIGURES
@@ -119,8 +120,7 @@ def _fill(
     given = {"campaign": ", ".join(c.name for c in campaigns)} if campaigns else {}
     names, changed = _copy(folder, study, campaigns)
     step("rendering")
-    with _inside(folder):
-        page = report.render(study, given, folder / "reports", timeout)
+    page = _rendered(study, given, folder, timeout)
     step("writing the post")
     words: dict[str, Any] = {"study": study, "given": given, "folder": folder, "changed": changed}
     words |= {"version": metadata.version("noisefloor"), "needs": _requirements()}
@@ -258,18 +258,17 @@ def _requirements() -> list[str]:
     return [f"{name}=={metadata.version(name)}" for name in sorted(names)]
 
 
-@contextlib.contextmanager
-def _inside(folder: Path) -> Iterator[None]:
-    """The project folder is `folder`, for this process and its children."""
-    before = dict(os.environ)
-    for name in ("NOISEFLOOR_RUNS", "NOISEFLOOR_REPORTS"):
-        os.environ.pop(name, None)
-    os.environ.update({"NOISEFLOOR_HOME": str(folder), FIGURES: str(folder / "figures")})
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+def _rendered(study: str, given: Mapping[str, Any], folder: Path, timeout: float) -> Path:
+    """The page of a study, made by a process whose project folder is `folder`. Raises ReportError."""
+    elsewhere = ("NOISEFLOOR_RUNS", "NOISEFLOOR_REPORTS")
+    inside = {name: value for name, value in os.environ.items() if name not in elsewhere}
+    inside |= {"NOISEFLOOR_HOME": str(folder), FIGURES: str(folder / "figures")}
+    with pool(workers=1, apart=True, environment=inside) as executor:
+        page = executor.submit(report.render, study, given, folder / "reports", timeout)
+        try:
+            return page.result()
+        except BrokenExecutor:
+            raise ReportError(f"{study} stopped: its process was killed or died") from None
 
 
 # -- what is written -------------------------------------------------------------------------------

@@ -42,8 +42,9 @@ _STORED = {
 
 
 class _NoPandas:
-    """Finds no pandas, which Arrow would import for its first array: that takes as long as reading
-    500 files. What needs a data frame imports it later."""
+    """Finds no pandas, which Arrow imports for its first array, whatever it is made of: that takes as
+    long as reading 500 files. No option of Arrow's prevents it, and a lazy module would be loaded at
+    once, because Arrow asks it for its version. What needs a data frame imports it later."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

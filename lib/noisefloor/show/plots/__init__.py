@@ -28,7 +28,6 @@ from noisefloor.show.plots.series import (
     pooling,
     quantiles_figure,
     runs_figure,
-    stages_figure,
     timeline,
 )
 from noisefloor.show.plots.verdicts import (

@@ -1,5 +1,4 @@
-"""What verdicts are made of: pairs, runs and the seconds in them; what pays for backups and
-connections."""
+"""What verdicts are made of: pairs, runs and the seconds in them; what pays for connections."""
 
 import math
 from itertools import product
@@ -12,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from noisefloor.model import METRICS
 from noisefloor.show.plots import canvas
-from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
+from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, MUTED, PAGE, Axes, Inks, Palette
 from noisefloor.show.rows import counted, metric_label
 
 LIMITS = (5.0, 1.0)  # percent: from how many transactions on TLS adds less
@@ -228,50 +227,7 @@ def quantiles_figure(
     return figure
 
 
-# -- what pays for backups and connections ---------------------------------------------------------
-
-
-@canvas.responsive
-def stages_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool = False) -> Figure:
-    """What each process of a pipe does with its time: a bar an arm and stage, divided into running
-    and the kinds of waiting; its CPU seconds beside it.
-
-    `frame`: arm, stage, cpu_s, wall_s, and shares in percent named `runs`, `waits for ...`.
-    """
-    looks = {
-        "runs": (ARMS[1], 1.0),
-        "waits for input": (ARMS[0], 0.35),
-        "waits for output": (ARMS[2], 0.35),
-        "waits otherwise": (CONTROL, 0.35),
-    }
-    arms = _present(palette.of(frame), frame)
-    left, right = (104, 84) if narrow else (190, 150)
-    count = len(frame) + 1.2 * len(arms)
-    figure, ax = canvas.lined(count, 20, (left, right), (54, 34), narrow)
-    at, y = ax.get_yaxis_transform(), 0.0
-    style = {"va": "center", "color": INK}
-    for arm in arms:
-        canvas.note(ax, arm, (0, y), (8 - left, 0), at, weight="bold", **style)
-        y += 1
-        for row in frame[frame["arm"] == arm].to_dict("records"):
-            begin = 0.0
-            for state, (colour, alpha) in looks.items():
-                if part := row.get(state, 0.0) * row["wall_s"] / 100:
-                    ax.barh(y, part, 0.74, begin, color=colour, alpha=alpha, lw=0)
-                    begin += part
-            canvas.note(ax, row["stage"], (0, y), (20 - left, 0), at, **style)
-            share = f" ({100 * row['cpu_s'] / row['wall_s']:.0f}\u202f%)" if not narrow else ""
-            canvas.note(ax, f"{row['cpu_s']:.2f} s CPU{share}", (1, y), (8, 0), at, **style)
-            y += 1
-        y += 0.2
-    ax.set_xlim(0, 1.02 * frame["wall_s"].max())
-    ax.xaxis.set_major_formatter("{x:g}\u202fs")
-    used = [(s, c) for s, (c, _) in looks.items() if s in frame and frame[s].sum() > 0]
-    for i, (state, colour) in enumerate(used):
-        shift = (8 - left + (i % 2 if narrow else i) * 150, 6 + (16 * (i // 2) if narrow else 0))
-        colour = colour if colour != CONTROL else MUTED
-        canvas.note(ax, f"■ {state}", (0, 1), shift, "axes fraction", color=colour, va="bottom")
-    return figure
+# -- what pays for connections ---------------------------------------------------------------------
 
 
 @canvas.responsive

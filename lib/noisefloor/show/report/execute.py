@@ -25,11 +25,11 @@ def execute(source: Path, target: Path, values: dict[str, Any], timeout: float) 
         """What cells say comes as messages; what Jupyter says as a kernel ends is for nobody."""
 
         async def _async_launch_kernel(self, kernel_cmd: list[str], **given: Any) -> None:
+            given["env"] = {**given.get("env", os.environ), OUT: str(target.parent)}
             await super()._async_launch_kernel(kernel_cmd, stderr=subprocess.DEVNULL, **given)
 
     logging.getLogger("papermill").setLevel(logging.ERROR)
     name, sockets = source.stem, str(target.parent / "kernel")
-    os.environ[OUT] = str(target.parent)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -57,8 +57,6 @@ def execute(source: Path, target: Path, values: dict[str, Any], timeout: float) 
         if not isinstance(problem, DeadKernelError) and "Kernel died" not in str(problem):
             raise
         raise ReportError(f"{name} stopped: its kernel was killed or died") from None
-    finally:
-        del os.environ[OUT]
     for number, cell in enumerate(book.cells, 1):
         if cell.cell_type == "code" and cell.source.strip() and not cell.execution_count:
             raise ReportError(f"{name} ended early: cell {number} of {len(book.cells)} never ran")
