@@ -1,8 +1,8 @@
-"""The explorer: ask a study's campaigns, or one of them, by controls; verdicts, figures and the raw
-text of every run follow. Nothing is measured, no server is needed.
+"""The explorer: controls choose campaigns of a study; verdicts, figures and the raw text of every
+run follow. Nothing is measured, no server is needed.
 
 `Question` is one state of the controls and everything that it shows; `Explorer` is the controls.
-Where nobody can move them (papermill, an exported script) it shows the state it was opened with.
+Without controls (papermill, an exported script) it shows its first state.
 """
 
 import contextlib

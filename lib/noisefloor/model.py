@@ -1,4 +1,4 @@
-"""What to compare: metrics, arms, workloads, profiles and studies, and what follows from them."""
+"""What is compared: metrics, arms, workloads, profiles and studies."""
 
 import csv
 import sys

@@ -1,7 +1,7 @@
-"""Which run comes next: coin-flipped pairs and blocks. Pure: no disk, no servers.
+"""Which run comes next: pairs and blocks in random order. Pure: no disk, no servers.
 
-Every coin is a function of the campaign's seed and of what it decides, so a resumed campaign goes
-on as an uninterrupted one would have."""
+Every random choice depends on the campaign's seed and on its place alone, so a resumed campaign
+makes the choices of an uninterrupted one."""
 
 import hashlib
 import math

@@ -1,7 +1,7 @@
 """Results over time: campaigns and their verdict tables in a database (SQLite, MySQL, MariaDB).
 
-A database of its own, never the server under test: a schema that holds a table which was not made
-here is refused. Every value is a bound parameter.
+The schema has only these tables and is never on the server under test; a schema with other tables
+is refused. Every value is a bound parameter.
 """
 
 import contextlib

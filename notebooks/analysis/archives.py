@@ -1,5 +1,5 @@
-"""Somebody's archive: how its comparisons ended, what its authors claim, runs that lie apart, and versions
-in their order."""
+"""An archive of somebody else: counts of its verdicts, its authors' claims, outliers, and
+versions in their order."""
 
 import math
 import re

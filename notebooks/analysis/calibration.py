@@ -1,4 +1,4 @@
-"""The page of the calibration: its box, tables and figures, none of them written by hand."""
+"""The page of the calibration: its box, tables and figures."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The page of published claims: what leads it, and how far the printed numbers agree."""
+"""The page of published claims: its first sentence, and how far the printed numbers agree."""
 
 import os
 import tomllib

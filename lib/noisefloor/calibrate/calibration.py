@@ -1,4 +1,4 @@
-"""What the synthetic figures and the campaigns say together: tables, goals, and sentences."""
+"""The synthetic figures and the campaigns together: tables, goals, and sentences."""
 
 import json
 from collections.abc import Iterable

@@ -1,5 +1,4 @@
-"""What recorded campaigns say of scatter, in the tables that later ones read: of a pair, from start to
-start, from sitting to sitting.
+"""Tables of the scatter in recorded campaigns, for later ones: between pairs, starts and sittings.
 
 Works on opened campaigns (`results.load`)."""
 

@@ -1,6 +1,6 @@
-"""What real campaigns say: two identical servers, the A/A controls of all studies, known slowdowns.
+"""Real campaigns: two identical servers, the A/A controls of all studies, known slowdowns.
 
-Works on opened campaigns (`results.load`), each judged by itself."""
+Works on opened campaigns (`results.load`), each judged alone."""
 
 import math
 from collections.abc import Iterable, Sequence

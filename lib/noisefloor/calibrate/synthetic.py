@@ -1,5 +1,6 @@
-"""Campaigns, files and sittings whose truth is known, judged by the code that judges real ones: `rule`,
-`estimate` and `combine`; and the rule with a mistake built in, which has to show.
+"""Campaigns, files and sittings with a known truth, judged by the code that judges real ones
+(`rule`, `estimate`, `combine`); and the rule with a deliberate mistake, which the calibration must
+detect.
 
 Arrays have the campaigns on the first axis and the blocks on the last. Log scale."""
 

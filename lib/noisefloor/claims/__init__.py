@@ -1,9 +1,9 @@
-"""Published claims: the facts of ``data/raw/published``, the claims about them, and what the pages of
-studies and of the claims themselves show of both.
+"""Published claims: the facts of ``data/raw/published``, the claims about them, and what pages show
+of both.
 
-Every source is judged by its own controls where it has any: the in-memory table of the tablespace
-document, the two names of one cipher in the backup document, the repetitions of STAR. For single
-numbers without a control it is predicted what such runs may differ by, as `noisefloor judge` does.
+A source with a control is judged by it: the in-memory table of the tablespace document, the two
+names of one cipher in the backup document, the repetitions of STAR. For single numbers without a
+control the difference between two such runs is predicted, as in `noisefloor judge`.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""The numbers of ``data/raw/published`` and the claims of ``claims.toml``: each judged by its
-source's own controls where it has any, and all of them in one verdict table."""
+"""The numbers of ``data/raw/published`` and the claims of ``claims.toml`` in one verdict table,
+each judged by the controls of its source if there are any."""
 
 import itertools
 import math

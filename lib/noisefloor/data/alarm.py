@@ -1,7 +1,7 @@
-"""Is the newest campaign where the sittings before it predict it? Each processor by itself.
+"""Does the newest campaign lie where the earlier sittings predict? Separately for each processor.
 
-The range is that of `combine.predicted`. All comparisons that are checked at once share the error of
-5 % (Bonferroni): a check of unchanged servers raises an alarm in at most one of 20 cases."""
+The range is that of `combine.predicted`. All comparisons of one check share the error of 5 %
+(Bonferroni): a check of unchanged servers raises an alarm in at most one of 20 cases."""
 
 import math
 from collections.abc import Callable, Mapping

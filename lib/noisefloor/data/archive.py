@@ -1,8 +1,8 @@
-"""An ingested archive in the place of a campaign: which of its runs are compared, and with which.
+"""An ingested archive in the place of a campaign, and which of its runs are compared.
 
-Runs are pooled only where everything else that is known of them agrees. What tells runs of one arm
-apart, and is found in the baseline as well, makes workloads of their own; what only the other arms
-have makes arms of their own.
+Runs are pooled only if all their other labels agree. Labels that differ between runs of one arm
+make separate workloads if the baseline has them as well, and separate arms if only other arms have
+them.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Logs from anywhere to verdict rows: sysbench or `time` text, k runs an arm or pairs.
+"""Logs of any origin to verdict rows: sysbench or `time` text, k runs an arm or pairs.
 
-No pandas here: the answer to a folder of logs has to be there within a second.
+No pandas here, because a folder of logs is answered within a second.
 """
 
 import csv

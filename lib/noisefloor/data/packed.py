@@ -1,6 +1,6 @@
-"""A packed campaign, read in place: one solid tar.xz beside its campaign.json. `inside` is the door
-to its files, and to those of a folder. It is read once, into memory; nothing is unpacked to disk,
-and an archive that could do harm is not opened."""
+"""A packed campaign: one solid tar.xz beside its campaign.json. `inside` opens its files, and
+those of an unpacked folder. The archive is read once, into memory; nothing is unpacked to disk,
+and a harmful archive is not opened."""
 
 import errno
 import fnmatch

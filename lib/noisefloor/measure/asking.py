@@ -1,4 +1,4 @@
-"""What is asked, as studies that this machine can measure."""
+"""Parameters as studies that this machine can measure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,7 @@
-"""Backups through a pipe of processes: made, restored, proved; what each process did meanwhile.
+"""Backups through a pipe of processes: made, restored, proved; and what each process did.
 
 `Kit` is what a campaign keeps between its runs; `backup`, `restore` and `beside` are the measuring
-tools. What they read is taken out of the system's cache before (`cold`).
+tools. Their input is removed from the system's cache before (`cold`).
 """
 
 import contextlib

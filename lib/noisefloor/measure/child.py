@@ -1,4 +1,4 @@
-"""Children of ours: started, waited for, ended."""
+"""Child processes: started, waited for, ended."""
 
 import contextlib
 import os

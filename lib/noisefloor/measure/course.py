@@ -1,4 +1,4 @@
-"""The course of a campaign: the machine for it alone, its folder, its blocks, its end."""
+"""A campaign from beginning to end: the lock on the machine, its folder, its blocks, its end."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A campaign on a server that Noisefloor did not start, which is left as it was."""
+"""A campaign on a server that Noisefloor did not start, whose settings are restored."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A campaign's folder: its description, the runs in it, what is known from them.
+"""A campaign's folder: its description, its runs, and what is known from them.
 
 A run's folder is written as ``<run>.partial`` and renamed when whole; a pair counts when both of
 its runs are whole.

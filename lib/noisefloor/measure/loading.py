@@ -1,5 +1,5 @@
-"""What is made and found out once, before the first block: loaded data directories, what a build
-is, how fast its ciphers are."""
+"""What is made and measured once, before the first block: loaded data directories, the build,
+the speed of its ciphers."""
 
 import re
 import secrets

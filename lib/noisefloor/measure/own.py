@@ -1,5 +1,5 @@
-"""What is found out on this machine for a study of the reader's own, before it is measured: what
-its script takes, which variables need a start of the server, what a share of a capacity is."""
+"""What a study of the reader's own setting needs to know of this machine before it is measured:
+what its script takes, which variables need a start of the server, what a share of a capacity is."""
 
 import contextlib
 import re

@@ -1,7 +1,7 @@
-"""Measuring tools: each runs once under one arm, keeps what it printed, and what it used.
+"""Measuring tools: each runs once under one arm, and keeps what it printed and used.
 
-A tool gets a `Slice`, writes its text into the run's folder and returns what stands in run.json:
-argv, exit code, CPU and bytes of each process.
+A tool gets a `Slice`, writes its text into the run's folder and returns its part of run.json: argv,
+exit code, CPU and bytes of each process.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""All global variables of a server, as they are written into a campaign's folder."""
+"""All global variables of a server, in the form of a campaign's folder."""
 
 import hashlib
 import json

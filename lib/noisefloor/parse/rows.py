@@ -1,5 +1,5 @@
-"""The two tables that sysbench prints, of all versions and reporters -> columns: the rows of the
-run while it goes on, and the latency histogram."""
+"""The two tables that sysbench prints, of all versions and reporters, as columns: the rows printed
+during the run, and the latency histogram."""
 
 import re
 from typing import NamedTuple

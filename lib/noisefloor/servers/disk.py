@@ -1,4 +1,4 @@
-"""How fast the disk of the servers is, as fio measures it."""
+"""The speed of the servers' disk, as fio measures it."""
 
 import json
 import math

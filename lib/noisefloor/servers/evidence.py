@@ -1,4 +1,4 @@
-"""Proof, kept with each run, that an arm is in force. A contradiction is an error."""
+"""Proof, kept with each run, that an arm's settings are active. A contradiction is an error."""
 
 import re
 import secrets

@@ -1,8 +1,8 @@
-"""A server that Noisefloor did not start: measured as a guest who leaves all as it was.
+"""A server that Noisefloor did not start: measured as a guest, its settings restored.
 
-Sent are SHOW, SELECT @@…, SET GLOBAL, and statements in a schema of its own; nothing is restarted.
-How a variable was stands in the journal, on disk, before it is set: the next command restores what
-a killed one left.
+It gets SHOW, SELECT @@…, SET GLOBAL, and statements in the schema that was created; nothing is
+restarted. The old value of a variable is in the journal on disk before it is set; after a kill the
+next command restores it.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What a server's InnoDB has still to write: dirty pages, old rows, the redo log."""
+"""What InnoDB has not yet written: dirty pages, old rows, the redo log."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""What is asked of a server, ours or a guest's: statements, variables set and read back.
+"""The connection to a server of any kind: statements, variables set and read back.
 
 All SQL goes through this module."""
 

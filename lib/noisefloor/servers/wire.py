@@ -1,7 +1,7 @@
-"""What lies between a client and a throwaway server: certificates, SSH tunnels, distance.
+"""The network between a client and a throwaway server: certificates, SSH tunnels, distance.
 
-Keys are made for one campaign and readable by the owner only; every process dies with this one, and
-namespaces and interfaces vanish with the processes that hold them, also after kill -9.
+Keys are made for one campaign and readable by the owner only. Every process ends with this one;
+namespaces and interfaces disappear with their processes, also after kill -9.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """The blog pack: a study's post, figures, page, data and the code that computes them again.
 
-A pack is a small project folder of its own. The raw files are copied into it first, without what
-identifies a machine or a person; the notebook is then run inside it, so that every number comes from
-the very files that the reader gets.
+A pack is a small project folder. The raw files are copied into it first, without what identifies a
+machine or a person. Then the notebook runs inside it, so every number comes from the files that the
+reader gets.
 """
 
 import contextlib

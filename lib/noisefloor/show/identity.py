@@ -1,4 +1,4 @@
-"""What identifies a machine or a person in text: found, and taken out."""
+"""Finds and removes what identifies a machine or a person in text."""
 
 import os
 import platform

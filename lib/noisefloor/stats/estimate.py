@@ -1,7 +1,7 @@
-"""One change and the variances that add up in it: runs of files, single runs, two numbers.
+"""One change and its variances: runs of files, single runs, two numbers.
 
-Plain Python, without numpy: a folder of logs and two numbers have to be answered at once. Log
-scale, the metric's own sign."""
+Plain Python, without numpy, because a folder of logs and two numbers are answered at once. Log
+scale, the sign of the metric."""
 
 import math
 from collections.abc import Sequence

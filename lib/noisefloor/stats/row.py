@@ -1,4 +1,4 @@
-"""One row of a verdict table: the same columns, in the same words, wherever runs are judged."""
+"""One row of a verdict table: the same columns and words for everything that is judged."""
 
 import math
 from collections.abc import Iterable, Sequence

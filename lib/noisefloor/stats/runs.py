@@ -1,7 +1,7 @@
-"""Runs that are no campaign's (logs, archives, pairs from elsewhere) to verdict rows.
+"""Runs without a campaign (logs, archives, other pairs) to verdict rows.
 
 `compare`, `compare --from`, the explorer and the verdict table of runs without pairs get the same
-rows. No pandas and no scipy: the answer to a folder of logs has to be there at once."""
+rows. No pandas and no scipy, because a folder of logs is answered at once."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What the rows inside one run say of its scatter: a lower bound of that between runs."""
+"""The scatter of the rows inside one run: a lower bound of the scatter between runs."""
 
 import math
 from collections.abc import Sequence

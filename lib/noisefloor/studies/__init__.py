@@ -1,7 +1,7 @@
 """The studies, one TOML file each. A study is a list of questions; a campaign answers one.
 
-A value of a file may be a table by profile (``{quick = 2, standard = 3}``); the table of an engine
-(``[mariadb]``) replaces whole fields of what stands above it."""
+A value may be a table by profile (``{quick = 2, standard = 3}``); the table of an engine
+(``[mariadb]``) replaces whole fields above it."""
 
 import functools
 import os

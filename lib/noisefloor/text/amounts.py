@@ -1,9 +1,9 @@
 """How changes are written: percentages, factors beyond +100 % and -50 %, intervals, their words.
 
-Plain Python, the one place that turns a change into text; whoever needs a part of it asks for an
-`Amount`, and takes no text apart. A change is that of the metric's own value: fewer transactions a
-second are -4 %, more processor time is +4 %. All values are in percent; one that is missing (None,
-NaN, pandas' NA) is "not known"."""
+Plain Python, the one place that turns a change into text. Code that needs a part of it asks for
+an `Amount`, and never parses text. A change is that of the metric: fewer transactions a second
+are -4 %, more processor time is +4 %. All values are in percent; a missing one (None, NaN,
+pandas' NA) is "not known"."""
 
 import math
 from dataclasses import dataclass, replace

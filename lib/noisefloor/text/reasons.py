@@ -1,4 +1,4 @@
-"""Why a verdict is what it is, and what to mind beside it: every reason by kind, and its sentence.
+"""The reasons of a verdict, and notes beside it: every reason by kind, and its sentence.
 
 Code asks for the kind (`Reason.why`); people read the sentence. Plain Python."""
 

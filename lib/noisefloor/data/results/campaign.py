@@ -1,4 +1,4 @@
-"""A campaign, opened, or all campaigns of a page."""
+"""An opened campaign, or all campaigns of a page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

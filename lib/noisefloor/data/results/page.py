@@ -1,4 +1,4 @@
-"""Which campaigns stand on one page."""
+"""Which campaigns are on one page."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""From a run's text to the rows of the tidy table; and what else runs say: seconds, quantiles,
+"""From a run's text to the rows of the tidy table; and the other data of runs: seconds, quantiles,
 evidence, variables."""
 
 import contextlib

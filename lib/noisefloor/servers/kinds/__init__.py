@@ -1,5 +1,5 @@
-"""The kinds of server, one module each: what a build of it is, how its my.cnf and its keys are
-written, and how it is asked. A module that is put here is found."""
+"""The kinds of server, one module each: how to recognise a build, write its my.cnf and its keys,
+and query it. Every module here is a kind."""
 
 import functools
 import importlib

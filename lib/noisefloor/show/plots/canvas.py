@@ -1,4 +1,4 @@
-"""Theme and colours, canvas, scales and marks that figures share."""
+"""The theme, colours, canvas, scales and marks that figures share."""
 
 import math
 import re

@@ -1,5 +1,4 @@
-"""What verdicts are made of: pairs, runs and the seconds in them; what pays for backups and
-connections."""
+"""The data behind verdicts: pairs, runs and their seconds; the costs of backups and connections."""
 
 import math
 from itertools import product

@@ -1,5 +1,5 @@
-"""Many pages: what is to be made, made in parallel; the index over them, with every study's verdict
-in words, in numbers and as a small drawing; and what is published, where it stays."""
+"""Many pages: planned, made in parallel; the index, with every study's verdict in words, in
+numbers and as a small drawing; and publishing."""
 
 import json
 import math

@@ -1,5 +1,5 @@
-"""What stands behind the answers of a study's page: the change in units, how it was measured, what it
-depends on, all comparisons, the settings of the arms, and proofs and runs, folded."""
+"""What is below the answers on a study's page: the change in units, how it was measured, what it
+depends on, all comparisons, the settings of the arms, and, folded, proofs and runs."""
 
 import math
 import re

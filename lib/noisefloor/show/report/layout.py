@@ -1,4 +1,4 @@
-"""An executed notebook as one HTML page, and the shell that every page has."""
+"""An executed notebook as one HTML page, and the frame that every page has."""
 
 import json
 import re

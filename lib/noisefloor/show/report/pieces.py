@@ -1,5 +1,5 @@
 """What a notebook shows besides figures: the verdict box, tables, provenance; and the verdict table
-that lies beside its page, as CSV and JSON."""
+beside its page, as CSV and JSON."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What leads a page: a comparison as one plain statement over its thread counts and processors."""
+"""The first sentence of a page: a comparison over its thread counts and processors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Does a page say what its raw files say? It is made again from them, and the two are compared."""
+"""Verification of a page: it is made again from its raw files, and both are compared."""
 
 import difflib
 import html

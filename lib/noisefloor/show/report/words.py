@@ -1,4 +1,4 @@
-"""Words from a verdict table: every finding on a page is made here, none is written by hand."""
+"""Sentences from a verdict table. Every finding on a page comes from here."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
