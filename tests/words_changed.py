@@ -108,7 +108,7 @@ def why_other(before: Row, now: Row) -> str:
     if "same" in (before["verdict"], now["verdict"]) and margin != MARGIN_PCT:
         return f"other rule: the margin of the metric is {margin:g} %"
     if now["design"] == "unpaired" and now["n_arm"] == "1":
-        return "other rule: two numbers are held against what two runs of one server differ by"
+        return "other rule: the difference is compared with that of two runs of one server"
     return "other rule: one 95 % interval, for the rows of one figure together"
 
 

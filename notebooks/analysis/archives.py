@@ -81,7 +81,7 @@ def facts(archive: Archive) -> dict[str, Any]:
     return {
         "archive": {k: archive.manifest.get(k) for k in names},
         **{k: archive.about.get(k) for k in ("source", "article", "licence")},
-        "held against": f"{archive.label}={archive.baseline}",
+        "compared with": f"{archive.label}={archive.baseline}",
         "only": dict(archive.where),
         "margin_pct": archive.margin_pct,
     }
@@ -132,7 +132,7 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
 
 def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> str:
     """Whether rows agree with a claim, by the rule for all claims, both told as changes of the arm
-    against the baseline in one unit. A claim about an average is held against the mean change, whose
+    against the baseline in one unit. A claim about an average is compared with the mean change, whose
     interval is as wide as if the rows shared all of their errors."""
     theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
     if rows.empty:

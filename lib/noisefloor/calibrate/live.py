@@ -117,7 +117,7 @@ SIZES = (CPU, "mean_latency", "p99")
 def recovered_share(opened: Sequence[Results]) -> dict[str, Any]:
     """The share of a known difference that two servers on shared cores tell: {"source", metric:
     {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval; without a metric whose
-    size is not known to a half. Each arm of known work is held against the same work measured one server
+    size is not known to a half. Each arm of known work is compared with the same work measured one server
     after the other, and the arms are weighted by what is known of each. {} without both campaigns."""
     newest = {q: asked[-1] for q in ("rate-work", ALONE) if (asked := asks(opened, q))}
     if len(newest) < 2:

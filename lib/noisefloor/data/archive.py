@@ -48,7 +48,7 @@ def load(
     where: Iterable[tuple[str, str]] = (),
     **given: Any,
 ) -> "Archive":
-    """The archive in `folder`, with `baseline` as the arm that others are held against, or as the
+    """The archive in `folder`, with `baseline` as the arm that others are compared with, or as the
     value of a `label` (of LABELS, or several with commas between them) that makes the arms. where:
     (label, value) of the runs to judge; given: the other fields of Archive. Raises Unknown,
     NotATable."""
