@@ -76,8 +76,9 @@ def worse(row: Row) -> str:
 def comparison(row: Row) -> str:
     metric = METRICS.get(row["metric"])
     label = metric.short or metric.label if metric else row["metric"].replace("_", " ")
-    threads = f", {row['threads']} threads" if row["threads"] else ", all thread counts"
-    return f"{label}, {row['workload']}{threads}: {row['arm']} against {row['baseline']}"
+    n = row["threads"]
+    threads = f"{n} thread{'s' * (n != '1')}" if n else "all thread counts"
+    return f"{label}, {row['workload']}, {threads}: {row['arm']} against {row['baseline']}"
 
 
 def why_gone(page: str, row: Row, asked: dict[str, dict[str, list[str]]]) -> tuple[str, str]:
