@@ -153,8 +153,8 @@ class Question:
     @cached_property
     def judged(self) -> pd.DataFrame:
         """The verdict table, one source after the other, with the columns `source` and `campaign`,
-        what its rows are called: those of a page by their processor. An arm that several questions
-        of a page have stands for the first of them. Raises Unknown where no run has the metric."""
+        the names of its rows (on a page: their processor). An arm of several questions of a page is
+        that of the first question. Raises Unknown if no run has the metric."""
         parts = []
         for name, source in self._there.items():
             table = source.judge(

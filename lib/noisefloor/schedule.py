@@ -49,8 +49,8 @@ class Cell:
 
 
 def slug(text: str) -> str:
-    """`text` with nothing but lower-case letters a to z, digits and single dashes; another
-    alphabet's letters stand as their numbers."""
+    """`text` with nothing but lower-case letters a to z, digits and single dashes; letters of
+    other alphabets become their numbers."""
     text = text.lower().replace("=-", "=minus ")  # x=-1 is not x=1
     kept = "".join(c if c.isalnum() else " " for c in text)
     return "-".join("".join(c if c.isascii() else f"u{ord(c):x}" for c in kept).split())
@@ -71,7 +71,7 @@ def cells(study: Study) -> list[Cell]:
 
 
 def check(study: Study) -> None:
-    """Raise StudyError for names whose runs could not be told apart on disk."""
+    """Raise StudyError for names that would give runs the same folder."""
     names = [study.baseline.name, study.control.name, *(a.name for a in study.arms)]
     seen = {slug(name): name for name in reversed(names)}
     for name in names:

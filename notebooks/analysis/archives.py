@@ -131,7 +131,7 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
 
 
 def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> str:
-    """Whether rows agree with a claim, by the rule for all claims, both told as changes of the arm
+    """Whether rows agree with a claim, by the rule for all claims, both as changes of the arm
     against the baseline in one unit. A claim about an average is compared with the mean change, whose
     interval is as wide as if the rows shared all of their errors."""
     theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
@@ -193,9 +193,9 @@ def _with_ends(row: pd.Series, times: bool | None = None) -> str:
 
 
 def outliers(archive: Archive) -> pd.DataFrame:
-    """Runs that lie apart from the others of their arm at their thread count, farthest first, and what
-    would be said without them: columns workload, threads, arm, this run, the others, it lies, without
-    it. What is apart is told by how far runs of all arms lie from the median of theirs (`APART`)."""
+    """Outliers: runs far from the others of their arm at their thread count, farthest first, and the
+    result without them: columns workload, threads, arm, this run, the others, it lies, without it. The
+    limit depends on how far runs of all arms lie from the median of theirs (`APART`)."""
     metric, key = leading_metric(archive), ["workload", "threads", "arm"]
     rows = archive.judged(metric=metric)
     rows = rows[rows["workload"].isin([w.name for w in archive.study.workloads])]

@@ -71,8 +71,8 @@ def blocks(r: Results, metric: str, arm: Arm) -> np.ndarray:
 
 
 def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
-    """Known slowdowns, found in turn: rows arm, metric, blocks, truth_pct, change_pct, lo_pct, hi_pct,
-    verdict, covered, pieces (of PIECE blocks, one after the other: in how many the 95 % interval holds the
+    """Known slowdowns, measured in turn: rows arm, metric, blocks, truth_pct, change_pct, lo_pct, hi_pct,
+    verdict, covered, pieces (of PIECE blocks, one after the other: in how many the 95 % interval contains the
     truth), of the newest campaign.
 
     A transaction grows by a fixed amount for each round of hashing. The heaviest arm shows how much;

@@ -70,8 +70,8 @@ def simulated_pairs(
 ) -> np.ndarray:
     """Log ratios of pairs without an effect, [n, thread counts, blocks, pairs of a block].
 
-    given: a cell of cells.toml, USUAL where it says nothing; coin: whether the order of a pair is
-    dealt, else the baseline is always first."""
+    given: a cell of cells.toml, completed by USUAL; coin: whether the order of a pair is random, else
+    the baseline is always first."""
     given = {**USUAL, **given}
     blocks, each = given["blocks"], ASKED["pairs"]
     noise, dependence, drift, cv = (given[k] for k in ("noise", "dependence", "drift", "cv"))

@@ -48,9 +48,9 @@ def stands(
     r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
 ) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `stats.agree`; "" where the source claims no such thing. Its number is held
-    against the range in which the next campaign is to be expected, where that is known, else against
-    the interval; that there is no difference agrees where our word names none.
+    words, by the rule of `stats.agree`; "" where the source has no such claim. Its number is compared
+    with the range in which the next campaign is expected, if that is known, else with the interval.
+    The claim of no difference agrees where our word is not a change.
 
     label: of the claim; arm: where it is looked for, by default the first; question: that answers
     it, by default the headline's; claimed: in percent, where the source prints none."""
@@ -196,7 +196,7 @@ def _itself(row: Row) -> str:
 
 
 def _together(source: str) -> list[str]:
-    """What arms that stand in an order say together, beside their pairs."""
+    """The result of ordered arms as a whole, beside their pairs."""
     _, order = trend(published_facts(), source)
     return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
 
@@ -255,8 +255,8 @@ def _drawn(rows: Iterable[tuple[int, float, str]]) -> pd.DataFrame:
 
 
 def over(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Rows of our verdict table with the published ones of the same metric and arm below each other,
-    their workloads told apart: to be drawn together."""
+    """Rows of our verdict table and the published rows of the same metric and arm, for one figure; their
+    workloads have different names."""
     metric = ours["metric"].iloc[0] if len(ours) else ""
     theirs = published[(published["metric"] == metric) & published["arm"].isin(set(ours["arm"]))]
     both = [

@@ -75,11 +75,11 @@ def judge_claims(
     margin_pct: float = 0.0,
     start: scatter.Start | None = None,
 ) -> pd.DataFrame:
-    """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
+    """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the text of the
     claim and `claimed_pct` the source's own arithmetic as a change of the metric's own value.
 
-    The intervals of one metric of one source hold 95 % together (Bonferroni): those of single numbers
-    and thread counts, and those of means over thread counts; `refused` claims do not count.
+    The intervals of one metric of one source hold at 95 % together (Bonferroni): those of single
+    numbers and thread counts, and those of means over thread counts; `refused` claims do not count.
     margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
     recorded one of throughput by default), which all numbers of one server start share."""
     if facts.empty:
@@ -130,8 +130,8 @@ def _limit(cell: runs.Cell, metric: str, margin_pct: float, together: int) -> It
 
 
 def trend(facts: pd.DataFrame, source: str) -> tuple[ordered.Trend | None, str]:
-    """(`stats.trend` of the arms of a source that stand in an order, what they say together); (None,
-    "") for a source without any. The order was declared before its answer was looked at."""
+    """(`stats.trend` of the ordered arms of a source, its sentence); (None, "") for a source without
+    an order. The order was declared before the result was seen."""
     names, metric = SOURCES[source].get("ordered", ()), SOURCES[source].get("metric")
     rows = facts_of(facts, source, metric=metric)
     values = [rows.loc[rows["arm"].eq(name), "value"].dropna() for name in names]
@@ -229,7 +229,7 @@ class _Published:
             yield c | self._judged(c)
 
     def _judged(self, c: Claim) -> Claim:
-        """What is found for a claim, and its words."""
+        """The result for a claim, and its words."""
         mine = facts_of(self.facts, c["study"], c["claim_id"])
         cell, more = getattr(self, c["by"])(c)
         start = f"recorded start-to-start CV of {100 * self.start.cv:.2g} %"

@@ -132,7 +132,7 @@ class Archive(results.Results):
         return table.assign(study=self.folder.stem, campaign=self.folder.stem)
 
     def first(self, workload: str) -> str:
-        """The arm that a workload is compared with where nobody said so."""
+        """The arm that a workload is compared with by default."""
         rows = self.judged(workload)
         try:
             return stats.baseline_of(rows)
@@ -215,7 +215,7 @@ class Archive(results.Results):
         )
 
     def _series(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """The transactions per second of the runs that stand alone, as far as they are known."""
+        """The transactions per second of arms with a single run, as far as they are known."""
         key = ["workload", "arm", "threads"]
         alone = rows.groupby(key, dropna=False)["run"].transform("nunique").eq(1)
         if not alone.any():

@@ -158,7 +158,7 @@ _kept: dict[tuple[object, ...], _Member] = {}  # what was used last comes last
 
 
 def _opened(path: Path, *changed: int) -> _Member:
-    """The whole of an archive, read anew only if it was changed, or many others were read since."""
+    """A whole archive; it is read again only if it changed, or if many others were read since."""
     key = (path, *changed)
     _kept[key] = place = _kept.pop(key, None) or _Member(_Archive(path))
     for old in list(_kept)[:-1]:

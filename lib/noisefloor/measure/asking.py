@@ -101,8 +101,8 @@ def lacks(study: Study, engine: str, find: Callable[[str], engines.Engine] | Non
 
 
 def builds_of(study: Study, parameters: Mapping[str, Any], say: Say) -> dict[str, engines.Engine]:
-    """The builds that a study's arms need, by the names that they have for them ("": the study's
-    own); why another one was taken is said. Raises EngineMissing, StudyError for a study that
+    """The builds that a study's arms need, by the names in its file ("": the study's own); prints why
+    another one was taken. Raises EngineMissing, StudyError for a study that
     cannot be measured."""
     schedule.check(study)
     names = {"", *(a.engine for a in study.compared)}

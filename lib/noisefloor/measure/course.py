@@ -119,7 +119,7 @@ def finish(campaign: Campaign) -> None:
 
 
 def _saturated(campaign: Campaign) -> str:
-    """What is said of a campaign with no window that was not saturated; "" of another."""
+    """The sentence on a campaign whose windows were all saturated; "" of another."""
     table = campaign.table[~campaign.table["warmup"]]
     full = table[table["metric"].eq("saturated") & table["value"].gt(0)]["pair_id"].nunique()
     if full < table["pair_id"].nunique():

@@ -76,7 +76,7 @@ class Fixtures:
         return None
 
     def end_block(self) -> None:
-        """What belongs to a block goes; the next one makes it anew."""
+        """Removes what belongs to a block; the next one makes it again."""
 
     def close(self) -> None:
         """End and remove everything."""
@@ -85,8 +85,8 @@ class Fixtures:
 
 @dataclass
 class Slice:
-    """One run to make: on which server, under which arm, into which folder. `facts`: what stands in
-    its run.json before it is made."""
+    """One run to make: on which server, under which arm, into which folder. `facts`: what its run.json
+    has before it is made."""
 
     study: Study
     server: Server

@@ -74,7 +74,7 @@ def _eager_flushing(server: Session) -> Iterator[None]:
 
 
 def _history(server: Session) -> float:
-    """Length of the list of old rows that the server has still to remove; 0 of a guest's: it stands
+    """Length of the list of old rows that the server has not yet removed; 0 for a guest, because it is
     in a table of another schema."""
     if not isinstance(server, Server):
         return 0.0

@@ -177,7 +177,7 @@ def _mounts() -> set[str]:
 
 class Tunnel:
     """`ssh -L` through `sshd` to a server's port on `target`; listens on `port` of the client's
-    loopback. `command`: whether a command runs at the far end, or -N stands in its place."""
+    loopback. `command`: whether a command runs at the far end; else -N."""
 
     def __init__(
         self,

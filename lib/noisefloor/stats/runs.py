@@ -155,8 +155,8 @@ def cell_of_single_runs(
     many: Sequence[Sequence[float]] = (),
     rates: Sequence[Any] = (None,),
 ) -> Cell:
-    """A cell in which an arm has one run, or several whose scatter is not told. What they may
-    differ by is predicted from published repeats.
+    """A cell in which an arm has one run, or several with unknown scatter. Their possible difference
+    is predicted from published repeats.
 
     seconds: length of a run; floor: (run-to-run CV, degrees of freedom) that somebody gave instead;
     many: logs of the arm that has several runs; rates: values per second of both runs, whose

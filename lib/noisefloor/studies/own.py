@@ -102,7 +102,7 @@ def refused(why: str) -> StudyError:
 
 def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Variable -> its values, the baseline's first, from texts ``VARIABLE=VALUE,VALUE``; a value
-    that holds commas stands in single quotes. Raises StudyError."""
+    with commas is in single quotes. Raises StudyError."""
     by_name: dict[str, tuple[str, ...]] = {}
     for text in [settings] if isinstance(settings, str) else settings:
         name, equals, rest = text.partition("=")
@@ -149,7 +149,7 @@ def own(
     rate: int | str = 0,
 ) -> Study:
     """Settings of the reader's own: every combination of their values against the first one. A
-    variable with one value is held at it in all arms.
+    variable with one value has it in all arms.
 
     `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the

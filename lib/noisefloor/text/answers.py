@@ -47,7 +47,7 @@ def in_order(
     tau: float,
     chance: float,
 ) -> str:
-    """What groups that stand in an order say together. changes: of each against the first, in
+    """The result of ordered groups as a whole. changes: of each against the first, in
     percent; decided, tau, chance: of their `stats.trend`."""
     steps = [after - before for before, after in itertools.pairwise(changes)]
     steady = all(s > 0 for s in steps) or all(s < 0 for s in steps)
@@ -82,8 +82,8 @@ def two_numbers(
     """Lines about two numbers.
 
     only: why they are not judged, "" where they are; scattered: whether their scatter was given;
-    spare: start-to-start CV up to which the answer for restarted servers stands; notes: what else is
-    to be said, the advice last."""
+    spare: start-to-start CV up to which the answer for restarted servers stands; notes: further lines,
+    the advice last."""
     a, b = (str(row[side]) for side in ("baseline", "arm"))
     b += " TPS" * (row["metric"] == "tps" and b[-1].isdigit())
     n = row["n_baseline"], row["n_arm"]

@@ -14,7 +14,7 @@ from noisefloor.data import design, question, tidy
 
 
 class Beside(NamedTuple):
-    """Folders of the campaigns that stand on a page beside the leading one."""
+    """Folders of the campaigns on a page beside the leading one."""
 
     more: tuple[Path, ...] = ()  # each leads another question
     others: tuple[Path, ...] = ()  # further sittings of any of them, whatever their processor

@@ -52,8 +52,8 @@ _SIZES = {"GiB": 1 << 30, "MiB": 1 << 20}  # in which a variable's bytes are tol
 
 
 def paragraph(results: Results, text: str) -> Shown:
-    """A paragraph in which every {variable} stands for the value that was read back from the servers
-    (of arms that differ all of them): "hashes it {caching_sha2_password_digest_rounds} times". Such a
+    """A paragraph in which every {variable} is replaced by the value that was read back from the servers
+    (if arms differ, by all values): "hashes it {caching_sha2_password_digest_rounds} times". Such a
     text cannot disagree with its campaign. Raises ReportError for what was not read back."""
 
     def value(match: re.Match[str]) -> str:
@@ -255,7 +255,7 @@ def transfers(results: Results, arm: str = "") -> Shown:
 
 
 def _disk(facts: Mapping[str, Any]) -> str:
-    """What fio found, or why it did not; "" of a campaign that did not ask."""
+    """The result of fio, or why there is none; "" of a campaign without fio."""
     return facts.get("skipped") or (say("disk", **facts) if facts else "")
 
 
@@ -336,8 +336,7 @@ def settings(results: Results) -> Shown | None:
 
 
 def _configured(results: Results) -> Shown:
-    """What stands in each arm's my.cnf beside its folders, to be copied; and what is set while it
-    runs."""
+    """Each arm's my.cnf without its folders, to be copied; and what is set while it runs."""
     blocks = []
     for arm in results.study.compared:
         options = dict(results.study.settings) | dict(arm.settings)

@@ -14,7 +14,7 @@ _IN_UNITS = ("cpu_per_transaction", "cpu_per_connection", "user_sys", "wall", "t
 
 def change_in_units(row: Row, r: Results | None) -> str:
     """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
-    row's change; "" of thread counts together, and of metrics that are told in percent alone."""
+    row's change; "" for joint rows, and for metrics that are written only in percent."""
     behind = words.campaigns_behind(row, r)
     alone = len(words.placed(row, r)[0][1]) == 1 and not joint(row) and has_value(row["threads"])
     if not behind or not alone or row["metric"] not in _IN_UNITS:

@@ -91,7 +91,7 @@ def effect(row: Row) -> str:
 
 
 def interval_text(row: Row) -> str:
-    """The interval as it stands behind a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
+    """The interval after a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
     if not has_value(row.get("lo_pct")):
         n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
         return f"{amounts.NONE}{n}"
@@ -99,8 +99,8 @@ def interval_text(row: Row) -> str:
 
 
 def inside(row: Row, brief: bool = False) -> str:
-    """What stands in the parentheses of a statement: the interval, where there is a direction without
-    signs, and why there is no word yet; brief: without how many sittings there are."""
+    """The parentheses of a statement: the interval (without signs if there is a direction), and why there
+    is no word yet; brief: without how many sittings there are."""
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
         return amounts.sizes(lo, hi, row["metric"])
@@ -355,8 +355,8 @@ def placed(row: Row, r: "Results | None") -> list[tuple[str, list[Row]]]:
 
 
 def short_names(processors: Sequence[str]) -> list[str]:
-    """Processors as a sentence names them: that a model is not recorded is said where another one
-    has the same name."""
+    """The names of processors in a sentence, with "model not recorded" only if another one has the same
+    name."""
     bare = [name.removesuffix(f", {design.NOT_RECORDED}") for name in processors]
     alone = [sum(other.startswith(name) for other in bare) == 1 for name in bare]
     return [b if a else p for p, b, a in zip(processors, bare, alone, strict=True)]
