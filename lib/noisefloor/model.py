@@ -312,9 +312,9 @@ def as_guest(
     arms = study.compared
     if study.design != "switched" or study.kit or not works or not all(a.switch for a in arms):
         raise StudyError(
-            f"{study.name} needs servers of its own, started and restarted by Noisefloor: on"
-            " another one `binlog-encryption` (MySQL) and `ab` with variables that a live server"
-            " takes can be measured; nothing was measured"
+            f"{study.name} needs servers of its own, which Noisefloor restarts; --server can measure"
+            " `binlog-encryption` (MySQL) and `ab` with variables that a live server takes;"
+            " nothing was measured"
         )
     base, *others = (replace(a, expect=dict(a.switch)) for a in arms)
     return replace(

@@ -85,7 +85,7 @@ def check(study: Study) -> None:
     for cell in comparisons:
         work, arm = cell.workload.name, cell.arm.name
         if keys[cell.key] is not cell:
-            raise StudyError(f"{cell.key} stands for two comparisons; nothing was measured")
+            raise StudyError(f"{cell.key} names two comparisons; nothing was measured")
         if len(cell.key) + max(map(len, seen)) > _LONGEST or slug(work) == "":
             raise StudyError(
                 f"{work!r}, {arm!r}: names of 1 to about 60 letters are needed;"

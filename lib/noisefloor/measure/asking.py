@@ -19,7 +19,7 @@ def completed(name: str, given: Mapping[str, Any], *, guest: bool) -> dict[str, 
     parameters["engine"] = parameters.get("engine") or studies.default_engine(name)
     if parse.scrub("; ".join(parameters.get("settings", ())))[1]:
         raise StudyError(
-            "a setting holds a password, which would stand on the page; nothing was measured"
+            "a setting has a password, which the page would show; nothing was measured"
         )
     if name == "own-study":
         parameters |= own.script_facts(parameters.get("workload", ""), parameters.get("lua", ""))

@@ -112,7 +112,7 @@ def finish(campaign: Campaign) -> None:
     if not any(campaign.done().values()):
         raise CampaignError(
             f"{spent}, and no pair of runs was whole: nothing can be judged; the same command"
-            " measures anew"
+            " measures again"
         )
     if full := _saturated(campaign):
         raise CampaignError(f"{spent}: {full}")

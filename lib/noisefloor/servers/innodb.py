@@ -44,7 +44,7 @@ def redo(server: Server) -> tuple[float, float]:
     written, checkpoint = server.kind.LSN
     at = server.status(written, checkpoint)
     if len(at) < 2:
-        raise ServerError("the server does not say where its redo log stands")
+        raise ServerError("the server does not report the position of its redo log")
     return at[written], at[checkpoint]
 
 

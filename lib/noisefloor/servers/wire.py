@@ -82,7 +82,7 @@ def _start(
                 return process
             if process.poll() is not None:
                 break
-        lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        lines = log.read_text(errors="replace").strip().splitlines() or ["it printed nothing"]
         raise ServerError(f"{name} did not start: {lines[-1][:200]}")
     except BaseException:
         _end(process)

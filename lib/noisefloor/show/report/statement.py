@@ -149,7 +149,7 @@ def _next_step(r: Results, lacking: bool) -> str:
     if r.study.profile.name in SHORT:
         return "For narrower intervals: the same command with --profile standard."
     pack = f"noisefloor pack {r.folder.name if len(r.every) == 1 else 'CAMPAIGN'}"
-    again = "Another sitting: boot the machine anew, then the same command. " if lacking else ""
+    again = "Another sitting: reboot the machine, then run the same command. " if lacking else ""
     return f"{again}To commit this one: {pack}"
 
 
