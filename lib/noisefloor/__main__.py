@@ -1,4 +1,4 @@
-"""``python -m noisefloor``: the command."""
+"""``python -m noisefloor``: the command line."""
 
 from noisefloor.cli import main
 

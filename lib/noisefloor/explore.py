@@ -1,8 +1,8 @@
-"""The explorer: ask a study's campaigns, or one of them, by controls; verdicts, figures and the raw
-text of every run follow. Nothing is measured, no server is needed.
+"""The explorer: controls choose campaigns of a study; verdicts, figures and the raw text of every
+run follow. Nothing is measured, no server is needed.
 
 `Question` is one state of the controls and everything that it shows; `Explorer` is the controls.
-Where nobody can move them (papermill, an exported script) it shows the state it was opened with.
+Without controls (papermill, an exported script) it shows its first state.
 """
 
 import contextlib
@@ -153,8 +153,8 @@ class Question:
     @cached_property
     def judged(self) -> pd.DataFrame:
         """The verdict table, one source after the other, with the columns `source` and `campaign`,
-        what its rows are called: those of a page by their processor. An arm that several questions
-        of a page have stands for the first of them. Raises Unknown where no run has the metric."""
+        the names of its rows (on a page: their processor). An arm of several questions of a page is
+        that of the first question. Raises Unknown if no run has the metric."""
         parts = []
         for name, source in self._there.items():
             table = source.judge(

@@ -1,4 +1,4 @@
-"""What to compare: metrics, arms, workloads, profiles and studies, and what follows from them."""
+"""What is compared: metrics, arms, workloads, profiles and studies."""
 
 import csv
 import sys
@@ -44,8 +44,8 @@ class Metric:
 
 
 def _metrics() -> dict[str, Metric]:
-    """The table of all metrics: everything that is known of one stands in its row. They are in the
-    order in which they lead an answer."""
+    """The table of all metrics, with everything that is known of each. The first are the first in an
+    answer."""
     with Path(__file__).with_name("metrics.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return {
@@ -93,7 +93,7 @@ class Arm:
 
     `switch`: variables set by SQL on a live server (switched design); `settings`: my.cnf lines
     (side by side design); `options`: of sysbench, for this arm alone; `prepare`: SQL that makes
-    this arm's data directory out of the loaded one, for every table where {table} stands; `how`:
+    this arm's data directory out of the loaded one, for every table if it has {table}; `how`:
     parameters of a tool with stages or routes (cipher, key, tunnel); `expect`: evidence name ->
     state that every run must show; `prove`: the same for slow evidence, once for every start of the
     server; `engine`: the arm's own build, "" for the study's; `environment`: variables of the
@@ -312,9 +312,9 @@ def as_guest(
     arms = study.compared
     if study.design != "switched" or study.kit or not works or not all(a.switch for a in arms):
         raise StudyError(
-            f"{study.name} needs servers of its own, started and restarted by Noisefloor: on"
-            " another one `binlog-encryption` (MySQL) and `ab` with variables that a live server"
-            " takes can be measured; nothing was measured"
+            f"{study.name} needs servers of its own, which Noisefloor restarts; --server can measure"
+            " `binlog-encryption` (MySQL) and `ab` with variables that a live server takes;"
+            " nothing was measured"
         )
     base, *others = (replace(a, expect=dict(a.switch)) for a in arms)
     return replace(
@@ -356,9 +356,9 @@ def _margin_pct(meta: Mapping[str, Any]) -> Any:
 
 
 def study_of(meta: Mapping[str, Any]) -> Study:
-    """The study as it stands in a campaign.json: what was compared, whatever the code says now.
+    """The study in a campaign.json: what was compared, whatever the code says now.
 
-    Raises StudyError where none stands there."""
+    Raises StudyError if there is none."""
 
     def built(kind: Any, given: Mapping[str, Any]) -> Any:
         known = {k: v for k, v in given.items() if k in kind.__dataclass_fields__}

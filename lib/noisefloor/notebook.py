@@ -1,5 +1,5 @@
-"""What notebooks use: ``from noisefloor.notebook import connections, report``. Each is loaded when
-it is asked for: a module of the library, or one in ``analysis`` beside the notebooks."""
+"""What notebooks use: ``from noisefloor.notebook import connections, report``. Each name is
+loaded at its first use: a module of the library, or one in ``analysis`` beside the notebooks."""
 
 import sys
 from importlib import import_module

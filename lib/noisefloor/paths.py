@@ -1,4 +1,4 @@
-"""Folders of the project: the only module that knows where things are."""
+"""The folders of the project: the only module that knows where things are."""
 
 import os
 import re

@@ -1,7 +1,7 @@
-"""Which run comes next: coin-flipped pairs and blocks. Pure: no disk, no servers.
+"""Which run comes next: pairs and blocks in random order. Pure: no disk, no servers.
 
-Every coin is a function of the campaign's seed and of what it decides, so a resumed campaign goes
-on as an uninterrupted one would have."""
+Every random choice depends on the campaign's seed and on its place alone, so a resumed campaign
+makes the choices of an uninterrupted one."""
 
 import hashlib
 import math
@@ -49,8 +49,8 @@ class Cell:
 
 
 def slug(text: str) -> str:
-    """`text` with nothing but lower-case letters a to z, digits and single dashes; another
-    alphabet's letters stand as their numbers."""
+    """`text` with nothing but lower-case letters a to z, digits and single dashes; letters of
+    other alphabets become their numbers."""
     text = text.lower().replace("=-", "=minus ")  # x=-1 is not x=1
     kept = "".join(c if c.isalnum() else " " for c in text)
     return "-".join("".join(c if c.isascii() else f"u{ord(c):x}" for c in kept).split())
@@ -71,7 +71,7 @@ def cells(study: Study) -> list[Cell]:
 
 
 def check(study: Study) -> None:
-    """Raise StudyError for names whose runs could not be told apart on disk."""
+    """Raise StudyError for names that would give runs the same folder."""
     names = [study.baseline.name, study.control.name, *(a.name for a in study.arms)]
     seen = {slug(name): name for name in reversed(names)}
     for name in names:
@@ -85,7 +85,7 @@ def check(study: Study) -> None:
     for cell in comparisons:
         work, arm = cell.workload.name, cell.arm.name
         if keys[cell.key] is not cell:
-            raise StudyError(f"{cell.key} stands for two comparisons; nothing was measured")
+            raise StudyError(f"{cell.key} names two comparisons; nothing was measured")
         if len(cell.key) + max(map(len, seen)) > _LONGEST or slug(work) == "":
             raise StudyError(
                 f"{work!r}, {arm!r}: names of 1 to about 60 letters are needed;"

@@ -1,7 +1,7 @@
 """Results over time: campaigns and their verdict tables in a database (SQLite, MySQL, MariaDB).
 
-A database of its own, never the server under test: a schema that holds a table which was not made
-here is refused. Every value is a bound parameter.
+The schema has only these tables and is never on the server under test; a schema with other tables
+is refused. Every value is a bound parameter.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ _META = sa.MetaData()
 
 
 def _table(name: str, *keys: sa.Column[Any], columns: list[tuple[Any, str]]) -> sa.Table:
-    """A table of keys, and of columns that stand as (type, names)."""
+    """A table of keys, and of columns given as (type, names)."""
     others = (sa.Column(column, kind) for kind, names in columns for column in names.split())
     mysql: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4"}
     return sa.Table(name, _META, *keys, *others, **mysql, mysql_collate="utf8mb4_bin")

@@ -1,5 +1,5 @@
-"""Somebody's archive: how its comparisons ended, what its authors claim, runs that lie apart, and versions
-in their order."""
+"""An archive of somebody else: counts of its verdicts, its authors' claims, outliers, and
+versions in their order."""
 
 import math
 import re
@@ -81,7 +81,7 @@ def facts(archive: Archive) -> dict[str, Any]:
     return {
         "archive": {k: archive.manifest.get(k) for k in names},
         **{k: archive.about.get(k) for k in ("source", "article", "licence")},
-        "held against": f"{archive.label}={archive.baseline}",
+        "compared with": f"{archive.label}={archive.baseline}",
         "only": dict(archive.where),
         "margin_pct": archive.margin_pct,
     }
@@ -131,8 +131,8 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
 
 
 def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> str:
-    """Whether rows agree with a claim, by the rule for all claims, both told as changes of the arm
-    against the baseline in one unit. A claim about an average is held against the mean change, whose
+    """Whether rows agree with a claim, by the rule for all claims, both as changes of the arm
+    against the baseline in one unit. A claim about an average is compared with the mean change, whose
     interval is as wide as if the rows shared all of their errors."""
     theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
     if rows.empty:
@@ -193,9 +193,9 @@ def _with_ends(row: pd.Series, times: bool | None = None) -> str:
 
 
 def outliers(archive: Archive) -> pd.DataFrame:
-    """Runs that lie apart from the others of their arm at their thread count, farthest first, and what
-    would be said without them: columns workload, threads, arm, this run, the others, it lies, without
-    it. What is apart is told by how far runs of all arms lie from the median of theirs (`APART`)."""
+    """Outliers: runs far from the others of their arm at their thread count, farthest first, and the
+    result without them: columns workload, threads, arm, this run, the others, it lies, without it. The
+    limit depends on how far runs of all arms lie from the median of theirs (`APART`)."""
     metric, key = leading_metric(archive), ["workload", "threads", "arm"]
     rows = archive.judged(metric=metric)
     rows = rows[rows["workload"].isin([w.name for w in archive.study.workloads])]

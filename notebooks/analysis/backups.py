@@ -1,5 +1,5 @@
-"""Backups: the bottleneck of the pipe, what the cipher should take, the size of archives, and the answer of
-the page."""
+"""Backups: the bottleneck of the pipe, the expected time of the cipher, the size of archives,
+and the answer of the page."""
 
 import math
 

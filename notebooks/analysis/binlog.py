@@ -1,4 +1,4 @@
-"""The binary log: two conditions against each other, and the functions in which the server's time grows."""
+"""The binary log: two conditions compared, and the functions of the server that take more time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The page of the calibration: its box, tables and figures, none of them written by hand."""
+"""The page of the calibration: its box, tables and figures."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -132,10 +132,10 @@ def load(campaigns: str = "") -> Page:
 
 
 def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
-    """What two servers under load at once say of a difference that is known: rows arrangement, arm,
+    """Known differences, measured with two servers under load at once: rows arrangement, arm,
     metric, change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log
-    scale), of the newest campaign of each question. A sleep is known by construction; work is held
-    against the same work measured one server after the other, with that error left out. Raises
+    scale), of the newest campaign of each question. A sleep is known by construction; work is
+    compared with the same work measured one server after the other, without that error. Raises
     TooShort."""
     newest = {q: asked[-1] for q in (*AT_ONCE, live.ALONE) if (asked := live.asks(opened, q))}
     alone = newest.pop(live.ALONE, None)
@@ -194,7 +194,7 @@ def _changes(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _share(frame: pd.DataFrame) -> list[str]:
-    """How much of a true size was told."""
+    """The measured share of a true size."""
     return ["–" if pd.isna(x) else f"{x:.0f} %" for x in frame["told_pct"]]
 
 

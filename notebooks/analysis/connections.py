@@ -1,5 +1,5 @@
-"""Connections: round trips by distance, what a connection must serve before TLS costs little, and the answer
-of the page."""
+"""Connections: round trips by distance, how many transactions a connection must serve before TLS
+costs little, and the answer of the page."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
-"""Figures with their 95 % intervals, and what both pages on backups and on connections say of verdicts.
+"""Figures with their 95 % intervals, and sentences that the pages of backups and connections share.
 
-A figure `x` stands beside `x lo` and `x hi`, the ends of its interval: Student's t over the means of
-blocks; two arms are compared in the pairs that they were measured in. `written` writes it down. The
-tables may hold several campaigns of a study, one after the other."""
+`x lo` and `x hi` are the ends of the interval of a figure `x`: Student's t over the means of
+blocks; two arms are compared in their pairs. `written` writes it as text. The tables may have
+several campaigns of a study, one after the other."""
 
 import math
 import re

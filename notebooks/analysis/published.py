@@ -1,4 +1,4 @@
-"""The page of published claims: what leads it, and how far the printed numbers agree."""
+"""The page of published claims: its first sentence, and how far the printed numbers agree."""
 
 import os
 import tomllib
@@ -40,7 +40,7 @@ def headline(verdicts: pd.DataFrame) -> str:
 
 
 def _falls_or_rises(source: str) -> bool:
-    """Whether the arms of a source stand in an order that is no chance."""
+    """Whether the ordered arms of a source fall or rise by more than chance."""
     order, _ = trend(published_facts(), source)
     return order is not None and order.decided
 

@@ -111,7 +111,7 @@ LABEL = re.compile(r"(<text[^>]*>)([^<]*\d[^<]*)(</text>)")
         (re.compile(r"(<td class=nf-r>)([^<]*)"), r"\g<1>4711", "Table "),
         (re.compile(r'(<meta name="description" content=")'), r"\g<1>4711 ", "title and desc"),
         (re.compile(r'(<dl class="nf-facts">.*?<dd><span>)'), r"\g<1>4711", "provenance 1"),
-        (re.compile(r"(when it has ended\.)"), r"\g<1> 4711", "under “how-it-was-measured”"),
+        (re.compile(r"(at its end\.)"), r"\g<1> 4711", "under “how-it-was-measured”"),
     ],
 )
 def test_a_number_changed_anywhere_is_found(page, was, becomes, where):

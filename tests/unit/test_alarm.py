@@ -108,7 +108,7 @@ def test_nothing_is_told_without_two_sittings_before_it_until_their_scatter_is_k
     first, second = newest(campaigns(0.01)), newest(campaigns(0.01, 0.05))
     assert first["answer"] == second["answer"] == "cannot tell"
     assert first["why"].startswith("only one sitting of this design")
-    assert second["why"].startswith("only one sitting before it; two are needed")
+    assert second["why"].startswith("only one earlier sitting; two are needed")
     assert math.isnan(second["expected_lo_pct"])
     known(0.002)
     assert newest(campaigns(0.01))["answer"] == "cannot tell"
@@ -136,7 +136,7 @@ def test_a_campaign_without_an_interval_or_cut_short_raises_no_alarm():
     open_ = newest(before, last.assign(lo_pct=-math.inf))
     assert (open_["answer"], open_["why"]) == ("cannot tell", "it has no interval")
     short = newest(before, last.assign(blocks=4))
-    assert short["why"] == "it has 4 blocks, each campaign before it 10 or more"
+    assert short["why"] == "it has 4 blocks, each earlier campaign 10 or more"
 
 
 def test_rows_without_a_campaign_stay_as_they_are():

@@ -1,9 +1,9 @@
-"""Is the instrument honest? Truths that are known, live and synthetic; repeats held out.
+"""How often Noisefloor errs: on known truths, live and synthetic, and on its own repeats.
 
 Modules, each reading only from those above it: `synthetic` (campaigns whose truth is known, by
-``cells.toml``), `rivals` (how others decide), `truth` (the rule against both), `live` (real campaigns),
-`heldout` (repeats, predicted), `found` (tables of scatter that later campaigns read), `goals`,
-`calibration` (all of it, in sentences). What the page alone shows is in ``notebooks/analysis``.
+``cells.toml``), `rivals` (the usual methods), `truth` (the rule against both), `live` (real
+campaigns), `heldout` (repeats, predicted), `found` (tables of scatter for later campaigns),
+`goals`, `calibration` (the sentences). What only the page shows is in ``notebooks/analysis``.
 """
 
 from noisefloor.calibrate.calibration import Calibration, open_calibration, recorded

@@ -1,4 +1,4 @@
-"""What the synthetic figures and the campaigns say together: tables, goals, and sentences."""
+"""The synthetic figures and the campaigns together: tables, goals, and sentences."""
 
 import json
 from collections.abc import Iterable
@@ -87,8 +87,8 @@ class Calibration:
 
     @property
     def sentences(self) -> tuple[str, str, str, str]:
-        """How often it cries wolf, what it misses, whether a repeat falls into the interval, and where
-        it must not be trusted."""
+        """How often it reports false differences, what it misses, whether a repeat lies in its range, and
+        where it must not be trusted."""
         return self._wolf(), self._misses(), *self._repeated()
 
     def _wolf(self) -> str:

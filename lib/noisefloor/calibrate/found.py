@@ -1,5 +1,4 @@
-"""What recorded campaigns say of scatter, in the tables that later ones read: of a pair, from start to
-start, from sitting to sitting.
+"""Tables of the scatter in recorded campaigns, for later ones: between pairs, starts and sittings.
 
 Works on opened campaigns (`results.load`)."""
 
@@ -30,12 +29,12 @@ Squares = tuple[int, float, float, int]  # what `squares` makes of a campaign
 
 
 def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = False) -> None:
-    """Write what campaigns say into `folder`: ``noise.json``, ``floor.json``, ``tau.json`` and
-    ``told.json``. machine: they were all made on one machine, which has no repeats: without the last
-    two, and without what a pilot says of windows at a rate.
+    """Write the scatter of campaigns into `folder`: ``noise.json``, ``floor.json``, ``tau.json`` and
+    ``told.json``. machine: all campaigns are from one machine, without repeats; the last two files,
+    and the pilot's windows at a rate, are then left out.
 
-    Raises TooShort for a machine whose A/A campaign has fewer than WHOLE blocks: it would decide what
-    later ones say."""
+    Raises TooShort for a machine whose A/A campaign has fewer than WHOLE blocks, because its scatter
+    would decide later verdicts."""
     aa = live.asks(opened, "aa")
     if not aa:
         raise live.TooShort(live.NONE.format("two identical servers"))

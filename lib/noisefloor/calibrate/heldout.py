@@ -1,5 +1,5 @@
-"""Does a repeat fall into the range that was given before it? Each sitting of a recorded question
-predicted from those before it, and how much sittings scatter."""
+"""Does a repeat lie in the range that was predicted before it? Each sitting of a recorded
+question is predicted from the earlier ones; and how much sittings scatter."""
 
 import math
 from collections.abc import Iterable, Sequence

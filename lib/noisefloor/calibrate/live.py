@@ -1,6 +1,6 @@
-"""What real campaigns say: two identical servers, the A/A controls of all studies, known slowdowns.
+"""Real campaigns: two identical servers, the A/A controls of all studies, known slowdowns.
 
-Works on opened campaigns (`results.load`), each judged by itself."""
+Works on opened campaigns (`results.load`), each judged alone."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -71,8 +71,8 @@ def blocks(r: Results, metric: str, arm: Arm) -> np.ndarray:
 
 
 def slowdowns(opened: Iterable[Results]) -> pd.DataFrame:
-    """Known slowdowns, found in turn: rows arm, metric, blocks, truth_pct, change_pct, lo_pct, hi_pct,
-    verdict, covered, pieces (of PIECE blocks, one after the other: in how many the 95 % interval holds the
+    """Known slowdowns, measured in turn: rows arm, metric, blocks, truth_pct, change_pct, lo_pct, hi_pct,
+    verdict, covered, pieces (of PIECE blocks, one after the other: in how many the 95 % interval contains the
     truth), of the newest campaign.
 
     A transaction grows by a fixed amount for each round of hashing. The heaviest arm shows how much;
@@ -117,7 +117,7 @@ SIZES = (CPU, "mean_latency", "p99")
 def recovered_share(opened: Sequence[Results]) -> dict[str, Any]:
     """The share of a known difference that two servers on shared cores tell: {"source", metric:
     {"share_pct", "lo_pct", "hi_pct"}} on the log scale, with a 95 % interval; without a metric whose
-    size is not known to a half. Each arm of known work is held against the same work measured one server
+    size is not known to a half. Each arm of known work is compared with the same work measured one server
     after the other, and the arms are weighted by what is known of each. {} without both campaigns."""
     newest = {q: asked[-1] for q in ("rate-work", ALONE) if (asked := asks(opened, q))}
     if len(newest) < 2:

@@ -1,8 +1,8 @@
-"""How others decide, on the same runs: their documented formulas, written anew.
+"""The usual methods on the same runs: their documented formulas, written from the documentation.
 
-benchstat: two-sided Mann-Whitney U at 0.05. hyperfine: its Welch script, t-test of unequal variances
-at 0.05. Rows as replicates: the same test on the seconds of one run an arm. The tools measure one arm
-to the end and then the other."""
+benchstat: two-sided Mann-Whitney U at 0.05. hyperfine: its Welch script, t-test of unequal
+variances at 0.05. Rows as replicates: the same test on the seconds of one run an arm. These
+tools measure one arm to the end and then the other."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,5 +1,6 @@
-"""Campaigns, files and sittings whose truth is known, judged by the code that judges real ones: `rule`,
-`estimate` and `combine`; and the rule with a mistake built in, which has to show.
+"""Campaigns, files and sittings with a known truth, judged by the code that judges real ones
+(`rule`, `estimate`, `combine`); and the rule with a deliberate mistake, which the calibration must
+detect.
 
 Arrays have the campaigns on the first axis and the blocks on the last. Log scale."""
 
@@ -69,8 +70,8 @@ def simulated_pairs(
 ) -> np.ndarray:
     """Log ratios of pairs without an effect, [n, thread counts, blocks, pairs of a block].
 
-    given: a cell of cells.toml, USUAL where it says nothing; coin: whether the order of a pair is
-    dealt, else the baseline is always first."""
+    given: a cell of cells.toml, completed by USUAL; coin: whether the order of a pair is random, else
+    the baseline is always first."""
     given = {**USUAL, **given}
     blocks, each = given["blocks"], ASKED["pairs"]
     noise, dependence, drift, cv = (given[k] for k in ("noise", "dependence", "drift", "cv"))

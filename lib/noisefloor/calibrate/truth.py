@@ -1,7 +1,7 @@
-"""The rule against campaigns whose truth is known: every kind of noise, ten thousand campaigns each.
+"""The rule on campaigns with a known truth: every kind of noise, ten thousand campaigns each.
 
-`measure` runs all cells of ``cells.toml`` on all cores, `write` and `read` keep the figures as text, so
-that a page can be rendered without running them again."""
+`measure` runs all cells of ``cells.toml`` on all cores. `write` and `read` keep the figures as
+text, so a page can be rendered without running them again."""
 
 import ast
 import hashlib

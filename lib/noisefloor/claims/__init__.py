@@ -1,9 +1,9 @@
-"""Published claims: the facts of ``data/raw/published``, the claims about them, and what the pages of
-studies and of the claims themselves show of both.
+"""Published claims: the facts of ``data/raw/published``, the claims about them, and what pages show
+of both.
 
-Every source is judged by its own controls where it has any: the in-memory table of the tablespace
-document, the two names of one cipher in the backup document, the repetitions of STAR. For single
-numbers without a control it is predicted what such runs may differ by, as `noisefloor judge` does.
+A source with a control is judged by it: the in-memory table of the tablespace document, the two
+names of one cipher in the backup document, the repetitions of STAR. For single numbers without a
+control the difference between two such runs is predicted, as in `noisefloor judge`.
 """
 
 import itertools
@@ -198,7 +198,7 @@ def _itself(row: Row) -> str:
 
 
 def _together(source: str) -> list[str]:
-    """What arms that stand in an order say together, beside their pairs."""
+    """The result of ordered arms as a whole, beside their pairs."""
     _, order = trend(published_facts(), source)
     return [f"{', '.join(SOURCES[source]['ordered'])}, in this order: {order}."] if order else []
 
@@ -257,8 +257,8 @@ def _drawn(rows: Iterable[tuple[int, float, str]]) -> pd.DataFrame:
 
 
 def over(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Rows of our verdict table with the published ones of the same metric and arm below each other,
-    their workloads told apart: to be drawn together."""
+    """Rows of our verdict table and the published rows of the same metric and arm, for one figure; their
+    workloads have different names."""
     metric = ours["metric"].iloc[0] if len(ours) else ""
     theirs = published[(published["metric"] == metric) & published["arm"].isin(set(ours["arm"]))]
     both = [

@@ -1,8 +1,8 @@
-"""Whether somebody else's number agrees with a measured one: one rule for every claim.
+"""Whether a published number agrees with a measured one: one rule for every claim.
 
-A claim is a range of changes of the arm against our baseline, in percent of the metric's own value:
-a number is a range without width, "up to 9 % less" is -9 to 0, "no difference" is 0. It agrees
-where it meets our range."""
+A claim is a range of changes of the arm against our baseline, in percent of the metric: a number
+is a range without width, "up to 9 % less" is -9 to 0, "no difference" is 0. It agrees if it
+overlaps our range."""
 
 import math
 

@@ -1,5 +1,5 @@
-"""The numbers of ``data/raw/published`` and the claims of ``claims.toml``: each judged by its
-source's own controls where it has any, and all of them in one verdict table."""
+"""The numbers of ``data/raw/published`` and the claims of ``claims.toml`` in one verdict table,
+each judged by the controls of its source if there are any."""
 
 import itertools
 import math
@@ -76,11 +76,11 @@ def judge_claims(
     start: scatter.Start | None = None,
     study: str = "",
 ) -> pd.DataFrame:
-    """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
+    """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the text of the
     claim and `claimed_pct` the source's own arithmetic as a change of the metric's own value.
 
-    The intervals of one metric of one source hold 95 % together (Bonferroni): those of single numbers
-    and thread counts, and those of means over thread counts; `refused` claims do not count.
+    The intervals of one metric of one source hold at 95 % together (Bonferroni): those of single
+    numbers and thread counts, and those of means over thread counts; `refused` claims do not count.
     margin_pct: 0 for each metric's own; start: start-to-start scatter of a server (scatter.Start, the
     recorded one of throughput by default), which all numbers of one server start share; study: the
     claims of one source alone ("": of all)."""
@@ -231,7 +231,7 @@ class _Published:
             yield c | self._judged(c)
 
     def _judged(self, c: Claim) -> Claim:
-        """What is found for a claim, and its words."""
+        """The result for a claim, and its words."""
         mine = facts_of(self.facts, c["study"], c["claim_id"])
         cell, more = getattr(self, c["by"])(c)
         start = f"recorded start-to-start CV of {100 * self.start.cv:.2g} %"

@@ -1,8 +1,8 @@
-"""Whether groups that stand in an order, such as versions, fall or rise along it.
+"""Whether ordered groups, such as versions, fall or rise in their order.
 
 Kendall's rank correlation between the order of a value's group and the value; with several values a
-group that is the test of Jonckheere and Terpstra. An order may tell what pairs of neighbours
-cannot: of five equal versions one in sixty orders falls or rises from each to the next."""
+group it is the test of Jonckheere and Terpstra. A trend can be more than noise where no pair of
+neighbours is: of five equal versions one in sixty orders falls or rises from each to the next."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What all commands share: one sentence for a mistake, options, exit codes."""
+"""What all commands share: options, exit codes, and one sentence for a mistake."""
 
 import contextlib
 import errno
@@ -19,30 +19,30 @@ _WORD = re.compile(r"[A-Z]+(?: [A-Z]+)*(?![a-z])")  # a verdict, where an answer
 
 
 def say(text: object, **more: Any) -> None:
-    """Print `text`, whatever names it holds; more: of `click.echo`."""
+    """Print `text`, cleaned (`clean`); `more` goes to `click.echo`."""
     click.echo(clean(text), **more)
 
 
 def print_answer(lines: Iterable[str]) -> None:
-    """Print the lines of an answer; a verdict that it begins with stands in bold."""
+    """Print the lines of an answer, a verdict at its beginning in bold."""
     text = clean("\n".join(lines))
     word = match[0] if (match := _WORD.match(text)) else ""
     click.echo(f"{click.style(word, bold=True)}{text[len(word) :]}")
 
 
 def clean(text: object) -> str:
-    """`text` without what steers a terminal."""
+    """`text` without characters that control a terminal."""
     return _STEERS.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
-_EXTRAS = {  # the extra of ours that installs a package; those of all others are in `lab`
+_EXTRAS = {  # the extra that installs a package; `lab` has all others
     **dict.fromkeys(("MySQLdb", "psutil", "sqlalchemy"), "measure"),
     **dict.fromkeys(("dask", "distributed"), "cluster"),
 }
 
 
 class Sentence(click.ClickException):
-    """A user's mistake or a measurement that could not be made: one sentence, no traceback."""
+    """A user's mistake or a failed measurement: one sentence, no traceback."""
 
     def __init__(self, message: object, exit_code: int = 2):
         from noisefloor.parse.secrets import scrub
@@ -60,7 +60,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 verbose_option = click.option(
     "--verbose",
     is_flag=True,
-    help="After the answer print everything: all rows, and all notes on what it rests on.",
+    help="After the answer print all rows and all notes.",
 )
 cluster_option = click.option(
     "--cluster",
@@ -72,7 +72,7 @@ cluster_option = click.option(
 
 
 def fail_on(*kinds: str) -> Callable[[_Function], _Function]:
-    """The option --fail-on of a command with these kinds of answers; it gives a list of them."""
+    """The option --fail-on of a command with these kinds of answers; its value is a list of them."""
 
     def named(ctx: click.Context, option: click.Parameter, given: str) -> list[str]:
         words = [w.strip() for w in given.split(",") if w.strip()]
@@ -104,13 +104,13 @@ margin_option = click.option(
     "--margin",
     type=float,
     callback=percent,
-    help="Difference that matters, in %. [the metric's own: 2, CPU 1, latency 10]",
+    help="The smallest difference that matters, in %. [2, CPU 1, latency 10]",
 )
 
 
 def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] = ()) -> None:
-    """Print verdict rows as JSON, after the lines of the answer where there is one; what is not
-    known is null."""
+    """Print verdict rows as JSON, after the lines of the answer if there is one. Unknown values are
+    null."""
 
     def plain(value: Any) -> Any:
         return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -121,7 +121,7 @@ def print_comparisons(rows: Iterable[Mapping[Any, Any]], answer: Sequence[str] =
 
 
 def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:
-    """Exit with code 3 when the verdict of a row is of a kind that --fail-on names."""
+    """Exit with code 3 if a row has a verdict of these kinds."""
     from noisefloor.stats import verdict
 
     if set(kinds) & {verdict.kind(row["verdict"], row["metric"]) for row in rows}:
@@ -129,7 +129,7 @@ def exit_on(kinds: Iterable[str], rows: Iterable[Mapping[Any, Any]]) -> None:
 
 
 class Command(click.Command):
-    """A command whose help ends with examples: its epilog, a line each."""
+    """A command whose help ends with examples: the lines of its epilog."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -143,7 +143,7 @@ def examples(*lines: str) -> str:
 
 
 class _Commands(click.Group):
-    """Commands to which a wrong word in the command line is one sentence, too."""
+    """The commands; a wrong command line gives one sentence."""
 
     command_class = Command
 
@@ -158,7 +158,7 @@ class _Commands(click.Group):
 
 @contextlib.contextmanager
 def _one_sentence() -> Iterator[None]:
-    """Every mistake inside becomes a Sentence; what is a fault of ours keeps its traceback."""
+    """Turn every mistake inside into a Sentence; a bug of Noisefloor keeps its traceback."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
@@ -202,5 +202,5 @@ def _one_sentence() -> Iterator[None]:
 )
 @click.version_option(package_name="noisefloor")
 def main() -> None:
-    """What a change to a MySQL-family server really costs, with the evidence, and 'cannot tell'
-    when the difference is noise."""
+    """Measure what a change to a MySQL-family server really costs, with the evidence, and say
+    'cannot tell' when the difference is noise."""

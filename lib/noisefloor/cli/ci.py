@@ -1,4 +1,4 @@
-"""The command of a job of continuous integration."""
+"""The command for continuous integration."""
 
 import os
 from pathlib import Path
@@ -39,10 +39,10 @@ from noisefloor.cli.base import (
 @click.option("--seconds", type=float, help="--commands: of measuring. [45]")
 @click.option("--shell", is_flag=True, help="--commands: run them in a shell.")
 @click.option("--restarts", is_flag=True, help="--logs: the server was restarted between the runs.")
-@click.option("--metric", default="", help="What the verdict is about. [throughput, else time]")
+@click.option("--metric", default="", help="The metric that is judged. [throughput, else time]")
 @margin_option
 @fail_on_option
-@click.option("--page", "wants_page", is_flag=True, help="Make the page, too.")
+@click.option("--page", "wants_page", is_flag=True, help="Also make the page.")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of comment.md and the page.")
 def ci(
     commands: tuple[str, str] | None,
@@ -58,10 +58,10 @@ def ci(
 ) -> None:
     """Judge two commands, or two folders of logs, in a job of continuous integration.
 
-    Prints the answer as Markdown. Where $GITHUB_STEP_SUMMARY and $GITHUB_OUTPUT name files it is
-    appended to them (outputs: verdict, comment, page), and $GITHUB_EVENT_PATH says which commit it
-    is about. --fail-on looks at one metric: false alarms would add up. Where A differs from itself
-    the verdict is `cannot tell`. docs/ci.md has the workflows.
+    Prints the answer as Markdown, and appends it to the files that $GITHUB_STEP_SUMMARY and
+    $GITHUB_OUTPUT name (outputs: verdict, comment, page). $GITHUB_EVENT_PATH says which commit is
+    judged. --fail-on looks at one metric, because false alarms of several would add up. If A
+    differs from itself, the verdict is `cannot tell`. docs/ci.md has the workflows.
     """
     from noisefloor.show import job
 

@@ -1,6 +1,6 @@
-"""What the Tab key offers: names of studies, questions, pages and campaigns.
+"""The names that the Tab key offers: studies, questions, pages and campaigns.
 
-They are read from file names and TOML alone: a shell does not wait for pandas."""
+They come from file names and TOML alone, because pandas would take too long to import."""
 
 import tomllib
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ files = click.Path().shell_complete  # for an argument whose text is a path
 
 
 def _read(study: object) -> dict[str, Any]:
-    """The file of a study; {} where none has that name."""
+    """The file of a study; {} if there is no such study."""
     file = _STUDIES / f"{study}.toml"
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
@@ -36,7 +36,7 @@ def studies(ctx: click.Context, option: click.Parameter, text: str) -> list[str]
 
 
 def questions(ctx: click.Context, option: click.Parameter, text: str) -> list[str]:
-    """The questions of the study that stands in the command line, and `all`."""
+    """The questions of the study in the command line, and `all`."""
     study = ctx.params.get("study") or next(iter(ctx.args), "")
     known = _read(study).get("questions", {})
     return _begin([*known, *(["all"] if known else [])], text)
@@ -51,10 +51,10 @@ def pages(ctx: click.Context, option: click.Parameter, text: str) -> list[str]:
 
 
 def campaigns(ctx: click.Context, option: click.Parameter, text: str) -> list[str]:
-    """The campaigns on record and measured here."""
+    """The campaigns that were recorded or measured here."""
     return _begin(paths.campaigns(), text)
 
 
 def packed(ctx: click.Context, option: click.Parameter, text: str) -> list[str]:
-    """What a blog pack is made of: a page, or a campaign."""
+    """The names that `bundle` takes: pages and campaigns."""
     return [*pages(ctx, option, text), *campaigns(ctx, option, text)]

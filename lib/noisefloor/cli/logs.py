@@ -29,7 +29,7 @@ _SIDE = "\0--"  # stands for `--`; no file can have this name
 
 
 class _TwoSides(Command):
-    """A command whose files stand on both sides of `--`; options may stand anywhere."""
+    """A command with files on both sides of `--`; options may be anywhere."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [_SIDE if arg == "--" else arg for arg in args])
@@ -71,8 +71,8 @@ class _TwoSides(Command):
     shell_complete=completion.files,
     help="Judge the tables of `noisefloor ingest`.",
 )
-@click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that others are held against.")  # fmt: skip
-@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
+@click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that the others are compared with.")  # fmt: skip
+@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only with this label.")
 def compare(
     files: tuple[str, ...],
     margin: float | None,
@@ -89,11 +89,11 @@ def compare(
     """Judge logs of benchmarks or of `time`: two sets of files, two folders, or an ingested archive.
 
     The answer comes first, then why and what would settle it; --verbose adds the table and all
-    notes. Test, thread counts and duration are read from the logs; the intervals of several thread
-    counts hold 95 % together. Where an arm's runs may share one start of the server, both answers
-    are printed; --fail-on takes the cautious one, unless --restarts is given. Logs that do not
-    belong together are refused. In an archive runs are pooled only where everything else that is
-    known of them agrees. `cannot tell` is an answer: exit code 0.
+    notes. Test, thread counts and duration are read from the logs. The intervals of several thread
+    counts hold at 95 % together. If the runs of an arm may share one start of the server, there are
+    two answers; --fail-on takes the cautious one, unless --restarts is given. Logs that do not
+    belong together are refused. Runs of an archive are pooled only if all their other labels agree.
+    `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.data import compare as logs
     from noisefloor.stats.row import COLUMNS
@@ -154,7 +154,7 @@ def _two_sides(
 def _archived(
     folder: str, baseline: str, where: Iterable[str], rule: dict[str, Any]
 ) -> tuple[list[dict[Any, Any]], list[str]]:
-    """The verdict rows of an archive, and what was left out of them."""
+    """(the verdict rows of an archive, what was left out)."""
     from noisefloor.data import archive
 
     (label, value), *rest = archive.asked([baseline, *where])
@@ -176,7 +176,7 @@ def _archived(
 
 
 class _Above(Command):
-    """A command that takes no negative number anywhere: `-5` is a mistake, not an option."""
+    """A command without negative numbers: `-5` is a mistake, not an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for arg in args:
@@ -200,14 +200,14 @@ class _Above(Command):
 @click.option("--threads", type=click.IntRange(1), help="Client threads of both runs.")
 @click.option("--seconds", type=float, help="Length of one run.")
 @click.option("--latency", nargs=2, metavar="A B", help="Mean latencies, in ms without a unit.")
-@click.option("--metric", help="What the numbers are. [tps; mean_latency for times]")
-@click.option("--lower-is-better", is_flag=True, help="A smaller number is the better one.")
+@click.option("--metric", help="The metric of the numbers. [tps; mean_latency for times]")
+@click.option("--lower-is-better", is_flag=True, help="Smaller numbers are better.")
 @margin_option
 @click.option("--floor", "floor_cv_pct", type=float, metavar="CV", help="Run-to-run CV in %, from A/A runs. [published repeats]")  # fmt: skip
 @click.option("--floor-runs", type=int, metavar="K", help="A/A runs behind --floor. [default: 10]")
 @click.option("--sd", nargs=2, metavar="A B", help="Standard deviations of the runs.")
 @click.option("--se", nargs=2, metavar="A B", help="Standard errors of the means.")
-@click.option("--pm", nargs=2, metavar="A B", help="What follows a ± that nobody explains.")
+@click.option("--pm", nargs=2, metavar="A B", help="Numbers after an unexplained ±.")
 @click.option("--n", metavar="N[,N]", help="Runs behind A and B. [1]")
 @click.option("--restarts", is_flag=True, help="The server was restarted before every run.")
 @verbose_option
@@ -225,9 +225,9 @@ def judge(
 ) -> None:
     """Judge two published numbers, A without and B with a change: is it noise?
 
-    The answer comes first, then why, what is known, and what would settle it. How far two single
-    runs differ is predicted from published repeats, of a minute and more unless --seconds says less.
-    `cannot tell` is an answer: exit code 0.
+    The answer comes first, then why, what is known, and what would settle it. The difference between
+    two runs of one unchanged server is predicted from published repeats: of a minute and more, or of
+    shorter ones if --seconds is below 60. `cannot tell` is an answer: exit code 0.
     """
     from noisefloor.stats import two
 
@@ -268,8 +268,8 @@ def judge(
     default="",
     metavar="FILE",
     shell_complete=completion.files,
-    help="What paths say: a regular expression with named groups such as (?P<server>[a-z]+), or a"
-    " TOML file with `patterns`, a list of them.",
+    help="Labels from paths: a regular expression with named groups such as (?P<server>[a-z]+), or"
+    " a TOML file with `patterns`, a list of them.",
 )
 @click.option("--jobs", type=click.IntRange(1), help="Processes. [cores]")
 @cluster_option
@@ -279,11 +279,11 @@ def ingest(
 ) -> None:
     """Turn any tree of results into tables: logs of all tools that `compare` reads, also compressed or in archives.
 
-    What a file is, is decided by its text; its path gives labels only (server, version, buffer pool,
-    threads). FOLDER then holds Parquet tables (tidy, intervals, histograms, problems, files) for
-    pandas, DuckDB, Spark and `noisefloor compare --from`. The same command again reads what is new,
-    what changed and what was read together with that, and continues what was interrupted. Nothing
-    in the tree is executed or changed.
+    The text of a file says which tool wrote it; its path gives labels only (server, version, buffer
+    pool, threads). FOLDER gets Parquet tables (tidy, intervals, histograms, problems, files) for
+    pandas, DuckDB, Spark and `noisefloor compare --from`. The same command again reads only new and
+    changed files (with those that were read together with them), and continues an interrupted
+    ingest. Nothing in the tree is executed or changed.
     """
     from functools import partial
     from pathlib import Path

@@ -30,23 +30,23 @@ _SHARED: tuple[tuple[list[str], dict[str, Any]], ...] = (
     (["--engine"], {"default": "", "help": "mysql, mariadb or a folder. [the study's, or mysql]"}),
     (["--threads"], {"default": "", "help": "Thread counts, such as 1,4,16. [the profile's]"}),
     (["--margin"], {"type": float, "callback": percent,
-     "help": "Difference that matters, in %. [each metric's own: CPU 1, rates and times 2, latency 10]"}),
+     "help": "The smallest difference that matters, in %. [CPU 1, rates and times 2, latency 10]"}),
     (["--budget"], {"default": 0.0,
-     "help": "Minutes of measuring a question. [the profile's; ab: for each arm]"}),
+     "help": "Minutes of measuring for a question. [the profile's; ab: for each arm]"}),
     (["--server"], {"default": "", "metavar": "URL",
-     "help": "A server of your own, measured as a guest:"
+     "help": "Your own server, measured as a guest:"
      " mysql://USER@HOST:PORT/?read_default_file=FILE, mysql://USER@/?unix_socket=FILE, or `env` for the URL in $NOISEFLOOR_SERVER."
-     " docs/own-server.md tells the rights that it needs."}),
+     " docs/own-server.md lists the privileges that it needs."}),
     (["--allow"], {"multiple": True, "metavar": "NAME",
-     "help": "--server: measure although it is a replica or has one (replica), busy, read-only, or"
-     " its disk is full or unseen (disk)."}),
+     "help": "--server: measure although it is a replica or has one (replica), is busy or read-only,"
+     " or its disk is full or cannot be seen (disk)."}),
     (["--dry-run", "dry"], {"is_flag": True,
      "help": "--server: print every statement; change nothing."}),
 )  # fmt: skip
 
 
 def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of those that measure a campaign; `_asked` takes their values."""
+    """Give a command the options of all commands that measure; `_asked` takes their values."""
     command = verbose_option(json_option(command))
     for names, how in reversed(_SHARED):
         command = click.option(*names, **how)(command)
@@ -64,7 +64,7 @@ def _measuring(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Download a server build first: mysql (the default), mysql-8.0, mariadb or mariadb-11.8.",
 )
 def doctor(as_json: bool, fetch: str) -> None:
-    """What this machine can measure, what is missing, and how to get it."""
+    """Print what this machine can measure, what is missing, and how to get it."""
     import json
 
     from noisefloor.servers import doctor as examination
@@ -94,16 +94,16 @@ def doctor(as_json: bool, fetch: str) -> None:
     shell_complete=completion.questions,
     help="A question of the study, or `all`. [its headline]",
 )
-@click.option("--old", default="", help="version-upgrade: the build to come from. [mysql-8.0]")
+@click.option("--old", default="", help="version-upgrade: the old build. [mysql-8.0]")
 @click.option(
     "--clients",
     default="",
     metavar="ADDRESS",
-    help="Dask workers that load, one sysbench each: tcp://HOST:PORT on this machine, tls:// beyond"
-    " it. [this host]",
+    help="Dask workers that make the load, one sysbench each: tcp://HOST:PORT on this machine,"
+    " tls:// elsewhere. [this host]",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 2**31 - 1), help="Deal the order again that a page names."
+    "--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the order, as a page names it."
 )
 @_measuring
 def run(
@@ -118,25 +118,28 @@ def run(
 ) -> None:
     """Measure STUDY on throwaway servers. The same command continues an interrupted campaign.
 
-    A study is a list of questions; each is a campaign of its own, with a budget of its own. Without
-    --question the headline is measured; a wrong name is answered with the list. The plan is printed
-    before anything is measured: blocks, minutes, and the half width to expect. It is judged once,
-    when its blocks are measured.
+    A study is a list of questions; each has its own campaign and its own budget. Without --question
+    the headline is measured; a wrong name gives the list. The plan is printed first: blocks,
+    minutes, and the expected half width. A campaign is judged once, at its end.
 
-    With --server binlog-encryption is measured on a MySQL server of your own, which is left as it
-    was and never restarted; every other study needs servers that can be restarted.
+    With --server, binlog-encryption is measured on your own MySQL server, which is never restarted
+    and whose settings are restored. Every other study needs servers that can be restarted.
 
     The answer comes first, then how often it was measured, what to do next and the command that
-    makes the page; --verbose adds a sentence a comparison.
+    makes the page; --verbose adds a sentence for each comparison.
     """
     from noisefloor import studies
     from noisefloor.show import report  # what is missing is said before it measures
 
     if study == "own-study":
-        raise Sentence("own-study asks a question of yours: noisefloor ab VARIABLE=OFF,ON")
+        raise Sentence(
+            "own-study has its own command: noisefloor ab VARIABLE=OFF,ON; nothing was measured"
+        )
     asked, whose = _asked(**given)
     if old and study != "version-upgrade":
-        raise Sentence(f"--old {old}: only version-upgrade compares two builds, not {study}")
+        raise Sentence(
+            f"--old {old}: only version-upgrade takes it, not {study}; nothing was measured"
+        )
     asked |= {"old": old} if old else {}
     studies.load(study, question="" if question == "all" else question, **asked)
     results, _ = _obtained(study, question=question, clients=clients, seed=seed, **whose, **asked)
@@ -158,15 +161,14 @@ def _asked(
     allow: tuple[str, ...],
     dry: bool,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(parameters that all studies share, what `collect` takes of a server that is not ours)."""
+    """(parameters that all studies share, those of a server that Noisefloor did not start)."""
     words = (t.strip() for t in threads.split(",") if t.strip())
     counts = [int(t) if t.isdecimal() else t for t in words]
     if (allow or dry) and not server:
         raise Sentence("--allow and --dry-run go with --server URL; nothing was measured")
     if server and engine not in ("", USUAL):
         raise Sentence(
-            f"--engine {engine}: a server that is there already (--server) is the build that it is;"
-            " nothing was measured"
+            f"--engine {engine}: --server measures the build of that server; nothing was measured"
         )
     asked: dict[str, Any] = {"profile": profile, "engine": engine, "threads": counts}
     asked |= {"margin_pct": margin or 0.0, "budget_min": budget}
@@ -176,8 +178,8 @@ def _asked(
 def _obtained(
     study: str, *, dry: Callable[[str], None] | None, **asked: Any
 ) -> tuple["Results | None", Sequence[Path]]:
-    """(the campaigns that answer a question, measured now and opened, their folders); None and no
-    folder for a dry run."""
+    """(the campaigns of a question, measured and opened; their folders). A dry run gives None and no
+    folder."""
     from noisefloor.data import results
     from noisefloor.measure import collect
 
@@ -186,7 +188,7 @@ def _obtained(
 
 
 def _print_measured(results: "Results", answer: list[str], as_json: bool, verbose: bool) -> None:
-    """The lines of the answer, and what else was compared where it is asked for."""
+    """Print the lines of the answer; with `verbose` also the other comparisons."""
     from noisefloor.show import report
 
     if as_json:
@@ -200,10 +202,10 @@ def _print_measured(results: "Results", answer: list[str], as_json: bool, verbos
 @verbose_option
 @json_option
 def due(verbose: bool, as_json: bool) -> None:
-    """Which questions lack a sitting on this processor, most wanted first, with minutes.
+    """List the questions that lack a sitting on this processor, most wanted first, with minutes.
 
-    A sitting is one boot of one machine. A question that this boot has measured is not due. Three
-    are listed, with --verbose all.
+    A sitting is one boot of one machine. A question that was measured since the last boot is not due.
+    Three questions are listed, with --verbose all.
     """
     import json
 
@@ -222,8 +224,8 @@ def due(verbose: bool, as_json: bool) -> None:
 def measure(minutes: float, as_json: bool) -> None:
     """Measure what is due and fits into the MINUTES, and pack it into data/raw/recorded.
 
-    What does not fit is not begun. Interrupted, the same command continues. It prints the command
-    that commits each campaign.
+    A question that does not fit is not started. After an interruption the same command continues.
+    For each campaign it prints the command that commits it.
     """
     import json
 
@@ -262,9 +264,9 @@ def measure(minutes: float, as_json: bool) -> None:
     default="",
     metavar="FILE",
     shell_complete=completion.files,
-    help="A Lua script of your own instead.",
+    help="Your own Lua script instead.",
 )
-@click.option("--rate", help="Transactions a second that each server is offered, both at once, or a share of what the baseline can do, such as 25%. [as many as it can do]")  # fmt: skip
+@click.option("--rate", help="Transactions a second for each server, both at once, or a share of the baseline's maximum, such as 25%. [the maximum]")  # fmt: skip
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the page. [reports/]")
 @_measuring
 def ab(
@@ -280,15 +282,15 @@ def ab(
     """Measure a setting of any kind, or several together, and write the page.
 
     The first value of a variable is the baseline's. With several variables every combination is
-    compared with the first one; a variable with one value is held at it. Where a live server takes
-    the values one server is switched, else two stand side by side. A value that holds commas
-    stands in single quotes. The same command continues an interrupted campaign.
+    compared with the first one; a variable with one value has it in all arms. If a live server takes
+    the values, one server is switched; otherwise there are two servers. Put a value with commas
+    into single quotes. The same command continues an interrupted campaign.
 
-    With --server a server of your own is measured as a guest: in a schema that Noisefloor creates
-    and drops, with variables that are put back, without a restart.
+    With --server your own server is measured as a guest: in a schema that Noisefloor creates and
+    drops, with variables that are restored, without a restart.
 
     The answer comes first, then how often it was measured, what to do next and where the page is;
-    --verbose adds a sentence a comparison.
+    --verbose adds a sentence for each comparison.
     """
     from noisefloor import paths
     from noisefloor.show import report
@@ -309,7 +311,7 @@ def ab(
 
 @main.command(epilog=examples("calibrate --small", "calibrate --live --profile quick"))
 @click.option("--small", is_flag=True, help="One cell in 25, 1,000 campaigns each: seconds.")
-@click.option("--seed", type=click.IntRange(1), help="The same seed, the same figures. [that of calibrate/cells.toml]")  # fmt: skip
+@click.option("--seed", type=click.IntRange(1), help="The same seed gives the same figures. [that of calibrate/cells.toml]")  # fmt: skip
 @click.option("--live", is_flag=True, help="Measure this machine first: about three hours.")
 @click.option(
     "--profile",
@@ -321,7 +323,7 @@ def ab(
 @click.option(
     "--tables",
     is_flag=True,
-    help="Only write what all recorded campaigns say of scatter: of pairs, of starts, of sittings.",
+    help="Only write the scatter of all recorded campaigns: of pairs, of starts, of sittings.",
 )
 @click.option(
     "--out",
@@ -340,11 +342,11 @@ def calibrate(
     cluster: str,
     as_json: bool,
 ) -> None:
-    """Is the instrument honest? Error rates on campaigns whose truth is known.
+    """Compute how often Noisefloor errs, on campaigns whose truth is known.
 
-    Ten thousand campaigns for every kind of noise; with --live also two identical servers and known
-    slowdowns on this machine, whose start-to-start scatter `compare` then takes. A goal that is missed
-    is an answer: exit code 0.
+    Ten thousand campaigns for every kind of noise. With --live also two identical servers and known
+    slowdowns on this machine; `compare` then uses their start-to-start scatter. A missed goal is an
+    answer: exit code 0.
     """
     import functools
     import json

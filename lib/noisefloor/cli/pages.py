@@ -1,4 +1,4 @@
-"""Commands about what was measured: pages, their checks and packs, and campaigns over time."""
+"""Commands for pages, their checks and packs, and campaigns over time."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ _timeout_option = click.option(
 @click.option(
     "--profile",
     type=click.Choice(["smoke", "quick", "standard", "full", "recorded"]),
-    help="How long to measure; `recorded` renders each study's recorded campaigns, without a"
+    help="How long to measure; `recorded` renders the recorded campaigns of each study, without a"
     " server.",
 )
 @click.option(
@@ -48,12 +48,15 @@ _timeout_option = click.option(
     "archive",
     metavar="TABLE",
     shell_complete=completion.files,
-    help="A page of tables of `noisefloor ingest`.",
+    help="Make a page of tables of `noisefloor ingest`.",
 )
 @click.option(
-    "--baseline", default="", metavar="LABEL=VALUE", help="--from: what others are held against."
+    "--baseline",
+    default="",
+    metavar="LABEL=VALUE",
+    help="--from: the arm that the others are compared with.",
 )
-@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with it.")
+@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only with this label.")
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
 @cluster_option
@@ -61,7 +64,7 @@ _timeout_option = click.option(
 @click.option(
     "--publish",
     is_flag=True,
-    help="Put them in the place of what is published of each study, under reports/published/.",
+    help="Replace the published page of each study, under reports/published/.",
 )
 def report(
     studies: tuple[str, ...],
@@ -79,8 +82,8 @@ def report(
     """Run notebooks and write their pages, verdict tables and the index.
 
     Without names: every study. Recorded campaigns are rendered in parallel, measurements run one
-    after another; one that fails does not stop the others, and its page of last time is set aside
-    under previous/. Exit code 1 when a page failed, 2 (and nothing run) for a wrong parameter.
+    after another. A page that fails does not stop the others; its last version is moved to
+    previous/. Exit code 1 if a page failed, 2 (and nothing run) for a wrong parameter.
     """
     from noisefloor import paths
     from noisefloor.data import archive as labels
@@ -99,7 +102,7 @@ def report(
         work = pages.plan(studies, profile, dict(given))
     if cluster and (new := [study for study, _, live in work if live]):
         raise Sentence(
-            f"--cluster renders what is recorded (--profile recorded), {new[0]} would be measured; "
+            f"--cluster renders recorded campaigns (--profile recorded), {new[0]} would be measured; "
             "nothing was run"
         )
     rows = pages.render_all(
@@ -128,11 +131,11 @@ def report(
 )
 @json_option
 def verify(reports: tuple[str, ...], as_json: bool) -> None:
-    """Does a page say what its raw files say? It is made again from them and compared.
+    """Make a page again from its raw files, and compare every number.
 
-    REPORT is a page, or the folder that it lies in. Every number of its text, tables, drawings and
-    data is recomputed with the notebook of this project, and the raw files are held against their
-    checksums. Exit code 1 when anything differs or is missing.
+    REPORT is a page or its folder. Every number of its text, tables, drawings and data is computed
+    again with the notebook of this project, and the checksums of the raw files are checked. Exit
+    code 1 if anything differs or is missing.
     """
     import json
 
@@ -159,11 +162,11 @@ def verify(reports: tuple[str, ...], as_json: bool) -> None:
 @click.option("--out", type=click.Path(), help="Folder or FILE.zip. [reports/bundles/<campaign>/]")
 @_timeout_option
 def bundle(study: str, out: str | None, timeout: int) -> None:
-    """The blog pack of STUDY's newest campaign, or of a campaign by its name (`ab-…` too).
+    """Write the blog pack of STUDY's newest campaign, or of a campaign by its name (also `ab-…`).
 
-    A Markdown post, its figures as SVG and PNG, a piece of HTML, the executed notebook, tables,
-    raw files, and a script that computes every number again from them. Passwords, host names, user
-    names and home folders are taken out.
+    A Markdown post, its figures as SVG and PNG, an HTML fragment, the executed notebook, tables, raw
+    files, and a script that computes every number again from them. Passwords, host names, user
+    names and home folders are removed.
     """
     from tqdm import tqdm
 
@@ -194,10 +197,10 @@ def bundle(study: str, out: str | None, timeout: int) -> None:
     help="Folder of the packed campaign. [data/raw/recorded/CAMPAIGN]",
 )
 def pack(campaign: str, out: str | None) -> None:
-    """Make a finished CAMPAIGN one tar.xz beside its campaign.json, as campaigns are committed.
+    """Pack a finished CAMPAIGN as one tar.xz beside its campaign.json, ready to be committed.
 
-    The zip holds every file as it was printed, those of failed runs too; all commands read it in
-    place. The campaign in data/raw/runs stays. The same campaign gives the same bytes.
+    The archive has every file unchanged, also those of failed runs; all commands read it as it is.
+    The campaign in data/raw/runs stays. The same campaign gives the same bytes.
     """
     from noisefloor import paths
     from noisefloor.data import pack as packs
@@ -215,12 +218,12 @@ def pack(campaign: str, out: str | None) -> None:
 @click.argument("campaigns", nargs=-1, metavar="[CAMPAIGN]...", shell_complete=completion.campaigns)
 @click.option("--to", "url", default="", metavar="URL", help="The database. [$NOISEFLOOR_STORE]")
 def store(campaigns: tuple[str, ...], url: str) -> None:
-    """Put campaigns and their verdicts into a database, for `history`.
+    """Write campaigns and their verdicts into a database, for `history`.
 
     Without names: every campaign of data/raw/recorded and data/raw/runs. Without a URL:
-    data/processed/history.sqlite. A campaign that is stored again replaces itself. The database
-    is one of its own: a schema that holds other tables is refused. A password stands in an option
-    file or in $NOISEFLOOR_STORE, never in the command line.
+    data/processed/history.sqlite. A campaign that is stored again is replaced. The schema must have
+    no other tables. Put a password into an option file or $NOISEFLOOR_STORE, never into the command
+    line.
     """
     from noisefloor import paths
     from noisefloor import store as database
@@ -271,14 +274,14 @@ def history(
     plot: str | None,
     fail_on: list[str],
 ) -> None:
-    """Does the newest campaign of STUDY lie where those before it predict? And all of them, over
-    versions, machines and dates, with intervals.
+    """Check whether the newest campaign of STUDY lies where earlier ones predict, and list all
+    campaigns, over versions, machines and dates, with intervals.
 
-    The newest campaign of the present design is held against the prediction interval of the
-    sittings before it on the same processor. All comparisons share an error of 5 %: one check in 20
-    raises a false alarm at most. Without --metric, --threads and --arm: the comparisons that the
-    study's page leads with. Campaigns come from the database of `noisefloor store`. `cannot tell` is
-    an answer: exit code 0.
+    The newest campaign of the present design is compared with the prediction interval of the earlier
+    sittings on the same processor. All comparisons share an error of 5 %: at most one check in 20
+    raises a false alarm. Without --metric, --threads and --arm: the first comparisons of the study's
+    page. Campaigns come from the database of `noisefloor store`. `cannot tell` is an answer: exit
+    code 0.
     """
     from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The command that times commands."""
+"""The command `time`."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ from noisefloor.cli.base import (
 )
 @click.argument("a", metavar="'COMMAND A'")
 @click.argument("b", metavar="'COMMAND B'")
-@click.option("--seconds", type=float, default=30.0, show_default=True, help="Of measuring; eight blocks at least.")  # fmt: skip
+@click.option("--seconds", type=float, default=30.0, show_default=True, help="Seconds of measuring; at least eight blocks.")  # fmt: skip
 @click.option("--shell", is_flag=True, help="Run each as `/bin/sh -c COMMAND`. [no shell]")
 @click.option("--ignore-failure", is_flag=True, help="Time a command whatever its exit code.")
-@click.option("--timeout", "limit_s", type=float, default=600.0, show_default=True, help="Seconds after which a run is ended, and nothing is judged.")  # fmt: skip
-@click.option("--margin", type=float, callback=percent, help="Difference that matters, in %. [times and memory 2, CPU 1]")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Deal the order again that a page names.")  # fmt: skip
-@click.option("--page", is_flag=True, help="Also write the page, into reports/.")
+@click.option("--timeout", "limit_s", type=float, default=600.0, show_default=True, help="Seconds after which a run is ended; then nothing is judged.")  # fmt: skip
+@click.option("--margin", type=float, callback=percent, help="The smallest difference that matters, in %. [times and memory 2, CPU 1]")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the order, as a page names it.")  # fmt: skip
+@click.option("--page", is_flag=True, help="Also write the page into reports/.")
 @verbose_option
 @fail_on_option
 @json_option
@@ -48,11 +48,11 @@ def time(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Time two commands in coin-flipped pairs: does B take more than A, or is it noise?
+    """Time two commands in pairs, in random order: does B take more than A, or is it noise?
 
-    Wall time, user, sys and peak memory. A block is ten consecutive pairs, or fewer where a pair
-    takes long. What the commands print is read and thrown away; they get no input. A command that
-    fails or hangs is an error, and nothing is judged. Ctrl-C judges the pairs that are whole.
+    Measures wall time, user, sys and peak memory. A block is ten consecutive pairs, or fewer if a
+    pair takes long. Output of the commands is read and thrown away; they get no input. A command
+    that fails or hangs is an error, and nothing is judged. After Ctrl-C the whole pairs are judged.
     --fail-on looks at the wall time.
     """
     from noisefloor import paths

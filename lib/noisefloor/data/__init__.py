@@ -1,1 +1,1 @@
-"""A campaign or an archive, opened; logs of two folders; trees into tables."""
+"""Opens a campaign, an archive, or the logs of two folders; makes tables of trees."""

@@ -1,7 +1,7 @@
-"""Is the newest campaign where the sittings before it predict it? Each processor by itself.
+"""Does the newest campaign lie where the earlier sittings predict? Separately for each processor.
 
-The range is that of `combine.predicted`. All comparisons that are checked at once share the error of
-5 % (Bonferroni): a check of unchanged servers raises an alarm in at most one of 20 cases."""
+The range is that of `combine.predicted`. All comparisons of one check share the error of 5 %
+(Bonferroni): a check of unchanged servers raises an alarm in at most one of 20 cases."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -24,8 +24,8 @@ COLUMNS = {"answer": "", **dict.fromkeys(EXPECTED, math.nan), "before": 0, "why"
 
 @dataclass(frozen=True)
 class _Check:
-    """The newest campaign of a comparison on one processor. row: its label in the table; why: why
-    nothing can be told, "" where it can."""
+    """The newest campaign of a comparison on one processor. row: its label in the table; why: why there
+    is no answer, "" if there is one."""
 
     row: Any
     metric: str
@@ -55,9 +55,9 @@ def marked(campaigns: pd.DataFrame) -> pd.DataFrame:
 
 
 def checked(rows: pd.DataFrame, instrument: Callable[[Mapping[Any, Any]], str]) -> pd.DataFrame:
-    """Verdict rows with COLUMNS, which are filled in those of the newest campaigns: answer (inside,
-    worse or better than expected, cannot tell), the range that the sittings before it predict in
-    percent, how many these are, and why nothing can be told.
+    """Verdict rows with COLUMNS, filled in the rows of the newest campaigns: answer (inside, worse or
+    better than expected, cannot tell), the range that the earlier sittings predict in percent, their
+    number, and why there is no answer.
 
     rows: those of `marked` campaigns in the order of time, each with its sitting, and others without
     a campaign, which stay as they are; instrument: of a row, as `design.instrument` names it."""

@@ -1,8 +1,8 @@
-"""An ingested archive in the place of a campaign: which of its runs are compared, and with which.
+"""An ingested archive in the place of a campaign, and which of its runs are compared.
 
-Runs are pooled only where everything else that is known of them agrees. What tells runs of one arm
-apart, and is found in the baseline as well, makes workloads of their own; what only the other arms
-have makes arms of their own.
+Runs are pooled only if all their other labels agree. Labels that differ between runs of one arm
+make separate workloads if the baseline has them as well, and separate arms if only other arms have
+them.
 """
 
 import json
@@ -52,7 +52,7 @@ def load(
     where: Iterable[tuple[str, str]] = (),
     **given: Any,
 ) -> "Archive":
-    """The archive in `folder`, with `baseline` as the arm that others are held against, or as the
+    """The archive in `folder`, with `baseline` as the arm that others are compared with, or as the
     value of a `label` (of LABELS, or several with commas between them) that makes the arms. where:
     (label, value) of the runs to judge; given: the other fields of Archive. Raises Unknown,
     NotATable."""
@@ -141,7 +141,7 @@ class Archive(results.Results):
         return self.judged().drop_duplicates("run")[RUNS].reset_index(drop=True)
 
     def first(self, workload: str) -> str:
-        """The arm that a workload is compared with where nobody said so."""
+        """The arm that a workload is compared with by default."""
         rows = self.judged(workload)
         try:
             return stats.baseline_of(rows)
@@ -224,7 +224,7 @@ class Archive(results.Results):
         )
 
     def _series(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """The transactions per second of the runs that stand alone, as far as they are known."""
+        """The transactions per second of arms with a single run, as far as they are known."""
         key = ["workload", "arm", "threads"]
         alone = rows.groupby(key, dropna=False)["run"].transform("nunique").eq(1)
         if not alone.any():

@@ -1,8 +1,8 @@
-"""Where independent tasks are done: processes of this machine, or the workers of a Dask cluster.
+"""Independent tasks, in processes of this machine or by the workers of a Dask cluster.
 
-Both have the executor interface of ``concurrent.futures``, so that a command has one code path. A
-task is a function of this package with its arguments; it must be repeatable, because a cluster
-gives what a dead worker had to another one.
+Both have the executor interface of ``concurrent.futures``, so a command has one code path. A task
+is a function of this package with its arguments. It must be repeatable, because a cluster gives the
+tasks of a dead worker to another one.
 """
 
 import contextlib

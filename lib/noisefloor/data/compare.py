@@ -1,6 +1,6 @@
-"""Logs from anywhere to verdict rows: sysbench or `time` text, k runs an arm or pairs.
+"""Logs of any origin to verdict rows: sysbench or `time` text, k runs an arm or pairs.
 
-No pandas here: the answer to a folder of logs has to be there within a second.
+No pandas here, because a folder of logs is answered within a second.
 """
 
 import csv
@@ -44,7 +44,7 @@ def _refused(why: str, code: int = 2) -> Refused:
 def read_both(
     before: Paths, after: Paths, baseline: str = "before", arm: str = "after"
 ) -> tuple[list[Run], list[Run]]:
-    """The runs of both arms, from their files; Refused when a log stands on both sides."""
+    """The runs of both arms, from their files; Refused if a log is on both sides."""
     seen: dict[bytes, Path] = {}
     return read_runs(before, baseline, seen), read_runs(after, arm, seen)
 
@@ -263,7 +263,7 @@ def as_text(rows: Sequence[Row], form: str = "text") -> str:
 
 
 def _notes(row: Row) -> list[str]:
-    """What is to be said of a row below the table."""
+    """The notes on a row, below the table."""
     notes = list(row["warnings"])
     if row["restarted"]:
         notes.append(

@@ -1,7 +1,8 @@
-"""Which campaigns ask the same thing: the design of each, its processor and its sitting.
+"""Which campaigns ask the same: the design of each, its processor and its sitting.
 
-A design is a list of named values, written down here name by name: whatever becomes of our classes,
-a campaign keeps its fingerprint. tests/unit/fingerprints.json holds those of all recorded ones."""
+A design is a list of named values, written here name by name, so a campaign keeps its
+fingerprint when classes change. tests/unit/fingerprints.json has those of all recorded
+campaigns."""
 
 import hashlib
 import json

@@ -1,5 +1,5 @@
-"""A finished campaign -> one solid tar.xz beside its campaign.json, as campaigns are committed; and
-back."""
+"""Packs a finished campaign as one solid tar.xz beside its campaign.json, ready to be committed;
+and unpacks it."""
 
 import io
 import lzma

@@ -1,6 +1,6 @@
-"""A packed campaign, read in place: one solid tar.xz beside its campaign.json. `inside` is the door
-to its files, and to those of a folder. It is read once, into memory; nothing is unpacked to disk,
-and an archive that could do harm is not opened."""
+"""A packed campaign: one solid tar.xz beside its campaign.json. `inside` opens its files, and
+those of an unpacked folder. The archive is read once, into memory; nothing is unpacked to disk,
+and a harmful archive is not opened."""
 
 import errno
 import fnmatch
@@ -158,7 +158,7 @@ _kept: dict[tuple[object, ...], _Member] = {}  # what was used last comes last
 
 
 def _opened(path: Path, *changed: int) -> _Member:
-    """The whole of an archive, read anew only if it was changed, or many others were read since."""
+    """A whole archive; it is read again only if it changed, or if many others were read since."""
     key = (path, *changed)
     _kept[key] = place = _kept.pop(key, None) or _Member(_Archive(path))
     for old in list(_kept)[:-1]:

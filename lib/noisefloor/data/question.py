@@ -1,4 +1,4 @@
-"""The result of a question: all of its campaigns, sitting by sitting, each processor by itself."""
+"""The result of a question: all of its campaigns, by sitting, separately for each processor."""
 
 import functools
 import json

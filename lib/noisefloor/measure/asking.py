@@ -1,4 +1,4 @@
-"""What is asked, as studies that this machine can measure."""
+"""Parameters as studies that this machine can measure."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def completed(name: str, given: Mapping[str, Any], *, guest: bool) -> dict[str, 
     parameters["engine"] = parameters.get("engine") or studies.default_engine(name)
     if parse.scrub("; ".join(parameters.get("settings", ())))[1]:
         raise StudyError(
-            "a setting holds a password, which would stand on the page; nothing was measured"
+            "a setting has a password, which the page would show; nothing was measured"
         )
     if name == "own-study":
         parameters |= own.script_facts(parameters.get("workload", ""), parameters.get("lua", ""))
@@ -101,8 +101,8 @@ def lacks(study: Study, engine: str, find: Callable[[str], engines.Engine] | Non
 
 
 def builds_of(study: Study, parameters: Mapping[str, Any], say: Say) -> dict[str, engines.Engine]:
-    """The builds that a study's arms need, by the names that they have for them ("": the study's
-    own); why another one was taken is said. Raises EngineMissing, StudyError for a study that
+    """The builds that a study's arms need, by the names in its file ("": the study's own); prints why
+    another one was taken. Raises EngineMissing, StudyError for a study that
     cannot be measured."""
     schedule.check(study)
     names = {"", *(a.engine for a in study.compared)}

@@ -1,7 +1,7 @@
-"""Backups through a pipe of processes: made, restored, proved; what each process did meanwhile.
+"""Backups through a pipe of processes: made, restored, proved; and what each process did.
 
 `Kit` is what a campaign keeps between its runs; `backup`, `restore` and `beside` are the measuring
-tools. What they read is taken out of the system's cache before (`cold`).
+tools. Their input is removed from the system's cache before (`cold`).
 """
 
 import contextlib
@@ -128,7 +128,7 @@ class Kit(tools.Fixtures):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def fact(self, name: str) -> list[dict[str, Any]]:
-        """What is found out once a campaign, a row each."""
+        """Facts that are measured once a campaign, a row each."""
         return {"damage": _damage, "speed": _speed}[name](self)
 
 
@@ -318,9 +318,9 @@ def beside(run: Slice) -> dict[str, Any]:
     """A load at a rate, its text in ``sysbench.txt``, with one backup after the other beside it;
     with none where the arm has no cipher.
 
-    The backups begin before the load, with files that are in no cache, and the last one is ended
-    with it. The processes of each stand among the `stages`, with what they did until then. A clone
-    is no process, but a part of what the server used."""
+    The backups start before the load, with files that are in no cache, and the last one is ended
+    with it. `stages` has the processes of each, with what they did until then. A clone is not a
+    process, but a part of what the server used."""
     argv, over = tools.load_argv(run, run.seconds), threading.Event()
     cold(run.server.datadir)
     with (

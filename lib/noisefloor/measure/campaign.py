@@ -128,7 +128,7 @@ class Campaign(Folder):
         return seen
 
     def slice(self, cell: Cell, arm: Arm, seconds: float, name: str, **place: Any) -> tools.Slice:
-        """A run to be made. `place` stands in its run.json: pair, pair_id, position, and slot, the
+        """A run to be made. `place` goes into its run.json: pair, pair_id, position, and slot, the
         number of its server."""
         facts = {"run": name, "block": self.block, "warmup": False, **place}
         work, folder = cell.workload, self.folder / f"{name}.partial"
@@ -275,8 +275,8 @@ class Campaign(Folder):
 
     @contextlib.contextmanager
     def _connected(self, bench: ServerPool, runs: list[tools.Slice]) -> Iterator[None]:
-        """The sysbench of each run has its connections already, where two servers stand side by
-        side and there are many."""
+        """Connects the sysbench of each run in advance, if there are two servers and many
+        connections."""
         work, threads = runs[0].workload, runs[0].threads
         if threads < _MANY or not self._plain(work):
             yield

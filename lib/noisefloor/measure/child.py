@@ -1,4 +1,4 @@
-"""Children of ours: started, waited for, ended."""
+"""Child processes: started, waited for, ended."""
 
 import contextlib
 import os
@@ -79,11 +79,11 @@ class Child:
         return os.waitid(os.P_PID, self.process.pid, look) is not None
 
     def said(self, words: bytes) -> bool:
-        """Whether these words stand at the beginning of what it printed."""
+        """Whether its output begins with these words."""
         return words in os.pread(self.text.fileno(), 4096, 0)
 
     def failed(self) -> ToolError:
-        """Why it ended, as it said in the file that it printed into."""
+        """Why it ended, from the file with its output."""
         printed = self.out.read_text(errors="replace") if self.out else ""
         return ToolError(last_words(_hidden(printed, self.argv)))
 

@@ -1,9 +1,9 @@
 """Load from several client hosts: one sysbench on every worker of a Dask cluster, started together.
 
-What each of them printed is kept (``sysbench-1.txt`` …); `parse.together` makes one run of it. The
-measuring user's password goes to the workers in a message and stands there in a private file while
-its sysbench runs: over a network only inside TLS. The servers listen where this machine is seen
-from the scheduler: on loopback, unless the clients are elsewhere.
+What each of them prints is kept (``sysbench-1.txt`` …); `parse.together` makes one run of it. The
+measuring user's password goes to the workers in a message and is in a private file while their
+sysbench runs; over a network only inside TLS. The servers listen at the address by which the
+scheduler reaches this machine: loopback, unless the clients are elsewhere.
 """
 
 import contextlib

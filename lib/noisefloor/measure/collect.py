@@ -1,5 +1,5 @@
-"""Campaigns for who asks: the notebooks and the command line. Measures what is missing, one
-campaign at a time on a machine; the same parameters continue one that was interrupted."""
+"""Campaigns for notebooks and the command line. Measures what is missing, one campaign at a time
+on a machine; the same parameters continue an interrupted one."""
 
 from pathlib import Path
 from typing import Any

@@ -190,7 +190,7 @@ class Kit(tools.Fixtures):
     # -- ends ------------------------------------------------------------------------------------
 
     def end_block(self) -> None:
-        """The far server and all tunnels go; the next block makes them anew."""
+        """Ends the far server and all tunnels; the next block makes new ones."""
         self.serving = {}
         for tunnel in self.tunnels.values():
             tunnel.close()

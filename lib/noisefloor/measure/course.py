@@ -1,4 +1,4 @@
-"""The course of a campaign: the machine for it alone, its folder, its blocks, its end."""
+"""A campaign from beginning to end: the lock on the machine, its folder, its blocks, its end."""
 
 import contextlib
 import os
@@ -112,14 +112,14 @@ def finish(campaign: Campaign) -> None:
     if not any(campaign.done().values()):
         raise CampaignError(
             f"{spent}, and no pair of runs was whole: nothing can be judged; the same command"
-            " measures anew"
+            " measures again"
         )
     if full := _saturated(campaign):
         raise CampaignError(f"{spent}: {full}")
 
 
 def _saturated(campaign: Campaign) -> str:
-    """What is said of a campaign with no window that was not saturated; "" of another."""
+    """The sentence on a campaign whose windows were all saturated; "" of another."""
     table = campaign.table[~campaign.table["warmup"]]
     full = table[table["metric"].eq("saturated") & table["value"].gt(0)]["pair_id"].nunique()
     if full < table["pair_id"].nunique():

@@ -1,4 +1,4 @@
-"""A campaign on a server that Noisefloor did not start, which is left as it was."""
+"""A campaign on a server that Noisefloor did not start, whose settings are restored."""
 
 import json
 from collections.abc import Mapping
@@ -95,9 +95,8 @@ def _taken(study: Study, server: guest.Guest) -> None:
             raise StudyError(f"{e}; nothing was measured") from None
         if not live:
             raise StudyError(
-                f"{name} needs a start of the server to act, and one that Noisefloor did not start"
-                " is never restarted; without --server it is measured on servers of its own;"
-                " nothing was measured"
+                f"{name} needs a restart, and a server that Noisefloor did not start is never restarted;"
+                " without --server it is measured on throwaway servers; nothing was measured"
             )
 
 
@@ -126,6 +125,6 @@ def _dry_run(study: Study, server: guest.Guest, say: Say) -> None:
                 seconds=schedule.slice_s(study, schedule.Cell(w, threads, arms[0])),
             )  # fmt: skip
             say(f"-- {' '.join(workloads.portable(argv))}")
-    say(f"-- what sysbench sends stands in its scripts; it uses the schema {SCHEMA}")
+    say(f"-- sysbench's statements are in its scripts; it uses the schema {SCHEMA}")
     say("-- at the end, however it ends:")
     say(f"SHOW TABLES FROM {SCHEMA};  -- is it the schema that was created?")

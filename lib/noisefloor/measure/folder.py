@@ -1,4 +1,4 @@
-"""A campaign's folder: its description, the runs in it, what is known from them.
+"""A campaign's folder: its description, its runs, and what is known from them.
 
 A run's folder is written as ``<run>.partial`` and renamed when whole; a pair counts when both of
 its runs are whole.
@@ -128,9 +128,8 @@ class Folder:
             self.block += 1
 
     def _swept(self) -> list[dict[str, Any]]:
-        """The whole runs that count. Of what an interrupted campaign left, half-written runs go,
-        and whole runs without their partner are set aside, so that their pair is measured anew and
-        exactly once."""
+        """The whole runs that count. After an interruption, half-written runs are deleted, and whole
+        runs without their partner are set aside, so that their pair is measured again, exactly once."""
         for half in self.folder.glob("*.partial"):
             shutil.rmtree(half) if half.is_dir() else half.unlink()
         for run in tidy.strays(self.folder):

@@ -1,5 +1,5 @@
-"""What is made and found out once, before the first block: loaded data directories, what a build
-is, how fast its ciphers are."""
+"""What is made and measured once, before the first block: loaded data directories, the build,
+the speed of its ciphers."""
 
 import re
 import secrets
@@ -157,8 +157,8 @@ _LIBS = r"lib(?:ssl|crypto|z|stdc\+\+|c|jemalloc|tcmalloc\w*|mimalloc|aio|uring)
 
 
 def built(server: Server) -> dict[str, str]:
-    """How the program of a running server was made: what it says itself, the compilers that are
-    named in it, and the libraries that it has loaded. What is not told is left out."""
+    """How the program of a running server was made: what it reports, the compilers that its file names,
+    and the libraries that it has loaded. Unknown facts are left out."""
     variables = server.variables()
     facts = {k: variables[v] for k, v in _VARIABLES.items() if variables.get(v)}
     status = {r["Variable_name"].lower(): r["Value"] for r in server.query("SHOW GLOBAL STATUS")}

@@ -1,5 +1,5 @@
-"""What is found out on this machine for a study of the reader's own, before it is measured: what
-its script takes, which variables need a start of the server, what a share of a capacity is."""
+"""What a study of the reader's own setting needs to know of this machine before it is measured:
+what its script takes, which variables need a start of the server, what a share of a capacity is."""
 
 import contextlib
 import re
@@ -74,8 +74,8 @@ def rate_of(
     build: engines.Engine,
     capacity: Callable[[Study, engines.Engine, str], float],
 ) -> int:
-    """The transactions a second that a share of a capacity ("25%") stands for: those of the
-    campaign that is continued, else of the `capacity` as it is measured now."""
+    """The transactions a second of a share of a capacity ("25%"): those of the continued campaign, else
+    computed from the `capacity` as it is measured now."""
     share = parameters["rate"]
     for file in sorted(paths.runs().glob("ab-*/campaign.json"), reverse=True):
         with contextlib.suppress(tidy.Damaged, StudyError, LookupError, TypeError):

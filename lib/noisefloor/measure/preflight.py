@@ -1,4 +1,4 @@
-"""What is said, and checked, before anything is measured."""
+"""What is printed and checked before anything is measured."""
 
 import math
 import shutil

@@ -1,4 +1,4 @@
-"""Where a campaign is, and how long it still takes."""
+"""How far a campaign is, and how long it still takes."""
 
 import sys
 import time

@@ -39,7 +39,7 @@ class Kit(tools.Fixtures):
         self.used: set[int] = set()  # processes of replicas that have caught up
 
     def configure(self, server: Server) -> None:
-        """A replica has a number of its own, and waits until it is told to begin."""
+        """Gives a replica its server number, without starting it."""
         server.settings = {"server_id": _REPLICA_ID, "skip_replica_start": "ON"} | server.settings
 
     def ready(self, arm: Arm, workload: Workload) -> None:
@@ -173,7 +173,7 @@ def _works(replica: Server) -> None:
 
 
 def _largest_log(source: Server, expected: str) -> tuple[str, str, str]:
-    """(check, expected, found) of the source's largest binary log, which holds the backlog."""
+    """(check, expected, found) of the source's largest binary log, which has the backlog."""
     log: Path = max(source.datadir.glob("binlog.[0-9]*"), key=lambda p: p.stat().st_size)
     ((how, state),) = evidence.magic("first four bytes on disk", log.read_bytes()[:4]).items()
     return how, expected, state

@@ -1,4 +1,4 @@
-"""The servers of a campaign: copied from loaded ones, anew for every block."""
+"""The servers of a campaign: copies of loaded ones, new for every block."""
 
 import contextlib
 import os

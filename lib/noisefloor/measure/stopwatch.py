@@ -1,8 +1,8 @@
 """The process that starts commands and times them, one after the other, for `measure.timing`.
 
-It is run as a script of its own and imports nothing of ours: what the kernel says of a command's
-peak memory is never less than the memory of the process that started it. Requests and answers are
-lines of JSON. When its input ends (whoever asked is gone), it kills what it started, and ends."""
+It runs as a separate script and imports nothing of Noisefloor, because the kernel never reports
+less peak memory for a command than for the process that started it. Requests and answers are
+lines of JSON. When its input ends, it kills what it started, and ends."""
 
 import contextlib
 import json

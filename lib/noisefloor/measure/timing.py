@@ -1,7 +1,7 @@
-"""Two commands, timed in coin-flipped pairs: an ordinary campaign without a server.
+"""Two commands, timed in pairs in random order: an ordinary campaign without a server.
 
-The gate of a quiet host is not used: both runs of a pair are made within moments of each other, and
-its probe takes longer than most of them."""
+There is no waiting for a quiet host: both runs of a pair are moments apart, and a probe would take
+longer than most of them."""
 
 import contextlib
 import json

@@ -1,7 +1,7 @@
-"""Measuring tools: each runs once under one arm, keeps what it printed, and what it used.
+"""Measuring tools: each runs once under one arm, and keeps what it printed and used.
 
-A tool gets a `Slice`, writes its text into the run's folder and returns what stands in run.json:
-argv, exit code, CPU and bytes of each process.
+A tool gets a `Slice`, writes its text into the run's folder and returns its part of run.json: argv,
+exit code, CPU and bytes of each process.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class Fixtures:
         return None
 
     def end_block(self) -> None:
-        """What belongs to a block goes; the next one makes it anew."""
+        """Removes what belongs to a block; the next one makes it again."""
 
     def close(self) -> None:
         """End and remove everything."""
@@ -85,8 +85,8 @@ class Fixtures:
 
 @dataclass
 class Slice:
-    """One run to make: on which server, under which arm, into which folder. `facts`: what stands in
-    its run.json before it is made."""
+    """One run to make: on which server, under which arm, into which folder. `facts`: what its run.json
+    has before it is made."""
 
     study: Study
     server: Server

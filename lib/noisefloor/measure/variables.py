@@ -1,4 +1,4 @@
-"""All global variables of a server, as they are written into a campaign's folder."""
+"""All global variables of a server, in the form of a campaign's folder."""
 
 import hashlib
 import json
@@ -13,9 +13,9 @@ from noisefloor.measure.folder import write_json
 
 
 def stored(server: Any, folder: Path, *, guest: bool) -> dict[str, str]:
-    """{"file": name}: where in `folder` the variables of a Server or a Guest stand, once per
-    content and without the names of this machine; a run's own file points there. `guest`: it is
-    somebody else's, and what names it stays there."""
+    """{"file": name}: the file in `folder` with the variables of a Server or a Guest, one file per
+    content, without the names of this machine; a run's file points to it. `guest`: a server that
+    Noisefloor did not start; variables with its names are left out."""
     values = server.variables()
     if guest:
         values = {k: v for k, v in values.items() if not tidy.names_machine(k)}

@@ -10,8 +10,7 @@ PRINTED = ("--report-interval=1", "--histogram=on", "--percentile=99")  # what i
 
 
 def statements(given: Iterable[str], tables: int) -> list[str]:
-    """`given`, one for every table where {table} stands in it: the canary's and `tables` of
-    sysbench's."""
+    """`given`, repeated for every table if it has {table}: the canary's and `tables` of sysbench's."""
     names = [f"{SCHEMA}.{n}" for n in ("canary", *(f"sbtest{i + 1}" for i in range(tables)))]
     return [
         s.replace("{table}", n) for s in given for n in (names if "{table}" in s else names[:1])
@@ -65,7 +64,7 @@ def backup(
 
     copy: `mariabackup` or `xtrabackup` (the server in `option_file`, `data` for scratch files), or
     `tar` (of the folder `data`). how: `cipher` (as openssl calls it, or none). password: a file
-    with the passphrase; it never stands in argv. threads: of the compressor."""
+    with the passphrase; it is never in argv. threads: of the compressor."""
     first: tuple[str, ...] = ("tar", "-c", "-C", str(data), ".")
     if copy != "tar":
         first = (copy, f"--defaults-file={option_file}", "--backup", "--stream=xbstream")

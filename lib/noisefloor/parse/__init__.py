@@ -1,8 +1,8 @@
-"""Text of measuring tools -> dict: sysbench, ``time``, histograms. Pure: no disk, no servers.
+"""Text of measuring tools to dicts: sysbench, ``time``, histograms. Pure: no disk, no servers.
 
 Every function takes the text (or the bytes) that a tool printed and returns numbers in base units
-(s, B, 1/s), or raises ParseError with the line, its text and the reason. Nothing is guessed: a
-number comes back only when the text is whole where the number stands.
+(s, B, 1/s), or raises ParseError with the line, its text and the reason. Nothing is guessed:
+damaged text gives no number.
 """
 
 from noisefloor.parse.base import ParseError

@@ -1,4 +1,4 @@
-"""What the parsers share: the error, the clean text, and where in it something stands."""
+"""What the parsers share: the error, the clean text, and positions in it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Where the numbers of one sysbench text do not agree with each other."""
+"""Where numbers of one sysbench text contradict each other."""
 
 from collections.abc import Iterator
 

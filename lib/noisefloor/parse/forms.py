@@ -1,4 +1,4 @@
-"""The forms of what tools print, as `forms.toml` beside this has them."""
+"""The forms of what tools print, from `forms.toml`."""
 
 import functools
 import re

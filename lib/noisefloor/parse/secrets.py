@@ -1,4 +1,4 @@
-"""Secrets out of text: passwords in argv echoes, URLs, option files, SQL, JSON and pipelines."""
+"""Removes secrets from text: passwords in argv, URLs, option files, SQL, JSON and pipelines."""
 
 import re
 

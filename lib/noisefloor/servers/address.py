@@ -1,4 +1,4 @@
-"""Where somebody else's server is, and who asks."""
+"""The address of a server that Noisefloor did not start, and the user who logs in."""
 
 import configparser
 import contextlib

@@ -1,4 +1,4 @@
-"""How fast the disk of the servers is, as fio measures it."""
+"""The speed of the servers' disk, as fio measures it."""
 
 import json
 import math
@@ -38,7 +38,7 @@ def run_fio(folder: Path, seconds: float) -> str:
 
 
 def fio_facts(printed: str) -> dict[str, float]:
-    """What stands in fio's JSON: `read_us` and `read_p99_us` (one page of 16 KiB at a time),
+    """The facts in fio's JSON: `read_us` and `read_p99_us` (one page of 16 KiB at a time),
     `reads_per_s` and `writes_per_s` (32 at once), `sync_us` and `sync_p99_us` (4 KiB written and
     synced). Raises ServerError for any other text."""
     try:

@@ -1,6 +1,6 @@
 """What this machine can measure, what is missing, and the command that adds it.
 
-Nothing is assumed: a right is reported as there when the thing itself was just done and undone.
+Nothing is assumed: a right is reported only after it was used and the use undone.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Proof, kept with each run, that an arm is in force. A contradiction is an error."""
+"""Proof, kept with each run, that an arm's settings are active. A contradiction is an error."""
 
 import re
 import secrets
@@ -23,7 +23,7 @@ FILES: dict[str, tuple[tuple[str, ...], bool]] = {
 
 
 class EvidenceError(Exception):
-    """Evidence that contradicts the arm: what was expected, what was found."""
+    """Evidence that contradicts the arm: the expected and the found state."""
 
 
 def collect(server: Server, expect: Mapping[str, str]) -> dict[str, list[dict[str, str]]]:
@@ -47,7 +47,7 @@ def collect(server: Server, expect: Mapping[str, str]) -> dict[str, list[dict[st
 
 
 def check(evidence: str, how: str, expected: str, found: str) -> dict[str, str]:
-    """A check as it stands in evidence.json."""
+    """A check in the form of evidence.json."""
     return {"evidence": evidence, "check": how, "expected": expected, "found": found}
 
 

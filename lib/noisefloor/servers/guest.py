@@ -1,8 +1,8 @@
-"""A server that Noisefloor did not start: measured as a guest who leaves all as it was.
+"""A server that Noisefloor did not start: measured as a guest, its settings restored.
 
-Sent are SHOW, SELECT @@…, SET GLOBAL, and statements in a schema of its own; nothing is restarted.
-How a variable was stands in the journal, on disk, before it is set: the next command restores what
-a killed one left.
+It gets SHOW, SELECT @@…, SET GLOBAL, and statements in the schema that was created; nothing is
+restarted. The old value of a variable is in the journal on disk before it is set; after a kill the
+next command restores it.
 """
 
 import contextlib
@@ -41,9 +41,9 @@ _RIGHTS = "docs/own-server.md, Minimum privileges"
 
 
 class Journal:
-    """What was changed on a server and is to be changed back, on disk before it is changed:
-    `url` (without a password), `schema` (the token of the one created, "" for none), `marked`
-    (whether its token stands in it by now) and `variables` (name -> value before). Raises
+    """What was changed on a server and must be restored, on disk before it is changed: `url` (without a
+    password), `schema` (the token of the one created, "" for none), `marked` (whether the schema
+    already has its token) and `variables` (name -> value before). Raises
     ServerError for a file that is no journal."""
 
     def __init__(self, path: Path):
@@ -139,14 +139,14 @@ class Guest(Session):
     # -- statements -----------------------------------------------------------------------------
 
     def query(self, statement: str, **values: object) -> Rows:
-        """As `Session.query`; in a dry run the statement is also said, once."""
+        """As `Session.query`; a dry run also prints the statement, once."""
         if self.say and (line := _as_sent(statement, values)) not in self._shown:
             self._shown.add(line)
             self.say(f"{line}  -- reads: sent now, too")
         return super().query(statement, **values)
 
     def change(self, statement: str, **values: object) -> None:
-        """Send a statement that changes something; in a dry run it is only said."""
+        """Send a statement that changes something; a dry run only prints it."""
         if self.say:
             self.say(_as_sent(statement, values))
         else:
@@ -407,7 +407,7 @@ def visit(
 
 def restore_others(but: str, say: Callable[[str], None]) -> None:
     """Put back what killed commands left on other servers than `but` (a URL), where they can be
-    reached with what the journal knows; what is left is said."""
+    reached with what the journal knows; prints what is left."""
     for path in pending():
         try:
             journal = Journal(path)

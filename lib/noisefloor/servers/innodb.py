@@ -1,4 +1,4 @@
-"""What a server's InnoDB has still to write: dirty pages, old rows, the redo log."""
+"""What InnoDB has not yet written: dirty pages, old rows, the redo log."""
 
 import contextlib
 import time
@@ -44,7 +44,7 @@ def redo(server: Server) -> tuple[float, float]:
     written, checkpoint = server.kind.LSN
     at = server.status(written, checkpoint)
     if len(at) < 2:
-        raise ServerError("the server does not say where its redo log stands")
+        raise ServerError("the server does not report the position of its redo log")
     return at[written], at[checkpoint]
 
 
@@ -74,7 +74,7 @@ def _eager_flushing(server: Session) -> Iterator[None]:
 
 
 def _history(server: Session) -> float:
-    """Length of the list of old rows that the server has still to remove; 0 of a guest's: it stands
+    """Length of the list of old rows that the server has not yet removed; 0 for a guest, because it is
     in a table of another schema."""
     if not isinstance(server, Server):
         return 0.0

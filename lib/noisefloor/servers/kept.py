@@ -1,5 +1,5 @@
-"""Loaded data directories that are kept in ``.loaded/``: a load of gigabytes takes minutes, a copy
-seconds. The oldest go where they would take too much room."""
+"""Loaded data directories in ``.loaded/``: loading gigabytes takes minutes, a copy seconds. The
+oldest ones are deleted when they take too much room."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""Private folders, secrets in files and free ports for throwaway processes, which all end with the
+"""Private folders, secrets in files and free ports for throwaway processes, which end with the
 process that started them."""
 
 import contextlib

@@ -1,7 +1,7 @@
 """Throwaway servers: made, started, stopped, killed, copied.
 
-A server lives in a private folder (0700), listens on a unix socket, on TCP of loopback only when
-asked, and dies with the process that started it.
+A server has a private folder (0700), listens on a unix socket (and on TCP of loopback if asked),
+and ends with the process that started it.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What is asked of a server, ours or a guest's: statements, variables set and read back.
+"""The connection to a server of any kind: statements, variables set and read back.
 
 All SQL goes through this module."""
 
@@ -45,7 +45,7 @@ class SettingError(ServerError):
 def option_file(
     user: str, password: str, socket: Path, port: int | None = None, host: str = "127.0.0.1"
 ) -> str:
-    """Text of a sysbench --config-file with the secrets, which must never stand in argv."""
+    """Text of a sysbench --config-file with the secrets, which must never be in argv."""
     where = f"mysql-host={host}\nmysql-port={port}\n" if port else f"mysql-socket={socket}\n"
     return f"mysql-user={user}\nmysql-password={password}\nmysql-db={SCHEMA}\n{where}"
 

@@ -1,4 +1,4 @@
-"""A slow disk on purpose: a cgroup that limits what a process reads and writes."""
+"""A disk that is slowed on purpose: a cgroup limits reads and writes of a process."""
 
 import contextlib
 import os

@@ -1,7 +1,7 @@
-"""What lies between a client and a throwaway server: certificates, SSH tunnels, distance.
+"""The network between a client and a throwaway server: certificates, SSH tunnels, distance.
 
-Keys are made for one campaign and readable by the owner only; every process dies with this one, and
-namespaces and interfaces vanish with the processes that hold them, also after kill -9.
+Keys are made for one campaign and readable by the owner only. Every process ends with this one;
+namespaces and interfaces disappear with their processes, also after kill -9.
 """
 
 import contextlib
@@ -82,7 +82,7 @@ def _start(
                 return process
             if process.poll() is not None:
                 break
-        lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+        lines = log.read_text(errors="replace").strip().splitlines() or ["it printed nothing"]
         raise ServerError(f"{name} did not start: {lines[-1][:200]}")
     except BaseException:
         _end(process)
@@ -177,7 +177,7 @@ def _mounts() -> set[str]:
 
 class Tunnel:
     """`ssh -L` through `sshd` to a server's port on `target`; listens on `port` of the client's
-    loopback. `command`: whether a command runs at the far end, or -N stands in its place."""
+    loopback. `command`: whether a command runs at the far end; else -N."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """The blog pack: a study's post, figures, page, data and the code that computes them again.
 
-A pack is a small project folder of its own. The raw files are copied into it first, without what
-identifies a machine or a person; the notebook is then run inside it, so that every number comes from
-the very files that the reader gets.
+A pack is a small project folder. The raw files are copied into it first, without what identifies a
+machine or a person. Then the notebook runs inside it, so every number comes from the files that the
+reader gets.
 """
 
 import json
@@ -48,7 +48,7 @@ def make(
     """Write the pack of a study (all campaigns of its page) or of one campaign into the folder or
     ``.zip`` `out`, by default ``reports/bundles/<campaign>``. Returns its path.
 
-    `timeout`: seconds a cell; `step` is told what is done next. Raises ReportError in one sentence:
+    `timeout`: seconds a cell; `step` is called with the next step. Raises ReportError in one sentence:
     code 2 before anything was written, else 1, and then nothing is left."""
     study, campaigns = chosen(name)
     usual = paths.reports() / "bundles" / (campaigns[0].name if campaigns else study)
@@ -233,7 +233,7 @@ def _hidden(file: Path, names: dict[str, str]) -> bool:
 
 
 def _seal(raw: Path, changed: list[Path]) -> None:
-    """The sha256 of every changed file anew, so that the runs are whole again."""
+    """Computes the sha256 of every changed file again, so that the runs are whole."""
     for run in {f.parent for f in changed if (f.parent / "run.json").exists()}:
         facts = json.loads((run / "run.json").read_text())
         facts["sha256"] = {n: tidy.sha256(run / n) for n in facts["sha256"]}

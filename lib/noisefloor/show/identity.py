@@ -1,4 +1,4 @@
-"""What identifies a machine or a person in text: found, and taken out."""
+"""Finds and removes what identifies a machine or a person in text."""
 
 import os
 import platform
@@ -49,7 +49,7 @@ def _here() -> dict[str, str]:
 
 
 def found(texts: Iterable[str], facts: Mapping[str, Any], public: str) -> dict[str, str]:
-    """Names to hide, with what stands in their place: those of this process, those that `texts`
+    """Names to hide, and their replacements: those of this process, those that `texts`
     call a host, a user or a home, and what the host's `facts` hold beyond `HOST_FACTS`. A word of
     the `public` text (the library's own) names nobody, however a machine is called."""
     names = _here()

@@ -1,5 +1,5 @@
-"""A job of continuous integration: two commands or two folders of logs are judged, and its runner
-gets a summary, a comment and outputs. Nothing is sent anywhere."""
+"""Continuous integration: judges two commands or two folders of logs, and gives the runner a
+summary, a comment and outputs. Nothing is sent anywhere."""
 
 import functools
 import json

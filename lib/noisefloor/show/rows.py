@@ -1,4 +1,4 @@
-"""What a row of a verdict table is, and how it is called."""
+"""The rows of a verdict table: what they are, and their names."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""One change and the variances that add up in it: runs of files, single runs, two numbers.
+"""One change and its variances: runs of files, single runs, two numbers.
 
-Plain Python, without numpy: a folder of logs and two numbers have to be answered at once. Log
-scale, the metric's own sign."""
+Plain Python, without numpy, because a folder of logs and two numbers are answered at once. Log
+scale, the sign of the metric."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Estimate:
 
     parts: the scatter of these runs; start: what the starts of a server may add to it. The wider of
     the intervals with and without `start` counts, so that a few noisy runs do not look better for
-    knowing more. single: what runs that stand alone are predicted to differ by. least: half the
+    knowing more. single: the predicted difference of single runs. least: half the
     smallest width of an interval (histogram buckets)."""
 
     value: float
@@ -50,8 +50,8 @@ class Estimate:
         return verdict.word(*self.ends(together, restarted), margin, metric)
 
     def spare(self, metric: str, margin: float, together: int = 1) -> float:
-        """The start-to-start CV (a fraction) up to which the word without `start` stands, 0 where
-        that is `cannot tell`."""
+        """The start-to-start CV (a fraction) up to which the word without `start` stays, 0 if that is
+        `cannot tell`."""
         word = self.word(metric, margin, together, restarted=True)
         if word == verdict.CANNOT_TELL:
             return 0.0

@@ -1,4 +1,4 @@
-"""One row of a verdict table: the same columns, in the same words, wherever runs are judged."""
+"""One row of a verdict table: the same columns and words for everything that is judged."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -34,12 +34,12 @@ def row(
     restarted: tuple[str, float, float] = ("", math.nan, math.nan),
     **more: Any,
 ) -> Row:
-    """A verdict row as a dict with COLUMNS; `more` are those that stand in it as they are: threads
-    joint blocks design.
+    """A verdict row as a dict with COLUMNS; `more` are columns that are copied: threads joint blocks
+    design.
 
     n: runs or pairs of (baseline, arm); logs: change and the ends of its interval, infinite or NaN
     without one; needed: runs an arm, or pairs in all, that would decide it; seconds: what one of them
-    takes; together: rows that hold 95 % together; chance: how often two runs of one unchanged server
+    takes; together: rows that hold at 95 % together; chance: how often two runs of one unchanged server
     differ by so much; restarted: the word and the ends of the interval if the server was restarted
     between the runs, where that is another answer."""
     value, lo, hi = (x if math.isfinite(x) else math.nan for x in logs)

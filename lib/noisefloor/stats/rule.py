@@ -1,8 +1,8 @@
-"""The rule of a live campaign: the means of its blocks in, one 95 % interval a comparison out.
+"""The rule of a live campaign: from the means of its blocks to one 95 % interval a comparison.
 
-A campaign declares its blocks and is judged once, when it has ended. The unit is the block: every
-array has the blocks on its last axis, and the axes before it are independent campaigns, so that the
-calibration runs ten thousand of them through this very code. Log scale, the metric's own sign."""
+A campaign declares its blocks and is judged once, at its end. The unit is the block: every array
+has the blocks on its last axis. The axes before it are independent campaigns, so the calibration
+runs ten thousand of them through this code. Log scale, the sign of the metric."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Runs that are no campaign's (logs, archives, pairs from elsewhere) to verdict rows.
+"""Runs without a campaign (logs, archives, other pairs) to verdict rows.
 
 `compare`, `compare --from`, the explorer and the verdict table of runs without pairs get the same
-rows. No pandas and no scipy: the answer to a folder of logs has to be there at once."""
+rows. No pandas and no scipy, because a folder of logs is answered at once."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -155,8 +155,8 @@ def cell_of_single_runs(
     many: Sequence[Sequence[float]] = (),
     rates: Sequence[Any] = (None,),
 ) -> Cell:
-    """A cell in which an arm has one run, or several whose scatter is not told. What they may
-    differ by is predicted from published repeats.
+    """A cell in which an arm has one run, or several with unknown scatter. Their possible difference
+    is predicted from published repeats.
 
     seconds: length of a run; floor: (run-to-run CV, degrees of freedom) that somebody gave instead;
     many: logs of the arm that has several runs; rates: values per second of both runs, whose

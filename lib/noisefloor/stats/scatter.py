@@ -1,5 +1,5 @@
-"""What is known of scatter from elsewhere: from one start of a server to the next (the recorded A/A
-campaign, or this machine's own), of pairs, and of single runs (published repeats). Plain Python."""
+"""Known scatter: between starts of a server (the recorded A/A campaign, or this machine's own), of
+pairs, and of single runs (published repeats). Plain Python."""
 
 import bisect
 import functools

@@ -1,7 +1,7 @@
 """Two published numbers: what can be said about them, and what would settle it.
 
 One number an arm gets the row that `runs` gives one run an arm (a test compares them); means may
-bring their scatter. Plain Python, no numpy: the command answers in a third of a second."""
+come with their scatter. Plain Python, no numpy: the command answers in a third of a second."""
 
 import math
 from collections.abc import Callable, Sequence

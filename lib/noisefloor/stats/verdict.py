@@ -1,4 +1,4 @@
-"""What may be said of an interval: a word, and whether it is a change for the worse. Plain Python."""
+"""The word of an interval, and whether it is a change for the worse. Plain Python."""
 
 from noisefloor.model import metric as metric_of
 

@@ -48,8 +48,8 @@ class Asked:
 
 
 def baseline_of(tidy: pd.DataFrame, baseline: str | None = None) -> str:
-    """Name of the baseline arm: the one given, the arm that has a control copy, or the one that
-    stands in every pair."""
+    """Name of the baseline arm: the one given, the arm that has a control copy, or the one in
+    every pair."""
     arms = list(dict.fromkeys(tidy["arm"]))
     listed = ", ".join(map(str, arms)) or "none"
     if baseline:

@@ -1,4 +1,4 @@
-"""What the rows inside one run say of its scatter: a lower bound of that between runs."""
+"""The scatter of the rows inside one run: a lower bound of the scatter between runs."""
 
 import math
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ def mser5(rates: Sequence[float] | np.ndarray) -> int:
 def within(rates: Sequence[float] | np.ndarray) -> tuple[float, int, list[str]] | None:
     """(standard error of the log mean, df, warnings) from rows of one run, or None below 20 rows.
 
-    The warm-up is cut (`mser5`), then the means of ten batches stand for independent
-    values: rows next to each other are alike, whole batches hardly."""
+    The warm-up is cut (`mser5`), then the means of ten batches count as independent
+    values: neighbouring rows are alike, whole batches hardly."""
     rates = np.asarray(rates, float)
     if len(rates) < 20 or not (rates > 0).all():
         return None

@@ -1,7 +1,7 @@
 """The studies, one TOML file each. A study is a list of questions; a campaign answers one.
 
-A value of a file may be a table by profile (``{quick = 2, standard = 3}``); the table of an engine
-(``[mariadb]``) replaces whole fields of what stands above it."""
+A value may be a table by profile (``{quick = 2, standard = 3}``); the table of an engine
+(``[mariadb]``) replaces whole fields above it."""
 
 import dataclasses
 import functools
@@ -183,7 +183,7 @@ def _compared(
     margin_pct: float,
     budget_min: float,
 ) -> Study:
-    """A question about settings, as `noisefloor ab` would ask it; every value stands in my.cnf."""
+    """A question about settings, as `noisefloor ab` would ask it; every value is in my.cnf."""
     asked = {k: _of(profile.name, v) for k, v in file["questions"][key].items()}
     lengths = _lengths(profile.name, file, key, budget_min)
     study = own(
@@ -201,8 +201,7 @@ def _compared(
 
 
 def _sittings(file: Mapping[str, Any], key: str, profile: str) -> int:
-    """On how many days or machines a question is to be measured before it has a word; a short
-    campaign stands for itself."""
+    """How many sittings a question needs before it has a word; a short campaign needs one."""
     if profile in ("smoke", "quick"):
         return 1
     leads = key in file.get("headline", list(file["questions"])[:1])
@@ -257,7 +256,7 @@ def headline(name: str, engine: str = "") -> tuple[str, ...]:
 
 def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
     """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables");
-    with {base} where the baseline's build is to stand; "" where the study's file does not say."""
+    with {base} in the place of the baseline's build; "" if the study's file does not say."""
     if name not in _FILES:
         return ""
     return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")
@@ -287,7 +286,7 @@ def advice(name: str, question: str, kind: str) -> str:
 
 
 def builds(name: str) -> bool:
-    """Whether a study compares two builds, whose names stand in its questions."""
+    """Whether a study compares two builds, which its questions name."""
     return name in _FILES and bool(_read(name).get("upgrade"))
 
 
@@ -373,7 +372,7 @@ def _filled(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def _called(engine: str, label: str) -> str:
-    """The usual name of a build, unless what was found is another one."""
+    """The usual name of a build, unless another one was found."""
     usual = _BUILDS.get(engine, "")
     if usual and (not label or label.startswith(usual)):
         return usual
@@ -420,7 +419,7 @@ def _spelt(study: str, file: Mapping[str, Any]) -> None:
 
 
 def _how(study: str, arm: Arm, kit: str) -> None:
-    """Raise StudyError for what an arm's tools are told and do not know."""
+    """Raise StudyError for keys of an arm's `how` that its tools do not know."""
     known = HOW.get(kit, {})
     for key, value in arm.how.items():
         if key not in known:

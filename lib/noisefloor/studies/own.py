@@ -102,7 +102,7 @@ def refused(why: str) -> StudyError:
 
 def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Variable -> its values, the baseline's first, from texts ``VARIABLE=VALUE,VALUE``; a value
-    that holds commas stands in single quotes. Raises StudyError."""
+    with commas is in single quotes. Raises StudyError."""
     by_name: dict[str, tuple[str, ...]] = {}
     for text in [settings] if isinstance(settings, str) else settings:
         name, equals, rest = text.partition("=")
@@ -112,17 +112,17 @@ def asked(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
                 f"{text!r}: VARIABLE=VALUE,VALUE is needed, such as binlog_encryption=OFF,ON"
             )
         if name in _OURS:
-            raise refused(f"{name}: without its own value Noisefloor cannot measure")
+            raise refused(f"{name} has a fixed value, without which Noisefloor cannot measure")
         if name in _AT_LOAD:
             raise refused(
-                f"{name} acts when tables are created, and both arms share the loaded ones: the"
-                " tablespace-encryption study deals each arm its own data"
+                f"{name} acts when tables are created, and both arms share the loaded ones:"
+                " the study tablespace-encryption loads tables for each arm"
             )
         row = next(csv.reader([rest], quotechar="'", skipinitialspace=True)) or [""]
         values = tuple(v.strip() for v in row)
         twice = {v.casefold() for v in values}
         if name in by_name or len(twice) < len(values):
-            raise refused(f"{text}: a variable or value stands there twice")
+            raise refused(f"{text}: a variable or value occurs twice")
         by_name[name] = values
     if not any(len(v) > 1 for v in by_name.values()):
         raise refused(
@@ -149,7 +149,7 @@ def own(
     rate: int | str = 0,
 ) -> Study:
     """Settings of the reader's own: every combination of their values against the first one. A
-    variable with one value is held at it in all arms.
+    variable with one value has it in all arms.
 
     `workload`: a script of sysbench; `lua`: the path of one of the reader's own instead, `digest`
     its sha256. `static`: variables that only a start of the server sets; `sized`: whether the

@@ -1,4 +1,4 @@
-"""Sizes in words, cells for spreadsheets, and what is refused, in one sentence."""
+"""Sizes in words, cells for spreadsheets, and refusals in one sentence."""
 
 
 class Refusal(Exception):

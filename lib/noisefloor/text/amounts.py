@@ -1,9 +1,9 @@
 """How changes are written: percentages, factors beyond +100 % and -50 %, intervals, their words.
 
-Plain Python, the one place that turns a change into text; whoever needs a part of it asks for an
-`Amount`, and takes no text apart. A change is that of the metric's own value: fewer transactions a
-second are -4 %, more processor time is +4 %. All values are in percent; one that is missing (None,
-NaN, pandas' NA) is "not known"."""
+Plain Python, the one place that turns a change into text. Code that needs a part of it asks for
+an `Amount`, and never parses text. A change is that of the metric: fewer transactions a second
+are -4 %, more processor time is +4 %. All values are in percent; a missing one (None, NaN,
+pandas' NA) is "not known"."""
 
 import math
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class Amount:
         return f"{self.number}{self.unit}{self.word and ' '}{self.word}"
 
     def next_to(self, word: str) -> "Amount":
-        """The same where `word` stands beside it: a direction is named once."""
+        """The same beside `word`: a direction is named once."""
         return replace(self, word="") if self.word == word else self
 
     def to(self, other: "Amount", joiner: str = "to") -> str:
@@ -50,7 +50,7 @@ def words(metric: str = "") -> tuple[str, str]:
 
 
 def large(value: Percent, metric: str = "") -> bool:
-    """Whether a change is told as a factor. A tenth of the bytes is 90 % less, never 10 times."""
+    """Whether a change is written as a factor. A tenth of the bytes is 90 % less, never 10 times."""
     value = _float(value)
     return value > _MANY or (value < _FEW and words(metric)[1] not in ("less", "smaller"))
 
@@ -88,7 +88,7 @@ def size(value: Percent, metric: str = "") -> Amount:
 
 def change(value: Percent, metric: str = "", known: str = "") -> str:
     """A change as it is written: `+3.7 %`, `8.4 times slower`, `10 times faster`. known: a word that
-    stands beside it already, and is left out."""
+    is beside it already, and is left out."""
     return str(_change(_float(value), metric).next_to(known))
 
 
@@ -109,7 +109,7 @@ def interval(lo: Percent, hi: Percent, metric: str = "") -> str:
 
 
 def in_times(*changes: Percent, metric: str = "") -> bool:
-    """Whether changes that stand side by side are all told as factors: one of them is `large`, and
+    """Whether changes side by side are all written as factors: one of them is `large`, and
     none so small that it would be "1 times"."""
     values = [v for v in map(_float, changes) if not math.isnan(v)]
     small = any(factor(v) < 1 + _NEAR / 200 for v in values)
@@ -139,7 +139,7 @@ def from_to(near: Amount, far: Amount) -> str:
 def interval_beside(
     value: Percent, lo: Percent, hi: Percent, metric: str = "", known: str = ""
 ) -> str:
-    """The interval of a change as it stands beside it, without the word that the change has, nor
+    """The interval beside a change, without the word of the change, and without
     `known`: `-1.2 to +3.4 %`, `7 to 10.9 times`."""
     ends, word = _interval(_float(lo), _float(hi), metric, known)
     named = word in (known, _change(_float(value), metric).word)
@@ -162,9 +162,9 @@ def sizes(lo: float, hi: float, metric: str = "") -> str:
 
 
 def bounds(lo: Percent, hi: Percent, metric: str = "") -> str:
-    """What an interval says although it does not decide: "at most 4.1 % slower, at most 1.3 %
+    """What an interval says without deciding: "at most 4.1 % slower, at most 1.3 %
     faster", "not slower, at most 1.3 % faster", "between 7 and 10.9 times slower"; "" without an
-    interval. What is worse stands first."""
+    interval. The worse end comes first."""
     lo, hi = _float(lo), _float(hi)
     if math.isnan(lo) or math.isnan(hi):
         return ""

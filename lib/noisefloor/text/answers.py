@@ -82,8 +82,8 @@ def two_numbers(
     """Lines about two numbers.
 
     only: why they are not judged, "" where they are; scattered: whether their scatter was given;
-    spare: start-to-start CV up to which the answer for restarted servers stands; notes: what else is
-    to be said, the advice last."""
+    spare: start-to-start CV up to which the answer for restarted servers stands; notes: further lines,
+    the advice last."""
     a, b = (str(row[side]) for side in ("baseline", "arm"))
     b += " TPS" * (row["metric"] == "tps" and b[-1].isdigit())
     n = row["n_baseline"], row["n_arm"]

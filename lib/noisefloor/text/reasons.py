@@ -1,4 +1,4 @@
-"""Why a verdict is what it is, and what to mind beside it: every reason by kind, and its sentence.
+"""The reasons of a verdict, and notes beside it: every reason by kind, and its sentence.
 
 Code asks for the kind (`Reason.why`); people read the sentence. Plain Python."""
 
@@ -58,7 +58,7 @@ _START = "a start-to-start CV of {cv_pct:.2g} % is added"
 SENTENCES = {
     Why.CARRIED_OVER: "carry-over: the idle server still used {cpu_pct:.0f} % of the active one's "
     "CPU, which hides a part of the difference",
-    Why.ONE_START: f"one start, and nothing says whether the servers were dealt anew: {_START}",
+    Why.ONE_START: f"one start, and nothing says whether the servers got new data: {_START}",
     Why.NEVER_RESTARTED: f"the server was not restarted: {_START}, {{source}}",
     Why.ENDED_EARLY: "ended early: {blocks} of {declared} declared blocks were measured",
     Why.PAIRS_LEFT_OUT: "{pairs} pairs left out: a value is missing, zero or negative",
@@ -72,15 +72,15 @@ SENTENCES = {
     Why.RANGE: "range of {sittings} sittings: how much sittings scatter is not known yet",
     Why.NO_INTERVAL: "it has no interval",
     Why.FIRST_SITTING: "only one sitting of this design on this processor",
-    Why.SECOND_SITTING: "only one sitting before it; two are needed until it is known how much "
+    Why.SECOND_SITTING: "only one earlier sitting; two are needed while it is not known how much "
     "sittings scatter",
-    Why.FEWER_BLOCKS: "it has {blocks} blocks, each campaign before it {least} or more",
+    Why.FEWER_BLOCKS: "it has {blocks} blocks, each earlier campaign {least} or more",
     Why.ORDER_UNKNOWN: "the runs do not say in which order they were made: a drift of the machine "
     "would look like a difference",
     Why.CLIPPED: "clipped at {most_s:g} s, the end of sysbench's histogram",
     Why.NO_SCATTER: "the runs of an arm do not scatter at all: rounded or copied numbers",
     Why.SAME_AS_TPS: "the same measurement as the throughput (Little's law), not a second one",
-    Why.AS_GIVEN: "{which}: it scatters as given, by {cv_pct:.2g} %",
+    Why.AS_GIVEN: "{which}: with the given CV of {cv_pct:.2g} %",
     Why.PREDICTED: "{which}: what it may differ by is predicted from {groups} groups of repeats of "
     "{sources} sources, whose median CV is {cv_pct:.1f} %",
     Why.UNPREDICTED: "{which}, and how much such runs scatter is not known",
@@ -90,11 +90,11 @@ SENTENCES = {
     Why.WARM_UP: "the first {rows} rows look like warm-up and do not count",
     Why.DRIFT: "throughput steps or drifts within the run",
     Why.NEVER_JUDGED: "{what}: shown, never judged",
-    Why.FLOOR_RUNS: "the floor is taken as measured by {runs} A/A runs",
+    Why.FLOOR_RUNS: "--floor: assumed to come from {runs} A/A runs",
     Why.INCONSISTENT: "inconsistent: {numbers}, {off} off the TPS given (other threads, "
     "a rate limit, or another run)",
-    Why.UNLESS_STARTS_SCATTER: "holds unless what no repetition here shows (server start, cache, "
-    "time of day) scatters by more than {cv_pct:.1f} % (CV)",
+    Why.UNLESS_STARTS_SCATTER: "holds unless effects that these runs share (server start, cache, "
+    "time of day) scatter by more than {cv_pct:.1f} % (CV)",
     Why.THREADS_LEFT_OUT: "threads {threads} only in {arm}: left out",
     Why.LOGS_DIFFER: "the logs differ in {key}: {values}",
     Why.FIXED_RATE: "the runs had a fixed --rate: throughput is what was asked for",

@@ -14,8 +14,8 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def cell(value: Any) -> Any:
-    """`value` as it may stand in a CSV: text that would be a formula has an apostrophe before it,
-    control characters are replaced. Whatever is no text stays as it is."""
+    """`value` for a CSV: text that would be a formula has an apostrophe before it,
+    control characters are replaced. Other values are unchanged."""
     if not isinstance(value, str):
         return value
     value = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", value)

@@ -1,5 +1,5 @@
-"""The tools whose printed text is read, one module each, with the names of `Tool`. A module that is
-put here is used at once."""
+"""The tools whose text is read, one module each, with the names of `Tool`. Every module here
+is a tool."""
 
 import importlib
 import pkgutil

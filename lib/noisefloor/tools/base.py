@@ -44,10 +44,10 @@ class Run:
 
 
 def labelled(text: str, labels: Mapping[str, str]) -> dict[str, re.Match[str]]:
-    """Name -> match of each label that stands in a text as `with_line_feeds` gives it.
+    """Name -> match of each label in a text from `with_line_feeds`.
 
-    labels: name -> regular expression of the whole line. Raises ParseError for a label that stands
-    there twice."""
+    labels: name -> regular expression of the whole line. Raises ParseError for a label that
+    occurs twice."""
     lines: dict[str, re.Match[str]] = {}
     for name, rule in labels.items():
         matches = list(re.finditer(rf"\n{rule}[ \t]*(?=\n|\Z)", text))

@@ -1,4 +1,4 @@
-"""mysqlslap and mariadb-slap: a benchmark's time to run all queries, the mean of its iterations."""
+"""mysqlslap and mariadb-slap: the mean time to run all queries of a benchmark."""
 
 import re
 

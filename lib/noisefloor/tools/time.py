@@ -1,4 +1,4 @@
-"""``time`` in the forms of shells and GNU time; one text may hold many results."""
+"""``time`` in the forms of shells and GNU time; one text may have many results."""
 
 from noisefloor import parse
 from noisefloor.parse.base import ParseError, Result

@@ -1,7 +1,7 @@
-"""A tree of results -> tables, part by part; the next time only what is new or changed.
+"""A tree of results to tables, part by part; the next time only new and changed files.
 
-A part counts when its ``files`` table is in place, which is written last. When a file changed or
-went, all that its part holds is read again.
+A part counts when its ``files`` table is in place, which is written last. When a file changes or
+disappears, the whole part is read again.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """The files of a tree, and the texts in them: plain, compressed (gzip, bzip2, xz, zstd) or in an
 archive (tar, zip).
 
-What a file is, is decided by its first bytes, never by its name. Nothing is written to disk, links
-and devices are not followed, in a tree or in an archive, and how much comes out is limited.
+The first bytes of a file say what it is, never its name. Nothing is written to disk, links and
+devices are not followed, in a tree or in an archive, and the unpacked size is limited.
 """
 
 import bz2

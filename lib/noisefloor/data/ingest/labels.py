@@ -1,8 +1,9 @@
-"""What the path of a result says about it: labels, and where they contradict the text.
+"""Labels from the path of a result, and where they contradict its text.
 
-The layouts met in archives (`layouts.toml`): ``<server>/<version>/run<N>_Tier<GB>G_<RW|RO>_<N>th``,
+Known layouts of archives (`layouts.toml`): ``<server>/<version>/run<N>_Tier<GB>G_<RW|RO>_<N>th``,
 ``res-<label>-<date>/<server><version>.BP<GB>/thr<threads>``, ``res.<server>/res.<threads>.ro.txt``,
-``x.<dbms><version>_<build>.<settings>/sb.o.<test>.range<N>.pk1.dop<threads>``; any other folders.
+``x.<dbms><version>_<build>.<settings>/sb.o.<test>.range<N>.pk1.dop<threads>``; and any other
+folders.
 """
 
 import functools

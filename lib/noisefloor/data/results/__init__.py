@@ -1,8 +1,8 @@
-"""What a notebook shows of campaigns: the campaigns of a page, opened (`load`), their verdicts and runs
-(`Results`), and what is made of them: functions that take them first.
+"""What notebooks show of campaigns: the opened campaigns of a page (`load`), their verdicts and
+runs (`Results`), and functions that make frames and rows of them.
 
-campaign: Results; page: which campaigns stand together; rows: which verdicts lead or answer; frames:
-what runs say; tables: what is computed of both."""
+campaign: Results; page: which campaigns are on one page; rows: which verdicts lead or answer;
+frames: data of the runs; tables: what is computed from both."""
 # ruff: noqa: F401
 
 from noisefloor.data.results.campaign import Beside, Results, only

@@ -1,4 +1,4 @@
-"""A campaign, opened, or all campaigns of a page."""
+"""An opened campaign, or all campaigns of a page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from noisefloor.data import design, question, tidy
 
 
 class Beside(NamedTuple):
-    """Folders of the campaigns that stand on a page beside the leading one."""
+    """Folders of the campaigns on a page beside the leading one."""
 
     more: tuple[Path, ...] = ()  # each leads another question
     others: tuple[Path, ...] = ()  # further sittings of any of them, whatever their processor

@@ -1,4 +1,4 @@
-"""What the runs of a page's campaigns say beside the tidy table, a frame each."""
+"""Data of a page's runs beside the tidy table, one frame each."""
 
 import math
 from typing import Any

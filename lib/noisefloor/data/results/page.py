@@ -1,4 +1,4 @@
-"""Which campaigns stand on one page."""
+"""Which campaigns are on one page."""
 
 import json
 from collections import Counter
@@ -83,8 +83,8 @@ def named(text: str) -> tuple[Path, ...]:
 def beside(folder: Path) -> tuple[Path, ...]:
     """The campaigns of the page of `folder`: itself, and of every question on that page the finished
     ones beside it, of the same builds, profile and margin, in the order of the questions and of time.
-    A short campaign stands for itself: of other questions the newest. A campaign that asked all
-    questions at once stands alone."""
+    For a short campaign: itself, and the newest of the other questions. A campaign of all questions at
+    once is alone on its page."""
     own = _facts(folder)
     if not own.get("key"):
         return (folder,)
@@ -118,7 +118,7 @@ def _facts(folder: Path) -> Facts:
 
 
 def _alike(facts: Facts) -> tuple[Any, ...]:
-    """What campaigns share that stand on one page."""
+    """What the campaigns of one page have in common."""
     given = facts.get("parameters") or {}
     builds = (facts.get("engine") or {}).get("label"), given.get("old") or studies.OLD
     page = studies.page_of(facts.get("study") or "", facts.get("key") or "")

@@ -54,7 +54,7 @@ def highest_tps(page: Results) -> float:
 
 
 def server_kind(page: Results) -> str:
-    """The kind of a page's server, `mysql`; "" where none was measured, or it is told in words."""
+    """The kind of a page's server, `mysql`; "" without a server, or if only its name is known."""
     engine = page.meta.get("engine")
     return str(engine.get("kind", "")) if isinstance(engine, dict) else ""
 

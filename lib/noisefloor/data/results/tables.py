@@ -1,5 +1,5 @@
-"""What a page computes from verdicts and medians: cores, load, what a cipher alone takes, the share of
-each setting, and two campaigns against each other."""
+"""What a page computes from verdicts and medians: cores, load, the cost of a cipher alone, the
+share of each setting, and two campaigns against each other."""
 
 import math
 from collections.abc import Iterable, Mapping

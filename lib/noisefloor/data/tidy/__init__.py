@@ -1,8 +1,8 @@
-"""Run folders -> one table. The only reader of campaigns; text becomes numbers in `parse`.
+"""Run folders to one table. The only reader of campaigns; `parse` turns text into numbers.
 
-A campaign is a folder, or packed: then `inside` is the door to its runs. Tidy table: a row per run
-and metric, columns `COLUMNS`, base units (s, B, 1/s). ``folders`` reads and seals them, ``numbers``
-makes the tables; all of their names are names of this package.
+A campaign is a folder, or packed; `inside` opens its runs. Tidy table: a row per run and metric,
+columns `COLUMNS`, base units (s, B, 1/s). ``folders`` reads and seals the runs, ``numbers`` makes
+the tables; this package exports all of their names.
 """
 # ruff: noqa: F403
 

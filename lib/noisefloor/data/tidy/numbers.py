@@ -1,4 +1,4 @@
-"""From a run's text to the rows of the tidy table; and what else runs say: seconds, quantiles,
+"""From a run's text to the rows of the tidy table; and the other data of runs: seconds, quantiles,
 evidence, variables."""
 
 import contextlib
@@ -168,8 +168,8 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
 
 
 def _timed(took: dict[str, Any]) -> dict[str, float]:
-    """The metrics of a run of a command; without what is zero (a system may count whole ticks), and
-    without memory that cannot be told from that of the process that started it."""
+    """The metrics of a run of a command, without zeros (a system may count whole ticks), and without
+    memory that is no larger than that of the process that started it."""
     values = {"wall": took["real_s"], "user_sys": took["user_s"] + took["sys_s"]}
     values |= {"user_cpu": took["user_s"], "sys_cpu": took["sys_s"]}
     if took["least_B"] and took["maxrss_B"] > took["least_B"]:
@@ -210,7 +210,7 @@ def counts_for(q: float, transactions: float, threads: int) -> bool:
 
 
 def cipher_rate(text: str) -> float:
-    """Bytes a second in what `openssl speed -mr` printed, 0 where none stands there."""
+    """Bytes a second in the text of `openssl speed -mr`, 0 if there are none."""
     rate = re.search(r"^\+F:.*:(\d+\.?\d*)$", text, re.M)
     return float(rate[1]) if rate else 0.0
 
@@ -308,8 +308,8 @@ def _in_every_run(rows: pd.DataFrame) -> pd.DataFrame:
 def _runs(
     campaign: Path | Opened, *, warmup: bool, file: str = ""
 ) -> Iterator[tuple[dict[str, Any], Run]]:
-    """The runs as they were written, those that hold `file` where one is named; damaged ones stand
-    among the problems of `Opened.tidy_runs`."""
+    """The runs as they were written, or only those with `file`; damaged ones are among the problems of
+    `Opened.tidy_runs`."""
     for run in opened(campaign).runs:
         with contextlib.suppress(Damaged):
             wanted = warmup or not run.facts["warmup"]
@@ -330,7 +330,7 @@ def intervals(campaign: Path | Opened, workload: str = "") -> pd.DataFrame:
     """Per-second rows: run block arm workload threads warmup start_s t_s tps.
 
     `start_s` is the run's start in seconds since the campaign's first run. A run too short for a
-    row of its own stands with its mean."""
+    row has its mean."""
     parts: list[pd.DataFrame] = []
     zero: float | None = None
     keep = ["block", "arm", "workload", "threads", "warmup"]

@@ -1,7 +1,7 @@
 """Server builds: find one (fetched, on PATH, a folder, conda), or fetch one into ``.engines/``.
 
-Nothing here needs root and nothing is installed on the machine: archives are unpacked into a
-private folder, and MySQL runs there with the C library that it was built for.
+Nothing needs root and nothing is installed on the machine: archives are unpacked into a private
+folder, and MySQL runs there with the C library of its build.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What ``make setup`` calls: fetch the build that the studies need; say in a line what there is."""
+"""What ``make setup`` calls: fetch the build that the studies need; list the builds."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A server build in a folder: what it can do, and its keyring beside it where it has none."""
+"""A server build in a folder: its abilities, and a keyring component if the build lacks one."""
 
 import contextlib
 import fcntl

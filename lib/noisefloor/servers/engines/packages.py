@@ -1,4 +1,4 @@
-"""Builds out of packages: fetched, checked, and unpacked in a private folder."""
+"""Builds from packages: fetched, checked, and unpacked into a private folder."""
 
 import hashlib
 import os

@@ -1,5 +1,5 @@
-"""The kinds of server, one module each: what a build of it is, how its my.cnf and its keys are
-written, and how it is asked. A module that is put here is found."""
+"""The kinds of server, one module each: how to recognise a build, write its my.cnf and its keys,
+and query it. Every module here is a kind."""
 
 import functools
 import importlib
@@ -34,10 +34,10 @@ class Kind(Protocol):
         """Whether a server that prints this for --version is of this kind."""
 
     def binlog_status(self, version: str) -> str:
-        """The statement that says where the binary log stands."""
+        """The statement that reports the position of the binary log."""
 
     def reset_binlog(self, version: str) -> str:
-        """The statement that begins the binary log anew."""
+        """The statement that resets the binary log."""
 
     def binlog_encrypted(self, server: Any, name: str, head: bytes) -> Checks:
         """Whether a binary log is encrypted, by what the server says and its first bytes."""

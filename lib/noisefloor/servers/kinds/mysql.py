@@ -1,4 +1,4 @@
-"""MySQL of Oracle, and what is made of it."""
+"""Oracle's MySQL, and builds derived from it."""
 
 import json
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """Tables to figures: one theme, one colour an arm, everything a reader must know drawn in.
 
 Each figure function takes frames in the shapes of the tidy and verdict tables and returns a
-matplotlib Figure that carries `narrow`, the same figure drawn again for a phone. `show` turns it
-into one piece of HTML: inline SVG whose colours follow the page (light, dark, print), caption,
-alternative text and the data behind it; `write` makes a file of it.
+matplotlib Figure with `narrow`, the same figure drawn for a phone. `show` makes one piece of HTML
+of it: inline SVG whose colours follow the page (light, dark, print), caption, alternative text and
+its data; `write` makes a file of it.
 """
 # ruff: noqa: F401
 

@@ -1,4 +1,4 @@
-"""Theme and colours, canvas, scales and marks that figures share."""
+"""The theme, colours, canvas, scales and marks that figures share."""
 
 import math
 import re
@@ -250,7 +250,7 @@ def scale(
     metric: str = "",
 ) -> None:
     """Scale an axis to changes of a metric from `low` to `high` percent, with shares of its length as
-    room beyond: linear, or a log scale with factors as ticks where a change is told as a factor."""
+    room beyond: linear, or a log scale with factors as ticks if a change is written as a factor."""
     log = amounts.large(low, metric) or amounts.large(high, metric)
     if log:
         getattr(ax, f"set_{axis}scale")("function", functions=(_log, _percent))

@@ -428,7 +428,7 @@ def _intervals(
 
 
 def _sizes(row: Any, mark: str) -> tuple[str, str, str]:
-    """What stands beside a row of a forest: word and size for a phone, word, size with its ends."""
+    """The text beside a row of a forest: word and size for a phone; word, size with its ends."""
     word, numbers = canvas.verdict_label(row), amounts.short(canvas.numbers(row))
     if not mark:
         return numbers, "", numbers

@@ -1,4 +1,4 @@
-"""Words for a newest campaign that the sittings before it predict, or do not, for a terminal."""
+"""Sentences for the terminal: does the newest campaign lie where earlier sittings predict?"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,5 +1,5 @@
-"""What a study's page says of its questions: which were answered and how, and which were not; and the
-figures that every such page has."""
+"""The questions of a study on its page: which have an answer, and what it is; and the figures
+that every such page has."""
 
 import json
 import shlex

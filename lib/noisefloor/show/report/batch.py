@@ -1,5 +1,5 @@
-"""Many pages: what is to be made, made in parallel; the index over them, with every study's verdict
-in words, in numbers and as a small drawing; and what is published, where it stays."""
+"""Many pages: planned, made in parallel; the index, with every study's verdict in words, in
+numbers and as a small drawing; and publishing."""
 
 import json
 import math
@@ -76,9 +76,9 @@ def _finished(study: str, *folders: Path) -> Iterator[tuple[dict[str, Any], Path
 def plan(
     names: Sequence[str] = (), profile: str | None = None, given: Mapping[str, Any] | None = None
 ) -> list[_Job]:
-    """What `render_all` will do, all checked before anything runs. Profile `recorded` stands for
-    each study's recorded campaigns, all that stand beside its newest one, for the questions with a
-    page of their own, and for the published archives; one without any has None for parameters.
+    """What `render_all` will do, all checked before anything runs. Profile `recorded`: each
+    study's recorded campaigns, all that are on the page of its newest one, the questions with their
+    own page, and the published archives; one without any has None for parameters.
     Raises ReportError, code 2, for a wrong name or parameter."""
     archives = published_archives()
     wanted = names or [*studies(), *((*of_questions(), *archives) if profile == "recorded" else ())]
@@ -201,7 +201,7 @@ def render_all(
 ) -> list[_Result]:
     """Measure what is live, one study after another, then render every job of `plan` in parallel
     processes, or on the workers of a Dask `cluster`. One failure does not stop the others. Returns
-    what became of each, and writes the index. `timeout`: seconds a cell; `say` is told each result.
+    what became of each, and writes the index. `timeout`: seconds a cell; `say` is called with each result.
     Raises cluster.Unreachable."""
     pages = Path(out or paths.reports()).resolve()
     pages.mkdir(parents=True, exist_ok=True)
@@ -380,9 +380,9 @@ def _published() -> Path:
 
 
 def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
-    """Put a rendered page with its notebook and verdict table in the place of what is published of
-    the study, ``reports/published/<study>/``: (that folder, whether anything in it changed). Their
-    index and the README's findings are written anew."""
+    """Replace the published page of a study, with its notebook and verdict table, in
+    ``reports/published/<study>/``: (that folder, whether anything in it changed). The index and the
+    README's findings are written again."""
     out = Path(out or paths.reports()).resolve()
     target = _published() / study
     whole, old = (target.with_name(f"{study}.{part}") for part in ("partial", "old"))
@@ -445,7 +445,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def _moved(text: str, out: Path, target: Path) -> str:
-    """The HTML of a page of `out` as it stands in `target`: its links lead where they led."""
+    """The HTML of a page of `out`, moved to `target`: its links still lead to the same files."""
 
     def link(match: re.Match[str]) -> str:
         href = match[1]

@@ -1,5 +1,5 @@
-"""What stands behind the answers of a study's page: the change in units, how it was measured, what it
-depends on, all comparisons, the settings of the arms, and proofs and runs, folded."""
+"""What is below the answers on a study's page: the change in units, how it was measured, what it
+depends on, all comparisons, the settings of the arms, and, folded, proofs and runs."""
 
 import math
 import re
@@ -52,8 +52,8 @@ _SIZES = {"GiB": 1 << 30, "MiB": 1 << 20}  # in which a variable's bytes are tol
 
 
 def paragraph(results: Results, text: str) -> Shown:
-    """A paragraph in which every {variable} stands for the value that was read back from the servers
-    (of arms that differ all of them): "hashes it {caching_sha2_password_digest_rounds} times". Such a
+    """A paragraph in which every {variable} is replaced by the value that was read back from the servers
+    (if arms differ, by all values): "hashes it {caching_sha2_password_digest_rounds} times". Such a
     text cannot disagree with its campaign. Raises ReportError for what was not read back."""
 
     def value(match: re.Match[str]) -> str:
@@ -256,7 +256,7 @@ def transfers(results: Results, arm: str = "") -> Shown:
 
 
 def _disk(facts: Mapping[str, Any]) -> str:
-    """What fio found, or why it did not; "" of a campaign that did not ask."""
+    """The result of fio, or why there is none; "" of a campaign without fio."""
     return facts.get("skipped") or (say("disk", **facts) if facts else "")
 
 

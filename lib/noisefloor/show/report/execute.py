@@ -1,4 +1,4 @@
-"""A notebook executed: every cell, by a kernel that nobody else can talk to."""
+"""Executes every cell of a notebook, in a kernel that no other user can reach."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""An executed notebook as one HTML page, and the shell that every page has."""
+"""An executed notebook as one HTML page, and the frame that every page has."""
 
 import json
 import re
@@ -18,7 +18,7 @@ _BOX = '<section class="nf-verdict'
 def page_of(
     book: Any, study: str, source: Path, values: dict[str, Any], folder: Path, out: Path
 ) -> str:
-    """The HTML of the page that will stand in `out`, from the executed notebook `book` of `source`
+    """The HTML of the page that goes into `out`, from the executed notebook `book` of `source`
     and what its cells wrote into `folder`. values: its parameters."""
     from nbconvert.filters import Highlight2HTML, ansi2html
     from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath

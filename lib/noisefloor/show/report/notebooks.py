@@ -1,4 +1,4 @@
-"""The notebooks that make pages: which there are, and the fingerprint of all that makes a page."""
+"""The notebooks that make pages, and the fingerprint of everything that makes a page."""
 
 import hashlib
 import re

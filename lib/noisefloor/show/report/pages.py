@@ -1,9 +1,9 @@
 """From a notebook to one self-contained page.
 
 Parameters are checked before anything runs. A page is rendered in a temporary folder and moved to
-``reports/`` only when every cell ran. When a rendering fails, the page of last time is moved to
-``reports/previous/`` and the notebook of the failure is kept as ``<study>.failed.ipynb``: nothing
-in ``reports/`` looks finished and is not.
+``reports/`` only when every cell ran. If a rendering fails, the last page is moved to
+``reports/previous/`` and the failed notebook is kept as ``<study>.failed.ipynb``: no unfinished
+page in ``reports/`` looks finished.
 """
 
 import os

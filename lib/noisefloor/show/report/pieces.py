@@ -1,5 +1,5 @@
 """What a notebook shows besides figures: the verdict box, tables, provenance; and the verdict table
-that lies beside its page, as CSV and JSON."""
+beside its page, as CSV and JSON."""
 
 import json
 import math
@@ -359,10 +359,9 @@ def save(
 ) -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
-    campaign.json; `primary`: the row or the list of rows that the page leads with; `headline`: the
-    page's own sentence, where it is about more; `also`: rows that the findings tell besides; `r`:
-    the results that the rows are from. A lead holds its other thread counts (`counts`, where no row
-    stands for all of them) and the same comparison on other processors (`others`).
+    campaign.json; `primary`: the row or the list of rows at the top of the page; `headline`: the
+    page's own sentence, if it is about more; `also`: further rows for the findings; `r`: the results
+    that the rows are from. A lead has its other thread counts (`counts`, if there is no joint row) and the same comparison on other processors (`others`).
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
     name campaigns (by default those that `campaign` is about), and a digest of each folder of raw

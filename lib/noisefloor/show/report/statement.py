@@ -1,4 +1,4 @@
-"""What leads a page: a comparison as one plain statement over its thread counts and processors."""
+"""The first sentence of a page: a comparison over its thread counts and processors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ def headline_of(
     interval, on every processor, and what would decide it.
 
     r: the results that the row is from; brief: without how many sittings it lacks; after: the row of
-    the sentence before, whose arm need not be named again. Where its thread
-    counts have no joint row, each of them is told, those with one verdict together: never a word over
-    counts that differ."""
+    the sentence before, whose arm need not be named again. If its thread
+    counts have no joint row, the sentence names each of them, those with one verdict together: never
+    one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     here = places[0][1]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
@@ -92,7 +92,7 @@ def advice(row: Row, r: Results) -> str:
 
 def brief(r: Results, page: str) -> list[str]:
     """What campaigns say, in at most five lines for a terminal: what changes, how often it was
-    measured, what to do next, and where all comparisons stand (`page`; "" for nowhere)."""
+    measured, what to do next, and where all comparisons are (`page`; "" for nowhere)."""
     leads = headlines(r)
     first: Row = leads[0] if leads else r.verdicts.iloc[0]
     alike = r.of(first["workload"], control=False, question=first["question"])
@@ -115,7 +115,7 @@ def _next_step(r: Results, lacking: bool) -> str:
     if r.study.profile.name in SHORT:
         return "For narrower intervals: the same command with --profile standard."
     pack = f"noisefloor pack {r.folder.name if len(r.every) == 1 else 'CAMPAIGN'}"
-    again = "Another sitting: boot the machine anew, then the same command. " if lacking else ""
+    again = "Another sitting: reboot the machine, then run the same command. " if lacking else ""
     return f"{again}To commit this one: {pack}"
 
 
@@ -153,8 +153,7 @@ class Part:
 
     @property
     def at(self) -> str:
-        """`at 1, 4 and 16 threads`: the thread counts that they stand for; `at 200 a
-        second`."""
+        """`at 1, 4 and 16 threads`: their thread counts; `at 200 a second`."""
         first = self.rows[0]
         if offered(first):
             return f"at {words.counts(first)}"
@@ -168,7 +167,7 @@ class Part:
 
     @property
     def inside(self) -> str:
-        """What stands in parentheses: their interval, and why there is no word yet."""
+        """The parentheses: their interval, and why there is no word yet."""
         return words.inside(self.row, self.brief)
 
     @property
@@ -232,7 +231,7 @@ def _factor(row: Row) -> float:
 
 
 class Terms(NamedTuple):
-    """How a sentence says a metric: "takes", "more", "less", "CPU a transaction"; `of`: what stands
+    """How a sentence says a metric: "takes", "more", "less", "CPU a transaction"; `of`: the words
     after more and less."""
 
     verb: str
@@ -250,8 +249,7 @@ def _terms(metric: str) -> Terms:
 
 
 def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:
-    """What is told of one processor: of that of `lead` a whole clause, of another what differs from
-    it."""
+    """The words for one processor: a whole clause for that of `lead`, for another one the difference."""
     clauses: list[str] = []
     for part in there:
         leads = part.rows[0] is lead.rows[0]

@@ -1,4 +1,4 @@
-"""A change in the units of its metric: the baseline of a campaign, and what the change makes of it."""
+"""A change in the units of its metric: the baseline's value, and that value after the change."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Does a page say what its raw files say? It is made again from them, and the two are compared."""
+"""Verification of a page: it is made again from its raw files, and both are compared."""
 
 import difflib
 import html
@@ -47,8 +47,8 @@ def pages(*given: Path | str) -> list[Path]:
 def verify(page: Path | str, timeout: float = 3600) -> dict[str, Any]:
     """Make `page` again from the raw files that it names and compare the two.
 
-    Keys: page, equal, numbers (that stand on the page and in the tables beside it), files (raw
-    files whose checksum was looked at), raw (what is wrong with them, a sentence each),
+    Keys: page, equal, numbers (on the page and in the tables beside it), files (raw files whose
+    checksum was checked), raw (what is wrong with them, a sentence each),
     differences (where, page, recomputed), notes (what explains them). Raises ReportError, code 2,
     for a file that is no page of ours."""
     page = Path(page)

@@ -1,4 +1,4 @@
-"""Words from a verdict table: every finding on a page is made here, none is written by hand."""
+"""Sentences from a verdict table. Every finding on a page comes from here."""
 
 import math
 import re
@@ -93,7 +93,7 @@ def effect(row: Row) -> str:
 
 
 def interval_text(row: Row) -> str:
-    """The interval as it stands behind a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
+    """The interval after a change: `−1.2 to +3.4 %`, `7 to 10.9 times`."""
     if not has_value(row.get("lo_pct")):
         n = f": {_counted(row)}" if has_value(row.get("n_arm")) else ""
         return f"{amounts.NONE}{n}"
@@ -101,8 +101,8 @@ def interval_text(row: Row) -> str:
 
 
 def inside(row: Row, brief: bool = False) -> str:
-    """What stands in the parentheses of a statement: the interval, where there is a direction without
-    signs, and why there is no word yet; brief: without how many sittings there are."""
+    """The parentheses of a statement: the interval (without signs if there is a direction), and why there
+    is no word yet; brief: without how many sittings there are."""
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
         return amounts.sizes(lo, hi, row["metric"])
