@@ -98,7 +98,7 @@ def why_gone(page: str, row: Row, asked: dict[str, dict[str, list[str]]]) -> tup
 
 def why_other(before: Row, now: Row) -> str:
     """Why a comparison that both pages have carries another word."""
-    waits = [w for w in now["warnings"].split("; ") if w.startswith(("so far", "range of"))]
+    waits = [w for w in now["warnings"].split("; ") if w.startswith(("provisional", "range of"))]
     margin = float(now["margin_pct"])
     if waits:
         return f"other sittings: {waits[0]}"
