@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from scipy.stats import ttest_1samp
 
 import bench_time
 from conftest import COMMAND, DATA, ROOT, refused
@@ -26,10 +27,13 @@ from noisefloor.measure import timing
 from noisefloor.model import METRICS
 from noisefloor.show import job
 from noisefloor.stats import rule, verdict
+from noisefloor.text import amounts
 from noisefloor.text.reasons import Why, has
+from test_packaging import copied, link, needed
+from test_time import FLAKY, LOUD, gone, size_B
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
-STEPS = ACTION["runs"]["steps"]
+INSTALL, JUDGE, UPLOAD = STEPS = ACTION["runs"]["steps"]
 INPUT = re.compile(r"\$\{\{ inputs\.([a-z-]+) \}\}")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EVENT = {"action": "opened", "pull_request": {"number": 12, "head": {"sha": COMMIT}}}
@@ -59,10 +63,30 @@ def outputs_of(text):
     return values
 
 
+def stepped(step, folder, around, inputs):
+    """What a step of the action did, run in a folder as a runner runs it. around: variables that a
+    runner sets; inputs: of the action, with _ for -."""
+    given = {name: facts["default"] for name, facts in ACTION["inputs"].items()}
+    given |= {name.replace("_", "-"): str(value) for name, value in inputs.items()}
+    assert given.keys() == ACTION["inputs"].keys()
+    own = {name: INPUT.sub(lambda m: given[m[1]], text) for name, text in step["env"].items()}
+    script = folder / "step.sh"
+    script.write_text(step["run"])
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+        env=os.environ | own | {name: str(value) for name, value in around.items()},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=1200,  # others may be measuring
+        check=False,
+    )
+
+
 @pytest.fixture
 def runner(tmp_path):
-    """runner(event=…, **inputs): the step that judges, run as a runner runs it. The step that
-    installs is replaced by the command of this environment."""
+    """runner(event=…, **inputs): the step that judges. The step that installs is replaced by the
+    command of this environment."""
     temp = tmp_path / "temp"
     command = temp / "noisefloor" / "bin" / "noisefloor"
     command.parent.mkdir(parents=True)
@@ -70,31 +94,13 @@ def runner(tmp_path):
     command.chmod(0o755)
     names = ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_EVENT_PATH")
     files = {name: tmp_path / name.lower() for name in names}
-    (step,) = (s for s in STEPS if s.get("id") == "judge")
 
     def judge(event=EVENT_TEXT, **inputs):
-        given = {name: facts["default"] for name, facts in ACTION["inputs"].items()}
-        given |= {name.replace("_", "-"): str(value) for name, value in inputs.items()}
-        assert given.keys() == ACTION["inputs"].keys()
         for file in files.values():
             file.write_text("")
         files["GITHUB_EVENT_PATH"].write_text(event)
-        around = {
-            name: INPUT.sub(lambda m: given[m[1]], text) for name, text in step["env"].items()
-        }
-        around |= {name: str(file) for name, file in files.items()}
-        around |= {"GITHUB_ACTION_PATH": str(ROOT), "RUNNER_TEMP": str(temp)}
-        script = tmp_path / "step.sh"
-        script.write_text(step["run"])
-        done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
-            env=os.environ | around,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=1200,  # others may be measuring
-            check=False,
-        )
+        around = files | {"GITHUB_ACTION_PATH": ROOT, "RUNNER_TEMP": temp}
+        done = stepped(JUDGE, tmp_path, around, inputs)
         return Done(
             done.returncode,
             outputs_of(files["GITHUB_OUTPUT"].read_text()),
@@ -131,10 +137,38 @@ def test_the_steps_use_every_input_and_none_is_put_into_a_script():
 
 
 def test_the_action_installs_this_folder_and_uploads_what_it_wrote():
-    install, _, upload = STEPS
-    assert 'pip" install --quiet "$GITHUB_ACTION_PATH$extra"' in install["run"]
-    assert upload["uses"].startswith("actions/upload-artifact@v")
-    assert upload["with"]["path"].endswith("/noisefloor-result")
+    assert 'pip" install --quiet "$GITHUB_ACTION_PATH$extra"' in INSTALL["run"]
+    assert UPLOAD["uses"].startswith("actions/upload-artifact@v")
+    assert UPLOAD["with"]["path"].endswith("/noisefloor-result")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "extras"), [("true", ["lab"]), ("false", [])])
+def test_what_the_action_installs_is_what_it_needs(
+    runner, logs, tmp_path, monkeypatch, page, extras
+):
+    """Without a network: of other packages only those that are declared are there, and the one that
+    builds ours."""
+    packages, report, temp = (tmp_path / name for name in ("packages", "report.json", "temp"))
+    packages.mkdir()
+    for name in needed(*extras) | {"setuptools"}:
+        link(name, packages)
+    monkeypatch.setenv("PYTHONPATH", str(packages))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    shutil.rmtree(temp / "noisefloor")  # what takes its place in other tests
+    around = {"GITHUB_ACTION_PATH": copied(tmp_path / "checkout"), "RUNNER_TEMP": temp}
+    around |= {"PIP_NO_INDEX": 1, "PIP_REPORT": report}
+    around |= {"PIP_NO_BUILD_ISOLATION": 0}  # pip takes this variable the other way round
+    done = stepped(INSTALL, tmp_path, around, {"page": page})
+    assert done.returncode == 0, done.stderr
+    (ours,) = json.loads(report.read_text())["install"]
+    assert ours["metadata"]["name"] == "noisefloor"
+    assert ours.get("requested_extras", []) == extras
+    commands = {"command_a": "sleep 0.01", "command_b": "sleep 0.05", "seconds": 1}
+    for inputs in (logs, commands):
+        judged = runner(**inputs, page=page, fail_on="")
+        assert judged.code == 0, judged.stderr
+        assert bool(judged.outputs["page"]) == (page == "true")
 
 
 def test_the_workflow_of_the_guide_has_ten_lines_and_the_inputs_of_the_action():
@@ -202,19 +236,48 @@ def burn(times):
     return shlex.join([sys.executable, "-I", "-S", "-c", work])
 
 
-def measured(runner, extra_pct, **inputs):
-    """The step on two commands, the second with so much more work. About its CPU time, which depends
-    least on what else this machine does."""
-    commands = {"command_a": burn(5_000), "command_b": burn(5_000 + 50 * extra_pct)}
-    done = runner(**commands, metric="user_sys", **inputs)
+def measured(runner, extra_pct, times, **inputs):
+    """The step on two commands, the second with so much more work: what it did, the interval of the
+    change in percent, and whether A differs from itself. About CPU time, which depends least on what
+    else this machine does. Its word has to follow from the files of its runs."""
+    a, b = burn(times), burn(times + times * extra_pct // 100)
+    done = runner(command_a=a, command_b=b, metric="user_sys", **inputs)
     assert done.stderr.count("Traceback") == 0, done.stderr
-    comment = done.outputs["comment"]
-    assert f"    A: {commands['command_a']}\n    B: {commands['command_b']}" in comment
-    assert re.search(r"^A against itself, \d+ pairs: ", comment, re.M)
+    comment, word = done.outputs["comment"], done.outputs["verdict"]
+    assert f"    A: {a}\n    B: {b}" in comment
     assert re.search(r"^\| wall time \| ", comment, re.M)
-    assert len([*(done.folder / "runs").glob("time-*/campaign.json")]) == 1
-    assert done.code == 3 * (done.outputs["verdict"] == "more")
-    return done
+    (campaign,) = (done.folder / "runs").glob("time-*")
+    change, control = (cpu_interval(campaign, arm) for arm in ("B", "A again"))
+    margin = inputs.get("margin", METRICS["user_sys"].margin_pct)
+    itself = word_of(control, margin)
+    differs = itself in ("more", "less")
+    assert word == ("cannot tell" if differs else word_of(change, margin)), comment
+    row, alone = (amounts.ascii_only(amounts.interval(*e, "user_sys")) for e in (change, control))
+    assert re.search(rf"^\| CPU time \| {word} \| .*{re.escape(row)}", comment, re.M)
+    assert re.search(rf"^A against itself, .* {itself}, .*{re.escape(alone)}", comment, re.M)
+    assert done.code == 3 * (word == "more")
+    return done, change, differs
+
+
+def cpu_interval(campaign, arm):
+    """Both ends of the 95 % interval of the change of CPU time from A to an arm, percent, from the
+    files of the runs: Student's t over the means of the blocks."""
+    logs = {}
+    for facts in (json.loads(file.read_text()) for file in campaign.glob("*/run.json")):
+        if not facts["warmup"]:
+            used_s = facts["took"]["user_s"] + facts["took"]["sys_s"]
+            logs[facts["block"], facts["pair"], facts["arm"]] = np.log(used_s)
+    pairs = pd.Series(logs).unstack()
+    blocks = (pairs[arm] - pairs["A"]).groupby(level=0).mean().to_numpy()
+    return 100 * np.expm1(ttest_1samp(blocks, 0).confidence_interval(0.95))
+
+
+def word_of(interval, margin):
+    """The word of an interval of CPU time, as docs/time.md has it; both in percent."""
+    lo, hi = interval
+    if 100 / (1 + margin / 100) - 100 < lo and hi < margin:
+        return "same"
+    return "more" if lo > 0 else "less" if hi < 0 else "cannot tell"
 
 
 @pytest.mark.parametrize(
@@ -223,18 +286,25 @@ def measured(runner, extra_pct, **inputs):
 )
 def test_two_commands_get_the_verdict_that_is_true(runner, extra_pct, words):
     """With a margin of 20 %, so that a restless machine cannot make it another one."""
-    done = measured(runner, extra_pct, seconds=2, margin=20, page="false")
+    done, *_ = measured(runner, extra_pct, 5_000, margin=20, seconds=2, page="false")
     assert done.outputs["verdict"] in words, done.outputs["comment"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extra_pct", [0, 5])
-def test_five_percent_more_work_is_never_called_less_or_the_same(runner, extra_pct):
-    """Without a difference one word in twenty is false: that rate is tested below."""
-    done = measured(runner, extra_pct, seconds=20)
-    assert Path(done.outputs["page"]).parent == done.folder
-    possible = {"more", "cannot tell"} | ({"same", "less"} if extra_pct == 0 else set())
-    assert done.outputs["verdict"] in possible
+def test_five_percent_more_work_is_seen_and_the_same_work_is_about_the_same(runner, extra_pct):
+    """In the seconds that a job has, unless the machine is too restless. Without a difference one
+    word in twenty is false, but of a small change: that rate is tested below."""
+    done, (lo, hi), itself = measured(runner, extra_pct, 20_000)
+    page = Path(done.outputs["page"])
+    assert page.parent == done.folder
+    rows = json.loads(page.with_suffix(".json").read_text())["comparisons"]
+    (row,) = (r for r in rows if r["metric"] == "user_sys" and not r["control"])
+    assert (row["lo_pct"], row["hi_pct"]) == pytest.approx((lo, hi))
+    assert itself or row["verdict"] == done.outputs["verdict"]
+    if hi - lo < 5:
+        assert abs(row["change_pct"] - extra_pct) < 2.5
+        assert itself or not extra_pct or done.outputs["verdict"] == "more"
 
 
 @pytest.fixture
@@ -344,16 +414,43 @@ def test_wrong_inputs_are_one_sentence(runner, logs, tmp_path, inputs, words):
     assert words in done.stderr
 
 
-def test_a_command_that_fails_is_one_sentence(runner):
-    done = runner(command_a="true", command_b="false", page="false")
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("false", "(B in the warm-up) ended with exit code 1"),
+        ("sh flaky", "'sh flaky' (B in pair 9) ended with exit code 3 (boom)"),
+        ("sh -c 'sleep 31.46 & sleep 31.46'", "(B in the warm-up) still ran after 2 s"),
+    ],
+)
+def test_a_command_that_fails_or_hangs_is_one_sentence(runner, tmp_path, command, words):
+    (tmp_path / "flaky").write_text(FLAKY)
+    done = runner(command_a="true", command_b=command, seconds=2, timeout=2, page="false")
     assert (done.code, done.stdout, done.summary, done.outputs) == (1, "", "", {})
-    assert "exit code 1" in done.stderr.splitlines()[-1]
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("noisefloor: ")
+    assert words in last
+    assert last.endswith("; nothing was judged")
     assert [*(done.folder / "runs").glob("time-*")] == []
+    gone("sleep 31.46")
+
+
+def test_nothing_of_a_gigabyte_that_a_command_prints_is_uploaded(runner, tmp_path):
+    (tmp_path / "loud").write_text(LOUD)
+    done = runner(command_a="true", command_b="sh loud", seconds="0.1", fail_on="", page="false")
+    assert done.code == 0, done.stderr
+    assert (tmp_path / "printed").exists()
+    assert size_B(done.folder) < 10_000_000
+    assert len(done.summary) < 10_000
 
 
 def test_an_event_file_that_is_not_there_is_one_sentence(logs, tmp_path, monkeypatch):
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "no-such.json"))
     refused(run("ci", "--logs", *logs.values()), 2, "no-such.json, which GITHUB_EVENT_PATH names")
+
+
+@pytest.mark.parametrize("option", ["--seconds", "--timeout"])
+def test_what_is_of_commands_is_refused_with_logs(logs, option):
+    refused(run("ci", "--logs", *logs.values(), option, 5), 2, "go with --commands")
 
 
 def test_a_page_needs_a_folder(logs):

@@ -1,6 +1,7 @@
 """The wheel, in an environment that holds it and what it declares to need: nothing else, and no
 network. And what a release says of its version."""
 
+import itertools
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
@@ -34,17 +36,24 @@ def ran(*argv, cwd: Path, code: int = 0) -> subprocess.CompletedProcess:
     return done
 
 
-def needed() -> set[str]:
-    """The packages that are installed with ours: those of pyproject.toml, and theirs."""
-    names, left = set(), [Requirement(line) for line in PROJECT["dependencies"]]
+def needed(*extras: str) -> set[str]:
+    """The packages that are installed with ours: those of pyproject.toml, with these of its extras,
+    and theirs."""
+    lines = [PROJECT["optional-dependencies"][extra] for extra in extras]
+    seen, left = set(), fitting([*PROJECT["dependencies"], *itertools.chain(*lines)])
     while left:
         asked = left.pop()
-        if asked.marker and not asked.marker.evaluate({"extra": ""}):
-            continue
-        if (name := canonicalize_name(asked.name)) not in names:
-            names.add(name)
-            left += map(Requirement, metadata.requires(name) or [])
-    return names
+        new = {(canonicalize_name(asked.name), extra) for extra in ("", *asked.extras)} - seen
+        seen |= new
+        for name, extra in new:
+            left += fitting(metadata.requires(name) or [], extra)
+    return {name for name, _ in seen}
+
+
+def fitting(lines: Iterable[str], extra: str = "") -> list[Requirement]:
+    """The requirements that hold here, with one extra of the package whose they are."""
+    each = map(Requirement, lines)
+    return [r for r in each if not r.marker or r.marker.evaluate({"extra": extra})]
 
 
 def link(name: str, site: Path) -> None:
@@ -54,14 +63,19 @@ def link(name: str, site: Path) -> None:
         (site / part).symlink_to(metadata.distribution(name).locate_file(part))
 
 
+def copied(place: Path) -> Path:
+    """The folder `place` with what a wheel is built of: building writes into the folder itself."""
+    leave = shutil.ignore_patterns("__pycache__", "*.partial")
+    shutil.copytree(ROOT / "lib" / "noisefloor", place / "lib" / "noisefloor", ignore=leave)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, place)
+    return place
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel, built of a copy as `pipx install .` builds it."""
-    copy, place = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("wheel")
-    leave = shutil.ignore_patterns("__pycache__", "*.partial")
-    shutil.copytree(ROOT / "lib" / "noisefloor", copy / "lib" / "noisefloor", ignore=leave)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    copy, place = copied(tmp_path_factory.mktemp("copy")), tmp_path_factory.mktemp("wheel")
     ran(*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", place, copy, cwd=place)
     (built,) = place.iterdir()
     return built

@@ -37,6 +37,7 @@ from noisefloor.cli.base import (
     help="Two folders of logs.",
 )
 @click.option("--seconds", type=float, help="--commands: of measuring. [45]")
+@click.option("--timeout", "limit_s", type=float, help="--commands: seconds after which a run is ended, and nothing is judged. [600]")  # fmt: skip
 @click.option("--shell", is_flag=True, help="--commands: run them in a shell.")
 @click.option("--restarts", is_flag=True, help="--logs: the server was restarted between the runs.")
 @click.option("--metric", default="", help="The metric that is judged. [throughput, else time]")
@@ -48,6 +49,7 @@ def ci(
     commands: tuple[str, str] | None,
     logs: tuple[str, str] | None,
     seconds: float | None,
+    limit_s: float | None,
     shell: bool,
     restarts: bool,
     metric: str,
@@ -69,8 +71,10 @@ def ci(
         raise Sentence(
             "--commands A B or --logs BEFORE AFTER is needed, one of them; nothing was run"
         )
-    if logs and (shell or seconds is not None):
-        raise Sentence("--seconds and --shell go with --commands; nothing was judged")
+    asked = {"seconds": seconds, "limit_s": limit_s}
+    how = {name: value for name, value in asked.items() if value is not None}
+    if logs and (shell or how):
+        raise Sentence("--seconds, --timeout and --shell go with --commands; nothing was judged")
     if commands and restarts:
         raise Sentence("--restarts goes with --logs; nothing was run")
     if wants_page and not out:
@@ -81,8 +85,8 @@ def ci(
     about = job.event(file) if file else ""
     margin_pct, folder = margin or 0.0, Path(out) if out else None  # 0: the metric's own
     if commands:
-        length = 45.0 if seconds is None else seconds
-        judged = job.judge_commands(*commands, shell=shell, margin_pct=margin_pct, seconds=length)
+        how = {"seconds": 45.0} | how
+        judged = job.judge_commands(*commands, shell=shell, margin_pct=margin_pct, **how)
     elif logs:
         judged = job.judge_logs(*logs, restarts=restarts, margin_pct=margin_pct)
     lead = judged.deciding(metric)

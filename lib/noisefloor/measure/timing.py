@@ -309,7 +309,7 @@ def _must(took: dict[str, Any], who: str, given: dict[str, Any]) -> None:
         why = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
         lines = [line.strip() for line in took["last"].split("\n") if line.strip()]
         why += f" ({lines[-1][-_SHOWN:]})" if lines else ""
-        why += ": --ignore-failure times it all the same"
+        why += ": `noisefloor time --ignore-failure` times it all the same"
     else:
         return
     raise TimingError(f"{who} {why}; nothing was judged")
