@@ -435,7 +435,7 @@ def test_in_jupyterlab_its_own_rules_give_way():
     css = canvas._lab_css()
     assert css.startswith(plots.LAB)
     rules = css.partition("body[data-jp-theme-light] {")[2]
-    assert ".nf-verdict dl" in rules
+    assert ".nf-headline" in rules
     assert "--nf-ink" not in rules.partition("{")[0]
     assert css.count("{") == css.count("}")
 
