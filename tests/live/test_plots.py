@@ -9,6 +9,7 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.text import Text
 
 from conftest import DATA
@@ -438,6 +439,13 @@ def test_in_jupyterlab_its_own_rules_give_way():
     assert ".nf-headline" in rules
     assert "--nf-ink" not in rules.partition("{")[0]
     assert css.count("{") == css.count("}")
+
+
+def test_signs_have_no_direction_and_the_font_of_figures_has_them():
+    """A sign beside `+11.7 %` must not point down."""
+    signs = "".join(markup.GLYPHS.values())
+    assert not re.search("[▲△▴▼▽▾↑↓↗↘⬆⬇]", signs)
+    assert {ord(sign) for sign in signs} <= set(get_font(findfont("DejaVu Sans")).get_charmap())
 
 
 # -- axes ------------------------------------------------------------------------------------------
