@@ -3,7 +3,6 @@ in their order."""
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -129,9 +128,8 @@ def claims(archive: Archive) -> list[Judged]:
 
 def agreed(judged: Iterable[Judged]) -> str:
     """How many claims agree: `The authors' claims: 7 agree, 1 disagrees.`; "" without any."""
-    counts = Counter(each.word for each in judged)
-    parts = [f"{n} {word if n == 1 else word.removesuffix('s')}" for word, n in counts.items()]
-    return f"The authors' claims: {', '.join(parts)}." if parts else ""
+    counts = agree.counted(each.word for each in judged)
+    return f"The authors' claims: {counts}." if counts else ""
 
 
 def claimed(judged: Iterable[Judged]) -> pd.DataFrame:

@@ -562,7 +562,7 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     assert said.startswith("percona-server against mysql: +")
     assert said.endswith("\u202f% in 2 of 2 comparisons (TPS).")
     judged = analysis.claims(found)
-    assert analysis.agreed(judged) == "The authors' claims: 3 agree, 1 not comparable, 1 disagrees."
+    assert analysis.agreed(judged) == "The authors' claims: 3 agree, 1 disagrees, 1 not comparable."
     told = {name: amounts.ascii_only(answer) for name, _, answer in judged}
     assert told["both"].startswith("agrees at all 2: here +")
     assert told["one"].startswith("agrees: +")
