@@ -1,1 +1,1 @@
-"""What a change to a MySQL-family server really costs, with evidence and a noise floor."""
+"""What a change to a MySQL-family server really costs, with its interval and the evidence."""

@@ -166,7 +166,7 @@ def test_a_killed_sysbench_is_kept_as_failed_and_its_run_made_again(campaign, my
     table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert set(c.table["run"]) == set(table["run"]) == set(whole(c))
     assert problems == [
-        f"{failed}: a run that failed, was changed or lost its partner; kept, not judged"
+        f"{failed}: a run that failed, was changed or lost its partner; kept, not compared"
     ]
 
 

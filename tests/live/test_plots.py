@@ -360,7 +360,7 @@ SAID = {
         "change, with its interval (↑ faster, ↓ slower)",
     },
     "timeline": {
-        *("encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not judged"),
+        *("encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not counted"),
     },
     "warmup": {"plain (3 runs)", "encrypted (3 runs)"},
     "dots": {

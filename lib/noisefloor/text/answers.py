@@ -81,7 +81,7 @@ def two_numbers(
 ) -> list[str]:
     """Lines about two numbers.
 
-    only: why they are not judged, "" where they are; scattered: whether their scatter was given;
+    only: why nothing is said of them, "" where they are; scattered: whether their scatter was given;
     spare: start-to-start CV up to which the answer for restarted servers stands; notes: what else is
     to be said, the advice last."""
     a, b = (str(row[side]) for side in ("baseline", "arm"))

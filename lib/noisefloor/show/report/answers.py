@@ -77,9 +77,10 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
     """The head of a study's page: the order of its arms, the tables beside the page, and the box
     with both costs of `arm`. `answer`: sentences below them."""
     plots.theme(r.study.compared)
-    leads, others = headlines(r, arm), further(r)
+    leads, others, lead = headlines(r, arm), further(r), leading(r)
     facts = r.meta | {"hosts": [each.meta.get("host") for each in r.every]}
-    page, first = studies.page_of(r.study.name, r.study.key), leading(r).study
+    facts |= {"engines": lead.meta.get("engines", {})}  # not those of its other questions
+    page, first = studies.page_of(r.study.name, r.study.key), lead.study
     asks = studies.asks(r.study.name, r.study.key, first.baseline.name, first.arms[0].name)
     title = asks or r.study.title
     save(r.verdicts, page, facts, r=r, title=title, raw=r.sources, primary=leads, also=others)
