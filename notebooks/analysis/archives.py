@@ -62,7 +62,7 @@ def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
         many = f"of {len(mine)} comparison{'s' * (len(mine) > 1)} ({METRICS[metric].in_line})"
         name = archive.about.get("arms", {}).get(arm, f"{arm} against {archive.baseline}")
         sentence = f"{name}: {', '.join([f'{first} {many}', *others])}."
-        leads.append((mine["verdict"].mode()[0], sentence))
+        leads.append((str(mine["verdict"].mode()[0]), sentence))
     return leads
 
 
