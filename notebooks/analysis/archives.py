@@ -128,7 +128,7 @@ def claims(archive: Archive) -> list[Judged]:
 
 def agreed(judged: Iterable[Judged]) -> str:
     """How many claims agree: `The authors' claims: 7 agree, 1 disagrees.`; "" without any."""
-    counts = agree.counted(each.word for each in judged)
+    counts = agree.in_numbers(each.word for each in judged)
     return f"The authors' claims: {counts}." if counts else ""
 
 

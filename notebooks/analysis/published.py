@@ -47,7 +47,7 @@ def box(verdicts: pd.DataFrame) -> Shown:
     """The box at the top of the page: how the comparisons end, the one that readers ask for first, and
     whether the claims agree with the numbers that they are made from."""
     sentence = headline(verdicts)
-    counts = agree.counted(map(claims.of_itself, verdicts.to_dict("records")))
+    counts = agree.in_numbers(map(claims.of_itself, verdicts.to_dict("records")))
     lines = [findings(verdicts)[0], f"Claims held against their own numbers: {counts}."]
     inner = piece("answer", [(CANNOT_TELL, sentence, "")], lines, ADVICE, "")
     return Shown(piece("box", inner), sentence)

@@ -85,6 +85,6 @@ def test_several_runs_a_group_count_as_such():
 
 def test_claims_are_counted_by_their_word():
     words = [agree.DISAGREES, agree.NOT_COMPARABLE, agree.AGREES, agree.AGREES]
-    assert agree.counted(words) == "2 agree, 1 disagrees, 1 not comparable"
-    assert agree.counted([agree.AGREES]) == "1 agrees"
-    assert agree.counted([]) == ""
+    assert agree.in_numbers(words) == "2 agree, 1 disagrees, 1 not comparable"
+    assert agree.in_numbers([agree.AGREES]) == "1 agrees"
+    assert agree.in_numbers([]) == ""

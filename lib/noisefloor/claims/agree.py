@@ -42,7 +42,7 @@ def agreement(theirs: Range, ours: Range) -> str:
     return AGREES if theirs[0] <= ours[1] and ours[0] <= theirs[1] else DISAGREES
 
 
-def counted(words: Iterable[str]) -> str:
+def in_numbers(words: Iterable[str]) -> str:
     """How many claims have which word: `7 agree, 1 disagrees`; "" without any."""
     counts = Counter(words)
     ordered = (word for word in (AGREES, DISAGREES, NOT_COMPARABLE) if counts[word])
