@@ -3,8 +3,8 @@ versions in their order."""
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ import pandas as pd
 from noisefloor.claims import agree, order
 from noisefloor.data.archive import Archive, Unknown, in_order
 from noisefloor.model import METRICS, leading
+from noisefloor.stats.verdict import differs, kind
 from noisefloor.text import amounts, answers
 
 APART = 6.0  # times the usual distance of a run from the median of its arm
@@ -46,22 +47,39 @@ def summary(rows: pd.DataFrame, most: int = 40) -> pd.DataFrame:
     return in_order(last.sort_index()).head(most)
 
 
-def counts(archive: Archive) -> list[str]:
-    """A sentence an arm: how many of its comparisons, each at one thread count, have which verdict,
-    and from which change to which."""
-    rows, sentences = main(archive), []
+def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
+    """(commonest verdict, sentence) of each arm: how large its changes are where they have a
+    direction, and in how many of its comparisons, each at one thread count, with which verdict."""
+    rows, leads = main(archive), []
     for arm, mine in rows[~rows["joint"]].groupby("arm", sort=False):
         metric = mine["metric"].iloc[0]
         times = amounts.in_times(*mine["change_pct"], metric=metric)
-        words = [
-            f"{len(of)} {word} ({_spread(of, times)})"
-            for word, of in sorted(mine.groupby("verdict"), key=lambda x: -len(x[1]))
-        ]
-        label = METRICS[metric].in_line
-        many = f"{len(mine)} comparison{'s' * (len(mine) > 1)}"
-        about = f"{arm} against {archive.baseline}, {label}, {many}"
-        sentences.append(f"{about}: {', '.join(words)}.")
-    return sentences
+        groups = sorted(mine.groupby("verdict"), key=lambda x: (not differs(str(x[0])), -len(x[1])))
+        first, *others = (
+            f"{_spread(of, times) if differs(str(word)) else word} in {len(of)}"
+            for word, of in groups
+        )
+        many = f"of {len(mine)} comparison{'s' * (len(mine) > 1)} ({METRICS[metric].in_line})"
+        name = archive.about.get("arms", {}).get(arm, f"{arm} against {archive.baseline}")
+        sentence = f"{name}: {', '.join([f'{first} {many}', *others])}."
+        leads.append((str(mine["verdict"].mode()[0]), sentence))
+    return leads
+
+
+def contrary(archive: Archive) -> str:
+    """Where throughput is better and the 95th percentile of latency worse, in a sentence; "" where
+    that is nowhere."""
+    tps, p95 = (archive.of(metric=metric, control=False) for metric in ("tps", "p95"))
+    key = ["workload", "arm", "threads"]
+    better = tps[tps["verdict"].map(lambda verdict: kind(verdict, "tps")).eq("better")]
+    worse = p95[p95["worse"].astype(bool) & ~p95["joint"].astype(bool)]
+    worse = worse[worse.set_index(key).index.isin(better.set_index(key).index)]
+    places = [
+        f"{_spread(worse.loc[[index]])} at {_threads(row['threads'])} ({row['workload']})"
+        for index, row in worse.iterrows()
+    ]
+    more = f" and at {len(places) - 1} other places" if places[1:] else ""
+    return f"But {METRICS['p95'].in_line} {places[0]}{more}." if places else ""
 
 
 def left_out(archive: Archive) -> pd.DataFrame:
@@ -90,14 +108,34 @@ def facts(archive: Archive) -> dict[str, Any]:
 # -- what the authors claim ------------------------------------------------------------------------
 
 
-def claims(archive: Archive) -> list[tuple[str, str]]:
-    """What the authors of the runs say, and whether their runs agree: (claim, answer) of each. Raises
-    Unknown for a claim in about.toml that cannot be read."""
+class Judged(NamedTuple):
+    """A claim of the authors of the runs, the word of `claims.agree` for it, and what the runs say."""
+
+    claim: str
+    word: str
+    answer: str
+
+
+def claims(archive: Archive) -> list[Judged]:
+    """What the authors of the runs claim, and whether their runs agree. Raises Unknown for a claim in
+    about.toml that cannot be read."""
     rows, base = main(archive), archive.baseline
     return [
-        (claim["said"], _answer(_asserted(rows, claim), claim, base))
+        Judged(claim["said"], *_answer(_asserted(rows, claim), claim, base))
         for claim in archive.about.get("claims", ())
     ]
+
+
+def agreed(judged: Iterable[Judged]) -> str:
+    """How many claims agree: `The authors' claims: 7 agree, 1 disagrees.`; "" without any."""
+    counts = agree.in_numbers(each.word for each in judged)
+    return f"The authors' claims: {counts}." if counts else ""
+
+
+def claimed(judged: Iterable[Judged]) -> pd.DataFrame:
+    """The claims for reading: columns what its authors say, what their runs say."""
+    rows = [(each.claim, each.answer) for each in judged]
+    return pd.DataFrame(rows, columns=["what its authors say", "what their runs say"])
 
 
 def _asserted(rows: pd.DataFrame, claim: Mapping[str, Any]) -> pd.DataFrame:
@@ -130,13 +168,13 @@ def _theirs(claim: Mapping[str, Any], baseline: str) -> agree.Range:
     return ends[0], ends[1]
 
 
-def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> str:
-    """Whether rows agree with a claim, by the rule for all claims, both as changes of the arm
-    against the baseline in one unit. A claim about an average is compared with the mean change, whose
-    interval is as wide as if the rows shared all of their errors."""
+def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> tuple[str, str]:
+    """(word, answer): whether rows agree with a claim, by the rule for all claims, both told as changes
+    of the arm against the baseline in one unit. A claim about an average is compared with the mean
+    change, whose interval is as wide as if the rows shared all of their errors."""
     theirs, rows = _theirs(claim, baseline), rows[rows["lo_pct"].notna()]
     if rows.empty:
-        return f"{agree.NOT_COMPARABLE}: no runs of both with an interval"
+        return agree.NOT_COMPARABLE, f"{agree.NOT_COMPARABLE}: no runs of both with an interval"
     metric = rows["metric"].iloc[0]
     if claim.get("mean"):
         mean = 100 * np.expm1(np.log1p(rows[ENDS].astype(float) / 100).mean())
@@ -146,18 +184,19 @@ def _answer(rows: pd.DataFrame, claim: Mapping[str, Any], baseline: str) -> str:
     times = amounts.in_times(*rows["change_pct"], *limits, metric=metric)
     that = f"that is {amounts.spread(*theirs, metric, times=times)}; " if "by" in claim else ""
     if claim.get("mean") or len(rows) == 1:
-        return f"{that}{words[0]}: {_with_ends(rows.iloc[0], times)}"
+        return words[0], f"{that}{words[0]}: {_with_ends(rows.iloc[0], times)}"
     broken = rows[[word == agree.DISAGREES for word in words]]
     here = f"here {_spread(rows, times)}{_farthest(rows, theirs, times)}"
     if broken.empty:
-        return f"{that}{agree.AGREES} at all {len(rows)}: {here}"
+        return agree.AGREES, f"{that}{agree.AGREES} at all {len(rows)}: {here}"
     places = ", ".join(
         f"{row['workload'].split(', ')[-1]} with {_threads(row['threads'])} "
         f"{_spread(broken.loc[[index]], times)}"
         for index, row in broken.head(3).iterrows()
     )
     more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
-    return f"{that}{agree.DISAGREES} at {len(broken)} of {len(rows)} ({places}{more}): {here}"
+    counts = f"{agree.DISAGREES} at {len(broken)} of {len(rows)}"
+    return agree.DISAGREES, f"{that}{counts} ({places}{more}): {here}"
 
 
 def _farthest(rows: pd.DataFrame, theirs: agree.Range, times: bool) -> str:

@@ -48,23 +48,29 @@ class Page(calibrate.Calibration):
 
     @property
     def box(self) -> Shown:
-        """The box at the top of the page."""
+        """The box at the top of the page: the four sentences."""
+        computed = f"Computed {self.figures['facts']['date'][:10]}."
+        sentences = joined(piece("headline", _narrow(s)) for s in self.sentences)
+        inner = joined((sentences, piece("answer", (), (), "", computed)))
+        return Shown(piece("box", inner), self.headline)
+
+    @property
+    def behind(self) -> Shown:
+        """What the sentences rest on, and which goals are missed."""
         facts = self.figures["facts"]
-        shown = [
-            ("Synthetic campaigns", f"{int(self.cells['n'].sum()):,}"),
-            ("Recorded campaigns", f"{len(self.opened):,}"),
-            ("Computed", facts["date"][:10]),
-            ("Seed", str(facts["seed"])),
-        ]
+        shown = {
+            "synthetic campaigns": f"{int(self.cells['n'].sum()):,}",
+            "recorded campaigns": f"{len(self.opened):,}",
+            "seed": facts["seed"],
+        }
         missed: Iterable[Any] = self.goals[self.goals["reached"] == "no"].itertuples()
-        notes = [f"Missed: {g.goal} ({g.measured}; goal {g.limit})" for g in missed]
+        notes = self.details
+        notes += [f"Missed: {g.goal} ({g.measured}; goal {g.limit})" for g in missed]
         unknown = self.goals.loc[self.goals["reached"] == "not measured", "where"]
         notes += dict.fromkeys(unknown)
         if facts["rule"] != truth.fingerprint():
             notes.append(OLD)
-        sentences = joined(piece("headline", _narrow(s)) for s in self.sentences)
-        box = piece("box", "nf-same", sentences, shown, [*map(_narrow, notes)])
-        return Shown(box, self.headline)
+        return Shown(joined((piece("facts", shown), piece("notes", [*map(_narrow, notes)]))))
 
     @property
     def campaigns(self) -> dict[str, str]:

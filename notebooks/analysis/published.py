@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from noisefloor import paths
+from noisefloor import claims, paths
+from noisefloor.claims import agree
 from noisefloor.claims.judged import by_threads, facts_of, published_facts, stated, trend
-from noisefloor.show.markup import Shown, joined, piece
+from noisefloor.show.markup import Shown, piece
 from noisefloor.show.report import words
 from noisefloor.show.report.pieces import html_table
 from noisefloor.show.rows import threads_label
 from noisefloor.stats.verdict import CANNOT_TELL, SAME, kind
 from noisefloor.text import amounts, answers
+
+ADVICE = "repeat both runs on restarted servers before you act"
 
 
 def headline(verdicts: pd.DataFrame) -> str:
@@ -24,25 +27,13 @@ def headline(verdicts: pd.DataFrame) -> str:
     if verdicts.empty:
         raise paths.NotFound(f"no published numbers are in {paths.relative(paths.published())}")
     kinds: Any = verdicts.apply(lambda r: kind(r["verdict"], r["metric"]), axis=1)
-    ordered = [s for s in pd.unique(verdicts["study"]) if _falls_or_rises(s)]
-    steps = kinds.eq(CANNOT_TELL) & verdicts["study"].isin(ordered)
-    kinds[steps] = "steps"
     counts = Counter(kinds)
-    by = {k: _factors(verdicts.loc[kinds.eq(k), "change_pct"]) for k in counts}
-    sized = {k: f"{counts[k]}{by.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL)}
-    more = f"; {counts['steps']} more are steps of an order that is no chance" if any(steps) else ""
-    return (
-        f"{len(verdicts)} comparisons from {verdicts['study'].nunique()} published sources: changes "
-        f"for the worse {sized['worse']}, for the better {sized['better']}, too small to matter "
-        f"{counts[SAME]}, and {sized[CANNOT_TELL]} of which nobody can tell whether they are "
-        f"noise{more}."
+    sizes = {k: _factors(verdicts.loc[kinds.eq(k), "change_pct"]) for k in ("worse", "better")}
+    clauses = (
+        f"{counts[k]} {k}{sizes.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL)
     )
-
-
-def _falls_or_rises(source: str) -> bool:
-    """Whether the ordered arms of a source fall or rise by more than chance."""
-    order, _ = trend(published_facts(), source)
-    return order is not None and order.decided
+    many, sources = len(verdicts), verdicts["study"].nunique()
+    return f"{many} comparisons from {sources} sources: {', '.join(clauses)}."
 
 
 def _factors(changes: pd.Series) -> str:
@@ -53,11 +44,18 @@ def _factors(changes: pd.Series) -> str:
 
 
 def box(verdicts: pd.DataFrame) -> Shown:
-    """The box at the top of the page: the headline and the findings."""
-    share = f"{(verdicts['verdict'] == CANNOT_TELL).sum()} of {len(verdicts)}"
+    """The box at the top of the page: how the comparisons end, the one that readers ask for first, and
+    whether the claims agree with the numbers that they are made from."""
     sentence = headline(verdicts)
-    inner = joined((piece("counted", CANNOT_TELL, share), piece("headline", sentence)))
-    return Shown(piece("box", "nf-cannot-tell", inner, (), findings(verdicts)), sentence)
+    counts = agree.in_numbers(map(claims.of_itself, verdicts.to_dict("records")))
+    lines = [findings(verdicts)[0], f"Claims held against their own numbers: {counts}."]
+    inner = piece("answer", [(CANNOT_TELL, sentence, "")], lines, ADVICE, "")
+    return Shown(piece("box", inner), sentence)
+
+
+def others(verdicts: pd.DataFrame) -> Shown:
+    """The findings that the box does not tell."""
+    return Shown(piece("notes", findings(verdicts)[1:]))
 
 
 def findings(verdicts: pd.DataFrame) -> list[str]:
@@ -83,8 +81,9 @@ def findings(verdicts: pd.DataFrame) -> list[str]:
     again = again and f"; {again}, if the server was restarted between the runs"
     return [
         f"221.19 TPS without and 229.41 with binary log encryption: {verdict(tps)}. "
-        f"{answers.by_chance(tps)} QPS and mean latency are the same measurement, the 15.5 % in "
-        "maximum latency is no evidence.",
+        f"{answers.by_chance(tps)}",
+        "Binary log encryption: QPS and mean latency are the same measurement as TPS, and the 15.5 % "
+        "in maximum latency is no evidence.",
         f"Tablespace encryption with heavy reads, 1 to 16 threads: {verdict(low)}. At 32 threads: "
         f"{verdict(mid)}. From 64 threads on: {verdict(high)}{again}.",
         f"A backup through aes-128-cbc: {backup}. The restore: {restore}. The document does not mention "
@@ -102,8 +101,8 @@ def archives() -> Shown:
         title = about["title"]
         if page.exists():
             title = piece("link", os.path.relpath(page, paths.reports()), title)
-        rows.append((title, about["question"], about["article"]))
-    frame = pd.DataFrame(rows, columns=["archive", "asked", "source"])
+        rows.append((title, about["measured"], about["article"]))
+    frame = pd.DataFrame(rows, columns=["archive", "measured", "source"])
     caption = "Archives whose own repeats say what can be told from noise."
     return html_table(frame, caption, name="archives", raw=("archive",))
 

@@ -5,6 +5,7 @@ The full one is recorded under data/raw/recorded; `make test` runs a small one."
 import itertools
 import json
 import math
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -557,22 +558,37 @@ def test_figures_are_drawn(recorded):
 
 def test_the_page_begins_with_four_sentences(whole, recorded):
     wolf, misses, repeat, trust = whole.sentences
-    assert wolf.startswith("Of two equal servers it says that they differ in ")
-    assert f"0 of {len(whole.identical)} recorded comparisons of identical servers" in wolf
-    assert misses.startswith("It misses a real change of 2 % in ")
-    assert "in 1 of 2 cases (50.0 %); the goal is 90 %" in repeat
-    assert "connections (0 of 1 repeats inside)" in trust
+    assert wolf.startswith("Of 100 campaigns with equal servers ")
+    assert misses.startswith("It misses a real 4 % in at most ")
+    assert repeat == "Of 2 repeats 1 fell into the range predicted before them (50.0 %; goal 90 %)."
+    assert trust == "Do not rely on a single sitting of connections."
     assert all(s in whole.box.text for s in whole.sentences)
+    assert "Computed 20" in whole.box.markup
     *_, unknown, nothing = recorded.sentences
-    assert unknown.startswith("Whether a repeat falls into its range is not known.")
+    assert unknown == "Whether a repeat falls into its range is not known."
     assert "a single sitting of anything" in nothing
+    for sentence in (*whole.sentences, *recorded.sentences):
+        assert len([word for word in sentence.split() if re.search(r"\w", word)]) <= 15
 
 
-def test_the_box_names_every_missed_goal(whole):
+def test_what_the_sentences_rest_on_stands_below_them(whole, recorded):
+    details = whole.details
+    n = len(whole.identical)
+    assert f"Of {n} recorded comparisons of identical servers 0 name a difference." in details
+    assert any(d.startswith("Of 1 repeats of connections 0 lie inside") for d in details)
+    low, high = whole.power.query("truth_pct == 2")["named"].agg(["max", "min"])
+    assert f"a real 2 % in {100 - low:.0f} to {100 - high:.0f} % of campaigns" in details[1]
+    below = whole.behind.markup.replace("\u202f", " ")
+    assert [d for d in details if d not in below] == []
+    assert "seed" in below
+    assert details[2:] != recorded.details[2:]  # which say why there is none
+
+
+def test_every_missed_goal_is_named(whole):
     missed = whole.goals[whole.goals["reached"] == "no"]
     assert whole.headline == " ".join(whole.sentences)
     for goal in missed["goal"]:
-        assert goal.replace(" %", "\u202f%") in whole.box.markup
+        assert goal.replace(" %", "\u202f%") in whole.behind.markup
 
 
 def test_goals_of_campaigns_that_are_not_there_are_not_measured(recorded):

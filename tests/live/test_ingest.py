@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -570,9 +571,14 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     (out / "about.toml").write_text('title = "Two servers"\n' + "".join(claims) + more + wrong)
     found = archives.load(out, "mysql", label="server")
     assert found.study.title == "Two servers"
-    (said,) = analysis.counts(found)
-    assert said.startswith("percona-server against mysql, TPS, 2 comparisons: 2 faster (+")
-    told = {name: amounts.ascii_only(answer) for name, answer in analysis.claims(found)}
+    assert found.study.question == "Two servers"
+    ((verdict, said),) = analysis.arms_in_words(found)
+    assert verdict == "faster"
+    assert said.startswith("percona-server against mysql: +")
+    assert said.endswith("\u202f% in 2 of 2 comparisons (TPS).")
+    judged = analysis.claims(found)
+    assert analysis.agreed(judged) == "The authors' claims: 3 agree, 1 disagrees, 1 not comparable."
+    told = {name: amounts.ascii_only(answer) for name, _, answer in judged}
     assert told["both"].startswith("agrees at all 2: here +")
     assert told["one"].startswith("agrees: +")
     assert told["none"] == "not comparable: no runs of both with an interval"
@@ -611,21 +617,46 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     """Their "Intel ahead by up to 35 %" is Intel's +55 % over Graviton, and Graviton's -35 %."""
     folder = paths.published() / "archives" / "2021-arm"
     r = archives.load(folder, "m5", label="host", restarts=True)
-    told = {said: amounts.ascii_only(answer) for said, answer in analysis.claims(r)}
+    judged = analysis.claims(r)
+    assert analysis.agreed(judged) == "The authors' claims: 7 agree, 1 disagrees."
+    assert list(analysis.claimed(judged)["what its authors say"]) == [c.claim for c in judged]
+    told = {said: amounts.ascii_only(answer) for said, _, answer in judged}
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
     assert most.startswith("that is -35.0 to 0.0 %; agrees at all 13: here -35.5 to +12.6 %")
     (amd,) = (a for said, a in told.items() if said.startswith("AMD"))
     assert amd == "agrees at all 56: here 1.2 to 2.9 times slower"
     for answer in told.values():
         assert ("times" in answer) != ("%" in answer), answer
-    assert amounts.ascii_only(analysis.counts(r)[0]).startswith(
-        "m5a against m5, TPS, 56 comparisons: 55 slower ("
+    (amd, said), (graviton, _) = analysis.arms_in_words(r)
+    assert (amd, graviton) == ("slower", "cannot tell")
+    assert said == (
+        "AMD (m5a) against Intel (m5): 1.4 to 2.9 times slower in 55 of 56 comparisons (TPS), "
+        "cannot tell in 1."
     )
+    assert analysis.contrary(r) == ""
     # one rented machine of the baseline was 21 % faster than the two others, at one thread count
     apart = analysis.outliers(r).set_index(["workload", "threads", "arm"])
     row = apart.loc[("OLTP_READ_only, 8 vCPU", 8, "m5")]
     assert (row["this run"], row["the others"]) == ("4,940.2", "3,792, 4,079")
     assert {arm for *_, arm in apart.index} == {"m5", "m6g"}
+
+
+def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monkeypatch):
+    """Among them where latency is worse although throughput is better."""
+    monkeypatch.setenv(report.OUT, str(tmp_path))
+    r = archives.load(paths.published() / "archives" / "2026-pgo", "mysql-non-pgo", label="server")
+    joint, judged = analysis.summary(analysis.main(r)), analysis.claims(r)
+    worst, leads = analysis.contrary(r), analysis.arms_in_words(r)
+    assert worst == "But p95 latency +33.4\u202f% at 64 threads (RW, buffer pool 32G)."
+    shown = report.archived(r, joint, leads, worst, analysis.agreed(judged)).markup
+    for words in (leads[0][1], worst, "What to do:", "Measured in three runs of 15 minutes: 2026"):
+        assert words in shown
+    said = re.sub("<[^>]+>", " ", f"{r.study.title} {shown}").replace("\u202f", " ")
+    assert len([word for word in said.split() if re.search(r"\w", word)]) <= 90, said
+    facts = json.loads((tmp_path / "archive-2026-pgo.json").read_text())
+    assert facts["advice"] == r.about["advice"]
+    assert facts["title"].endswith("?")
+    assert facts["headline"] == leads[0][1]
 
 
 def _versions(tree: Path, rates: dict, runs: int = 1) -> Path:

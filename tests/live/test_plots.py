@@ -9,6 +9,7 @@ import tomllib
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.text import Text
 
 from conftest import DATA
@@ -359,7 +360,7 @@ SAID = {
         "change, with its interval (↑ faster, ↓ slower)",
     },
     "timeline": {
-        *("encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not judged"),
+        *("encrypted: median 104", "plain: median 103", "dashed grey: warm-up, not counted"),
     },
     "warmup": {"plain (3 runs)", "encrypted (3 runs)"},
     "dots": {
@@ -435,9 +436,16 @@ def test_in_jupyterlab_its_own_rules_give_way():
     css = canvas._lab_css()
     assert css.startswith(plots.LAB)
     rules = css.partition("body[data-jp-theme-light] {")[2]
-    assert ".nf-verdict dl" in rules
+    assert ".nf-headline" in rules
     assert "--nf-ink" not in rules.partition("{")[0]
     assert css.count("{") == css.count("}")
+
+
+def test_signs_have_no_direction_and_the_font_of_figures_has_them():
+    """A sign beside `+11.7 %` must not point down."""
+    signs = "".join(markup.GLYPHS.values())
+    assert not re.search("[▲△▴▼▽▾↑↓↗↘⬆⬇]", signs)
+    assert {ord(sign) for sign in signs} <= set(get_font(findfont("DejaVu Sans")).get_charmap())
 
 
 # -- axes ------------------------------------------------------------------------------------------

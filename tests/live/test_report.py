@@ -254,7 +254,7 @@ def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured(
     leads = [table.loc[n] for n in range(3)]
     shown = report.verdict_box(table, WHERE, primary=leads[:2], answer="And 7 % more.")
     said = text(shown)
-    order = ("▲ Encrypted takes 14.0 % more CPU", "TPS at 4 threads between 4.0 % faster and")
+    order = ("✗ Encrypted takes 14.0 % more CPU", "TPS at 4 threads between 4.0 % faster and")
     order += ("And 7 % more.", "Measured 12 pairs: 2026-11-20, AMD EPYC, 2 cores, MySQL 9.7.4.")
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
     assert "sittings" not in said  # the first row, which has its word, says how often
@@ -375,7 +375,7 @@ def test_the_table_says_what_is_known_where_and_how_often():
     table.loc[1, ["lo_pct", "hi_pct", "verdict"]] = [-11.0, 2.0, "cannot tell"]
     said = text(report.verdict_table(table))
     assert "Threads Verdict Change Interval Sittings Next" in said
-    assert "1 ▲ slower -9.0 % -11.0 to -7.0 % 1 -12.0 to -6.0 % 2 ? cannot tell -9.0 %" in said
+    assert "1 ✗ slower -9.0 % -11.0 to -7.0 % 1 -12.0 to -6.0 % 2 ? cannot tell -9.0 %" in said
     assert "Between 2.0 % faster and 11.0 % slower; a campaign 3.3 times as long" in said
     waiting = table.assign(verdict="not yet", asked=3, processor="EPYC 25/1/1")
     other = table.assign(processor="Xeon, model not recorded")
@@ -383,11 +383,11 @@ def test_the_table_says_what_is_known_where_and_how_often():
     said = text(report.verdict_table(both))
     assert "Processor Threads Verdict" in said
     first = "EPYC 1 ○ not yet -9.0 % -11.0 to -7.0 % 1 of 3 -12.0 to -6.0 %"
-    assert f"{first} Xeon 1 ▲ slower" in said  # the same comparison below it
+    assert f"{first} Xeon 1 ✗ slower" in said  # the same comparison below it
     bare = table.drop(columns=["sittings", "asked", "ranged", "next_lo_pct", "next_hi_pct"])
     said = text(report.verdict_table(bare))  # of an archive
     assert "Threads Verdict Change Interval n" in said
-    assert "1 ▲ slower -9.0 % -11.0 to -7.0 % 12" in said
+    assert "1 ✗ slower -9.0 % -11.0 to -7.0 % 12" in said
 
 
 def test_a_page_shows_the_first_rows_of_a_long_table_and_its_data_hold_all():

@@ -81,3 +81,10 @@ def test_several_runs_a_group_count_as_such():
     steady = order.trend([[10.0, 10.2, 9.9], [9.5, 9.6, 9.4], [9.0, 9.1, 8.9]])
     assert steady.decided
     assert steady.tau < -0.8
+
+
+def test_claims_are_counted_by_their_word():
+    words = [agree.DISAGREES, agree.NOT_COMPARABLE, agree.AGREES, agree.AGREES]
+    assert agree.in_numbers(words) == "2 agree, 1 disagrees, 1 not comparable"
+    assert agree.in_numbers([agree.AGREES]) == "1 agrees"
+    assert agree.in_numbers([]) == ""

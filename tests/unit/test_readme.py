@@ -16,6 +16,7 @@ from noisefloor import paths
 from noisefloor.cli import main
 from noisefloor.model import METRICS
 from noisefloor.show import report
+from noisefloor.show.markup import GLYPHS
 from noisefloor.stats import verdict
 
 ROOT, DOCS = paths.root(), paths.root() / "docs"
@@ -141,6 +142,7 @@ def test_the_words_of_the_table_are_those_that_the_rule_has():
     words = [w for cell in cells for w in re.findall(r"`([a-z ]+)`", cell)]
     changes = {m.word(up) for m in METRICS.values() if m.judged for up in (True, False)}
     assert sorted(words) == sorted({*changes, verdict.SAME, verdict.CANNOT_TELL, verdict.NOT_YET})
+    assert ", ".join(f"{sign} {kind}" for kind, sign in GLYPHS.items()) in text
 
 
 def test_the_table_of_libraries_holds_what_is_installed_for_users():

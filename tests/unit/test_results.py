@@ -285,7 +285,7 @@ def test_a_page_holds_all_campaigns_of_every_question(three, recorded, tmp_path)
         ("f", "throttled", 24, away),
         ("g", "throttled", 23, {"parameters": {"margin_pct": 5.0}}),
         ("h", "throttled", 23, mysql),
-        ("i", "throttled", 23, loop),  # not judged
+        ("i", "throttled", 23, loop),  # not compared
         ("j", "throttled", 23, {"profile": {"name": "quick"}}),
         ("k", "profile", 22, {}),
     ):

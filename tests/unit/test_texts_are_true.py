@@ -1,6 +1,7 @@
 """What comments, docstrings and documents say of the code."""
 
 import ast
+import html
 import importlib
 import itertools
 import re
@@ -188,3 +189,40 @@ def test_all_sql_goes_through_one_module():
         "servers/session.py",
         "store.py",
     ]
+
+
+# what readers did not understand, or laughed at; the project's own name may stay
+NOT_UNDERSTOOD = (
+    *("noise floor", "not judged", "under contention", "levelled", "weighted by the A/A"),
+    *("overhead", "costs throughput", "brings throughput", "two one-sided", r"\.\d.% interval"),
+    *("would settle it", "too few blocks", "signs of the blocks", "read them one by one"),
+    *("not what was measured", "some ten times slower", "same instructions exist"),
+    "instrument is honest",
+)
+READ = (
+    *(LIBRARY / "show" / "template").rglob("*.*"),
+    *(paths.root() / "docs").glob("*.md"),
+    paths.root() / "README.md",
+    *(paths.root() / "reports" / "published").glob("*/*.html"),
+)
+
+
+def read_text(file: Path) -> str:
+    """What a reader sees of a file: of a page neither style nor code."""
+    text = file.read_text()
+    if file.suffix == ".html":
+        text = re.sub(r"<(style|script|pre)\b.*?</\1>", " ", text, flags=re.S)
+        text = html.unescape(re.sub("<[^>]+>", " ", text))
+    return re.sub(r"\s+", " ", text)
+
+
+@pytest.mark.parametrize("file", READ, ids=lambda f: f.name)
+def test_no_text_says_what_readers_did_not_understand(file):
+    found = re.findall("|".join(NOT_UNDERSTOOD), read_text(file), re.I)
+    assert found == []
+
+
+@pytest.mark.parametrize("phrase", ["A noise\nfloor of 1.1 %", "two one-sided tests", "97.2 % interval"])
+def test_a_phrase_that_readers_did_not_understand_is_seen(tmp_path, phrase):
+    (tmp_path / "page.html").write_text(f"<p>{phrase}</p>")
+    assert re.search("|".join(NOT_UNDERSTOOD), read_text(tmp_path / "page.html"), re.I)

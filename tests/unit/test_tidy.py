@@ -9,7 +9,7 @@ from noisefloor import studies
 from noisefloor.data import tidy
 
 ARM = "in-memory-t2-encrypted-p001"
-HALF = f"{ARM}: only one run of the pair is whole; not judged"
+HALF = f"{ARM}: only one run of the pair is whole; not compared"
 FACTS = {"workload_tool": "sysbench", "slice_s": 1, "threads": 2, "usage": {"server": {}}}
 
 
@@ -103,7 +103,7 @@ def test_a_run_without_its_partner_is_not_judged(recorded, runs):
         path.unlink()
     table, problems, _ = tidy.opened(recorded).tidy_runs
     assert ARM not in set(table["pair_id"])
-    assert problems == [HALF, f"{runs[0].name}: it has no run.json; not judged"]
+    assert problems == [HALF, f"{runs[0].name}: it has no run.json; not compared"]
 
 
 def test_what_failed_is_kept_and_not_judged(recorded, runs):

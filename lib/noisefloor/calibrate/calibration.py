@@ -1,7 +1,6 @@
 """The synthetic figures and the campaigns together: tables, goals, and sentences."""
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ INSTRUMENTS = {
     "restart": "restarts", "thread pool": "thread pools",
     "at a rate": "at a rate",
 }  # fmt: skip
-NO_TRUST = "Do not rely on a single sitting of {}: sittings differ by more than one of them shows."
+NO_TRUST = "Do not rely on a single sitting of {}."
 TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
 
@@ -87,51 +86,66 @@ class Calibration:
 
     @property
     def sentences(self) -> tuple[str, str, str, str]:
-        """How often it reports false differences, what it misses, whether a repeat lies in its range, and
-        where it must not be trusted."""
-        return self._wolf(), self._misses(), *self._repeated()
-
-    def _wolf(self) -> str:
-        share = self.cells["different_pct"]
-        words = (
-            f"Of two equal servers it says that they differ in {share.median():.1f} of 100 synthetic "
-            f"campaigns ({share.max():.1f} in the worst of {len(share)} kinds of noise)"
+        """How often it cries wolf, what it misses, whether a repeat falls into the interval, and where
+        it must not be trusted."""
+        false, missed = self.cells["different_pct"], self._missed
+        return (
+            f"Of 100 campaigns with equal servers {false.median():.1f} name a difference "
+            f"({false.max():.1f} in the worst noise).",
+            f"It misses a real 4 % in at most {missed.max()[4]:.0f} % of campaigns, 2 % in "
+            f"{missed.max()[2]:.0f} %.",
+            *self._repeated(),
         )
+
+    @property
+    def details(self) -> list[str]:
+        """What the four sentences rest on, a sentence each."""
+        false, low, high = self.cells["different_pct"], self._missed.min(), self._missed.max()
+        kinds = f"over {len(false)} kinds of noise"
+        details = [
+            f"Equal servers, {kinds}: {false.min():.1f} to {false.max():.1f} of 100 synthetic "
+            "campaigns name a difference.",
+            f"Missed, by how much runs and starts scatter: a real 2 % in {low[2]:.0f} to {high[2]:.0f} % "
+            f"of campaigns, 4 % in {low[4]:.0f} to {high[4]:.0f} %.",
+        ]
         try:
-            wrong = [int(f["verdict"].map(differs).sum()) for f in (self.identical, self.controls)]
-        except live.TooShort:
-            return f"{words}."
-        return (
-            f"{words}, in {wrong[0]} of {len(self.identical)} recorded comparisons of identical servers "
-            f"and in {wrong[1]} of {len(self.controls)} of a server with itself."
-        )
+            pairs = ((self.identical, "identical servers"), (self.controls, "a server with itself"))
+            details += [
+                f"Of {len(rows)} recorded comparisons of {what} {rows['verdict'].map(differs).sum()} "
+                "name a difference."
+                for rows, what in pairs
+            ]
+            details += [
+                f"Of {r.repeats} repeats of {INSTRUMENTS.get(r.instrument, r.instrument)} {r.inside} "
+                "lie inside: sittings differ by more than one of them shows."
+                for r in self._badly_predicted()
+            ]
+        except live.TooShort as e:
+            details.append(str(e))
+        return details
 
-    def _misses(self) -> str:
-        missed = (100 - self.power.set_index("truth_pct")["named"]).groupby(level=0)
-        small, large = (f"{missed.min()[t]:.0f} to {missed.max()[t]:.0f} %" for t in (2, 4))
-        return (
-            f"It misses a real change of 2 % in {small} of campaigns and one of 4 % in {large}, depending "
-            "on how much runs and starts scatter."
-        )
+    @property
+    def _missed(self) -> Any:
+        """Share of campaigns that miss a true change, in percent, by change, over the scatters."""
+        return (100 - self.power.set_index("truth_pct")["named"]).groupby(level=0)
 
     def _repeated(self) -> tuple[str, str]:
         try:
             repeats = self.repeats
-        except live.TooShort as e:
-            words = f"Whether a repeat falls into its range is not known. {e}"
-            return words, NO_TRUST.format("anything")
+        except live.TooShort:
+            return "Whether a repeat falls into its range is not known.", NO_TRUST.format("anything")
         inside, n = int(repeats["inside"].sum()), len(repeats)
         words = (
-            f"A repeat on the same processor fell into the range predicted before it in {inside} of "
-            f"{n} cases ({pct(inside / n)}); the goal is 90 %."
+            f"Of {n} repeats {inside} fell into the range predicted before them ({pct(inside / n)}; "
+            "goal 90 %)."
         )
-        each = heldout.summary(repeats, "instrument")
-        missed: Iterable[Any] = each[each["share_pct"] < 90].itertuples()
-        bad = [
-            f"{INSTRUMENTS.get(r.instrument, r.instrument)} ({r.inside} of {r.repeats} repeats inside)"
-            for r in missed
-        ]
-        return words, NO_TRUST.format(" and ".join(bad)) if bad else TRUSTED
+        bad = [INSTRUMENTS.get(r.instrument, r.instrument) for r in self._badly_predicted()]
+        return words, NO_TRUST.format(" or ".join(bad)) if bad else TRUSTED
+
+    def _badly_predicted(self) -> list[Any]:
+        """The instruments whose repeats fall into their range less often than the goal says."""
+        each = heldout.summary(self.repeats, "instrument")
+        return list(each[each["share_pct"] < 90].itertuples())
 
     @property
     def headline(self) -> str:

@@ -151,7 +151,7 @@ def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:
             "they say": r["said"],
             **_sizes(r),
             "verdict": report.badge(r["verdict"]),
-            "their claim": _itself(r),
+            "their claim": of_itself(r),
             "by chance": answers.often(r["chance"]) if r["chance"] < 1 else "–",
             "to settle it": r["settle"] if r["settle"][:1].isdigit() else "–",
         }
@@ -187,8 +187,9 @@ def _sizes(row: Row) -> dict[str, str]:
     }
 
 
-def _itself(row: Row) -> str:
-    """Whether what a source says agrees with its own numbers, by the rule for all claims."""
+def of_itself(row: Row) -> str:
+    """Whether what a source says agrees with its own numbers, by the rule for all claims; a dash where
+    it says nothing."""
     if pd.isna(row["claimed_pct"]):
         return "–"
     if pd.isna(row["lo_pct"]):

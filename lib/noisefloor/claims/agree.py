@@ -5,6 +5,8 @@ is a range without width, "up to 9 % less" is -9 to 0, "no difference" is 0. It 
 overlaps our range."""
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 
 AGREES, DISAGREES, NOT_COMPARABLE = "agrees", "disagrees", "not comparable"
 Range = tuple[float, float]  # changes in percent, the lower end first
@@ -38,3 +40,13 @@ def claimed(percent: float, *, most: bool = False, least: bool = False) -> Range
 def agreement(theirs: Range, ours: Range) -> str:
     """`agrees` where their range meets ours, else `disagrees`."""
     return AGREES if theirs[0] <= ours[1] and ours[0] <= theirs[1] else DISAGREES
+
+
+def in_numbers(words: Iterable[str]) -> str:
+    """How many claims have which word: `7 agree, 1 disagrees`; "" without any."""
+    counts = Counter(words)
+    ordered = (word for word in (AGREES, DISAGREES, NOT_COMPARABLE) if counts[word])
+    return ", ".join(
+        f"{counts[word]} {word if counts[word] == 1 else word.removesuffix('s')}"
+        for word in ordered
+    )

@@ -111,8 +111,9 @@ class Archive(results.Results):
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What about.toml beside the tables says of them: title, question, source, licence, date,
-        host and engine in words, and the claims of their authors; {} without it."""
+        """What about.toml beside the tables says of them: title (a question), how they were measured
+        and what to do in words, source, licence, date, host, engine, names of the arms in a sentence,
+        and the claims of their authors; {} without it."""
         file = self.folder / "about.toml"
         return tomllib.loads(file.read_text()) if file.is_file() else {}
 
@@ -169,10 +170,11 @@ class Archive(results.Results):
         others = (
             a for a in pd.unique(self.tidy["arm"]) if a not in (first, first + CONTROL_SUFFIX)
         )
+        title = self.about.get("title", f"What do the runs of {self.folder.stem} say?")
         return Study(
             name=f"archive-{self.folder.stem}",
-            title=self.about.get("title", f"Archive {self.folder.stem}"),
-            question=self.about.get("question", "What do these runs say?"),
+            title=title,
+            question=title,
             baseline=Arm(first),
             arms=tuple(map(Arm, others)),
             workloads=tuple(works),

@@ -177,7 +177,7 @@ class Timed(Folder):
     pairs = 0  # that are whole
 
     def measure(self, watch: Stopwatch) -> None:
-        """A pair that is not judged, after which files are in the cache; then the blocks. Raises
+        """A pair that does not count, after which files are in the cache; then the blocks. Raises
         TimingError."""
         self.watch, self.block = watch, 0
         for arm in self.study.compared:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 TEMPLATE = Path(__file__).parent / "template"
 TOLD = tomllib.loads((TEMPLATE / "pages.toml").read_text(encoding="utf-8"))
-# the signs of what `kind` tells of a verdict
-GLYPHS = {"worse": "▲", "better": "▼", "same": "=", "cannot tell": "?", "not yet": "○"}
+# the signs of what `kind` tells of a verdict: none points up or down, as the change beside it may
+GLYPHS = {"worse": "✗", "better": "✓", "same": "=", "cannot tell": "?", "not yet": "○"}
 _WORSE = {m.word(m.worse_up) for m in METRICS.values()}  # a word is worse for every metric or none
 _MOST = 1_000  # characters of a piece, where only its plain text can be shown
 PACKED = 40_000  # bytes of data above which a page carries them compressed

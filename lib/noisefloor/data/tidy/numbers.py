@@ -227,7 +227,7 @@ def _served(out: Result, facts: dict[str, Any]) -> None:
 
 
 def rows(run: Place | Run) -> list[dict[str, Any]]:
-    """Tidy rows of one run; none of one that is not judged (`_DUET`). Raises Damaged, ParseError,
+    """Tidy rows of one run; none of one that is not compared (`_DUET`). Raises Damaged, ParseError,
     Unusable."""
     run = run if isinstance(run, Run) else Run(run)
     facts = run.facts
@@ -269,19 +269,19 @@ def _tidy_runs(campaign: Opened) -> TidyRuns:
         except (Damaged, parse.ParseError, Unusable) as e:
             problems.append(f"{run.name}: {e}")
     if any(w.get("at_once") for w in facts["workloads"]):
-        problems.append("two servers at once in a closed loop: measured, and not judged")
+        problems.append("two servers at once in a closed loop: measured, and not compared")
     result = _in_every_run(frame(measured))
     pairs = result[~result["warmup"]].groupby("pair_id")["position"].nunique()
     half = set(pairs[pairs < 2].index)
-    problems += [f"{p}: only one run of the pair is whole; not judged" for p in sorted(half)]
+    problems += [f"{p}: only one run of the pair is whole; not compared" for p in sorted(half)]
     result = result[result["warmup"] | ~result["pair_id"].isin(half)].reset_index(drop=True)
     full = rates.saturated(result, facts["baseline"])
     result = rates.by_block(result, campaign.runs)
-    problems += [f"{p.name}: it has no run.json; not judged" for p in strays(folder)]
+    problems += [f"{p.name}: it has no run.json; not compared" for p in strays(folder)]
     for why in ("failed", "unpaired", "damaged", "unproved"):
         kept: list[Place] = sorted(runs_folder(folder).glob(f"*.{why}*"))
         problems += [
-            f"{p.name}: a run that failed, was changed or lost its partner; kept, not judged"
+            f"{p.name}: a run that failed, was changed or lost its partner; kept, not compared"
             for p in kept
         ]
     return TidyRuns(result, problems + broken(folder), full)

@@ -149,7 +149,7 @@ def timeline(intervals: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool =
         ax.axhline(middle, color=ink[arm], lw=0.9, ls=(0, (5, 3)))
         names[arm] = f"{arm}: median {middle:,.0f}"
     if frame["warmup"].any():
-        words = "dashed grey: warm-up, not judged"
+        words = "dashed grey: warm-up, not counted"
         canvas.note(ax, words, (0, 0), (4, 3), "axes fraction", va="bottom")
     if len(judged):
         low, high = judged["tps"].quantile(0.002), judged["tps"].max()

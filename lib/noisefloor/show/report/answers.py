@@ -10,6 +10,7 @@ import pandas as pd
 
 from noisefloor import paths, schedule, studies
 from noisefloor.data import results, tidy
+from noisefloor.data.archive import Archive
 from noisefloor.data.results import (
     LATENCY,
     PROCESSOR,
@@ -37,7 +38,7 @@ from noisefloor.data.results import (
 from noisefloor.data.results import questions as questions_of
 from noisefloor.servers.kinds import USUAL
 from noisefloor.show import plots
-from noisefloor.show.markup import TOLD, Shown, has_value, piece, say, verdict_kind
+from noisefloor.show.markup import TOLD, Shown, has_value, piece, say
 from noisefloor.show.report import words
 from noisefloor.show.report.pieces import (
     flat,
@@ -50,7 +51,7 @@ from noisefloor.show.report.pieces import (
 )
 from noisefloor.show.rows import SHORT, is_control, is_joint, joint, metric_label
 
-FEW = 6  # comparisons that the table of questions tells one by one
+FEW = 6  # comparisons that the table of questions tells one by one, arms that a box does
 MANY = 20  # more of them are drawn over all thread counts alone
 COSTS = [*THROUGHPUT, *PROCESSOR]
 ENDS = ("change_pct", "lo_pct", "hi_pct")
@@ -88,27 +89,31 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
 
 
 def archived(
-    r: Results, rows: pd.DataFrame, sentences: Sequence[str], claims: Sequence[tuple[str, str]]
+    r: Archive, rows: pd.DataFrame, leads: Sequence[tuple[str, str]], *lines: str
 ) -> Shown:
-    """The head of an archive's page: `sentences` on how many comparisons have which verdict, their
-    joint effects (`rows`), and what the authors of the runs claim beside what the runs say, (claim,
-    answer) of each. Of one comparison as of a study."""
+    """The head of an archive's page: (commonest verdict, sentence) of each arm, further `lines`, and
+    from its about.toml what to do, how often, when and where it was measured. Where `rows`, its
+    comparisons, are one: as of a study."""
+    lines = tuple(filter(None, lines))
     if len(rows) == 1:
-        return begin(r, answer=" ".join(f"{claim}: {answer}." for claim, answer in claims))
+        return begin(r, answer=" ".join(lines))
     plots.theme([r.study.baseline, *r.study.arms])
-    title, headline = r.study.title, " ".join(sentences)
+    headline, advice = " ".join(sentence for _, sentence in leads), r.about.get("advice", "")
     save(
-        r.verdicts, r.study.name, r.meta, primary=[], raw=r.sources, title=title, headline=headline
+        r.verdicts,
+        r.study.name,
+        r.meta,
+        primary=[],
+        title=r.study.title,
+        headline=headline,
+        advice=advice,
+        raw=r.sources,
     )
-    several = [c for c in ("workload", "arm") if rows[c].nunique() > 1]
-    chips = [
-        (", ".join(row[c] for c in several), row["verdict"], words.word(row), words.change(row))
-        for row in rows.to_dict("records")
-    ]
-    few = chips if len(chips) <= FEW else []
-    inner = piece("archived", sentences[:FEW], few, claims, words.where(r.meta))
-    look = f"nf-{verdict_kind(rows['verdict'].mode()[0])}".replace(" ", "-")
-    return Shown(piece("box", look, inner), "\n".join(sentences))
+    often, where = r.about.get("measured"), words.where(r.meta)
+    measured = f"Measured {often}: {where}." if often else where
+    shown = [(verdict, sentence, "") for verdict, sentence in leads[:FEW]]
+    inner = piece("answer", shown, lines, advice, measured)
+    return Shown(piece("box", inner), headline)
 
 
 # -- figures ---------------------------------------------------------------------------------------

@@ -377,13 +377,18 @@ def _again(results: Results) -> Shown:
     return Shown(piece("again", line, ", ".join([*versions, f"seed {meta['seed']}"])))
 
 
+def _folded(title: str, frame: pd.DataFrame, name: str) -> Shown | None:
+    """A table behind a title, which is its caption, too."""
+    return fold(title, html_table(frame, title, name=name))
+
+
 def _of_servers(results: Results) -> list[Shown | None]:
     """What the servers of a page were given, and what they showed."""
     return [
         fold("my.cnf of each arm", _configured(results)),
         fold("Settings of each arm", settings(results)),
-        fold("Every variable that differs between the arms", html_table(differences(results))),
-        fold("Proof that each arm was what it is called", html_table(evidence(results))),
+        _folded("Every variable that differs between the arms", differences(results), "variables"),
+        _folded("Proof that each arm was what it is called", evidence(results), "proofs"),
     ]
 
 
@@ -391,11 +396,11 @@ def details(results: Results) -> Shown | None:
     """Doubts, settings, proofs and runs, each folded; then where the numbers come from."""
     warned, left = len(warnings(results)), len(skipped(results))
     return joined_shown(
-        fold(f"Left out on this machine ({left})", html_table(skipped(results))) if left else None,
-        fold(f"Warnings ({warned})", html_table(warnings(results))) if warned else None,
+        _folded(f"Left out on this machine ({left})", skipped(results), "left-out") if left else None,
+        _folded(f"Warnings ({warned})", warnings(results), "warnings") if warned else None,
         *(_of_servers(results) if results.meta.get("engine") else ()),
-        fold("What was measured, and why", html_table(workloads(results))),
-        fold(f"Every run ({len(results.runs)})", html_table(results.runs)),
+        _folded("What was measured, and why", workloads(results), "workloads"),
+        _folded(f"Every run ({len(results.runs)})", results.runs, "runs"),
         _again(results),
         provenance(results),
     )

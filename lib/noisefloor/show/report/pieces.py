@@ -113,7 +113,7 @@ def verdict_box(
     text = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
     lines = [line for line in (words.upper(worst), answer) if line]
     inner = piece("answer", leads, lines, do, measured)
-    return Shown(piece("box", "", inner, (), doubts), text)
+    return Shown(piece("box", inner, doubts), text)
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -352,6 +352,7 @@ def save(
     primary: Any = None,
     title: str = "",
     headline: str = "",
+    advice: str = "",
     also: Iterable[Row] = (),
     campaigns: Mapping[str, str] | None = None,
     raw: Iterable[Path] = (),
@@ -359,9 +360,10 @@ def save(
 ) -> None:
     """Store the verdict table as CSV and JSON: beside the page when `render` runs the notebook,
     else under ``data/processed/`` so that exploring never changes a page. `campaign`: the facts of
-    campaign.json; `primary`: the row or the list of rows at the top of the page; `headline`: the
-    page's own sentence, if it is about more; `also`: further rows for the findings; `r`: the results
-    that the rows are from. A lead has its other thread counts (`counts`, if there is no joint row) and the same comparison on other processors (`others`).
+    campaign.json; `primary`: the row or the list of rows at the top of the page; `headline`, `advice`:
+    the page's own sentences, if it is about more; `also`: further rows for the findings; `r`: the
+    results that the rows are from. A lead has its other thread counts (`counts`, if there is no joint
+    row) and the same comparison on other processors (`others`).
 
     What gives the same page again is stored as well: `campaigns`, the notebook's parameters that
     name campaigns (by default those that `campaign` is about), and a digest of each folder of raw
@@ -388,7 +390,7 @@ def save(
         "machine": words.machine(campaign) or None,
         "engine": words.engine(campaign) or None,
         "measured": words.effort(rows[0], r) if rows else None,
-        "advice": statement.advice(rows[0], r) if rows and r is not None else None,
+        "advice": statement.advice(rows[0], r) if rows and r is not None else advice or None,
         "minutes": round(sum(map(words.minutes, r.parts[:1])), 1)
         if r is not None and rows
         else None,
