@@ -8,6 +8,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from analysis.estimates import (
     NOTHING,
@@ -91,13 +92,14 @@ def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
     with its busiest process; a bar a process, divided into running and the kinds of waiting."""
     frame, bottleneck = in_seconds(busy), busiest(busy)
     seen = set(frame.loc[frame["seconds"] > 0, "state"])
-    ink = {state: colour for state, colour in STATES.items() if state in seen}
-    looks = {
-        state: to_rgba(colour, 1 if state == "runs" else 0.35) for state, colour in ink.items()
+    ink = {
+        state: to_rgba(colour, 1 if state == "runs" else 0.35)
+        for state, colour in STATES.items()
+        if state in seen
     }
     arms = [arm for arm in colours(busy) if arm in set(busy["arm"])]
     bars = [busy["arm"].eq(arm).sum() for arm in arms]
-    high = 26 * sum(bars) + 50 * len(arms) + (90 if narrow else 60)
+    high = 26 * sum(bars) + 50 * len(arms) + (80 if narrow else 60)
     figure, panels = canvas.sheet(narrow, high, len(arms), sharex=True, height_ratios=bars)
     for ax, arm in zip(panels, arms, strict=True):
         sns.histplot(
@@ -106,7 +108,7 @@ def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
             weights="seconds",
             hue="state",
             hue_order=[*reversed(ink)],  # the last one begins at zero
-            palette=looks,
+            palette=ink,
             multiple="stack",
             shrink=0.74,
             alpha=None,
@@ -116,9 +118,10 @@ def processes_figure(busy: pd.DataFrame, *, narrow: bool = False) -> Figure:
         )
         ax.set(xlabel="", ylabel="")
         ax.grid(visible=False)
-        names = {state: f"■ {state}" for state in ink} if ax is panels[0] else {}
-        canvas.above(ax, bottleneck.get(arm, ""), arm, names, ink, narrow)
+        canvas.above(ax, bottleneck.get(arm, ""), arm)
     panels[-1].xaxis.set_major_formatter("{x:g}\u202fs")
+    legend = [Patch(facecolor=ink[state], linewidth=0, label=state) for state in ink]
+    figure.legend(handles=legend, loc="outside upper left", ncols=2 if narrow else 4, frameon=False)
     return figure
 
 

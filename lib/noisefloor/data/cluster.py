@@ -63,9 +63,8 @@ def pool(
                 raise Unreachable(why) from None
         return
     width = workers or os.cpu_count() or 1
-    around = os.environ if environment is None else environment
-    here: Any
-    here = _Apart(width, around) if apart else ProcessPoolExecutor(width, initializer=_end_with)
+    given = os.environ if environment is None else environment
+    here: Any = _Apart(width, given) if apart else ProcessPoolExecutor(width, initializer=_end_with)
     with here:
         here.width = width
         yield here
