@@ -29,9 +29,7 @@ def headline(verdicts: pd.DataFrame) -> str:
     kinds: Any = verdicts.apply(lambda r: kind(r["verdict"], r["metric"]), axis=1)
     counts = Counter(kinds)
     sizes = {k: _factors(verdicts.loc[kinds.eq(k), "change_pct"]) for k in ("worse", "better")}
-    clauses = (
-        f"{counts[k]} {k}{sizes.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL)
-    )
+    clauses = (f"{counts[k]} {k}{sizes.get(k, '')}" for k in ("worse", "better", SAME, CANNOT_TELL))
     many, sources = len(verdicts), verdicts["study"].nunique()
     return f"{many} comparisons from {sources} sources: {', '.join(clauses)}."
 

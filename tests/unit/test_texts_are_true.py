@@ -222,7 +222,9 @@ def test_no_text_says_what_readers_did_not_understand(file):
     assert found == []
 
 
-@pytest.mark.parametrize("phrase", ["A noise\nfloor of 1.1 %", "two one-sided tests", "97.2 % interval"])
+@pytest.mark.parametrize(
+    "phrase", ["A noise\nfloor of 1.1 %", "two one-sided tests", "97.2 % interval"]
+)
 def test_a_phrase_that_readers_did_not_understand_is_seen(tmp_path, phrase):
     (tmp_path / "page.html").write_text(f"<p>{phrase}</p>")
     assert re.search("|".join(NOT_UNDERSTOOD), read_text(tmp_path / "page.html"), re.I)

@@ -133,7 +133,9 @@ class Calibration:
         try:
             repeats = self.repeats
         except live.TooShort:
-            return "Whether a repeat falls into its range is not known.", NO_TRUST.format("anything")
+            return "Whether a repeat falls into its range is not known.", NO_TRUST.format(
+                "anything"
+            )
         inside, n = int(repeats["inside"].sum()), len(repeats)
         words = (
             f"Of {n} repeats {inside} fell into the range predicted before them ({pct(inside / n)}; "

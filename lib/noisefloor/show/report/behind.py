@@ -396,7 +396,9 @@ def details(results: Results) -> Shown | None:
     """Doubts, settings, proofs and runs, each folded; then where the numbers come from."""
     warned, left = len(warnings(results)), len(skipped(results))
     return joined_shown(
-        _folded(f"Left out on this machine ({left})", skipped(results), "left-out") if left else None,
+        _folded(f"Left out on this machine ({left})", skipped(results), "left-out")
+        if left
+        else None,
         _folded(f"Warnings ({warned})", warnings(results), "warnings") if warned else None,
         *(_of_servers(results) if results.meta.get("engine") else ()),
         _folded("What was measured, and why", workloads(results), "workloads"),
