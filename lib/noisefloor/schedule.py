@@ -163,8 +163,9 @@ def expected(study: Study, declared: Mapping[str, Any], pairs: int = 0) -> dict[
     recorded."""
     work, blocks = study.workloads[0], declared["blocks"]
     fit = pairs or _fitting(study, blocks)
-    rates = sum(bool(w.rate) for w in study.workloads) if work.rate else 1
-    q = 1 - stats.verdict.ALPHA / (len(work.threads) * rates * len(study.arms)) / 2
+    together = sum(c.workload is work and not c.control for c in cells(study))
+    together += _beside(study).get(work.name, 0)  # as they are judged
+    q = 1 - stats.verdict.ALPHA / together / 2
     half_widths: dict[str, float] = {}
     for metric in work.deciding:
         sds = stats.scatter.pair_sds(kin(study, work), metric, work.threads)

@@ -60,7 +60,8 @@ def write_tables(opened: Sequence[Results], folder: Path, *, machine: bool = Fal
 def noise(opened: Sequence[Results]) -> dict[str, Any]:
     """What one pair scatters, by thread count: {"source", name: {metric: {threads: sd in percent}}},
     the names those of `schedule.kin`. Around the means of blocks, where neither an arm's effect nor a
-    start's is left; of two identical arms whose blocks hold one pair, around the mean of the campaign."""
+    start's is left. Where blocks hold one pair: of identical arms, and at a rate, around the mean of
+    the campaign."""
     sums: dict[tuple[str, str, int], list[tuple[float, int]]] = {}
     counted = 0
     for r in opened:
@@ -79,8 +80,8 @@ def noise(opened: Sequence[Results]) -> dict[str, Any]:
                     _of_blocks(p, beside[beside["arm"].eq(arm)]) for arm, p in part.groupby("arm")
                 ]
             else:
-                whole = bool(load.rate)  # blocks of one pair: around the mean of the campaign
-                parts = [_around(p, whole or arm in equal) for arm, p in part.groupby("arm")]
+                rated = bool(load.rate)
+                parts = [_around(p, rated or arm in equal) for arm, p in part.groupby("arm")]
             total, df = map(sum, zip(*parts, strict=True))
             if df < PAIRS - 1:
                 continue
@@ -94,12 +95,12 @@ def noise(opened: Sequence[Results]) -> dict[str, Any]:
     return table
 
 
-def _around(pairs: pd.DataFrame, equal: bool) -> tuple[float, int]:
-    """(sum of squares, degrees of freedom) of the changes of an arm around the means of its blocks; of
-    an `equal` one whose blocks hold too few, around the mean of all."""
+def _around(pairs: pd.DataFrame, whole: bool) -> tuple[float, int]:
+    """(sum of squares, degrees of freedom) of the changes of an arm around the means of its blocks. If
+    these hold too few pairs, and `whole`: around the mean of the campaign."""
     d, block = pairs["change"], pairs["block"]
     away, df = d - d.groupby(block).transform("mean"), len(d) - block.nunique()
-    if df < FREE and equal:
+    if df < FREE and whole:
         away, df = d - d.mean(), len(d) - 1
     return float((away**2).sum()), df
 

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,7 +37,7 @@ from noisefloor.cli.base import (
     metavar="BEFORE AFTER",
     help="Two folders of logs.",
 )
-@click.option("--seconds", type=float, help="--commands: of measuring. [45]")
+@click.option("--seconds", type=float, help="--commands: seconds of measuring. [45]")
 @click.option("--timeout", "limit_s", type=float, help="--commands: seconds after which a run is ended, and nothing is judged. [600]")  # fmt: skip
 @click.option("--shell", is_flag=True, help="--commands: run them in a shell.")
 @click.option("--restarts", is_flag=True, help="--logs: the server was restarted between the runs.")
@@ -72,7 +73,7 @@ def ci(
             "--commands A B or --logs BEFORE AFTER is needed, one of them; nothing was run"
         )
     asked = {"seconds": seconds, "limit_s": limit_s}
-    how = {name: value for name, value in asked.items() if value is not None}
+    how: dict[str, Any] = {name: s for name, s in asked.items() if s is not None}
     if logs and (shell or how):
         raise Sentence("--seconds, --timeout and --shell go with --commands; nothing was judged")
     if commands and restarts:

@@ -72,7 +72,9 @@ class _TwoSides(Command):
     help="Judge the tables of `noisefloor ingest`.",
 )
 @click.option("--baseline", default="", metavar="LABEL=VALUE", help="--from: the arm that the others are compared with.")  # fmt: skip
-@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only with this label.")
+@click.option(
+    "--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with this label."
+)
 def compare(
     files: tuple[str, ...],
     margin: float | None,

@@ -56,7 +56,9 @@ _timeout_option = click.option(
     metavar="LABEL=VALUE",
     help="--from: the arm that the others are compared with.",
 )
-@click.option("--where", multiple=True, metavar="LABEL=VALUE", help="--from: only with this label.")
+@click.option(
+    "--where", multiple=True, metavar="LABEL=VALUE", help="--from: only runs with this label."
+)
 @click.option("--out", type=click.Path(file_okay=False), help="Folder of the pages. [reports/]")
 @click.option("--jobs", type=click.IntRange(1), help="Processes for recorded campaigns. [cores]")
 @cluster_option

@@ -93,8 +93,8 @@ def _alone(
 
 
 def _begin(environment: dict[str, str]) -> None:
-    """Take the environment that was given: no fork server passes one on, each process of it starts
-    with that of when the server began."""
+    """Replace the environment: a process of the fork server starts with the one that the server had
+    when it began."""
     os.environ.clear()
     os.environ.update(environment)
     _end_with()

@@ -1,6 +1,6 @@
 """Two commands, timed in pairs in random order: an ordinary campaign without a server.
 
-There is no waiting for a quiet host: both runs of a pair are moments apart, and a probe would take
+There is no waiting for a quiet host: the runs of a pair are moments apart, and a probe would take
 longer than most of them."""
 
 import contextlib
@@ -44,9 +44,9 @@ class TimingError(Refusal):
 
 
 class Stopwatch:
-    """The process that starts commands and times them; in a `with` it ends with the block, and what
-    it started ends with it, even if it is killed. A session of its own: a Ctrl-C in the terminal
-    does not reach it."""
+    """The process that starts commands and times them. In a `with` it ends with the block; a command
+    that it started ends, too, even if the process was killed. It has a session of its own: a Ctrl-C in
+    the terminal does not reach it."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -109,9 +109,8 @@ def measure(
 
     seconds: of measuring; at least `BLOCKS` blocks are measured, however long they take. limit_s:
     for one run of a command. control: in every pair the first command runs once more, as the A/A
-    control. A Ctrl-C ends it early, with the pairs that are whole. Raises
-    StudyError for a wrong request, TimingError for a command that failed, hung or was not started:
-    then nothing is kept."""
+    control. A Ctrl-C ends it early, with the pairs that are whole. Raises StudyError for a wrong
+    request, TimingError for a command that failed, hung or was not started: then nothing is kept."""
     study = timed(commands, seconds=seconds, shell=shell, margin_pct=margin_pct)
     _checked(commands, shell, limit_s)
     parameters: dict[str, Any]

@@ -92,7 +92,7 @@ def each_load(page: Results) -> pd.DataFrame:
     rows = rows.assign(offered=rows["workload"].map(rates))
     table = rows.groupby(["offered", "arm", "metric"], sort=False)["value"].median().unstack()
     table = table[[m for m in _OF_WINDOWS if m in table]].sort_index(level=0, sort_remaining=False)
-    known = [METRICS[m] for m in table]
+    known = [METRICS[str(m)] for m in table]
     names = [f"{m.label}{f', {m.shown_unit}' * bool(m.shown_unit)}" for m in known]
     return (table * [m.scale for m in known]).set_axis(names, axis=1).reset_index()
 
