@@ -127,7 +127,7 @@ def measure(
 def _measured(study: Study, folder: Path, progress: Progress) -> Path:
     """Measure a campaign that has begun, in its folder, which goes where nothing is judged."""
     try:
-        campaign = Timed(study, folder, tidy.meta(folder), progress)
+        campaign = _Timed(study, folder, tidy.meta(folder), progress)
         with contextlib.suppress(KeyboardInterrupt), Stopwatch() as watch:
             campaign.measure(watch)
         campaign.finish()
@@ -168,7 +168,7 @@ def _begun(study: Study, parameters: dict[str, Any], seed: int | None, control: 
     return folder
 
 
-class Timed(Folder):
+class _Timed(Folder):
     """A campaign that times two commands into its folder."""
 
     watch: Stopwatch

@@ -32,7 +32,7 @@ class Amount:
     def __str__(self) -> str:
         return f"{self.number}{self.unit}{self.word and ' '}{self.word}"
 
-    def next_to(self, word: str) -> "Amount":
+    def _next_to(self, word: str) -> "Amount":
         """The same beside `word`: a direction is named once."""
         return replace(self, word="") if self.word == word else self
 
@@ -89,7 +89,7 @@ def size(value: Percent, metric: str = "") -> Amount:
 def change(value: Percent, metric: str = "", known: str = "") -> str:
     """A change as it is written: `+3.7 %`, `8.4 times slower`, `10 times faster`. known: a word that
     is beside it already, and is left out."""
-    return str(_change(_float(value), metric).next_to(known))
+    return str(_change(_float(value), metric)._next_to(known))
 
 
 def as_written(value: Percent, metric: str = "") -> float:
@@ -233,7 +233,7 @@ def _interval(lo: float, hi: float, metric: str, known: str = "") -> tuple[str, 
         return _times(lo).to(_times(hi)), larger
     if factor(hi) >= 1 + _NEAR / 100 and hi < 0 and large(lo, metric):
         return _times(hi).to(_times(lo)), smaller
-    low, high = (_change(end, metric).next_to(known) for end in (lo, hi))
+    low, high = (_change(end, metric)._next_to(known) for end in (lo, hi))
     return low.to(high), ""
 
 

@@ -68,7 +68,7 @@ def restarted(row: Mapping[str, Any]) -> str:
     return f"{row['restarted']}, {amounts.with_interval(row['change_pct'], *ends, row['metric'])}"
 
 
-def if_restarted(row: Mapping[str, Any]) -> str:
+def _if_restarted(row: Mapping[str, Any]) -> str:
     """The same with its condition."""
     if not row["restarted"]:
         return ""
@@ -97,7 +97,7 @@ def two_numbers(
         reason = (
             f"{'the runs scatter too much' if scattered else 'their scatter is not known'} ({runs})"
         )
-    word, other = row["verdict"].upper(), if_restarted(row)
+    word, other = row["verdict"].upper(), _if_restarted(row)
     if row["verdict"] != "cannot tell":
         change = amounts.with_interval(
             row["change_pct"], row["lo_pct"], row["hi_pct"], row["metric"]

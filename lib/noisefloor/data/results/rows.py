@@ -140,9 +140,9 @@ def lead_rows(verdicts: pd.DataFrame, asked: Study) -> list[pd.Series]:
     """The rows of a verdict table that a question leads with, for its first arm: as `headlines`."""
     first = asked.workloads[0]
     rows = verdicts[verdicts["workload"].eq(first.name) & ~verdicts["control"].astype(bool)]
-    leads = [main_row(rows, metrics) for metrics in _leads(first)]
+    leads = [_main_row(rows, metrics) for metrics in _leads(first)]
     if not any(row is not None for row in leads):
-        leads = [main_row(rows, (metric,)) for metric in first.deciding[:2]]
+        leads = [_main_row(rows, (metric,)) for metric in first.deciding[:2]]
     return [row for row in leads if row is not None]
 
 
@@ -151,7 +151,7 @@ def _leads(first: Workload) -> tuple[tuple[str, ...], ...]:
     return PROCESSOR, LATENCY if first.rate else THROUGHPUT
 
 
-def main_row(rows: pd.DataFrame, metrics: Sequence[str], arm: str = "") -> pd.Series | None:
+def _main_row(rows: pd.DataFrame, metrics: Sequence[str], arm: str = "") -> pd.Series | None:
     """Of the verdict rows of one workload the main one, of the first of `metrics` that was measured,
     for `arm` where it was, else for the first: over thread counts where there is one, else of the
     most threads."""
@@ -173,9 +173,9 @@ def further(page: Results) -> list[pd.Series]:
 
 
 def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") -> pd.Series | None:
-    """The `main_row` of a part, with what its arm `does`."""
+    """The `_main_row` of a part, with what its arm `does`."""
     rows = page.of(main_workload(part), control=False, question=part.study.key)
-    main = main_row(rows, metrics, arm)
+    main = _main_row(rows, metrics, arm)
     if main is None:
         return None
     row = main.copy()
