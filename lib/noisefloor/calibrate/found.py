@@ -17,7 +17,7 @@ from scipy import stats as scipy_stats
 
 from noisefloor import schedule, stats
 from noisefloor.calibrate import heldout, live
-from noisefloor.data.results import Results, main_workload
+from noisefloor.data.results import PROCESSOR, Results, main_workload
 from noisefloor.model import QUANTILES
 from noisefloor.stats import combine
 
@@ -75,7 +75,7 @@ def noise(opened: Sequence[Results]) -> dict[str, Any]:
         for (work, metric, threads), part in pairs.groupby(["workload", "metric", "threads"]):
             load = r.study.workload(work)
             if load.rate and metric in QUANTILES:  # a value a block, of all its windows
-                beside = pairs[pairs["workload"].eq(work) & pairs["metric"].eq(live.CPU)]
+                beside = pairs[pairs["workload"].eq(work) & pairs["metric"].isin(PROCESSOR)]
                 parts = [
                     _of_blocks(p, beside[beside["arm"].eq(arm)]) for arm, p in part.groupby("arm")
                 ]
