@@ -185,8 +185,14 @@ def test_the_source_that_breaks_it_is_named():
     assert {c["source"] for c in checked if c["experimental"]} == set(broken)
 
 
-def test_the_script_of_the_published_repeats_starts():
-    assert callable(script("build").main)
+def test_the_script_of_the_published_repeats_reads_our_campaigns(tmp_path, monkeypatch):
+    build, name = script("build"), "binlog-encryption-rate-standard-20261129-110654"
+    (tmp_path / name).symlink_to(paths.campaign(name), target_is_directory=True)
+    monkeypatch.setattr(build, "RECORDED", tmp_path)
+    runs = build.campaigns()
+    assert set(runs["source"]) == {name}
+    assert {"tps", "cpu_per_transaction"} <= set(runs["metric"])
+    assert runs["seconds"].gt(0).all()
 
 
 # -- means with their scatter ----------------------------------------------------------------------

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from noisefloor.data import tidy
+from noisefloor.data import results, tidy
 
 HERE = Path(__file__).parent
 RECORDED = HERE.parents[1] / "recorded"
@@ -99,8 +99,8 @@ def campaigns() -> pd.DataFrame:
     """Runs of this project: A/A campaigns, and baseline and control of the others."""
     parts = []
     for folder in sorted(p.parent for p in RECORDED.glob("*/campaign.json")):
-        facts, t = tidy.meta(folder), tidy.table(folder)
-        t = t[~t["warmup"]].merge(tidy.runs(folder)[["run", "slice_s"]], on="run")
+        facts, t = tidy.meta(folder), tidy.tidy_table(folder)
+        t = t[~t["warmup"]].merge(results.Results(folder).runs[["run", "slice_s"]], on="run")
         if not facts["study"].startswith("calibration-aa"):
             pair = [facts["baseline"], f"{facts['baseline']} again"]
             cells = t.loc[t["arm"] == pair[1], ["workload", "threads"]].drop_duplicates()
