@@ -11,6 +11,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from conftest import DATA, ROOT
+from noisefloor import paths
 from noisefloor.stats import row, runs, scatter, two
 from noisefloor.text import answers, quantity
 
