@@ -82,9 +82,8 @@ def stands(
     sentences = [f"{word}: {'; '.join(parts)}." for word, parts in answered.items()]
     if source["not_comparable"]:
         sentences = [f"Not comparable: {source['not_comparable']}."]
-    unit = (
-        "" if f"{abs(claimed):.3g}" in source["said"] else _unit(claimed, source["metric"], limits)
-    )
+    printed = f"{abs(claimed):.3g}" in source["said"] and not source["limit"]
+    unit = "" if printed else _unit(claimed, source["metric"], limits)
     return " ".join([f"{says}{unit and f'; {unit}'}).", *sentences])
 
 
