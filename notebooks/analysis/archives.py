@@ -78,7 +78,8 @@ def contrary(archive: Archive) -> str:
         f"{_spread(worse.loc[[index]])} at {_threads(row['threads'])} ({row['workload']})"
         for index, row in worse.iterrows()
     ]
-    more = f" and at {len(places) - 1} other places" if places[1:] else ""
+    others = len(places) - 1
+    more = f" and at {others} other place{'s' * (others > 1)}" if others > 0 else ""
     return f"But {METRICS['p95'].in_line} {places[0]}{more}." if places else ""
 
 

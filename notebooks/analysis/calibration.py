@@ -141,8 +141,8 @@ def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
     """Known differences, measured with two servers under load at once: rows arrangement, arm,
     metric, change_pct, lo_pct, hi_pct, verdict, truth_pct, told_pct (share of the true size, on the log
     scale), of the newest campaign of each question. A sleep is known by construction; work is
-    compared with the same work measured one server after the other, without that error. Raises
-    TooShort."""
+    compared with the same work measured one server after the other, without that error; truth_pct
+    and told_pct are NaN where that is smaller than its interval is wide. Raises TooShort."""
     newest = {q: asked[-1] for q in (*AT_ONCE, live.ALONE) if (asked := live.asks(opened, q))}
     alone = newest.pop(live.ALONE, None)
     if not newest:
@@ -150,10 +150,9 @@ def at_rate(opened: Sequence[Results]) -> pd.DataFrame:
     sizes: dict[Any, float] = {}
     if alone:
         rows = alone.alone()
-        logs = np.log1p(rows[["change_pct", "lo_pct", "hi_pct"]].astype(float) / 100)
-        sure = (
-            logs["change_pct"].abs() > logs["hi_pct"] - logs["lo_pct"]
-        )  # else nobody knows the size
+        logs: Any = np.log1p(rows[["change_pct", "lo_pct", "hi_pct"]].astype(float) / 100)
+        # else nobody knows the size
+        sure = logs["change_pct"].abs() > logs["hi_pct"] - logs["lo_pct"]
         sizes = rows[sure].set_index(["arm", "metric"])["change_pct"].to_dict()
     shares = []
     for question, r in newest.items():

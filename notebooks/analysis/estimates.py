@@ -142,7 +142,8 @@ def leading_rows(verdicts: pd.DataFrame, metric: str, workloads: tuple[str, ...]
 
 
 def in_words(rows: pd.DataFrame) -> str:
-    """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...); provisional, 1 of 3 sittings: C (...)`."""
+    """`slower with A (+40.0 %, +36.0 to +45.0 %); same with B (...)`, and of rows without a verdict yet
+    `provisional, 1 of 3 sittings: C (...)`."""
     said: dict[str, list[str]] = {}
     ordered: list[Any] = sorted(rows.itertuples(), key=lambda row: ORDER.index(_kind(row)))
     for row in ordered:

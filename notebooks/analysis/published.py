@@ -42,17 +42,17 @@ def _factors(changes: pd.Series) -> str:
 
 
 def box(verdicts: pd.DataFrame) -> Shown:
-    """The box at the top of the page: how the comparisons end, the one that readers ask for first, and
-    whether the claims agree with the numbers that they are made from."""
+    """The box at the top of the page: the verdicts of all comparisons, the comparison that readers ask
+    for first, and whether the claims agree with their own numbers."""
     sentence = headline(verdicts)
     counts = agree.in_numbers(map(claims.of_itself, verdicts.to_dict("records")))
-    lines = [findings(verdicts)[0], f"Claims held against their own numbers: {counts}."]
+    lines = [findings(verdicts)[0], f"Claims compared with their own numbers: {counts}."]
     inner = piece("answer", [(CANNOT_TELL, sentence, "")], lines, ADVICE, "")
     return Shown(piece("box", inner), sentence)
 
 
 def others(verdicts: pd.DataFrame) -> Shown:
-    """The findings that the box does not tell."""
+    """The findings below the box: all but the first."""
     return Shown(piece("notes", findings(verdicts)[1:]))
 
 

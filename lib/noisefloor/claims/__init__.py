@@ -47,9 +47,9 @@ def stands(
     r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
 ) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `claims.agree`; "" where the source claims no such thing. Its number is held
-    against the range in which the next campaign is to be expected, where that is known, else against
-    the interval; that there is no difference agrees where our word names none.
+    words, by the rule of `claims.agree`; "" if the source claims no such thing. Its number is compared
+    with the range in which the next campaign is expected, if that is known, else with the interval; "no
+    difference" agrees if our verdict names none. A claim that no campaign of ours can test: why not.
 
     label: of the claim; arm: where it is looked for, by default the first; question: that answers
     it, by default the headline's; claimed: in percent, where the source prints none."""
@@ -79,12 +79,11 @@ def stands(
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
-    sentences = (f"{word}: {'; '.join(parts)}." for word, parts in answered.items())
+    sentences = [f"{word}: {'; '.join(parts)}." for word, parts in answered.items()]
     if source["not_comparable"]:
         sentences = [f"Not comparable: {source['not_comparable']}."]
-    unit = (
-        "" if f"{abs(claimed):.3g}" in source["said"] else _unit(claimed, source["metric"], limits)
-    )
+    printed = f"{abs(claimed):.3g}" in source["said"] and not source["limit"]
+    unit = "" if printed else _unit(claimed, source["metric"], limits)
     return " ".join([f"{says}{unit and f'; {unit}'}).", *sentences])
 
 

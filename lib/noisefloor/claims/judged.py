@@ -48,8 +48,8 @@ Judged = tuple[runs.Cell, dict[str, Any]]  # and what else its words may name
 
 def published_facts(folder: Path | None = None) -> pd.DataFrame:
     """All published numbers: one row a number, columns as in the folder's README, `value` as a
-    number (empty: lost in the copies, or a version) and `printed` as the file has it. None where
-    the project has no published numbers: a page then shows its own alone."""
+    number (empty: lost in the copies, or a version) and `printed` as the file has it. Without
+    rows if the project has no published numbers: a page then shows its own alone."""
     folder = folder or paths.published()
     read = [pd.read_csv(f, dtype={"value": str}) for f in sorted(folder.glob("*.csv"))]
     frame = pd.concat(read, ignore_index=True) if read else pd.DataFrame(columns=FACTS)
@@ -76,8 +76,8 @@ def judge_claims(
     start: scatter.Start | None = None,
     study: str = "",
 ) -> pd.DataFrame:
-    """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the text of the
-    claim and `claimed_pct` the source's own arithmetic as a change of the metric's own value.
+    """The verdict table of all claims: COLUMNS, where `key` means drawn in the figure, `said` is the
+    text of the claim and `claimed_pct` the source's own arithmetic as a change of the metric.
 
     The intervals of one metric of one source hold at 95 % together (Bonferroni): those of single
     numbers and thread counts, and those of means over thread counts; `refused` claims do not count.

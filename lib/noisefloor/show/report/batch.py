@@ -28,6 +28,7 @@ from noisefloor.show.report.layout import shell
 from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, studies
 from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import drawing
+from noisefloor.show.report.statement import parts
 from noisefloor.show.report.words import ReportError, when
 from noisefloor.stats.verdict import SAME, differs
 from noisefloor.studies import STUDIES, headline, load, page_of
@@ -358,15 +359,19 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
 
 
 def _answer(lead: dict[str, Any], sentence: str) -> dict[str, Any]:
-    """A lead of a page: its sentence, and what is drawn of it: on each processor its thread counts as one
-    interval, with the processor's name where there are several."""
+    """A lead of a page: its sentence, and what is drawn of it: on each processor one interval for the
+    thread counts that have one verdict, with the names of processors and thread counts that differ."""
     on: dict[str, list[dict[str, Any]]] = {}
     for row in (*(lead.get("counts") or [lead]), *lead.get("others", [])):
         if row["change_pct"] is not None:
             on.setdefault(str(row.get("processor") or ""), []).append(row)
-    names = words.short_names([*on]) if len(on) > 1 else [""] * len(on)
-    drawn = [drawing(words.union(rows), _x) for rows in on.values()]
-    return {"sentence": sentence, "strips": [*zip(drawn, names, strict=True)]}
+    strips = []
+    for name, rows in zip(words.short_names([*on]), on.values(), strict=True):
+        each = parts(rows)
+        for part in each:
+            named = name * (len(on) > 1), part.at * (len(each) > 1)
+            strips.append((drawing(part.row, _x), ", ".join(filter(None, named))))
+    return {"sentence": sentence, "strips": strips}
 
 
 # -- published -------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def _outcome(part: Results) -> dict[str, Any]:
         "question": part.study.key or part.study.question,
         "measured": measured,
         "half width": f"{short}: {_listed(width, '.1f', ' %')}",
-        "minutes": f"{words.minutes(part):.0f}; measuring {meta.get('spent_s', 0) / 60:.2g} of"
+        "minutes": f"{words.minutes(part):.0f}; measuring {meta.get('spent_s', 0) / 60:.3g} of"
         f" {part.study.profile.budget_min:.3g} at most",
         "steal": _steal(part),
         "waited": f"{meta['waited_s']:.0f} s" if "waited_s" in meta else "no gate then",

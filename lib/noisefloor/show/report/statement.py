@@ -201,7 +201,7 @@ class Part:
 
     def beside(self, where: str, whole: bool) -> str:
         """The clause of another thread count or processor than the one that the sentence begins with."""
-        if words.undecided(self.row):
+        if self.verdict == NOT_YET and words.undecided(self.row):
             return f"{words.either(self.row)}{where}"
         return f"{_PLAIN.get(self.verdict) or self.amount(whole)}{where} ({self.inside})"
 

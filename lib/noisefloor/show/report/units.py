@@ -14,7 +14,8 @@ _IN_UNITS = ("cpu_per_transaction", "cpu_per_connection", "user_sys", "wall", "t
 
 def change_in_units(row: Row, r: Results | None) -> str:
     """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
-    row's change, where that is known to matter (else `plain: 3.637 ms`); "" of thread counts together, and of metrics that are told in percent alone."""
+    row's change; `plain: 3.637 ms` while it is undecided whether the change matters; "" for thread
+    counts together, and for metrics that are given in percent alone."""
     behind = words.campaigns_behind(row, r)
     alone = len(words.placed(row, r)[0][1]) == 1 and not joint(row) and has_value(row["threads"])
     if not behind or not alone or row["metric"] not in _IN_UNITS:
