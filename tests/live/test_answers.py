@@ -125,7 +125,7 @@ def test_every_sitting_is_shown_and_what_was_left_out(r, early):
     shown = report.sittings_section(r)
     said = text(shown)
     assert shown.markup.count("<figure") == 2  # processor time, throughput
-    assert "Provisional, 2 of 3 sittings" in said
+    assert "provisional, 2 of 3 sittings" in said
     for day in ("2026-11-20", "2026-11-21"):
         assert day in said
     assert "2026-11-22" not in said  # of another question
@@ -140,8 +140,9 @@ def test_two_processors_stand_beside_each_other():
     r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in names))
     lead = results.headlines(r)[0]
     said = report.headline_of(lead, r)
-    assert " on AMD EPYC (" in said
-    assert " on Intel Xeon (" in said
+    assert " on AMD EPYC" in said
+    assert " on Intel Xeon" in said
+    assert "not recorded" not in said  # where the names differ
     assert "at 64, 200 and 500 threads" in said
     transfers = text(report.transfers(r))
     for on in ("AMD EPYC, model not recorded", "Intel Xeon, model not recorded"):

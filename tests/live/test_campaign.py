@@ -108,7 +108,7 @@ def is_kept_as_failed(c) -> None:
     table, problems, _ = tidy.opened(c.folder).tidy_runs
     assert set(c.table["run"]) == set(table["run"]) == set(whole(c))
     assert problems == [
-        f"{failed}: a run that failed, was changed or lost its partner; kept, not judged"
+        f"{failed}: a run that failed, was changed or lost its partner; kept, not compared"
     ]
 
 
