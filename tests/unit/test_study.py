@@ -240,7 +240,10 @@ def test_a_misspelt_how_is_one_sentence(name, arm, how, says, monkeypatch):
     [
         ((), "the file has 'budgetmin'; "),
         (("questions", "rate"), "questions.rate has 'budgetmin'; advice, arms, "),
-        (("workloads", "in memory"), "workloads.in memory has 'budgetmin'; alone, arms, arrivals, "),
+        (
+            ("workloads", "in memory"),
+            "workloads.in memory has 'budgetmin'; alone, arms, arrivals, ",
+        ),
         (("arms", "plain"), "arms.plain has 'budgetmin'; does, engine, "),
     ],
 )
