@@ -91,6 +91,7 @@ NEWEST = {
     "binlog-encryption-rate-standard-20261129-110654",
     "ssl-connections-rate-standard-20261129-164506",
     "backup-encryption-headline-standard-20261129-172355",
+    "version-upgrade-rate-standard-20261129-195403",
 }  # the first campaigns of designs that are collected now: a change of a design throws them away
 
 
