@@ -56,7 +56,7 @@ def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
         times = amounts.in_times(*mine["change_pct"], metric=metric)
         groups = sorted(mine.groupby("verdict"), key=lambda x: (not differs(str(x[0])), -len(x[1])))
         first, *others = (
-            f"{_spread(of, times) if differs(str(word)) else word} in {len(of)}"
+            f"{_spread(of, times) if differs(str(word)) else str(word)} in {len(of)}"
             for word, of in groups
         )
         many = f"of {len(mine)} comparison{'s' * (len(mine) > 1)} ({METRICS[metric].in_line})"

@@ -187,7 +187,7 @@ def test_the_source_that_breaks_it_is_named():
 
 
 def test_the_script_of_the_published_repeats_reads_our_campaigns(tmp_path, monkeypatch):
-    build, name = script("build"), "binlog-encryption-rate-standard-20261129-110654"
+    build, name = script("build"), "binlog-encryption-headline-standard-20261125-132426"
     (tmp_path / name).symlink_to(paths.campaign(name), target_is_directory=True)
     monkeypatch.setattr(build, "RECORDED", tmp_path)
     runs = build.campaigns()

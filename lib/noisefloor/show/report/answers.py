@@ -232,9 +232,8 @@ def reader(load: pd.DataFrame, cpu: pd.DataFrame, p99: pd.DataFrame, noun: str) 
                 changes += [_known(1 + one[c].iloc[0] / 100) if len(one) else None for c in ENDS]
             points.append([int(rate), *changes])
         arms.append({"name": arm, "points": points})
-    points = [
-        [int(rate), row["cpu_s"], _known(1e3 * row["p99_s"])] for rate, row in plain.iterrows()
-    ]
+    known = zip(plain.index, plain["cpu_s"], 1e3 * plain["p99_s"], strict=True)
+    points = [[int(rate), cpu_s, _known(p99_ms)] for rate, cpu_s, p99_ms in known]
     data = {"name": base, "points": points, "arms": arms}
     return Shown(piece("reader", json.dumps(data), points[len(points) // 2][0], noun), "")
 
