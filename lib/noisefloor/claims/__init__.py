@@ -66,7 +66,7 @@ def stands(
     rows, seen = _about(source, rows, r)
     says = f"{SOURCES[r.study.name]['short']}: {source['said']} ({label}"
     if rows.empty:
-        return f"{says}). Not comparable: that load was not measured here."
+        return f"{says}). Not comparable: not measured here."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}

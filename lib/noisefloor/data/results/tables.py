@@ -55,7 +55,7 @@ def price(page: Results, workload: str) -> pd.DataFrame:
 
 def load_curve(page: Results) -> pd.DataFrame:
     """What the leading campaign at a rate says of each rate: columns rate (offered, 1/s), arm, windows,
-    saturated_pct (of the windows, of either arm), p50_s, p99_s, cpu_s (of the server, a transaction or a
+    saturated_pct (of the windows, of either arm; of the baseline those beside the first arm), p50_s, p99_s, cpu_s (of the server, a transaction or a
     connection; medians, NaN where too many windows are saturated, or too few were served for a
     percentile); empty without one."""
     columns = ["rate", "arm", "windows", "saturated_pct", "p50_s", "p99_s", "cpu_s"]
@@ -67,8 +67,10 @@ def load_curve(page: Results) -> pd.DataFrame:
         cpu = next((m for m in PROCESSOR if m in set(rows["metric"])), _CPU)
         saturated = part.opened.tidy_runs.saturated.get(work.name, {})
         pairs = rows.groupby(["metric", "pair_id"])["value"].transform("size")
-        middle = rows[pairs.gt(1)].groupby(["arm", "metric"])["value"].median()
-        base = part.study.baseline.name
+        base, lead = part.study.baseline.name, part.study.arms[0].name
+        beside = rows["pair_id"].isin(rows.loc[rows["arm"].eq(lead), "pair_id"])
+        whole = rows[pairs.gt(1) & (rows["arm"].ne(base) | beside)]
+        middle = whole.groupby(["arm", "metric"])["value"].median()
         for arm in (a.name for a in part.study.compared):
             counts = [saturated[other] for other in saturated if arm in (other, base)]
             windows = sum(n for _, n in counts)

@@ -30,7 +30,7 @@ from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.statement import parts
 from noisefloor.show.report.words import ReportError, when
-from noisefloor.stats.verdict import SAME, differs
+from noisefloor.stats.verdict import NOT_YET, SAME, differs
 from noisefloor.studies import STUDIES, headline, load, page_of
 from noisefloor.text import amounts
 
@@ -343,7 +343,8 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     sentence alone."""
     title = facts.get("title") or page.stem.replace("-", " ").capitalize()
     leads = [] if page.stem in _LAST else facts.get("leads", [])
-    answers = [*map(_answer, leads, _sentences(facts))]
+    answers = [*map(_answer, leads, _sentences(facts, "brief"))]
+    waiting = [words.upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
     theirs = _published() / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
@@ -351,8 +352,11 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
         "title": title,
         "answers": answers or [{"sentence": facts.get("headline") or ""}],
         "advice": facts.get("advice") or "",
-        "measured": (facts.get("measured") or "") * bool(leads),
-        "day": str(facts.get("date") or "")[:10],
+        "measured": [
+            *waiting,
+            *[facts.get("measured")] * bool(leads),
+            str(facts.get("date") or "")[:10],
+        ],
         "published": _sentences(_facts(theirs)) if repeats else [],
         "theirs": os.path.relpath(theirs, out),
     }
@@ -430,9 +434,10 @@ def _finding(page: Path, facts: Mapping[str, Any]) -> str:
     return f"- [{title}]({paths.relative(page)}) {texts}\n"
 
 
-def _sentences(facts: Mapping[str, Any]) -> list[str]:
-    """What the rows say that a page leads with, each with its change in units."""
-    headlines = facts.get("headlines", [])
+def _sentences(facts: Mapping[str, Any], which: str = "headlines") -> list[str]:
+    """What the rows say that a page leads with, each with its change in units; which: `brief` without
+    how often they were measured."""
+    headlines = facts.get(which, [])
     in_units = facts.get("units") or [""] * len(headlines)
     return [f"{h} {u}{'.' * bool(u)}".strip() for h, u in zip(headlines, in_units, strict=True)]
 

@@ -92,14 +92,8 @@ def verdict_box(
     for row in rows:
         for note in without(as_list(row.get("warnings")), *_IN_HEADLINES):
             notes.setdefault(note, []).append(words.cost(row["metric"]))
-    leads = [
-        (
-            row["verdict"],
-            statement.headline_of(row, r, brief=True, after=before),
-            units.change_in_units(row, r),
-        )
-        for before, row in zip([None, *rows], rows, strict=False)
-    ]
+    verdict, change = (row["verdict"] for row in rows), (units.change_in_units(x, r) for x in rows)
+    leads = [*zip(verdict, _brief(rows, r), change, strict=True)]
     worst, do, measured = "", "", words.where(campaign)
     if rows:  # a first workload that was saturated has none
         measured = words.measured(rows[0], campaign, r)
@@ -114,6 +108,12 @@ def verdict_box(
     lines = [line for line in (words.upper(worst), answer) if line]
     inner = piece("answer", leads, lines, do, measured)
     return Shown(piece("box", inner, doubts), text)
+
+
+def _brief(rows: Sequence[Row], r: results.Results | None) -> list[str]:
+    """The sentences of rows below each other: an arm is named once, how often it was measured not."""
+    before = zip([None, *rows], rows, strict=False)
+    return [statement.headline_of(row, r, brief=True, after=last) for last, row in before]
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -399,6 +399,7 @@ def save(
         "verdict": rows[0]["verdict"] if rows else None,
         "headline": " ".join(headlines) or None,
         "headlines": headlines,
+        "brief": headlines if headline else _brief(rows, r),
         "units": [] if headline else [units.change_in_units(row, r) for row in rows],
         "also": [
             statement.headline_of(row, r)

@@ -23,14 +23,16 @@ def headline_of(
     interval, on every processor, and what would decide it.
 
     r: the results that the row is from; brief: without how many sittings it lacks; after: the row of
-    the sentence before, whose arm need not be named again. If its thread
+    the sentence before, whose arm and load need not be named again. If its thread
     counts have no joint row, the sentence names each of them, those with one verdict together: never
     one word for counts that differ."""
     places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
     here = places[0][1]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     does = "it" if again else row.get("does")
-    clauses = [_on(place, there, here[0], does) for place, there in places]
+    before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
+    alike = len(places) == len(here) == 1 and [p.at for p in before] == [here[0].at]
+    clauses = [_on(place, there, here[0], does, alike) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
@@ -248,12 +250,13 @@ def _terms(metric: str) -> Terms:
     return Terms(verb, more, less, noun, terms[-1])
 
 
-def _on(place: str, there: Sequence[Part], lead: Part, does: str | None) -> str:
-    """The words for one processor: a whole clause for that of `lead`, for another one the difference."""
+def _on(place: str, there: Sequence[Part], lead: Part, does: str | None, alike: bool) -> str:
+    """The words for one processor: a whole clause for that of `lead`, for another one the difference;
+    alike: it is about the load of the sentence before."""
     clauses: list[str] = []
     for part in there:
         leads = part.rows[0] is lead.rows[0]
-        at = part.at if clauses or leads or part.at != lead.at else ""
+        at = part.at if clauses or (leads and not alike) or part.at != lead.at else ""
         on = f"on {place}" if place and not clauses else ""
         where = "".join(f" {text}" for text in (at, on) if text)
         if leads:

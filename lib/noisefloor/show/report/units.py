@@ -25,6 +25,6 @@ def change_in_units(row: Row, r: Results | None) -> str:
         return ""
     unit = METRICS[row["metric"]].shown_unit
     if words.undecided(row):
-        return f"{row['baseline']}: {cell(middle)} {unit}"
+        return f"{words.upper(row['baseline'])}: {cell(middle)} {unit}"
     after = middle * amounts.as_written(row["change_pct"], row["metric"])
     return f"{cell(middle)} → {cell(after)} {unit}"

@@ -473,10 +473,14 @@ def where(campaign: Facts) -> str:
 
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
-    """How often a row was measured, when and where, and how many sittings it lacks: `Provisional, 1 of 3
-    sittings (boots of the machine). Measured once, 25 minutes: 2026-11-29, AMD EPYC, 2 cores, MySQL
-    9.7.4.`"""
+    """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks sittings `Provisional, 1 of 3 sittings (machine
+    boots), 38 minutes: ...`"""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
+    if row["verdict"] == NOT_YET:
+        behind = campaigns_behind(row, r)
+        once = _clock(sum(map(minutes, behind))) if len(behind) == 1 else often
+        how = ", ".join(filter(None, (f"{word(row)} (machine boots)", once)))
+        return sentences([f"{how}{place and f': {place}'}"])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
-    waiting = f"{word(row)} (boots of the machine)" if row["verdict"] == NOT_YET else ""
-    return sentences(filter(None, (waiting, clause if often or place else "")))
+    return sentences([clause if often or place else ""])
