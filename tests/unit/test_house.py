@@ -23,7 +23,7 @@ MOST = {
     "imports of the worst module": 32,
     "if mysql / mariadb outside the engines": 0,
     "lines of one page's analysis in the library": 0,
-    "lines of the library": 28_500,
+    "lines of the library": 28_520,
 }
 BAD = """
 class A:

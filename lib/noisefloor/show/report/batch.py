@@ -428,10 +428,11 @@ def published_findings() -> str:
 
 
 def _finding(page: Path, facts: Mapping[str, Any]) -> str:
-    title = facts["title"] or facts["study"]
-    first = _sentences(facts)[0] if facts.get("leads") else facts["headline"].split(". ")[0]
+    title, leads = facts["title"] or facts["study"], facts.get("leads")
+    first = _sentences(facts, "brief")[0] if leads else facts["headline"].split(". ")[0]
     texts = words.sentences((first.rstrip("."), facts.get("advice") or ""))
-    return f"- [{title}]({paths.relative(page)}) {texts}\n"
+    waits = " *(provisional)*" * bool(leads and leads[0]["verdict"] == NOT_YET)
+    return f"- [{title}]({paths.relative(page)}) {texts}{waits}\n"
 
 
 def _sentences(facts: Mapping[str, Any], which: str = "headlines") -> list[str]:

@@ -14,7 +14,7 @@ _IN_UNITS = ("cpu_per_transaction", "cpu_per_connection", "user_sys", "wall", "t
 
 def change_in_units(row: Row, r: Results | None) -> str:
     """`3.637 → 3.688 ms`: the baseline of the newest campaign behind a row, and the baseline times the
-    row's change; `plain: 3.637 ms` while it is undecided whether the change matters; "" for thread
+    row's change; `Baseline: 3.637 ms` while it is undecided whether the change matters; "" for thread
     counts together, and for metrics that are given in percent alone."""
     behind = words.campaigns_behind(row, r)
     alone = len(words.placed(row, r)[0][1]) == 1 and not joint(row) and has_value(row["threads"])
@@ -25,6 +25,6 @@ def change_in_units(row: Row, r: Results | None) -> str:
         return ""
     unit = METRICS[row["metric"]].shown_unit
     if words.undecided(row):
-        return f"{words.upper(row['baseline'])}: {cell(middle)} {unit}"
+        return f"Baseline: {cell(middle)} {unit}"
     after = middle * amounts.as_written(row["change_pct"], row["metric"])
     return f"{cell(middle)} → {cell(after)} {unit}"
