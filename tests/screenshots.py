@@ -96,7 +96,7 @@ def explorer(browser, place: Path) -> None:
         lab.run_all(page, url("explore"))
         page.locator(".nf-raws pre").first.wait_for()
         page.get_by_label("Metric").select_option(metric_label("cpu_per_transaction"))
-        page.get_by_role("status").get_by_text("CPU a transaction").first.wait_for()
+        page.get_by_role("status").get_by_text("CPU per transaction").first.wait_for()
         page.wait_for_timeout(1500)
         page.keyboard.press("Control+b")  # without the list of files
         page.locator(".jp-OutputArea-output").last.evaluate("e => e.scrollIntoView()")

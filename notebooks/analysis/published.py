@@ -46,7 +46,10 @@ def box(verdicts: pd.DataFrame) -> Shown:
     for first, and whether the claims agree with their own numbers."""
     sentence = headline(verdicts)
     counts = agree.in_numbers(map(claims.of_itself, verdicts.to_dict("records")))
-    lines = [findings(verdicts)[0], f"Claims compared with their own numbers: {counts}."]
+    lines = [
+        findings(verdicts)[0],
+        f"Claims that name a size, against their own numbers: {counts}.",
+    ]
     inner = piece("answer", [(CANNOT_TELL, sentence, "")], lines, ADVICE, "")
     return Shown(piece("box", inner), sentence)
 

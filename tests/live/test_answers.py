@@ -69,7 +69,7 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
     assert [words for words in results.questions(r).values() if words not in said] == []
     assert f"throttled Does waiting for a slow disk hide the cost? {COMMAND}" in said
     assert "masked?" in said  # as the campaign itself asked
-    assert re.search(r"headline\? ○ provisional, 2 of 3 sittings CPU a transaction: [-+]", said)
+    assert re.search(r"headline\? ○ provisional, 2 of 3 sittings CPU per transaction: [-+]", said)
     assert "asked all questions at once" in text(report.questions_section(early))
     shown = report.answer(r, "headline")
     assert "<svg" in shown.markup
@@ -267,7 +267,7 @@ def test_a_change_is_multiplied_as_it_is_printed(value, times):
 
 def test_the_rule_is_told_with_its_margins_and_how_many_words_there_are(r):
     said = text(report.rule(r))
-    assert "±1 % for CPU a transaction; ±2 % for" in said
+    assert "±1 % for CPU per transaction; ±2 % for" in said
     assert "TPS" in said.partition("±2 %")[2].partition("±10 %")[0]
     judged = r.verdicts[~r.verdicts["control"]]
     assert (
@@ -319,7 +319,7 @@ def test_a_figure_takes_words_and_data_from_its_rows(early):
 def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
     shown = report.begin(r)
     said = text(shown)
-    assert said.index("CPU a transaction") < said.index("TPS")
+    assert said.index("CPU per transaction") < said.index("TPS")
     assert "(machine boots), 2 times on 2 days" in said
     facts = json.loads((paths.processed() / "binlog-encryption.json").read_text())
     assert {*facts["campaigns"]["campaign"].split(", ")} == {"first", "second", "masked"}

@@ -530,7 +530,7 @@ def test_a_claim_is_held_against_every_processor_and_what_comes_next(rows, answe
     r = campaign_of("backup-encryption", "wall", "aes-128-cbc", *rows)
     label = "backup with aes-128-cbc, time"
     said = amounts.ascii_only(claims.stands(r, label, arm="aes-128-cbc"))
-    assert said == f"A blog on innobackupex: 5.23 % longer ({label}). {answer}"
+    assert said == f"A blog on innobackupex says: 5.23 % longer ({label}). {answer}"
 
 
 @pytest.mark.parametrize(
@@ -555,7 +555,7 @@ def test_another_version_is_not_comparable_and_says_why():
     why = "another version (8.4.5), a thread pool in both, and other cores"
     assert (
         said
-        == f"A blog on 8.0.42 and 8.4.5: about 16 % faster (4 cores). Not comparable: {why}."
+        == f"A blog on 8.0.42 and 8.4.5 says: about 16 % faster (4 cores). Not comparable: {why}."
     )
 
 
@@ -587,8 +587,8 @@ def test_a_claim_about_thread_counts_is_held_against_these():
     r = counted(at(4, -7.0, -4.0, "slower"))
     said = claims.stands(r, "64 to 2048 threads together", arm="tables only")
     assert said == (
-        "A blog on Percona Server 8.0: no difference (64 to 2048 threads together). Not comparable: not"
-        " measured here."
+        "A blog on Percona Server 8.0 says: no difference (64 to 2048 threads together). Not comparable:"
+        " another load."
     )
 
 
@@ -599,7 +599,7 @@ def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
     r.verdicts = pd.concat([r.verdicts, more], ignore_index=True)
     said = amounts.ascii_only(claims.stands(r, "TPS", claimed=0.0))
     assert said == (
-        f"A blog on MySQL 8.0.45: similar, within the error (TPS; that is no change). {HOLDS}: -1.0 % "
+        f"A blog on MySQL 8.0.45 says: similar, within the error (TPS; that is no change). {HOLDS}: -1.0 % "
         f"(-3.0 to +1.0 %) at 4 threads. {BREAKS}: +2.0 % (+1.0 to +3.0 %) at 16 threads."
     )
 

@@ -207,7 +207,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
                 ("EPYC, model not recorded", at({4: 760.0}, "more", "cpu_per_connection")),
                 ("EPYC 25/1/1", at({4: 1150.0}, "more", "cpu_per_connection")),
             ],
-            "Encrypted takes 8.6 times the CPU a connection of plain at 4 threads on EPYC, model not"
+            "Encrypted takes 8.6 times the CPU per connection of plain at 4 threads on EPYC, model not"
             " recorded (8.6 to 8.6 times), 12.5 times on EPYC (family 25, model 1,"
             " stepping 1) (12.5 to 12.5 times).",
         ),

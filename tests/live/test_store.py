@@ -356,7 +356,7 @@ def test_a_newest_campaign_outside_is_exit_code_3(sittings):
         text = done("history", STUDY, "--fail-on", words, code=code)
         answer, advice, *_ = text.splitlines()
         assert answer.startswith("OUTSIDE: the campaign of 2026-11-23 does not lie where the 3 ")
-        assert "CPU a transaction at 2 threads +30.0 % is worse than the expected " in answer
+        assert "CPU per transaction at 2 threads +30.0 % is worse than the expected " in answer
         assert "TPS at 2 threads +30.0 % is better than the expected " in answer
         assert advice.startswith("To settle it: another sitting")
     assert done("history", STUDY)  # nobody asked to fail

@@ -152,12 +152,12 @@ def test_rows_without_a_campaign_stay_as_they_are():
 def test_the_answer_stands_first():
     (line,) = lines(campaigns(0.010, 0.012, 0.011, 0.0115))
     start = "INSIDE: the campaign of 2026-11-04 lies where the 3 sittings before it predict"
-    assert line.startswith(f"{start} (CPU a transaction +1.2 %, expected +0.")
+    assert line.startswith(f"{start} (CPU per transaction +1.2 %, expected +0.")
     assert line.isascii()
     two = campaigns(0.010, 0.012, 0.011, (0.05, 0.011), metrics=(CPU, TPS))
     line, advice = lines(two)
     assert line.startswith("OUTSIDE: the campaign of 2026-11-04 does not lie where the 3 sittings ")
-    assert "predict: CPU a transaction +5.1 % is worse than the expected +0." in line
+    assert "predict: CPU per transaction +5.1 % is worse than the expected +0." in line
     assert " Inside: TPS +1.1 %, expected +" in line
     run = "noisefloor run binlog-encryption --question rate --profile standard"
     assert advice.endswith(f"after a restart of the machine: {run}, then noisefloor store")

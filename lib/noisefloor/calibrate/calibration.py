@@ -90,10 +90,10 @@ class Calibration:
         it must not be trusted."""
         false, missed = self.cells["different_pct"], self._missed
         return (
-            f"Of 100 campaigns with equal servers {false.median():.1f} name a difference "
-            f"({false.max():.1f} in the worst noise).",
-            f"It misses a real 4 % in at most {missed.max()[4]:.0f} % of campaigns, 2 % in "
-            f"{missed.max()[2]:.0f} %.",
+            f"False alarms: {false.median():.1f} % of campaigns with equal servers name a difference "
+            f"(worst noise: {false.max():.1f} %).",
+            f"Missed: at most {missed.max()[4]:.0f} % of real differences of 4 %, {missed.max()[2]:.0f} % "
+            "of those of 2 %.",
             *self._repeated(),
         )
 
@@ -137,10 +137,7 @@ class Calibration:
                 "anything"
             )
         inside, n = int(repeats["inside"].sum()), len(repeats)
-        words = (
-            f"Of {n} repeats {inside} fell into the range predicted before them ({pct(inside / n)}; "
-            "goal 90 %)."
-        )
+        words = f"Repeats: {inside} of {n} fell into the range predicted before ({pct(inside / n)}; goal 90 %)."
         bad = [INSTRUMENTS.get(r.instrument, r.instrument) for r in self._badly_predicted()]
         return words, NO_TRUST.format(" or ".join(bad)) if bad else TRUSTED
 

@@ -64,9 +64,9 @@ def stands(
         return ""
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
-    says = f"{SOURCES[r.study.name]['short']}: {source['said']} ({label}"
-    if rows.empty:
-        return f"{says}). Not comparable: not measured here."
+    says = f"{SOURCES[r.study.name]['short']} says: {source['said']} ({label}"
+    if rows.empty or source["not_comparable"]:
+        return f"{says}). Not comparable: {source['not_comparable'] or 'another load'}."
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
@@ -80,8 +80,6 @@ def stands(
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
     sentences = [f"{word}: {'; '.join(parts)}." for word, parts in answered.items()]
-    if source["not_comparable"]:
-        sentences = [f"Not comparable: {source['not_comparable']}."]
     printed = f"{abs(claimed):.3g}" in source["said"] and not source["limit"]
     unit = "" if printed else _unit(claimed, source["metric"], limits)
     return " ".join([f"{says}{unit and f'; {unit}'}).", *sentences])

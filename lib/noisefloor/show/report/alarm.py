@@ -63,7 +63,7 @@ def _line(rows: Sequence[Mapping[Any, Any]], several: Sequence[str], where: str)
 
 
 def _comparison(row: Mapping[Any, Any], several: Sequence[str]) -> str:
-    """`CPU a transaction +1.4 %, expected +0.9 to +1.8 %`."""
+    """`CPU per transaction +1.4 %, expected +0.9 to +1.8 %`."""
     metric, place = row["metric"], "" if row["joint"] else threads_label(row["threads"])
     name = f"{SHORT.get(metric) or metric_label(metric)} {place}".strip()
     name = ", ".join([name, *(str(row[column]) for column in several)])

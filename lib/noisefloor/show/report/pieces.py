@@ -35,7 +35,12 @@ from noisefloor.text.reasons import Why, without
 
 OUT = "NOISEFLOOR_REPORT_OUT"  # where the notebook's own tables go; set for its kernel
 _SIZES = ("change_pct", "lo_pct", "hi_pct")
-_IN_HEADLINES = Why.SO_FAR, Why.RANGE, Why.COUNTS_DIFFER  # reasons that they tell
+_IN_HEADLINES = (
+    Why.SO_FAR,
+    Why.RANGE,
+    Why.COUNTS_DIFFER,
+    Why.SOME_SATURATED,
+)  # reasons that they tell
 _WHOLE = 60  # characters of a name that stays on one line
 _LONG = 40  # rows of a table above which it scrolls in a box of its own
 _MOST = 100  # rows of a table that a page shows

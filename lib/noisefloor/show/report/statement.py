@@ -26,11 +26,12 @@ def headline_of(
     the sentence before, whose arm and load need not be named again. If its thread
     counts have no joint row, the sentence names each of them, those with one verdict together: never
     one word for counts that differ."""
-    places = [(place, parts(rows, brief)) for place, rows in words.placed(row, r)]
+    noun = words.offered_noun(row, r)
+    places = [(place, parts(rows, brief, noun)) for place, rows in words.placed(row, r)]
     here = places[0][1]
     again = after is not None and all(after[c] == row[c] for c in ("arm", "baseline"))
     does = "it" if again else row.get("does")
-    before = parts(words.placed(after, r)[0][1], brief) if again and after is not None else []
+    before = parts(words.placed(after, r)[0][1], brief, noun) if again and after is not None else []
     alike = len(places) == len(here) == 1 and [p.at for p in before] == [here[0].at]
     clauses = [_on(place, there, here[0], does, alike) for place, there in places]
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
@@ -40,7 +41,7 @@ def headline_of(
 
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
-    """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU a transaction at 1, 4 and
+    """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU per transaction at 1, 4 and
     64 threads (+4.5 to +9.8 %, provisional, 1 of 3 sittings)`."""
     places = []
     for _, rows in words.placed(row, r):
@@ -124,14 +125,14 @@ def _next_step(r: Results, lacking: bool) -> str:
 # -- rows with one verdict -------------------------------------------------------------------------
 
 
-def parts(rows: Sequence[Row], brief: bool = False) -> list["Part"]:
+def parts(rows: Sequence[Row], brief: bool = False, noun: str = "") -> list["Part"]:
     """Rows of thread counts, those with one verdict together, those that name a direction first."""
     by_word: dict[str, list[Row]] = {}
     for row in rows:
         by_word.setdefault(words.word(row), []).append(row)
     order = [SAME, CANNOT_TELL, NOT_YET]
     return sorted(
-        (Part(tuple(same), brief) for same in by_word.values()),
+        (Part(tuple(same), brief, noun) for same in by_word.values()),
         key=lambda part: order.index(part.verdict) if part.verdict in order else -1,
     )
 
@@ -142,6 +143,7 @@ class Part:
 
     rows: tuple[Row, ...]
     brief: bool = False  # told without how many sittings they lack
+    noun: str = ""  # what is offered at a rate: transactions
 
     @property
     def row(self) -> Row:
@@ -157,8 +159,8 @@ class Part:
     def at(self) -> str:
         """`at 1, 4 and 16 threads`: their thread counts; `at 200 a second`."""
         first = self.rows[0]
-        if offered(first):
-            return f"at {words.counts(first)}"
+        if rate := offered(first):
+            return f"at {rate:,.0f} {self.noun and f'{self.noun} '}a second"
         each = [row["threads"] for row in self.rows if counted(row["threads"])]
         if joint(first):
             each = first.get("over", [])
@@ -179,12 +181,12 @@ class Part:
 
     @property
     def multiplied(self) -> bool:
-        """Whether it is a multiple: `8.6 times the CPU a connection`."""
+        """Whether it is a multiple: `8.6 times the CPU per connection`."""
         change = self._far["change_pct"]
         return bool(change > 0 and amounts.large(change, self._far["metric"]))
 
     def amount(self, whole: bool = True) -> str:
-        """`3.1 to 6.5 % more TPS`, `8.6 times the CPU a connection`; without a word yet `+3.1 % TPS`.
+        """`3.1 to 6.5 % more TPS`, `8.6 times the CPU per connection`; without a word yet `+3.1 % TPS`.
         whole: with what it is of."""
         metric, change = self._far["metric"], self._far["change_pct"]
         terms = _terms(metric)
@@ -233,7 +235,7 @@ def _factor(row: Row) -> float:
 
 
 class Terms(NamedTuple):
-    """How a sentence says a metric: "takes", "more", "less", "CPU a transaction"; `of`: the words
+    """How a sentence says a metric: "takes", "more", "less", "CPU per transaction"; `of`: the words
     after more and less."""
 
     verb: str

@@ -137,12 +137,10 @@ def word(row: Row) -> str:
 
 
 def undecided(row: Row) -> bool:
-    """Whether a row without a direction may be one that matters, for the better or for the worse: its
-    interval holds zero and reaches beyond the margin."""
+    """Whether a row without a direction may be one for the better or for the worse: its interval holds
+    zero."""
     lo, hi = row.get("lo_pct"), row.get("hi_pct")
-    if row["verdict"] not in (CANNOT_TELL, NOT_YET) or not has_value(lo):
-        return False
-    return bool(lo <= 0 <= hi and max(-lo, hi) > row["margin_pct"])
+    return row["verdict"] in (CANNOT_TELL, NOT_YET) and has_value(lo) and bool(lo <= 0 <= hi)
 
 
 def limits(row: Row) -> str:
@@ -223,6 +221,14 @@ def _of_question(row: Row, campaign: Facts, r: "Results | None") -> Facts:
     ended = sorted(str(meta.get("finished") or "") for meta in every)
     more = {"first": ended[0], "finished": ended[-1], "hosts": [m.get("host") for m in every]}
     return behind[-1].meta | more
+
+
+def offered_noun(row: Row, r: "Results | None") -> str:
+    """What is offered at the rate of a row: `transactions`, `connections`; "" where it has none."""
+    behind = campaigns_behind(row, r) if offered(row) else []
+    return (
+        TOLD["offered"].get(behind[-1].study.workload(row["workload"]).tool, "") if behind else ""
+    )
 
 
 def minutes(campaign: "Results") -> float:
