@@ -319,7 +319,10 @@ def campaigns(shop: Path, home: Path):
             place = shop / f"bench{sum(1 for _ in shop.iterdir())}"
             place.mkdir()
             bench = ServerPool(place, {"": template}, chosen, address)
-            (place / "short").symlink_to((shop / "short").readlink())
+            short = (shop / "short").readlink() / place.name  # sockets are named by their servers
+            short.mkdir()
+            (place / "short").symlink_to(short)
+            stack.callback(shutil.rmtree, short, ignore_errors=True)
             stack.callback(shutil.rmtree, place, ignore_errors=True)
             stack.callback(bench.close)
             bench.servers = [bench.fresh(a) for a in arms or (chosen.baseline,)]

@@ -558,9 +558,9 @@ def test_figures_are_drawn(recorded):
 
 def test_the_page_begins_with_four_sentences(whole, recorded):
     wolf, misses, repeat, trust = whole.sentences
-    assert wolf.startswith("Of 100 campaigns with equal servers ")
-    assert misses.startswith("It misses a real 4 % in at most ")
-    assert repeat == "Of 2 repeats 1 fell into the range predicted before them (50.0 %; goal 90 %)."
+    assert wolf.startswith("False alarms: ")
+    assert misses.startswith("Missed: at most ")
+    assert repeat == "Repeats: 1 of 2 fell into the range predicted before (50.0 %; goal 90 %)."
     assert trust == "Do not rely on a single sitting of connections."
     assert all(s in whole.box.text for s in whole.sentences)
     assert "Computed 20" in whole.box.markup

@@ -587,7 +587,7 @@ def test_a_claim_about_thread_counts_is_held_against_these():
     r = counted(at(4, -7.0, -4.0, "slower"))
     said = claims.stands(r, "64 to 2048 threads together", arm="tables only")
     assert said == (
-        "A blog on Percona Server 8.0 says: no difference (64 to 2048 threads together). Not comparable:"
+        "A blog on Percona 8.0 says: no difference (64 to 2048 threads together). Not comparable:"
         " another load."
     )
 
