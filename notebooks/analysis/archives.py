@@ -55,15 +55,20 @@ def arms_in_words(archive: Archive) -> list[tuple[str, str]]:
         metric = mine["metric"].iloc[0]
         times = amounts.in_times(*mine["change_pct"], metric=metric)
         groups = sorted(mine.groupby("verdict"), key=lambda x: (not differs(str(x[0])), -len(x[1])))
-        first, *others = (
-            f"{_spread(of, times) if differs(str(word)) else str(word)} in {len(of)}"
-            for word, of in groups
-        )
+        first, *others = (f"{_sized(str(word), of, times)} in {len(of)}" for word, of in groups)
         many = f"of {len(mine)} comparison{'s' * (len(mine) > 1)} ({METRICS[metric].in_line})"
         name = archive.about.get("arms", {}).get(arm, f"{arm} against {archive.baseline}")
         sentence = f"{name}: {', '.join([f'{first} {many}', *others])}."
         leads.append((str(mine["verdict"].mode()[0]), sentence))
     return leads
+
+
+def _sized(word: str, rows: pd.DataFrame, times: bool) -> str:
+    """`9.1 to 35.5 % slower`, `1.4 to 2.9 times slower`; a verdict without a direction alone."""
+    if times or not differs(word):
+        return _spread(rows, times) if differs(word) else word
+    changes = rows["change_pct"].astype(float)
+    return f"{amounts.sizes(min(changes), max(changes), rows['metric'].iloc[0])} {word}"
 
 
 def contrary(archive: Archive) -> str:
@@ -128,9 +133,11 @@ def claims(archive: Archive) -> list[Judged]:
 
 
 def agreed(judged: Iterable[Judged]) -> str:
-    """How many claims agree: `The authors' claims: 7 agree, 1 disagrees.`; "" without any."""
-    counts = agree.in_numbers(each.word for each in judged)
-    return f"The authors' claims: {counts}." if counts else ""
+    """How many claims agree: `The authors' conclusions agree with their runs in 7 of 8 cases.`; ""
+    without any."""
+    verdicts = [each.word for each in judged]
+    agreeing = f"{verdicts.count(agree.AGREES)} of {len(verdicts)} cases"
+    return f"The authors' conclusions agree with their runs in {agreeing}." if verdicts else ""
 
 
 def claimed(judged: Iterable[Judged]) -> pd.DataFrame:

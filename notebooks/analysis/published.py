@@ -42,21 +42,18 @@ def _factors(changes: pd.Series) -> str:
 
 
 def box(verdicts: pd.DataFrame) -> Shown:
-    """The box at the top of the page: the verdicts of all comparisons, the comparison that readers ask
-    for first, and whether the claims agree with their own numbers."""
+    """The box at the top of the page: the verdicts of all comparisons, and the comparison that
+    readers ask for first."""
     sentence = headline(verdicts)
-    counts = agree.in_numbers(map(claims.of_itself, verdicts.to_dict("records")))
-    lines = [
-        findings(verdicts)[0],
-        f"Claims that name a size, against their own numbers: {counts}.",
-    ]
-    inner = piece("answer", [(CANNOT_TELL, sentence, "")], lines, ADVICE, "")
+    inner = piece("answer", [(CANNOT_TELL, sentence, "")], findings(verdicts)[:1], ADVICE, "")
     return Shown(piece("box", inner), sentence)
 
 
 def others(verdicts: pd.DataFrame) -> Shown:
-    """The findings below the box: all but the first."""
-    return Shown(piece("notes", findings(verdicts)[1:]))
+    """The findings below the box: all but the first, and whether claims agree with their numbers."""
+    counts = agree.in_numbers(map(claims.of_itself, verdicts.to_dict("records")))
+    sized = f"Claims that name a size, compared with the numbers that they rest on: {counts}."
+    return Shown(piece("notes", [*findings(verdicts)[1:], sized]))
 
 
 def findings(verdicts: pd.DataFrame) -> list[str]:

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from noisefloor.data.alarm import EXPECTED
 from noisefloor.model import CONTROL_SUFFIX
+from noisefloor.schedule import MOST_SATURATED
 from noisefloor.show.markup import GLYPHS
 from noisefloor.show.plots import canvas
 from noisefloor.show.plots.canvas import ARMS, BAND, CONTROL, INK, MUTED, PAGE, Axes, Inks, Palette
@@ -237,7 +238,8 @@ def load_figure(
         top.set_ylim(*ends)
         canvas.ticks(top.yaxis, canvas.round_numbers(*ends), "{x:g}\u202fms")
     at_foot = top.get_xaxis_transform()
-    for rate in latencies.loc[latencies["p50_s"].isna(), "rate"].unique():
+    full = latencies["saturated_pct"] > 100 * MOST_SATURATED
+    for rate in latencies.loc[full & latencies["p50_s"].isna(), "rate"].unique():
         canvas.note(top, "saturated", (rate, 0), (0, 6), at_foot, ha="center", color=ARMS[1])
     if capacity:
         top.axvline(capacity, color=MUTED, lw=1.2, ls=(0, (4, 3)))
