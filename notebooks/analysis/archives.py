@@ -133,11 +133,10 @@ def claims(archive: Archive) -> list[Judged]:
 
 
 def agreed(judged: Iterable[Judged]) -> str:
-    """How many claims agree: `The authors' conclusions agree with their runs in 7 of 8 cases.`; ""
-    without any."""
+    """How many claims agree: `Authors' conclusions: 7 of 8 agree.`; "" without any."""
     verdicts = [each.word for each in judged]
-    agreeing = f"{verdicts.count(agree.AGREES)} of {len(verdicts)} cases"
-    return f"The authors' conclusions agree with their runs in {agreeing}." if verdicts else ""
+    agreeing = f"{verdicts.count(agree.AGREES)} of {len(verdicts)} agree"
+    return f"Authors' conclusions: {agreeing}." if verdicts else ""
 
 
 def claimed(judged: Iterable[Judged]) -> pd.DataFrame:

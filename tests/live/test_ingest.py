@@ -577,9 +577,7 @@ def test_claims_of_the_authors_are_held_against_their_runs(tree, out):
     assert said.startswith("percona-server against mysql: ")
     assert said.endswith("\u202f% faster in 2 of 2 comparisons (TPS).")
     judged = analysis.claims(found)
-    assert (
-        analysis.agreed(judged) == "The authors' conclusions agree with their runs in 3 of 5 cases."
-    )
+    assert analysis.agreed(judged) == "Authors' conclusions: 3 of 5 agree."
     told = {name: amounts.ascii_only(answer) for name, _, answer in judged}
     assert told["both"].startswith("agrees at all 2: here +")
     assert told["one"].startswith("agrees: +")
@@ -620,9 +618,7 @@ def test_up_to_35_percent_of_the_faster_one_stands_in_our_unit():
     folder = paths.published() / "archives" / "2021-arm"
     r = archives.load(folder, "m5", label="host", restarts=True)
     judged = analysis.claims(r)
-    assert (
-        analysis.agreed(judged) == "The authors' conclusions agree with their runs in 7 of 8 cases."
-    )
+    assert analysis.agreed(judged) == "Authors' conclusions: 7 of 8 agree."
     assert list(analysis.claimed(judged)["what its authors say"]) == [c.claim for c in judged]
     told = {said: amounts.ascii_only(answer) for said, _, answer in judged}
     (most,) = (a for said, a in told.items() if said.endswith("by up to 35 %"))
