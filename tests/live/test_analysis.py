@@ -10,7 +10,7 @@ import pytest
 from matplotlib.colors import to_hex
 from scipy import stats
 
-from analysis import backups, binlog, connections, estimates
+from analysis import backups, binlog, connections, estimates, upgrade
 from conftest import DATA
 from noisefloor import paths
 from noisefloor.data import results
@@ -501,3 +501,18 @@ def test_among_many_functions_the_share_of_false_ones_is_held():
     assert found["function"].tolist()[:1] == ["memcpy"]
     assert len(found) < 3
     assert binlog.grown(*profiled(0.0, many), "plain").empty
+
+
+def test_each_version_with_its_defaults_is_told_from_both_arms():
+    r = results.load(paths.campaign("version-upgrade-rate-standard-20261129-195403"))
+    table = upgrade.with_defaults(r).set_index("metric")
+    cpu = table.loc["Server CPU per transaction"]
+    old, new = (
+        r.of(metric="cpu_per_transaction").set_index("arm").loc[f"MySQL {name}, its defaults"]
+        for name in ("8.0", "9.7")
+    )
+    ratio = (1 + new["change_pct"] / 100) / (1 + old["change_pct"] / 100)
+    assert cpu["difference_pct"] == pytest.approx(100 * (ratio - 1))
+    assert cpu["lo_pct"] < cpu["difference_pct"] < cpu["hi_pct"] < -10
+    alone = results.load(paths.campaign("version-upgrade-headline-standard-20261125-022441"))
+    assert upgrade.with_defaults(alone).empty
