@@ -87,7 +87,7 @@ class Page(calibrate.Calibration):
         where none is recorded."""
         verdicts, meta = pd.DataFrame(columns=row.COLUMNS), self.figures["facts"]
         if aa := live.asks(self.opened, "aa"):
-            verdicts, meta = aa[-1].verdicts, aa[-1].meta
+            verdicts, meta = aa[-1].verdicts, aa[-1].meta | {"date": meta["date"]}
         pieces.save(
             verdicts,
             "calibration",

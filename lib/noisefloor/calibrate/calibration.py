@@ -90,8 +90,8 @@ class Calibration:
         it must not be trusted."""
         false, missed = self.cells["different_pct"], self._missed
         return (
-            f"False alarms: {false.median():.1f} % of campaigns with equal servers name a difference "
-            f"(worst noise: {false.max():.1f} %).",
+            f"False alarms: {false.median():.1f} % of synthetic campaigns with equal servers name a "
+            f"difference (worst noise: {false.max():.1f} %).",
             f"Missed: at most {missed.max()[4]:.0f} % of real differences of 4 %, {missed.max()[2]:.0f} % "
             "of those of 2 %.",
             *self._repeated(),
