@@ -367,7 +367,8 @@ def test_the_page_begins_with_one_answer_and_tells_the_others_below():
     known = [claims.of_itself(r) for r in VERDICTS.to_dict("records")]
     agree, bare = known.count("agrees"), known.count("not comparable")
     assert agree + bare + known.count("–") == len(VERDICTS)
-    assert f"their own numbers: {agree} agree, {bare} not comparable." in shown
+    below = published.others(VERDICTS).markup
+    assert f"numbers that they rest on: {agree} agree, {bare} not comparable." in below
     said = re.sub("<[^>]+>", " ", f"Which published claims are more than noise? {shown}")
     said = amounts.ascii_only(said)
     assert len([word for word in said.split() if re.search(r"\w", word)]) <= 90, said
