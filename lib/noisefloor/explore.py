@@ -521,7 +521,7 @@ class Explorer:
         self.baseline.disabled = not theirs
         self.baseline.layout.display = None if theirs else "none"
         judged = source.study.workload(self.workload.value).metrics
-        metrics = [m for m in judged if m in set(rows["metric"])]
+        metrics = [m for m in judged if m in set(rows["metric"]) and METRICS[m].judged]
         _offer(self.metric, [(metric_label(m), m) for m in metrics], metric)
         counts = sorted(int(t) for t in rows["threads"].dropna().unique())
         _offer(self.threads, counts, threads)

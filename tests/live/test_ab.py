@@ -61,6 +61,8 @@ def test_several_variables_make_every_combination_against_the_first():
     started = studies.load("own-study", settings=["a=1,2", "b=x,y"], static=("b",))
     assert started.design == "side by side"
     assert all(a.settings and not a.switch for a in (started.baseline, *started.arms))
+    disk = ["disk_bytes_per_transaction" in x.workloads[0].metrics for x in (started, s)]
+    assert disk == [True, False]  # a server that is switched may write what the other arm changed
     assert studies.load("own-study", settings=["a=1,2", "c=9"], static=("c",)).design == "switched"
     schedule.check(studies.load("own-study", settings=["a=1,-1"]))
     s = studies.load("own-study", settings=["binlog_encryption=OFF,ON"])  # proved on disk

@@ -285,6 +285,14 @@ def test_every_control_changes_figure_and_words_at_once(explorer):
         getattr(explorer, control).value = begun
 
 
+def test_a_metric_that_has_no_word_any_more_is_no_choice():
+    at = explore.Explorer(TABLES, workload="write only")
+    declared = explore.opened(TABLES).study.workload("write only").metrics
+    offered = {value for _, value in at.metric.options}
+    assert "tps" in offered
+    assert "written_bytes_per_transaction" in set(declared) - offered
+
+
 @pytest.mark.slow
 def test_another_campaign_brings_its_own_choices():
     explorer = explore.Explorer(BINLOG)

@@ -119,7 +119,7 @@ def test_there_is_a_diamond_for_all_thread_counts_where_there_is_a_joint_row():
         ("tps", "(↑ faster, ↓ slower)"),
         (CPU, "(↑ more, ↓ less)"),
         ("p99", "(↑ slower, ↓ faster)"),
-        ("written_bytes_per_transaction", "(↑ larger, ↓ smaller)"),
+        ("disk_bytes_per_transaction", "(↑ larger, ↓ smaller)"),
     ],
 )
 def test_the_ends_of_an_axis_are_called_by_the_metric(metric, ends):
@@ -547,7 +547,7 @@ def test_no_label_covers_a_title(arms, change, narrow):
         one(change * (1 + i / 9))
         .assign(baseline="a server with a long name", metric=metric)
         .replace({"arm": {"encrypted": f"arm {i} whose name is rather long, too"}})
-        for metric in ("tps", "written_bytes_per_transaction")
+        for metric in ("tps", "disk_bytes_per_transaction")
         for i in range(arms)
     ).reset_index(drop=True)
     figure = plots.threads_figure(table, list(pd.unique(table["metric"])), narrow=narrow)

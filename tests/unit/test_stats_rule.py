@@ -102,7 +102,7 @@ def test_every_metric_has_words_and_a_margin():
         assert (metric.larger, metric.smaller) in pairs
         assert 0 < metric.margin_pct < metric.quick_pct
     own = {"cpu_per_transaction": (1, 3), "tps": (2, 5), "wall": (2, 5), "p99": (10, 20)}
-    own["written_bytes_per_transaction"] = (2, 5)
+    own["disk_bytes_per_transaction"] = (2, 5)
     for name, margins in own.items():
         assert (METRICS[name].margin_pct, METRICS[name].quick_pct) == margins
 

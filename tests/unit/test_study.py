@@ -54,6 +54,8 @@ def test_every_question_can_be_asked_and_is_restored(name, key, engine, monkeypa
             assert set(w.deciding) <= set(w.metrics) <= study.METRICS.keys()
             assert w.deciding
             assert all(study.METRICS[m].judged for m in w.metrics)
+            both = schedule.at_once(s, w)  # on one disk
+            assert not (both and "disk_bytes_per_transaction" in w.metrics)
             assert set(w.arms) <= {a.name for a in s.arms}
             assert s.workload(w.name) is w
         names = [a.name for a in (s.baseline, s.control, *s.arms)]

@@ -148,6 +148,13 @@ def test_a_run_too_short_for_a_percentile_has_none(runs):
     assert not {"p95", "p99"} & tidy.metrics(FACTS | {"threads": n // 29}, runs[0]).keys()
 
 
+def test_what_the_disk_counted_is_known_where_it_was_read(runs):
+    n = tidy.sysbench(runs[0])["transactions"]
+    assert "disk_bytes_per_transaction" not in tidy.metrics(FACTS, runs[0])
+    found = tidy.metrics(FACTS | {"disk_written_B": 4096 * n}, runs[0])
+    assert found["disk_bytes_per_transaction"] == 4096
+
+
 @pytest.mark.parametrize(
     ("old", "new", "seconds", "message"),
     [

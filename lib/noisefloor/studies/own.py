@@ -74,7 +74,7 @@ def at_rate(
         only_at={str(t): only for t in many if only},
         metrics=(
             *("p99", "cpu_per_transaction", "mean_latency", "p95"),
-            *(m for m in work.metrics if m.endswith("_bytes_per_transaction")),
+            *(m for m in work.metrics if m.startswith(("binlog_", "read_"))),  # a disk is shared
         ),
         deciding=("p99", "cpu_per_transaction"),
     )
@@ -197,8 +197,8 @@ def own(
         digest=digest,
     )
     apart = start or (rate != 0 and not guest)
-    if apart:  # switched, a server may write what the other arm has changed
-        load = replace(load, metrics=(*load.metrics, "written_bytes_per_transaction"))
+    if start:  # switched, a server may write what the other arm has changed
+        load = replace(load, metrics=(*load.metrics, "disk_bytes_per_transaction"))
     if rate != 0:
         number, share = offered(rate)
         if share and guest:
