@@ -77,8 +77,9 @@ def engines() -> Path:
     return Path(os.environ.get("NOISEFLOOR_ENGINES") or root() / ".engines")
 
 
-def campaign(name: str) -> Path:
-    """The folder of a campaign, live or recorded, by its name (a folder name, never a path).
+def campaign(name: str, *parents: Path) -> Path:
+    """The folder of a campaign by its name (a folder name, never a path), in the first of the
+    `parents` that has it; without any: recorded, else live.
 
     Raises NotFound with the names that exist."""
     if not _NAME.fullmatch(name):
@@ -86,7 +87,7 @@ def campaign(name: str) -> Path:
             f"campaign {name!r} is not a folder name (letters, digits, '.', '_' and '-'); "
             "nothing was opened"
         )
-    for parent in (runs(), recorded()):
+    for parent in parents or (recorded(), runs()):
         if (parent / name / "campaign.json").exists():
             return parent / name
     names = ", ".join(campaigns()) or "none"

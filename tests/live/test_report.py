@@ -17,7 +17,7 @@ from conftest import COMMAND, DATA, alive, done, moved, until
 from noisefloor import paths
 from noisefloor.show import report
 from noisefloor.show.markup import csv_data
-from noisefloor.show.report import batch, statement
+from noisefloor.show.report import batch, layout, statement
 from noisefloor.text import amounts
 
 
@@ -572,6 +572,13 @@ def test_short_runs_stand_beside_what_is_published(home, tmp_path):
     assert "Encrypted gives 9.0 % fewer TPS" in said
     assert "Published : Encrypted gives 5.0 % fewer TPS" in said
     assert 'published/beside/beside.html"' in index
+    (home / "notebooks" / "beside.ipynb").write_text('{"cells": []}')
+    given = nbformat.v4.new_notebook(), "beside", home / "notebooks" / "beside.ipynb", {}
+    page = layout.page_of(*given, tmp_path, tmp_path)
+    assert "Your own short run. Published result : Encrypted gives 5.0 % fewer TPS" in text(page)
+    assert 'published/beside/beside.html"' in page
+    folder = home / "reports" / "published" / "beside"
+    assert "Your own" not in layout.page_of(*given, folder, folder)
     shutil.rmtree(home / "reports" / "published")
 
 
@@ -720,10 +727,12 @@ def test_a_published_page_takes_the_place_of_the_last_and_leads_where_it_led(pag
 
 def test_the_command_publishes_each_page_and_says_what_was_there(home):
     for name in ("one", "other"):
-        write(home, name, [cell.replace("'good'", f"'{name}'") for cell in STUDY])
+        cells = [cell.replace("'good'", f"'{name}'") for cell in STUDY]
+        write(home, name, cells, "threads = [1, 4]\n")  # of published numbers: no campaign
     (home / "README.md").touch()
-    assert "published: reports/published/one\n" in done("report", "one", "--publish")
-    said = done("report", "one", "other", "--publish")
+    publish = ("--profile", "recorded", "--publish")
+    assert "published: reports/published/one\n" in done("report", "one", *publish)
+    said = done("report", "one", "other", *publish)
     assert "published: reports/published/other\n" in said
     kept = "published: reports/published/one; it was there already, with the same content"
     assert kept in said

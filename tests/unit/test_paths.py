@@ -25,11 +25,12 @@ def test_the_project_folder_is_found_from_the_library(monkeypatch, tmp_path):
     assert paths.root() == Path(__file__).resolve().parents[2]
 
 
-def test_a_campaign_is_found_by_its_name_live_ones_first(home):
-    recorded = add(paths.recorded(), "binlog-1")
-    assert paths.campaign("binlog-1") == recorded
+def test_a_campaign_is_found_by_its_name_recorded_ones_first(home):
     live = add(paths.runs(), "binlog-1")
     assert paths.campaign("binlog-1") == live
+    recorded = add(paths.recorded(), "binlog-1")
+    assert paths.campaign("binlog-1") == recorded
+    assert paths.campaign("binlog-1", paths.runs(), paths.recorded()) == live
     add(paths.runs(), "other-1")
     assert paths.campaigns("binlog") == ["binlog-1"]  # one that was packed lies in both
     assert paths.campaigns() == ["binlog-1", "other-1"]

@@ -1,9 +1,11 @@
 """Settings that everybody argues about: a short list of what `ab` compares, a page each."""
 
 import json
+import shutil
 
 import pytest
 
+from conftest import ROOT, noisefloor, refused
 from noisefloor import paths, studies
 from noisefloor.data import results
 from noisefloor.model import PROFILES, Study, StudyError, as_guest
@@ -120,6 +122,29 @@ def test_the_page_of_a_setting_holds_its_sittings_and_no_other_setting(recorded)
     assert report.recorded_campaign("settings-gtid") == second.name
     assert report.recorded_campaign("settings") is None
     assert report.newest_campaign("settings-compression") is None
+
+
+def test_a_page_of_recorded_campaigns_has_all_of_them_and_none_of_this_machines_runs(recorded):
+    """The newest one was measured here, then packed: it lies in data/raw/runs, too, beside another."""
+    paths.notebooks().mkdir()
+    shutil.copy(ROOT / "notebooks" / "own-study.ipynb", paths.notebooks())
+    both = [recorded("gtid", day) for day in (20, 22)]
+    recorded("gtid", 24, profile={"name": "quick"})  # packed, and no reason to leave out the others
+    for folder in (both[1], own := recorded("gtid", 26)):
+        shutil.copytree(folder, paths.runs() / folder.name)
+    shutil.rmtree(own)
+    ((page, values, live),) = report.plan(["settings-gtid"], "recorded")
+    assert (page, live) == ("settings-gtid", False)
+    assert results.named(values["campaign"]) == tuple(both)
+    words = f"--profile recorded takes no campaign, and '{own.name}' was given; nothing was run"
+    with pytest.raises(report.ReportError, match=words):
+        report.plan(["settings-gtid"], "recorded", {"campaign": own.name})
+
+
+def test_what_is_not_of_the_recorded_campaigns_is_not_published(home):
+    for profile in ((), ("--profile", "quick")):
+        refused(noisefloor("report", *profile, "--publish"), words="--publish goes with --profile recorded")
+    assert not any(home.iterdir())
 
 
 def test_the_arms_of_the_list_are_those_that_are_compared():

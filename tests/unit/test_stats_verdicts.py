@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from conftest import DATA
-from noisefloor import stats
+from noisefloor import paths, stats
 
 WORSE = ("tps", "apply_rate")  # of which less is worse
 
@@ -279,6 +279,15 @@ def test_unpaired_runs():
     assert verdicts["design"].tolist() == ["unpaired"] * 2
     narrow = stats.table(unpaired(), baseline="before", restarts=True)
     assert (width(narrow) < width(verdicts)).all()
+
+
+def test_this_machines_scatter_of_starts_does_not_count_where_it_is_not_wanted(home):
+    paths.runs().mkdir()
+    (paths.runs() / "floor.json").write_text('{"tps": {"cv_pct": 50, "df": 3}}')
+    here, anywhere = (stats.table(unpaired(), baseline="before", own=own) for own in (True, False))
+    (paths.runs() / "floor.json").unlink()
+    assert (width(here) > 10 * width(anywhere)).all()
+    assert width(anywhere).equals(width(stats.table(unpaired(), baseline="before")))
 
 
 def test_many_runs_are_grouped_at_once():

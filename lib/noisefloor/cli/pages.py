@@ -37,8 +37,8 @@ _timeout_option = click.option(
 @click.option(
     "--profile",
     type=click.Choice(["smoke", "quick", "standard", "full", "recorded"]),
-    help="How long to measure; `recorded` renders the recorded campaigns of each study, without a"
-    " server.",
+    help="How long to measure; `recorded` makes pages from data/raw/recorded alone, never from"
+    " data/raw/runs, without a server.",
 )
 @click.option(
     "-p", "given", nargs=2, multiple=True, metavar="NAME VALUE", help="A notebook parameter."
@@ -66,7 +66,7 @@ _timeout_option = click.option(
 @click.option(
     "--publish",
     is_flag=True,
-    help="Replace the published page of each study, under reports/published/.",
+    help="Replace the published pages, in reports/published/: with --profile recorded or --from.",
 )
 def report(
     studies: tuple[str, ...],
@@ -96,6 +96,8 @@ def report(
             "--from TABLE and --baseline LABEL=VALUE go together, without a study or a profile:"
             " noisefloor report --from TABLE --baseline server=mysql; nothing was run"
         )
+    if publish and profile != "recorded" and not archive:
+        raise Sentence("--publish goes with --profile recorded, or with --from; nothing was run")
     if archive:
         labels.asked([baseline, *where])  # refuses what is none
         asked: dict[str, Any] = {"table": archive, "baseline": baseline, "where": list(where)}
@@ -207,7 +209,7 @@ def pack(campaign: str, out: str | None) -> None:
     from noisefloor import paths
     from noisefloor.data import pack as packs
 
-    folder, files, size = packs.pack(paths.campaign(campaign), out)
+    folder, files, size = packs.pack(paths.campaign(campaign, paths.runs(), paths.recorded()), out)
     say(f"{paths.relative(folder)}: {files:,} files, {size:,} bytes")
 
 

@@ -12,9 +12,8 @@ from noisefloor import paths
 from noisefloor.data import results
 from noisefloor.parse import secrets
 from noisefloor.show.report.notebooks import refused
-from noisefloor.show.report.words import ReportError
 
-_CAMPAIGNS = ("campaign", "campaigns")  # their names, or ""
+CAMPAIGNS = ("campaign", "campaigns")  # their names, or ""
 _OPENED = ("source", "against")  # a campaign's name or the path of an archive
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, SyntaxError)
@@ -41,8 +40,7 @@ def parameters(notebook: Path) -> dict[str, _Parameter]:
         source = "".join(next(tagged, ""))
         nodes = ast.parse(source).body
     except _UNREADABLE as e:
-        words = f"{notebook.name} is no notebook that can be read ({e}); nothing was run"
-        raise ReportError(words, 2) from None
+        raise refused(f"{notebook.name} is no notebook that can be read ({e})") from None
     for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=value):
@@ -54,10 +52,8 @@ def parameters(notebook: Path) -> dict[str, _Parameter]:
         try:
             default = like = ast.literal_eval(value)
         except ValueError:
-            raise ReportError(
-                f"the parameters cell of {notebook.name} assigns {ast.unparse(node)!r}, which is "
-                "not a literal; nothing was run"
-            ) from None
+            what = f"the parameters cell of {notebook.name} assigns {ast.unparse(node)!r}"
+            raise refused(f"{what}, which is not a literal") from None
         line = source.splitlines()[(node.end_lineno or 0) - 1]
         if default == [] and (named := re.search(r"#.*such as (\[[\d, ]+\])", line)):
             like = ast.literal_eval(named[1])
@@ -80,7 +76,7 @@ def checked(notebook: Path, given: Mapping[str, Any] | None) -> dict[str, Any]:
         if secrets.scrub(str(result[name]))[1]:
             words = f"parameter {name!r} of {study} holds a password, which the page would print"
             raise refused(words)
-    for name in (*_CAMPAIGNS, *_OPENED):
+    for name in (*CAMPAIGNS, *_OPENED):
         given_file = name in _OPENED and re.search(r"/|\.parquet$", result.get(name, ""))
         if result.get(name) and not given_file:  # a file is looked for by the notebook itself
             try:

@@ -23,9 +23,9 @@ from noisefloor.show.markup import piece, say
 from noisefloor.show.plots.canvas import away
 from noisefloor.show.report import words
 from noisefloor.show.report.answers import asked, open_page
-from noisefloor.show.report.arguments import checked, parameters
-from noisefloor.show.report.layout import shell
-from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, studies
+from noisefloor.show.report.arguments import CAMPAIGNS, checked, parameters
+from noisefloor.show.report.layout import PUBLISHED, facts_of, shell
+from noisefloor.show.report.notebooks import MEASURED_BY, notebook, of_questions, refused, studies
 from noisefloor.show.report.pages import PARTS, placed, render, set_aside
 from noisefloor.show.report.pieces import drawing
 from noisefloor.show.report.statement import parts
@@ -50,12 +50,14 @@ def recorded_campaign(study: str) -> str | None:
 
 def newest_campaign(study: str, *folders: Path, leading: Sequence[str] = ()) -> str | None:
     """The newest finished campaign of a study that is judged, by its own date, then name: recorded or
-    live, or in the `folders` alone; one of the first of the `leading` questions that has any."""
+    live, or in the `folders` alone. With `leading` a short one only where there is no other, and one of
+    the first of these questions that has any."""
     turn = {key: -n for n, key in reversed([*enumerate(leading)])}
-    every = _finished(study, *(folders or (paths.recorded(), paths.runs())))
+    every = [*_finished(study, *(folders or (paths.recorded(), paths.runs())))]
+    whole = [one for one in every if (one[0].get("profile") or {}).get("name") not in SHORT]
     judged = [
         (turn.get(facts.get("key", ""), -len(turn)), when(facts), folder.name)
-        for facts, folder in every
+        for facts, folder in (whole if leading and whole else every)
         if not all(w.get("at_once") for w in facts.get("workloads") or [{}])
     ]
     return max(judged)[2] if judged else None
@@ -86,11 +88,7 @@ def plan(
     books = {study: set(parameters(notebook(study))) for study in wanted}
     every, given = set().union(*books.values()), given or {}
     if not names and (wrong := next((name for name in given if name not in every), None)):
-        raise ReportError(
-            f"no study has a parameter {wrong!r}; there are: {', '.join(sorted(every))}; "
-            "nothing was run",
-            2,
-        )
+        raise refused(f"no study has a parameter {wrong!r}; there are: {', '.join(sorted(every))}")
     jobs: list[_Job] = []
     for study, has in books.items():
         # a parameter meant for all studies skips those without it
@@ -117,12 +115,14 @@ def _job(
 ) -> _Job:
     """The job of a study whose notebook `has` these parameters; `named`: it was asked for."""
     source = notebook(study)
+    if profile == "recorded" and (some := next((n for n in CAMPAIGNS if values.get(n)), "")):
+        raise refused(f"--profile recorded takes no {some}, and {values[some]!r} was given")
     if values.get("campaign"):
         pass  # it keeps the parameters that it was made with
     elif profile == "recorded" and "campaign" in has:
         newest = recorded_campaign(study)
         if not newest and named:
-            raise ReportError(f"{study} has no recorded campaign; nothing was run", 2)
+            raise refused(f"{study} has no recorded campaign")
         if not newest:
             return study, None, False
         values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
@@ -130,10 +130,9 @@ def _job(
         checked(source, values)  # what is wrong with them is said first
         values["campaign"] = newest_campaign(study)
         if not values["campaign"] or profile:
-            raise ReportError(
+            raise refused(
                 f"{study} is shown again from its newest campaign, of which there is "
-                f"{values['campaign'] or 'none'}; `{measures(study)}` measures; nothing was run",
-                2,
+                f"{values['campaign'] or 'none'}; `{measures(study)}` measures"
             )
     elif profile and "profile" in has:
         values["profile"] = profile
@@ -147,8 +146,7 @@ def _job(
         try:
             load(study, **wanted)
         except StudyError as problem:
-            why = str(problem).removesuffix("; nothing was measured")
-            raise ReportError(f"{why}; nothing was run", 2) from None
+            raise refused(str(problem).removesuffix("; nothing was measured")) from None
     return study, values, True
 
 
@@ -157,9 +155,7 @@ def plan_archive(given: dict[str, Any]) -> list[_Job]:
     ReportError, code 2, for what is no archive."""
     folder = Path(given["table"]).absolute()
     if not (folder / "manifest.json").exists():
-        raise ReportError(
-            f"{given['table']} is no folder of tables of `noisefloor ingest`; nothing was run", 2
-        )
+        raise refused(f"{given['table']} is no folder of tables of `noisefloor ingest`")
     given["table"] = str(folder)
     if folder.is_relative_to(paths.root()):  # so that the page can be made again elsewhere
         given["table"] = str(folder.relative_to(paths.root()))
@@ -294,11 +290,11 @@ def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) ->
     out = Path(out or paths.reports()).resolve()
     out.mkdir(parents=True, exist_ok=True)
     pages = [p for p in out.glob("*.html") if p.stem != "index"] if pages is None else pages
-    facts = {page: _facts(page) for page in pages}
+    facts = {page: facts_of(page) for page in pages}
     ordered = sorted(pages, key=lambda page: _turn(page.stem, facts[page]))
     rows = [_row(page, facts[page], out) for page in ordered]
     failed = [(f.name, f.name.removesuffix(".failed.ipynb")) for f in out.glob("*.failed.ipynb")]
-    every = _published() / "index.html"
+    every = paths.root() / PUBLISHED / "index.html"
     published = os.path.relpath(every, out) if out != every.parent and every.exists() else ""
     short = [f for f in facts.values() if f.get("profile") in SHORT]
     compared = [c for f in facts.values() for c in f.get("comparisons", ()) if not c.get("control")]
@@ -313,12 +309,6 @@ def index(out: Path | str | None = None, pages: Sequence[Path] | None = None) ->
     page = shell(title=title, description=say("index"), body=body, kind="index")
     placed(out, {"index.html": page.encode()})
     return out / "index.html"
-
-
-def _facts(page: Path) -> dict[str, Any]:
-    """What lies beside a page as JSON."""
-    beside = page.with_suffix(".json")
-    return json.loads(beside.read_text()) if beside.exists() else {}
 
 
 def _yours(short: Sequence[Mapping[str, Any]]) -> str:
@@ -345,7 +335,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
     leads = [] if page.stem in _LAST else facts.get("leads", [])
     answers = [*map(_answer, leads, _sentences(facts, "brief"))]
     waiting = [words.upper(words.word(x)) for x in leads[:1] if x["verdict"] == NOT_YET]
-    theirs = _published() / page.stem / f"{page.stem}.html"
+    theirs = paths.root() / PUBLISHED / page.stem / f"{page.stem}.html"
     repeats = facts.get("profile") in SHORT and theirs.parent != page.parent
     return {
         "href": os.path.relpath(page, out),
@@ -357,7 +347,7 @@ def _row(page: Path, facts: Mapping[str, Any], out: Path) -> dict[str, Any]:
             *[facts.get("measured")] * bool(leads),
             str(facts.get("date") or "")[:10],
         ],
-        "published": _sentences(_facts(theirs)) if repeats else [],
+        "published": _sentences(facts_of(theirs)) if repeats else [],
         "theirs": os.path.relpath(theirs, out),
     }
 
@@ -384,16 +374,12 @@ _FIRST = 6  # pages that the README tells of
 _FINDINGS = re.compile(r"(?<=<!-- findings -->\n).*?(?=<!-- /findings -->)", re.S)
 
 
-def _published() -> Path:
-    return paths.root() / "reports" / "published"
-
-
 def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
     """Replace the published page of a study, with its notebook and verdict table, in
     ``reports/published/<study>/``: (that folder, whether anything in it changed). The index and the
     README's findings are written again."""
     out = Path(out or paths.reports()).resolve()
-    target = _published() / study
+    target = paths.root() / PUBLISHED / study
     whole, old = (target.with_name(f"{study}.{part}") for part in ("partial", "old"))
     if old.exists() and not target.exists():  # what a killed command left
         old.rename(target)
@@ -413,8 +399,7 @@ def publish(study: str, out: Path | str | None = None) -> tuple[Path, bool]:
     shutil.rmtree(old, ignore_errors=True)
     index(target.parent, [page for page, _ in _published_pages()])
     readme = paths.root() / "README.md"
-    lines = published_findings()
-    readme.write_text(_FINDINGS.sub(lambda _: lines, readme.read_text()))
+    readme.write_text(_FINDINGS.sub(lambda _: published_findings(), readme.read_text()))
     return target, True
 
 
@@ -445,9 +430,8 @@ def _sentences(facts: Mapping[str, Any], which: str = "headlines") -> list[str]:
 
 def _published_pages() -> list[tuple[Path, dict[str, Any]]]:
     """(page, what lies beside it as JSON) of all that is published, in the order of their index."""
-    files = _published().glob("*/*.json")
-    pages = [(file.with_suffix(".html"), json.loads(file.read_text())) for file in files]
-    whole = [(p, facts) for p, facts in pages if p.stem == p.parent.name == facts["study"]]
+    pages = [(page, facts_of(page)) for page in (paths.root() / PUBLISHED).glob("*/*.html")]
+    whole = [(p, facts) for p, facts in pages if p.stem == p.parent.name == facts.get("study")]
     return sorted(whole, key=lambda one: _turn(one[0].stem, one[1]))
 
 

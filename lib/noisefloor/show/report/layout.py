@@ -1,17 +1,20 @@
 """An executed notebook as one HTML page, and the frame that every page has."""
 
 import json
+import os
 import re
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+from noisefloor import paths
+from noisefloor.data.results import SHORT
 from noisefloor.show import plots
 from noisefloor.show.markup import TEMPLATE, environment, piece, safe, text_of_html
 from noisefloor.show.report.arguments import parameters
 from noisefloor.show.report.notebooks import method
-from noisefloor.show.report.pieces import raw_links
 
+PUBLISHED = Path("reports", "published")  # in the project's folder
 _BOX = '<section class="nf-verdict'
 
 
@@ -34,12 +37,12 @@ def page_of(
     code = Highlight2HTML()  # type: ignore[no-untyped-call]  # no types
     body = str(piece("cells", book.cells, prose, code, ansi2html))
     title, body, contents = _headed(body, study.replace("-", " ").capitalize())
-    beside = folder / f"{study}.json"
-    facts = json.loads(beside.read_text()) if beside.exists() else {}
+    facts = facts_of(folder / f"{study}.html")
+    theirs = paths.root() / PUBLISHED / study / f"{study}.html"
     title = facts.get("title") or title  # the notebook's heading names no builds and no settings
     if facts and not facts.get("title"):
         text = json.dumps(facts | {"title": title}, indent=1, ensure_ascii=False)
-        beside.write_text(f"{text}\n")
+        (folder / f"{study}.json").write_text(f"{text}\n")
     lead = re.search(r"<p>(.*?)</p>", body, re.S)
     description = facts.get("headline") or (text_of_html(lead[1]) if lead else title)
     campaigns = facts.get("campaigns", {})
@@ -58,10 +61,33 @@ def page_of(
         verdict="".join(boxes[:1]),
         body=body,
         contents=contents,
-        links=piece("links", links, raw_links(facts, out)),
+        links=piece("links", links, _raw_links(facts, out)),
+        published=facts.get("profile") in SHORT and facts_of(theirs).get("headline"),
+        theirs=os.path.relpath(theirs, out),
         kind="study",
         made=json.dumps(made),
     )
+
+
+def _raw_links(facts: dict[str, Any], out: Path) -> list[tuple[str, str]]:
+    """(href, name) of the raw files behind a page in folder `out`, from its stored `facts`; none
+    where they do not lie in one project."""
+    root, links = paths.root(), []
+    if not out.is_relative_to(root):
+        return []
+    folders = [root / shown for shown in facts.get("raw", {}) if (root / shown).is_dir()]
+    for folder in folders:
+        # a web server shows no folder without a README
+        files = [f for f in ("campaign.json", "calibration.json") if (folder / f).exists()]
+        href = os.path.relpath(folder / (files or [""])[0], out) + ("" if files else "/")
+        links.append((href, folder.name))
+    return links
+
+
+def facts_of(page: Path) -> dict[str, Any]:
+    """What lies beside a page as JSON; {} where nothing does."""
+    beside = page.with_suffix(".json")
+    return json.loads(beside.read_text()) if beside.exists() else {}
 
 
 def _headed(body: str, title: str) -> tuple[str, str, list[tuple[str, str]]]:
@@ -87,7 +113,7 @@ def _headed(body: str, title: str) -> tuple[str, str, list[tuple[str, str]]]:
 
 
 def shell(**page: Any) -> str:
-    """A whole HTML page: title description verdict body contents links kind made."""
+    """A whole HTML page: title description verdict body contents links published theirs kind made."""
     css = plots.PARTS_CSS.read_text() + (TEMPLATE / "style.css").read_text()
     markup = {key: safe(page.get(key, "")) for key in ("verdict", "body")}
     return environment().get_template("page.html.j2").render(page | markup, css=safe(css))

@@ -334,21 +334,6 @@ def like(facts: Mapping[str, Any], main: Mapping[str, Any], *columns: str) -> pd
     return rows
 
 
-def raw_links(facts: Mapping[str, Any], out: Path) -> list[tuple[str, str]]:
-    """(href, name) of the raw files behind a page in folder `out`, from its stored `facts`; none
-    where they do not lie in one project."""
-    root, links = paths.root(), []
-    if not out.is_relative_to(root):
-        return []
-    folders = [root / shown for shown in facts.get("raw", {}) if (root / shown).is_dir()]
-    for folder in folders:
-        # a web server shows no folder without a README
-        files = [f for f in ("campaign.json", "calibration.json") if (folder / f).exists()]
-        href = os.path.relpath(folder / (files or [""])[0], out) + ("" if files else "/")
-        links.append((href, folder.name))
-    return links
-
-
 def save(
     verdicts: pd.DataFrame,
     study: str,
