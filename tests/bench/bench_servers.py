@@ -98,7 +98,7 @@ def harness(quick: bool) -> Item:
                 logs[side].append(str(side(i)))
             if i % 10 == 9:
                 say(f"harness: {i + 1} of {pairs} pairs")
-        sides = compare.read_both(logs[bare], logs[under], "bare", "noisefloor")
+        sides = compare.read_both(logs[bare], logs[under])
         rows = compare.rows(
             *sides, baseline="bare", arm="noisefloor", paired=True, restarts=True, margin_pct=NEAR_PCT
         )  # fmt: skip
@@ -270,7 +270,7 @@ def plan_of_ten(begin, chosen: study.Study, arm: study.Arm) -> tuple[str, float,
                 logs.setdefault(a.name, []).append(str(file))
             say(f"verdict: {RUNS} runs of {RUN_S} s under {a.name!r}")
         names = (chosen.baseline.name, arm.name)
-        sides = compare.read_both(logs[names[0]][1:], logs[names[1]], *names)
+        sides = compare.read_both(logs[names[0]][1:], logs[names[1]])
         rows = compare.rows(*sides, baseline=names[0], arm=names[1], restarts=True)
     row = next(r for r in rows if r["metric"] == "tps")
     return row["verdict"], took, f"{row['change_pct']:+.1f} %"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conftest import DATA
+from conftest import DATA, noisefloor, refused
 from noisefloor import parse
 from noisefloor.data import compare
 from noisefloor.data.compare import Refused
@@ -21,9 +21,15 @@ from noisefloor.tools.sysbench import MUST
 
 SLICES = sorted((DATA / "compare").glob("00-*.txt"))
 BEFORE = [p for p in SLICES if p.stem.endswith("A")]
+AFTER = [p for p in SLICES if p.stem.endswith("B")]
 FLOOR = {"tps": {"cv_pct": 1.5, "df": 9}, "p99": {"cv_pct": 0.0, "df": None}}
 GOOD = [10.0, 10.05, 10.1, 9.95]
 MORE = [12.0, 12.05, 12.1, 11.95]
+
+
+def read(*paths):
+    """The runs in the logs of an arm; the other arm has one good log."""
+    return compare.read_both(paths, AFTER[:1])[0]
 
 
 def made(values, threads=4, seconds=10.0, metric="tps", **keys):
@@ -81,7 +87,7 @@ def said(row, words):
 
 
 def test_reads_what_sysbench_printed():
-    run = compare.read_runs([BEFORE[0]], "before")[0]
+    (run,) = read(BEFORE[0])
     assert run.threads == 4
     assert run.values["tps"] == 933.16
     assert run.values["mean_latency"] == pytest.approx(0.00428)
@@ -93,15 +99,14 @@ def test_reads_what_sysbench_printed():
 
 def test_reads_every_run_of_a_log_that_holds_several(tmp_path):
     (tmp_path / "all.txt").write_bytes(b"".join(p.read_bytes() for p in BEFORE[:3]))
-    found = compare.read_runs([tmp_path / "all.txt"], "before")
-    alone = [compare.read_runs([p], "before")[0] for p in BEFORE[:3]]
+    found, alone = read(tmp_path / "all.txt"), read(*BEFORE[:3])
     assert [r.values for r in found] == [r.values for r in alone]
     assert len({r.name for r in found}) == 3
     assert all(r.name.startswith("all.txt:") for r in found)
     cut = b"".join(p.read_bytes() for p in BEFORE[:2])[:-400]
     (tmp_path / "cut.txt").write_bytes(cut)
     with pytest.raises(Refused, match=r"cut.txt, line \d+") as e:
-        compare.read_runs([tmp_path / "cut.txt"], "before")
+        read(tmp_path / "cut.txt")
     lines = BEFORE[0].read_text().count("\n")
     assert int(str(e.value).split("line ")[1].split(":")[0]) > lines
 
@@ -110,19 +115,34 @@ def test_reads_time_output_and_a_folder_of_it(tmp_path):
     for i, real in enumerate(("1m1.500s", "1m2.000s")):
         (tmp_path / f"{i}.txt").write_text(f"real\t{real}\nuser\t0m3.000s\nsys\t0m1.000s\n")
     (tmp_path / ".hidden").write_text("not a log")
-    found = compare.read_runs([tmp_path], "before")
+    found = read(tmp_path)
     assert [r.values for r in found] == [{"wall": w, "user_sys": 4.0} for w in (61.5, 62.0)]
+
+
+def test_peak_memory_is_judged_where_time_printed_it(tmp_path):
+    text = (DATA / "time" / "gnu-time-v.txt").read_text()
+    for arm, kib in (("before", 39_000), ("after", 46_800)):
+        (tmp_path / arm).mkdir()
+        for n in range(4):
+            log = text.replace("39264", str(kib + 10 * n)).replace("0:00.09", f"0:00.1{n}")
+            (tmp_path / arm / f"{n}.txt").write_text(log)
+    rows = compare.judge([tmp_path / "before"], [tmp_path / "after"])
+    assert [row["metric"] for row in rows] == ["wall", "user_sys", "peak_memory"]
+    memory = only(rows, metric="peak_memory")
+    assert (memory["verdict"], memory["worse"]) == ("larger", True)
+    assert memory["change_pct"] == pytest.approx(20, abs=0.1)
+    assert "Also peak memory LARGER by 20.0 %." in compare.pointer(rows)
 
 
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (None, 1, "cannot be read (No such file or directory)"),
+        (None, 1, "bad.txt: No such file or directory"),
         ("folder", 2, "holds no file"),
         (BEFORE[0].read_bytes()[:9000], 1, "line "),
         (BEFORE[0].read_bytes()[:700], 1, "line "),
         (bytes(range(256)) * 64, 1, "binary data"),
-        (b" \n", 1, "holds nothing"),
+        (b" \n", 1, "bad.txt: empty"),
         (b"It was about 10 % slower.\n", 1, "text of something else"),
         (2 * 2**30, 2, "larger than 64 MiB"),
         (BEFORE[1].read_bytes(), 2, "one run cannot count twice"),
@@ -139,7 +159,7 @@ def test_refuses_a_bad_file_in_one_sentence(tmp_path, content, code, words):
     elif content:
         path.write_bytes(content)
     with pytest.raises(Refused) as e:
-        compare.read_runs([BEFORE[1], path], "before")
+        read(BEFORE[1], path)
     assert e.value.code == code
     assert words in str(e.value)
     assert "nothing was judged" in str(e.value)
@@ -152,8 +172,33 @@ FAILED = [*(DATA / "sysbench").glob("*-fail-*.txt"), DATA / "time" / "gnu-time-v
 @pytest.mark.parametrize("log", sorted(FAILED), ids=lambda p: p.stem)
 def test_a_failed_run_is_never_averaged_in(log):
     with pytest.raises(Refused) as e:
-        compare.read_runs([BEFORE[0], log], "before")
+        read(BEFORE[0], log)
     assert e.value.code == 1
+
+
+def test_all_bad_logs_of_both_arms_stand_in_one_refusal(tmp_path):
+    (tmp_path / "empty.txt").write_text("")
+    before, after = [*BEFORE, tmp_path / "no.txt"], [tmp_path / "empty.txt", BEFORE[0]]
+    with pytest.raises(Refused) as e:
+        compare.read_both(before, after)
+    assert e.value.code == 2
+    assert str(e.value) == (
+        f"3 of {len(BEFORE) + 3} logs cannot be used: {tmp_path / 'no.txt'}: No such file or directory;"
+        f" {tmp_path / 'empty.txt'}: empty; {BEFORE[0]}: the same text as {BEFORE[0]}, and one run"
+        " cannot count twice (allowed: logs of whole runs of HammerDB, mysqlslap, pgbench, sysbench,"
+        " time, up to 64 MiB); nothing was judged"
+    )
+
+
+def test_of_many_bad_logs_five_are_named_and_all_with_verbose(tmp_path):
+    bad = [tmp_path / f"{n}.txt" for n in range(7)]
+    for path in bad:
+        path.write_text("")  # the same text in each: the reason is that it is empty
+    for more, named in (((), bad[:5]), (("--verbose",), bad)):
+        result = noisefloor("compare", tmp_path, "--", AFTER[0], *more)
+        refused(result, 1, "7 of 8 logs cannot be used: ")
+        assert [path for path in bad if f"{path}: empty" in result.stderr] == named
+        assert ("; and 2 more (" in result.stderr) == (named != bad)
 
 
 # -- arithmetic ------------------------------------------------------------------------------------
@@ -545,6 +590,8 @@ def test_a_value_without_a_logarithm_is_refused(values):
         ("table-size", ("10", "20"), "table-size"),
         ("rate", ("none", "500"), "rate"),
         ("tool", ("sysbench", "time"), "tool"),
+        ("seconds", (10, 60), "duration: 10 s in 0.txt and 2 more, 60 s in 0.txt and 2 more"),
+        ("seconds", (None, 60), "duration: not given in 0.txt and 2 more, 60 s"),
     ],
 )
 def test_refuses_other_tests(key, values, words):
@@ -558,7 +605,6 @@ def test_refuses_other_tests(key, values, words):
     [
         ("sysbench version", ("1.0.20", "1.1.0"), ": 1.0.20 in 0.txt and 2 more, 1.1.0"),
         ("mysql-ssl", ("off", "on"), "the logs differ in mysql-ssl: off in"),
-        ("seconds", (10, 300), "differ in duration: 10 s in 0.txt and 2 more, 300 s"),
         ("rate", ("500", "500"), "fixed --rate"),
     ],
 )
@@ -567,13 +613,50 @@ def test_footnotes_other_conditions(key, values, words):
     assert all(said(row, words) for row in rows)
 
 
+@pytest.mark.parametrize("arms", [(0, 1), (1, 0)])
+def test_a_condition_that_one_log_does_not_name_has_another_value(arms):
+    def sides(**key):
+        both = made(GOOD), made(MORE, **key)
+        return [both[arm] for arm in arms]
+
+    with pytest.raises(Refused, match="differ in tables: ") as e:
+        compare.rows(*sides(tables="5"))
+    for words in ("5 in 0.txt and 3 more", "not given in 0.txt and 3 more"):
+        assert words in str(e.value)
+    rows = compare.rows(*sides(**{"mysql-ssl": "on"}))
+    (note,) = (w for w in rows[0]["warnings"] if w.startswith("the logs differ in mysql-ssl: "))
+    assert "on in 0.txt and 3 more" in note
+    assert "not given in 0.txt and 3 more" in note
+
+
+def test_runs_of_two_durations_are_not_pooled_inside_an_arm():
+    mixed = [*made(GOOD[:2]), *made(GOOD[2:], seconds=60)]
+    words = "differ in duration: 10 s in 0.txt and 5 more, 60 s in 0.txt and 1 more"
+    with pytest.raises(Refused, match=words):
+        compare.rows(mixed, made(MORE))
+    close = [*made(GOOD[:2]), *made(GOOD[2:], seconds=10.4)]
+    assert not said(compare.rows(close, made(MORE))[0], "duration")
+
+
+def test_the_duration_of_a_fixed_number_of_transactions_is_a_result():
+    sides = ([r for v in side for r in made([v], seconds=600 / v)] for side in (GOOD, MORE))
+    (row,) = compare.rows(*sides, restarts=True)
+    assert row["verdict"] == "faster"
+    assert said(row, "the logs differ in duration: 60 s in ")
+
+
 def test_threads_on_one_side_only_are_left_out_and_named():
     rows = compare.rows(several({4: [1, 2, 3], 8: [1, 2, 3]}), made([1, 2, 3], 4))
     assert {r["threads"] for r in rows} == {4}
-    assert "threads 8 only in before: left out" in rows[0]["warnings"]
-    assert compare.pointer(rows).startswith("Mind: threads 8 only in before: left out. --verbose ")
-    with pytest.raises(Refused, match="no thread count is on both sides"):
-        compare.rows(made([1, 2], 4), made([1, 2], 8))
+    assert compare.pointer(rows).startswith(
+        "Mind: thread counts only in before, left out: 8. --verbose "
+    )
+    for threads, there in ((8, "8"), (None, "not given")):
+        words = rf"no thread count is on both sides \(4 in before, {there} in after\)"
+        with pytest.raises(Refused, match=words):
+            compare.rows(made([1, 2], 4), made([1, 2], threads))
+    unknown = compare.rows([*made([1, 2], 4), *made([1, 2], None)], made([1, 2], 4))
+    assert "thread counts only in before, left out: not given" in unknown[0]["warnings"]
 
 
 def test_names_come_from_the_folders():

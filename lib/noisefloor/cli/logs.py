@@ -115,11 +115,11 @@ def compare(
     if rule["floor"] is not None and rule["restarts"]:
         raise Sentence("--floor and --restarts exclude each other; nothing was judged")
     rule["margin_pct"] = margin or 0.0  # 0: the metric's own
-    left: list[str] = []
     if archive:
         rows, left = _archived(archive, baseline, where, rule)
     else:
-        rows = _two_sides(files, baseline_name, arm_name, rule)
+        at, named = files.index(_SIDE), (baseline_name, arm_name)
+        rows, left = logs.judge(files[:at], files[at + 1 :], named, verbose, **rule), []
     answer = logs.conclusion(rows)
     if form == "json":
         print_comparisons(({name: row[name] for name in COLUMNS} for row in rows), answer)
@@ -135,22 +135,6 @@ def compare(
         text = click.wrap_text(f"Left out: {'; '.join(left)}.", 96, "", "  ")
         say(text if form else f"\n{text}", err=form is not None)
     exit_on(fail_on, rows)
-
-
-def _two_sides(
-    files: tuple[str, ...], baseline_name: str | None, arm_name: str | None, rule: dict[str, Any]
-) -> list[dict[Any, Any]]:
-    """The verdict rows of two sets of files."""
-    from noisefloor.data import compare as logs
-
-    at = files.index(_SIDE)
-    before, after = files[:at], files[at + 1 :]
-    folders = logs.names(before, after)
-    baseline, arm = baseline_name or folders[0], arm_name or folders[1]
-    if baseline == arm:
-        raise Sentence(f"both arms are called {arm!r}: two names are needed; nothing was read")
-    sides = logs.read_both(before, after, baseline, arm)
-    return logs.rows(*sides, baseline=baseline, arm=arm, **rule)
 
 
 def _archived(

@@ -8,7 +8,7 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from noisefloor.text.reasons import Reason, Why, has
 from noisefloor.tools import Run
 
 WIDE = 40  # characters of a workload's name that fit beside its numbers
+NOT_GIVEN = "not given"  # the value of a condition that a log does not name
 Paths = Collection[str | Path]
 # notes that change what an answer is about
 MIND = (Why.THREADS_LEFT_OUT, Why.LOGS_DIFFER, Why.FIXED_RATE, Why.ARMS_DIFFER)
@@ -41,30 +42,29 @@ def _refused(why: str, code: int = 2) -> Refused:
 # -- reading ------------------------------------------------------------------------
 
 
-def read_both(
-    before: Paths, after: Paths, baseline: str = "before", arm: str = "after"
-) -> tuple[list[Run], list[Run]]:
-    """The runs of both arms, from their files; Refused if a log is on both sides."""
+def read_both(before: Paths, after: Paths, verbose: bool = False) -> tuple[list[Run], list[Run]]:
+    """The runs of both arms, from their logs (of a folder all its files), in the order given.
+
+    Raises Refused, which names five (verbose: all) of the logs that are missing, too large, cut,
+    failed, no log, or there twice."""
+    logs = _logs(before, "before"), _logs(after, "after")
+    read: tuple[list[Run], list[Run]] = [], []
     seen: dict[bytes, Path] = {}
-    return read_runs(before, baseline, seen), read_runs(after, arm, seen)
-
-
-def read_runs(paths: Paths, arm: str, seen: dict[bytes, Path] | None = None) -> list[Run]:
-    """The runs in `paths` (files, or folders of them), in the order given. seen: {text: its path}
-    of the other arm.
-
-    Raises Refused for what is missing, unreadable, too large, cut, failed, no log or not alone."""
-    if not paths:
-        raise _refused(f"no file for {arm}: write `noisefloor compare before/*.txt -- after/*.txt`")
-    read: list[Run] = []
-    seen = {} if seen is None else seen
-    for path, text in _texts(paths):
-        if text in seen:
-            twin = seen[text]
-            raise _refused(f"{path} holds the same text as {twin}: one run cannot count twice")
-        seen[text] = path
-        read += _runs(path, text)
-    return read
+    bad: list[Refused] = []
+    for paths, runs in zip(logs, read, strict=True):
+        for path in paths:
+            try:
+                runs += _runs(path, seen)
+            except Refused as e:
+                bad.append(e)
+    if not bad:
+        return read
+    named = [str(e) for e in (bad if verbose else bad[:5])]
+    named += [f"and {len(bad) - len(named)} more"] if len(bad) > len(named) else []
+    known = ", ".join(sorted(t.NAME for t in tools.all_tools()))
+    known = f"allowed: logs of whole runs of {known}, up to {MOST >> 20} MiB"
+    why = f"{len(bad)} of {sum(map(len, logs))} logs cannot be used: {'; '.join(named)}"
+    raise _refused(f"{why} ({known})", max(e.code for e in bad))
 
 
 def files(folder: Path) -> list[Path]:
@@ -76,49 +76,60 @@ def files(folder: Path) -> list[Path]:
     return inside
 
 
-def _texts(paths: Paths) -> Iterator[tuple[Path, bytes]]:
-    """(path, content) of files, and of the files in folders."""
-    for path in map(Path, paths):
-        try:
-            if path.is_dir():
-                yield from _texts(files(path))
-                continue
-            with open(path, "rb") as file:
-                text = file.read(MOST + 1)
-        except OSError as e:
-            raise _refused(f"{path} cannot be read ({e.strerror})", 1) from None
-        if len(text) > MOST:
-            most = f"{MOST >> 20} MiB, the most that is read of one log"
-            raise _refused(f"{path} is larger than {most}")
-        yield path, text
+def _logs(paths: Paths, arm: str) -> list[Path]:
+    """The files of an arm, and those in its folders. Raises Refused where there is none."""
+    if not paths:
+        raise _refused(f"no file for {arm}: write `noisefloor compare before/*.txt -- after/*.txt`")
+    return [log for path in map(Path, paths) for log in (files(path) if path.is_dir() else [path])]
 
 
-def _runs(path: Path, text: bytes) -> list[Run]:
-    """The runs in one log."""
+def _runs(path: Path, seen: dict[bytes, Path]) -> list[Run]:
+    """The runs in one log. seen: {text: its log} of those that were read, to which it is added.
+    Raises Refused with the log and the reason."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MOST + 1)
+    except OSError as e:
+        raise Refused(f"{path}: {e.strerror}", 1) from None
+    if len(text) > MOST:
+        raise Refused(f"{path}: larger than {MOST >> 20} MiB")
+    if text in seen:
+        raise Refused(f"{path}: the same text as {seen[text]}, and one run cannot count twice")
     tool = tools.tool_of(text)
     if tool is None:
         why = "binary data" if b"\0" in text[:8192] else "text of something else"
-        if other := tools.unsupported(text):
-            why = f"{other} output"
-        why = why if text.strip() else "nothing"
-        known = ", ".join(sorted(t.NAME for t in tools.all_tools()))
-        raise _refused(f"{path} holds {why}: noisefloor reads what these print: {known}", 1)
+        why = f"{other} output" if (other := tools.unsupported(text)) else why
+        raise Refused(f"{path}: {why if text.strip() else 'empty'}", 1)
     if chore := tool.chore(text):
-        raise _refused(f"{path} is the log of a {tool.NAME} {chore}, not of a run", 1)
+        raise Refused(f"{path}: the log of a {tool.NAME} {chore}, not of a run", 1)
     first, read = 1, []
     try:
         pieces = tool.runs(text)
         for first, piece in pieces:
             name = path.name if len(pieces) == 1 else f"{path.name}:{first}"
             read.append(tool.run(name, piece))
-        return read
     except parse.ParseError as e:
-        line = e.line + first - 1
-        why = f"{path}, line {line}: {e.reason}; nothing was judged, give logs of whole runs"
-        raise Refused(why, 1) from None
+        raise Refused(f"{path}, line {e.line + first - 1}: {e.reason}", 1) from None
+    seen[text] = path
+    return read
 
 
 # -- judging ------------------------------------------------------------------------
+
+
+def judge(
+    before: Paths,
+    after: Paths,
+    named: Iterable[str | None] = ("", ""),
+    verbose: bool = False,
+    **rule: Any,
+) -> list[Row]:
+    """The verdict rows of the logs of two arms, which are called as their folders unless `named`.
+    verbose: as `read_both` takes it; rule: what `rows` takes. Raises Refused."""
+    baseline, arm = (a or b for a, b in zip(named, names(before, after), strict=True))
+    if baseline == arm:
+        raise Refused(f"both arms are called {arm!r}: two names are needed; nothing was read")
+    return rows(*read_both(before, after, verbose), baseline=baseline, arm=arm, **rule)
 
 
 def rows(
@@ -182,32 +193,39 @@ def _by_threads(side: Sequence[Run]) -> dict[int | None, list[Run]]:
 
 
 def _together(judged: Sequence[Run]) -> list[str]:
-    """Notes about keys that differ between runs; Refused for those that make it senseless."""
+    """Notes about conditions that differ between runs; Refused for those that make it senseless."""
     remarks: dict[str, list[str]] = {}
-    seen: dict[str, dict[str, list[str]]] = {}
-    spans = [run.seconds for run in judged if run.seconds]
-    apart = bool(spans) and max(spans) > 1.05 * min(spans)
+    spans: list[float] = []
+    conditions: list[dict[str, Any]] = []
     for run in judged:
         for note in run.notes:
             remarks.setdefault(re.sub(r"[0-9.]+", "#", note), []).append(f"{run.name}: {note}")
-        span = {"duration": f"{run.seconds:.3g} s"} if apart and run.seconds else {}
-        for key, value in {**run.keys, **span}.items():
-            seen.setdefault(key, {}).setdefault(str(value), []).append(run.name)
+        conditions.append(dict(run.keys))
+        if run.seconds:  # within 5 % it is one duration
+            spans.append(next((s for s in spans if abs(run.seconds - s) <= s / 20), run.seconds))
+            conditions[-1]["duration"] = f"{spans[-1]:.3g} s"
     notes = [_and(n, " (and {} more such logs)") for n in remarks.values()]
-    for key, values in seen.items():
+    must = {key for run in judged for key in run.must}
+    work = [(run.seconds or 0) * run.values.get(leading(run.values), 0) for run in judged]
+    if max(work) > 1.01 * min(work):  # else transactions were limited, and the duration is a result
+        must.add("duration")
+    for key in dict.fromkeys(key for keys in conditions for key in keys):
+        values: dict[str, list[str]] = {}
+        for run, keys in zip(judged, conditions, strict=True):
+            values.setdefault(str(keys.get(key, NOT_GIVEN)), []).append(run.name)
         if len(values) > 1:
             few = list(values.items())[:3]
             names = ", ".join(f"{value} in {_and(who, ' and {} more')}" for value, who in few)
-            if any(key in run.must for run in judged):
+            if key in must:
                 raise _refused(f"the logs differ in {key}: {names}")
             notes.append(Reason(Why.LOGS_DIFFER, key=key, values=names))
-    if set(seen.get("rate", {})) - {"none"}:
+    if any(keys.get("rate", "none") != "none" for keys in conditions):
         notes.append(Reason(Why.FIXED_RATE))
     return notes
 
 
 def _listed(counts: Iterable[int | None]) -> str:
-    return ", ".join("none" if t is None else str(t) for t in counts)
+    return ", ".join(NOT_GIVEN if t is None else str(t) for t in counts)
 
 
 def _and(names: Sequence[str], more: str) -> str:

@@ -65,10 +65,7 @@ def judge_logs(before: str, after: str, **rule: Any) -> Judged:
     for name in (before, after):
         if not name or not Path(name).is_dir():
             raise JobError(f"--logs {name!r} is no folder; nothing was judged")
-    baseline, arm = compare.names([before], [after])
-    sides = compare.read_both([before], [after], baseline, arm)
-    rows = compare.rows(*sides, baseline=baseline, arm=arm, **rule)
-    return Judged(rows, logs=(before, after), rule=rule)
+    return Judged(compare.judge([before], [after], **rule), logs=(before, after), rule=rule)
 
 
 def judge_commands(a: str, b: str, **how: Any) -> Judged:

@@ -95,7 +95,7 @@ SENTENCES = {
     "a rate limit, or another run)",
     Why.UNLESS_STARTS_SCATTER: "holds unless effects that these runs share (server start, cache, "
     "time of day) scatter by more than {cv_pct:.1f} % (CV)",
-    Why.THREADS_LEFT_OUT: "threads {threads} only in {arm}: left out",
+    Why.THREADS_LEFT_OUT: "thread counts only in {arm}, left out: {threads}",
     Why.LOGS_DIFFER: "the logs differ in {key}: {values}",
     Why.FIXED_RATE: "the runs had a fixed --rate: throughput is what was asked for",
     Why.ARMS_DIFFER: "the arms differ in {what}, too",

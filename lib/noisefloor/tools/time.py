@@ -26,7 +26,8 @@ def chore(text: str | bytes) -> None:
 def run(name: str, piece: Result) -> Run:
     if code := piece["exit_code"]:
         raise ParseError(1, "", f"the timed command ended with {code}, a failed run")
-    values = {"wall": piece["real_s"], "user_sys": piece["user_s"] + piece["sys_s"]}
+    cpu = piece["user_s"] + piece["sys_s"]
+    values = {"wall": piece["real_s"], "user_sys": cpu, "peak_memory": piece["maxrss_B"]}
     return Run(
         name,
         {k: v for k, v in values.items() if v is not None},
