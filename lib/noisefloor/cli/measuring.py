@@ -207,13 +207,14 @@ def due(verbose: bool, as_json: bool) -> None:
     A sitting is one boot of one machine. A question that was measured since the last boot is not due.
     Three questions are listed, with --verbose all.
     """
+    import dataclasses
     import json
 
     from noisefloor.measure import due as lacking
 
     questions = lacking.due()
     if as_json:
-        listed = [question.as_json() for question in questions]
+        listed = [dataclasses.asdict(question) for question in questions]
         return say(json.dumps({"answer": lacking.in_short(questions), "due": listed}, indent=1))
     say(lacking.text(questions, len(questions) if verbose else lacking.MOST_WANTED))
 
