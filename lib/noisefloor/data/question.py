@@ -19,14 +19,8 @@ from noisefloor.text.reasons import Reason, Why
 
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is combined
 MORE = [
-    "question",
-    "rate",
-    "processor",
-    "sittings",
-    "asked",
-    "ranged",
-    "next_lo_pct",
-    "next_hi_pct",
+    *("question", "rate", "processor", "sittings", "asked", "ranged"),
+    *("next_lo_pct", "next_hi_pct"),
 ]
 RESULT = [
     *("question", "workload", "rate", "threads", "joint", "metric", "baseline", "arm", "processor"),
