@@ -67,8 +67,8 @@ def processor_facts(cpuinfo: str) -> dict[str, str | int]:
 
 
 def cpu_settings(folder: Path) -> dict[str, str]:
-    """The frequency `governor`, `boost` and `SMT` ("on", "off"), as far as files in Linux's folder of
-    processors tell them: a virtual machine has few of these files, or none."""
+    """The frequency `governor`, `boost` and `SMT` ("on", "off"), as far as files in the folder of
+    Linux's processors tell them: a virtual machine has few of these files, or none."""
     settings: dict[str, str] = {}
     for name, files, words in _KNOWN["settings"]:
         values = {_read(file).strip() for file in folder.glob(files)} - {""}
