@@ -1,6 +1,7 @@
 """Commands that measure."""
 
 import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,7 +180,8 @@ def _obtained(
     study: str, *, dry: Callable[[str], None] | None, **asked: Any
 ) -> tuple["Results | None", Sequence[Path]]:
     """(the campaigns of a question, measured and opened; their folders). A dry run gives None and no
-    folder."""
+    folder. SIGINT ends it, even if the shell that started it in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     from noisefloor.data import results
     from noisefloor.measure import collect
 
