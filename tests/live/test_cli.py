@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -311,6 +312,21 @@ def test_a_margin_that_is_given_is_the_margin(profile, asked):
     assert asked["margin_pct"] == 3
     run("ab", "sync_binlog=1,0", "--profile", profile)
     assert asked["margin_pct"] == 0
+
+
+@pytest.mark.parametrize("command", [("run", "binlog-encryption"), ("ab", "sync_binlog=1,0")])
+def test_sigint_ends_a_measurement_that_a_shell_started_in_the_background(
+    command, home, monkeypatch, request
+):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a script's `&` leaves it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+
+    def measured(*given, **more):
+        signal.raise_signal(signal.SIGINT)
+        raise collect.StudyError("SIGINT was ignored")
+
+    monkeypatch.setattr(collect, "measure_study", measured)
+    refused(run(*command), 130, "stopped; what was finished is kept, the same command continues")
 
 
 # -- what is printed at the end --------------------------------------------------------------------

@@ -84,6 +84,38 @@ def test_the_processor_of_this_machine():
         assert list(processor) == ["vendor", "family", "model", "stepping"]
 
 
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({}, ""),
+        ({"smt/active": "0", "intel_pstate/status": "off"}, "CPU: SMT off"),
+        (
+            {
+                "cpu0/cpufreq/scaling_governor": "powersave",
+                "cpu1/cpufreq/scaling_governor": "performance",
+                "cpu10/cpufreq/scaling_governor": "powersave",
+                "intel_pstate/no_turbo": "0",
+                "smt/active": "1",
+            },
+            "CPU: governor performance and powersave, boost on, SMT on",
+        ),
+        ({"intel_pstate/no_turbo": "1"}, "CPU: boost off"),
+        ({"cpufreq/boost": "1"}, "CPU: boost on"),
+    ],
+)
+def test_governor_boost_and_smt_are_said_where_the_system_tells_them(
+    files, line, tmp_path, monkeypatch
+):
+    for name, value in files.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{value}\n")
+    monkeypatch.setattr(doctor, "_CPUS", tmp_path)
+    facts = dict.fromkeys(("engines", "tools", "rights"), {}) | {"studies": []}
+    said = doctor.text(facts | {"host": doctor.host_facts()}).splitlines()
+    assert [row.strip() for row in said if "CPU: " in row] == ([line] if line else [])
+
+
 def test_with_everything_every_part_of_every_study_can_be_measured():
     found = parts()
     assert {study for study, _ in found} == set(STUDIES) - {"own-study", "calibration"}

@@ -90,6 +90,10 @@ def test_the_most_wanted_are_printed_and_all_of_them_when_asked(home):
     names = [f"{d['study']}, {d['question']}" for d in printed["due"]]
     assert [line.split("  ")[1].strip() for line in every[1:-1]] == names
     assert [line.split() for line in short[1:-1]] == [line.split() for line in every[1:4]]
+    one = [d["asked"] == 1 for d in printed["due"]]
+    assert [" of 1 sitting " in line for line in every[1:-1]] == one
+    assert set(one) == {True, False}
+    assert len({len(line) for line in every[1:-1]}) == 1
 
 
 def test_a_question_is_due_until_it_has_its_sittings_and_never_twice_in_a_boot(recorded):

@@ -232,6 +232,11 @@ def test_connections_at_a_rate_have_their_load_their_figure_and_their_field():
     assert "connections a second</label>" in shown
     assert "transactions" not in re.sub("<[^>]+>", "", shown)
     assert "Both servers share the cores" not in shown
+    assert "All clients busy, % of samples" in shown
+    busy = results.each_load(r).set_index(["offered", "arm"])["All clients busy, % of samples"]
+    dear = busy.loc[(200, "TLS 1.3, RSA 2048")]
+    assert dear == pytest.approx(19.63, abs=0.01)  # the mean of nine windows; their median is 16.7
+    assert busy.gt(0).sum() == 1
     data = json.loads(
         html.unescape(re.search('data-load="([^"]*)"', shown)[1]), parse_constant=pytest.fail
     )

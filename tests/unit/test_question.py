@@ -11,6 +11,7 @@ import pytest
 from noisefloor import paths, studies
 from noisefloor.data import design, question, results
 from noisefloor.stats import rule
+from noisefloor.stats.runs import BUCKET
 
 GOLDEN = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
 ZEN = {"vendor": "AuthenticAMD", "family": 23, "model": 1, "stepping": 2}
@@ -146,6 +147,18 @@ def test_one_sitting_of_a_question_that_asks_for_one_has_its_own_interval_and_wo
     assert row["lo_pct"] == pytest.approx(100 * math.expm1(0.04))
     assert row["next_lo_pct"] < row["lo_pct"]  # the next one has an error of its own
     assert (row["sittings"], row["asked"], row["ranged"]) == (1, 1, False)
+
+
+def test_the_next_percentile_is_expected_no_closer_than_half_a_bucket(known):
+    """Fifty rows judged together: each interval is wider than the range of the next campaign."""
+    halves = {}
+    for metric in ("p99", "cpu_per_transaction"):
+        (row,) = together(table(0.05, BUCKET / 2, metric=metric, together=50)).to_dict("records")
+        lo, hi = (math.log1p(row[c] / 100) for c in ("next_lo_pct", "next_hi_pct"))
+        assert (lo + hi) / 2 == pytest.approx(0.05)
+        halves[metric] = (hi - lo) / 2
+    assert halves["p99"] == pytest.approx(BUCKET / 2)
+    assert halves["cpu_per_transaction"] < 0.7 * BUCKET / 2
 
 
 def test_a_question_has_no_word_before_its_sittings_are_there(known):

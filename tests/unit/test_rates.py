@@ -13,7 +13,7 @@ from noisefloor.data.tidy import rates
 from noisefloor.parse import RESOLUTION
 from noisefloor.stats.verdict import CANNOT_TELL, NOT_YET
 
-SECONDS, RATE = 8, 500
+SECONDS, RATE, CLIENTS = 8, 500, 64
 
 
 def text(n=SECONDS * RATE, length=(0,) * SECONDS, concurrency=(3,) * SECONDS, seconds=SECONDS):
@@ -37,9 +37,16 @@ def text(n=SECONDS * RATE, length=(0,) * SECONDS, concurrency=(3,) * SECONDS, se
     ],
 )
 def test_a_window_is_saturated_when_its_load_is_not_served(given, saturated):
-    found = rates.window(text(**given), RATE)
+    found = rates.window(text(**given), RATE, CLIENTS)
     assert found["saturated"] == saturated
     assert found["reached_rate"] == pytest.approx(given.get("n", 4_000) / SECONDS)
+
+
+def test_a_sample_is_busy_when_every_client_is():
+    given = text(concurrency=(64, 3, 64, 63, 0, 64, 1, 2))
+    assert rates.window(given, RATE, CLIENTS)["clients_busy"] == 3 / 8
+    nothing = text(length=(), concurrency=())
+    assert math.isnan(rates.window(nothing, RATE, CLIENTS)["clients_busy"])
 
 
 def histogram(latencies_s):

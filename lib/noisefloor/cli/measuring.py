@@ -1,6 +1,7 @@
 """Commands that measure."""
 
 import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -179,7 +180,8 @@ def _obtained(
     study: str, *, dry: Callable[[str], None] | None, **asked: Any
 ) -> tuple["Results | None", Sequence[Path]]:
     """(the campaigns of a question, measured and opened; their folders). A dry run gives None and no
-    folder."""
+    folder. SIGINT ends it, even if the shell that started it in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     from noisefloor.data import results
     from noisefloor.measure import collect
 
@@ -207,13 +209,14 @@ def due(verbose: bool, as_json: bool) -> None:
     A sitting is one boot of one machine. A question that was measured since the last boot is not due.
     Three questions are listed, with --verbose all.
     """
+    import dataclasses
     import json
 
     from noisefloor.measure import due as lacking
 
     questions = lacking.due()
     if as_json:
-        listed = [question.as_json() for question in questions]
+        listed = [dataclasses.asdict(question) for question in questions]
         return say(json.dumps({"answer": lacking.in_short(questions), "due": listed}, indent=1))
     say(lacking.text(questions, len(questions) if verbose else lacking.MOST_WANTED))
 

@@ -19,14 +19,8 @@ from noisefloor.text.reasons import Reason, Why
 
 COMPARISON = ["workload", "metric", "threads", "joint", "baseline", "arm"]  # what is combined
 MORE = [
-    "question",
-    "rate",
-    "processor",
-    "sittings",
-    "asked",
-    "ranged",
-    "next_lo_pct",
-    "next_hi_pct",
+    *("question", "rate", "processor", "sittings", "asked", "ranged"),
+    *("next_lo_pct", "next_hi_pct"),
 ]
 RESULT = [
     *("question", "workload", "rate", "threads", "joint", "metric", "baseline", "arm", "processor"),
@@ -129,10 +123,9 @@ def _row(
         spread = tau(design.instrument(study, row["workload"]), metric)
         both = combine.combine_sittings(means, spread, int(row["together"]))
         mean, lo, hi = at_least(metric, (both.mean, both.lo, both.hi))
-        for column, value in (
-            ("change_pct", mean), ("lo_pct", lo), ("hi_pct", hi),
-            ("next_lo_pct", both.next_lo), ("next_hi_pct", both.next_hi),
-        ):  # fmt: skip
+        _, *ahead = at_least(metric, (both.mean, both.next_lo, both.next_hi))
+        columns = ("change_pct", "lo_pct", "hi_pct", "next_lo_pct", "next_hi_pct")
+        for column, value in zip(columns, (mean, lo, hi, *ahead), strict=True):
             out[column] = percent(value) if math.isfinite(value) else math.nan
         out["ranged"] = both.ranged
         margin = math.log1p(row["margin_pct"] / 100)

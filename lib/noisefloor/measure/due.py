@@ -4,7 +4,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,6 @@ class Due:
     asked: int
     minutes: float
     headline: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as JSON holds it."""
-        return asdict(self)
 
 
 def due() -> list[Due]:
@@ -173,7 +169,7 @@ def text(lacking: list[Due], most: int) -> str:
     shown = {f"{d.study}, {d.question}": d for d in lacking[:most]}
     wide = max(map(len, shown), default=0)
     lines = [
-        f"  {name:<{wide}}  {d.sittings} of {d.asked} sittings  {d.minutes:>4.0f} min"
+        f"  {name:<{wide}}  {d.sittings} of {d.asked} sitting{' s'[d.asked > 1]}  {d.minutes:>4.0f} min"
         for name, d in shown.items()
     ]
     more = f" (--verbose lists all {len(lacking)})" if len(lacking) > most else ""

@@ -20,26 +20,16 @@ _Tools = dict[str, str | None]  # tool -> its version, or None
 _Rights = dict[str, tuple[bool, str]]  # right -> whether it is there, and why
 _KNOWN = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 _TOOLS, _PARTS = _KNOWN["tools"], _KNOWN["parts"]
-_PROCESSOR = {  # lines of /proc/cpuinfo, those of x86 and those of ARM
-    "vendor": ("vendor_id", "CPU implementer"),
-    "family": ("cpu family",),
-    "model": ("model", "CPU part"),
-    "stepping": ("stepping", "CPU variant"),
-}
-# instructions that encryption and checksums use, of x86 and of ARM
-_CRYPTO = {
-    *("aes", "vaes", "pclmulqdq", "vpclmulqdq", "sha_ni", "avx2", "avx512f", "sse4_2"),
-    *("pmull", "sha1", "sha2", "sha512", "sm3", "sm4", "crc32"),
-}
+_CPUS = Path("/sys/devices/system/cpu")
 
 
 # -- the host --------------------------------------------------------------------------------------
 
 
 def host_facts() -> dict[str, Any]:
-    """The host as it is recorded with each campaign: processor (its name and `processor()`), cores,
-    memory (B), AES flag, kernel, boot id ("" where there is none), and the disk under the project.
-    No host name, user name or path."""
+    """The host as it is recorded with each campaign: processor (its name, `processor_facts` and
+    `cpu_settings`), cores, memory (B), AES flag, kernel, boot id ("" where there is none), and the
+    disk under the project. No host name, user name or path."""
     cpu = _read("/proc/cpuinfo")
     flags = set((re.search(r"^(?:flags|Features)\s*:(.*)$", cpu, re.M) or ["", ""])[1].split())
     model = re.search(r"^model name\s*: (.*)$", cpu, re.M)
@@ -48,10 +38,11 @@ def host_facts() -> dict[str, Any]:
     return {
         "cpu": model[1].strip() if model else platform.processor() or platform.machine(),
         "processor": processor_facts(cpu),
+        "cpu_settings": cpu_settings(_CPUS),
         "cores": len(os.sched_getaffinity(0)),
         "memory_B": int(memory[1]) * 1024 if memory else None,
         "aes": "aes" in flags,
-        "flags": sorted(flags & _CRYPTO),
+        "flags": sorted(flags & {*_KNOWN["instructions"]}),
         "virtual": "hypervisor" in flags,
         "kernel": platform.release(),
         "boot": _read("/proc/sys/kernel/random/boot_id").strip(),
@@ -66,13 +57,23 @@ def processor_facts(cpuinfo: str) -> dict[str, str | int]:
     lines = re.findall(r"^([\w ]+?)[ \t]*:[ \t]*(\S.*?)[ \t]*$", cpuinfo, re.M)
     first: dict[str, str] = dict(reversed(lines))  # of the first core
     ids: dict[str, str | int] = {}
-    for key, names in _PROCESSOR.items():
+    for key, names in _KNOWN["processor"].items():
         value = next((first[n] for n in names if n in first), "")
         if key == "vendor" and value:
             ids[key] = value
         elif re.fullmatch(r"\d+|0x[0-9a-f]+", value):  # Linux may say "unknown"
             ids[key] = int(value, 16 if "x" in value else 10)
     return ids if {"vendor", "model"} <= set(ids) else {}
+
+
+def cpu_settings(folder: Path) -> dict[str, str]:
+    """The frequency `governor`, `boost` and `SMT` ("on", "off"), as far as files in the folder of
+    Linux's processors tell them: a virtual machine has few of these files, or none."""
+    settings: dict[str, str] = {}
+    for name, files, words in _KNOWN["settings"]:
+        values = {_read(file).strip() for file in folder.glob(files)} - {""}
+        settings |= {name: " and ".join(sorted(words.get(v, v) for v in values))} if values else {}
+    return settings
 
 
 def _disk(folder: Path) -> dict[str, str | None]:
@@ -242,7 +243,8 @@ def text(examined: dict[str, Any]) -> str:
         f" instructions, {memory}, {host['disk']['kind']} disk ({host['disk']['filesystem']}),"
         f" {host['system']}, Linux {host['kernel']}{', virtual' if host['virtual'] else ''}"
     )
-    rows = [("machine   ", machine)]
+    settings = ", ".join(f"{name} {value}" for name, value in host["cpu_settings"].items())
+    rows = [("machine   ", line) for line in (machine, settings and f"CPU: {settings}") if line]
     for name, build in examined["engines"].items():
         abilities = ", ".join(a for a in ("keyring", "thread pool", "clone") if build.get(a))
         what = build.get("missing") or f"{build['label']} ({build['origin']})"

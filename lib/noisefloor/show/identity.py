@@ -12,7 +12,7 @@ from noisefloor import paths
 from noisefloor.parse import secrets
 
 HOST_FACTS = {  # what `doctor.host_facts` records of a machine; anything else may name it
-    *("cpu", "processor", "cores", "memory_B", "aes", "flags", "virtual"),
+    *("cpu", "processor", "cpu_settings", "cores", "memory_B", "aes", "flags", "virtual"),
     *("kernel", "system", "disk"),
     "boot",  # random: it names a sitting, and neither machine nor person
 }

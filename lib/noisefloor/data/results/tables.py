@@ -16,8 +16,8 @@ from noisefloor.model import METRICS
 _CPU = PROCESSOR[0]
 _ENDS = ["change_pct", "lo_pct", "hi_pct"]
 _OF_WINDOWS = (
-    *("reached_rate", "queue_length", "mean_latency", "p50", "p95", "p99", "p999", "log_syncs"),
-    *("binlog_bytes_per_transaction", "written_bytes_per_transaction"),
+    *("reached_rate", "queue_length", "clients_busy", "mean_latency", "p50", "p95", "p99", "p999"),
+    *("log_syncs", "binlog_bytes_per_transaction", "written_bytes_per_transaction"),
 )
 Logs = tuple[float, float, float]  # estimate, lower and upper end, on the log scale
 
@@ -84,15 +84,18 @@ def load_curve(page: Results) -> pd.DataFrame:
 
 def each_load(page: Results) -> pd.DataFrame:
     """What the windows of the leading campaign at a rate had besides: columns offered (1/s), arm, and a
-    column a metric of `_OF_WINDOWS` that was measured, the median in its shown unit; empty without
-    one."""
+    column a metric of `_OF_WINDOWS` that was measured, the median (of clients_busy the mean) in its
+    shown unit; empty without one."""
     if (part := at_a_rate(page)) is None:
         return pd.DataFrame()
     rates = {work.name: work.rate for work in part.study.workloads}
     rows = part.judged()
     rows = rows[rows["metric"].isin(_OF_WINDOWS)]
     rows = rows.assign(offered=rows["workload"].map(rates))
-    table = rows.groupby(["offered", "arm", "metric"], sort=False)["value"].median().unstack()
+    values = rows.groupby(["offered", "arm", "metric"], sort=False)["value"]
+    middle = values.median()
+    rare = middle.index.get_level_values("metric") == "clients_busy"  # 0 in most windows
+    table = middle.mask(rare, values.mean()).unstack()
     table = table[[m for m in _OF_WINDOWS if m in table]].sort_index(level=0, sort_remaining=False)
     known = [METRICS[str(m)] for m in table]
     names = [f"{m.label}{f', {m.shown_unit}' * bool(m.shown_unit)}" for m in known]

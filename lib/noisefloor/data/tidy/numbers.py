@@ -158,7 +158,7 @@ def metrics(facts: dict[str, Any], run: Place | Run) -> dict[str, float]:
         values["disk_bytes_per_transaction"] = facts["disk_written_B"] / n
     values |= {"retried": out["ignored_errors"] / n} if out["ignored_errors"] else {}
     if rate := facts.get("rate"):
-        return values | rates.window(out, rate)
+        return values | rates.window(out, rate, facts["threads"])
     if out.get("histogram_s") is not None and len(out["histogram_s"]):
         counted = (out["histogram_s"], out["histogram_counts"])
         for name, q in model.QUANTILES.items():
@@ -198,7 +198,7 @@ def _connecting(out: Result, facts: dict[str, Any]) -> dict[str, float]:
     if rate := facts.get("rate"):  # so many connect as are offered
         values = {m: values[m] for m in ("cpu_per_connection", "client_cpu_per_connection")}
         values |= {f"{m}_latency": out["latency"][m] for m in ("mean", "max")}
-        values |= rates.window(out | {"transactions": n}, rate)
+        values |= rates.window(out | {"transactions": n}, rate, facts["threads"])
     values |= {"tunnel_setup": facts["tunnel_s"]} if "tunnel_s" in facts else {}
     return values | ({"round_trip": facts["rtt_s"]["median"]} if "rtt_s" in facts else {})
 
@@ -376,7 +376,7 @@ def quantiles(campaign: Path | Opened, workload: str, threads: int) -> pd.DataFr
             continue
         out = run.sysbench
         if rate := facts.get("rate"):
-            if not rates.window(out, rate)["saturated"]:
+            if not rates.window(out, rate, threads)["saturated"]:
                 blocks.setdefault((facts["arm"], facts["block"]), []).append(out)
             continue
         counted = (out["histogram_s"], out["histogram_counts"])

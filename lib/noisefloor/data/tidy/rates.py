@@ -18,15 +18,16 @@ BEYOND = 10  # transactions that are slower than a percentile, at least
 _DISTANT = 4.0  # standard deviations by which the arrivals of a window may fall short
 
 
-def window(out: dict[str, Any], rate: float) -> dict[str, float]:
-    """reached_rate (1/s), queue_length (mean number of transactions that no client had yet) and
+def window(out: dict[str, Any], rate: float, clients: int) -> dict[str, float]:
+    """reached_rate (1/s), queue_length (mean number of transactions that no client had yet),
+    clients_busy (share of the samples in which every client had one; NaN without a sample) and
     saturated (0 or 1) of what sysbench printed of one window.
 
     Saturated: less than 99 % of the transactions that arrived were finished, more waited and ran
     all through the second half than ever in the first, or the client could not offer the rate."""
     n, seconds, queue = out["transactions"], out["duration_s"], out["queue"]
-    waits = np.asarray(queue.get("length", ()), float)
-    inside = waits + np.asarray(queue.get("concurrency", ()), float)
+    waits, served = (np.asarray(queue.get(k, ()), float) for k in ("length", "concurrency"))
+    inside = waits + served
     arrived = n + (waits[-1] if waits.size else 0)
     half = inside.size // 2
     room = max((1 - _LEAST) * arrived, 1.0)
@@ -37,6 +38,7 @@ def window(out: dict[str, Any], rate: float) -> dict[str, float]:
     return {
         "reached_rate": n / seconds,
         "queue_length": float(waits.mean()) if waits.size else 0.0,
+        "clients_busy": float((served >= clients).mean()) if served.size else math.nan,
         "saturated": float(grows or lacks),
     }
 
