@@ -270,12 +270,12 @@ class StudyError(ValueError):
 def from_clients(study: Study, n: int) -> Study:
     """`study` with the load of its sysbench workloads divided over `n` client hosts.
 
-    Raises StudyError for one without such a workload, or with fewer threads than clients."""
-    loads = [w for w in study.workloads if w.tool == "sysbench" and not w.digest]
+    Raises StudyError for one at a rate, or without such a workload, or with too few threads."""
+    loads = [w for w in study.workloads if w.tool == "sysbench" and not (w.digest or w.rate)]
     if study.kit or not loads or study.workloads[0] not in loads:
         raise StudyError(
-            f"{study.name} is not loaded by sysbench alone: --clients is for studies that are, such"
-            " as binlog-encryption; nothing was measured"
+            f"{study.name}, {study.key}: --clients is for sysbench alone and at no rate, such as"
+            " binlog-encryption --question headline; nothing was measured"
         )
     if few := [t for w in loads for t in w.threads if t < n]:
         raise StudyError(

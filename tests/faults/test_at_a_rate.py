@@ -170,7 +170,7 @@ def test_the_text_of_a_window_meets_a_full_disk(tmp_path, mariadb, command, moun
 @slow
 def test_both_servers_meet_a_full_disk(tmp_path, mariadb, command, mounts):
     home = tmp_path / "home"
-    mounts.small(home / ".servers", "2200m")
+    mounts.small(home / ".servers", "7000m")
     at_work = command(home, mariadb, 0.5, enter=mounts.enter)
     at_work.start()
     at_work.until_whole(2)

@@ -2,12 +2,17 @@
 written. Each time on a small file system of its own."""
 
 import os
+import re
 import time
 from pathlib import Path
 
 import pytest
 
+from conftest import mostly, until
 from live import Live, asked, mounts
+from noisefloor.measure.preflight import room
+from noisefloor.servers.kept import size_of
+from test_collect import SMOKE
 
 slow = pytest.mark.slow
 
@@ -23,6 +28,16 @@ def fill(folder: Path, leave: int = 0) -> Path:
             except OSError:
                 break
     return ballast
+
+
+@mostly("mysql")
+def test_what_is_announced_holds_a_server_with_its_redo_log(campaign, template):
+    """Which is made whole at its start, before anything is written to it."""
+    c, bench = campaign(SMOKE, template, SMOKE.baseline)
+    folder = bench.servers[0].folder
+    until(lambda: size_of(folder) > 2 << 30, "redo log")
+    there, announced = size_of(bench.folder), re.match(r"takes at most ([\d.]+) GB", room(c, bench))
+    assert 1e9 * float(announced[1]) - there > size_of(folder)
 
 
 @slow
@@ -59,7 +74,7 @@ def text_meets_a_full_disk(live):
 
 @slow
 def test_the_servers_meet_a_full_disk(tmp_path, mysql, mounts):
-    mounts.small(tmp_path / ".servers", "1300m")
+    mounts.small(tmp_path / ".servers", "3900m")
     live = Live(tmp_path, mysql, *asked(0.4), enter=mounts.enter)
     live.start()
     live.until_whole(2)

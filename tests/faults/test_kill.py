@@ -4,7 +4,6 @@ notebook that measures dies (kill -9), or hangs (SIGSTOP)."""
 import os
 import random
 import signal
-import threading
 import time
 from dataclasses import replace
 from functools import partial
@@ -16,10 +15,11 @@ from conftest import mostly, signalled
 from live import PATCHES, SEED, Live, asked, count, harm, promise, send
 from noisefloor import schedule, studies
 from noisefloor.data import tidy
-from noisefloor.measure import child
+from noisefloor.measure import child, replication
 from noisefloor.model import Workload
 from noisefloor.servers import session
 from noisefloor.servers.server import ServerError
+from test_campaign import no_data
 from test_collect import SMOKE, cell_of, names
 from test_report import write
 
@@ -195,57 +195,61 @@ def test_recovery_under_a_load_that_hangs_is_no_run(campaign, mysql):
 
 # -- a replica -------------------------------------------------------------------------------------
 
-ASKED = {"question": "replica", "profile": "smoke"}
-WORKLOAD = replace(studies.load("binlog-encryption", **ASKED).workload("replica"), events=2000)
-CHOSEN = replace(SMOKE, workloads=(WORKLOAD,))
+CHOSEN = studies.load("binlog-encryption", question="replica", profile="smoke")
+WORKLOAD = replace(CHOSEN.workloads[0], events=5_000)  # seconds of applying
+CHOSEN = replace(CHOSEN, workloads=(WORKLOAD,))
 
 
 @pytest.fixture
-def followed(campaign, mysql, monkeypatch):
-    """(campaign, bench, cell) of a replica that was measured once."""
+def harmed(campaign, mysql, monkeypatch):
+    """harmed(harm) -> (campaign, bench, cell) of two replicas, one of which `harm` is called with
+    each time that they begin to catch up."""
     monkeypatch.setattr(session, "ANSWER_S", 10)  # of a connection, from its beginning
-    monkeypatch.setattr(child, "PATIENCE_S", 4)  # five of it to catch up
-    c, bench = campaign(CHOSEN, mysql)
-    cell = cell_of(CHOSEN, workload=WORKLOAD)
-    c.pair(bench, cell)
-    return c, bench, cell
+    monkeypatch.setattr(child, "PATIENCE_S", 4)
+
+    def begun(harm):
+        looks = replication._looks
+
+        def harmed_looks(runs, *given):
+            harm(runs[1].replica)
+            return looks(runs, *given)
+
+        monkeypatch.setattr(replication, "_looks", harmed_looks)
+        c, bench = campaign(CHOSEN, mysql, *CHOSEN.compared)
+        bench.kit.ready(CHOSEN.arms[0], WORKLOAD)
+        return c, bench, cell_of(CHOSEN, workload=WORKLOAD)
+
+    return begun
 
 
 @slow
-def test_a_replica_that_stops_is_measured_again(followed):
-    c, bench, cell = followed
-    replica = bench.pair[1]
-    own = replica._engine(10)  # a connection of somebody else's
-    measured = threading.Event()
+def test_a_replica_that_stops_is_measured_again(harmed):
+    """Stopped by somebody else: both runs of the pair are made again, with new replicas."""
+    pids = []
 
-    def stop():
-        while not measured.is_set() and not list(c.folder.glob("*.failed*")):
-            replica._ask(own, "STOP REPLICA", {})
-            time.sleep(0.25)
+    def stop(replica):
+        if not pids:
+            replica.query("STOP REPLICA")
+        pids.append(replica.pid)
 
-    thread = threading.Timer(0.5, stop)
-    thread.start()
+    c, bench, cell = harmed(stop)
     c.pair(bench, cell)
-    measured.set()
-    thread.join()
-    assert c.done() == {"replica-t4-encrypted": 2}
-    assert [n for n in names(c.folder) if ".failed" in n]
+    assert c.done() == {"replica-t4-encrypted": 1}
+    assert len(set(pids)) == 2
+    failed = [n for n in names(c.folder) if ".failed" in n]
+    assert len(failed) == 2
+    said = {(c.folder / n / "failure.txt").read_text().splitlines()[1] for n in failed}
+    assert said == {"the replica stopped: it was told to"}
     promise(c.folder.parent)
 
 
 @slow
 @pytest.mark.parametrize(("how", "said"), [(KILL, "is not running"), (STOP, "it hangs")])
-def test_a_replica_that_dies_or_hangs_ends_it(followed, how, said):
-    c, bench, cell = followed
-    replica = psutil.Process(bench.pair[1].pid)
-    thread = threading.Timer(1, send, ("replica", replica, how))
-    thread.start()
+def test_a_replica_that_dies_or_hangs_ends_it(harmed, how, said):
+    c, bench, cell = harmed(lambda replica: send("replica", psutil.Process(replica.pid), how))
     with pytest.raises(ServerError, match=said):
         c.pair(bench, cell)
-    thread.join()
-    runs = c.table[~c.table["warmup"]].groupby("pair_id")["position"].nunique()
-    assert runs.eq(2).sum() == 1  # a first run may be whole, its pair is not
-    assert not list(c.folder.glob("*.partial"))
+    no_data(c)  # of neither replica
     promise(c.folder.parent)
 
 

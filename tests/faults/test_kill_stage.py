@@ -74,8 +74,9 @@ def test_at_random_points(request, campaign, monkeypatch, engine, times, how):
     promise(c.folder.parent)
     for run in tidy.run_folders(c.folder):
         assert tidy.read(run).get("archive_B", 1) > 0
-    kept = {p.name.partition("-")[0] for p in bench.kit.folder.iterdir() if p.is_dir()}
-    assert not kept & {"scratch", "restored"}
+    folders = [p for place in (bench.folder, bench.kit.folder) for p in place.iterdir()]
+    kept = {p.name.partition("-")[0] for p in folders if p.is_dir()}
+    assert not kept & {"scratch", "restored", "revived"}
     archives = [
         p for p in bench.kit.folder.glob("archive-*") if p not in bench.kit.archives.values()
     ]

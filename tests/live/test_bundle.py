@@ -371,6 +371,7 @@ def test_every_study_is_packed_and_computed_again_elsewhere(tmp_path):
 
     def ran(*argv) -> str:
         env = CLEAN | {"NOISEFLOOR_HOME": str(ROOT), "PYTHONPATH": str(ROOT / "lib")}
+        env |= {"NOISEFLOOR_RUNS": str(tmp_path / "runs")}  # and none that was measured here
         env = env if "bundle" in argv else CLEAN
         done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
         return done.stdout if done.returncode == 0 else done.stderr

@@ -131,12 +131,13 @@ def test_a_client_that_cannot_load_is_a_failed_run(loaded):
 @pytest.mark.slow
 def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkeypatch):
     monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
-    asked = ("run", "binlog-encryption", "--profile", "smoke", "--budget", "0.3")
+    asked = ("run", "binlog-encryption", "--question", "headline")
+    asked += ("--profile", "smoke", "--budget", "0.3")
     done(*asked, "--clients", two.scheduler_address)
     (folder,) = (home / "runs").iterdir()
     meta = tidy.meta(folder)
     assert meta["finished"]
-    assert [w["clients"] for w in meta["workloads"]] == [2]
+    assert {w["clients"] for w in meta["workloads"]} == {2}
     assert study.study_of(meta) == study.from_clients(
         studies.load("binlog-encryption", profile="smoke", budget_min=0.3), 2
     )
@@ -155,9 +156,15 @@ def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkey
         (["--clients", "tcp://127.0.0.1:1"], 1, "no Dask scheduler answers"),
         (["--clients", "tcp:"], 2, "--clients tcp:: tcp://host:port"),
         (["--clients", "tcp://db.example:8786"], 1, "tls:// is needed"),
-        (["--clients", "two", "--threads", "1"], 2, "1 thread cannot be divided over 2 clients"),
-        (["--clients", "two", "--question", "all"], 2, "is not loaded by sysbench alone"),
-        (["--clients", "two", "--question", "replica"], 2, "is not loaded by sysbench alone"),
+        (
+            ["--clients", "two", "--question", "headline", "--threads", "1"],
+            2,
+            "1 thread cannot be divided over 2 clients",
+        ),
+        # at a rate, as without --question
+        (["--clients", "two"], 2, "binlog-encryption, rate: --clients is for sysbench alone and at"),
+        (["--clients", "two", "--question", "all"], 2, "rate: --clients is for sysbench"),
+        (["--clients", "two", "--question", "replica"], 2, "replica: --clients is for sysbench"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(home, two, more, code, says):
@@ -168,5 +175,5 @@ def test_what_cannot_be_is_one_sentence(home, two, more, code, says):
 
 @pytest.mark.parametrize("name", ["backup-encryption", "ssl-connections"])
 def test_studies_that_sysbench_does_not_load(name):
-    with pytest.raises(study.StudyError, match="is not loaded by sysbench alone"):
+    with pytest.raises(study.StudyError, match="--clients is for sysbench alone"):
         study.from_clients(studies.load(name, profile="smoke"), 2)

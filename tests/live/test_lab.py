@@ -50,7 +50,7 @@ def test_explore_answers_to_controls_clicks_and_keys(page, url):
     run_all(page, url("explore"))
     first = drawn(page)
     status = page.get_by_role("status").first
-    assert "TPS" in status.inner_text()
+    assert "p99 latency at 100 a second" in status.inner_text()
 
     page.get_by_label("Metric").select_option("95th percentile latency")
     second = drawn(page, first)

@@ -46,7 +46,7 @@ def _half(pct: float) -> str:
 
 
 _SERVER_B = 400 << 20  # what a server may add to its data: undo, temporary tables
-_REDO_B = 2 << 30  # of redo log that a server keeps, where it writes so much
+_REDO_B = 2 << 30  # of redo log, which a server makes at its start
 _LOG_B_PER_S = 10 << 20  # that a server may write of binary log; it is removed after each pair
 _LOG_B = 1 << 30  # when it begins a new one
 _RUN_B = 200 << 10  # of what a tool printed, with what stands beside it
@@ -63,7 +63,7 @@ def room(campaign: Campaign, bench: ServerPool) -> str:
     servers += bench.kit.copies
     longest = max(schedule.slice_s(study, x) for x in schedule.cells(study))
     written = _LOG_B_PER_S * profile.budget_min * 60
-    logs = min(_LOG_B, written) + min(_REDO_B, written) + 2 * _LOG_B_PER_S * longest
+    logs = _REDO_B + min(_LOG_B, written) + 2 * _LOG_B_PER_S * longest
     size = size_of(bench.folder) + servers * (data + _SERVER_B + logs)
     runs = max(0.0, campaign.left_s) / profile.slice_s
     needs = {bench.folder.parent: int(size), campaign.folder.parent: int(_RUN_B * (20 + runs))}

@@ -125,7 +125,7 @@ def _job(
             raise refused(f"{study} has no recorded campaign")
         if not newest:
             return study, None, False
-        values["campaign"] = ", ".join(f.name for f in results.beside(paths.campaign(newest)))
+        values["campaign"] = ", ".join(f.name for f in results.beside(paths.recorded() / newest))
     elif source.stem in MEASURED_BY and study != "own-study":  # a question of its user's
         checked(source, values)  # what is wrong with them is said first
         values["campaign"] = newest_campaign(study)
