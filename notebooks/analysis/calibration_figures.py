@@ -75,7 +75,7 @@ def power(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     _percents(ax, "y")
     _percents(ax)
     ax.set_xlabel("true change (solid: the difference is named; dashed: same)")
-    canvas.above(ax, "campaigns", "", dict(zip(ink, ink, strict=True)), ink, narrow)
+    canvas.above(ax, "simulated comparisons", "", dict(zip(ink, ink, strict=True)), ink, narrow)
     return figure
 
 

@@ -275,8 +275,8 @@ def test_the_connections_page_tells_both_tunnels_where_both_were_measured():
 @pytest.mark.parametrize(
     ("ranged", "sittings", "said"),
     [
-        (False, 1, "provisional, 1 of 3 sittings: aes (+9.0 %, +8.0 to +10.0 %)"),
-        (True, 3, "range of 3 sittings: aes (+8.0 to +10.0 %)"),
+        (False, 1, "provisional, 1 of 3 boots planned: aes (+9.0 %, +8.0 to +10.0 %)"),
+        (True, 3, "range of 3 boots: aes (+8.0 to +10.0 %)"),
     ],
 )
 def test_without_its_sittings_a_question_has_figures_and_no_word(ranged, sittings, said):

@@ -69,14 +69,14 @@ def test_every_question_has_its_verdicts_or_its_command(r, early):
     assert [words for words in results.questions(r).values() if words not in said] == []
     assert f"throttled Does waiting for a slow disk hide the cost? {COMMAND}" in said
     assert "masked?" in said  # as the campaign itself asked
-    assert re.search(r"headline\? ○ provisional, 2 of 3 sittings CPU per transaction: [-+]", said)
+    assert re.search(r"headline\? ○ provisional, 2 of 3 boots planned CPU per transaction: [-+]", said)
     assert "asked all questions at once" in text(report.questions_section(early))
     shown = report.answer(r, "headline")
     assert "<svg" in shown.markup
     assert "<figcaption><span>headline? " in shown.markup
     for opened in (r, early):
         said = text(report.answer(opened, "throttled"))
-        assert said.startswith("Not measured here. To measure it: noisefloor run binlog")
+        assert said.startswith("This question is not measured yet. To measure it: noisefloor run")
         assert "--question throttled" in said
 
 
@@ -125,7 +125,7 @@ def test_every_sitting_is_shown_and_what_was_left_out(r, early):
     shown = report.sittings_section(r)
     said = text(shown)
     assert shown.markup.count("<figure") == 2  # processor time, throughput
-    assert "provisional, 2 of 3 sittings" in said
+    assert "provisional, 2 of 3 boots planned" in said
     for day in ("2026-11-20", "2026-11-21"):
         assert day in said
     assert "2026-11-22" not in said  # of another question
@@ -175,8 +175,8 @@ def test_the_box_names_machine_and_engines_of_what_leads_the_page_alone(tmp_path
     monkeypatch.setenv(report.OUT, str(tmp_path))
     pair = ("headline-standard-20261125-022441", "mariadb-standard-20261126-090000")
     r = results.load(*(paths.campaign(f"version-upgrade-{n}") for n in pair))
-    measured = text(report.begin(r)).partition("(machine boots), ")[2]
-    alone = text(report.begin(results.load(r.folder))).partition("(machine boots), ")[2]
+    measured = text(report.begin(r)).partition("boots planned, ")[2]
+    alone = text(report.begin(results.load(r.folder))).partition("boots planned, ")[2]
     assert measured == alone
     assert "2026-11-25, Intel(R) Xeon(R)" in measured
     assert "cores, MySQL 8.0.31 and MySQL 9.7.4." in measured
@@ -191,6 +191,9 @@ def test_a_page_begins_with_at_most_90_words(campaign, arm, label, tmp_path, mon
     said = text(report.begin(r, arm, claim))
     assert title.endswith("?")
     assert "What to do:" in said
+    # connections are measured in turn, and scattered between boots by more than one of them shows
+    warned = "Other boots may lie outside: earlier ones scattered by 16.6 %" in amounts.ascii_only(said)
+    assert warned == (r.study.name == "ssl-connections")
     assert len([w for w in f"{title} {said}".split() if re.search(r"\w", w)]) <= 90, said
 
 
@@ -313,14 +316,14 @@ def test_a_figure_takes_words_and_data_from_its_rows(early):
     own = pd.DataFrame({"x": [1]})
     assert "1 row)" in report.figure(plots.dots(rows), rows, "costs", "Own.", data=own).markup
     none = early.of("nothing")
-    assert "Not measured here" in report.figure(None, none, "empty").markup
+    assert "No figure: this was not measured." in report.figure(None, none, "empty").markup
 
 
 def test_a_page_begins_with_both_costs_and_ends_with_what_differs(r):
     shown = report.begin(r)
     said = text(shown)
     assert said.index("CPU per transaction") < said.index("TPS")
-    assert "(machine boots), 2 times on 2 days" in said
+    assert "boots planned, 2 times on 2 days" in said
     facts = json.loads((paths.processed() / "binlog-encryption.json").read_text())
     assert {*facts["campaigns"]["campaign"].split(", ")} == {"first", "second", "masked"}
     assert {*facts["raw"]} == {f"data/raw/recorded/{n}" for n in ("first", "second", "masked")}

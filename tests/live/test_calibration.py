@@ -561,12 +561,12 @@ def test_the_page_begins_with_four_sentences(whole, recorded):
     assert wolf.startswith("False alarms: ")
     assert misses.startswith("Missed: at most ")
     assert repeat == "Repeats: 1 of 2 fell into the range predicted before (50.0 %; goal 90 %)."
-    assert trust == "Do not rely on a single sitting of connections."
+    assert trust == "Do not rely on a single boot for connections."
     assert all(s in whole.box.text for s in whole.sentences)
     assert "Computed 20" in whole.box.markup
     *_, unknown, nothing = recorded.sentences
     assert unknown == "Whether a repeat falls into its range is not known."
-    assert "a single sitting of anything" in nothing
+    assert "a single boot for anything" in nothing
     for sentence in (*whole.sentences, *recorded.sentences):
         assert len([word for word in sentence.split() if re.search(r"\w", word)]) <= 15
 

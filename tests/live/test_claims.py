@@ -446,6 +446,7 @@ def test_each_source_can_be_shown_and_drawn():
             assert why.split(",")[0].split("`")[0].split("'")[0] in shown
     figure = plots.claims(VERDICTS[VERDICTS["key"]])
     words = [t.get_text() for t in figure.axes[0].texts]
+    assert "grey bars: how far two runs of one unchanged server differ" in words
     drawn = VERDICTS[VERDICTS["key"] & VERDICTS["change_pct"].notna()]
     assert sum(w == "? cannot tell" for w in words) == (drawn["verdict"] == "cannot tell").sum()
     assert set(drawn["label"]) <= set(words)
@@ -470,8 +471,7 @@ def campaign_of(study, metric, arm, *rows):
     return SimpleNamespace(study=study, verdicts=measured, of=lambda *_, **__: lead, parts=parts)
 
 
-HOLDS, BREAKS = "Agrees with what was measured here", "Disagrees with what was measured here"
-SO_FAR = "Agrees so far with what was measured here"
+HOLDS, BREAKS, SO_FAR = "Agrees: here", "Disagrees: here", "Agrees so far: here"
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_up_to_nine_percent_is_a_limit_that_a_smaller_change_keeps(lo, hi, verdi
     r = campaign_of("tablespace-encryption", "tps", "tables only", (lo, hi, verdict, {}))
     said = amounts.ascii_only(claims.stands(r, "1 to 16 threads together", arm="tables only"))
     label = "1 to 16 threads together; that is -9.0 to 0.0 %"
-    assert f"up to 9 % penalty ({label}). {word}: " in said
+    assert f"up to 9 % penalty ({label}). {word} " in said
 
 
 @pytest.mark.parametrize(
@@ -504,26 +504,26 @@ def test_ranges_are_a_limit_that_a_larger_change_keeps(lo, hi, word):
     r = campaign_of("ssl-connections", metric, "TLS 1.3, RSA 4096", (lo, hi, "slower", {}))
     said = claims.stands(r, label)
     told = f"{label}; that is 4.7 times slower or more"
-    assert f"22 connections a second, through a tunnel 470 to 480 ({told}). {word}: " in said
+    assert f"22 connections a second, through a tunnel 470 to 480 ({told}). {word} " in said
 
 
 NEXT = {"next_lo_pct": 4.0, "next_hi_pct": 9.0}
-EARLY = {"warnings": ["provisional, 1 of 3 sittings"], "sittings": 1, "asked": 3, "ranged": False}
-EXPECTED = "+6.5 % (+5.5 to +7.5 %; next campaign +4.0 to +9.0 %)"
+EARLY = {"warnings": ["provisional, 1 of 3 boots planned"], "sittings": 1, "asked": 3, "ranged": False}
+EXPECTED = "+6.5 % (a repeat: +4.0 to +9.0 %)"
 
 
 @pytest.mark.parametrize(
     ("rows", "answer"),
     [
-        ([(5.5, 7.5, "slower", {})], f"{BREAKS}: +6.5 % (+5.5 to +7.5 %)."),
-        ([(5.5, 7.5, "slower", NEXT)], f"{HOLDS}: {EXPECTED}."),
+        ([(5.5, 7.5, "slower", {})], f"{BREAKS} +6.5 % (+5.5 to +7.5 %)."),
+        ([(5.5, 7.5, "slower", NEXT)], f"{HOLDS} {EXPECTED}."),
         (
             [(5.5, 7.5, "slower", NEXT), (3.0, 7.0, "slower", {})],
-            f"{HOLDS}: {EXPECTED} on A; +5.0 % (+3.0 to +7.0 %) on B.",
+            f"{HOLDS} {EXPECTED} on A; +5.0 % (+3.0 to +7.0 %) on B.",
         ),
         (
             [(5.5, 7.5, "slower", {}), (1.0, 7.0, "not yet", EARLY)],
-            f"{BREAKS}: +6.5 % (+5.5 to +7.5 %) on A. {SO_FAR}: +4.0 % (+1.0 to +7.0 %) on B.",
+            f"{BREAKS} +6.5 % (+5.5 to +7.5 %) on A. {SO_FAR} +4.0 % (+1.0 to +7.0 %) on B.",
         ),
     ],
 )
@@ -547,7 +547,7 @@ def test_a_claim_is_held_against_every_processor_and_what_comes_next(rows, answe
 def test_that_there_is_no_difference_is_a_claim(ends, verdict, word):
     r = campaign_of("tablespace-encryption", "tps", "tables only", (*ends, verdict, {}))
     said = claims.stands(r, "64 to 2048 threads together", arm="tables only")
-    assert f"(64 to 2048 threads together; that is no change). {word}: " in said
+    assert f"(64 to 2048 threads together; that is no change). {word} " in said
 
 
 def test_another_version_is_not_comparable_and_says_why():
@@ -556,7 +556,7 @@ def test_another_version_is_not_comparable_and_says_why():
     why = "other version, pool, cores"
     assert (
         said
-        == f"A blog on 8.0.42 and 8.4.5 says: about 16 % faster (4 cores). Not comparable: {why}."
+        == f"A blog on 8.0.42 and 8.4.5 says: about 16 % faster. Not comparable: {why}."
     )
 
 
@@ -582,15 +582,11 @@ def test_a_claim_about_thread_counts_is_held_against_these():
         amounts.ascii_only(claims.stands(r, label, arm="tables only"))
         for label in ("1 to 16 threads together", "64 to 2048 threads together")
     )
-    assert low.endswith(f"{HOLDS}: -5.5 % (-7.0 to -4.0 %).")
-    assert f"{HOLDS}: 0.0 % (-0.5 to +0.5 %) at 64 threads." in high
-    assert high.endswith(f"{BREAKS}: -2.5 % (-3.0 to -2.1 %) at 128 threads.")
+    assert low.endswith(f"{HOLDS} -5.5 % (-7.0 to -4.0 %).")
+    assert f"{HOLDS} 0.0 % (-0.5 to +0.5 %) at 64 threads." in high
+    assert high.endswith(f"{BREAKS} -2.5 % (-3.0 to -2.1 %) at 128 threads.")
     r = counted(at(4, -7.0, -4.0, "slower"))
-    said = claims.stands(r, "64 to 2048 threads together", arm="tables only")
-    assert said == (
-        "A blog on Percona 8.0 says: no difference (64 to 2048 threads together). Not comparable:"
-        " another load."
-    )
+    assert claims.stands(r, "64 to 2048 threads together", arm="tables only") == ""
 
 
 def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
@@ -600,8 +596,8 @@ def test_thread_counts_that_have_no_joint_row_are_told_as_a_range():
     r.verdicts = pd.concat([r.verdicts, more], ignore_index=True)
     said = amounts.ascii_only(claims.stands(r, "TPS", claimed=0.0))
     assert said == (
-        f"A blog on MySQL 8.0.45 says: similar, within the error (TPS; that is no change). {HOLDS}: -1.0 % "
-        f"(-3.0 to +1.0 %) at 4 threads. {BREAKS}: +2.0 % (+1.0 to +3.0 %) at 16 threads."
+        f"A blog on MySQL 8.0.45 says: similar, within the error (TPS; that is no change). {HOLDS} -1.0 % "
+        f"(-3.0 to +1.0 %) at 4 threads. {BREAKS} +2.0 % (+1.0 to +3.0 %) at 16 threads."
     )
 
 

@@ -364,7 +364,7 @@ def test_run_and_ab_answer_first_and_name_the_page_last(args, where, measured):
     opened = results.load(paths.runs() / measured)
     words = [report.headline_of(row, opened) for row in results.headlines(opened)]
     assert short[:-3] == [amounts.ascii_only(sentence) for sentence in words]  # the page's
-    assert re.fullmatch(r"Measured once, [^:]+: 1 of \d sittings? on .+\.", short[-3])
+    assert re.fullmatch(r"Measured once, [^:]+: 1 of \d boots? on .+\.", short[-3])
     assert short[-2] == "For narrower intervals: the same command with --profile standard."
     count = len(printed["comparisons"])
     assert short[-1] == f"All comparisons ({count}): {where}"

@@ -648,7 +648,8 @@ def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monk
     joint, judged = analysis.summary(analysis.main(r)), analysis.claims(r)
     worst, leads = analysis.contrary(r), analysis.arms_in_words(r)
     assert worst == "But p95 latency +33.4\u202f% at 64 threads (RW, buffer pool 32G)."
-    shown = report.archived(r, joint, leads, worst, analysis.agreed(judged)).markup
+    shown = report.archived(r, joint, leads, analysis.agreed(judged), worst).markup
+    assert shown.index(worst) > shown.index("Authors' conclusions")  # beside what to do
     for words in (leads[0][1], worst, "What to do:", "Measured in three runs of 15 minutes: 2026"):
         assert words in shown
     said = re.sub("<[^>]+>", " ", f"{r.study.title} {shown}").replace("\u202f", " ")
@@ -656,7 +657,7 @@ def test_a_page_of_an_archive_begins_with_its_answers_in_90_words(tmp_path, monk
     facts = json.loads((tmp_path / "archive-2026-pgo.json").read_text())
     assert facts["advice"] == r.about["advice"]
     assert facts["title"].endswith("?")
-    assert facts["headline"] == leads[0][1]
+    assert facts["headline"] == f"{leads[0][1]} {worst}"
 
 
 def test_what_is_published_does_not_depend_on_this_machine(tmp_path, monkeypatch):

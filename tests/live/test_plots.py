@@ -148,8 +148,8 @@ def test_the_band_is_the_margin_of_the_rows():
 @pytest.mark.parametrize(
     ("known", "said"),
     [
-        ({"sittings": 1, "asked": 3}, "1 of 3 sittings"),
-        ({"sittings": 2, "asked": 1, "ranged": True}, "2 sittings"),
+        ({"sittings": 1, "asked": 3}, "1 of 3 boots"),
+        ({"sittings": 2, "asked": 1, "ranged": True}, "2 boots"),
     ],
 )
 def test_without_its_sittings_a_question_has_no_word(known, said, narrow):
@@ -247,10 +247,10 @@ def test_sittings_stand_by_processor_with_what_they_say_together(narrow):
     shown = texts(figure := plots.sittings_figure(each, both, narrow=narrow))
     row = "2026-11-20, MySQL 9.7.4"
     assert {"A", "B", f"{row}, steal 3.1 %", row} <= set(shown)
-    assert {"3 sittings together", "1 sitting", "expected of the next campaign"} <= set(shown)
+    assert {"3 boots together", "1 boot", "expected of the next campaign"} <= set(shown)
     words = " ".join(shown)
     assert words.count("slower") == 2  # of all sittings, and the end of the axis
-    assert "1 of 3 sittings" in words
+    assert "1 of 3 boots" in words
     assert "−7.5 to +0.5 %" in words
     lines = figure.axes[0].lines
     assert [line.get_marker() for line in lines if line.get_marker() in "oD"] == [*"oooDoD"]
@@ -269,13 +269,13 @@ def test_a_range_of_sittings_is_no_interval():
     both = whole(-3.5, sittings=2, verdict="not yet", ranged=True)
     for figure in (drawn := plots.sittings_figure(sat(-3.0, -4.0), both), drawn.narrow()):
         words = " ".join(texts(figure))
-        assert "range of 2 sittings" in words
+        assert "range of 2 boots" in words
         assert "−4.0 to −3.0 %" in words
         assert "−3.5 % (" not in words
     said = plots.sittings_alt(sat(-3.0, -4.0), both).replace("\u202f", " ")
     assert said == (
-        "A: 2026-11-20 −3.0 % (−4.0 to −2.0 %); 2026-11-21 −4.0 % (−5.0 to −3.0 %); 2 sittings together:"
-        " range of 2 sittings, −4.0 to −3.0 %; the next campaign is expected at −7.5 to +0.5 %."
+        "A: 2026-11-20 −3.0 % (−4.0 to −2.0 %); 2026-11-21 −4.0 % (−5.0 to −3.0 %); 2 boots together:"
+        " range of 2 boots, −4.0 to −3.0 %; the next campaign is expected at −7.5 to +0.5 %."
     )
 
 

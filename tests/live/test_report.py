@@ -146,8 +146,8 @@ def test_a_caption_names_the_few_and_counts_the_many(slower, said):
 
 def test_a_caption_says_which_rows_have_no_word_yet():
     rows = [("tps", t, "encrypted", -1.0, 2.0, "not yet") for t in (1, 2, 4)]
-    table = verdicts(rows, asked=3, warnings=["provisional, 1 of 3 sittings", "ended early"])
-    said = "Transactions per second. Provisional, 1 of 3 sittings: 1, 2, 4 threads."
+    table = verdicts(rows, asked=3, warnings=["provisional, 1 of 3 boots planned", "ended early"])
+    said = "Transactions per second. Provisional, 1 of 3 boots planned: 1, 2, 4 threads."
     assert report.finding(table) == said
 
 
@@ -223,7 +223,7 @@ def at(changes, word="cannot tell", metric="tps", **more):
         (
             [("EPYC", at({1: -3.0, 4: 2.0}, "not yet", asked=3))],
             "Encrypted against plain: TPS at 1 and 4 threads between 4.0 % faster and 5.0 % slower"
-            " (provisional, 1 of 3 sittings).",
+            " (provisional, 1 of 3 boots planned).",
         ),
     ],
     ids=["two words", "one word", "none", "two processors", "times", "words apart", "not yet"],
@@ -257,8 +257,8 @@ def test_the_box_tells_both_costs_then_what_to_do_and_how_often_it_was_measured(
     order = ("✗ Encrypted takes 14.0 % more CPU", "TPS between 4.0 % faster and")
     order += ("And 7 % more.", "Measured 12 pairs: 2026-11-20, AMD EPYC, 2 cores, MySQL 9.7.4.")
     assert [said.index(words) for words in order] == sorted(said.index(words) for words in order)
-    assert "sittings" not in said  # the first row, which has its word, says how often
-    assert "Provisional, 1 of 3 sittings (machine boots)" in box(table, primary=[leads[1]])
+    assert "boots" not in said  # the first row, which has its word, says how often
+    assert "Provisional, 1 of 3 boots planned" in box(table, primary=[leads[1]])
     doubted = [row.copy() for row in leads[::2]]
     for row, own in zip(doubted, ("much", "more"), strict=True):
         row["warnings"] = ["of both", own]
@@ -278,10 +278,10 @@ def test_the_box_has_a_word_for_each_thread_count_where_none_stands_for_all():
     assert "at 64 threads (5.0 to 9.0 %), no difference seen at 200 and 500 threads" in said
 
 
-def test_the_worst_and_the_best_case_are_named_where_they_are_others():
+def test_the_worst_and_the_best_case_are_named_beside_the_first_cost():
     rows = [
         ("cpu_per_transaction", 4, "encrypted", 5.0, 1.0, "more"),
-        ("cpu_per_transaction", 8, "encrypted", 5.5, 1.0, "more"),  # as far as noise goes
+        ("cpu_per_transaction", 8, "encrypted", 5.5, 1.0, "more"),
         ("cpu_per_transaction", 16, "encrypted", 12.0, 2.0, "more"),
         ("cpu_per_transaction", 64, "encrypted", 1.0, 1.0, "same"),
         ("cpu_per_transaction", 4, "other", 90.0, 1.0, "more"),
@@ -290,10 +290,32 @@ def test_the_worst_and_the_best_case_are_named_where_they_are_others():
     lead = r.verdicts.loc[0]
     vars(r)["verdicts"] = r.verdicts.assign(workload=["lead", "near", "writes", "reads", "writes"])
     lead = r.verdicts.loc[0]
-    said = amounts.ascii_only(statement.extremes(lead, r))
-    assert said == "worst here: +12.0 %, writes, 16 threads; best here: +1.0 %, reads, 64 threads"
+    said = amounts.ascii_only(statement.headline_of(lead, r, brief=True))
+    cases = "up to +14.0 % at 16 threads (writes), best +1.0 % at 64 threads (reads)"
+    assert said.endswith(f"at 4 threads (4.0 to 6.0 %), {cases}.")
+    assert cases not in amounts.ascii_only(statement.headline_of(lead, r, brief=True, after=lead))
     vars(r)["verdicts"] = r.verdicts.loc[[0, 1, 4]]
-    assert statement.extremes(lead, r) == ""
+    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "up to +6.5 % at 8 threads (near)"
+    vars(r)["verdicts"] = r.verdicts.loc[[0, 4]]
+    assert statement.extremes(lead, r) == (6.0, "")
+
+
+def test_the_worst_case_at_another_rate_is_named_by_the_rate_and_is_what_to_plan_for():
+    """Only where it is another number as it is written, and in the direction of the metric."""
+    many = [("cpu_per_transaction", 64, "encrypted", c, h, "more") for c, h in ((1.4, 0.3), (1.9, 1.2))]
+    table = verdicts([*many, ("tps", 64, "encrypted", 1.0, 9.0, "cannot tell")])
+    load = ["memory, 100 a second", "memory, 1,500 a second", "memory"]
+    r = Rows(("EPYC", table.assign(rate=[100, 1500, 0], workload=load, margin_pct=1.0)))
+    r.study = SimpleNamespace(name="binlog-encryption", key="rate")
+    lead = r.verdicts.loc[0]
+    assert amounts.ascii_only(statement.extremes(lead, r)[1]) == "up to +3.1 % at 1,500"
+    assert "plan up to 3.1 % more CPU" in amounts.ascii_only(statement.advice(lead, r))
+    r.verdicts.loc[1, "hi_pct"] = 1.73  # +1.7 %, as that at 100
+    assert statement.extremes(lead, r)[1] == ""
+    fewer = r.verdicts.loc[[2]].assign(lo_pct=-20.0, threads=4, workload="large")
+    r.verdicts = pd.concat([r.verdicts, fewer], ignore_index=True)
+    said = amounts.ascii_only(statement.extremes(r.verdicts.loc[2], r)[1])
+    assert said == "up to -20.0 % at 4 threads (large)"
 
 
 @pytest.mark.parametrize(
@@ -343,12 +365,12 @@ WHERE = {"finished": "2026-11-20T22:29:41", "engine": {"label": "MySQL 9.7.4"}, 
         ),
         (row(n_arm=1).to_frame().T, {}, "Measured 1 pair"),
         (
-            row(verdict="not yet", ranged=True, sittings=2, warnings=["range of 2 sittings: why"])
+            row(verdict="not yet", ranged=True, sittings=2, warnings=["range of 2 boots: why"])
             .to_frame()
             .T,
             {},
             "Encrypted against plain: TPS at 16 threads between 2.8 % faster and 1.2 % slower. …"
-            " Range of 2 sittings (machine boots), 12 pairs",
+            " Range of 2 boots, 12 pairs",
         ),
     ],
     ids=["a reason once", "where and on what", "one pair", "a range"],
@@ -541,7 +563,7 @@ def test_the_tables_and_the_index_tell_both_costs(home, tmp_path):
     first, second = map(amounts.ascii_only, facts["brief"])
     assert f"Both {first} 12 pairs; 2026-11-22" in index
     assert second in index
-    assert index.count("rovisional, 1 of 3 sittings") == 0  # its first cost has its word
+    assert index.count("rovisional, 1 of 3 boots") == 0  # its first cost has its word
     assert "make 2 comparisons and give 1 of them a word" in index
     assert "Your runs" not in index
 
@@ -695,8 +717,10 @@ def test_pages_begin_with_the_largest_difference_that_is_decided():
             ("small", 60.0, "more"),
         )
     ]
+    lead = {"verdict": "not yet", "change_pct": 9.0, "hi_pct": 60.0}  # the first may be no difference
+    found += [(n, {"leads": [lead | {"lo_pct": lo}]}) for n, lo in (("open", -1.0), ("sure", 6.0))]
     turn = [study for study, _ in sorted(found, key=lambda one: batch._turn(*one))]
-    assert turn == ["large", "small", "unknown", "archive-2026", "calibration"]
+    assert turn == ["large", "small", "sure", "unknown", "open", "archive-2026", "calibration"]
 
 
 def published(home):

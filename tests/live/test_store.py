@@ -96,7 +96,7 @@ def test_the_result_of_a_question_is_that_of_all_its_campaigns(tmp_path):
     assert set(first["metric"]) == {"tps", "cpu_per_transaction"}
     tps = first[first["metric"].eq("tps") & first["joint"]]
     assert tps["campaign"].isna().tolist() == [False, False, True]
-    assert "provisional, 2 of 3 sittings" in store.history_text(first)
+    assert "provisional, 2 of 3 boots planned" in store.history_text(first)
     answers = first[first["answer"].ne("")]
     assert set(answers["answer"]) == {"cannot tell"}  # two sittings here, one there
     assert set(answers["processor"]) == set(was["processor"])
@@ -306,7 +306,7 @@ def test_the_figure_names_dates_builds_and_machines(project):
     builds = "2026-11-20, MySQL 9.7.4, machine 1", "2026-11-21, MySQL 9.8.0, machine 2"
     assert set(builds) <= set(words)
     assert any(t.startswith("machine 2: Other") for t in words)
-    assert "1 sitting, Other, model not recorded" in words
+    assert "1 boot, Other, model not recorded" in words
     assert words.count("cannot tell") == 3
     assert figure.narrow().axes
 

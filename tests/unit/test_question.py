@@ -166,7 +166,7 @@ def test_a_question_has_no_word_before_its_sittings_are_there(known):
     for n, word in ((1, "not yet"), (2, "not yet"), (3, "faster")):
         (row,) = together(*[table(0.05 + 0.001 * i) for i in range(n)], asked=3).to_dict("records")
         assert row["verdict"] == word
-        assert (f"provisional, {n} of 3 sittings" in row["warnings"]) == (word == "not yet")
+        assert (f"provisional, {n} of 3 boots planned" in row["warnings"]) == (word == "not yet")
         assert not math.isnan(row["lo_pct"])
 
 
@@ -177,7 +177,7 @@ def test_without_a_pooled_scatter_several_sittings_are_a_range_and_no_word(known
     assert row["lo_pct"] == pytest.approx(100 * math.expm1(0.04))
     assert row["hi_pct"] == pytest.approx(100 * math.expm1(0.10))
     assert row["change_pct"] == pytest.approx(100 * math.expm1(0.07))
-    assert row["warnings"][0].startswith("range of 2 sittings")
+    assert row["warnings"][0].startswith("range of 2 boots")
 
 
 def test_the_scatter_between_sittings_is_in_the_interval_from_the_first_one_on(known):

@@ -21,7 +21,7 @@ INSTRUMENTS = {
     "restart": "restarts", "thread pool": "thread pools",
     "at a rate": "at a rate",
 }  # fmt: skip
-NO_TRUST = "Do not rely on a single sitting of {}."
+NO_TRUST = "Do not rely on a single boot for {}."
 TRUSTED = "No kind of measurement is known whose repeats it predicts badly."
 
 
@@ -90,7 +90,7 @@ class Calibration:
         it must not be trusted."""
         false, missed = self.cells["different_pct"], self._missed
         return (
-            f"False alarms: {false.median():.1f} % of synthetic campaigns with equal servers name a "
+            f"False alarms: {false.median():.1f} % of simulated comparisons of equal servers name a "
             f"difference (worst noise: {false.max():.1f} %).",
             f"Missed: at most {missed.max()[4]:.0f} % of real differences of 4 %, {missed.max()[2]:.0f} % "
             "of those of 2 %.",

@@ -47,9 +47,10 @@ def stands(
     r: Results, label: str, *, arm: str = "", question: str = "", claimed: float | None = None
 ) -> str:
     """Whether a claim of a study's source agrees with opened campaigns, processor by processor, in
-    words, by the rule of `claims.agree`; "" if the source claims no such thing. Its number is compared
-    with the range in which the next campaign is expected, if that is known, else with the interval; "no
-    difference" agrees if our verdict names none. A claim that no campaign of ours can test: why not.
+    words, by the rule of `claims.agree`; "" if the source claims no such thing, or nothing was measured
+    at its load. Its number is compared with the range in which a repeat is expected, if that is known,
+    else with the interval; "no difference" agrees if our verdict names none. A claim that no campaign of
+    ours can test: why not.
 
     label: of the claim; arm: where it is looked for, by default the first; question: that answers
     it, by default the headline's; claimed: in percent, where the source prints none."""
@@ -64,9 +65,11 @@ def stands(
         return ""
     source = theirs.iloc[0].to_dict()
     rows, seen = _about(source, rows, r)
-    says = f"{SOURCES[r.study.name]['short']} says: {source['said']} ({label}"
-    if rows.empty or source["not_comparable"]:
-        return f"{says}). Not comparable: {source['not_comparable'] or 'another load'}."
+    says = f"{SOURCES[r.study.name]['short']} says: {source['said']}"
+    if source["not_comparable"]:
+        return f"{says}. Not comparable: {source['not_comparable']}."
+    if rows.empty:
+        return ""
     if claimed is None:
         claimed = source["claimed_pct"] if pd.notna(source["claimed_pct"]) else source["change_pct"]
     limits = {"most": source["limit"] == "most", "least": source["limit"] == "least"}
@@ -79,10 +82,10 @@ def stands(
             at = _at(part) if len(measured) > 1 else ""
             where = "".join(f" {w}" for w in (at, processor and f"on {processor}") if w)
             answered.setdefault(word, []).append(_measured(part, where))
-    sentences = [f"{word}: {'; '.join(parts)}." for word, parts in answered.items()]
+    sentences = [f"{word} {'; '.join(parts)}." for word, parts in answered.items()]
     printed = f"{abs(claimed):.3g}" in source["said"] and not source["limit"]
     unit = "" if printed else _unit(claimed, source["metric"], limits)
-    return " ".join([f"{says}{unit and f'; {unit}'}).", *sentences])
+    return " ".join([f"{says} ({label}{unit and f'; {unit}'}).", *sentences])
 
 
 def _about(source: Row, rows: pd.DataFrame, r: Results) -> tuple[pd.DataFrame, Any]:
@@ -113,7 +116,7 @@ def _at(part: Sequence[Row]) -> str:
 
 
 def _measured(part: Sequence[Row], where: str) -> str:
-    """The change of rows of thread counts, of one with the range of the next campaign."""
+    """The change of rows of thread counts, of one with the range of a repeat, else its interval."""
     first, *others = sorted(part, key=lambda row: row["change_pct"])
     if others:
         change = amounts.spread(first["change_pct"], others[-1]["change_pct"], first["metric"])
@@ -121,7 +124,7 @@ def _measured(part: Sequence[Row], where: str) -> str:
         ends = words.interval_text(first)
         if pd.notna(first["next_lo_pct"]):
             ahead = first["next_lo_pct"], first["next_hi_pct"], first["metric"]
-            ends += f"; next campaign {amounts.interval(*ahead)}"
+            ends = f"a repeat: {amounts.interval(*ahead)}"
         change = f"{words.change(first)} ({ends})"
     return f"{change}{where}"
 
@@ -133,10 +136,10 @@ def _agrees(row: Row, source: Row, claimed: float, limits: Mapping[str, bool]) -
         ours = row["next_lo_pct"], row["next_hi_pct"]
     word = agree.agreement(agree.claimed(claimed, **limits), ours)
     if row["verdict"] == NOT_YET:
-        return f"{word.capitalize()} so far with what was measured here"
+        return f"{word.capitalize()} so far: here"
     if not claimed:  # our own word says whether there is a difference
         word = agree.DISAGREES if differs(row["verdict"]) else agree.AGREES
-    return f"{word.capitalize()} with what was measured here"
+    return f"{word.capitalize()}: here"
 
 
 def claims_table(verdicts: pd.DataFrame, source: str) -> Shown:

@@ -255,8 +255,8 @@ def headline(name: str, engine: str = "") -> tuple[str, ...]:
 
 
 def does(name: str, arm: str, engine: str = "", old: str = "") -> str:
-    """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables");
-    with {base} in the place of the baseline's build; "" if the study's file does not say."""
+    """What is done where an arm is chosen, as the subject of a sentence ("encrypting the tables"); "" if
+    the study's file does not say."""
     if name not in _FILES:
         return ""
     return _file(name, engine, old).get("arms", {}).get(arm, {}).get("does", "")

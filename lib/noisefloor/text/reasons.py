@@ -68,8 +68,8 @@ SENTENCES = {
     Why.SATURATED: "saturated in {full} of {windows} windows: no word at this rate",
     Why.OTHER_ARM: "no whole pair of {arm} was measured: this is about another arm",
     Why.CONTROL_DIFFERS: "A against itself differs, too: {itself}, so no word of this job counts",
-    Why.SO_FAR: "provisional, {sittings} of {asked} sittings",
-    Why.RANGE: "range of {sittings} sittings: how much sittings scatter is not known yet",
+    Why.SO_FAR: "provisional, {sittings} of {asked} boots planned",
+    Why.RANGE: "range of {sittings} boots: how much boots scatter is not known yet",
     Why.NO_INTERVAL: "it has no interval",
     Why.FIRST_SITTING: "only one sitting of this design on this processor",
     Why.SECOND_SITTING: "only one earlier sitting; two are needed while it is not known how much "

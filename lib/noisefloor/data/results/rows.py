@@ -180,10 +180,7 @@ def lead(page: Results, part: Results, metrics: tuple[str, ...], arm: str = "") 
         return None
     row = main.copy()
     old = page.meta.get("parameters", {}).get("old", "")
-    engines = part.meta.get("engines") or {}
-    base = engines.get(row["baseline"], {}).get("label", row["baseline"])
-    does = studies.does(part.study.name, row["arm"], server_kind(page), old)
-    row["does"] = does.replace("{base}", base)
+    row["does"] = studies.does(part.study.name, row["arm"], server_kind(page), old)
     if arm in {a.name for a in part.study.arms} and row["arm"] != arm:
         row["warnings"] = [*row["warnings"], Reason(Why.OTHER_ARM, arm=arm)]
     return row

@@ -417,15 +417,12 @@ def is_range(row: Any) -> bool:
 
 
 def verdict_label(row: Any) -> str:
-    """The verdict of a row; while its question lacks sittings, how many there are."""
+    """The verdict of a row; while its question lacks boots, how many there are."""
     if row.verdict != NOT_YET:
         return row.verdict
-    sittings = f"{int(row.sittings)} sittings"
-    return (
-        f"range of {sittings}"
-        if is_range(row)
-        else f"{row.sittings:.0f} of {row.asked:.0f} sittings"
-    )
+    if is_range(row):
+        return f"range of {row.sittings:.0f} boots"
+    return f"{row.sittings:.0f} of {row.asked:.0f} boots"
 
 
 def glyph(row: Any) -> str:

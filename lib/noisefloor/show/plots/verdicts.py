@@ -100,7 +100,7 @@ def _bars(rows: pd.DataFrame) -> str:
     if rows["lo_pct"].isna().all():
         return ", too few runs for an interval"
     ranges = any(canvas.is_range(row) for row in rows.itertuples())
-    return ", with its interval; thin: range of the sittings" if ranges else ", with its interval"
+    return ", with its interval; thin: range of the boots" if ranges else ", with its interval"
 
 
 def _same(margin: float, between: str = " ") -> str:
@@ -348,14 +348,13 @@ def history_figure(frame: pd.DataFrame, *, palette: Palette = PAGE, narrow: bool
     lines = [f"machine {i}: {m}" for i, m in enumerate(machines, 1) if several["machine"]]
     if frame.reindex(columns=EXPECTED).notna().any(axis=None):
         lines.insert(0, "grey band: where the sittings before it predict the newest campaign")
-    legend = [part for line in lines for part in textwrap.wrap(line, 56 if narrow else 120)]
     marks = ["D" if missing else "o" for missing in frame["campaign"].isna()]
-    return _intervals(frame, named, palette, narrow, marks, legend)
+    return _intervals(frame, named, palette, narrow, marks, lines)
 
 
 def sittings_label(sittings: float) -> str:
-    """What the result of a question is called: `3 sittings together`."""
-    return "1 sitting" if sittings == 1 else f"{int(sittings)} sittings together"
+    """What the result of a question is called: `3 boots together`."""
+    return "1 boot" if sittings == 1 else f"{int(sittings)} boots together"
 
 
 @canvas.responsive
@@ -451,7 +450,8 @@ def _forest(
 
     `rows`: (heading, name, verdict and size for a phone, verdict, numbers) of each row of `frame`;
     `left` and `right`: pixels for the words beside the axes, for which a phone has no room; `legend`:
-    lines below."""
+    lines above."""
+    legend = [part for line in legend for part in textwrap.wrap(line, 56 if narrow else 120)]
     left, right = (20, 24) if narrow else (left, right)  # half a tick's name at least
     places: list[float] = []
     y, raised, heads, last = 0.0, [], [], ""
@@ -465,7 +465,7 @@ def _forest(
         y += raised[-1]
         places.append(y + 0.75 * narrow)
         y += 1.7 if narrow else 1.0
-    ends = 6, 44 + 16 * len(legend)
+    ends = 6 + 16 * len(legend), 44
     figure, ax = canvas.lined(y, 26, (left, right), ends, narrow, above=0.55)
     canvas.bands(ax, places, frame["margin_pct"])
     at, style = ax.get_yaxis_transform(), {"color": INK, "va": "center", "fontsize": 12}
@@ -497,8 +497,8 @@ def _forest(
     canvas.note(ax, f"← {smaller}", (0, 0), (0, -26), ha="left", **below)
     canvas.note(ax, f"{larger}{unit} →", (1, 0), (0, -26), ha="right", **below)
     canvas.note(ax, middle, (0.5, 0), (0, -26), ha="center", color=BAND, **below)
-    for i, text in enumerate(legend):
-        canvas.note(ax, text, (0, 0), (start, -44 - 16 * i), **below)
+    for i, text in enumerate(reversed(legend)):
+        canvas.note(ax, text, (0, 1), (start, 6 + 16 * i), "axes fraction", va="bottom")
     return figure, ax, places
 
 
@@ -516,7 +516,8 @@ def claims(frame: pd.DataFrame, *, narrow: bool = False) -> Figure:
     for row in frame.itertuples():
         glyph, size = canvas.glyph(row), canvas.size(row)
         rows.append((row.title, row.label, f"{glyph} {size}", f"{glyph} {row.verdict}", size))
-    figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %")
+    legend = ["grey bars: how far two runs of one unchanged server differ"]
+    figure, ax, places = _forest(frame, rows, 252, 196, narrow, ", %", legend)
     margin, sizes = frame["margin_pct"].min(), frame[["change_pct"]]
     limit = 1.4 * canvas.away(sizes).max().max()
     there, back = canvas.symlog(margin)

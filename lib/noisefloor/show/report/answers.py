@@ -89,16 +89,17 @@ def begin(r: Results, arm: str = "", answer: str = "") -> Shown:
 
 
 def archived(
-    r: Archive, rows: pd.DataFrame, leads: Sequence[tuple[str, str]], *lines: str
+    r: Archive, rows: pd.DataFrame, leads: Sequence[tuple[str, str]], agreed: str, contrary: str
 ) -> Shown:
-    """The head of an archive's page: (commonest verdict, sentence) of each arm, further `lines`, and
-    from its about.toml what to do, how often, when and where it was measured. Where `rows`, its
-    comparisons, are one: as of a study."""
-    lines = tuple(filter(None, lines))
+    """The head of an archive's page: (commonest verdict, sentence) of each arm, whether its claims
+    `agreed`, and from its about.toml what to do, beside what is `contrary` to it, how often, when and
+    where it was measured. Where `rows`, its comparisons, are one: as of a study."""
+    lines = [*filter(None, (agreed, contrary))]
     if len(rows) == 1:
         return begin(r, answer=" ".join(lines))
     plots.theme([r.study.baseline, *r.study.arms])
-    headline, advice = " ".join(sentence for _, sentence in leads), r.about.get("advice", "")
+    headline = " ".join(filter(None, [*(sentence for _, sentence in leads), contrary]))
+    advice = r.about.get("advice", "")
     save(
         r.verdicts,
         r.study.name,
@@ -129,12 +130,12 @@ def figure(
     data: pd.DataFrame | None = None,
 ) -> Shown | None:
     """A figure of rows of the verdict table: they give its alternative text (after `alt`), the
-    caption where there is none, and the data. Of no rows a sentence says that nothing was measured;
-    None for rows: nothing."""
+    caption where there is none, and the data. Of no rows a sentence says that there is no figure; None
+    for rows: nothing."""
     if rows is None:
         return None
     if not len(rows):
-        return remark("Not measured here.")
+        return remark("No figure: this was not measured.")
     arms = rows[~is_control(rows)]
     caption = caption or words.finding(arms if len(arms) else rows)
     data = flat(rows) if data is None else data
@@ -155,8 +156,8 @@ def threads_section(
     """The change against thread counts, of `rows` or of both costs of what the servers can do at most,
     and over it what was `published`; where that was not measured, the command that would."""
     part = capacity(r)
-    if rows is None and part.study.workloads[0].rate:
-        return remark("Not measured here. To measure it:", command(r, part.study.key or "headline"))
+    if part.study.workloads[0].rate and (rows is None or rows.empty):
+        return answer(r, "headline")
     rows = costs(r, main_workload(part), part.study.key) if rows is None else rows
     drawn = plots.threads_figure(rows, metrics, published=published) if len(rows) else None
     return figure(drawn, rows, name, caption, alt=alt)
@@ -273,7 +274,7 @@ def _forest(r: Results, row: pd.Series) -> Shown:
         caption=say("sittings", told=words.finding(both)),
         data=flat(each),
         name=f"sittings-{row['metric'].replace('_', '-')}-{at}",
-        title=f"Sittings: {words.cost(row['metric'])}, {words.counts(row)}",
+        title=f"Boots: {words.cost(row['metric'])}, {words.counts(row)}",
     )
 
 
@@ -344,7 +345,7 @@ def answer(r: Results, question: str, metrics: Sequence[str] = ()) -> Shown | No
     would. Of very many comparisons those over all thread counts."""
     rows = answering(r, question)
     if rows.empty:
-        return remark("Not measured here. To measure it:", command(r, question))
+        return remark("This question is not measured yet. To measure it:", command(r, question))
     if metrics:
         rows = pd.concat([rows[rows["metric"] == m] for m in metrics])
     else:

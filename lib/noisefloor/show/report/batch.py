@@ -451,13 +451,13 @@ def _moved(text: str, out: Path, target: Path) -> str:
     return re.sub(r'(?<=<a href=")((?!#|\w+:)[^"]+)', link, text)
 
 
-def _turn(study: str, facts: Mapping[str, Any]) -> tuple[bool, bool, bool, float, str]:
-    """The place of a page: what was measured here before archives, and these before `_LAST`; the
-    largest difference first, what has a word before what has none."""
+def _turn(study: str, facts: Mapping[str, Any]) -> tuple[bool, bool, bool, float, float, str]:
+    """The place of a page: what was measured here before archives, and these before `_LAST`; what has a
+    word before what has none; what differs most for sure first, then what may."""
     leads = facts.get("leads", ())
     decided = [r for r in leads if differs(r["verdict"])]
-    largest = max(
-        (away(r["change_pct"]) for r in decided or leads if r["change_pct"] is not None),
-        default=0.0,
-    )
-    return study in _LAST, study.startswith("archive-"), not decided, -largest, study
+    kept = [r for r in decided or leads if r["change_pct"] is not None]
+    ends = ((r["lo_pct"], r["hi_pct"]) for r in kept if r.get("lo_pct") is not None)
+    sure = max((min(map(away, both)) for both in ends if min(both) * max(both) > 0), default=0.0)
+    largest = max((away(r["change_pct"]) for r in kept), default=0.0)
+    return study in _LAST, study.startswith("archive-"), not decided, -sure, -largest, study

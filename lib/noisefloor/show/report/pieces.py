@@ -86,8 +86,8 @@ def verdict_box(
     r: results.Results | None = None,
 ) -> Shown:
     """The box at the top of a page, moved there wherever the notebook shows it: a sentence for each row
-    that leads, the worst and the best case, `answer` (sentences of the page's own, made from its
-    tables), what to do, how often and where it was measured, and doubts.
+    that leads, the first with its worst and its best case, `answer` (sentences of the page's own, made
+    from its tables), what to do, how often and where it was measured, and doubts.
 
     `verdicts`: verdict table; `campaign`: the facts of campaign.json; `primary`: see `primary`, or
     a list of rows; `r`: the results that the rows are from, without which there is no advice."""
@@ -99,19 +99,18 @@ def verdict_box(
             notes.setdefault(note, []).append(words.cost(row["metric"]))
     verdict, change = (row["verdict"] for row in rows), (units.change_in_units(x, r) for x in rows)
     leads = [*zip(verdict, _brief(rows, r), change, strict=True)]
-    worst, do, measured = "", "", words.where(campaign)
+    do, measured = "", words.where(campaign)
     if rows:  # a first workload that was saturated has none
         measured = words.measured(rows[0], campaign, r)
     if rows and r:
-        worst, do = statement.extremes(rows[0], r), statement.advice(rows[0], r)
+        do = statement.advice(rows[0], r)
     doubts = [
         note if len(of) == len(rows) else f"{of[0]}: {note}"
         for note, of in notes.items()
         if note not in above
     ]
     text = "\n".join(f"{row['verdict']}: {words.sentence(row)}" for row in rows)
-    lines = [line for line in (words.upper(worst), answer) if line]
-    inner = piece("answer", leads, lines, do, measured)
+    inner = piece("answer", leads, [answer] if answer else [], do, measured)
     return Shown(piece("box", inner, doubts), text)
 
 
@@ -188,7 +187,7 @@ _COLUMNS: tuple[tuple[str, str, str, Callable[[Row], str]], ...] = (
     ("Verdict", "", "", lambda row: badge(row["verdict"])),
     ("Change", "nf-r", "", words.change),
     ("Interval", "nf-i", "", words.interval_text),
-    ("Sittings", "nf-r", "sittings", _sittings),
+    ("Boots", "nf-r", "sittings", _sittings),
     ("Next", "nf-i", "sittings", _next),
     ("n", "nf-r", "n", lambda row: cell(row["n_arm"])),
 )
@@ -257,7 +256,7 @@ def _in_groups(verdicts: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 def _known(row: Row) -> str:
     """All that is known of a row beside its numbers."""
-    ranged = f"range of {row['sittings']} sittings" if row.get("ranged") else ""
+    ranged = f"range of {row['sittings']} boots" if row.get("ranged") else ""
     clauses = [ranged, *words.doubts(row), words.limits(row), words.settle_clause(row)]
     return words.upper("; ".join(filter(None, clauses)))
 

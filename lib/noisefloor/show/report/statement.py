@@ -22,10 +22,10 @@ def headline_of(
     """One row as a plain statement about its arm, for the top of a page: what changes, with one
     interval, on every processor, and what would decide it.
 
-    r: the results that the row is from; brief: without how many sittings it lacks; after: the row of
-    the sentence before, whose arm and load need not be named again. If its thread
-    counts have no joint row, the sentence names each of them, those with one verdict together: never
-    one word for counts that differ."""
+    r: the results that the row is from; brief: without how many boots it lacks, and the first sentence
+    with the worst and the best case of its page; after: the row of the sentence before, whose arm and
+    load need not be named again. If its thread counts have no joint row, the sentence names each of
+    them, those with one verdict together: never one word for counts that differ."""
     noun = words.offered_noun(row, r)
     places = [(place, parts(rows, brief, noun)) for place, rows in words.placed(row, r)]
     here = places[0][1]
@@ -37,12 +37,14 @@ def headline_of(
     undecided = [part.verdict for part in here] == [CANNOT_TELL]
     joiner = "; " if undecided or any(len(there) > 1 for _, there in places) else ", "
     left = words.settle_clause(row, r) if undecided else ""
-    return words.sentences((joiner.join(clauses), *words.doubts(row), left))
+    cases = extremes(row, r)[1] if brief and r is not None and after is None else ""
+    answer = ", ".join(filter(None, (joiner.join(clauses), cases)))
+    return words.sentences((answer, *words.doubts(row), left))
 
 
 def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     """[(processor, what changes there)] of a row's comparison: `+7.2 % CPU per transaction at 1, 4 and
-    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 sittings)`."""
+    64 threads (+4.5 to +9.8 %, provisional, 1 of 3 boots planned)`."""
     places = []
     for _, rows in words.placed(row, r):
         clauses = (
@@ -54,21 +56,34 @@ def on_each(row: Row, r: Results) -> list[tuple[str, str]]:
     return [(name, clauses) for name, (_, clauses) in zip(names, places, strict=True)]
 
 
-def extremes(row: Row, r: Results) -> str:
-    """The worst and the best comparison of the row's metric and arm on its page, by name, where they lie
-    wholly outside the row's interval: `worst here: +12.1 %, write-only, 60 a second`; else ""."""
-    rows = r.of(metric=row["metric"], control=False)
+def extremes(row: Row, r: Results) -> tuple[float, str]:
+    """(the worst end of all intervals of the row's metric and arm on its page, the worst and the best case
+    as the end of the row's sentence): an end beyond the row's, `up to +3.1 % at 150`, a change wholly
+    beyond it, `best +0.2 % at 64 threads (reads)`."""
+    metric, sign = row["metric"], 1 if metric_of(row["metric"]).worse_up else -1
+    better, worse = ("lo_pct", "hi_pct")[::sign]
+    placed = [x for _, rows in words.placed(row, r) for x in rows if has_value(x["lo_pct"])]
+    whole = words.union(placed or [row])
+    rows = r.of(metric=metric, control=False)
     rows = rows[rows["arm"].eq(row["arm"]) & rows["lo_pct"].notna() & ~is_joint(rows)]
-    rows = rows.sort_values("change_pct", ascending=not metric_of(row["metric"]).worse_up)
-    whole = words.union(words.placed(row, r)[0][1])
-    clauses = []
-    for name, ends in (("worst", rows.head(1)), ("best", rows.tail(1))):
-        for each in ends.to_dict("records"):
-            if each["lo_pct"] > whole["hi_pct"] or each["hi_pct"] < whole["lo_pct"]:
-                at = "" if offered(each) else words.counts(each)
-                named = ", ".join(filter(None, (words.change(each), each["workload"], at)))
-                clauses.append(f"{name} here: {named}")
-    return "; ".join(clauses)
+    cases = rows.sort_values(worse, ascending=sign > 0).to_dict("records")
+    most, clauses = whole[worse], list[str]()
+    for each in cases[-1:]:
+        if sign * (each[worse] - most) > 0:
+            end, most = amounts.change(most, metric), each[worse]
+            if amounts.change(most, metric) != end:
+                clauses.append(f"up to {amounts.change(most, metric)}{_beside(each, row)}")
+    for each in cases[:1]:
+        if sign * (whole[better] - each[worse]) > 0:
+            clauses.append(f"best {words.change(each)}{_beside(each, row)}")
+    return most, ", ".join(clauses)
+
+
+def _beside(each: Row, row: Row) -> str:
+    """Where another comparison than that of the row is: ` at 150`, ` at 16 threads (writes)`."""
+    at = f"{offered(each):,.0f}" if offered(each) and offered(row) else words.counts(each)
+    load, own = (x["workload"].removesuffix(f", {words.counts(x)}") for x in (each, row))
+    return f"{at and f' at {at}'}{f' ({load})' if load != own else ''}"
 
 
 def advice(row: Row, r: Results) -> str:
@@ -80,16 +95,15 @@ def advice(row: Row, r: Results) -> str:
         return ""
     whole, margin = words.union(rows), row["margin_pct"]
     lo, hi = whole["lo_pct"], whole["hi_pct"]
-    worse_up = metric_of(row["metric"]).worse_up
     if row["metric"] not in PROCESSOR:
         kind = "any"
     elif -margin <= lo and hi <= margin:
         kind = SAME
     elif lo > 0 or hi < 0:
-        kind = "worse" if (lo > 0) == worse_up else "better"
+        kind = "worse" if (lo > 0) == metric_of(row["metric"]).worse_up else "better"
     else:
         kind = "open"
-    most = amounts.size(hi if worse_up else lo, row["metric"])
+    most = amounts.size(extremes(row, r)[0], row["metric"])
     return studies.advice(r.study.name, r.study.key, kind).format(most=most)
 
 
@@ -105,7 +119,7 @@ def brief(r: Results, page: str) -> list[str]:
         lines = [headline_of(row, r, brief=True) for row in leads]
     lines = lines or words.findings(r.verdicts)[:1]
     sittings, asked = int(first["sittings"]), int(first["asked"])
-    where = f"sitting{'s' * (asked > 1)} on {words.short_names([first['processor']])[0]}"
+    where = f"boot{'s' * (asked > 1)} on {words.short_names([first['processor']])[0]}"
     lines.append(f"Measured {words.effort(first, r)}: {sittings} of {asked} {where}.")
     lines.append(_next_step(r, sittings < asked))
     if page:
@@ -114,11 +128,11 @@ def brief(r: Results, page: str) -> list[str]:
 
 
 def _next_step(r: Results, lacking: bool) -> str:
-    """The command that would add most to what is known. lacking: whether sittings are."""
+    """The command that would add most to what is known. lacking: whether boots are."""
     if r.study.profile.name in SHORT:
         return "For narrower intervals: the same command with --profile standard."
     pack = f"noisefloor pack {r.folder.name if len(r.every) == 1 else 'CAMPAIGN'}"
-    again = "Another sitting: reboot the machine, then run the same command. " if lacking else ""
+    again = "Another boot: restart the machine, then run the same command. " if lacking else ""
     return f"{again}To commit this one: {pack}"
 
 
@@ -142,7 +156,7 @@ class Part:
     """Rows of one comparison at several thread counts, or its joint row, that have one verdict."""
 
     rows: tuple[Row, ...]
-    brief: bool = False  # told without how many sittings they lack
+    brief: bool = False  # told without how many boots they lack
     noun: str = ""  # what is offered at a rate: transactions
 
     @property

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from noisefloor.data import design
+from noisefloor import schedule
+from noisefloor.data import design, question
 from noisefloor.data.results import SHORT
 from noisefloor.show.markup import TOLD, has_value, verdict_kind
 from noisefloor.show.rows import (
@@ -102,7 +103,7 @@ def interval_text(row: Row) -> str:
 
 def inside(row: Row, brief: bool = False) -> str:
     """The parentheses of a statement: the interval (without signs if there is a direction), and why there
-    is no word yet; brief: without how many sittings there are."""
+    is no word yet; brief: without how many boots there are."""
     lo, hi, ends = row["lo_pct"], row["hi_pct"], interval_text(row)
     if differs(row["verdict"]) and has_value(lo) and (lo > 0 or hi < 0):
         return amounts.sizes(lo, hi, row["metric"])
@@ -128,12 +129,12 @@ def counts(row: Row) -> str:
 
 
 def word(row: Row) -> str:
-    """A row's verdict; of one without a word yet, why: `provisional, 1 of 3 sittings`,
-    `range of 2 sittings`."""
+    """A row's verdict; of one without a word yet, why: `provisional, 1 of 3 boots
+    planned`, `range of 2 boots`."""
     if row["verdict"] != NOT_YET:
         return row["verdict"]
     n, asked = int(row["sittings"]), int(row["asked"])
-    return Reason(Why.SO_FAR, sittings=n, asked=asked) if n < asked else f"range of {n} sittings"
+    return Reason(Why.SO_FAR, sittings=n, asked=asked) if n < asked else f"range of {n} boots"
 
 
 def undecided(row: Row) -> bool:
@@ -261,7 +262,7 @@ def settle_clause(row: Row, r: "Results | None" = None) -> str:
         half = math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2
         left = amounts.size(100 * math.expm1(half * math.sqrt(n / (n + 1))))
         took = f" ({_clock(median(map(minutes, behind)))})" if behind else ""
-        return f"another sitting{took} would narrow it to about ±{left}"
+        return f"a repeat on another boot{took} would narrow it to about ±{left}"
     needed, clock = row.get("runs_needed"), row.get("minutes_needed")
     if not has_value(needed) or not math.isfinite(needed):
         return ""
@@ -480,13 +481,26 @@ def where(campaign: Facts) -> str:
 
 def measured(row: Row, campaign: Facts, r: "Results | None" = None) -> str:
     """How often a row was measured, when and where: `Measured 3 times on 2 days, 115 minutes: 2026-11-29,
-    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks sittings `Provisional, 1 of 3 sittings (machine
-    boots), 38 minutes: ...`"""
+    AMD EPYC, 2 cores, MySQL 9.7.4.`; of one that lacks boots `Provisional, 1 of 3 boots planned, 38
+    minutes: ...`, and whether earlier boots scattered by more than its range."""
     often, place = effort(row, r), where(_of_question(row, campaign, r))
     if row["verdict"] == NOT_YET:
         behind = campaigns_behind(row, r)
         once = _clock(sum(map(minutes, behind))) if len(behind) == 1 else often
-        how = ", ".join(filter(None, (f"{word(row)} (machine boots)", once)))
-        return sentences([f"{how}{place and f': {place}'}"])
+        how = ", ".join(filter(None, (word(row), once)))
+        return sentences([f"{how}{place and f': {place}'}", _between_boots(row, behind)])
     clause = f"Measured {often}{f': {place}' if often and place else place}"
     return sentences([clause if often or place else ""])
+
+
+def _between_boots(row: Row, behind: Sequence["Results"]) -> str:
+    """That other boots may lie outside the range of a row that was measured in turn, where earlier ones
+    scattered by more than half of it; else ""."""
+    study = behind[-1].study if behind and has_value(row["lo_pct"]) else None
+    if study is None or schedule.at_once(study, work := study.workload(row["workload"])):
+        return ""
+    known = question.taus().get(work.tool, {}).get(row["metric"], {}).get("value", 0.0)
+    if known <= math.log((100 + row["hi_pct"]) / (100 + row["lo_pct"])) / 2:
+        return ""
+    size = amounts.size(100 * math.expm1(known))
+    return f"other boots may lie outside: earlier ones scattered by {size}"
