@@ -72,10 +72,10 @@ class Gate:
         self.limit_s = WAITING * 60 * minutes
         self._probe, self._sleep, self._clock = probe, sleep, clock
         self._first: list[_Probe] = []
-        self._probes, self._waits, self._waited_s = 0, 0, 0.0
+        self.waited_s = 0.0  # in all
         for facts in history or []:
             self._first += [(speed, steal) for speed, steal in facts["first"]]
-            self._count(facts)
+            self.waited_s += facts["waited_s"]
 
     def wait(self) -> dict[str, Any]:
         """Probe, and wait while the host is not quiet and the campaign may wait any longer. Facts
@@ -91,7 +91,7 @@ class Gate:
             ctrl_c()
             quiet, last = self._look(facts)
             facts["waited_s"] = round(self._clock() - began, 3)
-        self._count(facts)
+        self.waited_s += facts["waited_s"]
         return facts | last | {"first": [list(p) for p in self._first[before:]]}
 
     def _look(self, facts: dict[str, Any]) -> tuple[bool, dict[str, Any]]:
@@ -108,19 +108,4 @@ class Gate:
 
     def _may_wait(self, waited_s: float) -> bool:
         """Whether another pause and its probe are within what the campaign may wait."""
-        return self._waited_s + waited_s + PAUSE_S + PROBE_S <= self.limit_s
-
-    def _count(self, facts: dict[str, Any]) -> None:
-        self._probes += facts["probes"]
-        self._waits += facts["waited_s"] > 0
-        self._waited_s += facts["waited_s"]
-
-    @property
-    def waited_s(self) -> float:
-        """Seconds that the campaign has waited in all."""
-        return round(self._waited_s, 3)
-
-    @property
-    def tally(self) -> dict[str, float]:
-        """For the page: how many `probes` and `waits`, and the `seconds` waited in all."""
-        return {"probes": self._probes, "waits": self._waits, "seconds": self.waited_s}
+        return self.waited_s + waited_s + PAUSE_S + PROBE_S <= self.limit_s
