@@ -12,7 +12,7 @@ from conftest import command_lines, done, noisefloor, refused
 from noisefloor import model as study
 from noisefloor import parse, studies
 from noisefloor.data import tidy
-from noisefloor.measure import collect
+from noisefloor.measure import loading
 from noisefloor.measure.campaign import PairLost
 from test_cluster import kill_one, workers
 from test_collect import SMOKE, cell_of
@@ -130,7 +130,7 @@ def test_a_client_that_cannot_load_is_a_failed_run(loaded):
 
 @pytest.mark.slow
 def test_a_campaign_from_clients_is_finished_and_judged(home, mysql, two, monkeypatch):
-    monkeypatch.setattr(collect, "templates", lambda *a: {"": mysql})
+    monkeypatch.setattr(loading, "templates", lambda *a: {"": mysql})
     asked = ("run", "binlog-encryption", "--profile", "smoke", "--budget", "0.3")
     done(*asked, "--clients", two.scheduler_address)
     (folder,) = (home / "runs").iterdir()

@@ -6,28 +6,12 @@ from typing import Any
 
 from noisefloor import paths
 from noisefloor.data import results
-from noisefloor.measure import asking, course, elsewhere, own
-from noisefloor.measure.asking import lacks
-from noisefloor.measure.campaign import FAILURES, Campaign, CampaignError
-from noisefloor.measure.loading import place_script, templates
+from noisefloor.measure import asking, course, elsewhere, loading
+from noisefloor.measure.campaign import FAILURES as FAILURES
 from noisefloor.measure.progress import Progress, Say
 from noisefloor.measure.server_pool import ServerPool
 from noisefloor.model import Study, StudyError, from_clients
 from noisefloor.servers import engines
-
-__all__ = [
-    "FAILURES",
-    "Campaign",
-    "CampaignError",
-    "Progress",
-    "ServerPool",
-    "StudyError",
-    "lacks",
-    "measure_campaign",
-    "measure_study",
-    "obtain_campaigns",
-    "templates",
-]  # fmt: skip
 
 
 def obtain_campaigns(name: str, campaign: str = "", **asked: Any) -> tuple[Path, ...]:
@@ -66,7 +50,7 @@ def measure_study(
             study, server, tuple(allow), parameters=known, lua=lua, dry=dry
         )
         return (folder,) if folder else ()
-    asked = asking.on_builds(name, question, parameters, _capacity)
+    asked = asking.on_builds(name, question, parameters)
     lacking = _lacking(asked, parameters["engine"])
     if lacking and question != "all":
         raise StudyError(f"{next(iter(lacking.values()))}; nothing was measured")
@@ -100,20 +84,10 @@ def measure_campaign(
         campaign = course.open_campaign(study, builds, parameters, progress, seed)
         labels = " and ".join(sorted({engines.label(builds[a.engine]) for a in study.compared}))
         progress.say(f"{labels}: initialising, loading {study.tables} tables")
-        place_script(lua, study, shop)
-        bench = ServerPool(shop, templates(study, builds, shop), study, address)
+        loading.place_script(lua, study, shop)
+        bench = ServerPool(shop, loading.templates(study, builds, shop), study, address)
         course.carry_out(campaign, bench)
     return campaign.folder
-
-
-def _capacity(study: Study, build: engines.Engine, lua: str) -> float:
-    """What `own.closed_loop` measures on servers of this build. Raises CampaignError."""
-    progress = Progress()
-    with course.machine(progress.say) as shop:
-        clients = max(study.workloads[0].threads)
-        progress.say(f"{engines.label(build)}: measuring its capacity, {clients} clients")
-        place_script(lua, study, shop)
-        return own.closed_loop(study, templates(study, {"": build}, shop)[""], shop)
 
 
 def _lacking(asked: list[Study], engine: str) -> dict[str, str]:
@@ -121,7 +95,7 @@ def _lacking(asked: list[Study], engine: str) -> dict[str, str]:
     lacking: dict[str, str] = {}
     for study in asked:
         try:
-            why = lacks(study, engine)
+            why = asking.lacks(study, engine)
         except engines.EngineMissing as e:
             if len(asked) == 1:
                 raise
