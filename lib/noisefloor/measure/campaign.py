@@ -386,20 +386,11 @@ class Campaign(Folder):
             if run.server.datadir and name not in builds:
                 builds[name] = loading.built(run.server)
         facts = {
-            "format": tidy.FORMAT,
-            "study": self.study.name,
-            "campaign": self.folder.name,
-            "workload": run.workload.name,
-            "workload_tool": run.workload.tool,
-            "threads": run.threads,
-            "arm": run.arm.name,
-            "end": now(),
-            "seed": self.seed,
+            **self.facts_of(Cell(run.workload, run.threads, run.arm), run.arm),
             "versions": {
                 "server": engines.label(run.server.engine),
                 "sysbench": self.meta["tools"]["sysbench"],
             },
-            "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
             "warnings": _warnings(result, run.facts["settle"]),
             "errors_most": run.workload.errors,
             **({"rate": run.workload.rate} if run.workload.rate else {}),

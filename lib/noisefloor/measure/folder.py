@@ -56,9 +56,11 @@ def description(
     engine: engines.Engine | None,
     parameters: Mapping[str, Any],
     builds: Mapping[str, engines.Engine] = {},
+    seed: int | None = None,
 ) -> dict[str, Any]:
     """campaign.json of a campaign that begins now. `builds`: by the engine that an arm names,
-    `engine` where there is none; None: no server is measured."""
+    `engine` where there is none; None: no server is measured. `seed`: of the coins (None: a new
+    one)."""
     arms = (*study.compared, study.control)
     fields = dataclasses.asdict(study)
     return {
@@ -76,12 +78,25 @@ def description(
         "host": doctor.host_facts(),
         "tools": {k: v for k, v in doctor.tools().items() if v} if engine else {},
         "commit": _commit(),
-        "seed": secrets.randbelow(1 << 31),
+        "seed": secrets.randbelow(1 << 31) if seed is None else seed,
         "created": now(),
         **dict.fromkeys(("finished", "ended_because"), ""),
         **dict.fromkeys(("spent_s", "slices_s", "wall_s", "waited_s"), 0.0),
         "skipped": {},
     }
+
+
+def create(asked: str, facts: Mapping[str, Any]) -> Path:
+    """The folder of a campaign that begins now, with its `description`, whole or not at all. Its name
+    is what is `asked`, and the time."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    names = (f"{asked}-{stamp}{f'-{n}' if n else ''}" for n in count())
+    folder = next(f for f in (paths.runs() / name for name in names) if not f.exists())
+    new = folder.with_name(f"{folder.name}.partial")
+    new.mkdir(parents=True)
+    write_json(new / "campaign.json", facts)
+    new.rename(folder)
+    return folder
 
 
 def resumable(study: Study, engine: engines.Engine, say: Callable[[str], None]) -> Path | None:
@@ -218,6 +233,21 @@ class Folder:
         if self.left_s <= 0 and not (self.block == last and self.whole(last)):
             return schedule.SPENT
         return f"the {self.plan['blocks']} declared blocks are measured"
+
+    def facts_of(self, cell: Cell, arm: Arm) -> dict[str, Any]:
+        """What run.json says of every run of a comparison, under one of its arms, that ends now."""
+        return {
+            "format": tidy.FORMAT,
+            "study": self.study.name,
+            "campaign": self.folder.name,
+            "workload": cell.workload.name,
+            "workload_tool": cell.workload.tool,
+            "threads": cell.threads,
+            "arm": arm.name,
+            "end": now(),
+            "seed": self.seed,
+            "host": {k: self.meta["host"].get(k) for k in ("cpu", "cores", "aes", "kernel")},
+        }
 
     def skips(self, cell: Cell) -> bool:
         """Whether this machine does not allow the cell's workload or arm."""
