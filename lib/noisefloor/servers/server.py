@@ -24,8 +24,6 @@ from noisefloor.servers.engines import Engine, label, last_words, output
 from noisefloor.servers.sandbox import ServerError, clock, die_with_parent, looks, secret_file
 from noisefloor.servers.session import Rows, Session, SettingError, _value
 
-__all__ = ["Server", "ServerError", "SettingError"]
-
 _LIBRARIES = Path("/usr/lib")
 _LONG_S = 3600  # where it copies, encrypts or reads whole tables
 # a server gives the files that it makes 0640, its keyring among them

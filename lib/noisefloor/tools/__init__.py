@@ -10,8 +10,6 @@ from noisefloor.parse.base import MOST, decoded
 from noisefloor.parse.forms import FORMS
 from noisefloor.tools.base import Run
 
-__all__ = ["Run", "Tool", "all_tools", "must_match", "named", "tool_of", "unsupported"]
-
 
 class Tool(Protocol):
     """What a module of this package offers."""
@@ -52,12 +50,6 @@ def tool_of(text: str | bytes) -> Tool | None:
     """The tool that printed `text`, None for none of them. Never raises."""
     words = "\n" + decoded(text[:MOST]).replace("\r", "")
     return next((tool for tool in all_tools() if tool.recognises(words)), None)
-
-
-def named(text: str | bytes) -> str | None:
-    """The name of the tool that printed `text`, None for none of them."""
-    tool = tool_of(text)
-    return tool.NAME if tool else None
 
 
 def unsupported(text: str | bytes) -> str | None:

@@ -3,6 +3,7 @@
 Nothing needs root and nothing is installed on the machine: archives are unpacked into a private
 folder, and MySQL runs there with the C library of its build.
 """
+# ruff: noqa: F401
 
 import contextlib
 import functools
@@ -28,11 +29,6 @@ from noisefloor.servers.engines.build import (
     which,
 )
 from noisefloor.servers.engines.packages import unpacked
-
-__all__ = [
-    "FINDERS", "Engine", "EngineMissing", "beside", "brings_libraries", "find", "first_words",
-    "label", "last_words", "output", "pins", "unpacked", "which",
-]  # fmt: skip
 
 
 def pins(name: str = "mysql") -> dict[str, Any]:
