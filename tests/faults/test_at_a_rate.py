@@ -199,7 +199,7 @@ def test_the_clock_is_stepped_in_the_middle_of_a_window(tmp_path, mariadb, comma
     assert at_work.end() == 130
     (folder,) = at_work.runs.iterdir()
     for facts in map(tidy.read, tidy.run_folders(folder)):
-        out = tidy.sysbench(folder / facts["run"])
+        out = tidy.Run(folder / facts["run"]).sysbench
         if not facts["warmup"]:
             assert out["duration_s"] == pytest.approx(SECONDS, abs=1)
             assert out["latency"]["max"] < 2 * SECONDS

@@ -409,7 +409,7 @@ def test_many_connections_are_there_before_either_run_begins(campaign, mysql, mo
     assert not any(started for _, started in seen)
     assert c.done() == {"in-memory-t40-encrypted": 1}
     for run in tidy.run_folders(c.folder):
-        out, facts = tidy.sysbench(run), tidy.read(run)
+        out, facts = tidy.Run(run).sysbench, tidy.read(run)
         assert out["threads"] == 40
         assert facts["argv"][:2] == ["sysbench", "oltp_read_write"]  # not how it was held back
         assert 0.9 <= out["duration_s"] < 3

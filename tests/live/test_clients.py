@@ -57,7 +57,7 @@ def test_the_results_of_two_clients_are_one_run(loaded):
     assert not any(password.split()[0] in lines for lines in seen)
     apart = []  # seconds between the starts of both clients
     for run in made:
-        facts, found = tidy.read(run), tidy.sysbench(run)
+        facts, found = tidy.read(run), tidy.Run(run).sysbench
         proof = {"variables.json", "evidence.json"} if facts["arm"] == "encrypted" else set()
         assert {p.name for p in run.iterdir()} == {
             "run.json", "clients.json", "sysbench-1.txt", "sysbench-2.txt", *proof

@@ -134,7 +134,7 @@ def test_latency_counts_from_the_intended_start(campaign, mariadb, monkeypatch):
     c.pair(bench, cell(c))
     arm = c.study.arms[0].name
     (run,) = (r for r in tidy.run_folders(c.folder) if tidy.read(r)["arm"] == arm)
-    out = tidy.sysbench(run)  # as it was printed: a busy machine may saturate a window
+    out = tidy.Run(run).sysbench  # as it was printed: a busy machine may saturate a window
     assert out["latency"]["max"] > 0.19
     # 20 of 1,100 transactions arrive while it stands still, 11 of them wait half of it or more;
     # clients in a closed loop would have sent it one or two

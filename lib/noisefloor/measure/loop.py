@@ -73,7 +73,8 @@ def _switched(campaign: Campaign, bench: ServerPool) -> None:
     arms = [(0, a) for a in study.compared]
     campaign.prebuild(bench)
     for _ in _blocks(campaign):
-        bench.servers[0].restart()
+        bench.servers[0].stop()
+        bench.servers[0].start()
         if any(w.tool not in _COLD for w in study.workloads):
             campaign.warm(bench, arms[:1])
         _block(campaign, bench, None)

@@ -270,11 +270,6 @@ class Server(Session):
             self.process.wait()
             self.process = None
 
-    def restart(self) -> float:
-        """Stop cleanly and start again; returns the seconds until the first answered query."""
-        self.stop()
-        return self.start()
-
     def remove(self) -> None:
         """Kill the server and delete its folder."""
         self.kill()
