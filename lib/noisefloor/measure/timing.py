@@ -40,6 +40,8 @@ _SHOWN = 200  # letters of the last line that a failed command printed
 class TimingError(Refusal):
     """A command that could not be timed: what happened. One sentence; nothing was judged."""
 
+    code = 1
+
 
 class Stopwatch:
     """The process that starts commands and times them. In a `with` it ends with the block; a command
